@@ -1,0 +1,57 @@
+"""The whole error tree. Every error that a user can cause has one clear line and an exit code.
+
+    PrivsieveError            exit 2: the command was wrong, nothing was done
+    ├── SourceError           the source cannot be read or is not what was said
+    ├── StorageError          a path or URL cannot be reached or written
+    ├── RunError              the run folder does not fit the command
+    ├── EngineError           an engine is unknown, not installed or misses a model file
+    ├── PolicyError           a policy file is wrong: rule, position, near name
+    ├── QueryError            a SQL statement or expression is wrong or not allowed
+    └── IncompleteError       exit 1: the command ran, but some samples have no row
+
+A bad *image* is never one of these: it becomes a quarantined row (`ingest.images.Rejected`).
+Messages hold the rule, the value and what to do; never image content, captions, found text or credentials.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+
+class PrivsieveError(Exception):
+    """Base of the tree; `str(error)` is the one line that the user reads."""
+
+    exit_code = 2
+
+
+class SourceError(PrivsieveError):
+    pass
+
+
+class StorageError(PrivsieveError):
+    pass
+
+
+class RunError(PrivsieveError):
+    pass
+
+
+class EngineError(PrivsieveError):
+    pass
+
+
+class PolicyError(PrivsieveError):
+    pass
+
+
+class QueryError(PrivsieveError):
+    pass
+
+
+class IncompleteError(PrivsieveError):
+    exit_code = 1
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """` (did you mean "x"?)` where a known name is close to `name`, else an empty string."""
+    matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f' (did you mean "{matches[0]}"?)' if matches else ""

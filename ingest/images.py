@@ -1,0 +1,326 @@
+"""Encoded bytes -> pixels. A bad image is a reason, never an exception.
+
+Everything here treats the bytes as hostile: the format is told from the content, sizes are checked from the
+header before anything is allocated, and only the listed formats are ever opened. A release ships the *file*, not
+what a viewer shows of it, so every frame and page is decoded, and so is colour that hides under full transparency.
+"""
+
+import io
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import simplejpeg
+from PIL import ExifTags, Image, UnidentifiedImageError
+
+Pixels = npt.NDArray[np.uint8]
+"""RGB, shape (height, width, 3), dtype uint8, in displayed orientation."""
+
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "PPM")
+"""Pillow's names of the formats that are opened; all others are rejected by content."""
+
+Image.init()
+# Size limits are our own and apply to every page (see _check_size); Pillow's would warn at half the limit.
+Image.MAX_IMAGE_PIXELS = None
+
+_OTHER_FORMATS: tuple[tuple[bytes, str], ...] = (
+    (rb"\A\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*|<!DOCTYPE svg[^>]*>\s*)*<svg[\s>]", "SVG"),
+    (rb"\A....ftyp(heic|heix|mif1|msf1|hevc)", "HEIC"),
+    (rb"\A(\xff\x0a|\x00\x00\x00\x0cJXL )", "JPEG XL"),
+    (rb"\A(\x00\x00\x00\x0cjP  |\xff\x4f\xff\x51)", "JPEG 2000"),
+    (rb"\A%PDF-", "PDF"),
+    (rb"\A8BPS", "Photoshop"),
+    (rb"\A\x00\x00[\x01\x02]\x00", "icon"),
+)
+
+
+@dataclass(frozen=True)
+class ImageLimits:
+    """max_pixels: width x height of one frame, refused above. max_frames: frames or pages that are decoded.
+
+    max_side_px: frames are downscaled to this longer side (None: full size); what an engine can use.
+    """
+
+    max_pixels: int = 178_000_000
+    max_frames: int = 16
+    max_side_px: int | None = None
+
+
+@dataclass(frozen=True)
+class DecodedImage:
+    """One image file, decoded.
+
+    views: what there is to see, at least one: the frames or pages in order, then the colours that lie under
+    transparent pixels where they show something else. width, height: pixels of the first frame as displayed,
+    before downscaling. format: lower case, by content. num_frames: in the file; num_frames_decoded: of these
+    in `views`. metadata: kinds of embedded metadata with a value (see `METADATA_KINDS`), never the values.
+    """
+
+    views: tuple[Pixels, ...]
+    width: int
+    height: int
+    format: str
+    num_frames: int
+    num_frames_decoded: int
+    metadata: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """Why an image has no pixels: a short code and one line that holds nothing of the content.
+
+    width, height, format are known where the header could be read, else None.
+    """
+
+    reason: str
+    message: str
+    width: int | None = None
+    height: int | None = None
+    format: str | None = None
+
+
+class _RejectionError(Exception):
+    def __init__(self, rejected: Rejected):
+        super().__init__(rejected.reason)
+        self.rejected = rejected
+
+
+def decode(encoded: bytes, limits: ImageLimits) -> DecodedImage | Rejected:
+    """Decode one image file. Reasons: empty, not_an_image, unsupported_format, too_many_pixels, truncated, corrupt.
+
+    >>> decode(b"", ImageLimits()).reason
+    'empty'
+    """
+    if not encoded:
+        return Rejected("empty", "the file has no bytes")
+    try:
+        image = Image.open(io.BytesIO(encoded), formats=FORMATS)
+    except UnidentifiedImageError:
+        return _unidentified(encoded)
+    except Exception as error:  # the edge: hostile bytes make the parsers raise anything
+        return Rejected("corrupt", f"the header cannot be read ({type(error).__name__})")
+    width, height = image.size
+    format_name = _format_name(image)
+    try:
+        _check_size(image, limits)
+        return _decode(image, encoded, format_name, limits)
+    except _RejectionError as rejection:
+        return rejection.rejected
+    except Exception as error:  # the edge, as above
+        if re.search("premature end|truncated", str(error), re.IGNORECASE):
+            return Rejected("truncated", "the data ends before the picture does", width, height, format_name)
+        message = f"the pixels cannot be decoded ({type(error).__name__})"
+        return Rejected("corrupt", message, width, height, format_name)
+
+
+def _unidentified(encoded: bytes) -> Rejected:
+    head = encoded[:1024]
+    for pattern, name in _OTHER_FORMATS:
+        if re.match(pattern, head, re.DOTALL):
+            return Rejected("unsupported_format", f"{name} is not decoded")
+    if re.match(rb"\xff\xd8\xff|\x89PNG|GIF8|BM|II\*\0|MM\0\*|RIFF....WEBP", head, re.DOTALL):
+        return Rejected("corrupt", "the header is damaged or cut")
+    return Rejected("not_an_image", "the content is no known image format")
+
+
+def _format_name(image: Image.Image) -> str:
+    name = (image.format or "").lower()
+    return "jpeg" if name == "mpo" else name
+
+
+def _check_size(image: Image.Image, limits: ImageLimits) -> None:
+    width, height = image.size
+    if width * height > limits.max_pixels:
+        message = f"{width}x{height} pixels, the limit is {limits.max_pixels} (--max-pixels-in)"
+        raise _RejectionError(Rejected("too_many_pixels", message, width, height, _format_name(image)))
+
+
+def _decode(image: Image.Image, encoded: bytes, format_name: str, limits: ImageLimits) -> DecodedImage:
+    metadata, orientation = _embedded_metadata(image)
+    num_frames = getattr(image, "n_frames", 1)
+    num_decoded = min(num_frames, limits.max_frames)
+    width, height = image.size
+    if orientation >= 5:
+        width, height = height, width
+    views: list[Pixels] = []
+    hidden: list[Pixels] = []
+    if format_name == "jpeg" and num_frames == 1 and image.mode in ("RGB", "L"):
+        views.append(_oriented(_jpeg_pixels(encoded, image.size, limits), orientation))
+    else:
+        for index in range(num_decoded):
+            image.seek(index)
+            _check_size(image, limits)
+            shown, under = _frame_pixels(image, limits)
+            views.append(_oriented(shown, orientation))
+            if under is not None:
+                hidden.append(_oriented(under, orientation))
+    return DecodedImage(
+        tuple(views + hidden[: limits.max_frames]), width, height, format_name, num_frames, num_decoded, metadata
+    )
+
+
+def _jpeg_pixels(encoded: bytes, size: tuple[int, int], limits: ImageLimits) -> Pixels:
+    """Strict libjpeg-turbo: unlike Pillow and OpenCV it reports damage in the middle of the data.
+
+    Asked for a smaller picture it decodes at 1/8 steps, which is where most of the speed comes from.
+    """
+    scale = _scale(size, limits.max_side_px)
+    wanted = {"min_width": round(size[0] * scale), "min_height": round(size[1] * scale)} if scale < 1 else {}
+    pixels: Pixels = simplejpeg.decode_jpeg(encoded, colorspace="RGB", strict=True, **wanted)
+    factor = _scale((pixels.shape[1], pixels.shape[0]), limits.max_side_px)
+    if factor < 1:
+        return np.asarray(_resized(Image.fromarray(pixels), factor))
+    return pixels
+
+
+def _frame_pixels(image: Image.Image, limits: ImageLimits) -> tuple[Pixels, Pixels | None]:
+    """The frame over white, and, where transparency hides other colours, the same frame without it."""
+    scale = _scale(image.size, limits.max_side_px)
+    frame = _eight_bit(image)
+    if not frame.has_transparency_data:
+        return np.asarray(_resized(frame.convert("RGB"), scale)), None
+    # Downscale colour and alpha apart: a joint resize would weigh the hidden colour with alpha 0, that is, away.
+    rgba = frame.convert("RGBA")
+    colour = np.asarray(_resized(rgba.convert("RGB"), scale))
+    alpha = np.asarray(_resized(rgba.getchannel("A"), scale))[:, :, None].astype(np.uint16)
+    shown = ((colour * alpha + 255 * (255 - alpha)) // 255).astype(np.uint8)
+    covered = alpha[:, :, 0] < 128
+    return shown, colour if _has_structure(colour, covered) else None
+
+
+def _has_structure(colour: Pixels, covered: npt.NDArray[np.bool_]) -> bool:
+    """Whether the covered colours are more than one flat fill (encoders often leave black or white there)."""
+    if covered.all():
+        return int(colour.reshape(-1, 3).std(axis=0).max()) > 3
+    if covered.mean() < 1e-4:
+        return False
+    under = colour[covered].astype(np.int16)
+    fill = np.median(under, axis=0)
+    if (np.abs(under - fill).max(axis=1) > 24).mean() > 1e-3:
+        return True
+    # One hidden colour can still be writing: then it lies scattered among what is shown in another colour.
+    shares_edge = covered[:, 1:] != covered[:, :-1]
+    contrast = np.abs(colour[:, 1:].astype(np.int16) - colour[:, :-1]).max(axis=2) > 24
+    return bool(shares_edge.any() and (contrast & shares_edge).sum() > 0.5 * shares_edge.sum())
+
+
+def _eight_bit(image: Image.Image) -> Image.Image:
+    """16-bit and float greyscale scaled to 8 bits (a plain convert would clip it to white)."""
+    if not (image.mode.startswith("I") or image.mode == "F"):
+        return image
+    values = np.asarray(image).astype(np.float32)
+    top = 65535.0 if image.mode.startswith("I;16") else max(float(values.max(initial=0.0)), 255.0)
+    return Image.fromarray(np.clip(values * (255.0 / top), 0, 255).astype(np.uint8))
+
+
+def _scale(size: tuple[int, int], max_side_px: int | None) -> float:
+    return 1.0 if max_side_px is None else min(1.0, max_side_px / max(size))
+
+
+def _resized(image: Image.Image, scale: float) -> Image.Image:
+    if scale >= 1:
+        return image
+    size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
+    return image.resize(size, Image.Resampling.BILINEAR, reducing_gap=2.0)
+
+
+def _oriented(pixels: Pixels, orientation: int) -> Pixels:
+    """Apply an EXIF orientation, 1…8 (EXIF 2.3, tag 0x0112)."""
+    if orientation >= 5:
+        pixels = pixels.transpose(1, 0, 2)
+    if orientation in (2, 3, 6, 7):
+        pixels = pixels[:, ::-1]
+    if orientation in (3, 4, 7, 8):
+        pixels = pixels[::-1]
+    return np.ascontiguousarray(pixels)
+
+
+# ---- embedded metadata: kinds only ------------------------------------------------------------------------------
+
+METADATA_KINDS = ("gps", "datetime", "camera", "serial", "artist", "copyright", "description")
+"""What `DecodedImage.metadata` can hold."""
+
+_EXIF_KINDS: dict[int, str] = {
+    ExifTags.Base.DateTime: "datetime",
+    ExifTags.Base.DateTimeOriginal: "datetime",
+    ExifTags.Base.DateTimeDigitized: "datetime",
+    ExifTags.Base.Make: "camera",
+    ExifTags.Base.Model: "camera",
+    ExifTags.Base.LensModel: "camera",
+    ExifTags.Base.BodySerialNumber: "serial",
+    ExifTags.Base.LensSerialNumber: "serial",
+    ExifTags.Base.ImageUniqueID: "serial",
+    ExifTags.Base.CameraOwnerName: "artist",
+    ExifTags.Base.Artist: "artist",
+    ExifTags.Base.XPAuthor: "artist",
+    ExifTags.Base.Copyright: "copyright",
+    ExifTags.Base.ImageDescription: "description",
+    ExifTags.Base.UserComment: "description",
+    ExifTags.Base.XPTitle: "description",
+    ExifTags.Base.XPComment: "description",
+}
+_XMP_KINDS: tuple[tuple[bytes, str], ...] = (
+    (rb"exif:GPSL", "gps"),
+    (rb"(xmp:CreateDate|photoshop:DateCreated|exif:DateTimeOriginal)", "datetime"),
+    (rb"(tiff:Model|aux:Lens)", "camera"),
+    (rb"aux:SerialNumber", "serial"),
+    (rb"(dc:creator|photoshop:AuthorsPosition)", "artist"),
+    (rb"dc:rights", "copyright"),
+    (rb"dc:description", "description"),
+)
+_TEXT_CHUNK_KINDS: tuple[tuple[str, str], ...] = (
+    ("gps", "gps"),
+    ("location", "gps"),
+    ("time", "datetime"),
+    ("date", "datetime"),
+    ("author", "artist"),
+    ("artist", "artist"),
+    ("copyright", "copyright"),
+    ("source", "camera"),
+    ("title", "description"),
+    ("description", "description"),
+    ("comment", "description"),
+)
+_SOFTWARE_TEXT_CHUNKS = ("date:create", "date:modify", "date:timestamp")  # ImageMagick's own, of the file
+
+
+def _embedded_metadata(image: Image.Image) -> tuple[frozenset[str], int]:
+    """The kinds of metadata with a value, and the EXIF orientation (1 where there is none or it is damaged)."""
+    kinds = set(_text_chunk_kinds(image)) | set(_xmp_kinds(image))
+    orientation = 1
+    try:
+        exif = image.getexif()
+        kinds |= set(_exif_kinds(exif))
+        stated = exif.get(ExifTags.Base.Orientation, 1)
+        orientation = stated if isinstance(stated, int) and 1 <= stated <= 8 else 1
+    except (SyntaxError, ValueError, KeyError, TypeError, IndexError, OSError, struct.error):
+        pass  # a damaged EXIF block carries nothing that a reader could use, and the pixels are still good
+    return frozenset(kinds), orientation
+
+
+def _exif_kinds(exif: Image.Exif) -> Iterator[str]:
+    gps = exif.get_ifd(ExifTags.IFD.GPSInfo)
+    if gps.get(ExifTags.GPS.GPSLatitude) and gps.get(ExifTags.GPS.GPSLongitude):
+        yield "gps"
+    for ifd in (exif, exif.get_ifd(ExifTags.IFD.Exif)):
+        for tag, value in ifd.items():
+            if tag in _EXIF_KINDS and str(value).strip(" \0:0"):
+                yield _EXIF_KINDS[tag]
+
+
+def _xmp_kinds(image: Image.Image) -> Iterator[str]:
+    packet = image.info.get("xmp") or image.info.get("XML:com.adobe.xmp") or b""
+    packet = packet.encode() if isinstance(packet, str) else packet
+    return (kind for pattern, kind in _XMP_KINDS if re.search(pattern, packet))
+
+
+def _text_chunk_kinds(image: Image.Image) -> Iterator[str]:
+    for name, value in image.info.items():
+        if image.format != "PNG" or not isinstance(value, str) or not value.strip():
+            continue
+        if name.lower() in _SOFTWARE_TEXT_CHUNKS:
+            continue
+        yield from (kind for word, kind in _TEXT_CHUNK_KINDS if word in name.lower())

@@ -1,0 +1,60 @@
+"""One sample and its columns. A sample is one image of the corpus with what lies beside it.
+
+This is the noun that flows through everything: a shard holds samples, a sample becomes a row.
+"""
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the row per image: name, Arrow type, unit ("" where there is none), meaning, may it be null."""
+
+    name: str
+    type: pa.DataType
+    unit: str
+    meaning: str
+    nullable: bool = True
+
+
+SAMPLE_COLUMNS: tuple[Column, ...] = (
+    Column("shard", pa.string(), "", "file or folder that holds the sample, relative to the source", False),
+    Column("index", pa.int64(), "", "position of the sample in its shard, from 0", False),
+    Column("key", pa.string(), "", "the sample's name in its shard", False),
+    Column("category", pa.string(), "", "class that the corpus gives, null where it gives none"),
+    Column("width", pa.int32(), "px", "displayed width of the first frame, null where not known"),
+    Column("height", pa.int32(), "px", "displayed height of the first frame, null where not known"),
+    Column("format", pa.string(), "", "image format told from the content, null where not known"),
+    Column("num_frames", pa.int32(), "", "frames or pages in the file, null where not decoded"),
+    Column("num_frames_scanned", pa.int32(), "", "frames or pages that were scanned, from the first"),
+    Column("num_bytes", pa.int64(), "bytes", "encoded size, null where there are no bytes"),
+    Column("sha256", pa.string(), "hex", "hash of the encoded bytes, null where there are no bytes"),
+)
+"""What is known of a sample before any engine looks at it."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """shard, index, key, category: as in `SAMPLE_COLUMNS`. encoded: the image file's bytes, empty where `fault`.
+
+    fault: None, or why there are no bytes to decode, as (reason code, message without content).
+    """
+
+    shard: str
+    index: int
+    key: str
+    category: str | None
+    encoded: bytes = field(repr=False)
+    fault: tuple[str, str] | None = None
+
+
+def printable(name: str) -> str:
+    """A file or member name as valid text: undecodable bytes and control characters become backslash escapes.
+
+    >>> printable("caf\\udce9\\n")
+    'caf\\\\xe9\\\\n'
+    """
+    text = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -1,0 +1,142 @@
+"""What an engine is given and what it may answer. Every engine has this one signature.
+
+An engine never sees keys, captions or file names: only pixels, the kinds of embedded metadata, and the hash.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ingest.images import Pixels
+from scoring.taxonomy import KEYS
+
+Values = npt.NDArray[np.float32]
+"""Shape (22,), canonical order: 1 present, 0.5 ambiguous, 0 absent, NaN not assessed."""
+
+
+@dataclass(frozen=True)
+class View:
+    """One thing to look at: a frame of an image. `sha256` is of the encoded file, in hex."""
+
+    pixels: Pixels
+    metadata: frozenset[str]
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Box:
+    """Where evidence was found, in fractions of the displayed picture (0–1, x to the right, y down).
+
+    attribute: a taxonomy key. kind: the kind of evidence ("face", "card number"), never the text itself.
+    confidence: of the finding model, 0–1. view: which view of the image, counted from 0.
+    """
+
+    attribute: str
+    kind: str
+    x_min: float
+    y_min: float
+    x_max: float
+    y_max: float
+    confidence: float
+    view: int = 0
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """An engine's answer for one view.
+
+    values: see `Values`. evidence: kinds of evidence in plain words, most telling first; the row's rationale.
+    probabilities: None or shape (22, 3), float32, columns absent, ambiguous, present; NaN rows not assessed.
+    """
+
+    values: Values
+    evidence: tuple[str, ...] = ()
+    boxes: tuple[Box, ...] = ()
+    probabilities: npt.NDArray[np.float32] | None = None
+
+
+@dataclass(frozen=True)
+class Unscored:
+    """The engine could not answer for this view: a short code and one line without content."""
+
+    reason: str
+    message: str
+
+
+Outcome = Assessment | Unscored
+
+
+@dataclass(frozen=True)
+class EngineDescription:
+    """What makes two runs comparable; written to run.json. Must be had without loading a model.
+
+    assessed: the keys that the engine can judge at all. weights: model file name -> sha256 in hex.
+    versions: package -> version, of what can change the answers. max_side_px: views larger than this are
+    downscaled before the engine sees them; None keeps the full size.
+    """
+
+    name: str
+    protocol: str
+    assessed: tuple[str, ...]
+    weights: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    max_side_px: int | None = None
+
+
+class Engine(Protocol):
+    def assess(self, views: Sequence[View]) -> list[Outcome]:
+        """One outcome per view, in order. A view that cannot be judged is `Unscored`, never an exception."""
+        ...
+
+
+class EngineModule(Protocol):
+    """What a module named in `scoring.engines.ENGINES` offers."""
+
+    def describe(self) -> EngineDescription: ...
+
+    def load(self) -> Engine: ...
+
+
+def not_assessed() -> Values:
+    """A fresh vector of 22 NaN."""
+    return np.full(len(KEYS), np.nan, dtype=np.float32)
+
+
+def worst(outcomes: Sequence[Outcome]) -> Outcome:
+    """Join the views of one image: per attribute the highest value counts, wherever it was seen.
+
+    0 needs every view: where one view was not assessed and no other shows more, the image is not assessed.
+    One unscored view makes the image unscored, since what it shows is not known.
+    """
+    assessments: list[Assessment] = []
+    for outcome in outcomes:
+        if isinstance(outcome, Unscored):
+            return outcome
+        assessments.append(outcome)
+    if len(assessments) == 1:
+        return assessments[0]
+    stacked = np.stack([a.values for a in assessments])
+    highest = np.nanmax(np.nan_to_num(stacked, nan=0.0), axis=0)
+    unknown = np.isnan(stacked).any(axis=0) & (highest == 0)
+    values = np.where(unknown, np.nan, highest).astype(np.float32)
+    evidence = tuple(dict.fromkeys(kind for a in assessments for kind in a.evidence))
+    boxes = tuple(
+        Box(b.attribute, b.kind, b.x_min, b.y_min, b.x_max, b.y_max, b.confidence, view)
+        for view, a in enumerate(assessments)
+        for b in a.boxes
+    )
+    return Assessment(values, evidence, boxes, _worst_probabilities(assessments))
+
+
+def _worst_probabilities(assessments: Sequence[Assessment]) -> npt.NDArray[np.float32] | None:
+    """Per attribute the distribution of the view with the highest P(present)."""
+    known = [a.probabilities for a in assessments if a.probabilities is not None]
+    if len(known) < len(assessments):
+        return None
+    stacked = np.stack(known)
+    chosen = np.argmax(np.nan_to_num(stacked[:, :, 2], nan=-1.0), axis=0)
+    result: npt.NDArray[np.float32] = stacked[chosen, np.arange(len(KEYS))]
+    return result

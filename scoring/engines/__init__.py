@@ -1,0 +1,25 @@
+"""Who answers: one module per engine, all with the signature of `scoring.assessment`.
+
+A module offers `describe()`, which loads nothing heavy, and `load()`, which imports and starts the models.
+To add an engine: write the module, name it here.
+"""
+
+import importlib
+from typing import cast
+
+from ingest.errors import EngineError, near
+from scoring.assessment import EngineModule
+
+ENGINES: dict[str, str] = {
+    "detectors": "scoring.engines.detectors",
+    "canned": "scoring.engines.canned",
+}
+"""Engine name -> module."""
+
+
+def engine_module(name: str) -> EngineModule:
+    """The module of an engine; EngineError with the list and the near name where there is none."""
+    if name not in ENGINES:
+        known = ", ".join(ENGINES)
+        raise EngineError(f'unknown engine "{name}"{near(name, ENGINES)}; there are: {known}')
+    return cast(EngineModule, importlib.import_module(ENGINES[name]))

@@ -1,0 +1,45 @@
+"""A shipped fake: deterministic answers derived from the image's hash, without looking at the picture.
+
+For tests, dry runs and measuring everything but the model. Never use its values for a decision.
+"""
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from scoring.assessment import Assessment, Box, EngineDescription, Outcome, View
+from scoring.taxonomy import KEYS
+
+
+def describe() -> EngineDescription:
+    return EngineDescription(name="canned", protocol="sha256", assessed=KEYS)
+
+
+def load() -> "CannedEngine":
+    return CannedEngine()
+
+
+class CannedEngine:
+    def assess(self, views: Sequence[View]) -> list[Outcome]:
+        return [self._answer(view.sha256) for view in views]
+
+    def _answer(self, sha256: str) -> Assessment:
+        """Byte i of a hash of the hash decides attribute i: about 1 in 8 present, 1 in 16 ambiguous, 1 in 32 null."""
+        drawn = np.frombuffer(hashlib.sha512(sha256.encode()).digest(), dtype=np.uint8)[: len(KEYS)]
+        values = np.select([drawn < 32, drawn < 48, drawn < 56], [1.0, 0.5, np.nan], 0.0).astype(np.float32)
+        return Assessment(
+            values=values,
+            evidence=tuple(f"canned answer for {key}" for key, value in zip(KEYS, values, strict=True) if value == 1),
+            boxes=tuple(
+                Box(key, "canned", 0.25, 0.25, 0.75, 0.75, 1.0)
+                for key, value in zip(KEYS, values, strict=True)
+                if value == 1
+            ),
+            probabilities=self._probabilities(values),
+        )
+
+    def _probabilities(self, values: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+        rows = {0.0: (0.9, 0.07, 0.03), 0.5: (0.2, 0.6, 0.2), 1.0: (0.03, 0.07, 0.9)}
+        unknown = (np.nan,) * 3
+        return np.array([rows.get(float(value), unknown) for value in values], dtype=np.float32)

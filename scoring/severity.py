@@ -1,0 +1,72 @@
+"""Counts per level <-> s_lex <-> severity score.
+
+The level weights (330, 30, 5, 1) are the place values of a mixed-radix number with digits of radix 4, 11, 6 and
+5, so `s_lex` is a bijection between the 1,320 possible count vectors and 0…1319, and its order is the
+lexicographic order of the counts. A batch is therefore scored by one integer dot product and one table look-up.
+The published score ties at four band edges; `s_lex` never does, so order by `s_lex`.
+
+Source: Tsaprazlis et al., "Rethinking Visual Privacy", appendix A.4 (weights, bands, formula).
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from scoring.taxonomy import ATTRIBUTES, LEVEL_SIZES
+
+WEIGHTS = np.array([330, 30, 5, 1], dtype=np.int64)
+"""Shape (4,): what one attribute of level 1…4 adds to s_lex."""
+
+BANDS: tuple[tuple[float, float], ...] = ((0.711, 1.0), (0.514, 0.711), (0.292, 0.514), (0.0, 0.292))
+"""Score interval of levels 1…4."""
+
+NUM_COMBINATIONS = 1320
+
+_RADICES = np.array([size + 1 for size in LEVEL_SIZES], dtype=np.int64)
+_LEVEL_OF_ATTRIBUTE = np.array([attribute.level for attribute in ATTRIBUTES])
+_ATTRIBUTE_TO_COUNT = (_LEVEL_OF_ATTRIBUTE[:, None] == np.arange(1, 5)[None, :]).astype(np.int64)
+
+
+def level_counts(present: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """Attributes present, shape (n, 22) in canonical order -> counts per level, shape (n, 4)."""
+    return present.astype(np.int64) @ _ATTRIBUTE_TO_COUNT
+
+
+def lexicographic(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Counts per level, shape (n, 4) -> s_lex in 0…1319, shape (n,)."""
+    return counts @ WEIGHTS
+
+
+def counts_of(s_lex: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The inverse of `lexicographic`: shape (n,) -> (n, 4). ValueError outside 0…1319."""
+    if s_lex.size and (s_lex.min() < 0 or s_lex.max() >= NUM_COMBINATIONS):
+        raise ValueError(f"s_lex lies in 0…{NUM_COMBINATIONS - 1}, got {s_lex.min()}…{s_lex.max()}")
+    return (s_lex[:, None] // WEIGHTS) % _RADICES
+
+
+def level_of(s_lex: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """s_lex, shape (n,) -> the most severe level with an attribute, 1…4, or 0 where there is none."""
+    return _LEVEL_TABLE[s_lex]
+
+
+def score_of(s_lex: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """s_lex, shape (n,) -> severity score in [0, 1], shape (n,)."""
+    return _SCORE_TABLE[s_lex]
+
+
+def _tabulate() -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    levels = np.zeros(NUM_COMBINATIONS, dtype=np.int64)
+    scores = np.zeros(NUM_COMBINATIONS, dtype=np.float64)
+    sizes = np.array(LEVEL_SIZES)
+    for s_lex, counts in enumerate(counts_of(np.arange(NUM_COMBINATIONS))):
+        if not counts.any():
+            continue
+        top = int(np.flatnonzero(counts)[0])
+        s_max = int(sizes[top:] @ WEIGHTS[top:])
+        r, r_min = s_lex / s_max, int(WEIGHTS[top]) / s_max
+        low, high = BANDS[top]
+        levels[s_lex] = top + 1
+        scores[s_lex] = low + (high - low) * np.sqrt((r - r_min) / (1 - r_min))
+    return levels, scores
+
+
+_LEVEL_TABLE, _SCORE_TABLE = _tabulate()

@@ -1,0 +1,157 @@
+"""The row per image as a Parquet schema, derived from the sample's columns and the taxonomy.
+
+Declared once, here: the Parquet files, the DuckDB views and docs/columns.md follow from `COLUMNS`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ingest.sample import SAMPLE_COLUMNS, Column
+from scoring import severity
+from scoring.assessment import Assessment
+from scoring.taxonomy import ATTRIBUTES, KEYS, LEVELS
+
+BOX_TYPE = pa.struct(
+    [
+        ("attribute", pa.string()),
+        ("kind", pa.string()),
+        ("view", pa.int16()),
+        ("x_min", pa.float32()),
+        ("y_min", pa.float32()),
+        ("x_max", pa.float32()),
+        ("y_max", pa.float32()),
+        ("confidence", pa.float32()),
+    ]
+)
+"""One piece of evidence; coordinates are fractions (0–1) of the displayed picture."""
+
+ATTRIBUTE_COLUMNS = tuple(
+    Column(a.key, pa.float32(), "0 | 0.5 | 1", f"level {a.level}: {a.shows}; null = not assessed") for a in ATTRIBUTES
+)
+
+SCORE_COLUMNS: tuple[Column, ...] = (
+    Column("level", pa.int8(), "", "most severe level with a 1: " + ", ".join(f"{n} {name}" for n, name in LEVELS.items())),
+    *(Column(f"c{n}", pa.int8(), "", f"number of level {n} attributes at 1") for n in (1, 2, 3, 4)),
+    Column("s_lex", pa.int16(), "0–1319", "severity order without ties: order by this"),
+    Column("score", pa.float32(), "0–1", "severity score, only the 1s counted"),
+    Column("score_high", pa.float32(), "0–1", "severity score with every 0.5 counted as 1"),
+    Column("level_high", pa.int8(), "", "level with every 0.5 counted as 1"),
+    Column("num_assessed", pa.int8(), "0–22", "attributes that the engine judged; a low score of few says little"),
+)
+
+PROBABILITY_COLUMNS = tuple(
+    Column(f"{prefix}_{key}", pa.float32(), "0–1", f"the engine's P({word}) for {key}, null where it gives none")
+    for prefix, word in (("prob", "present"), ("prob_ambiguous", "ambiguous"))
+    for key in KEYS
+)
+
+OUTCOME_COLUMNS: tuple[Column, ...] = (
+    Column("boxes", pa.list_(BOX_TYPE), "fractions", "where evidence was found"),
+    Column("rationale", pa.string(), "", "kinds of evidence, never the text or content that was found"),
+    Column("status", pa.string(), "", "scored | quarantined", False),
+    Column("reason", pa.string(), "", "short code of why the image is quarantined, null where scored"),
+    Column("error_message", pa.string(), "", "one line on the reason, null where scored"),
+)
+
+COLUMNS: tuple[Column, ...] = (
+    *SAMPLE_COLUMNS,
+    *ATTRIBUTE_COLUMNS,
+    *SCORE_COLUMNS,
+    *OUTCOME_COLUMNS,
+    *PROBABILITY_COLUMNS,
+)
+"""Every column of the row per image, in order."""
+
+SCHEMA = pa.schema([pa.field(c.name, c.type, nullable=c.nullable) for c in COLUMNS])
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What decoding found out about one sample; the fields are columns of `SAMPLE_COLUMNS`."""
+
+    shard: str
+    index: int
+    key: str
+    category: str | None
+    num_bytes: int | None
+    sha256: str | None
+    width: int | None = None
+    height: int | None = None
+    format: str | None = None
+    num_frames: int | None = None
+    num_frames_scanned: int | None = None
+
+
+@dataclass(frozen=True)
+class Quarantined:
+    """Why a sample has no score: a short code and one line without content."""
+
+    reason: str
+    message: str
+
+
+Verdict = Assessment | Quarantined
+
+
+def to_table(facts: Sequence[Facts], verdicts: Sequence[Verdict]) -> pa.Table:
+    """Rows of `SCHEMA`, one per sample, in order. `verdicts` must be as long as `facts`."""
+    assessments = [v if isinstance(v, Assessment) else None for v in verdicts]
+    faults = [v if isinstance(v, Quarantined) else None for v in verdicts]
+    columns: dict[str, object] = {c.name: [getattr(f, c.name) for f in facts] for c in SAMPLE_COLUMNS}
+    columns |= _scores(assessments)
+    columns |= _probabilities(assessments)
+    columns["boxes"] = [None if a is None else [_box(b) for b in a.boxes] for a in assessments]
+    columns["rationale"] = [None if a is None else "; ".join(a.evidence) for a in assessments]
+    columns["status"] = ["quarantined" if f else "scored" for f in faults]
+    columns["reason"] = [f.reason if f else None for f in faults]
+    columns["error_message"] = [f.message if f else None for f in faults]
+    arrays = [pa.array(columns[field.name], type=field.type, from_pandas=True) for field in SCHEMA]
+    table = pa.Table.from_arrays(arrays, schema=SCHEMA)
+    assert table.num_rows == len(facts) == len(verdicts)
+    return table
+
+
+def _scores(assessments: Sequence[Assessment | None]) -> dict[str, object]:
+    """The attribute and score columns; every one of them is null where the sample was not assessed."""
+    unknown = np.full(len(KEYS), np.nan, dtype=np.float32)
+    values = np.array([unknown if a is None else a.values for a in assessments], dtype=np.float32)
+    values = values.reshape(len(assessments), len(KEYS))
+    missing = np.array([a is None for a in assessments], dtype=bool)
+    counts = severity.level_counts(values == 1)
+    s_lex = severity.lexicographic(counts)
+    s_lex_high = severity.lexicographic(severity.level_counts(values >= 0.5))
+    columns: dict[str, npt.NDArray[np.generic]] = {
+        "level": severity.level_of(s_lex),
+        **{f"c{n}": counts[:, n - 1] for n in (1, 2, 3, 4)},
+        "s_lex": s_lex,
+        "score": severity.score_of(s_lex),
+        "score_high": severity.score_of(s_lex_high),
+        "level_high": severity.level_of(s_lex_high),
+        "num_assessed": (~np.isnan(values)).sum(axis=1),
+    }
+    masked: dict[str, object] = {
+        name: pa.array(column, mask=missing).cast(SCHEMA.field(name).type, safe=False)
+        for name, column in columns.items()
+    }
+    return masked | {key: values[:, i] for i, key in enumerate(KEYS)}
+
+
+def _probabilities(assessments: Sequence[Assessment | None]) -> dict[str, object]:
+    unknown = np.full((len(KEYS), 3), np.nan, dtype=np.float32)
+    stacked = np.array(
+        [unknown if a is None or a.probabilities is None else a.probabilities for a in assessments],
+        dtype=np.float32,
+    ).reshape(len(assessments), len(KEYS), 3)
+    columns: dict[str, object] = {}
+    for i, key in enumerate(KEYS):
+        columns[f"prob_{key}"] = stacked[:, i, 2]
+        columns[f"prob_ambiguous_{key}"] = stacked[:, i, 1]
+    return columns
+
+
+def _box(box: object) -> dict[str, object]:
+    return {field.name: getattr(box, field.name) for field in BOX_TYPE}
