@@ -1,0 +1,55 @@
+"""Real small models on the CPU, and rules: what each sees is told by kind of evidence, never by its content.
+
+    models.py       the model files and their hashes      findings.py   one piece of evidence
+    faces.py        CenterFace: faces, bystanders         ridges.py     fingerprints
+    nudity.py       open_nsfw                             barcodes.py   ZXing
+    text.py         PP-OCR: lines of text                 fields.py     form labels and their values
+    page.py         what kind of page the lines make      patterns.py   dates, numbers, addresses by their form
+    names.py        names of people                       check_digits.py
+    vocabulary.py   the word lists in data/               writing.py    text -> evidence
+    decisions.py    evidence -> 22 values                 engine.py     all of it, view by view
+
+To add a kind of evidence: write a file that turns pixels into `Finding`s, call it in `engine.py`.
+Each model runs on one CPU thread; nothing is downloaded or written.
+"""
+
+from typing import TYPE_CHECKING
+
+from scoring.assessment import EngineDescription
+from scoring.engines.detectors.decisions import ASSESSED
+from scoring.engines.detectors.models import INSTALL, SHA256, checked_path, package_versions
+from scoring.taxonomy import KEYS
+
+if TYPE_CHECKING:
+    from scoring.engines.detectors.engine import DetectorsEngine
+
+PROTOCOL = "detectors-1"
+"""Changes with any rule, word list or threshold: values of two protocols are not to be compared."""
+
+MAX_SIDE_PX = 1600
+"""Print of a scanned A4 page is still 15 px high at this size."""
+
+
+def describe() -> EngineDescription:
+    return EngineDescription(
+        name="detectors",
+        protocol=PROTOCOL,
+        assessed=tuple(key for key in KEYS if key in ASSESSED),
+        weights={name: SHA256[name] for name in SHA256 if checked_path(name)},
+        versions=package_versions(),
+        max_side_px=MAX_SIDE_PX,
+    )
+
+
+def load() -> "DetectorsEngine":
+    """Import and start the models, about 1 s; EngineError where a package or model file is missing or wrong."""
+    package_versions()
+    for name in SHA256:
+        checked_path(name)
+    try:
+        from scoring.engines.detectors.engine import DetectorsEngine
+    except ImportError as error:
+        from ingest.errors import EngineError
+
+        raise EngineError(f"the detectors engine needs the package {error.name}: {INSTALL}") from error
+    return DetectorsEngine()

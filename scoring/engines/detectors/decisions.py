@@ -1,0 +1,59 @@
+"""Evidence -> the 22 values, with 0 only where looking and finding nothing means absent."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from scoring.assessment import Assessment, Box, Values, not_assessed
+from scoring.engines.detectors.findings import Finding
+from scoring.taxonomy import KEYS
+
+ABSENT_UNLESS_FOUND = (
+    "biometrics", "gov_ids", "contact_details", "full_legal_name", "non_unique_id", "financial_data", "nudity",
+    "documents", "metadata", "background_people",
+)  # fmt: skip
+"""All others are null where nothing was found: these detectors would not see most of their cases."""
+
+ASSESSED = (*ABSENT_UNLESS_FOUND, "medical_data", "beliefs", "age", "gender", "location")
+"""Attributes that can get a value at all."""
+
+_EMBEDDED: tuple[tuple[str, str, float, str], ...] = (
+    ("gps", "location", 1.0, "embedded coordinates"),
+    ("gps", "metadata", 1.0, "embedded coordinates"),
+    ("serial", "metadata", 1.0, "embedded serial number"),
+    ("artist", "metadata", 1.0, "embedded author"),
+    ("datetime", "metadata", 0.5, "embedded date"),
+)
+"""Kind of metadata, attribute, value, how it is told. Make and model of a camera say nothing of a person."""
+
+
+def embedded_findings(kinds: Iterable[str]) -> list[Finding]:
+    present = set(kinds)
+    return [Finding(attribute, value, told) for kind, attribute, value, told in _EMBEDDED if kind in present]
+
+
+def decide(findings: Sequence[Finding], unread: Sequence[str] = ()) -> Assessment:
+    """unread: attributes that are null instead of absent, since there is text that could not be read."""
+    values = not_assessed()
+    for key in ABSENT_UNLESS_FOUND:
+        values[KEYS.index(key)] = np.nan if key in unread else 0.0
+    for finding in findings:
+        index = KEYS.index(finding.attribute)
+        values[index] = max(finding.value, np.nan_to_num(values[index]))
+    return Assessment(values, _evidence(findings), _boxes(findings, values))
+
+
+def _evidence(findings: Sequence[Finding]) -> tuple[str, ...]:
+    """Each kind once: clear before ambiguous, then in the taxonomy's order."""
+    order = sorted(findings, key=lambda finding: (-finding.value, KEYS.index(finding.attribute)))
+    return tuple(dict.fromkeys(finding.kind for finding in order))
+
+
+def _boxes(findings: Sequence[Finding], values: Values) -> tuple[Box, ...]:
+    """One box per attribute and place, the clearest kind of evidence naming it."""
+    boxes: dict[tuple[object, ...], Box] = {}
+    for finding in sorted(findings, key=lambda finding: -finding.value):
+        if finding.area is not None:
+            box = Box(finding.attribute, finding.kind, *finding.area, confidence=round(finding.confidence, 3))
+            boxes.setdefault((finding.attribute, finding.area), box)
+    return tuple(boxes.values())

@@ -1,0 +1,44 @@
+"""The engine: each model looks at the view once, the rules make evidence of it, the decision values."""
+
+from collections.abc import Sequence
+
+from scoring.assessment import Assessment, Outcome, Unscored, View
+from scoring.engines.detectors.barcodes import BarcodeReader, barcode_findings
+from scoring.engines.detectors.decisions import decide, embedded_findings
+from scoring.engines.detectors.faces import FaceFinder, face_findings
+from scoring.engines.detectors.nudity import NudityClassifier, nudity_findings
+from scoring.engines.detectors.page import Page
+from scoring.engines.detectors.ridges import ridge_findings
+from scoring.engines.detectors.text import TextReader
+from scoring.engines.detectors.writing import TEXT_ATTRIBUTES, text_findings
+
+
+class DetectorsEngine:
+    def __init__(self) -> None:
+        self.faces = FaceFinder()
+        self.text = TextReader()
+        self.barcodes = BarcodeReader()
+        self.nudity = NudityClassifier()
+
+    def assess(self, views: Sequence[View]) -> list[Outcome]:
+        return [self._outcome(view) for view in views]
+
+    def _outcome(self, view: View) -> Outcome:
+        try:
+            return self._assessment(view)
+        except Exception as error:  # the edge: what the models raise may hold content, so only its type is told
+            return Unscored("engine_error", f"a detector failed ({type(error).__name__})")
+
+    def _assessment(self, view: View) -> Assessment:
+        pixels = view.pixels
+        height, width = pixels.shape[:2]
+        page = Page(tuple(self.text.read(pixels)), width, height)
+        findings = [
+            *face_findings(self.faces.find(pixels), (width, height)),
+            *ridge_findings(pixels),
+            *text_findings(page),
+            *barcode_findings(self.barcodes.read(pixels)),
+            *nudity_findings(self.nudity.score(pixels)),
+            *embedded_findings(view.metadata),
+        ]
+        return decide(findings, TEXT_ATTRIBUTES if page.foreign else ())

