@@ -9,6 +9,7 @@ from scoring.engines.detectors.faces import FaceFinder, face_findings
 from scoring.engines.detectors.nudity import NudityClassifier, nudity_findings
 from scoring.engines.detectors.page import Page
 from scoring.engines.detectors.ridges import ridge_findings
+from scoring.engines.detectors.scans import scan_findings
 from scoring.engines.detectors.text import TextReader
 from scoring.engines.detectors.writing import TEXT_ATTRIBUTES, text_findings
 
@@ -35,7 +36,8 @@ class DetectorsEngine:
         page = Page(tuple(self.text.read(pixels)), width, height)
         findings = [
             *face_findings(self.faces.find(pixels), (width, height)),
-            *ridge_findings(pixels),
+            *(ridge_findings(pixels) if page.num_chars < 30 else []),
+            *scan_findings(pixels, page),
             *text_findings(page),
             *barcode_findings(self.barcodes.read(pixels)),
             *nudity_findings(self.nudity.score(pixels)),

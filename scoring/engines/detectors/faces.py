@@ -54,8 +54,8 @@ class Face:
     @property
     def recognisable(self) -> bool:
         """Wide enough and sharp; a smaller face has to be sharper, as a whole at 112x112 it is mostly edges."""
-        large = self.width >= 40 and self.sharpness >= 20
-        return large or (self.width >= 32 and self.sharpness >= 40)
+        large = self.width >= 40 and self.sharpness >= 30
+        return large or (self.width >= 32 and self.sharpness >= 45)
 
 
 class FaceFinder:

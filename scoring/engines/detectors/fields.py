@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from scoring.engines.detectors.text import Line
 from scoring.engines.detectors.vocabulary import field_kinds, squashed
 
-_NUMBERED = re.compile(r"\A\(?\d{1,2}[a-dA-D]?[.)]?\s?(?=[A-Za-z])")
+_NUMBERED = re.compile(r"\A(?:\(?\d{1,2}[a-dA-D]?[.)]?\s?|[a-f]\s)(?=[A-Za-z])")
 """Field numbers, as printed on driving licences ("4b EXP") and tax forms."""
 _GAP = 14.0
 """A value is at most this many line heights right of its label …"""

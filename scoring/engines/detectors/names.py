@@ -57,7 +57,7 @@ def value_shape(text: str) -> str | None:
     bare = _TITLE.sub("", re.sub(r"[(\[].*", "", text)).strip(" :;,._-|*#")
     if "/" in bare and re.fullmatch(r"[A-Z]{2,}/[A-Z ]{2,}", bare):
         return "full"
-    if re.search(r"\d|[@/\\%$€£=+<>]", bare) or not 2 <= len(bare) <= 45 or terms("business", bare):
+    if re.search(r"\d|[@/\\%$€£=+<>]", bare) or not 2 <= len(bare) <= 45 or _is_vocabulary(bare):
         return None
     found = _tokens(bare)
     if not found or not all(_name_word(word) for word in found) or not _capitalised(found[0]):
@@ -68,49 +68,58 @@ def value_shape(text: str) -> str | None:
     return "full" if len(long) >= 2 else "single"
 
 
+def _is_vocabulary(text: str) -> bool:
+    kinds = ("business", "identity", "medical", "financial", "receipt", "social", "job", "letter")
+    return any(terms(kind, text) for kind in kinds)
+
+
+def known_name(text: str) -> bool:
+    """A full name of which at least one word is in the lists."""
+    return value_shape(text) == "full" and any(_may_be_given(w) or _is_family(w) for w in _tokens(text))
+
+
+def titled(text: str) -> bool:
+    """A title with a name behind it ("Dr. Lindqvist"), enough to tell somebody in a place."""
+    return any(text[found.end() :][:1].isupper() for found in _TITLE.finditer(text) if text[found.start()].isupper())
+
+
 def _vowels(found: list[str]) -> bool:
     return any(set(plain(word)) & set("aeiouy") for word in found)
 
 
-def person(text: str) -> str | None:
-    """Whether a line names a person: "full", "probable" (listed given name before an unknown word) or None.
+def names_person(text: str) -> bool:
+    """Whether a line names a person with first and last name.
 
     A listed given name before a listed family name is enough anywhere; before an unknown word the line must
     hold nothing else.
     """
+    if (title := _TITLE.match(text.strip())) and value_shape(text.strip()[title.end() :].split(",")[0]) == "full":
+        return True
     found = _tokens(text)
-    if terms("business", text) and not _TITLE.search(text):
-        found = [] if len(found) <= 6 else found
-    titled = _TITLE.match(text.strip())
-    if titled and value_shape(text.strip()[titled.end() :].split(",")[0]) == "full":
-        return "full"
-    verdict = None
-    for index, word in enumerate(found):
-        rest = found[index + 1 :]
-        while rest and (len(rest[0].rstrip(".")) == 1 or plain(rest[0]) in _PARTICLES):
-            rest = rest[1:]
-        if not rest or not _capitalised(word) or not _name_word(rest[0]) or len(rest[0]) < 2:
-            continue
-        verdict = _pair(word, rest, alone=len(found) <= 4 and index == 0) or verdict
-        if verdict == "full":
-            return verdict
-    return verdict
+    if len(found) <= 6 and _is_vocabulary(text):
+        return False
+    return any(_starts_name(found[index:], alone=index == 0 and len(found) <= 4) for index in range(len(found)))
 
 
-def _pair(word: str, rest: list[str], alone: bool) -> str | None:
-    following, behind = rest[0], rest[1:]
-    if behind and plain(behind[0]).rstrip(".") in _NOT_A_NAME and _capitalised(behind[0]):
-        return None
-    same_case = word.isupper() == following.isupper()
-    if not same_case:
-        return None
-    if _may_be_given(word) and _is_family(following):
-        return "full"
-    if _is_family(word) and is_given(following) and alone:
-        return "full"
-    if is_given(word) and alone and all(_name_word(other) for other in rest):
-        return "full"
-    return "probable" if is_given(word) else None
+def _starts_name(found: list[str], alone: bool) -> bool:
+    word, rest = found[0], found[1:]
+    while rest and (len(rest[0].rstrip(".")) == 1 or plain(rest[0]) in _PARTICLES):
+        rest = rest[1:]
+    if not rest or not _capitalised(word) or len(rest[0]) < 2 or not _name_word(rest[0]):
+        return False
+    return word.isupper() == rest[0].isupper() and not _is_place(rest) and _pair(word, rest, alone)
+
+
+def _is_place(rest: list[str]) -> bool:
+    """ "Martin Luther Street", "John Lewis Store"."""
+    return len(rest) > 1 and _capitalised(rest[1]) and plain(rest[1]).rstrip(".") in _NOT_A_NAME
+
+
+def _pair(word: str, rest: list[str], alone: bool) -> bool:
+    if _may_be_given(word) and _is_family(rest[0]):
+        return True
+    reversed_order = _is_family(word) and is_given(rest[0])
+    return alone and (reversed_order or (is_given(word) and all(_name_word(other) for other in rest)))
 
 
 def given_only(text: str) -> bool:

@@ -14,7 +14,7 @@ _MONTH = (
 _DATES = (
     re.compile(r"(?<!\d)(?:19|20)\d\d([./-])(?:0?[1-9]|1[0-2])\1(?:0?[1-9]|[12]\d|3[01])"),
     re.compile(r"(?<!\d)(?:0?[1-9]|[12]\d|3[01])\s?([./-])\s?(?:0?[1-9]|[12]\d|3[01])\s?\1\s?(?:(?:19|20)\d\d|\d\d(?!\d))"),
-    re.compile(rf"(?<!\d)(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?\.?[\s/-]?(?:de )?{_MONTH}[\s,./-]*(?:de )?(?:(?:19|20)\d\d|'?\d\d(?!\d))",
+    re.compile(rf"(?<!\d)(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?\.?[\s/-]?(?:de )?{_MONTH}(?:\s?/\s?{_MONTH})?[\s,./-]*(?:de )?(?:(?:19|20)\d\d|'?\d\d(?!\d))",
                re.IGNORECASE),
     re.compile(rf"\b{_MONTH}\s?(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?[\s,]*(?:19|20)\d\d", re.IGNORECASE),
     re.compile(r"(?<!\d)(?:0?[1-9]|[12]\d|3[01])\s(?:0?[1-9]|1[0-2])\s(?:19|20)\d\d(?!\d)"),
@@ -25,7 +25,7 @@ _HANDLE = re.compile(r"(?<![\w.])@(?=[\w.]*[a-z])[\w.]{3,30}", re.IGNORECASE)
 _PHONES = (
     re.compile(r"\+\s?\d[\d\s().–-]{6,20}\d"),
     re.compile(r"(?<![\d-])(?:1[-. ]?)?\(?[2-9]\d\d\)?[-. –]?\s?\d{3}[-. –]\d{4}(?!\d)"),
-    re.compile(r"(?<!\d)0\d{2,4}[\s/-]\s?\d{3,4}[\s-]?\d{2,5}(?!\d)"),
+    re.compile(r"(?<!\d)(?<!\d\s)(?!000)0\d{2,4}[\s/-]\s?\d{3,4}[\s-]?\d{2,5}(?!\d)"),
     re.compile(r"(?<!\d)0[1-9](?:[\s.]\d\d){4}(?!\d)"),
 )
 _SHORT_PHONE = re.compile(r"(?<![\d-])\d{3}-\d{4}(?![\d-])")
@@ -34,6 +34,13 @@ _ADDRESS_NUMBER = re.compile(r"(?<![\d.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?
 _SSN = re.compile(r"(?<![\d-])(?!000|666|9[6-9]\d)\d{3}-(?!00)\d\d-(?!0000)\d{4}(?![\d-])")
 _CARD = re.compile(r"(?<!\d)(?:[2-6]\d{3}[\s-]?\d{4}[\s-]?\d{4}[\s-]?\d{4}|3[47]\d\d[\s-]?\d{6}[\s-]?\d{5})(?!\d)")
 _IBAN = re.compile(r"\b[A-Z]{2}\d{2}(?:\s?[A-Z0-9]{4}){2,7}(?:\s?[A-Z0-9]{1,4})?")
+_IBAN_LENGTHS = {
+    "AE": 23, "AT": 20, "BE": 16, "BG": 22, "BR": 29, "CH": 21, "CY": 28, "CZ": 24, "DE": 22, "DK": 18, "EE": 20,
+    "ES": 24, "FI": 18, "FR": 27, "GB": 22, "GR": 27, "HR": 21, "HU": 28, "IE": 22, "IL": 23, "IS": 26, "IT": 27,
+    "LT": 20, "LU": 20, "LV": 21, "MT": 31, "NL": 18, "NO": 15, "PK": 24, "PL": 28, "PT": 25, "QA": 29, "RO": 24,
+    "RS": 22, "SA": 24, "SE": 24, "SI": 19, "SK": 24, "TR": 26, "UA": 29,
+}  # fmt: skip
+"""Characters per country (SWIFT IBAN registry)."""
 _CHEQUE = re.compile(r"(?<!\d)(\d{9})(?!\d)")
 _CURRENCY = r"(?:[$€£¥₹₽]|USD|EUR|GBP|CHF|Rs\.?|INR|CAD|AUD|R\$|kr\.?|zł)"
 _AMOUNT = re.compile(
@@ -42,7 +49,7 @@ _AMOUNT = re.compile(
 )
 _BARE_AMOUNT = re.compile(r"\A[-+*$€£ ]*(?:\d{1,3}(?:[.,']\d{3})+|\d{1,6})[.,]\d\d\s?[-*A-Z]?\Z")
 _MRZ = re.compile(r"[A-Z0-9<]{28,46}")
-_MRZ_NAMES = re.compile(r"\A[PIACV][A-Z<][A-Z]{3}[A-Z<]*<<[A-Z]+")
+_MRZ_NAMES = re.compile(r"\A[PIACV][A-Z<][A-Z0<]{3}[A-Z0<]*<<[A-Z0]+")
 _CITY = re.compile(r"[A-Z][A-Za-z.]+(?:\s[A-Z][A-Za-z.]+)*,?\s?\b[A-Z]{2},?\s?\d{5}(?:-\d{4})?\b")
 _POSTCODE = re.compile(r"\b[A-Z]{1,2}\d[A-Z\d]?\s?\d[A-BD-HJLNP-UW-Z]{2}\b")
 _BOX = re.compile(r"\b(?:p\.?\s?o\.?\s?box|postfach|apartado|bo[iî]te postale)\s?\d+", re.IGNORECASE)
@@ -53,6 +60,16 @@ _COMPOUND_STREET = re.compile(
 
 def has_date(text: str) -> bool:
     return any(pattern.search(text) for pattern in _DATES)
+
+
+def has_year(text: str) -> bool:
+    """Nothing but a year or a span of years, or such a span at the start."""
+    return bool(re.match(r"\s*(?:19|20)\d\d\s?(?:\Z|[-–—]\s?(?:(?:19|20)\d\d|[a-z]{3,}))", text))
+
+
+def has_card_expiry(text: str) -> bool:
+    """Month and year, as on payment cards."""
+    return bool(re.search(r"(?<!\d)(?:0[1-9]|1[0-2])\s?/\s?\d\d(?!\d)", text))
 
 
 def without_dates(text: str) -> str:
@@ -117,10 +134,11 @@ def card_number(text: str) -> str | None:
 
 
 def has_iban(text: str) -> bool:
-    """With mod 97 right; tried at every shorter end, since a following word may be glued on."""
+    """With the length of its country and mod 97 right; a word behind it may be glued on."""
     for match in _IBAN.finditer(text.upper()):
         compact = re.sub(r"\s", "", match[0])
-        if any(check_digits.iban(compact[:end]) for end in range(15, len(compact) + 1)):
+        length = _IBAN_LENGTHS.get(compact[:2], 99)
+        if len(compact) >= length and check_digits.iban(compact[:length]):
             return True
     return False
 
@@ -155,12 +173,13 @@ def mrz_kind(text: str) -> str | None:
 def _street() -> re.Pattern[str]:
     lists = wordings("street_words.txt")
     after, before = lists["after"][0].split(), lists["before"][0].split()
-    behind = "|".join(w for word in after for w in (word.title(), word.upper()))
-    ahead = "|".join(w for word in before for w in (word, word.title(), word.upper()))
+    behind = "|".join(form for word in after for form in (word.title(), word.upper()))
+    joined = "|".join(word.title() for word in after if len(word) >= 4)
+    ahead = "|".join(form for word in before for form in (word, word.title(), word.upper()))
     name = r"[A-Z0-9ÄÖÜÉ][\w'.-]*"
     return re.compile(
-        rf"(?<![\d.,$€£])\d{{1,5}}[A-Za-z]?,?\s?(?:{name}\s?){{0,4}}(?:{behind})\b(?!\s?\d)"
-        rf"|\d{{1,4}}\s?(?:bis|ter)?,?\s(?:{ahead})\s\S+"
+        rf"(?<![\d.,$€£])\d{{1,5}}[A-Za-z]?,?\s?(?:{name}\s?){{0,4}}(?:\b(?:{behind})|(?<=[a-z])(?:{joined}))\b(?! of|\s?\d)"
+        rf"|\d{{1,4}}\s?(?:bis|ter)?,?\s(?:{ahead})\s(?!of)\S+"
         rf"|\b(?:{ahead})\s(?:\S+\s){{0,4}}?\S+,?\s(?:n[.°º]?\s?)?\d{{1,4}}\b"
     )
 

@@ -70,6 +70,6 @@ def _dominance(tiles: Floats) -> Floats:
 
 def ridge_findings(pixels: Pixels) -> list[Finding]:
     share, spread = ridge_share(pixels)
-    if share < 0.6 or spread < 0.3:
+    if share < 0.75 or spread < 0.4:
         return []
     return [Finding("biometrics", 1.0, "ridge pattern of a fingerprint")]

@@ -48,18 +48,23 @@ def _machine_readable_zone(page: Page) -> Iterator[Finding]:
 
 
 def _named_fields(page: Page) -> Iterator[Finding]:
-    for text, line in _valued(page, "name", names.value_shape):
-        full = names.value_shape(text) == "full"
-        if full or names.given_only(text):
+    parts = {kind: list(_valued(page, kind, names.value_shape)) for kind in ("name", "first_name", "last_name")}
+    for text, line in parts["name"]:
+        if names.value_shape(text) == "full":
+            yield from _named(line, "name in a name field")
+        elif names.given_only(text):
             yield _found("non_unique_id", 1.0, "name in a name field", line)
-        if full:
-            yield _found("full_legal_name", 1.0, "name in a name field", line)
-    parts = {kind: list(_valued(page, kind, names.value_shape)) for kind in ("first_name", "last_name")}
-    for found in parts.values():
-        for _, line in found:
-            yield _found("non_unique_id", 1.0, "name in a name field", line)
-    if parts["first_name"] and parts["last_name"]:
-        yield _found("full_legal_name", 1.0, "first and last name in name fields", parts["last_name"][0][1])
+    for _, line in parts["first_name"] + parts["last_name"]:
+        yield _found("non_unique_id", 1.0, "name in a name field", line)
+    if parts["first_name"] and (parts["last_name"] or parts["name"]):
+        yield from _named(parts["first_name"][0][1], "first and last name in name fields")
+    for _, line in _valued(page, "addressee", lambda text: names.known_name(text.split("<")[0])):
+        yield from _named(line, "name of sender or addressee")
+
+
+def _named(line: Line, kind: str) -> Iterator[Finding]:
+    yield _found("full_legal_name", 1.0, kind, line)
+    yield _found("non_unique_id", 1.0, kind, line)
 
 
 def _numbered_names(page: Page) -> Iterator[Finding]:
@@ -68,21 +73,52 @@ def _numbered_names(page: Page) -> Iterator[Finding]:
         return
     for line in page.readable:
         if re.match(r"[12][.\s]{0,2}[^\W\d_a-z]{2,}", line.text) and names.value_shape(line.text[1:].strip(" .")):
-            yield _found("full_legal_name", 1.0, "name on an identity document", line)
-            yield _found("non_unique_id", 1.0, "name on an identity document", line)
+            yield from _named(line, "name on an identity document")
 
 
 def _people(page: Page) -> Iterator[Finding]:
     for line in page.readable:
-        if verdict := names.person(line.text):
-            value = 1.0 if verdict == "full" else 0.5
-            if value == 1:
-                yield _found("full_legal_name", 1.0, "first and last name", line)
-                yield _found("non_unique_id", 1.0, "first and last name", line)
-        elif greeting(line.text) and names.given_only(greeting(line.text) or ""):
+        if names.names_person(line.text):
+            yield from _named(line, "first and last name")
+        elif names.given_only(greeting(line.text) or ""):
             yield _found("non_unique_id", 1.0, "first name in a greeting", line)
-    for _, line in _valued(page, "staff", lambda text: names.given_only(text.split(",")[0]) or names.person(text)):
+        elif names.titled(line.text) and not patterns.has_street_address(line.text):
+            yield _found("non_unique_id", 1.0, "title with a name", line)
+    for _, line in _valued(page, "staff", lambda text: names.given_only(text) or names.known_name(text)):
         yield _found("non_unique_id", 1.0, "first name of staff", line)
+
+
+_PERSONAL_FIELDS = ("birth_date", "membership", "id_number", "ssn", "account")
+
+
+def _unlabelled_names(page: Page) -> Iterator[Finding]:
+    """A name without a label where a paper is about somebody: above an address, on a card, beside a user name."""
+    about_somebody = page.terms("medical_strong") or page.terms("card") or page.terms("identity")
+    about_somebody = about_somebody or any(field.kind in _PERSONAL_FIELDS and field.values for field in page.fields)
+    accounts = _account_words(page)
+    for line in page.short:
+        if names.value_shape(line.text) != "full":
+            continue
+        if names.known_name(line.text) and (about_somebody or _stands_over_address(page, line)):
+            yield from _named(line, "name on a personal paper")
+        elif any(plain(word) in accounts for word in line.text.split() if len(word) >= 5):
+            yield from _named(line, "name beside a matching user name or mailbox")
+
+
+def _stands_over_address(page: Page, line: Line) -> bool:
+    return any(
+        0 < other.y - line.y < 2.5 * line.height
+        and abs(other.left - line.left) < 2 * line.height
+        and patterns.has_street_address(other.text)
+        for other in page.readable
+    )
+
+
+def _account_words(page: Page) -> frozenset[str]:
+    """What user names and mailboxes on the page are made of, split at signs and digits."""
+    handles = [line.text for line in page.readable if patterns.has_handle(line.text)]
+    boxes = [parts[0] for line in page.readable if (parts := patterns.email_parts(line.text))]
+    return frozenset(word for text in handles + boxes for word in re.split(r"[\W\d_]+", plain(text)))
 
 
 def _chat_partner(page: Page) -> Iterator[Finding]:
@@ -91,8 +127,7 @@ def _chat_partner(page: Page) -> Iterator[Finding]:
         return
     for line in page.short:
         if line.area[3] < 0.17 and names.value_shape(line.text) == "full" and not terms("social", line.text):
-            yield _found("full_legal_name", 1.0, "name at the head of a chat", line)
-            yield _found("non_unique_id", 1.0, "name at the head of a chat", line)
+            yield from _named(line, "name at the head of a chat")
 
 
 def _birth_date(page: Page) -> Iterator[Finding]:
@@ -141,11 +176,23 @@ def _beliefs(page: Page) -> Iterator[Finding]:
 def _identity_document(page: Page) -> Iterator[Finding]:
     titled = [line for line in page.short if terms("identity", line.text)]
     filled = list(_filled_identity_fields(page))
+    filled += _numbered_fields(page) if titled else []
     if len(filled) >= (2 if titled else 4):
-        for line in (titled or filled)[:1]:
-            yield _found("gov_ids", 1.0, "identity document with its data", line)
-    elif titled and (filled or page.num_chars < 80):
+        yield _found("gov_ids", 1.0, "identity document with its data", (titled or filled)[0])
+    elif titled and (filled or (page.num_chars < 80 and _is_title(titled[0]))):
         yield _found("gov_ids", 0.5, "identity document, data not read", titled[0])
+
+
+def _is_title(line: Line) -> bool:
+    """The name of the document makes most of the line."""
+    longest = max(len(wording) for wording in terms("identity", line.text))
+    return longest > 0.6 * len(line.text)
+
+
+def _numbered_fields(page: Page) -> list[Line]:
+    """Fields 1–5 of driving licences (AAMVA, Directive 2006/126/EC) that hold a name, a date or a number."""
+    filled = re.compile(r"[12][.\s]{1,3}[^\W\d_a-z]{2,}|(?:3|4[ab])[.\s]{0,3}\d\d?[./-]\d\d?[./-]\d\d|(?:5|4d)[.\s]{1,3}\w{6,}")
+    return [line for line in page.short if filled.match(line.text)]
 
 
 def _filled_identity_fields(page: Page) -> Iterator[Line]:
@@ -223,10 +270,11 @@ def _is_personal(page: Page) -> bool:
     """Whether the page is about one named person, so that its contacts are theirs and not a business's."""
     if page.is_chat:
         return True
-    if page.is_shop_paper or page.prose_share > 0.5:
+    if page.prose_share > 0.5:
         return False
-    named = any(_named_fields(page)) or any(_numbered_names(page))
-    return named or any(finding.value == 1 for finding in _people(page))
+    rules = [_named_fields, _numbered_names, _unlabelled_names]
+    rules += [] if page.is_shop_paper else [_people]
+    return any(found.attribute == "full_legal_name" for rule in rules for found in rule(page))
 
 
 def _is_business(page: Page, line: Line) -> bool:
@@ -243,7 +291,7 @@ _SHARED_MAILBOXES = frozenset(
 _FREE_MAIL = re.compile(r"(gmail|googlemail|yahoo|hotmail|outlook|live|icloud|aol|gmx|web|proton|protonmail|mail|t-online|orange|free)\.")
 
 
-def _email_value(page: Page, line: Line, personal: bool) -> float:
+def _email_value(line: Line, personal: bool) -> float:
     local, domain = patterns.email_parts(line.text) or ("", "")
     if local in _SHARED_MAILBOXES:
         return 0.5
@@ -251,19 +299,23 @@ def _email_value(page: Page, line: Line, personal: bool) -> float:
     return 1.0 if personal or named or _FREE_MAIL.match(domain) else 0.5
 
 
+_NUMBER_FIELDS = ("id_number", "membership", "account", "ssn")
+
+
 def _contacts(page: Page) -> Iterator[Finding]:
     personal = _is_personal(page)
-    reachable = {id(line) for kind in ("phone",) for _, line in _valued(page, kind, _is_dialled)}
+    labelled = {id(line) for _, line in _valued(page, "phone", _is_dialled)}
+    others = {id(line) for kind in _NUMBER_FIELDS for _, line in _valued(page, kind, _is_long_number)}
     for line in page.readable:
-        theirs = personal and not _is_business(page, line)
+        value = 1.0 if personal and not _is_business(page, line) else 0.5
         if patterns.email_parts(line.text):
-            yield _found("contact_details", _email_value(page, line, personal), "e-mail address", line)
-        if patterns.has_phone(line.text) or id(line) in reachable:
-            yield _found("contact_details", 1.0 if theirs else 0.5, "phone number", line)
+            yield _found("contact_details", _email_value(line, personal), "e-mail address", line)
+        if id(line) in labelled or (patterns.has_phone(line.text) and id(line) not in others):
+            yield _found("contact_details", value, "phone number", line)
         elif patterns.has_short_phone(line.text) and page.is_chat:
             yield _found("contact_details", 1.0, "phone number", line)
         if patterns.has_street_address(line.text):
-            yield _found("contact_details", 1.0 if theirs else 0.5, "street address", line)
+            yield _found("contact_details", value, "street address", line)
         if patterns.has_network_address(line.text):
             yield _found("contact_details", 0.5, "network address", line)
     for _, line in _valued(page, "address", lambda text: re.search(r"\d", text) and len(text) > 8):
@@ -294,14 +346,13 @@ _PLATES = (
 
 
 def _licence_plate(page: Page) -> Iterator[Finding]:
-    """A number of a plate's form, the largest writing in a picture with little else to read."""
-    if not 1 <= len(page.readable) <= 12 or page.prose_share > 0.2:
+    """A number of a plate's form, alone in its line, in a picture with little else to read."""
+    if page.num_chars > 90 or any(field.values for field in page.fields):
         return
-    tallest = max(line.height for line in page.readable)
     for line in page.readable:
-        compact = re.sub(r"[\s.·•*-]", "", line.text)
+        compact = re.sub(r"[\s.·•:*-]", "", line.text)
         shaped = 5 <= len(compact) <= 10 and any(pattern.fullmatch(compact) for pattern in _PLATES)
-        if shaped and line.height >= 0.6 * tallest and 2.0 <= line.width / max(line.height, 1.0) <= 9:
+        if shaped and 2.0 <= line.width / max(line.height, 1.0) <= 9:
             yield _found("non_unique_id", 1.0, "licence plate", line)
 
 
@@ -322,14 +373,18 @@ def _dates(page: Page) -> Iterator[Finding]:
     for line in page.readable:
         if patterns.has_date(line.text) and id(line) not in births:
             yield _found("metadata", 1.0, "date", line)
+        elif patterns.has_year(line.text):
+            yield _found("metadata", 0.5, "year", line)
         elif terms("watermark", line.text) or "©" in line.text:
             yield _found("metadata", 1.0, "watermark or copyright note", line)
+    for _, line in _valued(page, "expiry", patterns.has_card_expiry):
+        yield _found("metadata", 1.0, "expiry date", line)
     if len(clocks) >= 3:
         yield _found("metadata", 1.0, "times", clocks[0])
 
 
 _RULES: tuple[Rule, ...] = (
-    _machine_readable_zone, _named_fields, _numbered_names, _people, _chat_partner, _birth_date, _sex, _memberships,
+    _machine_readable_zone, _named_fields, _numbered_names, _people, _unlabelled_names, _chat_partner, _birth_date, _sex, _memberships,
     _handles, _beliefs, _identity_document, _social_security, _medical_record, _numbers_of_money, _bills, _contacts,
     _places, _licence_plate, _paper, _dates,
 )  # fmt: skip
