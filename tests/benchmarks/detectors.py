@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks.detectors MANIFEST.csv [--errors]
 
-The manifest has a row per picture: `file` (relative to the manifest), the 22 attributes with 0 / 0.5 / 1 and
-`cprt_level`. A label of 0.5 counts as absent; of the predictions two readings are shown: 1 only, and 0.5 as well.
+The manifest has a row per picture: `file` (relative to the manifest), the 22 attributes with 0 / 0.5 / 1
+and `cprt_level`. A label of 0.5 counts as absent; of the predictions two readings are shown: 1 only, and 0.5 as well.
 """
 
 import csv
@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 import numpy as np
+import numpy.typing as npt
 
 from ingest.images import DecodedImage, ImageLimits, decode
 from scoring.assessment import Assessment, Unscored, Values, View, not_assessed, worst
@@ -25,6 +26,7 @@ from scoring.taxonomy import ATTRIBUTES, KEYS
 TEXT = ("contact_details", "full_legal_name", "non_unique_id", "medical_data", "financial_data", "gov_ids")
 PRIVATE = [index for index, attribute in enumerate(ATTRIBUTES) if attribute.level in (1, 2)]
 Row = dict[str, str]
+Flags = npt.NDArray[np.bool_]
 
 
 class Stopwatch:
@@ -74,7 +76,7 @@ def labels(row: Row) -> Values:
     return np.array([float(row[key]) for key in KEYS], dtype=np.float32)
 
 
-def rates(truth: np.ndarray, predicted: np.ndarray) -> str:  # type: ignore[type-arg]
+def rates(truth: Flags, predicted: Flags) -> str:
     """truth, predicted: bool, same shape."""
     tp, fp = int((truth & predicted).sum()), int((~truth & predicted).sum())
     fn, tn = int((truth & ~predicted).sum()), int((~truth & ~predicted).sum())
@@ -92,7 +94,7 @@ def report(rows: list[Row], found: list[Assessment]) -> str:
     for name, bound in (("0.5 counted as 1", 0.5), ("1 only", 1.0)):
         predicted = np.nan_to_num(values) >= bound
         of_text = [KEYS.index(key) for key in TEXT]
-        lines.append(f"private, {name:17} {rates(private, predicted[:, PRIVATE].any(axis=1))}")
+        lines.append(f"private, {name:17} {rates(private, np.asarray(predicted[:, PRIVATE].any(axis=1)))}")
         lines.append(f"text, {name:20} {rates(truth[:, of_text], predicted[:, of_text])}")
     lines.append(f"{'':24}   1 only: TP FP FN    0.5 too: TP FP FN   null")
     for index, key in enumerate(KEYS):
@@ -101,8 +103,9 @@ def report(rows: list[Row], found: list[Assessment]) -> str:
     return "\n".join(lines)
 
 
-def _counts(truth: np.ndarray, predicted: np.ndarray) -> str:  # type: ignore[type-arg]
-    return f"{int((truth & predicted).sum())} {int((~truth & predicted).sum())} {int((truth & ~predicted).sum())}"
+def _counts(truth: Flags, predicted: Flags) -> str:
+    cells = (truth & predicted, ~truth & predicted, truth & ~predicted)
+    return " ".join(str(int(cell.sum())) for cell in cells)
 
 
 def errors(rows: list[Row], found: list[Assessment]) -> str:
@@ -129,7 +132,9 @@ def main(manifest: Path, show_errors: bool) -> None:
     if show_errors:
         click.echo(errors(rows, found))
     click.echo(report(rows, found))
-    click.echo("  ".join(f"{name} {1000 * spent / len(rows):.0f} ms" for name, spent in watch.seconds.items()))
+    click.echo(
+        "  ".join(f"{name} {1000 * spent / len(rows):.0f} ms" for name, spent in watch.seconds.items())
+    )
 
 
 if __name__ == "__main__":

@@ -6,17 +6,9 @@ from scoring.engines.detectors.vocabulary import plain, terms, words
 
 _WORD = re.compile(r"[^\W\d_][^\W\d_'’-]*[^\W\d_]\.?|[A-Z]\.?")
 _TITLE = re.compile(
-    r"\b(?:mr|mrs|ms|miss|mx|dr|prof|herr|frau|mme|mlle|monsieur|madame|sr|sra|srta|señora?|signora?|sig|dhr|mevr)\b\.?:?\s?",
+    r"\b(?:mr|mrs|ms|miss|mx|dr|prof|herr|frau|mme|mlle|monsieur|madame|sr|sra|srta|señora?|signora?|sig|dhr|mevr)"
+    r"\b\.?:?\s?",
     re.IGNORECASE,
-)
-_PARTICLES = frozenset("de da di do dos das del della van von der den ten la le el al bin ibn y e zu af st mac mc".split())
-_NOT_A_NAME = frozenset(
-    "street avenue road lane drive court place boulevard square beach county university airport station park hotel "
-    "hall house island river lake mountain valley bridge church cathedral school college library museum stadium "
-    "theatre theater city town village state north south east west union day week month year and or the of for in on "
-    "at to with from by is are not no yes new old your our my his her please card number date name first last tower "
-    "press times post daily book books award awards cup league club bay creek hills canyon springs national royal "
-    "street. prize project edition volume chapter page total price sale menu open closed plaza center centre".split()
 )
 
 
@@ -45,7 +37,7 @@ def _capitalised(word: str) -> bool:
 
 def _name_word(word: str) -> bool:
     lower = plain(word).rstrip(".")
-    return (_capitalised(word) and lower not in _NOT_A_NAME) or lower in _PARTICLES
+    return (_capitalised(word) and lower not in words("not_names.txt")) or lower in words("particles.txt")
 
 
 def value_shape(text: str) -> str | None:
@@ -62,7 +54,9 @@ def value_shape(text: str) -> str | None:
     found = _tokens(bare)
     if not found or not all(_name_word(word) for word in found) or not _capitalised(found[0]):
         return None
-    long = [word for word in found if len(word.rstrip(".")) >= 2 and plain(word) not in _PARTICLES]
+    long = [
+        word for word in found if len(word.rstrip(".")) >= 2 and plain(word) not in words("particles.txt")
+    ]
     if not long or len(found) > 5 or not _vowels(long):
         return None
     return "full" if len(long) >= 2 else "single"
@@ -80,7 +74,9 @@ def known_name(text: str) -> bool:
 
 def titled(text: str) -> bool:
     """A title with a name behind it ("Dr. Lindqvist"), enough to tell somebody in a place."""
-    return any(text[found.end() :][:1].isupper() for found in _TITLE.finditer(text) if text[found.start()].isupper())
+    return any(
+        text[found.end() :][:1].isupper() for found in _TITLE.finditer(text) if text[found.start()].isupper()
+    )
 
 
 def _vowels(found: list[str]) -> bool:
@@ -93,17 +89,21 @@ def names_person(text: str) -> bool:
     A listed given name before a listed family name is enough anywhere; before an unknown word the line must
     hold nothing else.
     """
-    if (title := _TITLE.match(text.strip())) and value_shape(text.strip()[title.end() :].split(",")[0]) == "full":
+    if (title := _TITLE.match(text.strip())) and value_shape(
+        text.strip()[title.end() :].split(",")[0]
+    ) == "full":
         return True
     found = _tokens(text)
     if len(found) <= 6 and _is_vocabulary(text):
         return False
-    return any(_starts_name(found[index:], alone=index == 0 and len(found) <= 4) for index in range(len(found)))
+    return any(
+        _starts_name(found[index:], alone=index == 0 and len(found) <= 4) for index in range(len(found))
+    )
 
 
 def _starts_name(found: list[str], alone: bool) -> bool:
     word, rest = found[0], found[1:]
-    while rest and (len(rest[0].rstrip(".")) == 1 or plain(rest[0]) in _PARTICLES):
+    while rest and (len(rest[0].rstrip(".")) == 1 or plain(rest[0]) in words("particles.txt")):
         rest = rest[1:]
     if not rest or not _capitalised(word) or len(rest[0]) < 2 or not _name_word(rest[0]):
         return False
@@ -112,7 +112,7 @@ def _starts_name(found: list[str], alone: bool) -> bool:
 
 def _is_place(rest: list[str]) -> bool:
     """ "Martin Luther Street", "John Lewis Store"."""
-    return len(rest) > 1 and _capitalised(rest[1]) and plain(rest[1]).rstrip(".") in _NOT_A_NAME
+    return len(rest) > 1 and _capitalised(rest[1]) and plain(rest[1]).rstrip(".") in words("not_names.txt")
 
 
 def _pair(word: str, rest: list[str], alone: bool) -> bool:

@@ -1,14 +1,15 @@
 """What kind of page a picture's text makes: a form, a chat, running text, a shop's paper, or a few words on a thing."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from scoring.engines.detectors import patterns
 from scoring.engines.detectors.fields import Field, read_fields, same_row
+from scoring.engines.detectors.findings import Finding
 from scoring.engines.detectors.text import READABLE, Line
-from scoring.engines.detectors.vocabulary import plain, terms
+from scoring.engines.detectors.vocabulary import terms
 
 _LATIN = re.compile(r"[0-9A-Za-zÀ-ɏ]")
 
@@ -53,6 +54,13 @@ class Page:
     def num_amounts(self) -> int:
         return sum(patterns.count_amounts(line.text) for line in self.readable)
 
+    def valued(self, kind: str, fits: Callable[[str], object]) -> list[tuple[str, Line]]:
+        """Of each field of a kind the likeliest value that fits, with the line it stands in."""
+        fitting = [
+            [value for value in field.values if fits(value[0])] for field in self.fields if field.kind == kind
+        ]
+        return [values[0] for values in fitting if values]
+
     def terms(self, kind: str) -> frozenset[str]:
         """Wordings of a kind in titles, labels and values."""
         return frozenset(word for line in self.short for word in terms(kind, line.text))
@@ -75,6 +83,11 @@ class Page:
         return (line, *(other for other in self.readable if same_row(other, line)))
 
 
+def found(attribute: str, value: float, kind: str, line: Line) -> Finding:
+    """Evidence in a line: its place and the confidence of reading go along, its text does not."""
+    return Finding(attribute, value, kind, line.area, line.confidence)
+
+
 def _is_latin(line: Line) -> bool:
     letters = [c for c in line.text if c.isalnum()]
     latin = sum(bool(_LATIN.match(c)) for c in letters)
@@ -83,22 +96,24 @@ def _is_latin(line: Line) -> bool:
 
 def is_prose(text: str) -> bool:
     """Seven words or more, most of them in lower case."""
-    found = [word for word in text.split() if word[:1].isalpha()]
-    return len(found) >= 7 and sum(word[0].islower() for word in found) > 0.6 * len(found)
+    started = [word for word in text.split() if word[:1].isalpha()]
+    return len(started) >= 7 and sum(word[0].islower() for word in started) > 0.6 * len(started)
 
 
 def _is_sentence(text: str) -> bool:
-    found = [word for word in text.split() if word[:1].isalpha()]
-    return len(found) >= 3 and sum(word[0].islower() for word in found) >= 0.6 * len(found)
+    started = [word for word in text.split() if word[:1].isalpha()]
+    return len(started) >= 3 and sum(word[0].islower() for word in started) >= 0.6 * len(started)
+
+
+_GREETING = re.compile(
+    r"\b(?i:hi|hello|hey|dear|hallo|hola|bonjour|ciao|liebe|lieber|thanks|cheers)\s+([A-Z\u00c0-\u00de][\w'-]+)"
+)
 
 
 def greeting(text: str) -> str | None:
-    """The word behind "Hi", "Dear" …, if it starts with a capital letter."""
-    found = re.search(r"\b(?i:hi|hello|hey|dear|hallo|hola|bonjour|ciao|liebe|lieber|thanks|cheers)\s+([A-ZÀ-Þ][\w'-]+)", text)
-    return found[1] if found and plain(found[1]) not in _ADDRESSEES else None
-
-
-_ADDRESSEES = frozenset("sir madam all customer team friend friends world everyone kitty there santa you mr mrs ms dr".split())
+    """The word behind "Hi", "Dear" and the like, if it starts with a capital letter."""
+    match = _GREETING.search(text)
+    return match[1] if match else None
 
 
 def has_social_words(lines: Sequence[Line]) -> bool:

@@ -13,9 +13,13 @@ _MONTH = (
 # No word border behind: OCR drops spaces, as in "2019/07/1416:22".
 _DATES = (
     re.compile(r"(?<!\d)(?:19|20)\d\d([./-])(?:0?[1-9]|1[0-2])\1(?:0?[1-9]|[12]\d|3[01])"),
-    re.compile(r"(?<!\d)(?:0?[1-9]|[12]\d|3[01])\s?([./-])\s?(?:0?[1-9]|[12]\d|3[01])\s?\1\s?(?:(?:19|20)\d\d|\d\d(?!\d))"),
-    re.compile(rf"(?<!\d)(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?\.?[\s/-]?(?:de )?{_MONTH}(?:\s?/\s?{_MONTH})?[\s,./-]*(?:de )?(?:(?:19|20)\d\d|'?\d\d(?!\d))",
-               re.IGNORECASE),
+    re.compile(
+        r"(?<!\d)(?:0?[1-9]|[12]\d|3[01])\s?([./-])\s?(?:0?[1-9]|[12]\d|3[01])\s?\1\s?(?:(?:19|20)\d\d|\d\d(?!\d))"
+    ),
+    re.compile(
+        rf"(?<!\d)(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?\.?[\s/-]?(?:de )?{_MONTH}(?:\s?/\s?{_MONTH})?[\s,./-]*(?:de )?(?:(?:19|20)\d\d|'?\d\d(?!\d))",
+        re.IGNORECASE,
+    ),
     re.compile(rf"\b{_MONTH}\s?(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?[\s,]*(?:19|20)\d\d", re.IGNORECASE),
     re.compile(r"(?<!\d)(?:0?[1-9]|[12]\d|3[01])\s(?:0?[1-9]|1[0-2])\s(?:19|20)\d\d(?!\d)"),
 )
@@ -29,10 +33,16 @@ _PHONES = (
     re.compile(r"(?<!\d)0[1-9](?:[\s.]\d\d){4}(?!\d)"),
 )
 _SHORT_PHONE = re.compile(r"(?<![\d-])\d{3}-\d{4}(?![\d-])")
-_TOLL_FREE = re.compile(r"(?<!\d)(?:\+?1[-. ]?)?\(?8(?:00|33|44|55|66|77|88)\)?[-. ]|(?<!\d)0800|\+1[\s-]?200[\s-]")
-_ADDRESS_NUMBER = re.compile(r"(?<![\d.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\d.])")
+_TOLL_FREE = re.compile(
+    r"(?<!\d)(?:\+?1[-. ]?)?\(?8(?:00|33|44|55|66|77|88)\)?[-. ]|(?<!\d)0800|\+1[\s-]?200[\s-]"
+)
+_ADDRESS_NUMBER = re.compile(
+    r"(?<![\d.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\d.])"
+)
 _SSN = re.compile(r"(?<![\d-])(?!000|666|9[6-9]\d)\d{3}-(?!00)\d\d-(?!0000)\d{4}(?![\d-])")
-_CARD = re.compile(r"(?<!\d)(?:[2-6]\d{3}[\s-]?\d{4}[\s-]?\d{4}[\s-]?\d{4}|3[47]\d\d[\s-]?\d{6}[\s-]?\d{5})(?!\d)")
+_CARD = re.compile(
+    r"(?<!\d)(?:[2-6]\d{3}[\s-]?\d{4}[\s-]?\d{4}[\s-]?\d{4}|3[47]\d\d[\s-]?\d{6}[\s-]?\d{5})(?!\d)"
+)
 _IBAN = re.compile(r"\b[A-Z]{2}\d{2}(?:\s?[A-Z0-9]{4}){2,7}(?:\s?[A-Z0-9]{1,4})?")
 _IBAN_LENGTHS = {
     "AE": 23, "AT": 20, "BE": 16, "BG": 22, "BR": 29, "CH": 21, "CY": 28, "CZ": 24, "DE": 22, "DK": 18, "EE": 20,
@@ -147,6 +157,11 @@ def has_cheque_line(text: str) -> bool:
     """A bank's nine digits with their check digit, among other numbers."""
     runs = re.findall(r"\d{3,}", text)
     return len(runs) >= 2 and any(check_digits.aba_routing(number) for number in _CHEQUE.findall(text))
+
+
+def is_long_number(text: str) -> bool:
+    """At least four digits, none of them masked."""
+    return sum(c.isdigit() for c in text) >= 4 and "*" not in text
 
 
 def count_amounts(text: str) -> int:

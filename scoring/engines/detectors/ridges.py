@@ -39,7 +39,8 @@ def _grey(pixels: Pixels) -> Floats:
     scale = SIDE_PX / max(height, width)
     size = (max(1, round(width * scale)), max(1, round(height * scale)))
     method = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
-    return cv2.resize(cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY), size, interpolation=method).astype(np.float64)
+    grey = cv2.resize(cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY), size, interpolation=method)
+    return np.asarray(grey, dtype=np.float64)
 
 
 def _tiles(grey: Floats) -> Floats:

@@ -2,6 +2,7 @@
 
 import cv2
 import numpy as np
+import numpy.typing as npt
 
 from ingest.images import Pixels
 from scoring.engines.detectors.fields import Field
@@ -11,6 +12,9 @@ from scoring.engines.detectors.patterns import has_date
 
 SIDE_PX = 256
 """Pictures are looked at in this size."""
+
+
+Indices = npt.NDArray[np.intp]
 
 
 def _small(pixels: Pixels) -> Pixels:
@@ -23,14 +27,16 @@ def is_fundus(pixels: Pixels) -> bool:
     """The back of an eye: one filled red disc on black that nearly fills the picture, crossed by fine dark vessels."""
     small = _small(pixels)
     height, width = small.shape[:2]
-    lit = cv2.morphologyEx((small.max(axis=2) > 30).astype(np.uint8), cv2.MORPH_OPEN, np.ones((5, 5), np.uint8))
+    lit = cv2.morphologyEx(
+        (small.max(axis=2) > 30).astype(np.uint8), cv2.MORPH_OPEN, np.ones((5, 5), np.uint8)
+    )
     columns, rows = np.flatnonzero(lit.any(axis=0)), np.flatnonzero(lit.any(axis=1))
     if len(columns) < 0.55 * width or len(rows) < 0.85 * height or lit.all():
         return False
     return _is_disc(lit, columns, rows) and _is_reddish(small, lit) and _has_vessels(small, lit)
 
 
-def _is_disc(lit: Pixels, columns: np.ndarray, rows: np.ndarray) -> bool:  # type: ignore[type-arg]
+def _is_disc(lit: Pixels, columns: Indices, rows: Indices) -> bool:
     """The lit part against the disc over its width; top and bottom may be cut off."""
     radius = (columns[-1] - columns[0] + 1) / 2
     centre_x, centre_y = (columns[0] + columns[-1]) / 2, (rows[0] + rows[-1]) / 2

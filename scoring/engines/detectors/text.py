@@ -110,4 +110,6 @@ def _line(text: str, confidence: float, quad: Any, turn: Any, size: tuple[int, i
     width = float(np.linalg.norm(quad[1] - quad[0]))
     height = float(np.linalg.norm(quad[3] - quad[0]))
     (x_min, y_min), (x_max, y_max) = quad.min(axis=0), quad.max(axis=0)
-    return Line(text, confidence, float(x), float(y), width, height, fractions(x_min, y_min, x_max, y_max, *size))
+    return Line(
+        text, confidence, float(x), float(y), width, height, fractions(x_min, y_min, x_max, y_max, *size)
+    )

@@ -1,0 +1,151 @@
+"""Who is named or told: names, birth dates, numbers and user names of persons, what they say of themselves."""
+
+import re
+from collections.abc import Iterator
+
+from scoring.engines.detectors import names, patterns
+from scoring.engines.detectors.findings import Finding
+from scoring.engines.detectors.page import Page, found, greeting, has_social_words
+from scoring.engines.detectors.text import Line
+from scoring.engines.detectors.vocabulary import plain
+
+
+def machine_readable_zone(page: Page) -> Iterator[Finding]:
+    for line in page.lines:
+        if kind := patterns.mrz_kind(line.text):
+            for attribute in ("gov_ids", "full_legal_name", "non_unique_id", "age", "gender"):
+                yield found(attribute, 1.0, f"machine-readable zone ({kind})", line)
+
+
+def named_fields(page: Page) -> Iterator[Finding]:
+    parts = {kind: list(page.valued(kind, names.value_shape)) for kind in ("name", "first_name", "last_name")}
+    for text, line in parts["name"]:
+        if names.value_shape(text) == "full":
+            yield from _named(line, "name in a name field")
+        elif names.given_only(text):
+            yield found("non_unique_id", 1.0, "name in a name field", line)
+    for _, line in parts["first_name"] + parts["last_name"]:
+        yield found("non_unique_id", 1.0, "name in a name field", line)
+    if parts["first_name"] and (parts["last_name"] or parts["name"]):
+        yield from _named(parts["first_name"][0][1], "first and last name in name fields")
+    for _, line in page.valued("addressee", lambda text: names.known_name(text.split("<")[0])):
+        yield from _named(line, "name of sender or addressee")
+
+
+def _named(line: Line, kind: str) -> Iterator[Finding]:
+    yield found("full_legal_name", 1.0, kind, line)
+    yield found("non_unique_id", 1.0, kind, line)
+
+
+def numbered_names(page: Page) -> Iterator[Finding]:
+    """Fields 1 and 2 of driving licences (AAMVA, Directive 2006/126/EC): family name, given names."""
+    if not page.terms("identity"):
+        return
+    for line in page.readable:
+        if re.match(r"[12][.\s]{0,2}[^\W\d_a-z]{2,}", line.text) and names.value_shape(
+            line.text[1:].strip(" .")
+        ):
+            yield from _named(line, "name on an identity document")
+
+
+def people(page: Page) -> Iterator[Finding]:
+    for line in page.readable:
+        if names.names_person(line.text):
+            yield from _named(line, "first and last name")
+        elif names.given_only(greeting(line.text) or ""):
+            yield found("non_unique_id", 1.0, "first name in a greeting", line)
+        elif names.titled(line.text) and not patterns.has_street_address(line.text):
+            yield found("non_unique_id", 1.0, "title with a name", line)
+    for _, line in page.valued("staff", lambda text: names.given_only(text) or names.known_name(text)):
+        yield found("non_unique_id", 1.0, "first name of staff", line)
+
+
+_PERSONAL_FIELDS = ("birth_date", "membership", "id_number", "ssn", "account")
+
+
+def unlabelled_names(page: Page) -> Iterator[Finding]:
+    """A name without a label where a paper is about somebody: above an address, on a card, beside a user name."""
+    about_somebody = page.terms("medical_strong") or page.terms("card") or page.terms("identity")
+    about_somebody = about_somebody or any(
+        field.kind in _PERSONAL_FIELDS and field.values for field in page.fields
+    )
+    accounts = _account_words(page)
+    for line in page.short:
+        if names.value_shape(line.text) != "full":
+            continue
+        if names.known_name(line.text) and (about_somebody or _stands_over_address(page, line)):
+            yield from _named(line, "name on a personal paper")
+        elif any(plain(word) in accounts for word in line.text.split() if len(word) >= 5):
+            yield from _named(line, "name beside a matching user name or mailbox")
+
+
+def _stands_over_address(page: Page, line: Line) -> bool:
+    return any(
+        0 < other.y - line.y < 2.5 * line.height
+        and abs(other.left - line.left) < 2 * line.height
+        and patterns.has_street_address(other.text)
+        for other in page.readable
+    )
+
+
+def _account_words(page: Page) -> frozenset[str]:
+    """What user names and mailboxes on the page are made of, split at signs and digits."""
+    handles = [line.text for line in page.readable if patterns.has_handle(line.text)]
+    boxes = [parts[0] for line in page.readable if (parts := patterns.email_parts(line.text))]
+    return frozenset(word for text in handles + boxes for word in re.split(r"[\W\d_]+", plain(text)))
+
+
+def chat_partner(page: Page) -> Iterator[Finding]:
+    """The head of a chat: a name alone in the upper sixth."""
+    if not page.is_chat:
+        return
+    for line in page.short:
+        if line.area[3] < 0.17 and names.value_shape(line.text) == "full":
+            yield from _named(line, "name at the head of a chat")
+        elif line.area[3] < 0.17 and names.given_only(line.text):
+            yield found("non_unique_id", 1.0, "name at the head of a chat", line)
+
+
+def birth_date(page: Page) -> Iterator[Finding]:
+    for _, line in page.valued("birth_date", patterns.has_date):
+        yield found("non_unique_id", 1.0, "date of birth", line)
+        yield found("age", 1.0, "date of birth", line)
+
+
+def sex(page: Page) -> Iterator[Finding]:
+    def fits(text: str) -> bool:
+        return bool(
+            re.match(
+                r"(?i)(m|f|x|w|male|female|mann?|frau|mannlich|weiblich|homme|femme|[mf]\s?/\s?[mfvh])\b",
+                plain(text),
+            )
+        )
+
+    for _, line in page.valued("sex", fits):
+        yield found("gender", 1.0, "sex in a form field", line)
+    for line in page.short:
+        if re.search(r"[\[(][MF][\])]", line.text):
+            yield found("gender", 1.0, "sex beside a name", line)
+
+
+def memberships(page: Page) -> Iterator[Finding]:
+    for _, line in page.valued("membership", _is_identifier):
+        yield found("non_unique_id", 1.0, "membership or staff number", line)
+
+
+def _is_identifier(text: str) -> bool:
+    compact = re.sub(r"[\s.-]", "", text)
+    return 4 <= len(compact) <= 24 and sum(c.isdigit() for c in compact) >= 2 and compact.isalnum()
+
+
+def handles(page: Page) -> Iterator[Finding]:
+    social = page.is_chat or has_social_words(page.readable)
+    for line in page.readable:
+        if patterns.has_handle(line.text):
+            yield found("non_unique_id", 1.0 if social else 0.5, "user name", line)
+
+
+def beliefs(page: Page) -> Iterator[Finding]:
+    for kind, told in (("party", "party affiliation"), ("religion", "religion")):
+        for _, line in page.valued(kind, lambda text: re.match(r"[A-Z][a-zA-Z]{2,}", text)):
+            yield found("beliefs", 1.0, f"{told} in a form field", line)
