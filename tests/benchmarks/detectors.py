@@ -3,7 +3,7 @@
     python -m tests.benchmarks.detectors MANIFEST.csv [--errors]
 
 The manifest has a row per picture: `file` (relative to the manifest), the 22 attributes with 0 / 0.5 / 1
-and `cprt_level`. A label of 0.5 counts as absent; of the predictions two readings are shown: 1 only, and 0.5 as well.
+and `cprt_level`. A label of 0.5 counts as absent; predictions are read twice: 1 only, and 0.5 as well.
 """
 
 import csv

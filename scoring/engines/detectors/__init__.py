@@ -1,13 +1,14 @@
 """Real small models on the CPU, and rules: what each sees is told by kind of evidence, never by its content.
 
-    models.py       the model files and their hashes      findings.py   one piece of evidence
-    faces.py        CenterFace: faces, bystanders         ridges.py     fingerprints
-    nudity.py       open_nsfw                             barcodes.py   ZXing
-    text.py         PP-OCR: lines of text                 fields.py     form labels and their values
-    page.py         what kind of page the lines make      patterns.py   dates, numbers, addresses by their form
-    names.py        names of people                       check_digits.py
-    vocabulary.py   the word lists in data/               writing.py    text -> evidence
-    decisions.py    evidence -> 22 values                 engine.py     all of it, view by view
+    models.py      model files and their hashes       findings.py      one piece of evidence
+    faces.py       CenterFace: faces, bystanders      ridges.py        fingerprints
+    nudity.py      open_nsfw                          scans.py         fundus photographs, radiographs
+    barcodes.py    ZXing                              text.py          PP-OCR: lines of text
+    fields.py      form labels and their values       page.py          what kind of page the lines make
+    patterns.py    dates, numbers, addresses          check_digits.py  Luhn, IBAN, MRZ
+    names.py       names of people                    vocabulary.py    the word lists in data/
+    people.py, papers.py, contacts.py, writing.py     rules: text -> evidence
+    decisions.py   evidence -> 22 values              engine.py        all of it, view by view
 
 To add a kind of evidence: write a file that turns pixels into `Finding`s, call it in `engine.py`.
 Each model runs on one CPU thread; nothing is downloaded or written.
@@ -42,7 +43,7 @@ def describe() -> EngineDescription:
 
 
 def load() -> "DetectorsEngine":
-    """Import and start the models, about 1 s; EngineError where a package or model file is missing or wrong."""
+    """Start the models, about 1 s; EngineError where a package or model file is missing or wrong."""
     package_versions()
     for name in SHA256:
         checked_path(name)

@@ -9,9 +9,17 @@ from scoring.engines.detectors.findings import Finding
 from scoring.taxonomy import KEYS
 
 ABSENT_UNLESS_FOUND = (
-    "biometrics", "gov_ids", "contact_details", "full_legal_name", "non_unique_id", "financial_data", "nudity",
-    "documents", "metadata", "background_people",
-)  # fmt: skip
+    "biometrics",
+    "gov_ids",
+    "contact_details",
+    "full_legal_name",
+    "non_unique_id",
+    "financial_data",
+    "nudity",
+    "documents",
+    "metadata",
+    "background_people",
+)
 """All others are null where nothing was found: these detectors would not see most of their cases."""
 
 ASSESSED = (*ABSENT_UNLESS_FOUND, "medical_data", "beliefs", "age", "gender", "location")

@@ -1,4 +1,4 @@
-"""Faces with CenterFace (Xu et al. 2019), and what their size, sharpness and texture say about recognising them."""
+"""Faces with CenterFace (Xu et al. 2019), and whether size, sharpness and texture let them be recognised."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,8 +25,8 @@ OVERLAP = 0.3
 
 @dataclass(frozen=True)
 class Face:
-    """x_min … y_max: pixels of the view. confidence: 0–1. sharpness: variance of the Laplacian of the crop at
-    112x112 in grey levels². flatness: share of its pixels with no texture around them (3x3), high in drawings.
+    """x_min … y_max: pixels of the view. confidence: 0-1. sharpness: variance of the Laplacian of the crop at
+    112x112 in grey levels². flatness: share of its pixels with no texture in 3x3, high in drawings.
     """
 
     x_min: float
@@ -53,7 +53,7 @@ class Face:
 
     @property
     def recognisable(self) -> bool:
-        """Wide enough and sharp; a smaller face has to be sharper, as a whole at 112x112 it is mostly edges."""
+        """Wide enough and sharp; a smaller face, enlarged to 112x112, has to be sharper."""
         large = self.width >= 40 and self.sharpness >= 30
         return large or (self.width >= 32 and self.sharpness >= 45)
 
@@ -78,7 +78,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def _decoded(heat: Floats, scales: Floats, offsets: Floats) -> tuple[Floats, Floats]:
-    """CenterFace's maps (h, w) and (2, h, w), y before x -> boxes (n, 4) in input pixels, confidences (n,)."""
+    """CenterFace's maps (h, w), (2, h, w), y before x -> boxes (n, 4) in input pixels, confidences (n,)."""
     rows, columns = np.where(heat > HEAD_CONFIDENCE)
     centre_y = (rows + offsets[0, rows, columns] + 0.5) * STRIDE
     centre_x = (columns + offsets[1, rows, columns] + 0.5) * STRIDE

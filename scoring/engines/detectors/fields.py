@@ -1,4 +1,4 @@
-"""Labels and their values on a form: "Date of birth: 1 May 1980", or the value right of the label, or below it."""
+"""Labels and their values on a form: "Date of birth: 1 May 1980", or the value beside or below the label."""
 
 import re
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _DROP = 2.6
 
 @dataclass(frozen=True)
 class Field:
-    """kind: of `data/field_labels.txt`. values: what may be its value, likeliest first, each with its line."""
+    """kind: of `data/field_labels.txt`. values: candidates with their lines, likeliest first."""
 
     kind: str
     label: Line
@@ -40,7 +40,7 @@ def split_label(text: str) -> tuple[str, str] | None:
 
 
 def _cut(text: str) -> tuple[str, str, str]:
-    found = re.search(r"[:#：=]", text)
+    found = re.search(r"[:#\uff1a=]", text)
     return (text[: found.start()], found[0], text[found.end() :].strip(" :#.")) if found else (text, "", "")
 
 
@@ -49,7 +49,7 @@ def _kind(label: str) -> str | None:
     kinds = field_kinds()
     if whole := kinds.get(squashed(label)):
         return whole
-    parts = [part for part in re.split(r"[/|,()•.–-]|\s{2,}", label) if len(part.strip()) > 1]
+    parts = [part for part in re.split(r"[/|,()•.\u2013-]|\s{2,}", label) if len(part.strip()) > 1]
     found = [kinds.get(squashed(part)) for part in parts]
     return found[0] or (found[-1] if 2 <= len(found) <= 3 else None) if found else None
 

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 Area = tuple[float, float, float, float]
-"""x_min, y_min, x_max, y_max in fractions (0–1) of the view, y down."""
+"""x_min, y_min, x_max, y_max in fractions (0-1) of the view, y down."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """attribute: a taxonomy key. value: 1 clear, 0.5 ambiguous. kind: plain words for the kind of evidence."""
+    """attribute: a taxonomy key. value: 1 clear, 0.5 ambiguous. kind: the kind of evidence in plain words."""
 
     attribute: str
     value: float

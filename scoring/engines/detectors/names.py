@@ -4,7 +4,7 @@ import re
 
 from scoring.engines.detectors.vocabulary import plain, terms, words
 
-_WORD = re.compile(r"[^\W\d_][^\W\d_'’-]*[^\W\d_]\.?|[A-Z]\.?")
+_WORD = re.compile(r"[^\W\d_][^\W\d_'\u2019-]*[^\W\d_]\.?|[A-Z]\.?")
 _TITLE = re.compile(
     r"\b(?:mr|mrs|ms|miss|mx|dr|prof|herr|frau|mme|mlle|monsieur|madame|sr|sra|srta|señora?|signora?|sig|dhr|mevr)"
     r"\b\.?:?\s?",
@@ -41,10 +41,10 @@ def _name_word(word: str) -> bool:
 
 
 def value_shape(text: str) -> str | None:
-    """How the value of a field "name" reads: "full" (2–5 words), "single", or None where it is no person's.
+    """How the value of a field "name" reads: "full" (2-5 words), "single", or None where it is no person's.
 
-    >>> value_shape("Okafor, Harriet"), value_shape("ANNA"), value_shape("Contoso Ltd"), value_shape("see above")
-    ('full', 'single', None, None)
+    >>> value_shape("Okafor, Harriet"), value_shape("ANNA"), value_shape("Contoso Ltd")
+    ('full', 'single', None)
     """
     bare = _TITLE.sub("", re.sub(r"[(\[].*", "", text)).strip(" :;,._-|*#")
     if "/" in bare and re.fullmatch(r"[A-Z]{2,}/[A-Z ]{2,}", bare):

@@ -1,4 +1,4 @@
-"""What kind of page a picture's text makes: a form, a chat, running text, a shop's paper, or a few words on a thing."""
+"""What kind of page a picture's text makes: a form, a chat, running text, a shop's paper, a few words."""
 
 import re
 from collections.abc import Callable, Sequence

@@ -27,7 +27,7 @@ def _is_title(line: Line) -> bool:
 
 
 def _numbered_fields(page: Page) -> list[Line]:
-    """Fields 1–5 of driving licences (AAMVA, Directive 2006/126/EC) that hold a name, a date or a number."""
+    """Fields 1-5 of driving licences (AAMVA, Directive 2006/126/EC) that hold a name, a date or a number."""
     filled = re.compile(
         r"[12][.\s]{1,3}[^\W\d_a-z]{2,}|(?:3|4[ab])[.\s]{0,3}\d\d?[./-]\d\d?[./-]\d\d|(?:5|4d)[.\s]{1,3}\w{6,}"
     )

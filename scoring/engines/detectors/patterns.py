@@ -4,7 +4,7 @@ import re
 from functools import cache
 
 from scoring.engines.detectors import check_digits
-from scoring.engines.detectors.vocabulary import wordings
+from scoring.engines.detectors.vocabulary import wordings, words
 
 _MONTH = (
     r"(?:jan|feb|fev|m[aä]r|mrz|apr|abr|avr|ma[iy]|jun|jui|jul|aug|ago|ao[uû]|sep|set|o[ck]t|out|nov|de[czs]|d[ée]c)"
@@ -17,7 +17,8 @@ _DATES = (
         r"(?<!\d)(?:0?[1-9]|[12]\d|3[01])\s?([./-])\s?(?:0?[1-9]|[12]\d|3[01])\s?\1\s?(?:(?:19|20)\d\d|\d\d(?!\d))"
     ),
     re.compile(
-        rf"(?<!\d)(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?\.?[\s/-]?(?:de )?{_MONTH}(?:\s?/\s?{_MONTH})?[\s,./-]*(?:de )?(?:(?:19|20)\d\d|'?\d\d(?!\d))",
+        rf"(?<!\d)(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?\.?[\s/-]?(?:de )?{_MONTH}(?:\s?/\s?{_MONTH})?"
+        r"[\s,./-]*(?:de )?(?:(?:19|20)\d\d|'?\d\d(?!\d))",
         re.IGNORECASE,
     ),
     re.compile(rf"\b{_MONTH}\s?(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?[\s,]*(?:19|20)\d\d", re.IGNORECASE),
@@ -27,8 +28,8 @@ _CLOCK = re.compile(r"(?<![\d:.,])(?:[01]?\d|2[0-3])[:h][0-5]\d(?::[0-5]\d)?(?![
 _EMAIL = re.compile(r"([\w.+%-]+)\s?@\s?((?:[\w-]+\.)+[a-z]{2,})", re.IGNORECASE)
 _HANDLE = re.compile(r"(?<![\w.])@(?=[\w.]*[a-z])[\w.]{3,30}", re.IGNORECASE)
 _PHONES = (
-    re.compile(r"\+\s?\d[\d\s().–-]{6,20}\d"),
-    re.compile(r"(?<![\d-])(?:1[-. ]?)?\(?[2-9]\d\d\)?[-. –]?\s?\d{3}[-. –]\d{4}(?!\d)"),
+    re.compile(r"\+\s?\d[\d\s().\u2013-]{6,20}\d"),
+    re.compile(r"(?<![\d-])(?:1[-. ]?)?\(?[2-9]\d\d\)?[-. \u2013]?\s?\d{3}[-. \u2013]\d{4}(?!\d)"),
     re.compile(r"(?<!\d)(?<!\d\s)(?!000)0\d{2,4}[\s/-]\s?\d{3,4}[\s-]?\d{2,5}(?!\d)"),
     re.compile(r"(?<!\d)0[1-9](?:[\s.]\d\d){4}(?!\d)"),
 )
@@ -44,20 +45,14 @@ _CARD = re.compile(
     r"(?<!\d)(?:[2-6]\d{3}[\s-]?\d{4}[\s-]?\d{4}[\s-]?\d{4}|3[47]\d\d[\s-]?\d{6}[\s-]?\d{5})(?!\d)"
 )
 _IBAN = re.compile(r"\b[A-Z]{2}\d{2}(?:\s?[A-Z0-9]{4}){2,7}(?:\s?[A-Z0-9]{1,4})?")
-_IBAN_LENGTHS = {
-    "AE": 23, "AT": 20, "BE": 16, "BG": 22, "BR": 29, "CH": 21, "CY": 28, "CZ": 24, "DE": 22, "DK": 18, "EE": 20,
-    "ES": 24, "FI": 18, "FR": 27, "GB": 22, "GR": 27, "HR": 21, "HU": 28, "IE": 22, "IL": 23, "IS": 26, "IT": 27,
-    "LT": 20, "LU": 20, "LV": 21, "MT": 31, "NL": 18, "NO": 15, "PK": 24, "PL": 28, "PT": 25, "QA": 29, "RO": 24,
-    "RS": 22, "SA": 24, "SE": 24, "SI": 19, "SK": 24, "TR": 26, "UA": 29,
-}  # fmt: skip
-"""Characters per country (SWIFT IBAN registry)."""
 _CHEQUE = re.compile(r"(?<!\d)(\d{9})(?!\d)")
 _CURRENCY = r"(?:[$€£¥₹₽]|USD|EUR|GBP|CHF|Rs\.?|INR|CAD|AUD|R\$|kr\.?|zł)"
 _AMOUNT = re.compile(
-    rf"{_CURRENCY}\s?[-+]?\d[\d.,\s']*\d|{_CURRENCY}\s?\d|(?<![\d./:])\d{{1,3}}(?:[.,' ]\d{{3}})*[.,]\d\d\s?{_CURRENCY}",
+    rf"{_CURRENCY}\s?[-+]?\d[\d.,\s']*\d|{_CURRENCY}\s?\d"
+    rf"|(?<![\d./:])\d{{1,3}}(?:[.,' ]\d{{3}})*[.,]\d\d\s?{_CURRENCY}",
     re.IGNORECASE,
 )
-_BARE_AMOUNT = re.compile(r"\A[-+*$€£ ]*(?:\d{1,3}(?:[.,']\d{3})+|\d{1,6})[.,]\d\d\s?[-*A-Z]?\Z")
+_BARE_AMOUNT = re.compile(r"(?<![\d.,/:])(?:\d{1,3}(?:[.,']\d{3})+|\d{1,6})[.,]\d\d\s?[-*A-Z]?\Z")
 _MRZ = re.compile(r"[A-Z0-9<]{28,46}")
 _MRZ_NAMES = re.compile(r"\A[PIACV][A-Z<][A-Z0<]{3}[A-Z0<]*<<[A-Z0]+")
 _CITY = re.compile(r"[A-Z][A-Za-z.]+(?:\s[A-Z][A-Za-z.]+)*,?\s?\b[A-Z]{2},?\s?\d{5}(?:-\d{4})?\b")
@@ -74,7 +69,7 @@ def has_date(text: str) -> bool:
 
 def has_year(text: str) -> bool:
     """Nothing but a year or a span of years, or such a span at the start."""
-    return bool(re.match(r"\s*(?:19|20)\d\d\s?(?:\Z|[-–—]\s?(?:(?:19|20)\d\d|[a-z]{3,}))", text))
+    return bool(re.match(r"\s*(?:19|20)\d\d\s?(?:\Z|[-\u2013—]\s?(?:(?:19|20)\d\d|[a-z]{3,}))", text))
 
 
 def has_card_expiry(text: str) -> bool:
@@ -143,11 +138,16 @@ def card_number(text: str) -> str | None:
     return "shaped" if any(re.search(r"[\s-]", number) for number in found) else None
 
 
+@cache
+def _iban_lengths() -> dict[str, int]:
+    return {entry[:2]: int(entry[2:]) for entry in words("iban_lengths.txt")}
+
+
 def has_iban(text: str) -> bool:
     """With the length of its country and mod 97 right; a word behind it may be glued on."""
     for match in _IBAN.finditer(text.upper()):
         compact = re.sub(r"\s", "", match[0])
-        length = _IBAN_LENGTHS.get(compact[:2], 99)
+        length = _iban_lengths().get(compact[:2], 99)
         if len(compact) >= length and check_digits.iban(compact[:length]):
             return True
     return False
@@ -165,7 +165,7 @@ def is_long_number(text: str) -> bool:
 
 
 def count_amounts(text: str) -> int:
-    return len(_AMOUNT.findall(text)) or int(bool(_BARE_AMOUNT.match(text)))
+    return len(_AMOUNT.findall(text)) or int(bool(_BARE_AMOUNT.search(text)))
 
 
 def has_price(text: str) -> bool:
@@ -193,14 +193,15 @@ def _street() -> re.Pattern[str]:
     ahead = "|".join(form for word in before for form in (word, word.title(), word.upper()))
     name = r"[A-Z0-9ÄÖÜÉ][\w'.-]*"
     return re.compile(
-        rf"(?<![\d.,$€£])\d{{1,5}}[A-Za-z]?,?\s?(?:{name}\s?){{0,4}}(?:\b(?:{behind})|(?<=[a-z])(?:{joined}))\b(?! of|\s?\d)"
+        rf"(?<![\d.,$€£])\d{{1,5}}[A-Za-z]?,?\s?(?:{name}\s?){{0,4}}"
+        rf"(?:\b(?:{behind})|(?<=[a-z])(?:{joined}))\b(?! of|\s?\d)"
         rf"|\d{{1,4}}\s?(?:bis|ter)?,?\s(?:{ahead})\s(?!of)\S+"
         rf"|\b(?:{ahead})\s(?:\S+\s){{0,4}}?\S+,?\s(?:n[.°º]?\s?)?\d{{1,4}}\b"
     )
 
 
 def has_street_address(text: str) -> bool:
-    """House number with a street in the ways of English, German, French, Italian, Spanish …, or a post box."""
+    """House number with a street, the ways of several languages, or a post box."""
     cleaned = without_dates(text)
     return bool(_street().search(cleaned) or _COMPOUND_STREET.search(cleaned) or _BOX.search(cleaned))
 

@@ -1,4 +1,4 @@
-"""Who is named or told: names, birth dates, numbers and user names of persons, what they say of themselves."""
+"""Who is named or told: names, birth dates, staff numbers, user names, and what forms say of persons."""
 
 import re
 from collections.abc import Iterator
@@ -64,11 +64,9 @@ _PERSONAL_FIELDS = ("birth_date", "membership", "id_number", "ssn", "account")
 
 
 def unlabelled_names(page: Page) -> Iterator[Finding]:
-    """A name without a label where a paper is about somebody: above an address, on a card, beside a user name."""
-    about_somebody = page.terms("medical_strong") or page.terms("card") or page.terms("identity")
-    about_somebody = about_somebody or any(
-        field.kind in _PERSONAL_FIELDS and field.values for field in page.fields
-    )
+    """A name without a label on a personal paper: above an address, on a card, beside a user name."""
+    about_somebody = any(page.terms(kind) for kind in ("medical_strong", "card", "identity"))
+    about_somebody |= any(field.kind in _PERSONAL_FIELDS and field.values for field in page.fields)
     accounts = _account_words(page)
     for line in page.short:
         if names.value_shape(line.text) != "full":

@@ -1,4 +1,4 @@
-"""Medical imagery that is told without a trained model: fundus photographs, and radiographs with patient data."""
+"""Medical imagery told without a trained model: fundus photographs, radiographs with patient data."""
 
 import cv2
 import numpy as np
@@ -24,12 +24,12 @@ def _small(pixels: Pixels) -> Pixels:
 
 
 def is_fundus(pixels: Pixels) -> bool:
-    """The back of an eye: one filled red disc on black that nearly fills the picture, crossed by fine dark vessels."""
+    """The back of an eye: one red disc on black that nearly fills the picture, with fine dark vessels."""
     small = _small(pixels)
     height, width = small.shape[:2]
-    lit = cv2.morphologyEx(
-        (small.max(axis=2) > 30).astype(np.uint8), cv2.MORPH_OPEN, np.ones((5, 5), np.uint8)
-    )
+    bright = (small.max(axis=2) > 30).astype(np.uint8)
+    opened = cv2.morphologyEx(bright, cv2.MORPH_OPEN, np.ones((5, 5), np.uint8))
+    lit: Pixels = np.asarray(opened, dtype=np.uint8)
     columns, rows = np.flatnonzero(lit.any(axis=0)), np.flatnonzero(lit.any(axis=1))
     if len(columns) < 0.55 * width or len(rows) < 0.85 * height or lit.all():
         return False

@@ -1,4 +1,4 @@
-"""Text with PP-OCR (through rapidocr): where lines are and what they say. What they say never leaves this package."""
+"""Text with PP-OCR (through rapidocr): where lines are and what they say, which never leaves this package."""
 
 import math
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ READABLE = 0.6
 
 @dataclass(frozen=True)
 class Line:
-    """A line of text. text must not leave this package. confidence: of reading it, 0–1.
+    """A line of text. text must not leave this package. confidence: of reading it, 0-1.
 
-    x, y: centre, after the page was turned upright. width, height: along and across the writing. All in pixels.
+    x, y: centre, after the page was turned upright. width, height: along and across the writing. In pixels.
     area: where it lies in the view.
     """
 
@@ -89,7 +89,7 @@ def _is_texture(text: str, quad: Any) -> bool:
 
 
 def upright(read: list[tuple[str, float, Any]], size: tuple[int, int]) -> list[Line]:
-    """(text, confidence, quad (4, 2) in pixels clockwise from the text's top left) -> lines, page turned upright.
+    """(text, confidence, quad) -> lines, page turned upright. quad: (4, 2), pixels, clockwise from top left.
 
     size: (width, height) of the view. The page's angle is the median of its longer lines.
     """

@@ -1,6 +1,6 @@
 """The word lists in `data`, and how text as OCR reads it is compared with them.
 
-OCR drops spaces and takes O for 0 and l for I or 1, so wordings are compared in a form where these are the same.
+OCR drops spaces and takes O for 0 and l for I or 1: wordings are compared where these are the same.
 """
 
 import re
@@ -11,12 +11,12 @@ from pathlib import Path
 _FOLDER = Path(__file__).parent / "data"
 _SAME = str.maketrans("0i1|", "olll")
 _LONG_ENOUGH = 8
-"""A wording of this many letters is told inside a line that lost its spaces; shorter ones need word borders."""
+"""A wording this long is told inside a line that lost its spaces; shorter ones need word borders."""
 
 
 def plain(text: str) -> str:
     """Lower case without accents: "Prénom" -> "prenom"."""
-    parts = unicodedata.normalize("NFKD", text.replace("ß", "ss").replace("’", "'").replace("ø", "o"))
+    parts = unicodedata.normalize("NFKD", text.replace("ß", "ss").replace("\u2019", "'").replace("ø", "o"))
     return "".join(c for c in parts if not unicodedata.combining(c)).lower()
 
 
@@ -59,7 +59,7 @@ def _matchers(kind: str) -> tuple[tuple[str, str, re.Pattern[str]], ...]:
 
 
 def terms(kind: str, text: str) -> frozenset[str]:
-    """The wordings of a kind that a text holds; of overlapping ones the longest ("invoice no", not "invoice")."""
+    """The wordings of a kind in a text; of overlapping ones the longest ("invoice no", not "invoice")."""
     lower, joined = plain(text), squashed(text)
     found: list[str] = []
     for wording, compact, pattern in _matchers(kind):

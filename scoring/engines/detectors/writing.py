@@ -1,4 +1,4 @@
-"""Text -> evidence. Each rule looks at one thing; what it found is told by kind, the text stays in this package."""
+"""Text -> evidence. Each rule looks at one thing; what it found is told by kind, the text stays here."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -23,12 +23,20 @@ def text_findings(page: Page) -> list[Finding]:
     return [finding for rule in _RULES for finding in rule(page)]
 
 
-_PLATES = (
-    re.compile(r"[A-Z]{1,3}\d{3,4}"), re.compile(r"\d{3,4}[A-Z]{2,3}"), re.compile(r"\d[A-Z]{3}\d{3}"),
-    re.compile(r"\d[A-Z]{2}\d{4}"), re.compile(r"[A-Z]{2}\d{2}[A-Z]{3}"), re.compile(r"[A-Z]{2}\d{3}[A-Z]{2}"),
-    re.compile(r"[A-Z]{2}\d{2}[A-Z]{1,2}\d{4}"), re.compile(r"[A-Z]{1,3}-?[A-Z]{1,2}\d{2,4}"),
-)  # fmt: skip
-"""North America; United Kingdom and Ireland; France, Italy, Spain; India; Germany. Compact, capital letters."""
+_PLATES = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"[A-Z]{1,3}\d{3,4}",
+        r"\d{3,4}[A-Z]{2,3}",
+        r"\d[A-Z]{3}\d{3}",
+        r"\d[A-Z]{2}\d{4}",
+        r"[A-Z]{2}\d{2}[A-Z]{3}",
+        r"[A-Z]{2}\d{3}[A-Z]{2}",
+        r"[A-Z]{2}\d{2}[A-Z]{1,2}\d{4}",
+        r"[A-Z]{1,3}-?[A-Z]{1,2}\d{2,4}",
+    )
+)
+"""North America; United Kingdom; France, Italy, Spain; India; Germany. Without spaces, in capitals."""
 
 
 def licence_plate(page: Page) -> Iterator[Finding]:

