@@ -3,7 +3,7 @@
 import logging
 import subprocess
 import sys
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -16,14 +16,17 @@ from scoring.engines import detectors
 from scoring.engines.detectors import models
 from scoring.taxonomy import KEYS
 
+if TYPE_CHECKING:
+    from scoring.engines.detectors.engine import DetectorsEngine
+
 pytest.importorskip("rapidocr", reason="the detectors extra is not installed")
 
 SECRET = "Harriet Okafor"
 
 
 @pytest.fixture(scope="module")
-def engine() -> Iterator["detectors.DetectorsEngine"]:
-    yield detectors.load()
+def engine() -> "DetectorsEngine":
+    return detectors.load()
 
 
 def drawn(texts: list[str], size: tuple[int, int] = (700, 460), angle: float = 0) -> Pixels:
@@ -34,7 +37,7 @@ def drawn(texts: list[str], size: tuple[int, int] = (700, 460), angle: float = 0
     return np.asarray(picture.rotate(angle, fillcolor="#555555"))
 
 
-def assess(engine: "detectors.DetectorsEngine", pixels: Pixels) -> Assessment:
+def assess(engine: "DetectorsEngine", pixels: Pixels) -> Assessment:
     (outcome,) = engine.assess([View(pixels, frozenset(), "00")])
     assert isinstance(outcome, Assessment), outcome
     return outcome
@@ -44,15 +47,16 @@ def value(assessment: Assessment, key: str) -> float:
     return float(assessment.values[KEYS.index(key)])
 
 
-def test_an_identity_card_is_read_even_when_it_lies_askew(engine: "detectors.DetectorsEngine") -> None:
-    card = drawn(["DRIVING LICENCE", f"Name: {SECRET}", "Date of birth: 14.03.1987", "Licence No: 8841 2207", "12 Hill Street"], angle=4)  # fmt: skip
+def test_an_identity_card_is_read_even_when_it_lies_askew(engine: "DetectorsEngine") -> None:
+    fields = [f"Name: {SECRET}", "Date of birth: 14.03.1987", "Licence No: 8841 2207", "12 Hill Street"]
+    card = drawn(["DRIVING LICENCE", *fields], angle=4)
     answer = assess(engine, card)
     for key in ("gov_ids", "full_legal_name", "non_unique_id", "contact_details", "documents", "age"):
         assert value(answer, key) == 1, key
 
 
 def test_found_text_is_in_no_part_of_the_answer(
-    engine: "detectors.DetectorsEngine", caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    engine: "DetectorsEngine", caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level(logging.DEBUG)
     answer = assess(engine, drawn([f"Name: {SECRET}", "Card 4111 1111 1111 1111", "harriet@example.org"]))
@@ -62,33 +66,34 @@ def test_found_text_is_in_no_part_of_the_answer(
     assert "card number, check digit valid" in answer.evidence
 
 
-def test_boxes_lie_where_the_evidence_is(engine: "detectors.DetectorsEngine") -> None:
+def test_boxes_lie_where_the_evidence_is(engine: "DetectorsEngine") -> None:
     answer = assess(engine, drawn(["GOOD MORNING", "", "", "", f"Name: {SECRET}"]))
     (box,) = [box for box in answer.boxes if box.attribute == "full_legal_name"]
     assert 0.45 < box.y_min < box.y_max < 0.75
     assert 0 <= box.x_min < box.x_max <= 0.7
 
 
-def test_a_page_of_prose_is_a_document_without_personal_data(engine: "detectors.DetectorsEngine") -> None:
-    answer = assess(engine, drawn(["The tide had gone out and the boats", "lay on their sides in the mud like", "sleeping animals. Nobody spoke.", "The wind would turn before night."]))  # fmt: skip
+def test_a_page_of_prose_is_a_document_without_personal_data(engine: "DetectorsEngine") -> None:
+    prose = "The tide had gone out and the boats~lay on their sides in the mud like~sleeping animals. Nobody spoke."
+    answer = assess(engine, drawn(prose.split("~")))
     assert value(answer, "documents") == 1
     assert [key for key in KEYS if value(answer, key) > 0] == ["documents"]
 
 
-def test_plain_colour_shows_nothing(engine: "detectors.DetectorsEngine") -> None:
+def test_plain_colour_shows_nothing(engine: "DetectorsEngine") -> None:
     answer = assess(engine, np.full((300, 400, 3), 90, np.uint8))
     assert not np.nan_to_num(answer.values).any()
     assert answer.evidence == ()
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 1536), (1536, 1), (1, 1600), (7, 7), (40, 1600), (33, 31)])
-def test_odd_sizes_are_scored(engine: "detectors.DetectorsEngine", size: tuple[int, int]) -> None:
+def test_odd_sizes_are_scored(engine: "DetectorsEngine", size: tuple[int, int]) -> None:
     noise = np.random.default_rng(0).integers(0, 255, (*size, 3), dtype=np.uint8)
     assert len(assess(engine, noise).values) == len(KEYS)
 
 
 def test_a_view_that_a_model_fails_on_is_unscored_and_the_next_is_not(
-    engine: "detectors.DetectorsEngine", monkeypatch: pytest.MonkeyPatch
+    engine: "DetectorsEngine", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = View(np.zeros((60, 60, 3), np.uint8), frozenset(), "00")
     score = engine.nudity.score
@@ -98,7 +103,7 @@ def test_a_view_that_a_model_fails_on_is_unscored_and_the_next_is_not(
         answer = next(answers)
         if isinstance(answer, Exception):
             raise answer
-        return score(pixels)
+        return float(score(pixels))
 
     monkeypatch.setattr(engine.nudity, "score", failing_once)
     first, second = engine.assess([plain, plain])

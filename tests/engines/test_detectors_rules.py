@@ -1,8 +1,10 @@
 """What the detectors make of text, faces and codes, without any model. All names and numbers are fictitious."""
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
+from ingest.images import Pixels
 from scoring.assessment import Assessment
 from scoring.engines.detectors import check_digits, names, patterns
 from scoring.engines.detectors.barcodes import Barcode, barcode_findings
@@ -337,5 +339,5 @@ def test_ridges_that_turn_are_a_print_and_stripes_are_not() -> None:
     assert share < 0.2
 
 
-def _grey(values: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+def _grey(values: npt.NDArray[np.float64]) -> Pixels:
     return np.repeat(values.clip(0, 255).astype(np.uint8)[:, :, None], 3, axis=2)

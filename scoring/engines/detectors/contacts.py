@@ -16,7 +16,7 @@ def _is_personal(page: Page) -> bool:
         return True
     if page.prose_share > 0.5:
         return False
-    rules = [people.named_fields, people.numbered_names, people.unlabelled_names]
+    rules = [people.named_fields, people.numbered_names, people.unlabelled_names, people.stacked_names]
     rules += [] if page.is_shop_paper else [people.people]
     return any(found.attribute == "full_legal_name" for rule in rules for found in rule(page))
 

@@ -6,7 +6,7 @@ from scoring.engines.detectors.vocabulary import plain, terms, words
 
 _WORD = re.compile(r"[^\W\d_][^\W\d_'\u2019-]*[^\W\d_]\.?|[A-Z]\.?")
 _TITLE = re.compile(
-    r"\b(?:mr|mrs|ms|miss|mx|dr|prof|herr|frau|mme|mlle|monsieur|madame|sr|sra|srta|señora?|signora?|sig|dhr|mevr)"
+    r"\b(?:mr|herrn|docteur|mrs|ms|miss|mx|dr|prof|herr|frau|mme|mlle|monsieur|madame|sr|sra|srta|señora?|signora?|sig|dhr|mevr)"
     r"\b\.?:?\s?",
     re.IGNORECASE,
 )
@@ -77,6 +77,11 @@ def titled(text: str) -> bool:
     return any(
         text[found.end() :][:1].isupper() for found in _TITLE.finditer(text) if text[found.start()].isupper()
     )
+
+
+def only_title(text: str) -> bool:
+    """Nothing but a title, as in the first line of an address."""
+    return bool(_TITLE.fullmatch(text.strip() + " "))
 
 
 def _vowels(found: list[str]) -> bool:

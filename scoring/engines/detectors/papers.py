@@ -67,17 +67,22 @@ def medical_record(page: Page) -> Iterator[Finding]:
         return
     if page.terms("insurance") and len(page.terms("insurance")) >= 3 and not strong:
         yield found("medical_data", 0.5, "health insurance card", lines[0])
-    elif len(strong) >= 2 or (strong and len(all_terms) >= 3) or len(all_terms) >= 5:
+    elif len(strong) >= 2 or len(all_terms) >= 5 or (strong and (len(all_terms) >= 3 or _tells_birth(page))):
         yield found("medical_data", 1.0, "medical record or prescription", lines[0])
     elif strong or len(all_terms) >= 3:
         yield found("medical_data", 0.5, "medical words", lines[0])
+
+
+def _tells_birth(page: Page) -> bool:
+    told = any(patterns.tells_birth(line.text) for line in page.readable)
+    return told or bool(page.valued("birth_date", patterns.has_date))
 
 
 def numbers_of_money(page: Page) -> Iterator[Finding]:
     for line in page.readable:
         if patterns.has_iban(line.text):
             yield found("financial_data", 1.0, "IBAN, check digits valid", line)
-        elif patterns.has_cheque_line(line.text) and page.terms("financial"):
+        elif patterns.has_cheque_line(" ".join(o.text for o in page.row(line))) and page.terms("financial"):
             yield found("financial_data", 1.0, "bank routing number, check digit valid", line)
         elif (form := patterns.card_number(line.text)) == "valid":
             yield found("financial_data", 1.0, "card number, check digit valid", line)
@@ -89,7 +94,7 @@ def bills(page: Page) -> Iterator[Finding]:
     told = page.terms("financial")
     lines = [line for line in page.short if terms("financial", line.text)]
     accounts = list(page.valued("account", patterns.is_long_number))
-    if lines and (len(told) >= 4 or (len(told) >= 2 and (page.num_amounts >= 2 or accounts))):
+    if (lines and page.terms("financial_strong") and page.num_amounts >= 2) or (lines and (len(told) >= 4 or (len(told) >= 2 and (page.num_amounts >= 2 or accounts)))):
         yield found("financial_data", 1.0, "bill, pay slip, tax form or bank statement", lines[0])
     elif lines and len(told) >= 1 and page.num_amounts >= 1:
         yield found("financial_data", 0.5, "words of a bill", lines[0])

@@ -22,6 +22,7 @@ _DATES = (
         re.IGNORECASE,
     ),
     re.compile(rf"\b{_MONTH}\s?(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?[\s,]*(?:19|20)\d\d", re.IGNORECASE),
+    re.compile(rf"\b{_MONTH}\s(?:19|20)\d\d(?!\d)", re.IGNORECASE),
     re.compile(r"(?<!\d)(?:0?[1-9]|[12]\d|3[01])\s(?:0?[1-9]|1[0-2])\s(?:19|20)\d\d(?!\d)"),
 )
 _CLOCK = re.compile(r"(?<![\d:.,])(?:[01]?\d|2[0-3])[:h][0-5]\d(?::[0-5]\d)?(?![\d:])")
@@ -67,9 +68,18 @@ def has_date(text: str) -> bool:
     return any(pattern.search(text) for pattern in _DATES)
 
 
-def has_year(text: str) -> bool:
-    """Nothing but a year or a span of years, or such a span at the start."""
-    return bool(re.match(r"\s*(?:19|20)\d\d\s?(?:\Z|[-\u2013—]\s?(?:(?:19|20)\d\d|[a-z]{3,}))", text))
+def is_year(text: str) -> bool:
+    """Nothing but a year."""
+    return bool(re.fullmatch(r"\s*(?:19|20)\d\d\s*", text))
+
+
+def has_years(text: str) -> bool:
+    """A span of years: of a life, a job, a school."""
+    return bool(
+        re.search(
+            r"(?<!\d)(?:1[89]|20)\d\d\s?[-\u2013\u2014]\s?(?:(?:1[89]|20)\d\d(?!\d)|present|heute)", text
+        )
+    )
 
 
 def has_card_expiry(text: str) -> bool:
@@ -82,6 +92,17 @@ def without_dates(text: str) -> str:
     for pattern in _DATES:
         text = pattern.sub(" ", text)
     return text
+
+
+_BORN = re.compile(
+    r"\b(?:n[ée]\(?e?\)? le|geb\.?(?: am)?|geboren am|born(?: on)?|nat[oa] il|nacid[oa] el|nascid[oa] em|d\.?o\.?b\.?)[\s:]*",
+    re.IGNORECASE,
+)
+
+
+def tells_birth(text: str) -> bool:
+    """A date behind a word for being born, anywhere in the line."""
+    return any(has_date(text[found.end() : found.end() + 20]) for found in _BORN.finditer(text))
 
 
 def has_clock_time(text: str) -> bool:

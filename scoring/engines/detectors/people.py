@@ -66,6 +66,7 @@ _PERSONAL_FIELDS = ("birth_date", "membership", "id_number", "ssn", "account")
 def unlabelled_names(page: Page) -> Iterator[Finding]:
     """A name without a label on a personal paper: above an address, on a card, beside a user name."""
     about_somebody = any(page.terms(kind) for kind in ("medical_strong", "card", "identity"))
+    about_somebody |= any(patterns.has_years(line.text) for line in page.short)
     about_somebody |= any(field.kind in _PERSONAL_FIELDS and field.values for field in page.fields)
     accounts = _account_words(page)
     for line in page.short:
@@ -75,6 +76,26 @@ def unlabelled_names(page: Page) -> Iterator[Finding]:
             yield from _named(line, "name on a personal paper")
         elif any(plain(word) in accounts for word in line.text.split() if len(word) >= 5):
             yield from _named(line, "name beside a matching user name or mailbox")
+
+
+def stacked_names(page: Page) -> Iterator[Finding]:
+    """A name over two lines of a badge, or below a title that stands alone."""
+    badge = len(page.readable) <= 8 and bool(page.terms("job"))
+    for line in page.short:
+        below = _next_below(page, line)
+        if badge and names.given_only(line.text):
+            yield found("non_unique_id", 1.0, "first name on a badge", line)
+            if below and names.value_shape(below.text) == "single" and 0.7 < below.height / line.height < 1.4:
+                yield from _named(line, "name on a badge")
+        elif below and names.only_title(line.text) and names.value_shape(below.text) == "full":
+            yield from _named(below, "name below a title")
+
+
+def _next_below(page: Page, line: Line) -> Line | None:
+    """The line just under this one, starting or centred where it does."""
+    under = [other for other in page.short if 0 < other.y - line.y < 2.2 * line.height]
+    aligned = [o for o in under if min(abs(o.left - line.left), abs(o.x - line.x)) < 1.5 * line.height]
+    return min(aligned, key=lambda other: other.y, default=None)
 
 
 def _stands_over_address(page: Page, line: Line) -> bool:
@@ -105,7 +126,8 @@ def chat_partner(page: Page) -> Iterator[Finding]:
 
 
 def birth_date(page: Page) -> Iterator[Finding]:
-    for _, line in page.valued("birth_date", patterns.has_date):
+    told = [line for line in page.readable if patterns.tells_birth(line.text)]
+    for line in told + [line for _, line in page.valued("birth_date", patterns.has_date)]:
         yield found("non_unique_id", 1.0, "date of birth", line)
         yield found("age", 1.0, "date of birth", line)
 

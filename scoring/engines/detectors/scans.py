@@ -5,10 +5,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ingest.images import Pixels
-from scoring.engines.detectors.fields import Field
 from scoring.engines.detectors.findings import Finding
 from scoring.engines.detectors.page import Page
-from scoring.engines.detectors.patterns import has_date
+from scoring.engines.detectors.patterns import has_date, tells_birth
 
 SIDE_PX = 256
 """Pictures are looked at in this size."""
@@ -66,12 +65,12 @@ def is_grey_on_black(pixels: Pixels) -> bool:
     return bool(spread < 4 and np.median(small) < 90 and (small.max(axis=2) < 25).mean() > 0.15)
 
 
-def _names_patient(fields: list[Field]) -> bool:
-    return any(field.kind == "birth_date" and has_date(text) for field in fields for text, _ in field.values)
+def _names_patient(page: Page) -> bool:
+    return bool(page.valued("birth_date", has_date)) or any(tells_birth(line.text) for line in page.readable)
 
 
 def scan_findings(pixels: Pixels, page: Page) -> list[Finding]:
-    if page.num_chars < 200 and _names_patient(page.fields) and is_grey_on_black(pixels):
+    if page.num_chars < 200 and _names_patient(page) and is_grey_on_black(pixels):
         return [Finding("medical_data", 1.0, "radiograph with patient data")]
     if page.num_chars < 20 and is_fundus(pixels):
         return [Finding("medical_data", 1.0, "fundus photograph"), Finding("biometrics", 0.5, "retina")]

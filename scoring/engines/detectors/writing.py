@@ -33,10 +33,11 @@ _PLATES = tuple(
         r"[A-Z]{2}\d{2}[A-Z]{3}",
         r"[A-Z]{2}\d{3}[A-Z]{2}",
         r"[A-Z]{2}\d{2}[A-Z]{1,2}\d{4}",
+        r"\d{1,2}[A-Z]{2,3}\d{1,2}",
         r"[A-Z]{1,3}-?[A-Z]{1,2}\d{2,4}",
     )
 )
-"""North America; United Kingdom; France, Italy, Spain; India; Germany. Without spaces, in capitals."""
+"""North America; United Kingdom; France, Italy, Spain; India; Netherlands; Germany. Without spaces, in capitals."""
 
 
 def licence_plate(page: Page) -> Iterator[Finding]:
@@ -46,7 +47,7 @@ def licence_plate(page: Page) -> Iterator[Finding]:
     for line in page.readable:
         compact = re.sub(r"[\s.·•:*-]", "", line.text)
         shaped = 5 <= len(compact) <= 10 and any(pattern.fullmatch(compact) for pattern in _PLATES)
-        if shaped and 2.0 <= line.width / max(line.height, 1.0) <= 9:
+        if shaped and 2.0 <= line.width / max(line.height, 1.0) <= 11:
             yield found("non_unique_id", 1.0, "licence plate", line)
 
 
@@ -67,7 +68,9 @@ def dates(page: Page) -> Iterator[Finding]:
     for line in page.readable:
         if patterns.has_date(line.text) and id(line) not in births:
             yield found("metadata", 1.0, "date", line)
-        elif patterns.has_year(line.text):
+        elif patterns.has_years(line.text):
+            yield found("metadata", 1.0, "span of years", line)
+        elif patterns.is_year(line.text):
             yield found("metadata", 0.5, "year", line)
         elif terms("watermark", line.text) or "©" in line.text:
             yield found("metadata", 1.0, "watermark or copyright note", line)
@@ -83,6 +86,7 @@ _RULES: tuple[Callable[[Page], Iterator[Finding]], ...] = (
     people.numbered_names,
     people.people,
     people.unlabelled_names,
+    people.stacked_names,
     people.chat_partner,
     people.birth_date,
     people.sex,
