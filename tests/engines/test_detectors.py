@@ -74,8 +74,13 @@ def test_boxes_lie_where_the_evidence_is(engine: "DetectorsEngine") -> None:
 
 
 def test_a_page_of_prose_is_a_document_without_personal_data(engine: "DetectorsEngine") -> None:
-    prose = "The tide had gone out and the boats~lay on their sides in the mud like~sleeping animals. Nobody spoke."
-    answer = assess(engine, drawn(prose.split("~")))
+    prose = [
+        "The tide had gone out and the",
+        "boats lay on their sides in the",
+        "mud like animals.",
+        "Nobody spoke.",
+    ]
+    answer = assess(engine, drawn(prose))
     assert value(answer, "documents") == 1
     assert [key for key in KEYS if value(answer, key) > 0] == ["documents"]
 

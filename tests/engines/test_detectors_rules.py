@@ -1,4 +1,4 @@
-"""What the detectors make of text, faces and codes, without any model. All names and numbers are fictitious."""
+"""What the detectors make of text, faces and codes, without a model. Names and numbers are fictitious."""
 
 import numpy as np
 import numpy.typing as npt
@@ -8,7 +8,7 @@ from ingest.images import Pixels
 from scoring.assessment import Assessment
 from scoring.engines.detectors import check_digits, names, patterns
 from scoring.engines.detectors.barcodes import Barcode, barcode_findings
-from scoring.engines.detectors.decisions import decide, embedded_findings
+from scoring.engines.detectors.decisions import ASSESSED, decide, embedded_findings
 from scoring.engines.detectors.faces import Face, face_findings
 from scoring.engines.detectors.fields import split_label
 from scoring.engines.detectors.nudity import nudity_findings
@@ -255,8 +255,14 @@ def test_a_chat_is_told_by_its_times_and_names_the_partner() -> None:
 
 def test_a_plate_is_told_in_a_picture_with_little_else_to_read() -> None:
     assert value(assessed(page("MICHIGAN", "CFA 7360")), "non_unique_id") == 1
-    assert value(assessed(page("Replacing the filter", "1. Open the front cover of the appliance with care.",
-                               "2. Pull out the old filter and wipe the frame.", "3. Insert part number", "AF 2041")), "non_unique_id") == 0  # fmt: skip
+    manual = page(
+        "Replacing the filter",
+        "1. Open the front cover of the appliance with care.",
+        "2. Pull out the old filter and wipe the frame.",
+        "3. Insert part number",
+        "AF 2041",
+    )
+    assert value(assessed(manual), "non_unique_id") == 0
 
 
 def test_text_in_another_script_leaves_the_text_attributes_open() -> None:
@@ -320,8 +326,9 @@ def test_nudity_follows_the_models_two_bounds(score: float, expected: float) -> 
 
 def test_what_is_never_judged_is_null_and_what_was_not_found_is_absent_or_null() -> None:
     empty = decide([])
-    never = "unique_body_markings disability emotion_mental_health race_ethnicity activities lifestyle property_assets"
-    for key in [*never.split(), "location", "medical_data", "beliefs", "age", "gender"]:
+    never = [key for key in KEYS if key not in ASSESSED]
+    assert len(never) == 7
+    for key in [*never, "location", "medical_data", "beliefs", "age", "gender"]:
         assert np.isnan(value(empty, key)), key
     for key in ("biometrics", "gov_ids", "financial_data", "documents", "metadata"):
         assert value(empty, key) == 0, key

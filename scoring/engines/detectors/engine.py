@@ -22,7 +22,10 @@ class DetectorsEngine:
         self.nudity = NudityClassifier()
 
     def assess(self, views: Sequence[View]) -> list[Outcome]:
-        return [self._outcome(view) for view in views]
+        try:
+            return [self._outcome(view) for view in views]
+        finally:
+            self.text.forget()
 
     def _outcome(self, view: View) -> Outcome:
         try:

@@ -91,13 +91,19 @@ def numbers_of_money(page: Page) -> Iterator[Finding]:
 
 
 def bills(page: Page) -> Iterator[Finding]:
-    told = page.terms("financial")
     lines = [line for line in page.short if terms("financial", line.text)]
-    accounts = list(page.valued("account", patterns.is_long_number))
-    if (lines and page.terms("financial_strong") and page.num_amounts >= 2) or (lines and (len(told) >= 4 or (len(told) >= 2 and (page.num_amounts >= 2 or accounts)))):
+    if lines and _is_account_paper(page):
         yield found("financial_data", 1.0, "bill, pay slip, tax form or bank statement", lines[0])
-    elif lines and len(told) >= 1 and page.num_amounts >= 1:
+    elif lines and page.num_amounts >= 1:
         yield found("financial_data", 0.5, "words of a bill", lines[0])
     priced = [line for line in page.readable if patterns.has_price(line.text)]
     if page.is_shop_paper or len(priced) >= 3:
         yield found("financial_data", 0.5, "prices", (priced or list(page.readable))[0])
+
+
+def _is_account_paper(page: Page) -> bool:
+    """Many words of a kind, or some together with amounts or an account's number."""
+    told = len(page.terms("financial"))
+    numbered = page.num_amounts >= 2 or bool(page.valued("account", patterns.is_long_number))
+    titled = bool(page.terms("financial_strong")) and page.num_amounts >= 2
+    return titled or told >= 4 or (told >= 2 and numbered)

@@ -95,7 +95,8 @@ def without_dates(text: str) -> str:
 
 
 _BORN = re.compile(
-    r"\b(?:n[ée]\(?e?\)? le|geb\.?(?: am)?|geboren am|born(?: on)?|nat[oa] il|nacid[oa] el|nascid[oa] em|d\.?o\.?b\.?)[\s:]*",
+    r"\b(?:n[ée]\(?e?\)? le|geb\.?(?: am)?|geboren am|born(?: on)?|nat[oa] il"
+    r"|nacid[oa] el|nascid[oa] em|d\.?o\.?b\.?)[\s:]*",
     re.IGNORECASE,
 )
 

@@ -37,7 +37,7 @@ _PLATES = tuple(
         r"[A-Z]{1,3}-?[A-Z]{1,2}\d{2,4}",
     )
 )
-"""North America; United Kingdom; France, Italy, Spain; India; Netherlands; Germany. Without spaces, in capitals."""
+"""North America, United Kingdom, France, Italy, Spain, India, Netherlands, Germany; without spaces."""
 
 
 def licence_plate(page: Page) -> Iterator[Finding]:
