@@ -3,6 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 import pytest
+from PIL import Image, ImageDraw
 
 from ingest.images import Pixels
 from scoring.assessment import Assessment
@@ -14,6 +15,7 @@ from scoring.engines.detectors.fields import split_label
 from scoring.engines.detectors.nudity import nudity_findings
 from scoring.engines.detectors.page import Page
 from scoring.engines.detectors.ridges import ridge_share
+from scoring.engines.detectors.scans import is_fundus, scan_findings
 from scoring.engines.detectors.text import Line
 from scoring.engines.detectors.writing import TEXT_ATTRIBUTES, text_findings
 from scoring.taxonomy import KEYS
@@ -344,6 +346,35 @@ def test_ridges_that_turn_are_a_print_and_stripes_are_not() -> None:
     assert spread < 0.1
     share, _ = ridge_share(_grey(np.random.default_rng(1).uniform(0, 255, (480, 400))))
     assert share < 0.2
+
+
+def disc(vessels: int) -> Pixels:
+    """An orange disc on black, crossed by thin darker lines."""
+    picture = Image.new("RGB", (400, 400))
+    draw = ImageDraw.Draw(picture)
+    draw.ellipse((4, 4, 395, 395), fill=(200, 90, 50))
+    for index in range(vessels):
+        draw.arc((40 * index - 150, 30, 40 * index + 200, 370), -80, 80, fill=(150, 45, 30), width=4)
+    picture.paste(Image.new("RGB", (400, 400)), mask=Image.fromarray(~_inside()))
+    return np.asarray(picture)
+
+
+def _inside() -> npt.NDArray[np.uint8]:
+    y, x = np.mgrid[:400, :400]
+    return np.where((x - 200) ** 2 + (y - 200) ** 2 < 196**2, 255, 0).astype(np.uint8)
+
+
+def test_the_back_of_an_eye_has_vessels_and_an_orange_has_none() -> None:
+    assert is_fundus(disc(vessels=7))
+    assert not is_fundus(disc(vessels=0))
+    assert not is_fundus(_grey(np.full((300, 300), 120.0)))
+
+
+def test_a_radiograph_counts_where_it_tells_the_patient() -> None:
+    dark = _grey(np.concatenate([np.zeros((200, 300)), np.full((100, 300), 150.0)]))
+    told = [f.attribute for f in scan_findings(dark, page("OKAFOR HARRIET [F]", "DOB:07.22.1943"))]
+    assert told == ["medical_data"]
+    assert scan_findings(dark, page("GOOD NIGHT")) == []
 
 
 def _grey(values: npt.NDArray[np.float64]) -> Pixels:

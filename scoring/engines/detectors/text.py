@@ -66,8 +66,12 @@ class TextReader:
         found = self._model(image, use_det=True, use_cls=False, use_rec=False).boxes
         quads = [] if found is None else [np.asarray(quad, np.float32) for quad in found]
         quads = [quad for quad in quads if min(_sides(quad)) >= 4]
-        lines = zip(self._texts([self._cut(image, quad) for quad in quads]), quads, strict=True)
-        written = [(text, score, quad) for (text, score), quad in lines if not _is_texture(text)]
+        texts = self._texts([self._cut(image, quad) for quad in quads])
+        written = [
+            (text, score, quad)
+            for (text, score), quad in zip(texts, quads, strict=True)
+            if not _is_texture(text)
+        ]
         return upright(written, (width, height))
 
     def forget(self) -> None:
