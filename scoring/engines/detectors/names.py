@@ -92,8 +92,11 @@ def names_person(text: str) -> bool:
     """Whether a line names a person with first and last name.
 
     A listed given name before a listed family name is enough anywhere; before an unknown word the line must
-    hold nothing else.
+    hold nothing else, a label of any kind before a colon apart.
     """
+    label, colon, behind = text.partition(":")
+    if colon and len(label.split()) <= 3 and names_person(behind):
+        return True
     if (title := _TITLE.match(text.strip())) and value_shape(
         text.strip()[title.end() :].split(",")[0]
     ) == "full":

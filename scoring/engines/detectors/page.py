@@ -107,7 +107,8 @@ def _is_sentence(text: str) -> bool:
 
 _GREETING = re.compile(
     r"\b(?i:hi|hello|hey|dear|hallo|hola|bonjour|ciao|liebe|lieber|thanks|cheers|welcome(?: back)?"
-    r"|good (?:morning|afternoon|evening)|guten (?:morgen|tag|abend)|buenos d[i\u00ed]as)[\s,]+([A-Z\u00c0-\u00de][\w'-]+)"
+    r"|good (?:morning|afternoon|evening)|guten (?:morgen|tag|abend)|buenos d[i\u00ed]as)"
+    r"[\s,]+([A-Z\u00c0-\u00de][\w'-]+)"
 )
 
 

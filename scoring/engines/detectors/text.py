@@ -43,7 +43,7 @@ class Line:
 
 
 class TextReader:
-    """Finds lines and reads them. A line that was read in another view of the same image is not read again."""
+    """Finds lines and reads them; a line that another view of the same image showed is not read again."""
 
     def __init__(self) -> None:
         from rapidocr import RapidOCR
