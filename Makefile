@@ -1,0 +1,58 @@
+# `make demo` and `make test` each work first and alone with only Python >= 3.11, pip and make.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
+DEMO_OUT := demo-out
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint clean
+
+help:
+	@echo "make demo   install, then scan, report and filter the bundled corpus (results in $(DEMO_OUT)/)"
+	@echo "make test   install, then ruff, mypy and pytest"
+	@echo "make lint   ruff and mypy only"
+	@echo "make clean  remove $(VENV), $(DEMO_OUT) and the caches"
+
+demo: $(VENV)/.installed-demo
+	@rm -rf $(DEMO_OUT)
+	@mkdir -p $(DEMO_OUT)
+	$(BIN)/privsieve scan jobs/demo/corpus/shards --run $(DEMO_OUT)/run
+	$(BIN)/privsieve scan jobs/demo/corpus/tree --run $(DEMO_OUT)/run-tree
+	$(BIN)/privsieve report $(DEMO_OUT)/run --html $(DEMO_OUT)/report.html
+	$(BIN)/privsieve filter $(DEMO_OUT)/run --policy jobs/policies/strict.yaml --out $(DEMO_OUT)/release
+	@echo
+	@echo "Open       $(DEMO_OUT)/report.html"
+	@echo "Look into  $(DEMO_OUT)/release (the shards that are left, decisions.parquet, release.json)"
+	@echo "The tree   $(BIN)/privsieve report $(DEMO_OUT)/run-tree"
+	@echo "Your data  $(BIN)/privsieve scan PATH-OR-URL --run my-run --limit 200"
+	@echo "           $(BIN)/privsieve report my-run --html my-report.html"
+
+test: $(VENV)/.installed-test
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pytest
+
+lint: $(VENV)/.installed-test
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) $(DEMO_OUT) .mypy_cache .pytest_cache .ruff_cache *.egg-info
+
+$(VENV)/.installed-demo: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP_INSTALL) -e '.[detectors]'
+	@touch $@
+
+$(VENV)/.installed-test: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP_INSTALL) -e '.[detectors,dev]'
+	@touch $@
+
+# The first Python that starts, is new enough and can make environments.
+$(BIN)/python:
+	@for python in python3.13 python3.12 python3.11 python3; do \
+	  if $$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	    echo "$$python -m venv $(VENV)"; exec $$python -m venv $(VENV); \
+	  fi; \
+	done; \
+	echo "error: no Python >= 3.11 with the venv module found (tried python3.13, 3.12, 3.11, python3)" >&2; exit 1
