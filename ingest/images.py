@@ -321,6 +321,6 @@ def _text_chunk_kinds(image: Image.Image) -> Iterator[str]:
     for name, value in image.info.items():
         if image.format != "PNG" or not isinstance(value, str) or not value.strip():
             continue
-        if name.lower() in _SOFTWARE_TEXT_CHUNKS:
+        if str(name).lower() in _SOFTWARE_TEXT_CHUNKS:
             continue
-        yield from (kind for word, kind in _TEXT_CHUNK_KINDS if word in name.lower())
+        yield from (kind for word, kind in _TEXT_CHUNK_KINDS if word in str(name).lower())

@@ -7,7 +7,7 @@ Source: DuckDB documentation, "SQL to/from JSON" (json_serialize_sql, json_deser
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import duckdb
@@ -16,10 +16,53 @@ import pyarrow as pa
 from ingest.errors import QueryError, near
 
 FUNCTIONS = frozenset(
-    """abs round floor ceil greatest least coalesce lower upper length len trim ltrim rtrim left right substring
-    split_part replace concat contains starts_with ends_with prefix suffix regexp_matches regexp_extract
-    list_contains list_has list_has_any list_has_all list_filter list_transform list_distinct list_sum list_max
-    list_min list_extract array_extract array_length struct_extract list_value isnan ifnull nullif""".split()
+    [
+        "abs",
+        "round",
+        "floor",
+        "ceil",
+        "greatest",
+        "least",
+        "coalesce",
+        "lower",
+        "upper",
+        "length",
+        "len",
+        "trim",
+        "ltrim",
+        "rtrim",
+        "left",
+        "right",
+        "substring",
+        "split_part",
+        "replace",
+        "concat",
+        "contains",
+        "starts_with",
+        "ends_with",
+        "prefix",
+        "suffix",
+        "regexp_matches",
+        "regexp_extract",
+        "list_contains",
+        "list_has",
+        "list_has_any",
+        "list_has_all",
+        "list_filter",
+        "list_transform",
+        "list_distinct",
+        "list_sum",
+        "list_max",
+        "list_min",
+        "list_extract",
+        "array_extract",
+        "array_length",
+        "struct_extract",
+        "list_value",
+        "isnan",
+        "ifnull",
+        "nullif",
+    ]
 )
 """Functions that an expression may call: pure, and none that builds large values."""
 
@@ -49,6 +92,7 @@ def _checked(text: str, schema: pa.Schema) -> tuple[str, str]:
         connection.register("row_schema", schema.empty_table())
         try:
             described = connection.execute(f"DESCRIBE SELECT {sql} AS value FROM row_schema").fetchall()
+            connection.execute(f"SELECT {sql} FROM row_schema")  # constants of the wrong type show only here
         except duckdb.Error as error:
             raise QueryError(f"{_first_line(error)}: {_shown(text)}") from None
     return sql, str(described[0][1])
@@ -103,9 +147,9 @@ def _nodes(node: Any, names: frozenset[str]) -> Iterator[tuple[Mapping[str, Any]
         yield from _nodes(child, names)
 
 
-def _parameters(node: Any) -> Iterable[str]:
+def _parameters(node: Any) -> list[str]:
     if isinstance(node, dict) and node.get("class") == "COLUMN_REF":
-        return node["column_names"][:1]
+        return [str(node["column_names"][0])]
     children = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
     return [name for child in children for name in _parameters(child)]
 

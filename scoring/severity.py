@@ -28,12 +28,14 @@ _ATTRIBUTE_TO_COUNT = (_LEVEL_OF_ATTRIBUTE[:, None] == np.arange(1, 5)[None, :])
 
 def level_counts(present: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     """Attributes present, shape (n, 22) in canonical order -> counts per level, shape (n, 4)."""
-    return present.astype(np.int64) @ _ATTRIBUTE_TO_COUNT
+    counts: npt.NDArray[np.int64] = present.astype(np.int64) @ _ATTRIBUTE_TO_COUNT
+    return counts
 
 
 def lexicographic(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Counts per level, shape (n, 4) -> s_lex in 0…1319, shape (n,)."""
-    return counts @ WEIGHTS
+    s_lex: npt.NDArray[np.int64] = counts @ WEIGHTS
+    return s_lex
 
 
 def counts_of(s_lex: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -34,7 +34,7 @@ ATTRIBUTE_COLUMNS = tuple(
 )
 
 SCORE_COLUMNS: tuple[Column, ...] = (
-    Column("level", pa.int8(), "", "most severe level with a 1: " + ", ".join(f"{n} {name}" for n, name in LEVELS.items())),
+    Column("level", pa.int8(), "", "most severe level with a 1: " + ", ".join(f"{n} {w}" for n, w in LEVELS.items())),
     *(Column(f"c{n}", pa.int8(), "", f"number of level {n} attributes at 1") for n in (1, 2, 3, 4)),
     Column("s_lex", pa.int16(), "0–1319", "severity order without ties: order by this"),
     Column("score", pa.float32(), "0–1", "severity score, only the 1s counted"),

@@ -7,8 +7,9 @@ import hashlib
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
-from scoring.assessment import Assessment, Box, EngineDescription, Outcome, View
+from scoring.assessment import Assessment, Box, EngineDescription, Outcome, Values, View
 from scoring.taxonomy import KEYS
 
 
@@ -39,7 +40,7 @@ class CannedEngine:
             probabilities=self._probabilities(values),
         )
 
-    def _probabilities(self, values: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+    def _probabilities(self, values: Values) -> npt.NDArray[np.float32]:
         rows = {0.0: (0.9, 0.07, 0.03), 0.5: (0.2, 0.6, 0.2), 1.0: (0.03, 0.07, 0.9)}
         unknown = (np.nan,) * 3
         return np.array([rows.get(float(value), unknown) for value in values], dtype=np.float32)

@@ -1,0 +1,122 @@
+"""One file per corpus format, its reader and its writer side by side; a plain dict picks.
+
+Every format offers `shards`, `slices`, `read` and `write` with the same signatures. To add a format: write the
+module, name it in `FORMATS`, teach `recognise` how it looks.
+"""
+
+import posixpath
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from ingest.errors import SourceError, near
+from ingest.formats import parquet, tree, webdataset
+from ingest.sample import Sample
+from ingest.slices import Slice
+from ingest.storage import Place, place
+
+
+class Format(Protocol):
+    def shards(self, root: Place) -> list[str]:
+        """Names of all shards below a folder, relative to it, sorted."""
+        ...
+
+    def slices(self, root: Place, shard: str, category: str | None) -> Iterator[Slice]:
+        """The slices of one shard; reads names and sizes, no pixels."""
+        ...
+
+    def read(self, root: Place, piece: Slice, category: str | None) -> Iterator[Sample]:
+        """The samples of a slice, one for each locator and in their order."""
+        ...
+
+    def write(self, root: Place, shard: str, kept: frozenset[int], out: Place) -> list[str]:
+        """The shard again below `out`, with the kept samples (by index) only; names of the files written."""
+        ...
+
+
+FORMATS: dict[str, Format] = {"webdataset": webdataset, "tree": tree, "parquet": parquet}
+"""Format name -> module."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A corpus: where it lies, how it is laid out, its shards relative to the root, what gives the category."""
+
+    root: Place
+    format: str
+    shards: tuple[str, ...]
+    category: str | None
+
+    def slices(self, shard: str) -> Iterator[Slice]:
+        return FORMATS[self.format].slices(self.root, shard, self.category)
+
+    def read(self, piece: Slice) -> Iterator[Sample]:
+        return FORMATS[self.format].read(self.root, piece, self.category)
+
+
+def open_source(url: str, format_name: str | None, category: str | None) -> Source:
+    """What `url` names: a folder, a file, a glob or a brace range. SourceError in one line where it is nothing."""
+    if format_name is not None and format_name not in FORMATS:
+        known = ", ".join(FORMATS)
+        raise SourceError(f'unknown format "{format_name}"{near(format_name, FORMATS)}; there are: {known}')
+    where = place(url)
+    if where.is_dir():
+        name = format_name or _recognised(where, url)
+        shards = FORMATS[name].shards(where)
+    else:
+        name, where, shards = _files(where, url, format_name)
+    if not shards:
+        raise SourceError(f"{url} holds no {name} samples")
+    return Source(where, name, tuple(shards), category)
+
+
+def _files(where: Place, url: str, format_name: str | None) -> tuple[str, Place, list[str]]:
+    """The files that a path, glob or brace range names, with the folder that they have in common."""
+    paths = [p for pattern in expand_braces(where.path) for p in _matches(where, pattern)]
+    if not paths:
+        raise SourceError(f"{url} does not exist or matches nothing")
+    by_suffix = {".tar": "webdataset", ".parquet": "parquet"}
+    kinds = {by_suffix.get(posixpath.splitext(p)[1], "") for p in paths}
+    name = format_name or (kinds.pop() if len(kinds) == 1 else "")
+    if name not in ("webdataset", "parquet"):
+        raise SourceError(f"{url} is not a folder, .tar or .parquet files; say which with --format")
+    folder = posixpath.commonpath([posixpath.dirname(p) for p in paths])
+    return name, Place(where.fs, folder), sorted({posixpath.relpath(p, folder) for p in paths})
+
+
+def _matches(where: Place, pattern: str) -> list[str]:
+    if any(c in pattern for c in "*?["):
+        return sorted(where.fs.glob(pattern))
+    if not where.fs.exists(pattern):
+        raise SourceError(f"{pattern} does not exist")
+    return [pattern]
+
+
+def expand_braces(pattern: str) -> list[str]:
+    """A pattern with `{000..012}` or `{a,b}` -> the patterns without, in order.
+
+    >>> expand_braces("{08..10}.tar")
+    ['08.tar', '09.tar', '10.tar']
+    """
+    before, opened, rest = pattern.partition("{")
+    inside, closed, after = rest.partition("}")
+    if not opened or not closed:
+        return [pattern]
+    first, dots, last = inside.partition("..")
+    if dots and first.isdigit() and last.isdigit():
+        choices = [f"{n:0{len(first)}d}" for n in range(int(first), int(last) + 1)]
+    else:
+        choices = inside.split(",")
+    return [before + choice + tail for choice in choices for tail in expand_braces(after)]
+
+
+def _recognised(where: Place, url: str) -> str:
+    """Tars make a WebDataset, Parquet files with image bytes a Parquet corpus, anything else is an image tree."""
+    if webdataset.shards(where):
+        if any(p.lower().endswith((".jpg", ".png", ".webp")) for p in where.fs.find(where.path)):
+            raise SourceError(f"{url} holds both .tar shards and loose pictures; say which with --format")
+        return "webdataset"
+    files = parquet.shards(where)
+    if files and not tree.shards(where):
+        return "parquet"
+    return "tree"

@@ -1,0 +1,142 @@
+"""Parquet files with image bytes: plain binary columns and Hugging Face's struct<bytes, path>.
+
+A file is a shard, a row is a sample. Slices are row ranges of one row group, sized by what its metadata says.
+"""
+
+import posixpath
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ingest.errors import SourceError
+from ingest.sample import Sample, printable
+from ingest.slices import MAX_BYTES, MAX_SAMPLES, Locator, Slice
+from ingest.storage import Place
+
+SUFFIX = ".parquet"
+IMAGE_NAMES = ("image", "jpg", "jpeg", "png", "webp", "img", "image_bytes", "bytes", "content", "data")
+KEY_NAMES = ("key", "__key__", "id", "uid", "image_id", "file_name", "filename", "path")
+DEFAULT_CATEGORY = "category"
+
+
+def shards(root: Place) -> list[str]:
+    """Every Parquet file below the folder, as paths relative to it, sorted."""
+    found = root.fs.find(root.path)
+    return sorted(posixpath.relpath(p, root.path) for p in found if p.endswith(SUFFIX))
+
+
+def image_column(schema: pa.Schema) -> str | None:
+    """The column with image bytes: a known name first, else the only binary one; None where there is none."""
+    found = [f.name for f in schema if _is_bytes(f.type) or _is_hugging_face(f.type)]
+    named = [name for name in IMAGE_NAMES if name in found]
+    if named:
+        return named[0]
+    return found[0] if len(found) == 1 else None
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def _is_hugging_face(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_struct(kind)) and any(f.name == "bytes" and _is_bytes(f.type) for f in kind)
+
+
+def slices(root: Place, shard: str, category: str | None) -> Iterator[Slice]:
+    ranges = _ranges(root, shard, category)
+    number, waiting = 0, next(ranges, [])
+    for following in ranges:
+        yield Slice(shard, number, False, waiting)
+        number, waiting = number + 1, following
+    yield Slice(shard, number, True, waiting)
+
+
+def _ranges(root: Place, shard: str, category: str | None) -> Iterator[list[Locator]]:
+    with root.at(shard).fs.open(root.at(shard).path, "rb") as stream:
+        file = pq.ParquetFile(stream)
+        column = _columns(file.schema_arrow, shard, category)[0]
+        first = 0
+        for group in range(file.num_row_groups):
+            rows = file.metadata.row_group(group)
+            at_once = _rows_per_slice(rows, column)
+            for offset in range(0, rows.num_rows, at_once):
+                span = range(offset, min(offset + at_once, rows.num_rows))
+                yield [{"index": first + row, "group": group, "row": row} for row in span]
+            first += rows.num_rows
+
+
+def _rows_per_slice(rows: pq.RowGroupMetaData, column: str) -> int:
+    """So many rows that their mean encoded size keeps within the limit of a slice."""
+    chunks = [rows.column(i) for i in range(rows.num_columns)]
+    num_bytes = sum(c.total_uncompressed_size for c in chunks if c.path_in_schema.split(".")[0] == column)
+    return max(1, min(MAX_SAMPLES, MAX_BYTES * rows.num_rows // max(1, num_bytes)))
+
+
+def read(root: Place, piece: Slice, category: str | None) -> Iterator[Sample]:
+    with root.at(piece.shard).fs.open(root.at(piece.shard).path, "rb") as stream:
+        file = pq.ParquetFile(stream)
+        column, key, label = _columns(file.schema_arrow, piece.shard, category)
+        wanted = [name for name in (column, key, label) if name]
+        for group in sorted({locator["group"] for locator in piece.locators}):
+            locators = [locator for locator in piece.locators if locator["group"] == group]
+            rows = file.read_row_group(group, columns=wanted).take([locator["row"] for locator in locators])
+            for locator, row in zip(locators, rows.to_pylist(), strict=True):
+                yield _sample(piece.shard, locator["index"], row, column, key, label)
+
+
+def _sample(shard: str, index: int, row: dict[str, object], column: str, key: str | None, label: str | None) -> Sample:
+    image = row[column]
+    path = image.get("path") if isinstance(image, dict) else None
+    encoded = image.get("bytes") if isinstance(image, dict) else image
+    named = row[key] if key else path
+    value = row[label] if label else None
+    return Sample(
+        shard=printable(shard),
+        index=index,
+        key=printable(str(named)) if named is not None else f"{index:09d}",
+        category=None if value is None else printable(str(value)),
+        encoded=encoded if isinstance(encoded, bytes) else b"",
+        fault=None if isinstance(encoded, bytes) else ("no_image", "the row has no image bytes"),
+    )
+
+
+def write(root: Place, shard: str, kept: frozenset[int], out: Place) -> list[str]:
+    """The kept rows, row group by row group, every column and the file's metadata as they were."""
+    target = out.at(shard)
+    out.fs.makedirs(posixpath.dirname(target.path), exist_ok=True)
+    aside = f"{target.path}.part"
+    with root.at(shard).fs.open(root.at(shard).path, "rb") as stream, out.fs.open(aside, "wb") as released:
+        file = pq.ParquetFile(stream)
+        compression = _compression(file)
+        with pq.ParquetWriter(released, file.schema_arrow, compression=compression) as writer:
+            first = 0
+            for group in range(file.num_row_groups):
+                rows = file.read_row_group(group)
+                mask = np.array([first + i in kept for i in range(rows.num_rows)], dtype=bool)
+                first += rows.num_rows
+                if mask.any():
+                    writer.write_table(rows.filter(pa.array(mask)))
+    out.fs.mv(aside, target.path)
+    return [shard]
+
+
+def _compression(file: pq.ParquetFile) -> str:
+    if not file.num_row_groups or not file.metadata.num_columns:
+        return "snappy"
+    name = str(file.metadata.row_group(0).column(0).compression).lower()
+    return "none" if name == "uncompressed" else name
+
+
+def _columns(schema: pa.Schema, shard: str, category: str | None) -> tuple[str, str | None, str | None]:
+    """Names of the image, key and category columns. SourceError where there is no image or no such category."""
+    column = image_column(schema)
+    if column is None:
+        names = ", ".join(schema.names[:12])
+        raise SourceError(f"{printable(shard)} has no column with image bytes (binary or struct<bytes, path>): {names}")
+    if category is not None and category not in schema.names:
+        raise SourceError(f'{printable(shard)} has no column "{category}" for --category')
+    key = next((name for name in KEY_NAMES if name in schema.names and name != column), None)
+    label = category or (DEFAULT_CATEGORY if DEFAULT_CATEGORY in schema.names else None)
+    return column, key, label
