@@ -67,7 +67,6 @@ def _walk_from(stream: BinaryIO, offset: int, size: int) -> Generator[Member | D
             yield Damage(info.offset, size, info.name)
             return None
         yield Member(info.name, info.offset, info.offset_data, info.size, min(end, size), info.isreg())
-        archive.members.clear()  # tarfile keeps every member that it has seen
     return None if _is_end(stream, archive.offset) else archive.offset
 
 

@@ -16,53 +16,10 @@ import pyarrow as pa
 from ingest.errors import QueryError, near
 
 FUNCTIONS = frozenset(
-    [
-        "abs",
-        "round",
-        "floor",
-        "ceil",
-        "greatest",
-        "least",
-        "coalesce",
-        "lower",
-        "upper",
-        "length",
-        "len",
-        "trim",
-        "ltrim",
-        "rtrim",
-        "left",
-        "right",
-        "substring",
-        "split_part",
-        "replace",
-        "concat",
-        "contains",
-        "starts_with",
-        "ends_with",
-        "prefix",
-        "suffix",
-        "regexp_matches",
-        "regexp_extract",
-        "list_contains",
-        "list_has",
-        "list_has_any",
-        "list_has_all",
-        "list_filter",
-        "list_transform",
-        "list_distinct",
-        "list_sum",
-        "list_max",
-        "list_min",
-        "list_extract",
-        "array_extract",
-        "array_length",
-        "struct_extract",
-        "list_value",
-        "isnan",
-        "ifnull",
-        "nullif",
-    ]
+    """abs round floor ceil greatest least coalesce lower upper length len trim ltrim rtrim left right substring
+    split_part replace concat contains starts_with ends_with prefix suffix regexp_matches regexp_extract
+    list_contains list_has list_has_any list_has_all list_filter list_transform list_distinct list_sum list_max
+    list_min list_extract array_extract array_length struct_extract list_value isnan ifnull nullif""".split()  # noqa: SIM905
 )
 """Functions that an expression may call: pure, and none that builds large values."""
 

@@ -71,7 +71,7 @@ def _rows_per_slice(rows: pq.RowGroupMetaData, column: str) -> int:
     """So many rows that their mean encoded size keeps within the limit of a slice."""
     chunks = [rows.column(i) for i in range(rows.num_columns)]
     num_bytes = sum(c.total_uncompressed_size for c in chunks if c.path_in_schema.split(".")[0] == column)
-    return max(1, min(MAX_SAMPLES, MAX_BYTES * rows.num_rows // max(1, num_bytes)))
+    return max(1, min(MAX_SAMPLES, int(MAX_BYTES * rows.num_rows // max(1, num_bytes))))
 
 
 def read(root: Place, piece: Slice, category: str | None) -> Iterator[Sample]:

@@ -15,7 +15,9 @@ from ingest.slices import Locator, Slice, cut
 from ingest.storage import Place
 from ingest.tar import END, Damage, Member, walk
 
-IMAGE_EXTENSIONS = frozenset(["jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff", "avif", "ppm", "svg", "heic", "jxl", "jp2"])
+IMAGE_EXTENSIONS = frozenset(
+    ["jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff", "avif", "ppm", "svg", "heic", "jxl", "jp2"]
+)
 """Member extensions that hold the image; what it really is, the decoder tells from the content."""
 
 CATEGORY_MEMBERS = ("cls", "json")
@@ -63,7 +65,7 @@ def write(root: Place, shard: str, kept: frozenset[int], out: Place) -> list[str
     aside = f"{target.path}.part"
     with root.at(shard).fs.open(root.at(shard).path, "rb") as stream, out.fs.open(aside, "wb") as released:
         size, written = stream.seek(0, 2), 0
-        spans = [l["span"] for l, _ in _samples(walk(stream, size), None) if l["index"] in kept and "fault" not in l]
+        spans = [found["span"] for found, _ in _samples(walk(stream, size), None) if found["index"] in kept]
         for start, end in (span for parts in spans for span in parts):
             stream.seek(start)
             written += _copy(stream, released, end - start)

@@ -1,0 +1,62 @@
+"""The command line: verbs are found by name and imported only when called, so that --help answers at once."""
+
+import importlib
+import sys
+
+import click
+
+from ingest import __version__
+from ingest.errors import PrivsieveError, near
+
+VERBS: dict[str, str] = {
+    "scan": "Score every image of a corpus into a run.",
+    "report": "Show how private a scanned corpus is.",
+    "sql": "Query a run with SQL, read-only.",
+    "filter": "Write the corpus again without what a policy drops.",
+}
+"""Verb -> one line of help; the command lies in `jobs.VERB` under the verb's name."""
+
+
+class _Verbs(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        command = getattr(importlib.import_module(f"jobs.{cmd_name}"), f"{cmd_name}_command")
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in VERBS and not args[0].startswith("-"):
+            raise click.UsageError(f'unknown verb "{args[0]}"{near(args[0], VERBS)}; there are: {", ".join(VERBS)}')
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="privsieve")
+def cli() -> None:
+    """Measure how private the pictures of an image corpus are, and take the worst out before release."""
+
+
+def main(args: list[str] | None = None) -> None:
+    """Runs a command. Exit codes: 0 done, 1 some samples have no row, 2 the command was wrong, 130 interrupted."""
+    try:
+        code = cli.main(args, prog_name="privsieve", standalone_mode=False)
+    except click.ClickException as error:
+        message, code = error.format_message(), error.exit_code
+    except PrivsieveError as error:
+        message, code = str(error), error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        message, code = "interrupted; run the same command again to continue", 130
+    else:
+        sys.exit(code if isinstance(code, int) else 0)
+    click.echo(f"privsieve: {message}", err=True)
+    sys.exit(code)

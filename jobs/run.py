@@ -1,0 +1,56 @@
+"""The run folder: `run.json`, written first, and one Parquet file per finished slice below `scores/`."""
+
+import json
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from ingest.errors import RunError
+from ingest.storage import Place, place
+
+RECORD = "run.json"
+SCORES = "scores"
+
+
+class RunRecord(BaseModel):
+    """What makes a run's rows comparable. Two scans into one run must agree in all of it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    privsieve: str
+    source: str
+    format: str
+    category: str | None
+    sample: int | None
+    seed: int | None
+    limit: int | None
+    max_pixels: int
+    max_frames: int
+    taxonomy: str
+    engine: dict[str, Any]
+
+
+def open_run(url: str) -> tuple[Place, RunRecord]:
+    """An existing run. RunError in one line where there is none."""
+    root = place(url)
+    if not root.at(RECORD).exists():
+        raise RunError(f"{url} is no run: it has no {RECORD}; make one with: privsieve scan SOURCE --run {url}")
+    try:
+        return root, RunRecord.model_validate_json(root.at(RECORD).read())
+    except ValueError:
+        raise RunError(f"{url}/{RECORD} is damaged or of another version; scan into a new run") from None
+
+
+def start_or_continue(url: str, record: RunRecord) -> Place:
+    """Writes `run.json`, or compares with the one that is there. RunError with the difference."""
+    root = place(url)
+    if root.at(RECORD).exists():
+        before = open_run(url)[1].model_dump()
+        different = [f"{k} was {before[k]!r}, now {v!r}" for k, v in record.model_dump().items() if before[k] != v]
+        if different:
+            raise RunError(f"{url} was scanned with other settings: {'; '.join(different)}; use another --run")
+        return root
+    if root.is_dir() and root.names():
+        raise RunError(f"{url} holds other files and is no run; use a new folder for --run")
+    root.at(RECORD).write((json.dumps(record.model_dump(), indent=2) + "\n").encode())
+    return root

@@ -1,0 +1,139 @@
+"""A release policy: ordered rules over the row, the first that matches decides.
+
+    name: strict
+    rules:
+      - name: identity-documents
+        when: gov_ids >= 0.5
+        then: drop
+        reason: shows an identity document
+    default: keep
+    quarantined: drop
+
+`when` is a SQL condition over the columns of `scoring.table`; it can reach nothing else (`scoring.expressions`).
+Score and decision are apart: a policy can be changed and applied again without another scan.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Annotated, Literal, get_args
+
+import duckdb
+import pyarrow as pa
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ingest.errors import PolicyError, QueryError, near
+from scoring.expressions import boolean_expression
+from scoring.table import SCHEMA
+
+Action = Literal["keep", "flag", "drop"]
+Text = Annotated[str, Field(min_length=1)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Rule(_Strict):
+    """name: shown in decisions. when: SQL condition. then: what happens. reason: in words, for the people asked."""
+
+    name: Text
+    when: Text
+    then: Action
+    reason: Text
+
+
+class _PolicyFile(_Strict):
+    name: Text
+    rules: list[Rule]
+    default: Action
+    quarantined: Action = "drop"
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A checked policy. sha256: of the file's bytes."""
+
+    name: str
+    sha256: str
+    rules: tuple[Rule, ...]
+    default: Action
+    quarantined: Action
+    sql: tuple[str, ...]
+
+    def decide(self, rows: pa.Table) -> pa.Table:
+        """Rows of `SCHEMA` -> shard, index, key, sha256, action, rule, reason; one per row and in order.
+
+        A condition that is null (an attribute was not assessed) does not match. PolicyError names the rule whose
+        condition fails on a row.
+        """
+        with duckdb.connect() as connection:
+            connection.execute("SET enable_external_access = false; SET preserve_insertion_order = true")
+            connection.register("score_rows", rows)
+            try:
+                return connection.sql(self._statement()).to_arrow_table()
+            except duckdb.Error as error:
+                first_line = str(error).strip().splitlines()[0]
+                raise PolicyError(f'policy "{self.name}": a condition cannot be applied: {first_line}') from None
+
+    def _statement(self) -> str:
+        def case(of: list[str], quarantined: str, default: str) -> str:
+            whens = " ".join(f"WHEN {sql} THEN {_quoted(v)}" for sql, v in zip(self.sql, of, strict=True))
+            return f"CASE WHEN status = 'quarantined' THEN {quarantined} {whens} ELSE {_quoted(default)} END"
+
+        action = case([r.then for r in self.rules], _quoted(self.quarantined), self.default)
+        rule = case([r.name for r in self.rules], "'(quarantined)'", "(default)")
+        reason = case([r.reason for r in self.rules], "reason", "no rule matched")
+        return f'SELECT shard, "index", "key", sha256, {action} AS action, {rule} AS rule, {reason} AS reason FROM score_rows'
+
+
+def load_policy(text: bytes) -> Policy:
+    """A policy from the bytes of its YAML file. PolicyError: which rule, where, what is near; checks everything."""
+    try:
+        content = yaml.safe_load(text)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        at = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise PolicyError(f"the policy is not valid YAML{at}") from None
+    try:
+        parsed = _PolicyFile.model_validate(content)
+    except ValidationError as error:
+        raise PolicyError(_explained(error, content)) from None
+    names = [rule.name for rule in parsed.rules]
+    for name in names:
+        if names.count(name) > 1:
+            raise PolicyError(f'two rules have the name "{name}"; give each its own')
+    return Policy(
+        name=parsed.name,
+        sha256=hashlib.sha256(text).hexdigest(),
+        rules=tuple(parsed.rules),
+        default=parsed.default,
+        quarantined=parsed.quarantined,
+        sql=tuple(_condition(number, rule) for number, rule in enumerate(parsed.rules, 1)),
+    )
+
+
+def _condition(number: int, rule: Rule) -> str:
+    try:
+        return boolean_expression(rule.when, SCHEMA)
+    except QueryError as error:
+        raise PolicyError(f'rule {number} "{rule.name}", when: {error}') from None
+
+
+def _explained(error: ValidationError, content: object) -> str:
+    first = error.errors()[0]
+    place = [str(part + 1) if isinstance(part, int) else part for part in first["loc"]]
+    where = " ".join(place).replace("rules ", "rule ") or "the policy"
+    if first["type"] == "extra_forbidden":
+        key = str(first["loc"][-1])
+        known = Rule.model_fields if first["loc"][0] == "rules" else _PolicyFile.model_fields
+        rule = where.removesuffix(key).strip()
+        return f'{rule + ": " if rule else ""}unknown key "{key}"{near(key, known)}; there are: {", ".join(known)}'
+    if first["type"] == "literal_error":
+        actions = get_args(Action)
+        return f'{where}: "{first["input"]}" is no action{near(str(first["input"]), actions)}; there are: {", ".join(actions)}'
+    return f"{where}: {first['msg'].lower()}"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
