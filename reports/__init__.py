@@ -1,0 +1,7 @@
+"""Room 3 of 4: what the scores say.
+
+What lives here: DuckDB over score tables: views, one SQL file per question, a summary, one HTML page.
+May import: `ingest` and `scoring`. Neither Ray nor engines, and never `jobs`.
+Start at: `warehouse.py` for how a run is opened and locked, `queries/` for the questions, `summary.py` for what
+is reported.
+"""

@@ -1,0 +1,223 @@
+"""Everything that a report says, as frozen data. Text, JSON, CSV and HTML are only ways to show it.
+
+Rules of honesty: quarantined images have no level and are in no rate; an attribute that was not assessed is never
+counted as absent; a rate comes with its 95 % interval; names that a corpus gives are data and are made printable.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ingest.errors import QueryError
+from ingest.sample import printable
+from reports.warehouse import PRIVATE, Run
+from scoring.expressions import boolean_expression, value_expression
+from scoring.table import SCHEMA
+from scoring.taxonomy import ATTRIBUTES, KEYS, LEVELS
+
+MAX_GROUPS = 10_000
+"""More groups than this make no report that anyone reads; `--by` was probably an identifier."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """share: of the scored images, 0–1, None where none is scored."""
+
+    level: int
+    name: str
+    num_images: int
+    share: float | None
+
+
+@dataclass(frozen=True)
+class Prevalence:
+    """share: present among the images where it was assessed, 0–1; None where it never was."""
+
+    attribute: str
+    title: str
+    level: int
+    num_present: int
+    num_ambiguous: int
+    num_absent: int
+    num_not_assessed: int
+    share: float | None
+
+
+@dataclass(frozen=True)
+class Rate:
+    """One group. num_scored: N without quarantined images. num_unknown: scored, but the condition is null there.
+
+    privacy_rate, rate_low, rate_high: 0–1, 95 % Wilson interval over num_scored - num_unknown; None where that is 0.
+    """
+
+    group: str
+    num_scored: int
+    num_private: int
+    num_unknown: int
+    privacy_rate: float | None
+    rate_low: float | None
+    rate_high: float | None
+    num_quarantined: int
+
+
+@dataclass(frozen=True)
+class Reason:
+    reason: str
+    num_images: int
+
+
+@dataclass(frozen=True)
+class GroupLevels:
+    """nums: scored images of levels 1, 2, 3, 4 and 0, in that order."""
+
+    group: str
+    nums: tuple[int, int, int, int, int]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """share: of the `num_assessed` images that show `attribute` and where `other` was assessed, those showing both."""
+
+    attribute: str
+    other: str
+    num_both: int
+    num_assessed: int
+    share: float | None
+
+
+@dataclass(frozen=True)
+class Report:
+    """assessed: keys that the engine can judge. by, private: as the user wrote them.
+
+    total: the rate over all images. rates: groups with at least `min_count` scored images, highest rate first;
+    num_groups counts all of them. top: how many of the highest and of the lowest to show where space is short.
+    """
+
+    run: str
+    source: str
+    engine: str
+    assessed: tuple[str, ...]
+    num_images: int
+    num_scored: int
+    num_quarantined: int
+    by: str
+    private: str
+    min_count: int
+    top: int
+    levels: tuple[Level, ...]
+    prevalence: tuple[Prevalence, ...]
+    total: Rate
+    rates: tuple[Rate, ...]
+    num_groups: int
+    quarantined: tuple[Reason, ...]
+    levels_by_group: tuple[GroupLevels, ...]
+    cooccurrence: tuple[Pair, ...]
+
+    @property
+    def num_not_assessed(self) -> int:
+        """Attributes of the taxonomy that the engine does not judge."""
+        return len(KEYS) - len(self.assessed)
+
+    @property
+    def highest(self) -> tuple[Rate, ...]:
+        """The `top` groups of highest rate, highest first."""
+        return tuple(rate for rate in self.rates if rate.privacy_rate is not None)[: self.top]
+
+    @property
+    def lowest(self) -> tuple[Rate, ...]:
+        """The `top` groups of lowest rate that `highest` does not hold, lowest first."""
+        known = [rate for rate in self.rates if rate.privacy_rate is not None]
+        return tuple(reversed(known[self.top :][-self.top :])) if self.top else ()
+
+
+def summarise(run: Run, by: str = "category", private: str = PRIVATE, min_count: int = 1, top: int = 15) -> Report:
+    """Ask every question of `queries/`. QueryError where `by` or `private` is not an expression over the row."""
+    by_sql = value_expression(by, SCHEMA)
+    private_sql = boolean_expression(private, SCHEMA)
+    groups = run.ask("rates", by=by_sql, private=private_sql)
+    if len(groups) > MAX_GROUPS:
+        raise QueryError(f"{by} makes {len(groups):,} groups; a report holds at most {MAX_GROUPS:,}")
+    kept = [group for group in groups if group["num_scored"] >= min_count]
+    kept_names = {group["group_name"] for group in kept}
+    prevalence = {row["attribute"]: row for row in run.ask("prevalence")}
+    levels = tuple(Level(row["level"], LEVELS[row["level"]], row["num_images"], row["share"]) for row in run.ask("levels"))
+    num_quarantined = sum(group["num_quarantined"] for group in groups)
+    num_scored = sum(group["num_scored"] for group in groups)
+    return Report(
+        run=printable(run.url),
+        source=_source(run.description),
+        engine=_engine(run.description),
+        assessed=_assessed(run.description, prevalence),
+        num_images=num_scored + num_quarantined,
+        num_scored=num_scored,
+        num_quarantined=num_quarantined,
+        by=by,
+        private=private,
+        min_count=min_count,
+        top=top,
+        levels=levels,
+        prevalence=tuple(
+            Prevalence(
+                a.key,
+                a.title,
+                a.level,
+                *(int(prevalence.get(a.key, {}).get(f"num_{kind}", 0)) for kind in _VALUES),
+                prevalence.get(a.key, {}).get("share"),
+            )
+            for a in ATTRIBUTES
+        ),
+        total=_rate(run.ask("rates", by="'all'", private=private_sql)),
+        rates=tuple(_rate([group]) for group in kept),
+        num_groups=len(groups),
+        quarantined=tuple(Reason(printable(row["reason"]), row["num_images"]) for row in run.ask("quarantined")),
+        levels_by_group=tuple(
+            GroupLevels(
+                printable(row["group_name"]),
+                (row["num_level_1"], row["num_level_2"], row["num_level_3"], row["num_level_4"], row["num_level_0"]),
+            )
+            for row in run.ask("levels_by_category", by=by_sql)
+            if row["group_name"] in kept_names
+        ),
+        cooccurrence=tuple(
+            sorted((Pair(**row) for row in run.ask("cooccurrence")),
+                   key=lambda pair: (KEYS.index(pair.attribute), KEYS.index(pair.other)))
+        ),
+    )
+
+
+_VALUES = ("present", "ambiguous", "absent", "not_assessed")
+
+
+def _rate(rows: list[dict[str, Any]]) -> Rate:
+    if not rows:
+        return Rate("all", 0, 0, 0, None, None, None, 0)
+    values = dict(rows[0])
+    return Rate(group=printable(values.pop("group_name")), **values)
+
+
+def _engine(description: Mapping[str, Any]) -> str:
+    engine = description.get("engine")
+    if not isinstance(engine, dict):
+        return printable(str(engine)) if engine else "unknown"
+    parts = [str(engine[part]) for part in ("name", "model", "protocol") if engine.get(part)]
+    return printable(" · ".join(parts)) or "unknown"
+
+
+def _source(description: Mapping[str, Any]) -> str:
+    source = description.get("source")
+    if isinstance(source, dict):
+        source = source.get("url") or source.get("path") or _joined(source)
+    return printable(str(source)) if source else "unknown"
+
+
+def _joined(value: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={part}" for name, part in value.items() if part is not None)
+
+
+def _assessed(description: Mapping[str, Any], prevalence: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+    """What run.json says that the engine can judge; without it, what was judged at least once."""
+    engine = description.get("engine")
+    said = engine.get("assessed") if isinstance(engine, dict) else None
+    if isinstance(said, list):
+        return tuple(key for key in KEYS if key in said)
+    return tuple(key for key in KEYS if prevalence.get(key, {}).get("share") is not None)

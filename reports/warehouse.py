@@ -1,0 +1,243 @@
+"""A run as a read-only DuckDB database.
+
+Views over the score files of a run, made from the row of `scoring.table` and the taxonomy:
+
+    images       every input image, one row each
+    scored       the images that have a score
+    quarantined  the images that have none, with their reason
+    attributes   one row per image and attribute; value 0 | 0.5 | 1, null = not assessed
+    answers      `images` with its attributes as a list, for questions about pairs
+    rates        one row per category: how many scored images are private (level 1 or 2)
+
+and the macros `wilson_low(k, n)`, `wilson_high(k, n)`: 95 % Wilson score interval of a share k/n.
+Source of the interval: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", 1927.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any, NoReturn
+
+import duckdb
+import fsspec
+from fsspec.core import url_to_fs
+
+from ingest.errors import QueryError, RunError, StorageError
+from scoring.table import SCHEMA
+from scoring.taxonomy import ATTRIBUTES
+
+VIEWS = ("images", "scored", "quarantined", "attributes", "answers", "rates")
+PRIVATE = "level IN (1, 2)"
+"""What counts as private where nothing else is asked."""
+
+_Z = "1.959963984540054"  # the 97.5 % point of the normal distribution
+
+_WILSON = f"""CREATE OR REPLACE MACRO wilson_{{side}}(k, n) AS CASE WHEN n > 0 THEN {{clamp}}(
+    {{bound}},
+    (k / n + pow({_Z}, 2) / (2 * n)
+     {{sign}} {_Z} * sqrt((k / n) * (1 - k / n) / n + pow({_Z}, 2) / (4 * n * n))) / (1 + pow({_Z}, 2) / n)) END"""
+
+_READS = frozenset(["SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"])
+
+
+@dataclass(frozen=True)
+class Run:
+    """An opened run. url: as it was given. description: run.json as a dict. connection: locked, with the views."""
+
+    url: str
+    description: Mapping[str, Any]
+    connection: duckdb.DuckDBPyConnection
+
+    def select(self, statement: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
+        """Column names and rows of one SELECT that a user wrote. QueryError in one line where it is anything else."""
+        _check_reads_only(self.connection, statement)
+        try:
+            self.connection.execute(statement)
+            names = [str(column[0]) for column in self.connection.description or []]
+        except duckdb.Error as error:
+            _refuse(error)
+        return names, _fetched(self.connection)
+
+    def ask(self, question: str, **placeholders: str) -> list[dict[str, Any]]:
+        """The rows of `queries/<question>.sql` as dicts. Placeholders must be checked SQL (scoring.expressions)."""
+        try:
+            self.connection.execute(query_text(question, **placeholders))
+            names = [str(column[0]) for column in self.connection.description or []]
+            return [dict(zip(names, row, strict=True)) for row in self.connection.fetchall()]
+        except duckdb.Error as error:
+            _refuse(error)
+
+
+def open_run(run: str) -> Run:
+    """Open a run folder or URL. RunError where there is no run.json, StorageError where it cannot be reached."""
+    filesystem, path = _filesystem(run)
+    description = _description(run, filesystem, path)
+    connection = duckdb.connect()
+    if not _is_local(filesystem):
+        connection.register_filesystem(filesystem)
+    try:
+        connection.execute(_statements(filesystem, path))
+        _lock(connection, _folder_url(filesystem, path))
+    except duckdb.Error as error:
+        raise RunError(f"the score files of {run} cannot be read: {_first_line(error)}") from None
+    return Run(run, description, connection)
+
+
+def setup_statements(run: str) -> str:
+    """The statements that make the same views in a user's own DuckDB; they read the score files where they lie."""
+    filesystem, path = _filesystem(run)
+    _description(run, filesystem, path)
+    return _statements(filesystem, path)
+
+
+def query_text(question: str, **placeholders: str) -> str:
+    """The SQL of one question of `queries/`, with its `{name}` placeholders filled in."""
+    text = resources.files("reports").joinpath("queries", f"{question}.sql").read_text(encoding="utf-8")
+    for name, sql in placeholders.items():
+        text = text.replace(f"{{{name}}}", sql)
+    return text
+
+
+def _filesystem(run: str) -> tuple[fsspec.AbstractFileSystem, str]:
+    try:
+        filesystem, path = url_to_fs(run)
+    except (OSError, ValueError, ImportError) as error:
+        raise StorageError(f"{run} cannot be reached: {_first_line(error)}") from None
+    return filesystem, str(path).rstrip("/")
+
+
+def _description(run: str, filesystem: fsspec.AbstractFileSystem, path: str) -> Mapping[str, Any]:
+    try:
+        text = filesystem.cat_file(f"{path}/run.json")
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        raise RunError(f"{run} is not a run: it has no run.json (privsieve scan SOURCE --run {run} makes one)") from None
+    except OSError as error:
+        raise StorageError(f"{run}/run.json cannot be read: {_first_line(error)}") from None
+    try:
+        description = json.loads(text)
+    except ValueError:
+        description = None
+    if not isinstance(description, dict):
+        raise RunError(f"{run}/run.json is not a JSON object; it was not written by privsieve")
+    return description
+
+
+def _is_local(filesystem: fsspec.AbstractFileSystem) -> bool:
+    protocol = filesystem.protocol
+    return "file" in ((protocol,) if isinstance(protocol, str) else protocol)
+
+
+def _folder_url(filesystem: fsspec.AbstractFileSystem, path: str) -> str:
+    folder = f"{path}/scores"
+    return folder if _is_local(filesystem) else str(filesystem.unstrip_protocol(folder))
+
+
+def _statements(filesystem: fsspec.AbstractFileSystem, path: str) -> str:
+    """Macros and views, as SQL. Without a score file yet `images` is an empty table of the same columns."""
+    folder = _folder_url(filesystem, path)
+    pattern = "".join(f"[{c}]" if c in "*?[" else c for c in folder) + "/*.parquet"
+    try:
+        found = filesystem.glob("".join(f"[{c}]" if c in "*?[" else c for c in path) + "/scores/*.parquet")
+    except OSError as error:
+        raise StorageError(f"{folder} cannot be listed: {_first_line(error)}") from None
+    source = f"SELECT * FROM read_parquet({_literal(pattern)})" if found else _no_rows()
+    answers = ",\n    ".join(
+        f"{{'attribute': {_literal(a.key)}, 'attribute_level': {a.level}, 'value': {a.key}}}" for a in ATTRIBUTES
+    )
+    wanted = (
+        _WILSON.format(side="low", clamp="greatest", bound="0.0", sign="-"),
+        _WILSON.format(side="high", clamp="least", bound="1.0", sign="+"),
+        f"CREATE OR REPLACE VIEW images AS {source}",
+        "CREATE OR REPLACE VIEW scored AS SELECT * FROM images WHERE status = 'scored'",
+        "CREATE OR REPLACE VIEW quarantined AS SELECT * FROM images WHERE status = 'quarantined'",
+        f"CREATE OR REPLACE VIEW answers AS SELECT *, [\n    {answers}\n] AS answers FROM images",
+        'CREATE OR REPLACE VIEW attributes AS SELECT shard, "index", key, category, answer.attribute, '
+        "answer.attribute_level, answer.value, status\n"
+        'FROM (SELECT shard, "index", key, category, status, unnest(answers) AS answer FROM answers)',
+        "CREATE OR REPLACE VIEW rates AS "
+        "SELECT group_name AS category, * EXCLUDE (group_name, num_unknown)\n"
+        f"FROM (\n{query_text('rates', by='category', private=PRIVATE).strip().rstrip(';')}\n)",
+    )
+    return ";\n\n".join(wanted) + ";\n"
+
+
+def _no_rows() -> str:
+    with duckdb.connect() as connection:
+        connection.register("empty_rows", SCHEMA.empty_table())
+        columns = connection.execute("DESCRIBE empty_rows").fetchall()
+    casts = ",\n    ".join(f'NULL::{kind} AS "{name}"' for name, kind, *_ in columns)
+    return f"SELECT\n    {casts}\nWHERE false"
+
+
+def _lock(connection: duckdb.DuckDBPyConnection, folder: str) -> None:
+    """From here on nothing but the score folder can be read, and no setting changed.
+
+    No spilling to disk: DuckDB would put its temporary files into the folder that the user stands in.
+    """
+    connection.execute(
+        "SET python_enable_replacements = false; SET autoinstall_known_extensions = false; "
+        "SET autoload_known_extensions = false; SET temp_directory = ''; "
+        # Both spellings, since a filesystem of fsspec may write its URLs with two slashes or with three.
+        f"SET allowed_directories = [{_literal(folder)}, {_literal(folder.replace(':///', '://', 1))}]; "
+        "SET enable_external_access = false; SET lock_configuration = true"
+    )
+
+
+def _check_reads_only(connection: duckdb.DuckDBPyConnection, statement: str) -> None:
+    """One SELECT, and no node in it that writes.
+
+    The type of a statement is not enough: `WITH x AS (COPY … TO …) SELECT 1` is a SELECT too, and could write
+    into the score folder, the one place that stays open. DuckDB's own parse tree tells.
+    """
+    try:
+        parsed = connection.extract_statements(statement)
+    except duckdb.Error as error:
+        _refuse(error)
+    kinds = [kind.type.name for kind in parsed]
+    if kinds != ["SELECT"]:
+        what = "several statements" if len(kinds) > 1 else kinds[0] if kinds else "nothing"
+        raise QueryError(f"one SELECT statement is wanted, not {what}: a run is read-only")
+    answer = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [statement]).fetchall()[0][0]
+    tree = json.loads(answer)
+    if tree["error"]:
+        raise QueryError(f"one plain SELECT statement is wanted: {tree['error_message']}")
+    writing = sorted({kind for kind in _query_nodes(tree) if kind not in _READS})
+    if writing:
+        verb = writing[0].removesuffix("_NODE").removesuffix("_QUERY")
+        raise QueryError(f"{verb} is not allowed inside a SELECT: a run is read-only")
+
+
+def _query_nodes(node: Any) -> Iterator[str]:
+    if isinstance(node, list):
+        for child in node:
+            yield from _query_nodes(child)
+    elif isinstance(node, dict):
+        kind = node.get("type")
+        if isinstance(kind, str) and kind.endswith("_NODE"):
+            yield kind
+        for child in node.values():
+            yield from _query_nodes(child)
+
+
+def _fetched(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
+    while True:
+        try:
+            rows = connection.fetchmany(10_000)
+        except duckdb.Error as error:
+            _refuse(error)
+        if not rows:
+            return
+        yield from rows
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _refuse(error: duckdb.Error) -> NoReturn:
+    raise QueryError(_first_line(error)) from None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
