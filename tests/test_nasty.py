@@ -1,0 +1,124 @@
+"""Each nasty input has its reason, or is decoded as it is displayed."""
+
+import numpy as np
+import pytest
+
+from ingest.images import DecodedImage, ImageLimits, Pixels, Rejected, decode
+from tests.nasty import (
+    BOTTOM_LEFT,
+    BOTTOM_RIGHT,
+    CORNER_PX,
+    HEIGHT,
+    NASTY,
+    TOP_LEFT,
+    TOP_RIGHT,
+    WIDTH,
+    drawn,
+)
+
+LIMITS = ImageLimits()
+ENGINE_LIMITS = ImageLimits(max_side_px=48)
+
+
+def decoded(name: str, limits: ImageLimits = LIMITS) -> DecodedImage:
+    image = decode(NASTY[name][0](), limits)
+    assert isinstance(image, DecodedImage), image
+    return image
+
+
+def corner(pixels: Pixels, *, bottom: bool, right: bool) -> tuple[int, ...]:
+    """The mean colour of the middle of a corner square."""
+    y = pixels.shape[0] - CORNER_PX if bottom else 0
+    x = pixels.shape[1] - CORNER_PX if right else 0
+    middle = pixels[y + 4 : y + CORNER_PX - 4, x + 4 : x + CORNER_PX - 4]
+    return tuple(round(float(value)) for value in middle.mean(axis=(0, 1)))
+
+
+@pytest.mark.parametrize("limits", [LIMITS, ENGINE_LIMITS], ids=["full_size", "downscaled"])
+@pytest.mark.parametrize("name", NASTY)
+def test_reason(name: str, limits: ImageLimits) -> None:
+    maker, reason = NASTY[name]
+    result = decode(maker(), limits)
+    assert (result.reason if isinstance(result, Rejected) else None) == reason
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_makers_are_deterministic(name: str) -> None:
+    maker, _ = NASTY[name]
+    assert maker() == maker()
+
+
+@pytest.mark.parametrize("name", ["zero_byte.jpg", "html_error_page.jpg", "drawing.svg", "truncated.jpg"])
+def test_messages_hold_nothing_of_the_content(name: str) -> None:
+    result = decode(NASTY[name][0](), LIMITS)
+    assert isinstance(result, Rejected)
+    assert "555" not in result.message
+    assert "Not Found" not in result.message
+
+
+@pytest.mark.parametrize("name", ["cmyk.jpg", "rgb16.png", "gray16.png"])
+def test_unusual_modes_keep_their_brightness(name: str) -> None:
+    expected = drawn().convert("L" if name == "gray16.png" else "RGB").convert("RGB")
+    pixels = decoded(name).views[0]
+    assert pixels.shape == (HEIGHT, WIDTH, 3)
+    assert pixels.mean() == pytest.approx(np.asarray(expected).mean(), abs=4)
+    assert corner(pixels, bottom=False, right=False) == pytest.approx(
+        corner(np.asarray(expected), bottom=False, right=False), abs=10
+    )
+
+
+def test_exif_rotation_is_applied() -> None:
+    image = decoded("exif_rotated_gps.jpg")
+    pixels = image.views[0]
+    assert (image.width, image.height) == (HEIGHT, WIDTH)
+    assert pixels.shape == (WIDTH, HEIGHT, 3)
+    # Orientation 6: stored bottom left is shown top left, that is, a quarter turn clockwise.
+    assert corner(pixels, bottom=False, right=False) == pytest.approx(BOTTOM_LEFT, abs=15)
+    assert corner(pixels, bottom=False, right=True) == pytest.approx(TOP_LEFT, abs=15)
+    assert corner(pixels, bottom=True, right=True) == pytest.approx(TOP_RIGHT, abs=15)
+    assert corner(pixels, bottom=True, right=False) == pytest.approx(BOTTOM_RIGHT, abs=15)
+
+
+@pytest.mark.parametrize(("name", "num_views"), [("animated.gif", 3), ("animated.webp", 3), ("multipage.tiff", 2)])
+def test_every_frame_is_seen(name: str, num_views: int) -> None:
+    image = decoded(name)
+    assert image.num_frames == image.num_frames_decoded == len(image.views) == num_views
+    first, last = image.views[0].astype(int), image.views[-1].astype(int)
+    assert np.abs(first - last).max() > 60  # the writing is on the last one only
+
+
+def test_frames_above_the_limit_are_told() -> None:
+    image = decoded("animated.gif", ImageLimits(max_frames=2))
+    assert (image.num_frames, image.num_frames_decoded, len(image.views)) == (3, 2, 2)
+
+
+@pytest.mark.parametrize("name", ["palette_transparent.png", "rgba_hidden_text.png"])
+def test_hidden_writing_is_a_second_view(name: str) -> None:
+    shown, under = decoded(name).views
+    writing = slice(24, 42), slice(18, 78)
+    assert shown[writing].min() > 60
+    assert under[writing].min() < 60
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        ("exif_rotated_gps.jpg", {"gps", "artist", "camera", "serial"}),
+        ("png_text_chunks.png", {"gps", "artist"}),
+        ("lossy.webp", set()),
+        ("broken_icc.jpg", set()),
+    ],
+)
+def test_metadata_kinds(name: str, kinds: set[str]) -> None:
+    assert decoded(name).metadata == kinds
+
+
+def test_format_is_told_by_content() -> None:
+    assert decoded("png_content.jpg").format == "png"
+
+
+@pytest.mark.parametrize(("name", "size"), [("bomb_header.png", 60_000), ("bomb_real_400mp.png", 20_000)])
+def test_size_of_a_bomb_is_known(name: str, size: int) -> None:
+    result = decode(NASTY[name][0](), LIMITS)
+    assert isinstance(result, Rejected)
+    assert (result.width, result.height, result.format) == (size, size, "png")
