@@ -13,7 +13,7 @@ from ingest.sample import printable
 from reports.warehouse import PRIVATE, Run
 from scoring.expressions import boolean_expression, value_expression
 from scoring.table import SCHEMA
-from scoring.taxonomy import ATTRIBUTES, KEYS, LEVELS
+from scoring.taxonomy import ATTRIBUTES, KEYS, LEVELS, Attribute
 
 MAX_GROUPS = 10_000
 """More groups than this make no report that anyone reads; `--by` was probably an identifier."""
@@ -119,6 +119,33 @@ class Report:
         return len(KEYS) - len(self.assessed)
 
     @property
+    def headlines(self) -> tuple[str, ...]:
+        """What a reader must know before any figure, one line each."""
+        lines = [
+            f"run         {self.run}",
+            f"source      {self.source}",
+            f"engine      {self.engine}",
+            f"images      {self.num_images:,}: {self.num_scored:,} scored, {self.num_quarantined:,} quarantined",
+            f"attributes  the engine assesses {len(self.assessed)} of {len(KEYS)}",
+        ]
+        if self.num_not_assessed:
+            missing = ", ".join(key for key in KEYS if key not in self.assessed)
+            lines.append(f"            not assessed: {missing}")
+            lines.append("            levels and rates count only what was assessed: the real ones can be higher")
+        return tuple(lines)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How the rates were made, one sentence each."""
+        notes = [f"private: {printable(self.private)}. N: scored images; quarantined images are in no rate."]
+        if any(rate.num_unknown for rate in (self.total, *self.rates)):
+            notes.append("unknown: scored images for which the condition needs what was not assessed; in no rate.")
+        hidden = self.num_groups - len(self.rates)
+        if hidden:
+            notes.append(f"{hidden:,} of {self.num_groups:,} groups have fewer than {self.min_count:,} scored images.")
+        return tuple(notes)
+
+    @property
     def highest(self) -> tuple[Rate, ...]:
         """The `top` groups of highest rate, highest first."""
         return tuple(rate for rate in self.rates if rate.privacy_rate is not None)[: self.top]
@@ -140,7 +167,6 @@ def summarise(run: Run, by: str = "category", private: str = PRIVATE, min_count:
     kept = [group for group in groups if group["num_scored"] >= min_count]
     kept_names = {group["group_name"] for group in kept}
     prevalence = {row["attribute"]: row for row in run.ask("prevalence")}
-    levels = tuple(Level(row["level"], LEVELS[row["level"]], row["num_images"], row["share"]) for row in run.ask("levels"))
     num_quarantined = sum(group["num_quarantined"] for group in groups)
     num_scored = sum(group["num_scored"] for group in groups)
     return Report(
@@ -155,17 +181,8 @@ def summarise(run: Run, by: str = "category", private: str = PRIVATE, min_count:
         private=private,
         min_count=min_count,
         top=top,
-        levels=levels,
-        prevalence=tuple(
-            Prevalence(
-                a.key,
-                a.title,
-                a.level,
-                *(int(prevalence.get(a.key, {}).get(f"num_{kind}", 0)) for kind in _VALUES),
-                prevalence.get(a.key, {}).get("share"),
-            )
-            for a in ATTRIBUTES
-        ),
+        levels=tuple(Level(name=LEVELS[row["level"]], **row) for row in run.ask("levels")),
+        prevalence=tuple(_prevalence(attribute, prevalence.get(attribute.key)) for attribute in ATTRIBUTES),
         total=_rate(run.ask("rates", by="'all'", private=private_sql)),
         rates=tuple(_rate([group]) for group in kept),
         num_groups=len(groups),
@@ -185,7 +202,14 @@ def summarise(run: Run, by: str = "category", private: str = PRIVATE, min_count:
     )
 
 
-_VALUES = ("present", "ambiguous", "absent", "not_assessed")
+def _prevalence(attribute: Attribute, row: Mapping[str, Any] | None) -> Prevalence:
+    """Without any scored image there is no row."""
+    counts = {name: row[name] if row else 0 for name in _COUNTS}
+    share = row["share"] if row else None
+    return Prevalence(attribute.key, attribute.title, attribute.level, **counts, share=share)
+
+
+_COUNTS = ("num_present", "num_ambiguous", "num_absent", "num_not_assessed")
 
 
 def _rate(rows: list[dict[str, Any]]) -> Rate:

@@ -14,6 +14,7 @@ Source of the interval: E. B. Wilson, "Probable inference, the law of succession
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -94,9 +95,8 @@ def setup_statements(run: str) -> str:
 def query_text(question: str, **placeholders: str) -> str:
     """The SQL of one question of `queries/`, with its `{name}` placeholders filled in."""
     text = resources.files("reports").joinpath("queries", f"{question}.sql").read_text(encoding="utf-8")
-    for name, sql in placeholders.items():
-        text = text.replace(f"{{{name}}}", sql)
-    return text
+    # In one pass, so that a placeholder inside a quoted string of another one stays text.
+    return re.sub(r"\{(\w+)\}", lambda match: placeholders.get(match[1], match[0]), text)
 
 
 def _filesystem(run: str) -> tuple[fsspec.AbstractFileSystem, str]:
@@ -111,7 +111,7 @@ def _description(run: str, filesystem: fsspec.AbstractFileSystem, path: str) -> 
     try:
         text = filesystem.cat_file(f"{path}/run.json")
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-        raise RunError(f"{run} is not a run: it has no run.json (privsieve scan SOURCE --run {run} makes one)") from None
+        raise RunError(f"{run} is not a run: no run.json (privsieve scan SOURCE --run {run} makes one)") from None
     except OSError as error:
         raise StorageError(f"{run}/run.json cannot be read: {_first_line(error)}") from None
     try:

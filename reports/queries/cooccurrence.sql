@@ -1,4 +1,4 @@
--- Which attributes appear together? One row per ordered pair; a pair never seen has no row.
+-- Which attributes appear together? One row per ordered pair; an attribute never seen has none.
 -- share: of the images that show `attribute` and where `other` was assessed, those that show `other` too.
 WITH present AS (
     SELECT unnest(list_filter(answers, lambda answer: answer.value = 1)) AS shown, answers

@@ -1,5 +1,5 @@
 -- How severe are the images of each group? One row per group, with the number of scored images per level.
--- {by}: SQL value that groups the images, checked before it comes here.
+-- by: SQL value that groups the images, checked before it comes here.
 SELECT coalesce(({by})::VARCHAR, '(none)') AS group_name,
     count(*) FILTER (level = 1) AS num_level_1,
     count(*) FILTER (level = 2) AS num_level_2,

@@ -1,5 +1,5 @@
 -- What share of each group is private, and how sure is that?
--- {by}: SQL value that groups the images. {private}: SQL condition; both are checked before they come here.
+-- by: SQL value that groups the images. private: SQL condition; both are checked before they come here.
 -- num_scored (N) leaves out quarantined images. Images for which the condition is unknown (null, for instance an
 -- attribute that was not assessed) are in num_unknown and neither in the rate nor in its 95 % Wilson interval.
 WITH judged AS (

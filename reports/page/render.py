@@ -1,0 +1,37 @@
+"""Fills the page. Names of the corpus are hostile: Jinja escapes them in HTML, `charts` in Plotly's labels."""
+
+import json
+from importlib import resources
+
+from reports.page.charts import charts
+from reports.summary import Report
+
+
+def render(report: Report) -> str:
+    """One HTML page that needs nothing else: style, script and charts are inside, and it may load nothing."""
+    import jinja2
+    from markupsafe import Markup
+    from plotly.offline import get_plotlyjs
+
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"percent": _percent, "count": "{:,}".format}
+    template = environment.from_string(_text("page.html.j2"))
+    # A "<" inside a script element could end it; in JSON it can be written otherwise.
+    figures = json.dumps(charts(report), allow_nan=False).replace("<", "\\u003c")
+    return template.render(
+        report=report,
+        figures=Markup(figures),
+        style=Markup(_text("page.css")),
+        script=Markup(_text("page.js")),
+        plotly=Markup(get_plotlyjs()),
+    )
+
+
+def _text(name: str) -> str:
+    return resources.files("reports").joinpath("page", name).read_text(encoding="utf-8")
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f} %"
