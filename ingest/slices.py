@@ -71,6 +71,11 @@ def finished(shard: str, done: dict[str, set[str]]) -> bool:
     return len(last) == 1 and all(f"{n:05d}" in parts for n in range(last[0])) and len(parts) == last[0] + 1
 
 
+def result_names(shard: str, done: dict[str, set[str]]) -> list[str]:
+    """Names of the shard's result files that are there, in the order of the slices."""
+    return [f"{_stem(shard)}.{part}.parquet" for part in sorted(done.get(_stem(shard), set()))]
+
+
 def by_shard(names: Iterable[str]) -> dict[str, set[str]]:
     """Result file names -> {shard's part of the name: {"00000", "00001-last"}}."""
     grouped: dict[str, set[str]] = {}

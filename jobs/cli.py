@@ -14,7 +14,7 @@ VERBS: dict[str, str] = {
     "sql": "Query a run with SQL, read-only.",
     "filter": "Write the corpus again without what a policy drops.",
 }
-"""Verb -> one line of help; the command lies in `jobs.VERB` under the verb's name."""
+"""Verb -> one line of help; the command lies in `jobs.VERB` as a click command of the same name."""
 
 
 class _Verbs(click.Group):
@@ -24,7 +24,7 @@ class _Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        command = getattr(importlib.import_module(f"jobs.{cmd_name}"), f"{cmd_name}_command")
+        command = getattr(importlib.import_module(f"jobs.{cmd_name}"), cmd_name)
         assert isinstance(command, click.Command)
         return command
 
