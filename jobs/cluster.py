@@ -6,6 +6,7 @@ unless --ray-address or RAY_ADDRESS names one.
 
 import logging
 import os
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,14 +19,18 @@ LOGICAL_CPUS_MIN = 4
 def ray_session(address: str | None) -> Iterator[None]:
     """Ray for the length of the block: usage statistics off, its logs kept in its own folder."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # C++ lines that no user can act on
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else a warning; no engine reads it
     # How many slices there are is known only after the pool has started.
     warnings.filterwarnings("ignore", message="The minimum number of concurrent actors")
-    import ray
-
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     num_cpus = max(LOGICAL_CPUS_MIN, 2 * (os.cpu_count() or 1)) if address == "local" else None
+    with _native_stderr_hidden():
+        yield from _session(address, num_cpus)
+
+
+def _session(address: str, num_cpus: int | None) -> Iterator[None]:
+    import ray
+
     ray.init(
         address=address,
         num_cpus=num_cpus,
@@ -38,6 +43,25 @@ def ray_session(address: str | None) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def _native_stderr_hidden() -> Iterator[None]:
+    """Ray's C++ core writes lines to file descriptor 2 that no user can act on; Python's own stderr stays."""
+    shown, python_stderr = os.dup(2), sys.stderr
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        if python_stderr is sys.__stderr__:
+            sys.stderr = os.fdopen(os.dup(shown), "w", buffering=1)
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(shown, 2)
+        os.close(shown)
+        os.close(nowhere)
+        if sys.stderr is not python_stderr:
+            sys.stderr.close()
+            sys.stderr = python_stderr
 
 
 def _quiet() -> None:

@@ -20,13 +20,29 @@ if TYPE_CHECKING:
 @click.argument("run")
 @click.option("--by", default="category", show_default=True, help="Column or SQL expression that groups the images.")
 @click.option("--private", default="level IN (1, 2)", show_default=True, help="SQL condition: what counts as private.")
-@click.option("--min-count", type=click.IntRange(min=0), default=1, show_default=True,
-              help="Leave out groups with fewer scored images.")
-@click.option("--top", type=click.IntRange(min=1), default=15, show_default=True,
-              help="How many of the highest and of the lowest groups to show.")
+@click.option(
+    "--min-count",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    help="Leave out groups with fewer scored images.",
+)
+@click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    default=15,
+    show_default=True,
+    help="How many of the highest and of the lowest groups to show.",
+)
 @click.option("--html", "html_path", type=click.Path(path_type=Path), help="Write one self-contained page as well.")
-@click.option("--format", "output", type=click.Choice(["text", "json", "csv"]), default="text", show_default=True,
-              help="csv holds the groups; json holds everything.")
+@click.option(
+    "--format",
+    "output",
+    type=click.Choice(["text", "json", "csv"]),
+    default="text",
+    show_default=True,
+    help="csv holds the groups; json holds everything.",
+)
 def report(run: str, by: str, private: str, min_count: int, top: int, html_path: Path | None, output: str) -> None:
     """Report what the scan in RUN found: levels, attributes, and privacy rates per group.
 

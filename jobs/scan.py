@@ -189,8 +189,8 @@ def _reconcile(scores: Place, shards: list[str], run_url: str) -> None:
     num_quarantined = sum(reasons.values())
     by_reason = ", ".join(f"{reason} {n}" for reason, n in reasons.most_common())
     click.echo(
-        f"{num_rows} images in {len(shards) - len(missing)} of {len(shards)} shards: {num_rows - num_quarantined} scored, "
-        f"{num_quarantined} quarantined{f' ({by_reason})' if by_reason else ''}"
+        f"{num_rows} images in {len(shards) - len(missing)} of {len(shards)} shards: "
+        f"{num_rows - num_quarantined} scored, {num_quarantined} quarantined{f' ({by_reason})' if by_reason else ''}"
     )
     if missing:
         raise IncompleteError(

@@ -21,7 +21,7 @@ from ingest.images import DecodedImage, ImageLimits, Rejected, decode
 from ingest.sample import Sample
 from ingest.slices import Slice, file_name
 from ingest.storage import Place
-from scoring.assessment import Engine, Unscored, View, worst
+from scoring.assessment import Engine, Outcome, Unscored, View, worst
 from scoring.engines import engine_module
 from scoring.table import Facts, Quarantined, Verdict, to_table
 
@@ -87,8 +87,7 @@ class SliceScanner:
                 verdicts.append(Quarantined(d.reason, d.message))
                 continue
             outcome = worst(list(islice(outcomes, len(d.views))))
-            unscored = isinstance(outcome, Unscored)
-            verdicts.append(Quarantined(outcome.reason, outcome.message) if unscored else outcome)
+            verdicts.append(_verdict(outcome))
         return verdicts
 
     def _write(self, piece: Slice, table: pa.Table) -> None:
@@ -99,6 +98,10 @@ class SliceScanner:
         tagged = table.replace_schema_metadata({f"privsieve.{k}": v for k, v in marks.items()})
         pq.write_table(tagged, buffer, compression="zstd")
         self._settings.scores.at(file_name(piece.shard, piece.number, piece.is_last)).write(buffer.getvalue())
+
+
+def _verdict(outcome: Outcome) -> Verdict:
+    return Quarantined(outcome.reason, outcome.message) if isinstance(outcome, Unscored) else outcome
 
 
 def _batches(samples: Iterator[Sample]) -> Iterator[list[Sample]]:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ingest.errors import QueryError
-from ingest.sample import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,7 +47,7 @@ def sql(run: str, statement: str | None, shell_setup: bool, output: str) -> None
 
 def write_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], output: str) -> None:
     """Rows to stdout as csv with a header, or as a JSON array with one object per line."""
-    stream = click.get_text_stream("stdout")
+    stream = sys.stdout
     if output == "csv":
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(names)
@@ -66,11 +65,13 @@ def _write_text(names: Sequence[str], all_rows: Iterable[Sequence[Any]]) -> None
     from rich.table import Table
     from rich.text import Text
 
+    from ingest.sample import printable
+
     rows = iter(all_rows)
     shown = list(itertools.islice(rows, MAX_TEXT_ROWS))
     table = Table(box=box.SIMPLE)
     for place, name in enumerate(names):
-        numeric = any(isinstance(row[place], int | float) for row in shown)
+        numeric = any(isinstance(row[place], (int, float)) for row in shown)
         table.add_column(Text(printable(name)), justify="right" if numeric else "left", overflow="fold")
     for row in shown:
         table.add_row(*(Text("null" if value is None else printable(str(value))) for value in row))

@@ -78,13 +78,15 @@ class Policy:
 
     def _statement(self) -> str:
         def case(of: list[str], quarantined: str, default: str) -> str:
-            whens = " ".join(f"WHEN {sql} THEN {_quoted(v)}" for sql, v in zip(self.sql, of, strict=True))
+            pairs = zip(self.sql, of, strict=True)
+            whens = " ".join(f"WHEN {sql} THEN {_quoted(v)}" for sql, v in pairs)
             return f"CASE WHEN status = 'quarantined' THEN {quarantined} {whens} ELSE {_quoted(default)} END"
 
         action = case([r.then for r in self.rules], _quoted(self.quarantined), self.default)
         rule = case([r.name for r in self.rules], "'(quarantined)'", "(default)")
         reason = case([r.reason for r in self.rules], "reason", "no rule matched")
-        return f'SELECT shard, "index", "key", sha256, {action} AS action, {rule} AS rule, {reason} AS reason FROM score_rows'
+        columns = f'shard, "index", "key", sha256, {action} AS action, {rule} AS rule, {reason} AS reason'
+        return f"SELECT {columns} FROM score_rows"
 
 
 def load_policy(text: bytes) -> Policy:
@@ -121,7 +123,8 @@ def _condition(number: int, rule: Rule) -> str:
 
 
 def _explained(error: ValidationError, content: object) -> str:
-    first = error.errors()[0]
+    # A misspelt key also leaves its right name missing: tell the cause, not the consequence.
+    first = min(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
     place = [str(part + 1) if isinstance(part, int) else part for part in first["loc"]]
     where = " ".join(place).replace("rules ", "rule ") or "the policy"
     if first["type"] == "extra_forbidden":
@@ -130,8 +133,8 @@ def _explained(error: ValidationError, content: object) -> str:
         rule = where.removesuffix(key).strip()
         return f'{rule + ": " if rule else ""}unknown key "{key}"{near(key, known)}; there are: {", ".join(known)}'
     if first["type"] == "literal_error":
-        actions = get_args(Action)
-        return f'{where}: "{first["input"]}" is no action{near(str(first["input"]), actions)}; there are: {", ".join(actions)}'
+        actions, said = get_args(Action), str(first["input"])
+        return f'{where}: "{said}" is no action{near(said, actions)}; there are: {", ".join(actions)}'
     return f"{where}: {first['msg'].lower()}"
 
 

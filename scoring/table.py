@@ -155,3 +155,16 @@ def _probabilities(assessments: Sequence[Assessment | None]) -> dict[str, object
 
 def _box(box: object) -> dict[str, object]:
     return {field.name: getattr(box, field.name) for field in BOX_TYPE}
+
+
+def columns_document() -> str:
+    """The Markdown page docs/columns.md; a test compares them. Write it with
+    `python -c "from scoring.table import columns_document; print(columns_document(), end='')" > docs/columns.md`.
+    """
+    lines = ["# The row per image", "", "| column | type | unit | meaning |", "|---|---|---|---|"]
+    for column in COLUMNS:
+        kind = "list<box>" if column.name == "boxes" else str(column.type)
+        unit = column.unit.replace("|", "\\|")
+        lines.append(f"| `{column.name}` | {kind} | {unit} | {column.meaning} |")
+    lines += ["", f"`boxes` holds structs of {', '.join(f'`{field.name}`' for field in BOX_TYPE)}."]
+    return "\n".join(lines) + "\n"

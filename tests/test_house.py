@@ -1,0 +1,56 @@
+"""The order of the rooms, and a light start."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+ROOMS = ("ingest", "scoring", "reports", "jobs")
+HEAVY = ("ray", "torch", "vllm", "cv2", "onnxruntime", "duckdb", "plotly", "rapidocr")
+
+
+def _imports(path: Path) -> set[str]:
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    plain = {alias.name for n in nodes if isinstance(n, ast.Import) for alias in n.names}
+    return plain | {n.module for n in nodes if isinstance(n, ast.ImportFrom) and n.module}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_imports_go_one_way(room: str) -> None:
+    forbidden = (*ROOMS[ROOMS.index(room) + 1 :], "tests")
+    files = list((ROOT / room).rglob("*.py"))
+    assert files
+    for path in files:
+        wrong = [name for name in _imports(path) if name.split(".")[0] in forbidden]
+        assert not wrong, f"{path.relative_to(ROOT)} imports {wrong}"
+
+
+def test_reports_know_neither_ray_nor_engines() -> None:
+    for path in (ROOT / "reports").rglob("*.py"):
+        wrong = [n for n in _imports(path) if n.split(".")[0] == "ray" or n.startswith("scoring.engines")]
+        assert not wrong, path
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_room_has_its_sign(room: str) -> None:
+    sign = ast.get_docstring(ast.parse((ROOT / room / "__init__.py").read_text())) or ""
+    assert "May import" in sign or "may import" in sign
+    assert "Start at" in sign or "start at" in sign
+
+
+def test_help_starts_light() -> None:
+    code = f"""
+import sys
+from jobs.cli import main
+try:
+    main(["--help"])
+except SystemExit as done:
+    assert done.code == 0
+print("loaded:", [name for name in {HEAVY!r} if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert "loaded: []" in done.stdout
+    assert "scan" in done.stdout
