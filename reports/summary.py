@@ -196,8 +196,10 @@ def summarise(run: Run, by: str = "category", private: str = PRIVATE, min_count:
             if row["group_name"] in kept_names
         ),
         cooccurrence=tuple(
-            sorted((Pair(**row) for row in run.ask("cooccurrence")),
-                   key=lambda pair: (KEYS.index(pair.attribute), KEYS.index(pair.other)))
+            sorted(
+                (Pair(**row) for row in run.ask("cooccurrence")),
+                key=lambda pair: (KEYS.index(pair.attribute), KEYS.index(pair.other)),
+            )
         ),
     )
 

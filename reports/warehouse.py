@@ -34,10 +34,11 @@ PRIVATE = "level IN (1, 2)"
 
 _Z = "1.959963984540054"  # the 97.5 % point of the normal distribution
 
+# Divided step by step, since n * n leaves the integers for large corpora.
 _WILSON = f"""CREATE OR REPLACE MACRO wilson_{{side}}(k, n) AS CASE WHEN n > 0 THEN {{clamp}}(
     {{bound}},
-    (k / n + pow({_Z}, 2) / (2 * n)
-     {{sign}} {_Z} * sqrt((k / n) * (1 - k / n) / n + pow({_Z}, 2) / (4 * n * n))) / (1 + pow({_Z}, 2) / n)) END"""
+    (k / n + pow({_Z}, 2) / 2 / n
+     {{sign}} {_Z} * sqrt((k / n) * (1 - k / n) / n + pow({_Z} / 2 / n, 2))) / (1 + pow({_Z}, 2) / n)) END"""
 
 _READS = frozenset(["SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"])
 
@@ -136,9 +137,9 @@ def _folder_url(filesystem: fsspec.AbstractFileSystem, path: str) -> str:
 def _statements(filesystem: fsspec.AbstractFileSystem, path: str) -> str:
     """Macros and views, as SQL. Without a score file yet `images` is an empty table of the same columns."""
     folder = _folder_url(filesystem, path)
-    pattern = "".join(f"[{c}]" if c in "*?[" else c for c in folder) + "/*.parquet"
+    pattern = f"{_without_wildcards(folder)}/*.parquet"
     try:
-        found = filesystem.glob("".join(f"[{c}]" if c in "*?[" else c for c in path) + "/scores/*.parquet")
+        found = filesystem.glob(f"{_without_wildcards(path)}/scores/*.parquet")
     except OSError as error:
         raise StorageError(f"{folder} cannot be listed: {_first_line(error)}") from None
     source = f"SELECT * FROM read_parquet({_literal(pattern)})" if found else _no_rows()
@@ -162,6 +163,11 @@ def _statements(filesystem: fsspec.AbstractFileSystem, path: str) -> str:
     return ";\n\n".join(wanted) + ";\n"
 
 
+def _without_wildcards(path: str) -> str:
+    """A glob pattern that matches just this path."""
+    return "".join(f"[{c}]" if c in "*?[" else c for c in path)
+
+
 def _no_rows() -> str:
     with duckdb.connect() as connection:
         connection.register("empty_rows", SCHEMA.empty_table())
@@ -175,11 +181,15 @@ def _lock(connection: duckdb.DuckDBPyConnection, folder: str) -> None:
 
     No spilling to disk: DuckDB would put its temporary files into the folder that the user stands in.
     """
+    # The path as it is, and as a pattern, which is checked as well before it is expanded. Each with two and with
+    # three slashes, since a filesystem of fsspec may write its URLs either way.
+    spellings = {folder, _without_wildcards(folder)}
+    spellings |= {spelling.replace(":///", "://", 1) for spelling in spellings}
+    allowed = ", ".join(map(_literal, sorted(spellings)))
     connection.execute(
         "SET python_enable_replacements = false; SET autoinstall_known_extensions = false; "
         "SET autoload_known_extensions = false; SET temp_directory = ''; "
-        # Both spellings, since a filesystem of fsspec may write its URLs with two slashes or with three.
-        f"SET allowed_directories = [{_literal(folder)}, {_literal(folder.replace(':///', '://', 1))}]; "
+        f"SET allowed_directories = [{allowed}]; "
         "SET enable_external_access = false; SET lock_configuration = true"
     )
 

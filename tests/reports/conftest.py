@@ -1,0 +1,63 @@
+"""A small run, made by hand: every figure that the tests expect can be counted here."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from scoring.assessment import Assessment, not_assessed
+from scoring.engines import canned
+from scoring.table import Facts, Quarantined, Verdict, to_table
+from scoring.taxonomy import KEYS
+
+HOSTILE = ("<script>alert(1)</script>", "[bold]x[/bold]", "a\nb\x1b[31m", '=cmd"', "{{ 7 * 7 }}", "</script>&lt;b>")
+
+Row = tuple[str | None, Verdict]
+MakeRun = Callable[..., Path]
+
+
+def answer(**values: float | None) -> Assessment:
+    """Every attribute absent, but for those named; None = not assessed."""
+    vector = np.zeros(len(KEYS), dtype=np.float32)
+    for key, value in values.items():
+        vector[KEYS.index(key)] = np.nan if value is None else value
+    return Assessment(vector)
+
+
+def nothing() -> Assessment:
+    return Assessment(not_assessed())
+
+
+ROWS: tuple[Row, ...] = (
+    ("beach", answer(biometrics=1, age=1)),
+    ("beach", answer(biometrics=1, nudity=0.5)),
+    ("beach", answer(age=1, beliefs=None)),
+    ("beach", Quarantined("truncated", "the file ends early")),
+    ("office", answer(full_legal_name=1, documents=1, beliefs=None)),
+    ("office", answer(documents=1)),
+    (None, answer()),
+    ("attic", Quarantined("not_an_image", "no known image format")),
+)
+
+
+@pytest.fixture
+def make_run(tmp_path: Path) -> MakeRun:
+    def make(rows: Sequence[Row] = ROWS, name: str = "run", assessed: Sequence[str] = KEYS) -> Path:
+        folder = tmp_path / name
+        (folder / "scores").mkdir(parents=True)
+        engine = asdict(canned.describe()) | {"assessed": list(assessed)}
+        (folder / "run.json").write_text(json.dumps({"source": "/data/corpus", "engine": engine}))
+        half = (len(rows) + 1) // 2
+        for part, some in enumerate((rows[:half], rows[half:])):
+            facts = [
+                Facts(f"{part}.tar", i, f"secret-key-{i}", category, 9, "00") for i, (category, _) in enumerate(some)
+            ]
+            if some:
+                pq.write_table(to_table(facts, [verdict for _, verdict in some]), folder / "scores" / f"{part}.parquet")
+        return folder
+
+    return make

@@ -1,0 +1,123 @@
+"""`privsieve report` and `privsieve sql` as a user calls them."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from ingest.errors import QueryError, RunError, StorageError
+from jobs.report import report
+from jobs.sql import sql
+from reports.warehouse import PRIVATE
+from tests.reports.conftest import HOSTILE, ROWS, MakeRun, answer, nothing
+
+
+def ran(command: object, *arguments: object) -> Result:
+    result = CliRunner().invoke(command, [str(a) for a in arguments], catch_exceptions=False)  # type: ignore[arg-type]
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def test_report_text_says_first_what_it_rests_on(make_run: MakeRun) -> None:
+    lines = ran(report, make_run()).stdout.splitlines()
+    assert lines[1] == "source      /data/corpus"
+    assert lines[2] == "engine      canned · sha256"
+    assert lines[3] == "images      8: 6 scored, 2 quarantined"
+    assert lines[4] == "attributes  the engine assesses 22 of 22"
+    text = "\n".join(lines)
+    assert "truncated" in text
+    assert "\x1b" not in text
+    assert "secret-key" not in text
+
+
+def test_report_text_shows_hostile_names_as_they_are(make_run: MakeRun) -> None:
+    text = ran(report, make_run(rows=[(name, answer()) for name in HOSTILE])).stdout
+    assert "<script>alert(1)</script>" in text
+    assert "[bold]x[/bold]" in text
+    assert "a\\nb\\x1b[31m" in text
+    assert "\x1b" not in text
+
+
+def test_report_text_never_shows_not_assessed_as_zero(make_run: MakeRun) -> None:
+    text = ran(report, make_run(rows=[("a", nothing())], assessed=["biometrics"])).stdout
+    line = next(line for line in text.splitlines() if line.split()[:1] == ["gov_ids"])
+    assert "not assessed" in line
+    assert "0.0" not in line
+
+
+def test_report_json_and_csv(make_run: MakeRun) -> None:
+    folder = make_run()
+    found = json.loads(ran(report, folder, "--format", "json").stdout)
+    assert found["num_images"] == 8
+    assert found["rates"][0]["group"] == "beach"
+    rows = list(csv.DictReader(io.StringIO(ran(report, folder, "--format", "csv").stdout)))
+    assert [row["group"] for row in rows] == ["beach", "office", "(none)"]
+    assert float(rows[0]["privacy_rate"]) == pytest.approx(2 / 3)
+
+
+def test_report_page_is_written_in_one_step(make_run: MakeRun, tmp_path: Path) -> None:
+    page = tmp_path / "out" / "page.html"
+    page.parent.mkdir()
+    ran(report, make_run(), "--html", page)
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert [path.name for path in page.parent.iterdir()] == ["page.html"]
+
+
+def test_report_errors_are_the_users(make_run: MakeRun, tmp_path: Path) -> None:
+    def fails(*arguments: object) -> None:
+        CliRunner().invoke(report, [str(a) for a in arguments], catch_exceptions=False)
+
+    with pytest.raises(RunError):
+        fails(tmp_path)
+    with pytest.raises(QueryError, match='did you mean "category"'):
+        fails(make_run(), "--by", "categry")
+    with pytest.raises(StorageError, match="cannot be written"):
+        fails(tmp_path / "run", "--html", tmp_path / "absent" / "page.html")
+
+
+def test_default_of_private_is_the_one_of_the_views() -> None:
+    assert {option.name: option.default for option in report.params}["private"] == PRIVATE
+
+
+def test_sql_formats(make_run: MakeRun) -> None:
+    folder = make_run()
+    asked = "SELECT category, count(*) AS n, avg(score) AS s FROM images GROUP BY ALL ORDER BY ALL"
+    found = json.loads(ran(sql, folder, asked, "--format", "json").stdout)
+    assert [row["category"] for row in found] == ["attic", "beach", "office", None]
+    assert found[0]["s"] is None
+    assert ran(sql, folder, asked, "--format", "csv").stdout.splitlines()[0] == "category,n,s"
+    assert "beach" in ran(sql, folder, asked).stdout
+    assert json.loads(ran(sql, folder, "FROM images WHERE false", "--format", "json").stdout) == []
+    assert json.loads(ran(sql, folder, "SELECT 'nan'::FLOAT AS x", "--format", "json").stdout) == [{"x": None}]
+
+
+def test_sql_text_takes_no_markup_and_says_where_it_ends(make_run: MakeRun) -> None:
+    folder = make_run()
+    result = ran(sql, folder, "SELECT '[bold]x[/bold]' AS \"[red]a\", chr(27) AS b FROM range(1200)")
+    assert "[bold]x[/bold]" in result.stdout
+    assert "\x1b" not in result.stdout
+    assert "1,000 rows" in result.stderr
+
+
+def test_sql_wants_a_statement_or_the_setup(make_run: MakeRun) -> None:
+    folder = str(make_run())
+    assert "CREATE OR REPLACE VIEW images" in ran(sql, folder, "--shell-setup").stdout
+    for arguments in ([folder], [folder, "SELECT 1", "--shell-setup"]):
+        with pytest.raises(QueryError, match="either"):
+            CliRunner().invoke(sql, arguments, catch_exceptions=False)
+
+
+def test_verbs_are_light_to_import() -> None:
+    heavy = ["duckdb", "plotly", "jinja2", "rich", "pyarrow", "numpy", "ray"]
+    code = f"import sys, jobs.report, jobs.sql; print([m for m in {heavy!r} if m in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert found.strip() == "[]"
+
+
+def test_rows_of_the_fixture_are_all_reported(make_run: MakeRun) -> None:
+    assert json.loads(ran(report, make_run(), "--format", "json").stdout)["num_images"] == len(ROWS)

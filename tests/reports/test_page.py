@@ -1,0 +1,98 @@
+"""The page stands alone, shows hostile names as text, and works in a browser."""
+
+import html
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import plotly.graph_objects as go
+import pytest
+
+from reports.page.charts import charts
+from reports.page.render import render
+from reports.summary import Report, summarise
+from reports.warehouse import open_run
+from tests.reports.conftest import HOSTILE, ROWS, MakeRun, answer
+
+
+@pytest.fixture
+def report(make_run: MakeRun) -> Report:
+    rows = [*ROWS, *((name, answer(biometrics=1, location=1)) for name in HOSTILE)]
+    return summarise(open_run(str(make_run(rows=rows))), top=20)
+
+
+class Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+        self.addresses: list[str] = []
+        self.handlers: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.append(tag)
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href", "srcset", "action")]
+        self.handlers += [name for name, _ in attrs if name.startswith("on")]
+
+
+def test_page_loads_nothing_and_runs_only_its_own_scripts(report: Report) -> None:
+    page = render(report)
+    tags = Tags()
+    tags.feed(page)
+    assert [a for a in tags.addresses if not a.startswith(("#", "data:"))] == []
+    assert tags.names.count("script") == 3
+    assert tags.handlers == []
+    assert "default-src 'none'" in page
+    assert "<script>alert" not in page
+    assert "49" not in re.findall(r'<th scope="row">(.*?)</th>', page)
+    for rate in report.rates:
+        assert f'<th scope="row">{html.escape(rate.group)}'.replace("&quot;", "&#34;") in page
+
+
+def test_page_names_no_image(report: Report) -> None:
+    assert "secret-key" not in render(report)
+
+
+def test_charts_are_valid_figures_with_escaped_labels(report: Report) -> None:
+    figures = charts(report)
+    assert set(figures) == {"chart-rates", "chart-levels", "chart-pairs"}
+    for figure in figures.values():
+        go.Figure(figure)
+    labels = figures["chart-rates"]["layout"]["yaxis"]["ticktext"]
+    assert len(labels) == len(report.rates)
+    assert not [label for label in labels if "<" in label]
+
+
+def test_charts_show_the_top_and_the_table_all(make_run: MakeRun) -> None:
+    rows = [(f"c{i:03}", answer(biometrics=i % 2)) for i in range(100)]
+    found = summarise(open_run(str(make_run(rows=rows))), top=5)
+    assert len(charts(found)["chart-rates"]["data"][0]["x"]) == 10
+    page = render(found)
+    assert all(f'<th scope="row">c{i:03}</th>' in page for i in range(100))
+
+
+def test_page_of_an_empty_run(make_run: MakeRun) -> None:
+    empty = summarise(open_run(str(make_run(rows=()))))
+    assert charts(empty) == {}
+    assert "No attribute was found present." in render(empty)
+
+
+def test_page_in_a_browser(report: Report, tmp_path: Path) -> None:
+    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if browser is None:
+        pytest.skip("no Chromium here")
+    page = tmp_path / "page.html"
+    page.write_text(render(report), encoding="utf-8")
+    arguments = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    done = subprocess.run(
+        [browser, *arguments, "--virtual-time-budget=5000", "--dump-dom", page.as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.count("js-plotly-plot") >= 3
+    body = done.stdout
+    assert 'class="xtick"' in body
+    assert "<script>alert(1)" not in body

@@ -1,0 +1,119 @@
+"""Figures of a run that was counted by hand."""
+
+import pytest
+
+from ingest.errors import QueryError
+from reports import summary
+from reports.summary import Report, summarise
+from reports.warehouse import open_run
+from scoring.taxonomy import KEYS
+from tests.reports.conftest import HOSTILE, MakeRun, answer, nothing
+
+
+@pytest.fixture
+def report(make_run: MakeRun) -> Report:
+    return summarise(open_run(str(make_run())))
+
+
+def test_counts_and_levels(report: Report) -> None:
+    assert (report.num_images, report.num_scored, report.num_quarantined) == (8, 6, 2)
+    assert [(level.level, level.num_images) for level in report.levels] == [(1, 2), (2, 1), (3, 1), (4, 1), (0, 1)]
+    assert sum(level.share or 0 for level in report.levels) == pytest.approx(1)
+    assert {reason.reason: reason.num_images for reason in report.quarantined} == {"truncated": 1, "not_an_image": 1}
+
+
+def test_prevalence_is_over_what_was_assessed(report: Report) -> None:
+    found = {row.attribute: row for row in report.prevalence}
+    assert tuple(found) == KEYS
+    beliefs = found["beliefs"]
+    assert (beliefs.num_absent, beliefs.num_not_assessed, beliefs.share) == (4, 2, 0.0)
+    assert (found["nudity"].num_ambiguous, found["nudity"].num_present) == (1, 0)
+    assert found["biometrics"].share == pytest.approx(2 / 6)
+
+
+def test_rates_and_order(report: Report) -> None:
+    assert [rate.group for rate in report.rates] == ["beach", "office", "(none)"]
+    assert (report.total.num_private, report.total.num_scored, report.total.num_quarantined) == (3, 6, 2)
+    assert report.num_groups == 4
+    assert report.num_groups - len(report.rates) == 1
+    assert any("1 of 4 groups" in note for note in report.notes)
+
+
+def test_top_never_shows_a_group_twice(make_run: MakeRun) -> None:
+    run = open_run(str(make_run()))
+    one = summarise(run, top=1)
+    assert [rate.group for rate in one.highest] == ["beach"]
+    assert [rate.group for rate in one.lowest] == ["(none)"]
+    two = summarise(run, top=2)
+    assert [rate.group for rate in two.lowest] == ["(none)"]
+    assert summarise(run, top=3).lowest == ()
+
+
+def test_condition_on_what_was_not_assessed_is_unknown_not_absent(make_run: MakeRun) -> None:
+    found = summarise(open_run(str(make_run())), private="beliefs = 0", by="'all'")
+    assert (found.total.num_scored, found.total.num_private, found.total.num_unknown) == (6, 4, 2)
+    assert found.total.privacy_rate == 1.0
+    assert any(note.startswith("unknown:") for note in found.notes)
+
+
+def test_by_expression_and_min_count(make_run: MakeRun) -> None:
+    found = summarise(open_run(str(make_run())), by="upper(category)", min_count=2)
+    assert [rate.group for rate in found.rates] == ["BEACH", "OFFICE"]
+    assert {row.group: row.nums for row in found.levels_by_group} == {
+        "BEACH": (2, 0, 1, 0, 0),
+        "OFFICE": (0, 1, 0, 1, 0),
+    }
+
+
+def test_cooccurrence(report: Report) -> None:
+    pairs = {(pair.attribute, pair.other): pair for pair in report.cooccurrence}
+    assert (pairs["biometrics", "age"].num_both, pairs["biometrics", "age"].share) == (1, 0.5)
+    assert pairs["full_legal_name", "beliefs"].share is None
+    assert (pairs["age", "beliefs"].num_both, pairs["age", "beliefs"].num_assessed) == (0, 1)
+
+
+def test_engine_that_assesses_little_says_so(make_run: MakeRun) -> None:
+    found = summarise(open_run(str(make_run(rows=[("a", nothing())], assessed=["biometrics"]))))
+    assert found.assessed == ("biometrics",)
+    assert found.num_not_assessed == 21
+    assert all(row.share is None and row.num_not_assessed == 1 for row in found.prevalence)
+    assert any("the real ones can be higher" in line for line in found.headlines)
+
+
+def test_run_without_rows(make_run: MakeRun) -> None:
+    found = summarise(open_run(str(make_run(rows=()))))
+    assert (found.num_images, found.rates, found.total.privacy_rate) == (0, (), None)
+    assert all(level.share is None for level in found.levels)
+
+
+def test_names_are_made_printable(make_run: MakeRun) -> None:
+    found = summarise(open_run(str(make_run(rows=[(name, answer()) for name in HOSTILE]))))
+    groups = {rate.group for rate in found.rates}
+    assert "a\\nb\\x1b[31m" in groups
+    assert "[bold]x[/bold]" in groups
+
+
+@pytest.mark.parametrize(
+    "by",
+    ["no_such", "(SELECT 1)", "category; DROP VIEW images", "read_text('/etc/passwd')", "count(*)", "category) --"],
+)
+def test_by_reaches_nothing_but_the_row(make_run: MakeRun, by: str) -> None:
+    with pytest.raises(QueryError):
+        summarise(open_run(str(make_run())), by=by)
+
+
+def test_placeholder_in_a_quoted_string_stays_text(make_run: MakeRun) -> None:
+    found = summarise(open_run(str(make_run())), by="'{private}'", private="key <> ' || 1/0 || '")
+    assert [rate.group for rate in found.rates] == ["{private}"]
+
+
+def test_failing_cast_is_one_line(make_run: MakeRun) -> None:
+    with pytest.raises(QueryError) as caught:
+        summarise(open_run(str(make_run())), by="category::INTEGER")
+    assert "\n" not in str(caught.value)
+
+
+def test_too_many_groups(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(summary, "MAX_GROUPS", 2)
+    with pytest.raises(QueryError, match="4 groups"):
+        summarise(open_run(str(make_run())))

@@ -1,0 +1,173 @@
+"""The views hold what the rows say, the intervals are right, and a run cannot be left or changed."""
+
+from pathlib import Path
+
+import duckdb
+import fsspec
+import pytest
+from scipy.stats import binomtest
+
+from ingest.errors import QueryError, RunError, StorageError
+from reports.warehouse import VIEWS, Run, open_run, setup_statements
+from scoring.table import SCHEMA
+from scoring.taxonomy import ATTRIBUTES
+from tests.reports.conftest import ROWS, MakeRun
+
+
+def rows(run: Run, statement: str) -> list[tuple[object, ...]]:
+    return list(run.select(statement)[1])
+
+
+def test_views_hold_every_row(make_run: MakeRun) -> None:
+    run = open_run(str(make_run()))
+    assert rows(
+        run,
+        "SELECT (FROM images SELECT count(*)), (FROM scored SELECT count(*)), "
+        "(FROM quarantined SELECT count(*)), (FROM attributes SELECT count(*))",
+    ) == [(8, 6, 2, 8 * 22)]
+    assert run.select("FROM images")[0] == SCHEMA.names
+
+
+def test_attributes_keep_what_was_not_assessed_apart(make_run: MakeRun) -> None:
+    run = open_run(str(make_run()))
+    asked = "SELECT value, count(*) FROM attributes WHERE status = 'scored' AND attribute = 'beliefs' GROUP BY ALL"
+    assert sorted(rows(run, asked), key=str) == [(0.0, 4), (None, 2)]
+    levels = rows(run, "SELECT DISTINCT attribute, attribute_level FROM attributes")
+    assert dict(levels) == {a.key: a.level for a in ATTRIBUTES}  # type: ignore[arg-type]
+
+
+def test_rates_leave_out_quarantined_images(make_run: MakeRun) -> None:
+    run = open_run(str(make_run()))
+    found = {row[0]: row[1:] for row in rows(run, "FROM rates")}
+    names = ["category", "num_scored", "num_private", "privacy_rate", "rate_low", "rate_high", "num_quarantined"]
+    assert run.select("FROM rates")[0] == names
+    assert set(found) == {"beach", "office", "attic", "(none)"}
+    interval = binomtest(2, 3).proportion_ci(0.95, method="wilson")
+    assert found["beach"] == (3, 2, pytest.approx(2 / 3), pytest.approx(interval.low), pytest.approx(interval.high), 1)
+    assert found["attic"] == (0, 0, None, None, None, 1)
+    assert found["(none)"][:3] == (1, 0, 0.0)
+
+
+@pytest.mark.parametrize(("k", "n"), [(0, 1), (1, 1), (0, 50), (50, 50), (3, 17), (999, 100_000)])
+def test_wilson_is_scipys(make_run: MakeRun, k: int, n: int) -> None:
+    interval = binomtest(k, n).proportion_ci(0.95, method="wilson")
+    found = rows(open_run(str(make_run())), f"SELECT wilson_low({k}, {n}), wilson_high({k}, {n})")
+    assert found == [(pytest.approx(interval.low, abs=1e-12), pytest.approx(interval.high, abs=1e-12))]
+
+
+def test_wilson_of_nothing_is_null(make_run: MakeRun) -> None:
+    assert rows(open_run(str(make_run())), "SELECT wilson_low(0, 0), wilson_high(0, 0)") == [(None, None)]
+
+
+def test_run_without_score_files_has_empty_typed_views(make_run: MakeRun) -> None:
+    run = open_run(str(make_run(rows=())))
+    for view in VIEWS:
+        assert rows(run, f"FROM {view}") == []
+    assert run.select("FROM images")[0] == SCHEMA.names
+
+
+def test_odd_folder_name(make_run: MakeRun) -> None:
+    folder = make_run(name="it's [1] run*?")
+    assert rows(open_run(str(folder)), "SELECT count(*) FROM images") == [(len(ROWS),)]
+
+
+def test_run_behind_a_url(make_run: MakeRun) -> None:
+    memory = fsspec.filesystem("memory")
+    memory.put(str(make_run()), "/reports-test/run", recursive=True)
+    try:
+        run = open_run("memory://reports-test/run")
+        assert rows(run, "SELECT count(*) FROM images") == [(len(ROWS),)]
+        with pytest.raises(QueryError):
+            rows(run, "FROM read_text('memory://reports-test/run/run.json')")
+    finally:
+        memory.rm("/reports-test", recursive=True)
+
+
+def test_setup_statements_work_in_a_fresh_duckdb(make_run: MakeRun) -> None:
+    folder = str(make_run())
+    with duckdb.connect() as fresh:
+        fresh.execute(setup_statements(folder))
+        fresh.execute(setup_statements(folder))  # a second time replaces the first
+        theirs = fresh.execute("FROM rates ORDER BY category").fetchall()
+    assert theirs == rows(open_run(folder), "FROM rates ORDER BY category")
+
+
+def test_not_a_run(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"no run\.json"):
+        open_run(str(tmp_path))
+    with pytest.raises(RunError, match=r"no run\.json"):
+        setup_statements(str(tmp_path / "absent"))
+    with pytest.raises(StorageError):
+        open_run("nosuchprotocol://bucket/run")
+    (tmp_path / "run.json").write_text("[1]")
+    with pytest.raises(RunError, match="not a JSON object"):
+        open_run(str(tmp_path))
+
+
+def test_broken_score_file_is_one_line(make_run: MakeRun) -> None:
+    folder = make_run()
+    (folder / "scores" / "0.parquet").write_bytes(b"PAR1 but no more")
+    with pytest.raises(RunError) as caught:
+        open_run(str(folder))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "COPY images TO 'SCORES/evil.csv'",
+        "COPY images TO '/tmp/evil.csv'",
+        "WITH x AS (COPY (SELECT 1) TO 'SCORES/evil.csv') SELECT 1",
+        "SELECT (WITH x AS (COPY (SELECT 1) TO 'SCORES/evil.csv') SELECT 1)",
+        "SELECT * FROM query('WITH x AS (COPY (SELECT 1) TO ''SCORES/evil.csv'') SELECT 1')",
+        "EXPLAIN ANALYZE COPY images TO 'SCORES/evil.csv'",
+        "SELECT * FROM read_text('/etc/passwd')",
+        "SELECT * FROM read_csv('/etc/passwd')",
+        "SELECT * FROM '/etc/passwd'",
+        "SELECT * FROM glob('/*')",
+        "SELECT * FROM read_text('SCORES/../run.json')",
+        "SELECT getenv('HOME')",
+        "ATTACH '/tmp/evil.db'",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+        "PRAGMA version",
+        "SET enable_external_access = true",
+        "CREATE TABLE t AS SELECT 1",
+        "DROP VIEW images",
+        "EXPORT DATABASE 'SCORES'",
+        "CALL pragma_version()",
+        "SELECT 1; SELECT 2",
+        "SELECT 1; COPY images TO 'SCORES/evil.csv'",
+        "FROM local_frame",
+        "SELECT no_such_column FROM images",
+        "SELEC 1",
+        "-- nothing",
+        "",
+    ],
+)
+def test_refused_in_one_line(make_run: MakeRun, statement: str) -> None:
+    folder = make_run()
+    local_frame = duckdb.sql("SELECT 1")  # what a replacement scan of Python variables would find
+    before = sorted(folder.rglob("*"))
+    with pytest.raises(QueryError) as caught:
+        rows(open_run(str(folder)), statement.replace("SCORES", str(folder / "scores")))
+    assert str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert sorted(folder.rglob("*")) == before
+    assert not Path("/tmp/evil.csv").exists()
+    del local_frame
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "WITH a AS (SELECT 1) SELECT * FROM a",
+        "FROM images SELECT count(*)",
+        "SELECT 1 UNION ALL SELECT 2;",
+        "SELECT category, count(*) FROM scored GROUP BY ALL ORDER BY ALL -- comment",
+        "DESCRIBE images",
+        "SELECT list(attribute ORDER BY value DESC) OVER () FROM attributes LIMIT 1",
+    ],
+)
+def test_reading_is_allowed(make_run: MakeRun, statement: str) -> None:
+    assert rows(open_run(str(make_run())), statement)
