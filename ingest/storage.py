@@ -5,6 +5,7 @@ Credentials come from the environment only (the fsspec drivers read it); errors 
 
 import os
 import posixpath
+import re
 import uuid
 from dataclasses import dataclass
 
@@ -73,7 +74,12 @@ class Place:
 
 
 def place(url: str) -> Place:
-    """The place that a path or an fsspec URL names. StorageError for an unknown protocol or a missing driver."""
+    """The place that a path or an fsspec URL names. StorageError for an unknown protocol or a missing driver.
+
+    A URL with a password in it is refused, since it would end in run.json and in logs.
+    """
+    if re.match(r"[a-z0-9+.-]+://[^/]*:[^/]*@", url, re.IGNORECASE):
+        raise StorageError("the URL holds a user name and password; give credentials by the environment instead")
     try:
         fs, path = fsspec.core.url_to_fs(url)
     except (ImportError, ValueError) as error:
