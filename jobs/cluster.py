@@ -11,6 +11,8 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ingest.errors import IncompleteError, PrivsieveError
+
 LOGICAL_CPUS_MIN = 4
 """Two logical CPUs would admit only one reader beside an actor; readers mostly wait, so they share the cores."""
 
@@ -41,8 +43,27 @@ def _session(address: str, num_cpus: int | None) -> Iterator[None]:
     try:
         _quiet()
         yield
+    except ray.exceptions.RayError as error:
+        raise _translated(error) from None
     finally:
         ray.shutdown()
+
+
+def _translated(error: BaseException) -> PrivsieveError:
+    """Our own error where a worker raised one, else the kind of the failure: foreign text may hold content.
+
+    Ray's wrapper pretends to be of the wrapped class, with the whole traceback as its message: look inside.
+    """
+    import ray
+
+    seen = error
+    while True:
+        if isinstance(seen, PrivsieveError) and not isinstance(seen, ray.exceptions.RayError):
+            return seen
+        below = getattr(seen, "cause", None) or seen.__cause__
+        if not isinstance(below, BaseException):
+            return IncompleteError(f"a worker failed ({type(seen).__name__}); run the same command again to continue")
+        seen = below
 
 
 @contextmanager

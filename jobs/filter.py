@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 import pyarrow as pa
-import pyarrow.dataset as ds
+import pyarrow.compute
 import pyarrow.parquet as pq
 
 from ingest.errors import IncompleteError, PolicyError, RunError, StorageError
@@ -23,9 +23,8 @@ from ingest.formats import FORMATS, Source, open_source
 from ingest.sample import printable
 from ingest.slices import by_shard, finished, result_names
 from ingest.storage import Place, place
-from jobs.run import RECORD, SCORES, RunRecord, open_run
+from jobs.run import RECORD, SCORES, RunRecord, open_run, score_rows
 from scoring.policy import Policy, load_policy
-from scoring.table import SCHEMA
 
 RELEASE = "release.json"
 UNFINISHED = "release.unfinished.json"
@@ -97,9 +96,7 @@ def _decide(run: Place, record: RunRecord, corpus: Source, policy: Policy) -> _P
             continue
         if not finished(shard, done):
             raise RunError(f"{printable(shard)} is not scanned to its end; run the same scan again, then filter")
-        paths = [scores.at(name).path for name in names]
-        rows = ds.dataset(paths, filesystem=scores.fs, schema=SCHEMA).to_table()
-        decisions = policy.decide(rows)
+        decisions = policy.decide(score_rows(scores, names))
         mask = pa.compute.not_equal(decisions["action"], "drop")
         kept[shard] = frozenset(decisions["index"].filter(mask).to_pylist())
         tables.append(decisions)

@@ -94,7 +94,7 @@ def _write_text(summary: "Report") -> None:
     )
     _table(
         out,
-        "Attributes (share: present among the images where it was assessed)",
+        "Attributes (share: present among the images where it was assessed; ≥: the engine never rules it out)",
         ["attribute", "level", "present", "ambiguous", "absent", "not assessed", "share"],
         [
             [
@@ -106,7 +106,7 @@ def _write_text(summary: "Report") -> None:
                     else [f"{n:,}" for n in (row.num_present, row.num_ambiguous, row.num_absent)]
                 ),
                 f"{row.num_not_assessed:,}",
-                "not assessed" if row.share is None else percent(row.share),
+                "not assessed" if row.share is None else ("≥ " if row.is_lower_bound else "") + percent(row.share),
             ]
             for row in summary.prevalence
         ],

@@ -1,12 +1,16 @@
 """The run folder: `run.json`, written first, and one Parquet file per finished slice below `scores/`."""
 
 import json
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
 from ingest.errors import RunError
 from ingest.storage import Place, place
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 RECORD = "run.json"
 SCORES = "scores"
@@ -28,6 +32,24 @@ class RunRecord(BaseModel):
     max_frames: int
     taxonomy: str
     engine: dict[str, Any]
+
+
+def score_rows(scores: Place, names: Sequence[str], columns: Sequence[str] | None = None) -> "pa.Table":
+    """The rows of result files, all columns unless said. RunError names the file that is damaged."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from scoring.table import SCHEMA
+
+    tables = [SCHEMA.empty_table().select(list(columns) if columns else SCHEMA.names)]
+    for name in names:
+        try:
+            with scores.fs.open(scores.at(name).path, "rb") as stream:
+                tables.append(pq.read_table(stream, columns=columns).cast(tables[0].schema))
+        except (pa.ArrowInvalid, pa.ArrowKeyError, OSError, ValueError):
+            path = scores.at(name).path
+            raise RunError(f"the score file {path} is damaged; delete it and run the same scan again") from None
+    return pa.concat_tables(tables)
 
 
 def open_run(url: str) -> tuple[Place, RunRecord]:

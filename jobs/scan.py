@@ -18,10 +18,9 @@ from ingest.images import ImageLimits
 from ingest.sample import printable
 from ingest.slices import Slice, by_shard, cut, file_name, finished
 from ingest.storage import Place
-from jobs.run import SCORES, RunRecord, start_or_continue
+from jobs.run import SCORES, RunRecord, score_rows, start_or_continue
 from scoring.assessment import EngineDescription
 from scoring.engines import engine_module
-from scoring.table import SCHEMA
 from scoring.taxonomy import TAXONOMY_VERSION
 
 if TYPE_CHECKING:
@@ -176,16 +175,13 @@ def selected(corpus: Source, shard: str, indices: list[int] | None) -> Iterator[
 
 def _reconcile(scores: Place, shards: list[str], run_url: str) -> None:
     """Prints the last line, or raises IncompleteError: which shards have slices without a result."""
-    import pyarrow.dataset as ds
-
     scores.fs.invalidate_cache()
     names = scores.names()
     done = by_shard(names)
     missing = [shard for shard in shards if not finished(shard, done)]
-    paths = [scores.at(name).path for name in names if name.endswith(".parquet")]
-    rows = ds.dataset(paths, filesystem=scores.fs, schema=SCHEMA).to_table(columns=["reason"]) if paths else None
-    reasons = Counter(r for r in (rows["reason"].to_pylist() if rows else []) if r)
-    num_rows = rows.num_rows if rows else 0
+    rows = score_rows(scores, [name for name in names if name.endswith(".parquet")], ["reason"])
+    reasons = Counter(r for r in rows["reason"].to_pylist() if r)
+    num_rows = rows.num_rows
     num_quarantined = sum(reasons.values())
     by_reason = ", ".join(f"{reason} {n}" for reason, n in reasons.most_common())
     click.echo(

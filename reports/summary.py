@@ -31,7 +31,10 @@ class Level:
 
 @dataclass(frozen=True)
 class Prevalence:
-    """share: present among the images where it was assessed, 0–1; None where it never was."""
+    """share: present among the images where it was assessed, 0–1; None where it never was.
+
+    is_lower_bound: the engine affirms the attribute but never denies it; then the share is of all scored images.
+    """
 
     attribute: str
     title: str
@@ -41,6 +44,7 @@ class Prevalence:
     num_absent: int
     num_not_assessed: int
     share: float | None
+    is_lower_bound: bool
 
 
 @dataclass(frozen=True)
@@ -208,7 +212,8 @@ def _prevalence(attribute: Attribute, row: Mapping[str, Any] | None) -> Prevalen
     """Without any scored image there is no row."""
     counts = {name: row[name] if row else 0 for name in _COUNTS}
     share = row["share"] if row else None
-    return Prevalence(attribute.key, attribute.title, attribute.level, **counts, share=share)
+    bound = bool(row and row["is_lower_bound"])
+    return Prevalence(attribute.key, attribute.title, attribute.level, **counts, share=share, is_lower_bound=bound)
 
 
 _COUNTS = ("num_present", "num_ambiguous", "num_absent", "num_not_assessed")

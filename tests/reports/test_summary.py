@@ -117,3 +117,10 @@ def test_too_many_groups(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(summary, "MAX_GROUPS", 2)
     with pytest.raises(QueryError, match="4 groups"):
         summarise(open_run(str(make_run())))
+
+
+def test_an_attribute_that_is_never_ruled_out_has_a_lower_bound_of_all_scored_images(make_run: MakeRun) -> None:
+    rows = [(None, answer(location=value)) for value in (1.0, 0.5, None, None)]
+    found = {row.attribute: row for row in summarise(open_run(str(make_run(rows)))).prevalence}
+    assert (found["location"].share, found["location"].is_lower_bound) == (0.25, True)
+    assert (found["gov_ids"].share, found["gov_ids"].is_lower_bound) == (0.0, False)
