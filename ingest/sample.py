@@ -3,6 +3,7 @@
 This is the noun that flows through everything: a shard holds samples, a sample becomes a row.
 """
 
+import re
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -56,5 +57,6 @@ def printable(name: str) -> str:
     >>> printable("caf\\udce9\\n")
     'caf\\\\xe9\\\\n'
     """
+    name = re.sub("[\ud800-\udc7f\udd00-\udfff]", lambda m: f"\\u{ord(m[0]):04x}", name)  # JSON may hold these
     text = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -16,7 +16,10 @@ END = b"\0" * (2 * BLOCK)
 
 @dataclass(frozen=True)
 class Member:
-    """name: as stored. start…end: header to padded end. data_start, size: the content. is_file: a regular file."""
+    """name: as stored. start…end: header to padded end. data_start, size: the content. is_file: a regular file.
+
+    is_folder: a directory.
+    """
 
     name: str
     start: int
@@ -24,6 +27,7 @@ class Member:
     size: int
     end: int
     is_file: bool
+    is_folder: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,15 +62,18 @@ def _walk_from(stream: BinaryIO, offset: int, size: int) -> Generator[Member | D
         try:
             info = archive.next()
         except (tarfile.TarError, OSError, ValueError, OverflowError):
-            return archive.offset
+            # Python's reader also stumbles over a last member without padding; then everything was read.
+            return archive.offset if archive.offset < size else None
         if info is None:
             break
+        if info.size < 0:
+            return info.offset  # tarfile would go backwards, and round and round
         padded = -(-info.size // BLOCK) * BLOCK if info.isreg() else archive.offset - info.offset_data
         end = info.offset_data + padded
         if info.offset_data + (info.size if info.isreg() else 0) > size:
             yield Damage(info.offset, size, info.name)
             return None
-        yield Member(info.name, info.offset, info.offset_data, info.size, min(end, size), info.isreg())
+        yield Member(info.name, info.offset, info.offset_data, info.size, min(end, size), info.isreg(), info.isdir())
     return None if _is_end(stream, archive.offset) else archive.offset
 
 

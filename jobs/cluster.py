@@ -59,7 +59,7 @@ def _translated(error: BaseException) -> PrivsieveError:
     seen = error
     while True:
         if isinstance(seen, PrivsieveError) and not isinstance(seen, ray.exceptions.RayError):
-            return seen
+            return type(seen)(str(seen).splitlines()[0])  # Ray appends advice of its own
         below = getattr(seen, "cause", None) or seen.__cause__
         if not isinstance(below, BaseException):
             return IncompleteError(f"a worker failed ({type(seen).__name__}); run the same command again to continue")

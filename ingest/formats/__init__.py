@@ -72,7 +72,8 @@ def open_source(url: str, format_name: str | None, category: str | None) -> Sour
 
 def _files(where: Place, url: str, format_name: str | None) -> tuple[str, Place, list[str]]:
     """The files that a path, glob or brace range names, with the folder that they have in common."""
-    paths = [p for pattern in expand_braces(where.path) for p in _matches(where, pattern)]
+    patterns = [] if where.exists() else expand_braces(where.path)
+    paths = [p for pattern in patterns for p in _matches(where, pattern)] or [where.path] * where.exists()
     if not paths:
         raise SourceError(f"{url} does not exist or matches nothing")
     by_suffix = {".tar": "webdataset", ".parquet": "parquet"}

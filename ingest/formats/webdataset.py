@@ -97,7 +97,7 @@ def _samples(found: Iterator[Member | Damage], category: str | None) -> Iterator
         if isinstance(item, Damage):
             yield _damaged(index, item)
             index += 1
-        elif item.is_file or _split(item.name)[1] in IMAGE_EXTENSIONS:
+        elif not item.is_folder and (item.is_file or _is_image(item)):
             key, group = _split(item.name)[0], [item]
     if group:
         yield _sample(index, key, group, category)
@@ -110,8 +110,12 @@ def _split(name: str) -> tuple[str, str]:
     return posixpath.join(folder, stem), extension.lower()
 
 
+def _is_image(member: Member) -> bool:
+    return _split(member.name)[1].rpartition(".")[2] in IMAGE_EXTENSIONS
+
+
 def _sample(index: int, key: str, group: list[Member], category: str | None) -> tuple[Locator, int]:
-    images = [m for m in group if _split(m.name)[1].rpartition(".")[2] in IMAGE_EXTENSIONS]
+    images = [m for m in group if _is_image(m)]
     locator: Locator = {"index": index, "key": key, "span": [[m.start, m.end] for m in group]}
     for m in group:
         extension = _split(m.name)[1]
@@ -150,7 +154,7 @@ def _category(stream: Any, locator: Locator, field: str | None) -> str | None:
     stream.seek(locator["json"][0])
     try:
         beside = json.loads(stream.read(locator["json"][1]))
-    except ValueError:
+    except (ValueError, RecursionError):  # hostile nesting is no JSON either
         return None
     value = beside.get(field or DEFAULT_FIELD) if isinstance(beside, dict) else None
     return printable(str(value)) if isinstance(value, str | int) and str(value) else None
