@@ -1,0 +1,56 @@
+"""Small real corpora for these tests: JPEGs by Pillow, tars by tarfile, tables by pyarrow."""
+
+import io
+import tarfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from PIL import Image
+
+from ingest.formats import Source
+from ingest.sample import Sample
+from ingest.slices import Slice
+
+
+def jpeg(shade: int) -> bytes:
+    """A tiny JPEG, another one for each shade."""
+    out = io.BytesIO()
+    Image.new("RGB", (8, 8), (shade % 256, 40, 200)).save(out, "JPEG")
+    return out.getvalue()
+
+
+def tar_bytes(members: Iterable[tuple[str, bytes] | tarfile.TarInfo], kind: int = tarfile.USTAR_FORMAT) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=kind) as archive:
+        for member in members:
+            if isinstance(member, tarfile.TarInfo):
+                archive.addfile(member)
+                continue
+            info = tarfile.TarInfo(member[0])
+            info.size = len(member[1])
+            archive.addfile(info, io.BytesIO(member[1]))
+    return out.getvalue()
+
+
+def raw_members(path: Path) -> dict[str, bytes]:
+    """Member name -> its header (long names included) and padded content, as they lie in the tar."""
+    content = path.read_bytes()
+    with tarfile.open(path) as archive:
+        infos = archive.getmembers()
+    return {i.name: content[i.offset : i.offset_data + -(-i.size // 512) * 512] for i in infos}
+
+
+def parquet_file(path: Path, table: pa.Table, rows: int = 4) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, path, row_group_size=rows, compression="zstd")
+
+
+def pieces_of(source: Source) -> list[Slice]:
+    return [piece for shard in source.shards for piece in source.slices(shard)]
+
+
+def samples_of(source: Source) -> list[Sample]:
+    """All samples, with the slices sent through JSON as a worker would get them."""
+    return [s for piece in pieces_of(source) for s in source.read(Slice.from_json(piece.to_json()))]

@@ -1,0 +1,133 @@
+"""Every reader x every kind of source: nothing is lost, nothing comes twice."""
+
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsspec
+import pyarrow as pa
+import pytest
+
+from ingest import slices
+from ingest.formats import open_source, parquet
+from ingest.slices import Slice
+from tests.ingest.made import jpeg, parquet_file, pieces_of, samples_of, tar_bytes
+
+NUM_SHARDS, PER_SHARD = 3, 11
+PICTURES = [[jpeg(20 * shard + n) for n in range(PER_SHARD)] for shard in range(NUM_SHARDS)]
+SUFFIXES = {"webdataset": ".tar", "parquet": ".parquet"}
+
+
+@pytest.fixture(autouse=True)
+def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (slices, parquet):
+        monkeypatch.setattr(module, "MAX_SAMPLES", 4)
+
+
+@pytest.fixture
+def memory_url() -> Iterator[str]:
+    url = f"memory://{uuid.uuid4().hex}"
+    yield url
+    fsspec.filesystem("memory").rm(url, recursive=True)
+
+
+def corpus(folder: Path, format_name: str) -> Path:
+    for shard, pictures in enumerate(PICTURES):
+        named = [(f"{n:03d}", picture) for n, picture in enumerate(pictures)]
+        if format_name == "tree":
+            (folder / f"{shard:05d}").mkdir(parents=True)
+            for key, picture in named:
+                (folder / f"{shard:05d}" / f"{key}.jpg").write_bytes(picture)
+        elif format_name == "webdataset":
+            folder.mkdir(exist_ok=True)
+            members = [m for key, p in named for m in ((f"{key}.jpg", p), (f"{key}.txt", b"words"))]
+            (folder / f"{shard:05d}.tar").write_bytes(tar_bytes(members))
+        else:
+            table = pa.table({"key": [key for key, _ in named], "jpg": [p for _, p in named]})
+            parquet_file(folder / f"{shard:05d}.parquet", table, rows=6)
+    return folder
+
+
+def check(url: str, format_name: str, num_shards: int) -> None:
+    source = open_source(url, None, None)
+    assert source.format == format_name
+    assert len(source.shards) == num_shards
+    assert list(source.shards) == sorted(source.shards)
+    for shard, name in enumerate(source.shards):
+        pieces = list(source.slices(name))
+        assert [piece.number for piece in pieces] == list(range(len(pieces)))
+        assert [piece.is_last for piece in pieces] == [False] * (len(pieces) - 1) + [True]
+        assert all(1 <= len(piece.locators) <= 4 for piece in pieces)
+        assert all(Slice.from_json(piece.to_json()) == piece for piece in pieces)
+        samples = [s for piece in pieces for s in source.read(piece)]
+        assert [s.index for s in samples] == list(range(PER_SHARD))
+        assert [s.key.removesuffix(".jpg") for s in samples] == [f"{n:03d}" for n in range(PER_SHARD)]
+        assert [s.encoded for s in samples] == PICTURES[shard]
+        assert {s.shard for s in samples} == {name}
+        assert {s.fault for s in samples} == {None}
+        assert list(source.slices(name)) == pieces, "the same input gives the same slices"
+
+
+@pytest.mark.parametrize("format_name", ["webdataset", "tree", "parquet"])
+def test_a_folder_is_read_whole_and_once(tmp_path: Path, format_name: str) -> None:
+    check(str(corpus(tmp_path / "corpus", format_name)), format_name, NUM_SHARDS)
+
+
+@pytest.mark.parametrize("format_name", SUFFIXES)
+@pytest.mark.parametrize(
+    ("pattern", "num_shards"), [("00000", 1), ("*", 3), ("0000[01]", 2), ("{00000..00002}", 3), ("{00000,00001}", 2)]
+)
+def test_a_file_a_glob_and_a_brace_range(tmp_path: Path, format_name: str, pattern: str, num_shards: int) -> None:
+    folder = corpus(tmp_path / "corpus", format_name)
+    check(f"{folder}/{pattern}{SUFFIXES[format_name]}", format_name, num_shards)
+
+
+@pytest.mark.parametrize("format_name", ["webdataset", "tree", "parquet"])
+def test_a_folder_on_another_file_system(tmp_path: Path, memory_url: str, format_name: str) -> None:
+    folder = corpus(tmp_path / "corpus", format_name)
+    fsspec.filesystem("memory").put(f"{folder}/", f"{memory_url}/", recursive=True)
+    check(memory_url, format_name, NUM_SHARDS)
+
+
+@pytest.mark.parametrize("format_name", SUFFIXES)
+@pytest.mark.parametrize(("pattern", "num_shards"), [("00000", 1), ("*", 3), ("{00000..00002}", 3)])
+def test_files_on_another_file_system(
+    tmp_path: Path, memory_url: str, format_name: str, pattern: str, num_shards: int
+) -> None:
+    folder = corpus(tmp_path / "corpus", format_name)
+    fsspec.filesystem("memory").put(f"{folder}/", f"{memory_url}/", recursive=True)
+    check(f"{memory_url}/{pattern}{SUFFIXES[format_name]}", format_name, num_shards)
+
+
+def test_slices_end_at_the_byte_limit_with_one_sample_at_least(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "MAX_BYTES", 100)
+    sizes = [60, 40, 1, 500, 50, 50, 1]
+    found = list(slices.cut("a", [({"index": i}, size) for i, size in enumerate(sizes)]))
+    assert [[at["index"] for at in piece.locators] for piece in found] == [[0, 1], [2], [3], [4, 5], [6]]
+    assert [piece.number for piece in found] == [0, 1, 2, 3, 4]
+    assert [piece.is_last for piece in found] == [False, False, False, False, True]
+
+
+def test_parquet_slices_keep_to_the_byte_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = pa.table({"image": [os.urandom(10_000) for _ in range(6)]})
+    parquet_file(tmp_path / "a.parquet", table, rows=6)
+    monkeypatch.setattr(parquet, "MAX_BYTES", 25_000)
+    source = open_source(str(tmp_path / "a.parquet"), None, None)
+    assert [len(piece.locators) for piece in pieces_of(source)] == [2, 2, 2]
+    monkeypatch.setattr(parquet, "MAX_BYTES", 10)
+    assert [len(piece.locators) for piece in pieces_of(source)] == [1] * 6
+
+
+def test_an_empty_shard_leaves_one_empty_slice(tmp_path: Path) -> None:
+    (tmp_path / "a.tar").write_bytes(tar_bytes([]))
+    (tmp_path / "b.tar").write_bytes(b"")
+    parquet_file(tmp_path / "c.parquet", pa.table({"image": pa.array([], pa.binary())}))
+    for name in ("a.tar", "b.tar", "c.parquet"):
+        assert pieces_of(open_source(str(tmp_path / name), None, None)) == [Slice(name, 0, True, [])]
+
+
+def test_a_file_whose_own_name_looks_like_a_pattern(tmp_path: Path) -> None:
+    for name in ("faces[1].tar", "faces{2}.tar"):
+        (tmp_path / name).write_bytes(tar_bytes([("a.jpg", jpeg(1))]))
+        assert [s.key for s in samples_of(open_source(str(tmp_path / name), None, None))] == ["a"]

@@ -1,0 +1,208 @@
+"""WebDataset shards: hostile and damaged tars, categories, and what a release holds."""
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from ingest.formats import FORMATS, open_source
+from ingest.sample import Sample
+from ingest.storage import place
+from tests.ingest.made import jpeg, raw_members, samples_of, tar_bytes
+
+
+def read(path: Path, content: bytes, category: str | None = None) -> list[Sample]:
+    path.write_bytes(content)
+    return samples_of(open_source(str(path), None, category))
+
+
+def reasons(samples: list[Sample]) -> list[tuple[str, str | None]]:
+    return [(s.key, s.fault[0] if s.fault else None) for s in samples]
+
+
+def link(name: str, target: str = "elsewhere.jpg", kind: bytes = tarfile.SYMTYPE) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, target
+    return info
+
+
+@pytest.fixture
+def shard(tmp_path: Path) -> Path:
+    return tmp_path / "00000.tar"
+
+
+THREE = [(f"{n}.jpg", jpeg(n)) for n in range(3)]
+
+
+def test_a_shard_cut_inside_a_member_says_so(shard: Path) -> None:
+    content = tar_bytes(THREE)
+    third = content.index(THREE[2][1])
+    samples = read(shard, content[: third + 100])
+    assert reasons(samples) == [("0", None), ("1", None), ("2", "truncated_shard")]
+    assert samples[2].encoded == b""
+
+
+def test_a_shard_cut_inside_a_header_says_so(shard: Path) -> None:
+    content = tar_bytes(THREE)
+    header = content.index(THREE[2][1]) - 512
+    assert reasons(read(shard, content[: header + 100])) == [
+        ("0", None),
+        ("1", None),
+        (f"@{header}", "corrupt_shard"),
+    ]
+
+
+@pytest.mark.parametrize("broken", [0, 1, 2])
+def test_a_garbage_header_costs_one_row_and_no_later_sample(shard: Path, broken: int) -> None:
+    content = bytearray(tar_bytes(THREE))
+    header = content.index(THREE[broken][1]) - 512
+    content[header : header + 512] = b"\xa5" * 512
+    samples = read(shard, bytes(content))
+    assert reasons(samples) == [(f"@{header}", "corrupt_shard") if n == broken else (str(n), None) for n in range(3)]
+    assert [s.encoded for s in samples if not s.fault] == [p for n, (_, p) in enumerate(THREE) if n != broken]
+
+
+def test_a_negative_size_in_a_header_neither_loops_nor_hides_what_follows(shard: Path) -> None:
+    content = bytearray(tar_bytes(THREE))
+    header = content.index(THREE[1][1]) - 512
+    content[header + 124 : header + 136] = b"\xff" * 10 + b"\xfa\x00"
+    block = content[header : header + 512]
+    block[148:156] = b" " * 8
+    content[header + 148 : header + 156] = b"%06o\0 " % sum(block)
+    found = reasons(read(shard, bytes(content)))
+    assert found[0] == ("0", None)
+    assert found[1][1] == "corrupt_shard"
+    assert found[-1] == ("2", None)
+
+
+def test_missing_end_blocks_are_no_damage(shard: Path) -> None:
+    content = tar_bytes(THREE).rstrip(b"\0")
+    padded = content + b"\0" * (-len(content) % 512)
+    for whole in (padded, padded + b"\0" * 512, content):
+        samples = read(shard, whole)
+        assert reasons(samples) == [("0", None), ("1", None), ("2", None)]
+        assert [s.encoded for s in samples] == [p for _, p in THREE]
+
+
+def test_garbage_after_the_end_is_noticed(shard: Path) -> None:
+    content = tar_bytes(THREE)
+    found = reasons(read(shard, content + b"junk" * 300))
+    assert [r for _, r in found] == [None, None, None, "corrupt_shard"]
+
+
+def test_two_tars_after_one_another_are_both_read(shard: Path) -> None:
+    found = reasons(read(shard, tar_bytes(THREE) + tar_bytes([("z.jpg", jpeg(9))])))
+    assert [r for _, r in found] == [None, None, None, "corrupt_shard", None]
+    assert found[-1] == ("z", None)
+
+
+def test_a_file_that_is_no_tar_is_one_row(shard: Path) -> None:
+    assert reasons(read(shard, b"<html>404</html>" * 100)) == [("@0", "corrupt_shard")]
+
+
+@pytest.mark.parametrize("kind", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
+def test_long_names(shard: Path, kind: int) -> None:
+    long = "folder/" + "n" * 300
+    samples = read(shard, tar_bytes([(f"{long}.jpg", jpeg(1)), ("ä.jpg", jpeg(2)), ("z.jpg", jpeg(3))], kind))
+    assert reasons(samples) == [(long, None), ("ä", None), ("z", None)]
+    assert [s.encoded for s in samples] == [jpeg(1), jpeg(2), jpeg(3)]
+
+
+def test_names_that_are_not_text(shard: Path) -> None:
+    samples = read(shard, tar_bytes([("caf\udce9.jpg", jpeg(1)), ("a\nb.jpg", jpeg(2))], tarfile.GNU_FORMAT))
+    assert reasons(samples) == [("caf\\xe9", None), ("a\\nb", None)]
+
+
+def test_directories_are_no_samples(shard: Path) -> None:
+    folders = [link("a", "", tarfile.DIRTYPE), link("album.jpg", "", tarfile.DIRTYPE)]
+    samples = read(shard, tar_bytes([folders[0], ("a/1.jpg", jpeg(1)), folders[1], ("album.jpg/2.jpg", jpeg(2))]))
+    assert reasons(samples) == [("a/1", None), ("album.jpg/2", None)]
+
+
+def test_a_link_instead_of_an_image(shard: Path) -> None:
+    members = [("0.txt", b"x"), link("0.jpg"), link("1.jpg"), link("2.v1.jpg"), link("3.jpg", "0.txt", tarfile.LNKTYPE)]
+    samples = read(shard, tar_bytes(members))
+    assert reasons(samples) == [(str(n), "not_a_file") for n in range(4)]
+    assert {s.encoded for s in samples} == {b""}
+
+
+def test_several_images_and_no_image(shard: Path) -> None:
+    members = [("0.jpg", jpeg(0)), ("0.mask.png", b"x"), ("1.txt", b"a caption"), ("2.JPG", jpeg(2))]
+    samples = read(shard, tar_bytes(members))
+    assert reasons(samples) == [("0", "several_images"), ("1", "no_image"), ("2", None)]
+
+
+def test_a_pickle_is_carried_and_never_read(shard: Path, tmp_path: Path) -> None:
+    bomb = b"cos\nsystem\n(S'touch %s'\ntR." % str(tmp_path / "exploded").encode()
+    samples = read(shard, tar_bytes([("0.jpg", jpeg(0)), ("0.pkl", bomb), ("1.pyd", bomb)]))
+    assert reasons(samples) == [("0", None), ("1", "no_image")]
+    FORMATS["webdataset"].write(place(str(tmp_path)), shard.name, frozenset([0]), place(str(tmp_path / "out")))
+    assert list(raw_members(tmp_path / "out" / shard.name)) == ["0.jpg", "0.pkl"]
+    assert not (tmp_path / "exploded").exists()
+
+
+@pytest.mark.parametrize(
+    ("members", "field", "category"),
+    [
+        ({"cls": b"7\n"}, None, "7"),
+        ({"cls": b"caf\xe9"}, None, "caf\\xe9"),
+        ({"cls": b" "}, None, None),
+        ({"json": b'{"category": "park"}'}, None, "park"),
+        ({"json": b'{"scene": 12, "category": "park"}'}, "scene", "12"),
+        ({"json": b'{"category": "park"}'}, "scene", None),
+        ({"json": b'{"category": "park"}', "cls": b"7"}, None, "7"),
+        ({"json": b'{"category": "park"}', "cls": b"7"}, "category", "park"),
+        ({"json": b'{"category": "park"}', "cls": b"7"}, "cls", "7"),
+        ({"json": b'{"category": ["park"]}'}, None, None),
+        ({"json": b'{"category": "a\\nb"}'}, None, "a\\nb"),
+        ({"json": b'{"category": "\\ud800x"}'}, None, "\\ud800x"),
+        ({"json": b'["park"]'}, None, None),
+        ({"json": b"{broken"}, None, None),
+        ({"json": b"\xff\xfe\xfa"}, None, None),
+        ({"json": b"[" * 200_000}, None, None),
+        ({}, None, None),
+    ],
+)
+def test_categories(shard: Path, members: dict[str, bytes], field: str | None, category: str | None) -> None:
+    content = tar_bytes([("0.jpg", jpeg(0)), *((f"0.{ext}", data) for ext, data in members.items())])
+    (sample,) = read(shard, content, field)
+    assert (sample.category, sample.encoded, sample.fault) == (category, jpeg(0), None)
+
+
+@pytest.mark.parametrize("kind", [tarfile.USTAR_FORMAT, tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
+def test_kept_samples_are_byte_for_byte_what_they_were(tmp_path: Path, kind: int) -> None:
+    name = "n" * 90 if kind == tarfile.USTAR_FORMAT else "n" * 290
+    members: list[tuple[str, bytes] | tarfile.TarInfo] = []
+    for n in range(6):
+        members += [(f"{n}{name}.jpg", jpeg(n)), (f"{n}{name}.txt", b"words" * n), (f"{n}{name}.json", b"{}")]
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.tar").write_bytes(tar_bytes([link("dir", "", tarfile.DIRTYPE), *members], kind))
+    out = place(str(tmp_path / "out"))
+    assert FORMATS["webdataset"].write(place(str(tmp_path / "in")), "a.tar", frozenset([5, 0, 3]), out) == ["a.tar"]
+    before, after = raw_members(tmp_path / "in" / "a.tar"), raw_members(tmp_path / "out" / "a.tar")
+    assert list(after) == [f"{n}{name}.{ext}" for n in (0, 3, 5) for ext in ("jpg", "txt", "json")]
+    assert all(after[member] == before[member] for member in after)
+    released = (tmp_path / "out" / "a.tar").read_bytes()
+    assert released.startswith(b"".join(after.values()))
+    assert len(released) % 10240 == 0
+    assert not released[len(b"".join(after.values())) :].strip(b"\0")
+    assert [p.name for p in (tmp_path / "out").iterdir()] == ["a.tar"]
+
+
+def test_what_is_kept_of_a_damaged_shard_is_whole(tmp_path: Path) -> None:
+    content = bytearray(tar_bytes(THREE))
+    header = content.index(THREE[1][1]) - 512
+    content[header : header + 512] = b"\xa5" * 512
+    (tmp_path / "a.tar").write_bytes(bytes(content).rstrip(b"\0"))
+    FORMATS["webdataset"].write(place(str(tmp_path)), "a.tar", frozenset([0, 1, 2]), place(str(tmp_path / "out")))
+    with tarfile.open(tmp_path / "out" / "a.tar") as archive:
+        assert archive.getnames() == ["0.jpg", "2.jpg"]
+        assert [(archive.extractfile(m) or io.BytesIO()).read() for m in archive] == [THREE[0][1], THREE[2][1]]
+
+
+def test_nothing_kept_is_an_empty_tar(tmp_path: Path) -> None:
+    (tmp_path / "a.tar").write_bytes(tar_bytes(THREE))
+    FORMATS["webdataset"].write(place(str(tmp_path)), "a.tar", frozenset(), place(str(tmp_path / "out")))
+    with tarfile.open(tmp_path / "out" / "a.tar") as archive:
+        assert archive.getnames() == []
