@@ -67,6 +67,8 @@ def open_source(url: str, format_name: str | None, category: str | None) -> Sour
         name, where, shards = _files(where, url, format_name)
     if not shards:
         raise SourceError(f"{url} holds no {name} samples")
+    if name == "parquet":  # a missing image or category column is told before anything is written
+        next(parquet.slices(where, shards[0], category))
     return Source(where, name, tuple(shards), category)
 
 

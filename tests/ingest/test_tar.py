@@ -121,7 +121,13 @@ def test_directories_are_no_samples(shard: Path) -> None:
 
 
 def test_a_link_instead_of_an_image(shard: Path) -> None:
-    members = [("0.txt", b"x"), link("0.jpg"), link("1.jpg"), link("2.v1.jpg"), link("3.jpg", "0.txt", tarfile.LNKTYPE)]
+    members: list[tuple[str, bytes] | tarfile.TarInfo] = [
+        ("0.txt", b"x"),
+        link("0.jpg"),
+        link("1.jpg"),
+        link("2.v1.jpg"),
+        link("3.jpg", "0.txt", tarfile.LNKTYPE),
+    ]
     samples = read(shard, tar_bytes(members))
     assert reasons(samples) == [(str(n), "not_a_file") for n in range(4)]
     assert {s.encoded for s in samples} == {b""}
