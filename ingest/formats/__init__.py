@@ -115,11 +115,11 @@ def expand_braces(pattern: str) -> list[str]:
 
 def _recognised(where: Place, url: str) -> str:
     """Tars make a WebDataset, Parquet files with image bytes a Parquet corpus, anything else is an image tree."""
-    if webdataset.shards(where):
-        if any(p.lower().endswith((".jpg", ".png", ".webp")) for p in where.fs.find(where.path)):
-            raise SourceError(f"{url} holds both .tar shards and loose pictures; say which with --format")
-        return "webdataset"
-    files = parquet.shards(where)
-    if files and not tree.shards(where):
-        return "parquet"
+    found = where.fs.find(where.path)
+    pictures = any(p.lower().rpartition(".")[2] in webdataset.IMAGE_EXTENSIONS for p in found)
+    for name, suffix in (("webdataset", webdataset.SUFFIX), ("parquet", parquet.SUFFIX)):
+        if any(p.endswith(suffix) for p in found) and not pictures:
+            return name
+    if any(p.endswith(webdataset.SUFFIX) for p in found):
+        raise SourceError(f"{url} holds both .tar shards and loose pictures; say which with --format")
     return "tree"
