@@ -26,6 +26,9 @@ from scoring.taxonomy import TAXONOMY_VERSION
 if TYPE_CHECKING:
     from jobs.scanner import ScanSettings
 
+ENGINES_PER_SLICER = 4
+SHARDS_PER_TASK = 100
+
 
 @click.command()
 @click.argument("source")
@@ -150,8 +153,12 @@ def _scan(settings: "ScanSettings", chosen: dict[str, list[int]] | None, num_eng
             if file_name(piece.shard, piece.number, piece.is_last) not in done_names:
                 yield {"slice": piece.to_json()}
 
-    pieces = ray.data.from_items([{"number": n} for n in range(len(left))], override_num_blocks=min(len(left), 1000))
-    counts = pieces.flat_map(slice_shard, num_cpus=0.5).map_batches(
+    # Each task and each process of a slicer costs a moment to start, and one slicer feeds several engines.
+    num_slicers = max(1, num_engines // ENGINES_PER_SLICER)
+    num_tasks = min(len(left), max(num_slicers, len(left) // SHARDS_PER_TASK))
+    numbers = ray.data.from_items([{"number": n} for n in range(len(left))], override_num_blocks=num_tasks)
+    pieces = numbers.flat_map(slice_shard, num_cpus=0.5, compute=ray.data.TaskPoolStrategy(size=num_slicers))
+    counts = pieces.map_batches(
         SliceScanner,
         fn_constructor_args=(settings,),
         batch_size=1,

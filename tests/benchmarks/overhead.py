@@ -3,9 +3,10 @@
     python -m tests.benchmarks.overhead [--num-shards 4] [--num-images 500] [--repeats 3]
 
 Three ways take turns over the same tars of JPEGs: one process, two processes, and the scan with two engine actors.
-All call `SliceScanner.scan`, whose two threads decode. A way is timed from the moment when its first slice begins
-to be read ("once running") until its last result is in place, so starting Python, Ray and the actors is left out;
-the scan's start-up is shown apart. Only ratios within one run mean anything.
+All call `SliceScanner.scan`, whose two threads decode. "Once running" is the speed while every process is at work,
+pauses between slices included; "first to last" is from the first slice's begin until the last result is in place,
+so the tail in which one process has run out of slices counts too. Starting Python, Ray and the actors is in
+neither; the scan's start-up is shown apart. Only ratios within one run mean anything.
 """
 
 import io
@@ -23,12 +24,13 @@ from typing import Any
 
 import click
 import pyarrow.parquet as pq
+import ray.data
 from PIL import Image
 
 from ingest.formats import Source, open_source
 from ingest.images import DecodedImage, ImageLimits, decode
 from ingest.sample import Sample
-from ingest.slices import Slice
+from ingest.slices import Slice, file_name
 from ingest.storage import place
 from jobs.cluster import ray_session
 from jobs.scan import _scan
@@ -101,7 +103,7 @@ class TimedSource(Source):
 
     def read(self, piece: Slice) -> Iterator[Sample]:
         with open(self.notes, "a") as file:
-            file.write(f"{time.time()} {os.getpid()}\n")
+            file.write(f"{time.time()} {os.getpid()} {file_name(piece.shard, piece.number, piece.is_last)}\n")
         return super().read(piece)
 
 
@@ -133,13 +135,14 @@ def two_processes(settings: ScanSettings) -> None:
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds. ray: until Ray is up. actors: from there to the first slice. running: first slice to last result.
+    """Seconds. ray: until Ray is up. actors: from there to the first slice. whole: first slice to last result.
 
-    share: of the slices, what the busiest process did.
+    running: images/s while every process was at work. share: of the slices, what the busiest process did.
     """
 
     ray: float
     actors: float
+    whole: float
     running: float
     share: float
 
@@ -158,19 +161,44 @@ def timed(way: Callable[[ScanSettings], None], source: Source, folder: Path, num
     if way is on_ray:
         with ray_session("local"):
             ready = time.time()
+            # As the barrier of the plain loop: "once running" begins when both have started.
+            ray.data.DataContext.get_current().wait_for_min_actors_s = 120
             way(settings)
     else:
         way(settings)
-    read = [line.split() for line in notes.read_text().splitlines()]
-    results = list(scores.iterdir())
-    found = sum(pq.read_metadata(path).num_rows for path in results)
-    if found != num_images or len(read) != len(results):
-        raise RuntimeError(f"{found} rows of {num_images} images, {len(read)} reads of {len(results)} slices")
-    first = min(float(moment) for moment, _ in read)
-    last = max(path.stat().st_ctime for path in results)  # a rename sets it: the file is in place
-    processes = [process for _, process in read]
-    busiest = max(processes.count(process) for process in processes)
-    return Times(ready - began, first - ready, last - first, busiest / len(read))
+    work = [_work(line, scores) for line in notes.read_text().splitlines()]
+    if sum(w.num_images for w in work) != num_images or len(work) != len(list(scores.iterdir())):
+        raise RuntimeError(f"{len(work)} slices with {sum(w.num_images for w in work)} rows of {num_images} images")
+    first, last = min(w.began for w in work), max(w.ended for w in work)
+    shares = [sum(w.process == process for w in work) / len(work) for process in {w.process for w in work}]
+    return Times(ready - began, first - ready, last - first, _speed(work), max(shares))
+
+
+@dataclass(frozen=True)
+class Work:
+    """One slice: when and in which process it was scanned (Unix time in seconds)."""
+
+    process: str
+    began: float
+    ended: float
+    num_images: int
+
+
+def _work(note: str, scores: Path) -> Work:
+    moment, process, name = note.split()
+    result = scores / name
+    # A rename sets st_ctime: the file is in place.
+    return Work(process, float(moment), result.stat().st_ctime, pq.read_metadata(result).num_rows)
+
+
+def _speed(work: list[Work]) -> float:
+    """Images/s from when the last process has begun until the first one has nothing left."""
+    by_process = [[w for w in work if w.process == process] for process in {w.process for w in work}]
+    start = max(min(w.began for w in own) for own in by_process)
+    end = min(max(w.ended for w in own) for own in by_process)
+    inside = ((w, min(w.ended, end) - max(w.began, start)) for w in work)
+    done = sum(w.num_images * overlap / (w.ended - w.began) for w, overlap in inside if overlap > 0)
+    return done / (end - start)
 
 
 WAYS = {"one process": single, "two processes": two_processes, "scan": on_ray}
@@ -196,21 +224,20 @@ def main(num_shards: int, num_images: int, repeats: int) -> None:
 
 
 def report(times: dict[str, list[Times]]) -> Iterator[str]:
-    one, two, scan = ([t.running for t in times[name]] for name in WAYS)
-    loop = median(two)
-    of_scan = times["scan"]
-    ray, actors = median(t.ray for t in of_scan), median(t.actors for t in of_scan)
-    yield f"{os.cpu_count()} cores; images/s once running, medians of {len(one)} turns (each turn's ratio)"
-    yield f"scan / two processes         {_ratio(two, scan)}"
-    yield f"two processes / one process  {_ratio(one, two)}"
-    yield f"start-up of the scan: Ray {ray / loop:.2f}, actors {actors / loop:.2f} × the two-process loop's whole time"
-    yield f"busiest actor: {median(t.share for t in of_scan):.0%} of the slices"
+    one, two, scan = (times[name] for name in WAYS)
+    loop = median(t.whole for t in two)
+    yield f"{os.cpu_count()} cores; medians of {len(one)} turns (each turn's ratio)"
+    yield f"once running:   scan / two processes         {_ratio([t.running for t in scan], [t.running for t in two])}"
+    yield f"                two processes / one process  {_ratio([t.running for t in two], [t.running for t in one])}"
+    yield f"first to last:  scan / two processes         {_ratio([t.whole for t in two], [t.whole for t in scan])}"
+    ray, actors = median(t.ray for t in scan) / loop, median(t.actors for t in scan) / loop
+    yield f"start-up of the scan: Ray {ray:.2f}, actors {actors:.2f} × the two-process loop's time from first to last"
+    yield f"busiest actor: {median(t.share for t in scan):.0%} of the slices"
 
 
-def _ratio(base: list[float], other: list[float]) -> str:
-    """Speed of `other` as a multiple of `base`, from their seconds."""
-    turns = ", ".join(f"{b / o:.2f}" for b, o in zip(base, other, strict=True))
-    return f"{median(base) / median(other):.2f} ({turns})"
+def _ratio(above: list[float], below: list[float]) -> str:
+    turns = ", ".join(f"{a / b:.2f}" for a, b in zip(above, below, strict=True))
+    return f"{median(above) / median(below):.2f} ({turns})"
 
 
 if __name__ == "__main__":
