@@ -8,6 +8,7 @@ import posixpath
 import re
 import uuid
 from dataclasses import dataclass
+from typing import BinaryIO
 
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
@@ -41,6 +42,11 @@ class Place:
     def is_dir(self) -> bool:
         found: bool = self.fs.isdir(self.path)
         return found
+
+    def open(self) -> BinaryIO:
+        """The file's content as a seekable stream; remote files are fetched in ranges."""
+        stream: BinaryIO = self.fs.open(self.path, "rb")
+        return stream
 
     def read(self) -> bytes:
         try:

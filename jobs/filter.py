@@ -200,7 +200,7 @@ def _print(plan: _Plan, policy: Policy, verb: str) -> None:
 
 def _sha256(written: Place) -> str:
     digest = hashlib.sha256()
-    with written.fs.open(written.path, "rb") as stream:
+    with written.open() as stream:
         for block in _blocks(stream):
             digest.update(block)
     return digest.hexdigest()

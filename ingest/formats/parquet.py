@@ -54,7 +54,7 @@ def slices(root: Place, shard: str, category: str | None) -> Iterator[Slice]:
 
 
 def _ranges(root: Place, shard: str, category: str | None) -> Iterator[list[Locator]]:
-    with root.at(shard).fs.open(root.at(shard).path, "rb") as stream:
+    with root.at(shard).open() as stream:
         file = pq.ParquetFile(stream)
         column = _columns(file.schema_arrow, shard, category)[0]
         first = 0
@@ -75,7 +75,7 @@ def _rows_per_slice(rows: pq.RowGroupMetaData, column: str) -> int:
 
 
 def read(root: Place, piece: Slice, category: str | None) -> Iterator[Sample]:
-    with root.at(piece.shard).fs.open(root.at(piece.shard).path, "rb") as stream:
+    with root.at(piece.shard).open() as stream:
         file = pq.ParquetFile(stream)
         column, key, label = _columns(file.schema_arrow, piece.shard, category)
         wanted = [name for name in (column, key, label) if name]
@@ -107,7 +107,7 @@ def write(root: Place, shard: str, kept: frozenset[int], out: Place) -> list[str
     target = out.at(shard)
     out.fs.makedirs(posixpath.dirname(target.path), exist_ok=True)
     aside = f"{target.path}.part"
-    with root.at(shard).fs.open(root.at(shard).path, "rb") as stream, out.fs.open(aside, "wb") as released:
+    with root.at(shard).open() as stream, out.fs.open(aside, "wb") as released:
         file = pq.ParquetFile(stream)
         compression = _compression(file)
         with pq.ParquetWriter(released, file.schema_arrow, compression=compression) as writer:

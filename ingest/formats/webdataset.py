@@ -34,13 +34,13 @@ def shards(root: Place) -> list[str]:
 
 
 def slices(root: Place, shard: str, category: str | None) -> Iterator[Slice]:
-    with root.at(shard).fs.open(root.at(shard).path, "rb") as stream:
+    with root.at(shard).open() as stream:
         size = stream.seek(0, 2)
         yield from cut(shard, _samples(walk(stream, size), category))
 
 
 def read(root: Place, piece: Slice, category: str | None) -> Iterator[Sample]:
-    with root.at(piece.shard).fs.open(root.at(piece.shard).path, "rb") as stream:
+    with root.at(piece.shard).open() as stream:
         for locator in piece.locators:
             encoded, fault = b"", locator.get("fault")
             if fault is None:
@@ -63,7 +63,7 @@ def write(root: Place, shard: str, kept: frozenset[int], out: Place) -> list[str
     target = out.at(shard)
     out.fs.makedirs(posixpath.dirname(target.path), exist_ok=True)
     aside = f"{target.path}.part"
-    with root.at(shard).fs.open(root.at(shard).path, "rb") as stream, out.fs.open(aside, "wb") as released:
+    with root.at(shard).open() as stream, out.fs.open(aside, "wb") as released:
         size, written = stream.seek(0, 2), 0
         spans = [found["span"] for found, _ in _samples(walk(stream, size), None) if found["index"] in kept]
         for start, end in (span for parts in spans for span in parts):
