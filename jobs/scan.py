@@ -19,7 +19,7 @@ from ingest.sample import printable
 from ingest.slices import Slice, by_shard, cut, file_name, finished
 from ingest.storage import Place
 from jobs.run import SCORES, RunRecord, score_rows, start_or_continue
-from scoring.assessment import EngineDescription
+from scoring.assessment import EngineDescription, EngineOptions
 from scoring.engines import engine_module
 from scoring.taxonomy import TAXONOMY_VERSION
 
@@ -62,7 +62,8 @@ def scan(
     """Score every image of SOURCE (a folder, tar, Parquet file, glob or fsspec URL) into RUN."""
     if sample is not None and limit is not None:
         raise click.UsageError("--sample and --limit exclude each other: give one of them")
-    description = engine_module(engine).describe()
+    options = EngineOptions()
+    description = engine_module(engine).describe(options)
     corpus = open_source(source, format_name, category)
     record = RunRecord(
         privsieve=__version__,
@@ -83,7 +84,7 @@ def scan(
     from jobs.scanner import ScanSettings
 
     settings_hash = hashlib.sha256(record.model_dump_json().encode()).hexdigest()
-    settings = ScanSettings(corpus, run.at(SCORES), engine, limits, settings_hash)
+    settings = ScanSettings(corpus, run.at(SCORES), engine, options, limits, settings_hash)
     with ray_session(ray_address):
         chosen = _chosen(corpus, sample, seed, limit)
         _scan(settings, chosen, num_engines or os.cpu_count() or 1, quiet)

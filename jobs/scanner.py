@@ -21,7 +21,7 @@ from ingest.images import DecodedImage, ImageLimits, Rejected, decode
 from ingest.sample import Sample
 from ingest.slices import Slice, file_name
 from ingest.storage import Place
-from scoring.assessment import Engine, Outcome, Unscored, View, worst
+from scoring.assessment import Engine, EngineOptions, Outcome, Unscored, View, worst
 from scoring.engines import engine_module
 from scoring.table import Facts, Quarantined, Verdict, to_table
 
@@ -36,6 +36,7 @@ class ScanSettings:
     source: Source
     scores: Place
     engine: str
+    options: EngineOptions
     limits: ImageLimits
     settings_hash: str
 
@@ -45,7 +46,7 @@ class SliceScanner:
 
     def __init__(self, settings: ScanSettings):
         self._settings = settings
-        self._engine: Engine = engine_module(settings.engine).load()
+        self._engine: Engine = engine_module(settings.engine).load(settings.options)
         self._threads = ThreadPoolExecutor(2)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:

@@ -4,12 +4,13 @@ An engine never sees keys, captions or file names: only pixels, the kinds of emb
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from ingest.errors import EngineError
 from ingest.images import Pixels
 from scoring.taxonomy import KEYS
 
@@ -86,6 +87,18 @@ class EngineDescription:
     max_side_px: int | None = None
 
 
+@dataclass(frozen=True)
+class EngineOptions:
+    """What the user said about the engine; None where nothing was said. An engine refuses what it cannot use."""
+
+    def refuse_all(self, engine: str) -> None:
+        """EngineError where anything was said to an engine that takes no options."""
+        for option in fields(self):
+            if getattr(self, option.name) is not None:
+                flag = "--" + option.name.replace("_", "-")
+                raise EngineError(f"the {engine} engine takes no {flag}; leave it out or choose another --engine")
+
+
 class Engine(Protocol):
     def assess(self, views: Sequence[View]) -> list[Outcome]:
         """One outcome per view, in order. A view that cannot be judged is `Unscored`, never an exception."""
@@ -95,9 +108,9 @@ class Engine(Protocol):
 class EngineModule(Protocol):
     """What a module named in `scoring.engines.ENGINES` offers."""
 
-    def describe(self) -> EngineDescription: ...
+    def describe(self, options: EngineOptions) -> EngineDescription: ...
 
-    def load(self) -> Engine: ...
+    def load(self, options: EngineOptions) -> Engine: ...
 
 
 def not_assessed() -> Values:

@@ -9,15 +9,16 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from scoring.assessment import Assessment, Box, EngineDescription, Outcome, Values, View
+from scoring.assessment import Assessment, Box, EngineDescription, EngineOptions, Outcome, Values, View
 from scoring.taxonomy import KEYS
 
 
-def describe() -> EngineDescription:
+def describe(options: EngineOptions) -> EngineDescription:
+    options.refuse_all("canned")
     return EngineDescription(name="canned", protocol="sha256", assessed=KEYS)
 
 
-def load() -> "CannedEngine":
+def load(options: EngineOptions) -> "CannedEngine":
     return CannedEngine()
 
 

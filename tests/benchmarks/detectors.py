@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ingest.images import DecodedImage, ImageLimits, decode
-from scoring.assessment import Assessment, Unscored, Values, View, not_assessed, worst
+from scoring.assessment import Assessment, EngineOptions, Unscored, Values, View, not_assessed, worst
 from scoring.engines import detectors
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
@@ -47,7 +47,7 @@ class Stopwatch:
 
 
 def predict(rows: list[Row], folder: Path, watch: Stopwatch) -> list[Assessment]:
-    engine = detectors.load()
+    engine = detectors.load(EngineOptions())
     for name, model, method in (
         ("faces", engine.faces, "find"),
         ("text", engine.text, "read"),
@@ -57,7 +57,7 @@ def predict(rows: list[Row], folder: Path, watch: Stopwatch) -> list[Assessment]
         setattr(model, method, watch.timed(name, getattr(model, method)))
     assess = watch.timed("all stages", engine.assess)
     decoded_in_time = watch.timed("decode", decode)
-    limits = ImageLimits(max_side_px=detectors.describe().max_side_px)
+    limits = ImageLimits(max_side_px=detectors.describe(EngineOptions()).max_side_px)
     found = []
     for row in rows:
         decoded = decoded_in_time((folder / row["file"]).read_bytes(), limits)

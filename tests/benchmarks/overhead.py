@@ -35,6 +35,7 @@ from ingest.storage import place
 from jobs.cluster import ray_session
 from jobs.scan import _scan
 from jobs.scanner import ScanSettings, SliceScanner
+from scoring.assessment import EngineOptions
 
 PICTURES = Path(__file__).parents[2] / "jobs" / "demo" / "corpus" / "shards"
 NUM_PROCESSES = 2
@@ -156,7 +157,7 @@ def timed(way: Callable[[ScanSettings], None], source: Source, folder: Path, num
     notes = folder / "notes"
     timed_source = TimedSource(source.root, source.format, source.shards, source.category, str(notes))
     scores = folder / "scores"
-    settings = ScanSettings(timed_source, place(str(scores)), "canned", ImageLimits(), "benchmark")
+    settings = ScanSettings(timed_source, place(str(scores)), "canned", EngineOptions(), ImageLimits(), "benchmark")
     began = ready = time.time()
     if way is on_ray:
         with ray_session("local"):

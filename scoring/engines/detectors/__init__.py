@@ -16,7 +16,7 @@ Each model runs on one CPU thread; nothing is downloaded or written.
 
 from typing import TYPE_CHECKING
 
-from scoring.assessment import EngineDescription
+from scoring.assessment import EngineDescription, EngineOptions
 from scoring.engines.detectors.decisions import ASSESSED
 from scoring.engines.detectors.models import INSTALL, SHA256, checked_path, package_versions
 from scoring.taxonomy import KEYS
@@ -31,7 +31,8 @@ MAX_SIDE_PX = 1600
 """Print of a scanned A4 page is still 15 px high at this size."""
 
 
-def describe() -> EngineDescription:
+def describe(options: EngineOptions) -> EngineDescription:
+    options.refuse_all("detectors")
     return EngineDescription(
         name="detectors",
         protocol=PROTOCOL,
@@ -42,7 +43,7 @@ def describe() -> EngineDescription:
     )
 
 
-def load() -> "DetectorsEngine":
+def load(options: EngineOptions) -> "DetectorsEngine":
     """Start the models, about 1 s; EngineError where a package or model file is missing or wrong."""
     package_versions()
     for name in SHA256:
