@@ -3,17 +3,24 @@
 Credentials come from the environment only (the fsspec drivers read it); errors name the path, never an option.
 """
 
+import hashlib
+import io
 import os
 import posixpath
 import re
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from ingest.errors import StorageError
+
+PART = ".part"
+"""Ends the name of a local file that is not whole yet."""
 
 
 @dataclass(frozen=True)
@@ -57,19 +64,57 @@ class Place:
 
     def write(self, content: bytes) -> None:
         """Aside, flushed to disk, then renamed; on object stores one PUT, which is whole or not there."""
+        if self.is_local:
+            with self.create() as file:
+                file.write(content)
+            return
         try:
             self.fs.makedirs(posixpath.dirname(self.path), exist_ok=True)
-            if not self.is_local:
-                self.fs.pipe_file(self.path, content)
-                return
-            aside = f"{self.path}.{uuid.uuid4().hex[:8]}.part"
-            with open(aside, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(aside, self.path)
+            self.fs.pipe_file(self.path, content)
         except OSError as error:
             raise StorageError(f"cannot write {self.path}: {reason_of(error)}") from None
+
+    @contextmanager
+    def create(self) -> Iterator["NewFile"]:
+        """A new file to write: it is there, whole, when the block ends, and not at all when an error ends it.
+
+        Locally aside, flushed to disk, then renamed; elsewhere a transaction of the driver. Blocks do not nest.
+        """
+        block_failed = False
+        try:
+            self.fs.makedirs(posixpath.dirname(self.path), exist_ok=True)
+            with self._aside() if self.is_local else self._deferred() as stream:
+                try:
+                    yield NewFile(stream, self.path)
+                except BaseException:
+                    block_failed = True
+                    raise
+        except OSError as error:
+            if block_failed:
+                raise  # may be of reading something else
+            raise StorageError(f"cannot write {self.path}: {reason_of(error)}") from None
+
+    @contextmanager
+    def _aside(self) -> Iterator[BinaryIO]:
+        aside = f"{self.path}.{uuid.uuid4().hex[:8]}{PART}"
+        file = open(aside, "wb")  # noqa: SIM115 - closing it fails too where the disk is full
+        try:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            file.close()
+            os.replace(aside, self.path)
+        except BaseException:
+            with suppress(OSError):
+                file.close()
+            with suppress(OSError):
+                os.unlink(aside)
+            raise
+
+    @contextmanager
+    def _deferred(self) -> Iterator[BinaryIO]:
+        with self.fs.transaction, self.fs.open(self.path, "wb") as stream:
+            yield stream
 
     def names(self) -> list[str]:
         """Names of the files directly in this folder, sorted; none where the folder does not exist."""
@@ -77,6 +122,34 @@ class Place:
             return []
         listed = self.fs.ls(self.path, detail=True)
         return sorted(posixpath.basename(e["name"]) for e in listed if e["type"] != "directory")
+
+
+class NewFile(io.RawIOBase):
+    """A file that is being written, see `Place.create`; hashes what passes. A failed write is a StorageError."""
+
+    def __init__(self, stream: BinaryIO, path: str):
+        self._stream, self._path = stream, path
+        self._digest, self._num_bytes = hashlib.sha256(), 0
+
+    @property
+    def sha256(self) -> str:
+        """Hex hash of what was written so far."""
+        return self._digest.hexdigest()
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._num_bytes
+
+    def write(self, content: Any, /) -> int:
+        try:
+            self._stream.write(content)
+        except OSError as error:
+            raise StorageError(f"cannot write {self._path}: {reason_of(error)}") from None
+        self._digest.update(content)
+        self._num_bytes += len(content)
+        return len(content)
 
 
 def place(url: str) -> Place:
