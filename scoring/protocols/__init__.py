@@ -1,0 +1,45 @@
+"""What a vision-language model is asked, and how its answer is read: one module per protocol.
+
+A protocol is pure: it makes prompts and reads answers, and knows no model, tokenizer or image. Engines answer.
+Its texts lie in `texts/<name>.yaml` and can be replaced one by one by a file of the user (`--prompt-file`).
+
+Names can carry variants after a colon: `severity:intuition`, `binary:p3,classes,reason`; every module lists its own.
+Start at: `interface.py`, which is all that an engine needs. To add a protocol: write the module, name it here, give
+it a file of texts.
+"""
+
+import importlib
+from typing import cast
+
+from ingest.errors import EngineError, near
+from scoring.protocols.interface import Protocol, ProtocolModule, ProtocolOptions
+
+PROTOCOLS: dict[str, str] = {
+    "slots": "scoring.protocols.slots",
+    "json": "scoring.protocols.json_form",
+    "two-pass": "scoring.protocols.two_pass",
+    "severity": "scoring.protocols.holistic",
+    "binary": "scoring.protocols.binary",
+}
+"""Protocol name -> module."""
+
+
+def protocol(name: str, options: ProtocolOptions) -> Protocol:
+    """The protocol that `name` names, variants included: `slots`, `severity:taxonomy,counterfactual`.
+
+    EngineError with the list and the near name where there is no such protocol or variant, where a text or a
+    threshold is wrong, and where the protocol cannot use what the options ask for.
+    """
+    base, _, said = name.partition(":")
+    if base not in PROTOCOLS:
+        known = ", ".join(PROTOCOLS)
+        raise EngineError(f'unknown protocol "{base}"{near(base, PROTOCOLS)}; there are: {known}')
+    module = cast(ProtocolModule, importlib.import_module(PROTOCOLS[base]))
+    variants = tuple(part.strip() for part in said.split(",")) if said else ()
+    for variant in variants:
+        if variant not in module.VARIANTS:
+            there_are = f"there are: {', '.join(module.VARIANTS)}" if module.VARIANTS else "it has none"
+            raise EngineError(
+                f'the {base} protocol has no variant "{variant}"{near(variant, module.VARIANTS)}; {there_are}'
+            )
+    return module.make(frozenset(variants), options)
