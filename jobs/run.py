@@ -1,4 +1,7 @@
-"""The run folder: `run.json`, written first, and one Parquet file per finished slice below `scores/`."""
+"""The run folder: `run.json`, written first, and one Parquet file per finished slice below `scores/`.
+
+While a scan works, `lease.json` says who it is, and `attempts/` what is being scanned.
+"""
 
 import json
 from collections.abc import Sequence
@@ -14,6 +17,8 @@ if TYPE_CHECKING:
 
 RECORD = "run.json"
 SCORES = "scores"
+ATTEMPTS = "attempts"
+LEASE = "lease.json"
 
 
 class RunRecord(BaseModel):
