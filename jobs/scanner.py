@@ -1,14 +1,14 @@
 """The actor of a scan: slices in, one result file each; only counts travel back.
 
 Encoded bytes are read, decoded, scored and written in one process, since the hop of pixels between processes
-costs more than anything but the model.
+costs more than anything but the model. A slice whose worker died or hung is tried again, then isolated.
 """
 
-import hashlib
+import faulthandler
 import io
+import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -16,14 +16,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ingest.errors import StorageError
 from ingest.formats import Source
-from ingest.images import DecodedImage, ImageLimits, Rejected, decode
-from ingest.sample import Sample
+from ingest.images import ImageLimits
+from ingest.sample import Sample, printable
 from ingest.slices import Slice, file_name
 from ingest.storage import Place
-from scoring.assessment import Engine, EngineOptions, Outcome, Unscored, View, worst
+from jobs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, Attempts
+from jobs.batch import BatchScorer
+from jobs.isolation import isolated_rows
+from jobs.run import ATTEMPTS, SCORES
+from scoring.assessment import EngineOptions
 from scoring.engines import engine_module
-from scoring.table import Facts, Quarantined, Verdict, to_table
+from scoring.table import SCHEMA
 
 BATCH_SAMPLES = 16
 """Images decoded and scored together: bounds the pixels in memory."""
@@ -31,97 +36,88 @@ BATCH_SAMPLES = 16
 
 @dataclass(frozen=True)
 class ScanSettings:
-    """What an actor needs to know; sent to each once. scores: folder of the result files."""
+    """What an actor needs to know; sent to each once.
+
+    run: the run folder. stall_s: seconds without a finished batch after which a slice is given up.
+    """
 
     source: Source
-    scores: Place
+    run: Place
     engine: str
     options: EngineOptions
     limits: ImageLimits
     settings_hash: str
+    stall_s: float = 600
+    num_decode_threads: int = 2
 
 
 class SliceScanner:
-    """Ray Data calls it with one slice at a time: a batch {"slice": [json]} -> counts of that slice."""
+    """Ray Data calls it with one slice at a time: a batch {"slice": [json], "failure": [text]} -> its counts."""
 
     def __init__(self, settings: ScanSettings):
         self._settings = settings
-        self._engine: Engine = engine_module(settings.engine).load(settings.options)
-        self._threads = ThreadPoolExecutor(2)
+        self._attempts = Attempts(settings.run.at(ATTEMPTS))
+        engine = engine_module(settings.engine).load(settings.options)
+        self._scorer = BatchScorer(engine, settings.limits, settings.num_decode_threads)
+        self._nowhere = open(os.devnull, "w")  # noqa: SIM115 (faulthandler writes to it from another thread)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
-        counts = [self.scan(Slice.from_json(str(text))) for text in batch["slice"]]
-        return {name: [c[name] for c in counts] for name in counts[0]}
+        """num_rows, num_quarantined: of the slice. failure: empty, or why the slice has no result."""
+        rows = [
+            {"num_rows": 0, "num_quarantined": 0, "failure": str(failure)}
+            if failure
+            else self.scan(Slice.from_json(str(text)))
+            for text, failure in zip(batch["slice"], batch["failure"], strict=True)
+        ]
+        return {name: [row[name] for row in rows] for name in rows[0]}
 
     def scan(self, piece: Slice) -> dict[str, Any]:
-        """Scores one slice and writes its file; returns shard, number of rows, and quarantined by reason."""
-        samples = self._settings.source.read(piece)
-        tables = [self._table(batch) for batch in _batches(samples)]
-        table = pa.concat_tables(tables) if tables else to_table([], [])
+        """Scores one slice and writes its file. A source that cannot be read is a failure of this slice only."""
+        name = file_name(piece.shard, piece.number, piece.is_last)
+        deaths = self._attempts.begin(name)
+        try:
+            if deaths >= GIVE_UP_AFTER_DEATHS:
+                raise StorageError(f"{printable(piece.shard)}: the worker died {deaths} times in slice {piece.number}")
+            samples = self._settings.source.read(piece)
+            isolate = deaths >= ISOLATE_AFTER_DEATHS
+            tables = list(isolated_rows(self._settings, samples) if isolate else self._watched(samples))
+        except StorageError as error:
+            self._attempts.fail(name, str(error))
+            return {"num_rows": 0, "num_quarantined": 0, "failure": str(error)}
+        table = pa.concat_tables(tables) if tables else SCHEMA.empty_table()
         if table.num_rows != len(piece.locators):
             raise RuntimeError(f"slice {piece.number}: {table.num_rows} rows for {len(piece.locators)} samples")
-        self._write(piece, table)
+        try:
+            num_quarantined = self._write(piece, name, table)
+        finally:
+            self._attempts.end(name)
+        return {"num_rows": table.num_rows, "num_quarantined": num_quarantined, "failure": ""}
+
+    def _watched(self, samples: Iterator[Sample]) -> Iterable[pa.Table]:
+        """Ends this process where a batch takes too long: the timer needs no Python, so no image can hold it up."""
+        try:
+            while True:
+                faulthandler.dump_traceback_later(self._settings.stall_s, exit=True, file=self._nowhere)
+                batch = list(islice(samples, BATCH_SAMPLES))
+                if not batch:
+                    return
+                yield self._scorer.rows(batch)
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+
+    def _write(self, piece: Slice, name: str, table: pa.Table) -> int:
+        """Footer metadata: what the file is a result of, so that counts reconcile without reading rows."""
         reasons = Counter(r for r in table["reason"].to_pylist() if r)
-        return {
+        marks = {
+            "settings": self._settings.settings_hash,
             "shard": piece.shard.encode("utf-8", "backslashreplace").decode(),
-            "num_rows": table.num_rows,
+            "slice": str(piece.number),
+            "is_last": str(piece.is_last).lower(),
+            "num_rows": str(table.num_rows),
             "reasons": ",".join(f"{reason}={n}" for reason, n in sorted(reasons.items())),
         }
-
-    def _table(self, samples: Sequence[Sample]) -> pa.Table:
-        decoded = list(self._threads.map(self._decode, samples))
-        facts = [_facts(s, d) for s, d in zip(samples, decoded, strict=True)]
-        return to_table(facts, self._verdicts(facts, decoded))
-
-    def _decode(self, sample: Sample) -> DecodedImage | Rejected:
-        if sample.fault is not None:
-            return Rejected(*sample.fault)
-        return decode(sample.encoded, self._settings.limits)
-
-    def _verdicts(self, facts: Sequence[Facts], decoded: Sequence[DecodedImage | Rejected]) -> list[Verdict]:
-        images = [(f, d) for f, d in zip(facts, decoded, strict=True) if isinstance(d, DecodedImage)]
-        views = [View(pixels, d.metadata, f.sha256 or "") for f, d in images for pixels in d.views]
-        outcomes = iter(self._engine.assess(views) if views else [])
-        verdicts: list[Verdict] = []
-        for d in decoded:
-            if isinstance(d, Rejected):
-                verdicts.append(Quarantined(d.reason, d.message))
-                continue
-            outcome = worst(list(islice(outcomes, len(d.views))))
-            verdicts.append(_verdict(outcome))
-        return verdicts
-
-    def _write(self, piece: Slice, table: pa.Table) -> None:
-        """Footer metadata: what the file is a result of, so that it can be checked without the run folder."""
-        marks = {"settings": self._settings.settings_hash, "shard": piece.shard.encode("utf-8", "backslashreplace")}
-        marks |= {"slice": str(piece.number), "is_last": str(piece.is_last).lower(), "num_rows": str(table.num_rows)}
         buffer = io.BytesIO()
         tagged = table.replace_schema_metadata({f"privsieve.{k}": v for k, v in marks.items()})
         pq.write_table(tagged, buffer, compression="zstd")
-        self._settings.scores.at(file_name(piece.shard, piece.number, piece.is_last)).write(buffer.getvalue())
-
-
-def _verdict(outcome: Outcome) -> Verdict:
-    return Quarantined(outcome.reason, outcome.message) if isinstance(outcome, Unscored) else outcome
-
-
-def _batches(samples: Iterator[Sample]) -> Iterator[list[Sample]]:
-    while batch := list(islice(samples, BATCH_SAMPLES)):
-        yield batch
-
-
-def _facts(sample: Sample, decoded: DecodedImage | Rejected) -> Facts:
-    has_bytes = sample.fault is None
-    return Facts(
-        shard=sample.shard,
-        index=sample.index,
-        key=sample.key,
-        category=sample.category,
-        num_bytes=len(sample.encoded) if has_bytes else None,
-        sha256=hashlib.sha256(sample.encoded).hexdigest() if has_bytes else None,
-        width=decoded.width,
-        height=decoded.height,
-        format=decoded.format,
-        num_frames=decoded.num_frames if isinstance(decoded, DecodedImage) else None,
-        num_frames_scanned=decoded.num_frames_decoded if isinstance(decoded, DecodedImage) else None,
-    )
+        self._settings.run.at(SCORES, name).write(buffer.getvalue())
+        return sum(reasons.values())

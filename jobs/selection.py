@@ -4,11 +4,12 @@ A draw needs to know how many samples each shard has, so the shards are listed o
 seed always give the same samples.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from ingest.errors import SourceError
+from ingest.slices import Slice, cut
 
 Chosen = dict[str, list[int]] | None
 """Shard -> ascending indices of its chosen samples; None: all samples of all shards."""
@@ -38,3 +39,12 @@ def draw(shards: Sequence[str], counts: Sequence[int], num_samples: int, seed: i
         if len(inside):
             chosen[shard] = [int(i) for i in inside]
     return chosen
+
+
+def selected(pieces: Iterator[Slice], shard: str, indices: list[int] | None) -> Iterator[Slice]:
+    """The slices of a shard, or, with chosen indices, slices of these samples only."""
+    if indices is None:
+        return pieces
+    wanted = frozenset(indices)
+    locators = (at for piece in pieces for at in piece.locators if at["index"] in wanted)
+    return cut(shard, ((at, 0) for at in locators))

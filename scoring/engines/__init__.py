@@ -1,6 +1,6 @@
 """Who answers: one module per engine, all with the signature of `scoring.assessment`.
 
-A module offers `describe(options)`, which loads nothing heavy, and `load(options)`, which imports and starts the models.
+A module offers `describe(options)`, which loads nothing heavy, and `load(options)`, which starts the models.
 To add an engine: write the module, name it here.
 """
 

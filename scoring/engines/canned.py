@@ -1,9 +1,16 @@
 """A shipped fake: deterministic answers derived from the image's hash, without looking at the picture.
 
 For tests, dry runs and measuring everything but the model. Never use its values for a decision.
+
+It can also do what a bad image may do to a real engine, for fire drills: the environment variable PRIVSIEVE_DRILL
+names a JSON file of {sha256 of an image, or "*": "crash" | "hang" | "memory" | seconds to sleep}.
 """
 
 import hashlib
+import json
+import os
+import signal
+import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -22,12 +29,36 @@ def load(options: EngineOptions) -> "CannedEngine":
     return CannedEngine()
 
 
+DRILL = "PRIVSIEVE_DRILL"
+
+
 class CannedEngine:
+    def __init__(self) -> None:
+        self._drill: dict[str, str | float] = {}
+        if DRILL in os.environ:
+            with open(os.environ[DRILL]) as file:
+                self._drill = json.load(file)
+
     def assess(self, views: Sequence[View]) -> list[Outcome]:
         return [self._answer(view.sha256) for view in views]
 
+    def _practise(self, sha256: str) -> None:
+        match self._drill.get(sha256, self._drill.get("*")):
+            case "crash":
+                os.kill(os.getpid(), signal.SIGSEGV)
+            case "hang":
+                time.sleep(1e6)
+            case "memory":
+                taken = [bytearray(b"x" * 2**28)]
+                while True:
+                    taken.append(taken[0][:])
+                    time.sleep(0.05)
+            case float() | int() as seconds:
+                time.sleep(seconds)
+
     def _answer(self, sha256: str) -> Assessment:
         """Byte i of a hash of the hash decides attribute i: about 1 in 8 present, 1 in 16 ambiguous, 1 in 32 null."""
+        self._practise(sha256)
         drawn = np.frombuffer(hashlib.sha512(sha256.encode()).digest(), dtype=np.uint8)[: len(KEYS)]
         values = np.select([drawn < 32, drawn < 48, drawn < 56], [1.0, 0.5, np.nan], 0.0).astype(np.float32)
         return Assessment(

