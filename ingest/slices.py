@@ -61,32 +61,79 @@ def file_name(shard: str, number: int, is_last: bool) -> str:
     >>> file_name("a/00000.tar", 3, True)
     'a_00000.tar-6a8e8e1a27b3.00003-last.parquet'
     """
-    return f"{_stem(shard)}.{number:05d}{'-last' if is_last else ''}.parquet"
+    return _file_name(stem_of(shard), number, is_last)
 
 
-def finished(shard: str, done: dict[str, set[str]]) -> bool:
-    """Whether every slice of the shard has its result, judged by names alone. `done`: see `by_shard`."""
-    parts = done.get(_stem(shard), set())
-    last = [int(p.removesuffix("-last")) for p in parts if p.endswith("-last")]
-    return len(last) == 1 and all(f"{n:05d}" in parts for n in range(last[0])) and len(parts) == last[0] + 1
+def _file_name(stem: str, number: int, is_last: bool) -> str:
+    return f"{stem}.{number:05d}{'-last' if is_last else ''}.parquet"
 
 
-def result_names(shard: str, done: dict[str, set[str]]) -> list[str]:
-    """Names of the shard's result files that are there, in the order of the slices."""
-    return [f"{_stem(shard)}.{part}.parquet" for part in sorted(done.get(_stem(shard), set()))]
+@dataclass(frozen=True)
+class Done:
+    """Which slices have their result. Keys are the shards' parts of the file names.
+
+    present: bit n is set where slice n has a result; an int per shard keeps millions of results small.
+    last: number of the last slice where its result is there, `CONFLICT` where two files claim the same place.
+    """
+
+    present: dict[str, int]
+    last: dict[str, int]
+
+    def __len__(self) -> int:
+        """How many shards have a result."""
+        return len(self.present)
 
 
-def by_shard(names: Iterable[str]) -> dict[str, set[str]]:
-    """Result file names -> {shard's part of the name: {"00000", "00001-last"}}."""
-    grouped: dict[str, set[str]] = {}
+CONFLICT = -1
+MAX_DIGITS = 8
+"""Of a slice's number: a stray file name must not make a bitmap of gigabytes."""
+
+
+def by_shard(names: Iterable[str]) -> Done:
+    """What result file names tell; other names are passed over."""
+    done = Done({}, {})
     for name in names:
-        matched = re.fullmatch(r"(.*)\.(\d{5,}(?:-last)?)\.parquet", name)
-        if matched:
-            grouped.setdefault(matched[1], set()).add(matched[2])
-    return grouped
+        stem, _, part = name.removesuffix(".parquet").rpartition(".")
+        digits = part.removesuffix("-last")
+        if not stem or not name.endswith(".parquet") or not 5 <= len(digits) <= MAX_DIGITS or not digits.isdecimal():
+            continue
+        number, bits = int(digits), done.present.get(stem, 0)
+        if bits >> number & 1:
+            done.last[stem] = CONFLICT
+        elif len(part) > len(digits):
+            done.last[stem] = CONFLICT if stem in done.last else number
+        done.present[stem] = bits | 1 << number
+    return done
 
 
-def _stem(shard: str) -> str:
+def finished(shard: str, done: Done) -> bool:
+    """Whether every slice of the shard has its result, judged by names alone."""
+    stem = stem_of(shard)
+    last = done.last.get(stem, CONFLICT)
+    return last != CONFLICT and done.present[stem] == (1 << last + 1) - 1
+
+
+def has_result(shard: str, number: int, is_last: bool, done: Done) -> bool:
+    """Whether this slice of the shard has its result."""
+    stem = stem_of(shard)
+    return bool(done.present.get(stem, 0) >> number & 1) and (done.last.get(stem) == number) == is_last
+
+
+def result_names(shard: str, done: Done) -> list[str]:
+    """Names of the shard's result files that are there, in the order of the slices."""
+    stem = stem_of(shard)
+    bits, last = done.present.get(stem, 0), done.last.get(stem)
+    return [_file_name(stem, n, n == last) for n in range(bits.bit_length()) if bits >> n & 1]
+
+
+def only(shards: Iterable[str], done: Done) -> Done:
+    """What is known of these shards, to hand to a worker that needs no others."""
+    stems = [stem for stem in map(stem_of, shards) if stem in done.present]
+    return Done({s: done.present[s] for s in stems}, {s: done.last[s] for s in stems if s in done.last})
+
+
+def stem_of(shard: str) -> str:
+    """The shard's part of the names of its results."""
     encoded = shard.encode("utf-8", "surrogateescape")
     readable = re.sub(r"[^A-Za-z0-9._=-]+", "_", shard.encode("ascii", "replace").decode())[-60:].strip("._")
     return f"{readable or 'root'}-{hashlib.sha256(encoded).hexdigest()[:12]}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict
 
 from ingest.errors import RunError
+from ingest.results import COMPACT, RowRange
 from ingest.storage import Place, place
 
 if TYPE_CHECKING:
@@ -41,20 +42,46 @@ class RunRecord(BaseModel):
 
 def score_rows(scores: Place, names: Sequence[str], columns: Sequence[str] | None = None) -> "pa.Table":
     """The rows of result files, all columns unless said. RunError names the file that is damaged."""
+    return rows_at(scores, [RowRange(name) for name in names], columns)
+
+
+def rows_at(run: Place, ranges: Sequence[RowRange], columns: Sequence[str] | None = None) -> "pa.Table":
+    """Rows of a run, in the order of `ranges`, all columns unless said. RunError names the file that is damaged."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     from scoring.table import SCHEMA
 
     tables = [SCHEMA.empty_table().select(list(columns) if columns else SCHEMA.names)]
-    for name in names:
+    for rows in ranges:
+        place = run.at(rows.path)
         try:
-            with scores.fs.open(scores.at(name).path, "rb") as stream:
-                tables.append(pq.read_table(stream, columns=columns).cast(tables[0].schema))
+            tables.append(_read(place, rows, columns).cast(tables[0].schema))
         except (pa.ArrowInvalid, pa.ArrowKeyError, OSError, ValueError):
-            path = scores.at(name).path
-            raise RunError(f"the score file {path} is damaged; delete it and run the same scan again") from None
+            raise RunError(f"the score file {place.path} is damaged; {_remedy(rows)}") from None
     return pa.concat_tables(tables)
+
+
+def _read(place: Place, rows: RowRange, columns: Sequence[str] | None) -> "pa.Table":
+    """Decodes only the row groups that the rows lie in."""
+    import pyarrow.parquet as pq
+
+    with place.open() as stream:
+        file = pq.ParquetFile(stream)
+        if rows.num_rows is None:
+            return file.read(columns=columns).slice(rows.first_row)
+        sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
+        starts = [sum(sizes[:number]) for number in range(len(sizes))]
+        end = rows.first_row + rows.num_rows
+        groups = [n for n, start in enumerate(starts) if start < end and start + sizes[n] > rows.first_row]
+        if not groups or end > sum(sizes):
+            raise ValueError("the file has fewer rows")
+        table = file.read_row_groups(groups, columns=columns)
+        return table.slice(rows.first_row - starts[groups[0]], rows.num_rows)
+
+
+def _remedy(rows: RowRange) -> str:
+    is_compact = rows.path.startswith(f"{COMPACT}/")
+    return "restore it from a copy, or scan into a new run" if is_compact else "delete it and run the same scan again"
 
 
 def open_run(url: str) -> tuple[Place, RunRecord]:

@@ -1,0 +1,149 @@
+"""The rows of a run as files: one per slice below `scores/` or, once compacted, few large ones below `compact/`.
+
+`RUN/compact.json` decides. Where it is there, the files that it names hold every row exactly once and `scores/` is
+passed over, also while its files are still being removed. Where it is not, `compact/` is passed over.
+"""
+
+import posixpath
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import BaseModel, ConfigDict
+
+from ingest.errors import RunError
+from ingest.slices import Done, by_shard, result_names, stem_of
+from ingest.storage import Place
+
+SCORES = "scores"
+COMPACT = "compact"
+MANIFEST = "compact.json"
+PARTS = "compact-shards.parquet"
+
+PARTS_SCHEMA = pa.schema(
+    [
+        pa.field("stem", pa.string(), nullable=False),
+        pa.field("num_slices", pa.int64(), nullable=False),
+        pa.field("file", pa.int64(), nullable=False),
+        pa.field("first_row", pa.int64(), nullable=False),
+        pa.field("num_rows", pa.int64(), nullable=False),
+    ]
+)
+"""Where the rows of each shard lie: one line per shard and file, in the order of the rows.
+
+stem: see `ingest.slices.stem_of`. num_slices: of the shard in this file. file: position in `Manifest.files`.
+"""
+
+
+class CompactFile(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    num_rows: int
+    num_bytes: int
+
+
+class Manifest(BaseModel):
+    """slices_sha256: of the lines `name num_rows` of all slice files that were replaced, in the order of the rows."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    privsieve: str
+    num_shards: int
+    num_slices: int
+    num_rows: int
+    slices_sha256: str
+    files: tuple[CompactFile, ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A line of `PARTS_SCHEMA`."""
+
+    stem: str
+    num_slices: int
+    file: int
+    first_row: int
+    num_rows: int
+
+
+@dataclass(frozen=True)
+class RowRange:
+    """Rows of one file of a run. path: relative to the run. num_rows: None for all from the first row on."""
+
+    path: str
+    first_row: int = 0
+    num_rows: int | None = None
+
+
+@dataclass(frozen=True)
+class Results:
+    """done: what `ingest.slices.finished`, `has_result` and `only` take. ranges: by stem; None: not compacted."""
+
+    done: Done
+    ranges: dict[str, list[RowRange]] | None
+
+    def of(self, shard: str) -> list[RowRange]:
+        """Where the shard's rows lie, in their order; what `jobs.run.rows_at` reads."""
+        if self.ranges is not None:
+            return self.ranges.get(stem_of(shard), [])
+        return [RowRange(posixpath.join(SCORES, name)) for name in result_names(shard, self.done)]
+
+
+def is_compacted(run: Place) -> bool:
+    """Whether the rows lie below `compact/`; asks the storage anew."""
+    run.fs.invalidate_cache()
+    return run.at(MANIFEST).exists()
+
+
+def manifest(run: Place) -> Manifest | None:
+    """None where the run is not compacted. RunError where the manifest is damaged."""
+    if not is_compacted(run):
+        return None
+    try:
+        return Manifest.model_validate_json(run.at(MANIFEST).read())
+    except ValueError:
+        raise RunError(f"{run.at(MANIFEST).path} is damaged or of another version; restore it from a copy") from None
+
+
+def score_files(run: Place) -> list[Place]:
+    """The files that together hold every row of the run exactly once; none where nothing was scanned yet.
+
+    In the order of shard and index where the run is compacted, else in the order of their names.
+    """
+    names, compacted = _listed(run)
+    if compacted is not None:
+        return [run.at(COMPACT, file.name) for file in compacted.files]
+    return [run.at(SCORES, name) for name in names if name.endswith(".parquet")]
+
+
+def results(run: Place) -> Results:
+    """Which slices have their result, and where the rows of a shard lie."""
+    names, compacted = _listed(run)
+    if compacted is None:
+        return Results(by_shard(names), None)
+    num_slices, ranges = dict[str, int](), dict[str, list[RowRange]]()
+    for part in parts(run):
+        num_slices[part.stem] = num_slices.get(part.stem, 0) + part.num_slices
+        if part.num_rows:
+            name = posixpath.join(COMPACT, compacted.files[part.file].name)
+            ranges.setdefault(part.stem, []).append(RowRange(name, part.first_row, part.num_rows))
+    present = {stem: (1 << n) - 1 for stem, n in num_slices.items()}
+    return Results(Done(present, {stem: n - 1 for stem, n in num_slices.items()}), ranges)
+
+
+def _listed(run: Place) -> tuple[list[str], Manifest | None]:
+    """Names in `scores/`, and the manifest, looked for afterwards: without it no name can have been removed before."""
+    names = run.at(SCORES).names()
+    return names, manifest(run)
+
+
+def parts(run: Place) -> list[Part]:
+    """Where the rows of the shards of a compacted run lie, in the order of the rows. RunError where damaged."""
+    where = run.at(PARTS)
+    try:
+        with where.open() as stream:
+            columns = pq.read_table(stream, schema=PARTS_SCHEMA).to_pydict()
+    except (pa.ArrowInvalid, OSError, ValueError):
+        raise RunError(f"{where.path} is damaged or missing; restore it from a copy") from None
+    return [Part(*values) for values in zip(*(columns[name] for name in PARTS_SCHEMA.names), strict=True)]
