@@ -1,44 +1,69 @@
 """`privsieve filter RUN --policy POLICY --out DEST`: the corpus again, without what the policy drops.
 
-Decisions are made for every row before a byte is written; then each shard is copied by a task of its own, its
-kept samples byte for byte; `release.json` is written last and only when all counts agree.
+Decisions are made for every row before a byte is written. Then each shard is copied by a task of its own, its kept
+samples byte for byte, if they are still the pictures that were scanned. `release.json` is written last and only when
+all counts agree; until then `release.unfinished.json` is there, and below `release.unfinished/` a record per shard
+that is done, so that --resume need not copy it again.
 """
 
 import hashlib
-import io
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 import pyarrow as pa
-import pyarrow.compute
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ingest.errors import IncompleteError, PolicyError, RunError, StorageError
 from ingest.formats import FORMATS, Source, open_source
+from ingest.release import Kept, Written
 from ingest.sample import printable
 from ingest.slices import by_shard, finished, result_names
-from ingest.storage import Place, place
+from ingest.storage import PART, Place, place, reason_of
 from jobs.run import RECORD, SCORES, RunRecord, open_run, score_rows
 from scoring.policy import Policy, load_policy
 
 RELEASE = "release.json"
 UNFINISHED = "release.unfinished.json"
 """Written first and removed last: what --resume continues."""
+DONE = "release.unfinished"
+"""Folder of the records of finished shards."""
 DECISIONS = "decisions.parquet"
+UNREADABLE = "(unreadable)"
+"""The rule that drops what the policy would keep of a corpus although there are no bytes to copy."""
+
+
+@dataclass(frozen=True)
+class _Share:
+    """What is released of one shard. results: names of its result files. num_kept: samples to write, flagged too.
+
+    is_whole: all samples of the shard were scanned.
+    """
+
+    shard: str
+    results: list[str]
+    num_kept: int
+    is_whole: bool
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """kept: shard -> indices to write. decisions: every row's decision. counts: (action, rule) -> rows."""
+    """shares: one per shard that has rows. decisions: every row's decision. counts: (action, rule) -> rows."""
 
-    kept: dict[str, frozenset[int]]
+    shares: list[_Share]
     decisions: pa.Table
     counts: Counter[tuple[str, str]]
+
+    def actions(self) -> dict[str, int]:
+        by_action = Counter[str]()
+        for (action, _), count in self.counts.items():
+            by_action[action] += count
+        return {action: by_action[action] for action in ("keep", "flag", "drop")}
 
 
 @click.command()
@@ -70,9 +95,10 @@ def filter(
     if not dry_run:
         out = place(out_url)
         identity = _identity(run, record, policy)
-        _prepare(out, out_url, corpus, identity, resume, overwrite)
-        hashes = _write(corpus, plan, out, resume, ray_address, quiet)
-        _finish(out, identity, plan, hashes)
+        _refuse_overlap(out, out_url, run, corpus, is_folder=place(record.source).is_dir())
+        _prepare(out, out_url, identity, resume, overwrite)
+        copier = _Copier(corpus, run.at(SCORES), policy, out, resume)
+        _finish(out, identity, plan, _write(copier, plan, ray_address, quiet))
     _print(plan, policy, "would be" if dry_run else "were")
 
 
@@ -80,118 +106,214 @@ def _policy_bytes(path: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        raise PolicyError(f"cannot read the policy {path}: {(error.strerror or 'unknown').lower()}") from None
+        raise PolicyError(f"cannot read the policy {path}: {reason_of(error)}") from None
 
 
 def _decide(run: Place, record: RunRecord, corpus: Source, policy: Policy) -> _Plan:
     """A decision for every row of a complete run. RunError where rows are missing."""
     scores = run.at(SCORES)
     done = by_shard(scores.names())
-    whole = record.sample is None and record.limit is None
-    kept: dict[str, frozenset[int]] = {}
-    tables: list[pa.Table] = []
+    is_whole = record.sample is None and record.limit is None
+    shares, tables, empty = list[_Share](), list[pa.Table](), list[str]()
     for shard in corpus.shards:
-        names = result_names(shard, done)
-        if not names and not whole:
+        results = result_names(shard, done)
+        if not results and not is_whole:
+            empty.append(shard)
             continue
         if not finished(shard, done):
             raise RunError(f"{printable(shard)} is not scanned to its end; run the same scan again, then filter")
-        decisions = policy.decide(score_rows(scores, names))
-        mask = pa.compute.not_equal(decisions["action"], "drop")
-        kept[shard] = frozenset(decisions["index"].filter(mask).to_pylist())
-        tables.append(decisions)
-    decisions = pa.concat_tables(tables)
+        tables.append(_decisions(scores, results, policy))
+        shares.append(_Share(shard, results, len(_kept_rows(tables[-1])), is_whole))
+    num_gone = len(done.present) - len(shares)
+    if num_gone:
+        raise IncompleteError(
+            f"{record.source} has changed since it was scanned: {num_gone} shards of the run are gone; nothing is "
+            "released; restore them, or scan the source into a new run"
+        )
+    decisions = pa.concat_tables(tables) if tables else pa.table({name: [] for name in ("action", "rule")})
+    _check_chosen(record, corpus, empty, decisions.num_rows)
     counts = Counter(zip(decisions["action"].to_pylist(), decisions["rule"].to_pylist(), strict=True))
-    return _Plan(kept, decisions, counts)
+    return _Plan(shares, decisions, counts)
+
+
+def _check_chosen(record: RunRecord, corpus: Source, empty: list[str], num_rows: int) -> None:
+    """RunError where a scan of chosen samples has fewer rows than it chose. empty: shards without any row."""
+    wanted = record.sample or record.limit
+    if wanted is None or num_rows == wanted:
+        return
+    whole_corpus = record.limit is not None and not any(next(corpus.slices(shard)).locators for shard in empty)
+    if not whole_corpus:
+        raise RunError(f"{num_rows} of {wanted} chosen images are scanned; run the same scan again, then filter")
+
+
+def _decisions(scores: Place, results: list[str], policy: Policy) -> pa.Table:
+    """The decisions of a policy for the rows of one shard; what has no bytes is always dropped."""
+    decided = policy.decide(score_rows(scores, results))
+    lost = pc.and_(pc.is_null(decided["sha256"]), pc.not_equal(decided["action"], "drop"))
+    told = pc.binary_join_element_wise("there is nothing that could be copied", decided["reason"], ": ")
+    for name, value in (("reason", told), ("rule", UNREADABLE), ("action", "drop")):
+        column = decided.schema.get_field_index(name)
+        decided = decided.set_column(column, name, pc.if_else(lost, value, decided[name]))
+    return decided
+
+
+def _kept_rows(decisions: pa.Table) -> pa.Table:
+    return decisions.filter(pc.not_equal(decisions["action"], "drop"))
 
 
 def _identity(run: Place, record: RunRecord, policy: Policy) -> dict[str, Any]:
     return {
         "privsieve": record.privsieve,
         "source": record.source,
+        "sample": record.sample,
+        "limit": record.limit,
         "run_sha256": hashlib.sha256(run.at(RECORD).read()).hexdigest(),
         "policy": policy.name,
         "policy_sha256": policy.sha256,
     }
 
 
-def _prepare(out: Place, url: str, corpus: Source, identity: dict[str, Any], resume: bool, overwrite: bool) -> None:
-    """Refuses a DEST that would lose data; marks the release as unfinished."""
-    if f"{out.path}/".startswith(f"{corpus.root.path.rstrip('/')}/") and out.fs == corpus.root.fs:
+def _refuse_overlap(out: Place, url: str, run: Place, corpus: Source, is_folder: bool) -> None:
+    """Refuses a DEST that would become part of the source, or that holds what is read."""
+    if _within(out, corpus.root) and (is_folder or _within(corpus.root, out)):
         raise StorageError(f"{url} lies in the source; write the release to a folder outside of it")
-    is_release = out.at(RELEASE).exists() or out.at(UNFINISHED).exists()
+    for name, read in (("source", corpus.root), ("run", run)):
+        if _within(read, out):
+            raise StorageError(f"{url} holds the {name}; write the release to a folder of its own")
+
+
+def _within(inner: Place, outer: Place) -> bool:
+    real = [str(Path(p.path).resolve()) if p.is_local else p.path for p in (inner, outer)]
+    return inner.fs == outer.fs and f"{real[0]}/".startswith(f"{real[1].rstrip('/')}/")
+
+
+def _prepare(out: Place, url: str, identity: dict[str, Any], resume: bool, overwrite: bool) -> None:
+    """Refuses a DEST that would lose data; marks the release as unfinished."""
+    is_begun = out.at(UNFINISHED).exists()
+    is_release = is_begun or out.at(RELEASE).exists()
     if out.exists() and overwrite:
         if not is_release:
             raise StorageError(
                 f"{url} holds no release of privsieve, so --overwrite leaves it alone; remove it yourself"
             )
-        out.fs.rm(out.path, recursive=True)
+        _remove(out)
     elif out.exists() and not resume:
         raise StorageError(f"{url} exists; give a new folder, or --resume, or --overwrite")
-    elif resume and out.at(RELEASE).exists():
+    elif resume and is_release and not is_begun:
         raise StorageError(f"{url} is finished already; use --overwrite to write it again")
-    elif resume and out.at(UNFINISHED).exists() and json.loads(out.at(UNFINISHED).read()) != identity:
+    elif resume and is_begun and _record(out.at(UNFINISHED)) != identity:
         raise StorageError(f"{url} was begun with another run or policy; use --overwrite")
     elif resume and out.exists() and not is_release:
         raise StorageError(f"{url} holds no release of privsieve to resume; give a new folder")
+    if out.is_local:  # what a killed filter left
+        for aside in Path(out.path).rglob(f"*{PART}"):
+            aside.unlink()
     out.at(UNFINISHED).write(_json(identity))
 
 
-def _write(
-    corpus: Source, plan: _Plan, out: Place, resume: bool, ray_address: str | None, quiet: bool
-) -> dict[str, str]:
-    """Copies every shard that keeps something; returns file name -> sha256 of what was written."""
+def _remove(unwanted: Place) -> None:
+    try:
+        unwanted.fs.rm(unwanted.path, recursive=unwanted.is_dir())
+    except OSError as error:
+        raise StorageError(f"cannot remove {unwanted.path}: {reason_of(error)}") from None
+
+
+@dataclass(frozen=True)
+class _Copier:
+    """Copies shards in the workers; sent to each once. scores: folder of the result files."""
+
+    corpus: Source
+    scores: Place
+    policy: Policy
+    out: Place
+    resume: bool
+
+    def copy(self, share: _Share) -> Written:
+        """What is kept of a shard, and a record of it; IncompleteError where the source has changed."""
+        record = self.out.at(DONE, f"{hashlib.sha256(share.shard.encode('utf-8', 'surrogateescape')).hexdigest()}.json")
+        before = self._before(record) if self.resume else None
+        if before is not None:
+            return before
+        decisions = _decisions(self.scores, share.results, self.policy)
+        rows = _kept_rows(decisions)
+        hashes = dict(zip(rows["index"].to_pylist(), rows["sha256"].to_pylist(), strict=True))
+        kept = Kept(hashes, decisions.num_rows if share.is_whole else None)
+        try:
+            written = FORMATS[self.corpus.format].write(self.corpus.root, share.shard, kept, self.out)
+        except OSError as error:
+            raise IncompleteError(f"{printable(share.shard)} cannot be copied: {reason_of(error)}") from None
+        record.write(_json(asdict(written)))
+        return written
+
+    def _before(self, record: Place) -> Written | None:
+        """What an earlier filter wrote of the shard, if every file is there and still what it was."""
+        content = _record(record) if record.exists() else None
+        if content is None:
+            return None
+        written = Written(**content)
+        files = [(self.out.at(name), sha256) for name, sha256 in written.files.items()]
+        return written if all(file.exists() and _sha256(file) == sha256 for file, sha256 in files) else None
+
+
+def _write(copier: _Copier, plan: _Plan, ray_address: str | None, quiet: bool) -> dict[str, str]:
+    """Copies every shard that keeps something; returns file name -> sha256. IncompleteError where counts differ."""
     from jobs.cluster import ray_session
     from jobs.progress import meter
 
-    shards = [shard for shard, indices in plan.kept.items() if indices]
-    kept = [plan.kept[shard] for shard in shards]
+    shares = [share for share in plan.shares if share.num_kept]
 
     def copy(row: dict[str, Any]) -> dict[str, Any]:
         number = int(row["number"])
-        names = FORMATS[corpus.format].write(corpus.root, shards[number], kept[number], out)
-        return {"num_images": len(kept[number]), "files": json.dumps({name: _sha256(out.at(name)) for name in names})}
+        return {"number": number, "written": json.dumps(asdict(copier.copy(shares[number])))}
 
     hashes: dict[str, str] = {}
-    if not shards:
+    if not shares:
         return hashes
-    with ray_session(ray_address), meter("filter", sum(len(k) for k in kept), quiet) as progress:
+    with ray_session(ray_address), meter("filter", sum(s.num_kept for s in shares), quiet) as progress:
         import ray.data
 
-        numbers = [{"number": n} for n in range(len(shards))]
-        copies = ray.data.from_items(numbers, override_num_blocks=min(len(shards), 1000)).map(copy)
+        numbers = [{"number": n} for n in range(len(shares))]
+        copies = ray.data.from_items(numbers, override_num_blocks=min(len(shares), 1000)).map(copy)
+        num_written = Counter[int]()
         for row in copies.iter_rows():
-            hashes |= json.loads(row["files"])
-            progress.advance(int(row["num_images"]))
+            written = Written(**json.loads(row["written"]))
+            num_written[int(row["number"])] += written.num_samples
+            hashes |= written.files
+            progress.advance(written.num_samples)
+    for number, share in enumerate(shares):
+        if num_written[number] != share.num_kept:
+            raise IncompleteError(
+                f"{printable(share.shard)}: {num_written[number]} samples written of {share.num_kept} that are kept; "
+                "nothing is released"
+            )
     return hashes
 
 
 def _finish(out: Place, identity: dict[str, Any], plan: _Plan, hashes: dict[str, str]) -> None:
-    actions = _actions(plan)
-    if sum(actions.values()) != plan.decisions.num_rows:
-        raise IncompleteError(
-            f"{sum(actions.values())} decisions for {plan.decisions.num_rows} rows: nothing is released"
-        )
-    buffer = io.BytesIO()
-    pq.write_table(plan.decisions, buffer, compression="zstd")
-    out.at(DECISIONS).write(buffer.getvalue())
+    """The decisions and `release.json`. IncompleteError where the counts do not add up."""
+    actions = plan.actions()
+    num_kept = sum(share.num_kept for share in plan.shares)
+    if num_kept + actions["drop"] != plan.decisions.num_rows or num_kept != actions["keep"] + actions["flag"]:
+        raise IncompleteError(f"{actions} for {plan.decisions.num_rows} rows: nothing is released")
+    for name in (RELEASE, DECISIONS):
+        if name in hashes:
+            raise StorageError(f"the source holds a file {name}, which a release has of its own; rename it")
+    with out.at(DECISIONS).create() as file:
+        pq.write_table(plan.decisions, file, compression="zstd")
     rules: dict[str, dict[str, int]] = {}
     for (action, rule), count in sorted(plan.counts.items()):
         rules.setdefault(rule, {})[action] = count
     summary = {"num_images": plan.decisions.num_rows, "actions": actions, "rules": rules}
     out.at(RELEASE).write(_json(identity | summary | {"sha256": dict(sorted(hashes.items()))}))
-    out.fs.rm(out.at(UNFINISHED).path)
-
-
-def _actions(plan: _Plan) -> dict[str, int]:
-    by_action = Counter(plan.decisions["action"].to_pylist())
-    return {action: by_action.get(action, 0) for action in ("keep", "flag", "drop")}
+    for name in (DONE, UNFINISHED):
+        if out.at(name).exists():
+            _remove(out.at(name))
 
 
 def _print(plan: _Plan, policy: Policy, verb: str) -> None:
     for (action, rule), count in sorted(plan.counts.items(), key=lambda item: -item[1]):
         click.echo(f"  {action:4}  {count:8}  {rule}")
-    actions = _actions(plan)
+    actions = plan.actions()
     click.echo(
         f'policy "{policy.name}": of {plan.decisions.num_rows} images {actions["keep"]} {verb} kept, '
         f"{actions['flag']} kept and flagged, {actions['drop']} dropped"
@@ -209,6 +331,15 @@ def _sha256(written: Place) -> str:
 def _blocks(stream: Any) -> Iterator[bytes]:
     while block := stream.read(2**22):
         yield block
+
+
+def _record(written: Place) -> dict[str, Any] | None:
+    """The content of a JSON file of ours, None where it is damaged."""
+    try:
+        content = json.loads(written.read())
+    except ValueError:
+        return None
+    return content if isinstance(content, dict) else None
 
 
 def _json(content: dict[str, Any]) -> bytes:

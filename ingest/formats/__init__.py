@@ -11,6 +11,7 @@ from typing import Protocol
 
 from ingest.errors import SourceError, near
 from ingest.formats import parquet, tree, webdataset
+from ingest.release import Kept, Written
 from ingest.sample import Sample
 from ingest.slices import Slice
 from ingest.storage import Place, place
@@ -29,8 +30,12 @@ class Format(Protocol):
         """The samples of a slice, one for each locator and in their order."""
         ...
 
-    def write(self, root: Place, shard: str, kept: frozenset[int], out: Place) -> list[str]:
-        """The shard again below `out`, with the kept samples (by index) only; names of the files written."""
+    def write(self, root: Place, shard: str, kept: Kept, out: Place) -> Written:
+        """The shard again below `out`, at the same place, with the kept samples and what lies beside them only.
+
+        IncompleteError where the shard is not what was scanned: another number of samples, or another image. Each
+        file is there when it is whole; a folder's files that were written before the error stay.
+        """
         ...
 
 

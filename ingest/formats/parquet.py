@@ -3,14 +3,16 @@
 A file is a shard, a row is a sample. Slices are row ranges of one row group, sized by what its metadata says.
 """
 
+import hashlib
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import SourceError
+from ingest.release import Kept, Written, changed
 from ingest.sample import Sample, printable
 from ingest.slices import MAX_BYTES, MAX_SAMPLES, Locator, Slice
 from ingest.storage import Place
@@ -19,6 +21,8 @@ SUFFIX = ".parquet"
 IMAGE_NAMES = ("image", "jpg", "jpeg", "png", "webp", "img", "image_bytes", "bytes", "content", "data")
 KEY_NAMES = ("key", "__key__", "id", "uid", "image_id", "file_name", "filename", "path")
 DEFAULT_CATEGORY = "category"
+CHECKED_ROWS = 64
+"""Rows that become Python objects at once."""
 
 
 def shards(root: Place) -> list[str]:
@@ -102,24 +106,41 @@ def _sample(shard: str, index: int, row: dict[str, object], column: str, key: st
     )
 
 
-def write(root: Place, shard: str, kept: frozenset[int], out: Place) -> list[str]:
+def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
     """The kept rows, row group by row group, every column and the file's metadata as they were."""
-    target = out.at(shard)
-    out.fs.makedirs(posixpath.dirname(target.path), exist_ok=True)
-    aside = f"{target.path}.part"
-    with root.at(shard).open() as stream, out.fs.open(aside, "wb") as released:
-        file = pq.ParquetFile(stream)
-        compression = _compression(file)
-        with pq.ParquetWriter(released, file.schema_arrow, compression=compression) as writer:
-            first = 0
-            for group in range(file.num_row_groups):
-                rows = file.read_row_group(group)
-                mask = np.array([first + i in kept for i in range(rows.num_rows)], dtype=bool)
-                first += rows.num_rows
-                if mask.any():
-                    writer.write_table(rows.filter(pa.array(mask)))
-    out.fs.mv(aside, target.path)
-    return [shard]
+    num_written = first = 0
+    with root.at(shard).open() as stream:
+        try:
+            file = pq.ParquetFile(stream)
+            kept.check_number(shard, file.metadata.num_rows)
+            with (
+                out.at(shard).create() as released,
+                pq.ParquetWriter(released, file.schema_arrow, compression=_compression(file)) as writer,
+            ):
+                for group in range(file.num_row_groups):
+                    rows = file.read_row_group(group)
+                    indices = [first + row for row in range(rows.num_rows) if first + row in kept.sha256]
+                    mask = np.zeros(rows.num_rows, dtype=bool)
+                    mask[[index - first for index in indices]] = True
+                    first += rows.num_rows
+                    taken = rows.filter(pa.array(mask))
+                    _check(taken, shard, indices, kept)
+                    if indices:
+                        writer.write_table(taken)
+                    num_written += taken.num_rows
+        except pa.ArrowException:
+            raise changed(shard, "it is damaged") from None
+    return Written(num_written, {shard: released.sha256})
+
+
+def _check(rows: pa.Table, shard: str, indices: Sequence[int], kept: Kept) -> None:
+    column, key, _ = _columns(rows.schema, shard, None)
+    seen = iter(indices)
+    for batch in rows.select([name for name in (column, key) if name]).to_batches(CHECKED_ROWS):
+        for row in batch.to_pylist():
+            sample = _sample(shard, next(seen), row, column, key, None)
+            sha256 = None if sample.fault else hashlib.sha256(sample.encoded).hexdigest()
+            kept.check_image(shard, sample.index, sample.key, sha256)
 
 
 def _compression(file: pq.ParquetFile) -> str:

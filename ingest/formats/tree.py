@@ -4,10 +4,12 @@ A folder that holds files is a shard; its files in the order of their names are 
 not hidden is a sample, sidecars apart, so that a web page named .jpg becomes a row instead of vanishing.
 """
 
+import hashlib
 import os
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from ingest.release import Kept, Written, changed
 from ingest.sample import Sample, printable
 from ingest.slices import Locator, Slice, cut
 from ingest.storage import Place, reason_of
@@ -79,12 +81,36 @@ def read(root: Place, piece: Slice, category: str | None) -> Iterator[Sample]:
         )
 
 
-def write(root: Place, shard: str, kept: frozenset[int], out: Place) -> list[str]:
-    """Copies the kept files, and the sidecars of the same stem, byte for byte. Returns the names written."""
+def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
+    """Copies the kept files, and the sidecars of the same stem, byte for byte."""
     here, there = (root, out) if shard == ROOT else (root.at(shard), out.at(shard))
-    names = [name for index, (name, _) in enumerate(_listed(here)[0]) if index in kept]
+    listed = _listed(here)[0]
+    kept.check_number(shard, len(listed))
+    names = {index: name for index, (name, _) in enumerate(listed) if index in kept.sha256}
+    hashes: dict[str, str] = {}
+    for index, name in names.items():
+        hashes[name] = _copy(here.at(name), there.at(name), shard, index, kept)
+    for name in _sidecars(here, names.values()):
+        hashes[name] = _copy(here.at(name), there.at(name), shard)
+    in_folder = "" if shard == ROOT else shard
+    return Written(len(names), {posixpath.join(in_folder, name): sha256 for name, sha256 in hashes.items()})
+
+
+def _sidecars(here: Place, names: Iterable[str]) -> list[str]:
     stems = {posixpath.splitext(name)[0] for name in names}
-    beside = [s + e for s in sorted(stems) for e in RELEASED_WITH_IMAGE if here.at(s + e).exists()]
-    for name in names + beside:
-        there.at(name).write(here.at(name).read())
-    return [name if shard == ROOT else posixpath.join(shard, name) for name in names + beside]
+    split = [(name, *posixpath.splitext(name)) for name in here.names()]
+    found = [name for name, stem, extension in split if stem in stems and extension.lower() in RELEASED_WITH_IMAGE]
+    return [name for name in found if here.fs.isfile(here.at(name).path)]
+
+
+def _copy(source: Place, target: Place, shard: str, index: int | None = None, kept: Kept | None = None) -> str:
+    """Copies a file, checked first if it is a sample's image; returns its hash."""
+    try:
+        content = source.fs.cat_file(source.path)
+    except (OSError, ValueError):
+        raise changed(shard, f"{printable(source.name)} cannot be read") from None
+    sha256 = hashlib.sha256(content).hexdigest()
+    if index is not None and kept is not None:
+        kept.check_image(shard, index, source.name, sha256)
+    target.write(content)
+    return sha256

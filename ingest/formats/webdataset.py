@@ -5,15 +5,17 @@ told apart by an allow-list of extensions and are never decoded by extension nor
 along untouched. Damage in a tar becomes a sample of its own that cannot be read, so that it shows in every count.
 """
 
+import hashlib
 import json
 import posixpath
 from collections.abc import Iterator
 from typing import Any
 
+from ingest.release import Kept, Written, changed
 from ingest.sample import Sample, printable
 from ingest.slices import Locator, Slice, cut
-from ingest.storage import Place
-from ingest.tar import END, Damage, Member, walk
+from ingest.storage import NewFile, Place
+from ingest.tar import BLOCK, END, Damage, Member, walk
 
 IMAGE_EXTENSIONS = frozenset(
     ["jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff", "avif", "ppm", "svg", "heic", "jxl", "jp2"]
@@ -25,6 +27,8 @@ DEFAULT_FIELD = "category"
 MAX_SIDECAR_BYTES = 2**20
 
 SUFFIX = ".tar"
+RECORD = 20 * BLOCK
+"""Tars are filled up with zeros to whole records."""
 
 
 def shards(root: Place) -> list[str]:
@@ -58,31 +62,47 @@ def read(root: Place, piece: Slice, category: str | None) -> Iterator[Sample]:
             )
 
 
-def write(root: Place, shard: str, kept: frozenset[int], out: Place) -> list[str]:
-    """The shard with the kept samples only: members byte for byte, order kept. Returns the names written."""
-    target = out.at(shard)
-    out.fs.makedirs(posixpath.dirname(target.path), exist_ok=True)
-    aside = f"{target.path}.part"
-    with root.at(shard).open() as stream, out.fs.open(aside, "wb") as released:
-        size, written = stream.seek(0, 2), 0
-        spans = [found["span"] for found, _ in _samples(walk(stream, size), None) if found["index"] in kept]
-        for start, end in (span for parts in spans for span in parts):
-            stream.seek(start)
-            written += _copy(stream, released, end - start)
-        released.write(END + b"\0" * (-(written + len(END)) % (20 * 512)))
-    out.fs.mv(aside, target.path)
-    return [shard]
+def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
+    """The shard with the kept samples only: members byte for byte, order kept."""
+    with root.at(shard).open() as stream:
+        size = stream.seek(0, 2)
+        samples = [locator for locator, _ in _samples(walk(stream, size), None)]
+        kept.check_number(shard, len(samples))
+        taken = [locator for locator in samples if locator["index"] in kept.sha256]
+        with out.at(shard).create() as released:
+            for locator in taken:
+                sha256 = _copy_sample(stream, locator, released, shard)
+                kept.check_image(shard, locator["index"], locator["key"], sha256)
+            end = b"\0" * (-released.tell() % BLOCK) + END
+            released.write(end + b"\0" * (-(released.tell() + len(end)) % RECORD))
+    return Written(len(taken), {shard: released.sha256})
 
 
-def _copy(source: Any, target: Any, num_bytes: int) -> int:
-    left = num_bytes
-    while left:
-        block = source.read(min(left, 2**22))
+def _copy_sample(stream: Any, locator: Locator, released: NewFile, shard: str) -> str | None:
+    """Every member with its headers and padding. Returns the hash of the image, None where there is none."""
+    sha256 = None
+    image_start, image_bytes = locator.get("image", (0, 0))
+    for start, end in locator["span"]:
+        if start < image_start <= end:
+            _copy(stream, released, start, image_start, shard)
+            sha256 = _copy(stream, released, image_start, image_start + image_bytes, shard)
+            start = image_start + image_bytes
+        _copy(stream, released, start, end, shard)
+    return sha256
+
+
+def _copy(stream: Any, released: NewFile, start: int, end: int, shard: str) -> str:
+    """Copies bytes start…end; returns their hash."""
+    digest = hashlib.sha256()
+    stream.seek(start)
+    while start < end:
+        block = stream.read(min(end - start, 2**22))
         if not block:
-            raise OSError("the shard is shorter than when it was listed")
-        target.write(block)
-        left -= len(block)
-    return num_bytes
+            raise changed(shard, "it became shorter while it was read")
+        released.write(block)
+        digest.update(block)
+        start += len(block)
+    return digest.hexdigest()
 
 
 def _samples(found: Iterator[Member | Damage], category: str | None) -> Iterator[tuple[Locator, int]]:

@@ -1,0 +1,50 @@
+"""What a release takes from a shard and what it wrote: the words of every format's `write`.
+
+A corpus may have changed since it was scanned; then the decisions are about other pictures, and nothing of the
+shard may be released. The hash of every image that is copied tells.
+"""
+
+from dataclasses import dataclass
+
+from ingest.errors import IncompleteError
+from ingest.sample import printable
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The samples of a shard that are released.
+
+    sha256: index -> hash of the encoded image as it was scanned. num_samples: how many samples the shard had then,
+    None where only some of them were scanned.
+    """
+
+    sha256: dict[int, str]
+    num_samples: int | None
+
+    def check_number(self, shard: str, num_found: int) -> None:
+        """IncompleteError where the shard has another number of samples now."""
+        too_few = num_found <= max(self.sha256, default=-1)
+        if too_few or self.num_samples not in (None, num_found):
+            expected = "more" if self.num_samples is None else str(self.num_samples)
+            raise changed(shard, f"it has {num_found} samples, and had {expected}")
+
+    def check_image(self, shard: str, index: int, key: str, sha256: str | None) -> None:
+        """IncompleteError where `sha256` of a kept sample's image (None: it has none) is not what was scanned."""
+        if sha256 != self.sha256[index]:
+            raise changed(shard, f"sample {printable(key)} holds another image")
+
+
+@dataclass(frozen=True)
+class Written:
+    """num_samples: so many were written. files: name below the release -> sha256 of the file."""
+
+    num_samples: int
+    files: dict[str, str]
+
+
+def changed(shard: str, what: str) -> IncompleteError:
+    """The error for a shard that is not what was scanned."""
+    return IncompleteError(
+        f"{printable(shard)} has changed since it was scanned: {what}; nothing is released; "
+        "restore it, or scan the source into a new run"
+    )

@@ -1,0 +1,314 @@
+"""What a release holds of a shard, in every format; files that are whole or not there."""
+
+import hashlib
+import io
+import os
+import resource
+import tarfile
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ingest.errors import IncompleteError, StorageError
+from ingest.formats import FORMATS, open_source
+from ingest.release import Kept, Written
+from ingest.storage import Place, place
+from tests.ingest.made import jpeg, parquet_file, raw_members, tar_bytes
+
+PICTURES = [jpeg(40 * n) for n in range(6)]
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def kept(*indices: int, num_samples: int | None = None) -> Kept:
+    return Kept({index: sha256(PICTURES[index]) for index in indices}, num_samples)
+
+
+def folders(tmp_path: Path) -> tuple[Path, Path]:
+    (tmp_path / "in").mkdir()
+    return tmp_path / "in", tmp_path / "out"
+
+
+def write(format_name: str, source: Path, shard: str, wanted: Kept, out: Path) -> Written:
+    return FORMATS[format_name].write(place(str(source)), shard, wanted, place(str(out)))
+
+
+def check_hashes(written: Written, out: Path) -> None:
+    found = {str(path.relative_to(out)): path for path in out.rglob("*") if path.is_file()}
+    assert {name: sha256(path.read_bytes()) for name, path in found.items()} == written.files
+
+
+def webdataset(folder: Path) -> str:
+    members = [m for n, picture in enumerate(PICTURES) for m in ((f"{n}.jpg", picture), (f"{n}.txt", b"words" * n))]
+    (folder / "a.tar").write_bytes(tar_bytes(members))
+    return "a.tar"
+
+
+def tree(folder: Path) -> str:
+    (folder / "a").mkdir()
+    for n, picture in enumerate(PICTURES):
+        (folder / "a" / f"{n}.jpg").write_bytes(picture)
+        (folder / "a" / f"{n}.txt").write_bytes(b"words" * n)
+    return "a"
+
+
+def parquet(folder: Path) -> str:
+    parquet_file(folder / "a.parquet", pa.table({"id": [str(n) for n in range(6)], "jpg": PICTURES}), rows=4)
+    return "a.parquet"
+
+
+MAKERS: dict[str, Callable[[Path], str]] = {"webdataset": webdataset, "tree": tree, "parquet": parquet}
+
+
+@pytest.mark.parametrize("format_name", MAKERS)
+def test_the_kept_samples_in_their_order_and_the_hash_of_every_file(tmp_path: Path, format_name: str) -> None:
+    source, out = folders(tmp_path)
+    shard = MAKERS[format_name](source)
+    written = write(format_name, source, shard, kept(5, 0, 3, num_samples=6), out)
+    assert written.num_samples == 3
+    check_hashes(written, out)
+    released = open_source(str(out), format_name, None)
+    samples = [s for piece in released.slices(shard) for s in released.read(piece)]
+    assert [s.key.removesuffix(".jpg") for s in samples] == ["0", "3", "5"]
+    assert [s.encoded for s in samples] == [PICTURES[n] for n in (0, 3, 5)]
+
+
+@pytest.mark.parametrize("format_name", MAKERS)
+def test_the_same_bytes_again(tmp_path: Path, format_name: str) -> None:
+    source, out = folders(tmp_path)
+    shard = MAKERS[format_name](source)
+    first = write(format_name, source, shard, kept(1, 4), out)
+    assert write(format_name, source, shard, kept(1, 4), tmp_path / "again") == first
+
+
+@pytest.mark.parametrize("format_name", MAKERS)
+def test_another_image_than_was_scanned_is_noticed(tmp_path: Path, format_name: str) -> None:
+    source, out = folders(tmp_path)
+    shard = MAKERS[format_name](source)
+    wanted = Kept({0: sha256(PICTURES[0]), 2: sha256(PICTURES[3])}, 6)
+    with pytest.raises(IncompleteError, match=rf"^{shard} has changed .*: sample 2(\.jpg)? holds another image;"):
+        write(format_name, source, shard, wanted, out)
+    left = [path.name for path in out.rglob("*") if path.is_file()]
+    assert left == (["0.jpg"] if format_name == "tree" else [])
+
+
+@pytest.mark.parametrize("format_name", MAKERS)
+@pytest.mark.parametrize(("num_then", "told"), [(7, "it has 6 samples, and had 7"), (5, "it has 6 samples, and had 5")])
+def test_another_number_of_samples_is_noticed(tmp_path: Path, format_name: str, num_then: int, told: str) -> None:
+    source, out = folders(tmp_path)
+    shard = MAKERS[format_name](source)
+    with pytest.raises(IncompleteError, match=told):
+        write(format_name, source, shard, kept(0, num_samples=num_then), out)
+    assert not list(tmp_path.glob("out/**/*.*"))
+
+
+@pytest.mark.parametrize("format_name", MAKERS)
+def test_a_chosen_sample_behind_the_end_is_noticed(tmp_path: Path, format_name: str) -> None:
+    source, out = folders(tmp_path)
+    shard = MAKERS[format_name](source)
+    with pytest.raises(IncompleteError, match="it has 6 samples, and had more"):
+        write(format_name, source, shard, Kept({0: sha256(PICTURES[0]), 6: sha256(b"")}, None), out)
+
+
+@pytest.mark.parametrize("format_name", MAKERS)
+def test_a_release_on_another_file_system(tmp_path: Path, format_name: str) -> None:
+    source, out = folders(tmp_path)
+    shard = MAKERS[format_name](source)
+    expected = write(format_name, source, shard, kept(1, 2), out)
+    url = f"memory://{uuid.uuid4().hex}"
+    there = place(url)
+    assert FORMATS[format_name].write(place(str(source)), shard, kept(1, 2), there) == expected
+    assert {name: sha256(there.at(name).read()) for name in expected.files} == expected.files
+    with pytest.raises(IncompleteError):
+        FORMATS[format_name].write(place(str(source)), shard, Kept({1: sha256(b"")}, 6), there.at("changed"))
+    assert not there.fs.find(there.at("changed").path)
+    there.fs.rm(there.path, recursive=True)
+
+
+@pytest.mark.parametrize("kind", [tarfile.USTAR_FORMAT, tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
+def test_members_are_byte_for_byte_what_they_were(tmp_path: Path, kind: int) -> None:
+    source, out = folders(tmp_path)
+    name = "n" * 90 if kind == tarfile.USTAR_FORMAT else "n" * 290
+    folder = tarfile.TarInfo("dir")
+    folder.type = tarfile.DIRTYPE
+    members: list[tuple[str, bytes] | tarfile.TarInfo] = [folder]
+    for n, picture in enumerate(PICTURES):
+        members += [(f"{n}{name}.txt", b"words" * n), (f"{n}{name}.jpg", picture), (f"{n}{name}.json", b"{}")]
+    (source / "a.tar").write_bytes(tar_bytes(members, kind))
+    assert write("webdataset", source, "a.tar", kept(5, 0, 3, num_samples=6), out).num_samples == 3
+    before, after = raw_members(source / "a.tar"), raw_members(out / "a.tar")
+    assert list(after) == [f"{n}{name}.{ext}" for n in (0, 3, 5) for ext in ("txt", "jpg", "json")]
+    assert all(after[member] == before[member] for member in after)
+    released = (out / "a.tar").read_bytes()
+    assert released.startswith(b"".join(after.values()))
+    assert len(released) % 10240 == 0
+    assert not released[len(b"".join(after.values())) :].strip(b"\0")
+    assert [p.name for p in out.iterdir()] == ["a.tar"]
+
+
+def test_a_pickle_is_carried(tmp_path: Path) -> None:
+    source, out = folders(tmp_path)
+    (source / "a.tar").write_bytes(tar_bytes([("0.jpg", PICTURES[0]), ("0.pkl", b"cos\nsystem\n."), ("1.pyd", b"x")]))
+    write("webdataset", source, "a.tar", kept(0, num_samples=2), out)
+    assert list(raw_members(out / "a.tar")) == ["0.jpg", "0.pkl"]
+
+
+def test_what_is_kept_of_a_damaged_shard_is_whole(tmp_path: Path) -> None:
+    source, out = folders(tmp_path)
+    content = bytearray(tar_bytes([(f"{n}.jpg", PICTURES[n]) for n in range(3)]))
+    header = content.index(PICTURES[1]) - 512
+    content[header : header + 512] = b"\xa5" * 512
+    (source / "a.tar").write_bytes(bytes(content).rstrip(b"\0"))
+    write("webdataset", source, "a.tar", kept(0, 2, num_samples=3), out)
+    with tarfile.open(out / "a.tar") as archive:
+        assert archive.getnames() == ["0.jpg", "2.jpg"]
+        assert [(archive.extractfile(m) or io.BytesIO()).read() for m in archive] == [PICTURES[0], PICTURES[2]]
+    assert (out / "a.tar").stat().st_size % 10240 == 0
+
+
+def test_an_image_of_no_bytes_is_still_a_sample(tmp_path: Path) -> None:
+    source, out = folders(tmp_path)
+    (source / "a.tar").write_bytes(tar_bytes([("0.jpg", b""), ("0.txt", b"words"), ("1.jpg", PICTURES[1])]))
+    write("webdataset", source, "a.tar", Kept({0: sha256(b""), 1: sha256(PICTURES[1])}, 2), out)
+    assert list(raw_members(out / "a.tar")) == ["0.jpg", "0.txt", "1.jpg"]
+
+
+def test_nothing_kept_is_an_empty_tar(tmp_path: Path) -> None:
+    source, out = folders(tmp_path)
+    webdataset(source)
+    assert write("webdataset", source, "a.tar", kept(num_samples=6), out).num_samples == 0
+    with tarfile.open(out / "a.tar") as archive:
+        assert archive.getnames() == []
+
+
+def test_a_tree_gives_the_sidecars_of_kept_images_only(tmp_path: Path) -> None:
+    source, out = folders(tmp_path)
+    names = ["a b.jpg", "a b.JSON", "a b.txt", "ä.png", "ä.txt", "dropped.jpg", "dropped.txt", "listing.csv"]
+    for name in names:
+        (source / name).write_bytes(PICTURES[names.index(name) % 6])
+    raw = os.fsencode(source) + b"/caf\xe9.jpg"
+    Path(os.fsdecode(raw)).write_bytes(PICTURES[5])
+    listed = open_source(str(source), "tree", None)
+    (piece,) = listed.slices(".")
+    wanted = {s.index: sha256(s.encoded) for s in listed.read(piece) if s.key != "dropped.jpg"}
+    written = write("tree", source, ".", Kept(wanted, 4), out)
+    assert set(written.files) == {"a b.jpg", "a b.JSON", "a b.txt", "ä.png", "ä.txt", os.fsdecode(b"caf\xe9.jpg")}
+    assert written.num_samples == 3
+    check_hashes(written, out)
+
+
+def test_a_picture_that_can_no_longer_be_read_is_noticed(tmp_path: Path) -> None:
+    source, out = folders(tmp_path)
+    tree(source)
+    (source / "a" / "2.jpg").unlink()
+    (source / "a" / "2.jpg").symlink_to("nowhere.jpg")
+    with pytest.raises(IncompleteError, match=r"^a has changed since it was scanned: 2\.jpg cannot be read;"):
+        write("tree", source, "a", kept(2, num_samples=6), out)
+
+
+def test_every_column_and_the_metadata_of_a_hugging_face_table(tmp_path: Path) -> None:
+    source, out = folders(tmp_path)
+    images = [{"bytes": picture, "path": f"{n}.jpg"} for n, picture in enumerate(PICTURES)]
+    table = pa.table(
+        {
+            "image": pa.array(images, pa.struct([("bytes", pa.binary()), ("path", pa.string())])),
+            "caption": pa.array(["one", None, "three", "", "five", "six"], pa.large_string()),
+            "boxes": pa.array([[1.5], [], None, [2.0, 3.0], [], [4.0]], pa.list_(pa.float32())),
+            "label": pa.array(["x", "y", "x", "y", "x", "y"]).dictionary_encode(),
+        }
+    ).replace_schema_metadata({"huggingface": '{"info": {}}'})
+    parquet_file(source / "a.parquet", table, rows=2)
+    written = write("parquet", source, "a.parquet", kept(0, 1, 5, num_samples=6), out)
+    released = pq.read_table(out / "a.parquet")
+    assert released.equals(table.take([0, 1, 5]))
+    assert released.schema.metadata == {b"huggingface": b'{"info": {}}'}
+    assert pq.ParquetFile(out / "a.parquet").metadata.row_group(0).column(0).compression == "ZSTD"
+    check_hashes(written, out)
+
+
+def test_a_table_that_is_cut_short_is_noticed(tmp_path: Path) -> None:
+    source, out = folders(tmp_path)
+    parquet(source)
+    (source / "a.parquet").write_bytes((source / "a.parquet").read_bytes()[:-200])
+    with pytest.raises(IncompleteError, match=r"^a\.parquet has changed since it was scanned: it is damaged;"):
+        write("parquet", source, "a.parquet", kept(0, num_samples=6), out)
+    assert not out.exists()
+
+
+def places(tmp_path: Path) -> list[Place]:
+    return [place(str(tmp_path / "folder" / "file")), place(f"memory://{uuid.uuid4().hex}/folder/file")]
+
+
+def test_a_file_is_there_when_it_is_whole_and_not_before(tmp_path: Path) -> None:
+    for target in places(tmp_path):
+        with target.create() as file:
+            assert (file.write(b"one "), file.write(b"two")) == (4, 3)
+            assert not target.exists()
+            assert file.tell() == 7
+        assert target.read() == b"one two"
+        assert file.sha256 == sha256(b"one two")
+        assert [posix.rpartition("/")[2] for posix in target.fs.find(target.path.rpartition("/")[0])] == ["file"]
+
+
+def write_half(target: Place, error: type[BaseException]) -> None:
+    with target.create() as file:
+        file.write(b"half")
+        raise error
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, FileNotFoundError, IncompleteError])
+def test_an_error_leaves_what_was_there_before(tmp_path: Path, error: type[BaseException]) -> None:
+    for target in places(tmp_path):
+        target.write(b"before")
+        with pytest.raises(error):
+            write_half(target, error)
+        assert target.read() == b"before"
+        assert [posix.rpartition("/")[2] for posix in target.fs.find(target.path.rpartition("/")[0])] == ["file"]
+        with target.create() as file:
+            file.write(b"after")
+        assert target.read() == b"after"
+
+
+@pytest.fixture
+def small_disk() -> Iterator[None]:
+    """No file may become larger than 8 kB."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("num_bytes", [9_000, 900_000])
+@pytest.mark.usefixtures("small_disk")
+def test_a_file_that_does_not_fit_is_one_line_and_nothing_is_left(tmp_path: Path, num_bytes: int) -> None:
+    with pytest.raises(StorageError, match=r"^cannot write .*/folder/file: file too large$"):
+        place(str(tmp_path / "folder" / "file")).write(b"x" * num_bytes)
+    assert not list((tmp_path / "folder").iterdir())
+
+
+@pytest.mark.parametrize("format_name", ["webdataset", "parquet"])
+@pytest.mark.usefixtures("small_disk")
+def test_a_shard_that_does_not_fit_is_one_line_and_nothing_is_left(tmp_path: Path, format_name: str) -> None:
+    source, out = folders(tmp_path)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (before[1], before[1]))
+    noise = os.urandom(20_000)
+    (source / "a.tar").write_bytes(tar_bytes([("0.jpg", noise)]))
+    parquet_file(source / "a.parquet", pa.table({"jpg": [noise]}))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    shard = {"webdataset": "a.tar", "parquet": "a.parquet"}[format_name]
+    with pytest.raises(StorageError, match=r"^cannot write .*/out/a\.\w+: file too large$"):
+        write(format_name, source, shard, Kept({0: sha256(noise)}, 1), out)
+    assert not list(out.iterdir())
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(StorageError, match=r"^cannot write .*/file/below: (not a directory|file exists)$"):
+        place(str(tmp_path / "file" / "below")).write(b"x")
