@@ -22,10 +22,11 @@ import pyarrow.parquet as pq
 from ingest.errors import IncompleteError, PolicyError, RunError, StorageError
 from ingest.formats import FORMATS, Source, open_source
 from ingest.release import Kept, Written
+from ingest.results import RowRange, results
 from ingest.sample import printable
-from ingest.slices import by_shard, finished, result_names
+from ingest.slices import finished, stem_of
 from ingest.storage import PART, Place, place, reason_of
-from jobs.run import RECORD, SCORES, RunRecord, open_run, score_rows
+from jobs.run import RECORD, RunRecord, open_run, rows_at
 from scoring.policy import Policy, load_policy
 
 RELEASE = "release.json"
@@ -40,13 +41,13 @@ UNREADABLE = "(unreadable)"
 
 @dataclass(frozen=True)
 class _Share:
-    """What is released of one shard. results: names of its result files. num_kept: samples to write, flagged too.
+    """What is released of one shard. rows: where its rows lie. num_kept: samples to write, flagged ones too.
 
     is_whole: all samples of the shard were scanned.
     """
 
     shard: str
-    results: list[str]
+    rows: list[RowRange]
     num_kept: int
     is_whole: bool
 
@@ -97,7 +98,7 @@ def filter(
         identity = _identity(run, record, policy)
         _refuse_overlap(out, out_url, run, corpus, is_folder=place(record.source).is_dir())
         _prepare(out, out_url, identity, resume, overwrite)
-        copier = _Copier(corpus, run.at(SCORES), policy, out, resume)
+        copier = _Copier(corpus, run, policy, out, resume)
         _finish(out, identity, plan, _write(copier, plan, ray_address, quiet))
     _print(plan, policy, "would be" if dry_run else "were")
 
@@ -111,20 +112,19 @@ def _policy_bytes(path: str) -> bytes:
 
 def _decide(run: Place, record: RunRecord, corpus: Source, policy: Policy) -> _Plan:
     """A decision for every row of a complete run. RunError where rows are missing."""
-    scores = run.at(SCORES)
-    done = by_shard(scores.names())
+    found = results(run)
     is_whole = record.sample is None and record.limit is None
     shares, tables, empty = list[_Share](), list[pa.Table](), list[str]()
     for shard in corpus.shards:
-        results = result_names(shard, done)
-        if not results and not is_whole:
+        if stem_of(shard) not in found.done.present and not is_whole:
             empty.append(shard)
             continue
-        if not finished(shard, done):
+        if not finished(shard, found.done):
             raise RunError(f"{printable(shard)} is not scanned to its end; run the same scan again, then filter")
-        tables.append(_decisions(scores, results, policy))
-        shares.append(_Share(shard, results, len(_kept_rows(tables[-1])), is_whole))
-    num_gone = len(done.present) - len(shares)
+        rows = found.of(shard)
+        tables.append(_decisions(run, rows, policy))
+        shares.append(_Share(shard, rows, _kept_rows(tables[-1]).num_rows, is_whole))
+    num_gone = len(found.done.present) - len(shares)
     if num_gone:
         raise IncompleteError(
             f"{record.source} has changed since it was scanned: {num_gone} shards of the run are gone; nothing is "
@@ -146,9 +146,9 @@ def _check_chosen(record: RunRecord, corpus: Source, empty: list[str], num_rows:
         raise RunError(f"{num_rows} of {wanted} chosen images are scanned; run the same scan again, then filter")
 
 
-def _decisions(scores: Place, results: list[str], policy: Policy) -> pa.Table:
+def _decisions(run: Place, rows: list[RowRange], policy: Policy) -> pa.Table:
     """The decisions of a policy for the rows of one shard; what has no bytes is always dropped."""
-    decided = policy.decide(score_rows(scores, results))
+    decided = policy.decide(rows_at(run, rows))
     lost = pc.and_(pc.is_null(decided["sha256"]), pc.not_equal(decided["action"], "drop"))
     told = pc.binary_join_element_wise("there is nothing that could be copied", decided["reason"], ": ")
     for name, value in (("reason", told), ("rule", UNREADABLE), ("action", "drop")):
@@ -220,10 +220,10 @@ def _remove(unwanted: Place) -> None:
 
 @dataclass(frozen=True)
 class _Copier:
-    """Copies shards in the workers; sent to each once. scores: folder of the result files."""
+    """Copies shards, in the workers."""
 
     corpus: Source
-    scores: Place
+    run: Place
     policy: Policy
     out: Place
     resume: bool
@@ -234,7 +234,7 @@ class _Copier:
         before = self._before(record) if self.resume else None
         if before is not None:
             return before
-        decisions = _decisions(self.scores, share.results, self.policy)
+        decisions = _decisions(self.run, share.rows, self.policy)
         rows = _kept_rows(decisions)
         hashes = dict(zip(rows["index"].to_pylist(), rows["sha256"].to_pylist(), strict=True))
         kept = Kept(hashes, decisions.num_rows if share.is_whole else None)

@@ -10,6 +10,8 @@
     quarantined: drop
 
 `when` is a SQL condition over the columns of `scoring.table`; it can reach nothing else (`scoring.expressions`).
+What is quarantined and kept is copied as it is; a sample without readable bytes (`sha256` is null: a dangling link, a
+tar that is cut there, no image member) cannot be copied, and `filter` drops it by the rule "(unreadable)".
 Score and decision are apart: a policy can be changed and applied again without another scan.
 """
 
