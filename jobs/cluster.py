@@ -1,45 +1,122 @@
-"""Starting Ray quietly and on the right cluster.
+"""Starting Ray quietly and on the right cluster; how large that cluster is.
 
 A bare `ray.init()` attaches to any cluster that it finds on the host, so the address is always said: "local"
-unless --ray-address or RAY_ADDRESS names one.
+unless --ray-address or RAY_ADDRESS names one. Inside `ray job submit` Ray itself sets RAY_ADDRESS.
 """
 
 import logging
 import os
+import re
+import socket
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from ingest.errors import IncompleteError, PrivsieveError
 
 LOGICAL_CPUS_MIN = 4
 """Two logical CPUs would admit only one reader beside an actor; readers mostly wait, so they share the cores."""
+CONNECT_LIMIT_S = 5.0
+
+
+@dataclass(frozen=True)
+class ClusterNode:
+    """What a machine offers to Ray: logical CPUs (0 on a head that only plans) and GPUs."""
+
+    num_cpus: float
+    num_gpus: float
+
+
+def cluster_nodes() -> list[ClusterNode]:
+    """The machines of the cluster that this process is connected to and that are alive now."""
+    import ray
+
+    alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    return [ClusterNode(float(found.get("CPU", 0)), float(found.get("GPU", 0))) for found in alive]
+
+
+def engines_that_fit(nodes: Sequence[ClusterNode], cpus_per_engine: float, gpus_per_engine: float) -> int:
+    """How many engine actors the machines hold at once, at least 1; an engine never spans machines.
+
+    Where engines need CPUs only, one CPU in nine is left for the readers that feed them. A cluster that scales from
+    nothing shows no machine yet: there the number of engines has to be said.
+    """
+    if gpus_per_engine:
+        return max(1, sum(int(node.num_gpus / gpus_per_engine) for node in nodes))
+    num_cpus = sum(node.num_cpus for node in nodes)
+    fitting = sum(int(node.num_cpus / cpus_per_engine) for node in nodes)
+    left_for_engines = min(num_cpus - 1, num_cpus * 8 / 9)
+    return max(1, min(fitting, int(left_for_engines / cpus_per_engine)))
+
+
+def default_num_engines(address: str | None, cpus_per_engine: float, gpus_per_engine: float) -> int:
+    """Engine actors where the user said no number: to be called inside `ray_session(address)`.
+
+    On this machine alone one per core that the process may use, since Ray is told twice as many CPUs as there are.
+    """
+    if _resolved(address) == "local" and not gpus_per_engine:
+        return max(1, int(len(os.sched_getaffinity(0)) / max(1.0, cpus_per_engine)))
+    return engines_that_fit(cluster_nodes(), cpus_per_engine, gpus_per_engine)
 
 
 @contextmanager
 def ray_session(address: str | None) -> Iterator[None]:
-    """Ray for the length of the block: usage statistics off, its logs kept in its own folder."""
+    """Ray for the length of the block: usage statistics off, its logs kept in its own folder.
+
+    PrivsieveError where `address` (or RAY_ADDRESS) leads to no cluster that this process can join.
+    """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else a warning; no engine reads it
     # How many slices there are is known only after the pool has started.
     warnings.filterwarnings("ignore", message="The minimum number of concurrent actors")
-    address = address or os.environ.get("RAY_ADDRESS") or "local"
-    num_cpus = max(LOGICAL_CPUS_MIN, 2 * (os.cpu_count() or 1)) if address == "local" else None
+    address = _resolved(address)
+    if address != "local":
+        _check_answers(address)
     with _native_stderr_hidden():
-        yield from _session(address, num_cpus)
+        yield from _session(address)
 
 
-def _session(address: str, num_cpus: int | None) -> Iterator[None]:
+def _resolved(address: str | None) -> str:
+    return address or os.environ.get("RAY_ADDRESS") or "local"
+
+
+def _check_answers(address: str) -> None:
+    """Ray itself tries for many minutes, without a word."""
+    if address == "auto":
+        return
+    host, _, port = address.rpartition(":")
+    if "://" in address or not host or not port.isdigit():
+        raise PrivsieveError(
+            f'Ray address "{address}": wanted is HOST:PORT of a head (usually port 6379) or auto, on a machine of '
+            "that cluster; from outside, submit the command with `ray job submit --address URL -- python -m jobs ...`"
+        )
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_LIMIT_S).close()
+    except (OSError, OverflowError) as error:
+        raise PrivsieveError(
+            f'Ray address "{address}": nothing answers there ({error}); check --ray-address and RAY_ADDRESS'
+        ) from None
+
+
+def _session(address: str) -> Iterator[None]:
     import ray
 
-    ray.init(
-        address=address,
-        num_cpus=num_cpus,
-        include_dashboard=False if address == "local" else None,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-    )
+    if address == "local":
+        ray.init(
+            address="local",
+            num_cpus=max(LOGICAL_CPUS_MIN, 2 * (os.cpu_count() or 1)),
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
+    else:
+        os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "1")  # one try: something answers already
+        try:
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+        except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+            raise _not_joined(address, error) from None
     try:
         _quiet()
         yield
@@ -47,6 +124,24 @@ def _session(address: str, num_cpus: int | None) -> Iterator[None]:
         raise _translated(error) from None
     finally:
         ray.shutdown()
+
+
+def _not_joined(address: str, error: Exception) -> PrivsieveError:
+    """The three things that go wrong with a cluster that answers, told apart by Ray's own words."""
+    text = f"{error} {error.__cause__}"
+    if "Version mismatch" in text:
+        theirs, ours = (" ".join(found) for found in re.findall(r"(Ray: \S+)\s+(Python: \S+)", text)[:2])
+        return PrivsieveError(
+            f'Ray address "{address}": the cluster runs {theirs}, this process {ours}; make them equal'
+        )
+    if "uthenticat" in text:
+        return PrivsieveError(
+            f'Ray address "{address}": the cluster refuses the token; set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH'
+        )
+    return PrivsieveError(
+        f'Ray address "{address}": no cluster that this machine belongs to ({type(error).__name__}); run the command '
+        "on a machine of the cluster or submit it with `ray job submit --address URL -- python -m jobs ...`"
+    )
 
 
 def _translated(error: BaseException) -> PrivsieveError:
