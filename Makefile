@@ -6,11 +6,12 @@ PIP_INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check -c co
 DEMO_OUT := demo-out
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint clean
+.PHONY: help demo test test-fetch lint clean
 
 help:
 	@echo "make demo   install, then scan, report and filter the bundled corpus (results in $(DEMO_OUT)/)"
 	@echo "make test   install, then ruff, mypy and pytest"
+	@echo "make test-fetch  the tests of fetch with the real img2dataset (installs about 1.1 GB)"
 	@echo "make lint   ruff and mypy only"
 	@echo "make clean  remove $(VENV), $(DEMO_OUT) and the caches"
 
@@ -32,6 +33,9 @@ test: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pytest
+
+test-fetch: $(VENV)/.installed-test
+	$(BIN)/pytest -m fetch tests/jobs
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .

@@ -9,10 +9,12 @@ from ingest import __version__
 from ingest.errors import PrivsieveError, near
 
 VERBS: dict[str, str] = {
+    "fetch": "Download images named by metadata into shards.",
     "scan": "Score every image of a corpus into a run.",
     "report": "Show how private a scanned corpus is.",
     "sql": "Query a run with SQL, read-only.",
     "filter": "Write the corpus again without what a policy drops.",
+    "compact": "Join the small result files of a finished run into few large ones.",
 }
 """Verb -> one line of help; the command lies in `jobs.VERB` as a click command of the same name."""
 

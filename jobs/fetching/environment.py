@@ -1,0 +1,84 @@
+"""The environment that img2dataset lives in: it wants older pandas, OpenCV and webdataset than privsieve has.
+
+Made once with venv and pip, as the user's own pip is configured; the versions are those of pins.txt.
+"""
+
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+from importlib import resources
+from pathlib import Path
+
+import click
+
+from ingest.errors import EngineError
+from ingest.storage import Place
+
+IMG2DATASET = "1.47.0"
+STAMP = "privsieve.json"
+"""Says that the folder is ours, and what is installed in it; written without requirements first, with them last."""
+LOG = "pip.log"
+
+
+def default_folder() -> Path:
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(cache).expanduser() / "privsieve" / f"img2dataset-{IMG2DATASET}"
+
+
+def requirements(out: Place) -> list[str]:
+    """img2dataset, the same Ray as here, and the fsspec driver that reaches `out`, in the version used here."""
+    wanted = [f"img2dataset=={IMG2DATASET}", f"ray=={importlib.metadata.version('ray')}"]
+    wanted.append('standard-imghdr; python_version >= "3.13"')  # the module left Python's own library
+    package = type(out.fs).__module__.partition(".")[0]
+    for name in importlib.metadata.packages_distributions().get(package, []):
+        if package != "fsspec":
+            wanted.append(f"{name}=={importlib.metadata.version(name)}")
+    return wanted
+
+
+def pinned() -> list[str]:
+    """The lines of pins.txt: what a Ray cluster installs for its workers."""
+    text = resources.files("jobs.fetching").joinpath("pins.txt").read_text(encoding="utf-8")
+    return [line for line in text.splitlines() if line and not line.startswith("#")]
+
+
+def python_of(folder: Path, wanted: list[str]) -> Path:
+    """The Python of the environment, which is made or completed if need be. EngineError where it cannot be."""
+    python = folder / "bin" / "python"
+    stamp = folder / STAMP
+    installed: list[str] | None = None
+    if stamp.exists():
+        try:
+            installed = json.loads(stamp.read_bytes())["requirements"]
+        except (ValueError, KeyError, TypeError):
+            installed = []
+    elif folder.exists() and any(folder.iterdir()):
+        raise EngineError(f"--environment {folder} was not made by privsieve; give a new folder, or leave it out")
+    if installed is None or not set(wanted) <= set(installed):
+        _make(folder, python, wanted)
+    return python
+
+
+def _make(folder: Path, python: Path, wanted: list[str]) -> None:
+    click.echo(f"making the environment of img2dataset in {folder} (once, about 1.1 GB)", err=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _stamp(folder, [])
+        with open(folder / LOG, "wb") as log, resources.as_file(resources.files("jobs.fetching") / "pins.txt") as pins:
+            install = [python, "-m", "pip", "install", "--disable-pip-version-check", "-c", pins, *wanted]
+            for command in ([sys.executable, "-m", "venv", folder], install):
+                done = subprocess.run(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                if done.returncode:
+                    raise EngineError(
+                        f"the environment of img2dataset cannot be made: {' '.join(map(str, command[1:4]))} failed; "
+                        f"{folder / LOG} says why, then give the same command again"
+                    )
+        _stamp(folder, wanted)
+    except OSError as error:
+        raise EngineError(f"the environment of img2dataset cannot be made in {folder}: {error.strerror}") from None
+
+
+def _stamp(folder: Path, installed: list[str]) -> None:
+    (folder / STAMP).write_text(json.dumps({"requirements": installed}) + "\n", encoding="utf-8")

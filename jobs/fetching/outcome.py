@@ -1,0 +1,154 @@
+"""What became of every selected URL: img2dataset's own rows, checked against the selection, as one table.
+
+img2dataset writes `00000.tar`, `00000.parquet` and, last, `00000_stats.json` for each shard.
+"""
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ingest.errors import IncompleteError
+from ingest.storage import Place
+
+FETCHED = "fetch.parquet"
+SELECTED = "selected"
+STATS = "_stats.json"
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a URL gave no image. pattern: finds it in img2dataset's message, which is free text and is not kept."""
+
+    name: str
+    pattern: str
+    meaning: str
+
+
+REASONS: tuple[Reason, ...] = (
+    Reason("opted_out", r"refused: opted_out|disallowed by X-Robots-Tag", "the answer asks not to be used like this"),
+    Reason("too_large", r"refused: too_large", "more bytes than --max-bytes"),
+    Reason("not_an_image", r"refused: not_an_image|[Ii]mage decoding error", "the bytes do not begin as an image file"),
+    Reason("empty", r"refused: empty", "the answer has no bytes"),
+    Reason("private_address", r"refused: private_address", "the host is in a private network"),
+    Reason("redirect_loop", r"infinite loop", "too many redirections"),
+    Reason("timeout", r"timed out|[Tt]imeout", "no whole answer within --timeout"),
+    Reason("connection_refused", r"Connection refused", "nothing listens there"),
+    Reason("unknown_host", r"Errno -\d+\]|getaddrinfo|Name or service", "the host has no address"),
+    Reason("tls", r"SSL|CERTIFICATE|certificate", "the secure connection failed"),
+    Reason("not_http", r"unknown url type", "neither http nor https, or a redirection to such"),
+    Reason(
+        "bad_url",
+        r"control characters|nonnumeric port|no host given|codec can't encode|label|Invalid|does not appear to be",
+        "not a URL that can be asked for",
+    ),
+    Reason(
+        "connection", r"reset|closed|unreachable|BadStatusLine|IncompleteRead|Errno|urlopen", "the connection broke"
+    ),
+)
+"""Tried in this order. `http_404` and the like are the server's status; `no_url`: the row has none; else `other`."""
+
+_SHARD = re.compile(r"(\d{5,})" + re.escape(STATS))
+
+
+def finished_shards(out: Place) -> dict[str, int]:
+    """Shard name -> rows, for shards that img2dataset finished; the mark of a damaged one is taken away."""
+    finished: dict[str, int] = {}
+    for name in out.names():
+        found = _SHARD.fullmatch(name)
+        if not found:
+            continue
+        num_rows = _num_rows(out, found[1])
+        if num_rows is None:
+            out.fs.rm(out.at(name).path)
+        else:
+            finished[found[1]] = num_rows
+    return finished
+
+
+def num_rows_announced(out: Place, known: dict[str, int]) -> int:
+    """Adds the shards that were finished meanwhile to `known`, and returns their rows; for progress only."""
+    out.fs.invalidate_cache()
+    before = sum(known.values())
+    for name in out.names():
+        found = _SHARD.fullmatch(name)
+        if found and found[1] not in known:
+            try:
+                known[found[1]] = int(json.loads(out.at(name).read())["count"])
+            except (ValueError, KeyError):
+                continue  # is being written
+    return sum(known.values()) - before
+
+
+def _num_rows(out: Place, shard: str) -> int | None:
+    """Rows of a finished shard; None where its files do not agree."""
+    try:
+        announced = json.loads(out.at(f"{shard}{STATS}").read())["count"]
+        with out.at(f"{shard}.parquet").open() as stream:
+            num_rows = int(pq.ParquetFile(stream).metadata.num_rows)
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException):
+        return None
+    return num_rows if num_rows == announced and out.at(f"{shard}.tar").exists() else None
+
+
+def reconcile(out: Place, num_selected: int, images_per_shard: int) -> Counter[str]:
+    """Writes fetch.parquet where every selected URL has exactly one row; returns reason -> URLs, "" for downloaded.
+
+    IncompleteError, and no table, where one has none.
+    """
+    out.fs.invalidate_cache()
+    finished = finished_shards(out)
+    num_rows = sum(finished.values())
+    with duckdb.connect() as connection:
+        if not out.is_local:
+            connection.register_filesystem(out.fs)
+        rows = _outcomes(connection, out, sorted(finished)) if finished else None
+        num_known = rows.aggregate("count(DISTINCT key)").fetchall()[0][0] if rows else 0
+        if rows is None or not num_known == num_rows == num_selected:
+            raise IncompleteError(
+                f"{num_selected - num_known} of {num_selected} URLs have no row yet, in shards of {images_per_shard}; "
+                "give the same command again to continue"
+            )
+        counts = rows.aggregate("reason, count(*)").fetchall()
+        with out.at(FETCHED).create() as file:
+            reader = rows.order("key").to_arrow_reader(10_000)
+            with pq.ParquetWriter(file, reader.schema, compression="zstd") as writer:
+                for batch in reader:
+                    writer.write_batch(batch)
+    return Counter({str(reason or ""): int(count) for reason, count in counts})
+
+
+def _outcomes(connection: duckdb.DuckDBPyConnection, out: Place, shards: list[str]) -> duckdb.DuckDBPyRelation:
+    """One row for each selected URL that has an outcome: key, url, shard, status, reason, sha256."""
+    selected = ", ".join(_file(out, SELECTED, name) for name in out.at(SELECTED).names() if name.endswith(".parquet"))
+    fetched = ", ".join(_file(out, f"{shard}.parquet") for shard in shards)
+    cases = " ".join(
+        f"WHEN regexp_matches(error_message, '{r.pattern.replace(chr(39), chr(39) * 2)}') THEN '{r.name}'"
+        for r in REASONS
+    )
+    return connection.sql(
+        f"""
+        SELECT key, selected.url, parse_filename(fetched_from, true) || '.tar' AS shard,
+            CASE fetched.status WHEN 'success' THEN 'downloaded' ELSE 'failed' END AS status,
+            CASE WHEN fetched.status = 'success' THEN NULL
+                WHEN trim(coalesce(selected.url, '')) = '' THEN 'no_url'
+                WHEN error_message LIKE 'HTTP Error ___:%' AND error_message NOT LIKE '%infinite loop%'
+                    THEN 'http_' || substring(error_message, 12, 3)
+                {cases} ELSE 'other' END AS reason,
+            fetched.sha256
+        FROM read_parquet([{selected}]) AS selected
+        JOIN read_parquet([{fetched}], union_by_name = true, filename = 'fetched_from') AS fetched USING (key)
+        """
+    )
+
+
+def _file(out: Place, *names: str) -> str:
+    """A file as a SQL string; DuckDB would take wildcards in its name for a pattern."""
+    path = out.at(*names).path
+    named = path if out.is_local else out.fs.unstrip_protocol(path)
+    escaped = "".join(f"[{c}]" if c in "*?[" else c for c in named)
+    return "'" + escaped.replace("'", "''") + "'"

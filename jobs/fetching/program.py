@@ -1,0 +1,189 @@
+"""The program that downloads. It runs in the environment of img2dataset, never in privsieve's own.
+
+`python -I program.py JSON`: img2dataset's public `download` with its Ray distributor. What img2dataset does not
+bound is bounded here, at urllib's own point of extension: every Ray worker installs an opener that speaks http and
+https only, ends at a size and a time, and stays on the public internet. The rows and files are img2dataset's.
+"""
+
+import functools
+import http.client
+import io
+import ipaddress
+import json
+import os
+import re
+import socket
+import sys
+import threading
+import time
+import urllib.request
+from dataclasses import dataclass
+from typing import Any
+
+IMAGE_HEADS = re.compile(
+    rb"\xff\xd8\xff|\x89PNG|GIF8|BM|II[*+]\0|MM\0[*+]|RIFF....WEBP|....ftyp|P[1-7]\s"
+    rb"|\xff\x0a|\0\0\0\x0c(JXL |jP  )|\xff\x4f\xff\x51|(\xef\xbb\xbf)?\s*(<\?xml.*?\?>|<!.*?>|\s)*<svg[\s>]",
+    re.DOTALL,
+)
+"""How image files begin, also of formats that a scan will not decode: an error page is told from a picture."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """max_bytes: of one response. timeout_seconds: of each connection, and again of each whole answer.
+
+    private_addresses: whether hosts in private networks may be asked.
+    """
+
+    max_bytes: int
+    timeout_seconds: float
+    private_addresses: bool
+
+
+class Refused(OSError):  # noqa: N818
+    """The message is `refused: ` and a reason of `jobs.fetching.outcome`."""
+
+    def __init__(self, reason: str):
+        super().__init__(f"refused: {reason}")
+
+
+class _Reader(io.RawIOBase):
+    """A connection's bytes until the deadline and the size limit; what trickles in cannot hold a thread for ever."""
+
+    def __init__(self, raw: io.RawIOBase, connection: socket.socket, bounds: Bounds):
+        self._raw, self._connection, self._bounds = raw, connection, bounds
+        self._ends = time.monotonic() + bounds.timeout_seconds
+        self._left_bytes = bounds.max_bytes + 2**16  # the headers come through here too
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        left_seconds = self._ends - time.monotonic()
+        if left_seconds <= 0:
+            raise TimeoutError("timed out")
+        self._connection.settimeout(left_seconds)
+        num_bytes = self._raw.readinto(buffer)
+        self._left_bytes -= num_bytes or 0
+        if self._left_bytes < 0:
+            raise Refused("too_large")
+        return num_bytes
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _Buffered(io.BufferedReader):
+    """`read` sets memory aside for as much as a server says that it will send: only within the limit."""
+
+    max_bytes = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > self.max_bytes:
+            raise Refused("too_large")
+        return super().read(size)
+
+
+class _Response(http.client.HTTPResponse):
+    def __init__(self, bounds: Bounds, sock: socket.socket, *args: Any, **rest: Any):
+        super().__init__(sock, *args, **rest)
+        self._bounds = bounds
+        buffered = _Buffered(_Reader(self.fp.detach(), sock, bounds))
+        buffered.max_bytes = bounds.max_bytes
+        self.fp = buffered
+
+    def read(self, amt: int | None = None) -> bytes:
+        content = super().read(amt)
+        if amt is None and self.status == http.client.OK:
+            if self.headers.get("TDM-Reservation", "").strip() == "1":  # W3C's text and data mining reservation
+                raise Refused("opted_out")
+            if len(content) > self._bounds.max_bytes:
+                raise Refused("too_large")
+            if not IMAGE_HEADS.match(content[:4096]):
+                raise Refused("not_an_image" if content else "empty")
+        return content
+
+
+class _Http(http.client.HTTPConnection):
+    def __init__(self, host: str, bounds: Bounds, check_peer: bool, **rest: Any):
+        super().__init__(host, **rest)
+        self._check_peer = check_peer
+        self.response_class = functools.partial(_Response, bounds)  # type: ignore[assignment]
+
+    def connect(self) -> None:
+        super().connect()
+        if self._check_peer and not _is_public(self.sock.getpeername()[0]):
+            self.close()
+            raise Refused("private_address")
+
+
+class _Https(_Http, http.client.HTTPSConnection):
+    pass
+
+
+class _Handler(urllib.request.AbstractHTTPHandler):
+    def __init__(self, bounds: Bounds):
+        super().__init__()
+        self._bounds = bounds
+
+    def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
+        return self._open(_Http, request)
+
+    def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
+        return self._open(_Https, request)
+
+    def _open(self, kind: type[_Http], request: urllib.request.Request) -> http.client.HTTPResponse:
+        check_peer = not self._bounds.private_addresses and not request.has_proxy()  # a proxy may well be private
+        return self.do_open(kind, request, bounds=self._bounds, check_peer=check_peer)  # type: ignore[arg-type]
+
+    http_request = https_request = urllib.request.AbstractHTTPHandler.do_request_
+
+
+def _is_public(address: str) -> bool:
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    return (getattr(parsed, "ipv4_mapped", None) or parsed).is_global
+
+
+def bounded_opener(bounds: Bounds) -> urllib.request.OpenerDirector:
+    """An opener without file:, ftp: and data:, which a list of URLs from anywhere may hold."""
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.ProxyHandler(),
+        urllib.request.UnknownHandler(),
+        urllib.request.HTTPDefaultErrorHandler(),
+        urllib.request.HTTPRedirectHandler(),
+        urllib.request.HTTPErrorProcessor(),
+        _Handler(bounds),
+    ):
+        opener.add_handler(handler)
+    return opener
+
+
+def _end_with_parent() -> None:
+    """The parent holds our standard input open as long as it lives."""
+    os.read(sys.stdin.fileno(), 1)
+    os._exit(1)
+
+
+def main() -> None:
+    settings = json.loads(sys.argv[1])
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    bounds = Bounds(**settings["bounds"])
+
+    def set_up_worker() -> None:
+        urllib.request.install_opener(bounded_opener(bounds))
+
+    import ray
+
+    runtime_env = {"worker_process_setup_hook": set_up_worker, **settings["runtime_env"]}
+    # img2dataset would let Ray attach to whatever cluster it finds.
+    ray.init(runtime_env=runtime_env, include_dashboard=False, **settings["ray"])
+    import img2dataset
+
+    img2dataset.download(**settings["download"])
+    ray.shutdown()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,227 @@
+"""Which rows of the metadata are fetched: read by DuckDB, written with normalised names beside the shards."""
+
+import itertools
+import math
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import resources
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+from ingest.errors import PrivsieveError, QueryError, SourceError, near
+from ingest.formats import expand_braces
+from ingest.sample import printable
+from ingest.storage import Place, place
+from jobs.fetching.columns import normalised_names
+from scoring.expressions import boolean_expression
+
+ROWS_PER_FILE = 200_000
+"""About so many selected rows go into one file: img2dataset reads a whole file into memory."""
+SHARD_DIGITS = 5
+_KINDS = {".parquet": "parquet", ".csv": "csv", ".tsv": "tsv"}
+_JSON_TYPES = re.compile(r"(BOOLEAN|U?(TINY|SMALL|BIG)INT|U?INTEGER|FLOAT|DOUBLE|VARCHAR)(\[\d*\])*")
+"""DuckDB types that the JSON beside an image can hold; the others become text."""
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """Metadata files as one relation. rows: SQL of it, with the columns under both names.
+
+    written: name in the metadata -> name in what is written. types: name in the metadata -> DuckDB type.
+    """
+
+    connection: duckdb.DuckDBPyConnection
+    rows: str
+    written: dict[str, str]
+    types: dict[str, str]
+
+    @property
+    def has_caption(self) -> bool:
+        return "caption" in self.written.values()
+
+
+def open_metadata(url: str) -> Metadata:
+    """A Parquet, CSV or TSV file, a folder or glob of them. SourceError in one line where it has no URLs."""
+    where = place(url)
+    paths = _paths(where, url)
+    kinds = {_kind(path) for path in paths}
+    if len(kinds) != 1:
+        raise SourceError(f"{url} holds metadata of several kinds ({', '.join(sorted(kinds))}); name one, as *.parquet")
+    connection = duckdb.connect()
+    if not where.is_local:
+        connection.register_filesystem(where.fs)
+    names = [_duckdb_name(where, path) for path in paths]
+    kind = kinds.pop()
+    options = _options(connection, kind, names[0])
+    for path, name in zip(paths, names, strict=True):
+        columns = list(_described(connection, _reader(kind, [name], options), path))
+        if "url" not in normalised_names(columns).values():
+            shown = ", ".join(printable(column) for column in columns)
+            raise SourceError(f"{path} has no column of URLs (url, image_url, …); its columns are: {shown}")
+    rows = _reader(kind, names, options)
+    types = _described(connection, rows, url)
+    written = normalised_names(list(types))
+    lower = {name.lower() for name in types}
+    added = [f"{_quoted(name)} AS {_quoted(new)}" for name, new in written.items() if new.lower() not in lower]
+    return Metadata(connection, f"(SELECT {', '.join(['*', *added])} FROM {rows})", written, types)
+
+
+def selection_sql(metadata: Metadata, where: str | None, keyword_classes: Sequence[str], limit: int | None) -> str:
+    """The statement that gives the selected rows in the order of the files. QueryError for a wrong condition."""
+    conditions = []
+    if where is not None:
+        schema = metadata.connection.sql(f"SELECT * FROM {metadata.rows} LIMIT 0").to_arrow_table().schema
+        conditions.append(boolean_expression(where, schema))
+    if keyword_classes:
+        if not metadata.has_caption:
+            raise SourceError("--caption-keywords needs a column of captions (caption, text, …), and there is none")
+        conditions.append(f"regexp_matches(CAST(caption AS VARCHAR), {_literal(keyword_pattern(keyword_classes))})")
+    chosen = ", ".join(_output(name, new, metadata.types[name]) for name, new in metadata.written.items())
+    kept = f"SELECT * FROM {metadata.rows}" + (f" WHERE {' AND '.join(conditions)}" if conditions else "")
+    return f"SELECT {chosen} FROM ({kept})" + (f" LIMIT {limit}" if limit is not None else "")
+
+
+def keyword_pattern(keyword_classes: Sequence[str]) -> str:
+    """A regular expression that finds the words of any of the classes, as whole words in any case."""
+    known = keywords()
+    for name in keyword_classes:
+        if name not in known:
+            raise QueryError(f'no keywords for "{name}"{near(name, known)}; there are: {", ".join(known)}')
+    words = [word for name in keyword_classes for word in known[name]]
+    return r"(?i)\b(" + "|".join(r"\s+".join(map(re.escape, word.split())) for word in words) + r")\b"
+
+
+def keywords() -> dict[str, list[str]]:
+    """Class -> words, from keywords.yaml."""
+    text = resources.files("jobs.fetching").joinpath("keywords.yaml").read_text(encoding="utf-8")
+    known: dict[str, list[str]] = yaml.safe_load(text)
+    return known
+
+
+def write_selection(metadata: Metadata, sql: str, folder: Place, images_per_shard: int) -> int:
+    """Runs the statement into numbered Parquet files, with each row's key; returns the number of rows."""
+    rows_per_file = images_per_shard * max(1, ROWS_PER_FILE // images_per_shard)
+    num_rows = 0
+    try:
+        reader = metadata.connection.sql(sql).to_arrow_reader(min(rows_per_file, 10_000))
+        files = itertools.groupby(_cut(reader, rows_per_file), key=lambda part: part[0] // rows_per_file)
+        for number, parts in files:
+            with folder.at(f"{number:05d}.parquet").create() as file:
+                writer: pq.ParquetWriter | None = None
+                for first, batch in parts:
+                    keys = [image_key(first + i, images_per_shard) for i in range(batch.num_rows)]
+                    keyed = batch.add_column(0, pa.field("key", pa.string()), pa.array(keys, pa.string()))
+                    writer = writer or pq.ParquetWriter(file, keyed.schema, compression="zstd")
+                    writer.write_batch(keyed)
+                    num_rows += batch.num_rows
+                if writer is not None:
+                    writer.close()
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        raise _unreadable("the metadata", error) from None
+    return num_rows
+
+
+def _cut(reader: pa.RecordBatchReader, rows_per_file: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The batches with the number of their first row; none crosses the end of a file."""
+    first = 0
+    for batch in reader:
+        while batch.num_rows:
+            part = batch.slice(0, rows_per_file - first % rows_per_file)
+            yield first, part
+            first += part.num_rows
+            batch = batch.slice(part.num_rows)
+
+
+def image_key(row: int, images_per_shard: int) -> str:
+    """The key that img2dataset gives to a row: number of its shard, then place in it, in decimal digits.
+
+    >>> image_key(20_001, 10_000)
+    '000020001'
+    """
+    digits = math.ceil(math.log10(images_per_shard))
+    shard, index = divmod(row, images_per_shard)
+    return f"{shard * 10**digits + index:0{SHARD_DIGITS + digits}d}"
+
+
+def _paths(where: Place, url: str) -> list[str]:
+    if where.is_dir():
+        found = where.fs.find(where.path)
+        paths = [p for p in found if _kind(p) and not posixpath.basename(p).startswith((".", "_"))]
+    elif where.exists():
+        paths = [where.path]
+    else:
+        paths = [p for pattern in expand_braces(where.path) for p in where.fs.glob(pattern)]
+    wrong = [p for p in paths if not _kind(p)]
+    if wrong or not paths:
+        what = "holds no" if not wrong else f"names {posixpath.basename(wrong[0])}, which is no"
+        raise SourceError(f"{url} {what} metadata: .parquet, .csv or .tsv files (.csv.gz and .tsv.gz too) are wanted")
+    return sorted(paths)
+
+
+def _kind(path: str) -> str:
+    stem, suffix = posixpath.splitext(path.lower())
+    if suffix == ".gz":
+        suffix = posixpath.splitext(stem)[1].replace(".parquet", "")
+    return _KINDS.get(suffix, "")
+
+
+def _options(connection: duckdb.DuckDBPyConnection, kind: str, name: str) -> str:
+    """How the files are read. A table without a header, as CC3M has it, is told by a URL in its first line."""
+    if kind == "parquet":
+        return ""
+    # Captions in tab-separated files hold single quotation marks that open nothing.
+    dialect = r", delim = '\t', quote = ''" if kind == "tsv" else ", delim = ',', quote = '\"'"
+    first = list(_described(connection, _reader(kind, [name], f"{dialect}, header = true"), name))
+    urls = [i for i, column in enumerate(first) if column.lower().startswith(("http://", "https://"))]
+    if not urls:
+        return f"{dialect}, header = true"
+    columns = ["caption"] * len(first) if len(first) == 2 else [f"column{i}" for i in range(len(first))]
+    columns[urls[0]] = "url"
+    return f"{dialect}, header = false, names = [{', '.join(map(_literal, columns))}]"
+
+
+def _reader(kind: str, names: Sequence[str], options: str) -> str:
+    function = "read_parquet" if kind == "parquet" else "read_csv"
+    return f"{function}([{', '.join(map(_literal, names))}], union_by_name = true{options})"
+
+
+def _described(connection: duckdb.DuckDBPyConnection, rows: str, what: str) -> dict[str, str]:
+    """Column name -> DuckDB type."""
+    try:
+        described = connection.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()
+    except (duckdb.Error, OSError) as error:
+        raise _unreadable(what, error) from None
+    return {str(name): str(kind) for name, kind, *_ in described}
+
+
+def _unreadable(what: str, error: Exception) -> PrivsieveError:
+    """The kind and the line only: DuckDB's text quotes the row."""
+    line = re.search(r"CSV Error on Line: (\d+)", str(error))
+    if line is None and "Conversion Error" in str(error):
+        return QueryError("the --where condition cannot be computed for some row: a value has another type")
+    at = f" at line {line[1]}" if line else ""
+    return SourceError(f"{what} cannot be read{at} ({type(error).__name__})")
+
+
+def _output(name: str, new: str, kind: str) -> str:
+    plain = new not in ("url", "caption") and _JSON_TYPES.fullmatch(kind)
+    return f"{_quoted(name) if plain else f'CAST({_quoted(name)} AS VARCHAR)'} AS {_quoted(new)}"
+
+
+def _duckdb_name(where: Place, path: str) -> str:
+    """The file for DuckDB, which would take wildcards in its name for a pattern."""
+    named = path if where.is_local else where.fs.unstrip_protocol(path)
+    return "".join(f"[{c}]" if c in "*?[" else c for c in named)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
