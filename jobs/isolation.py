@@ -29,7 +29,7 @@ START_LIMIT_S = 600
 """Time for the child to import and start the engine."""
 
 MEMORY_SHARE = 0.5
-"""Of the memory that is available when the child starts: what it may take for one image."""
+"""Of the memory that is available when the child starts: what it may take, where the user does not say."""
 
 
 def isolated_rows(settings: "ScanSettings", samples: Iterable[Sample]) -> Iterator[pa.Table]:
@@ -54,7 +54,7 @@ def isolated_rows(settings: "ScanSettings", samples: Iterable[Sample]) -> Iterat
 
 class _Child:
     def __init__(self, settings: "ScanSettings"):
-        self._memory_limit = int(_available_bytes() * MEMORY_SHARE)
+        self._memory_limit = settings.image_memory_bytes or int(_available_bytes() * MEMORY_SHARE)
         self._connection, theirs = Pipe()
         arguments = [sys.executable, "-m", "jobs.isolation", str(theirs.fileno())]
         path = os.pathsep.join(p for p in sys.path if p)

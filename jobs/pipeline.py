@@ -11,7 +11,7 @@ from typing import Any
 
 import ray.data
 
-from ingest.errors import StorageError
+from ingest.errors import PrivsieveError
 from ingest.formats import Source
 from ingest.slices import by_shard, file_name, finished
 from jobs.run import SCORES
@@ -51,7 +51,7 @@ def scan_slices(
             for piece in selected(source.slices(shard), shard, None if chosen is None else chosen[shard]):
                 if file_name(piece.shard, piece.number, piece.is_last) not in done_names:
                     yield {"slice": piece.to_json(), "failure": ""}
-        except StorageError as error:
+        except PrivsieveError as error:
             yield {"slice": "", "failure": str(error)}
 
     num_slicers = max(1, engines.size // ENGINES_PER_SLICER)

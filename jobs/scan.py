@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from jobs.selection import Chosen
 
 STALL_HELP = "Silence after which a slice is given up, tried again, then scanned image by image."
+MEMORY_HELP = "Memory for an engine that scans image by image; default half of what is free."
 
 
 @click.command()
@@ -45,6 +46,7 @@ STALL_HELP = "Silence after which a slice is given up, tried again, then scanned
 @click.option("--num-engines", type=click.IntRange(min=1), help="Engine actors; default one per CPU core.")
 @click.option("--engine-cpus", type=click.FloatRange(min=0.5), default=1, show_default=True, help="CPUs per engine.")
 @click.option("--stall-seconds", type=click.FloatRange(min=1), default=600, show_default=True, help=STALL_HELP)
+@click.option("--image-memory-mb", type=click.IntRange(min=100), help=MEMORY_HELP)
 @click.option("--takeover", is_flag=True, help="Scan although another scan holds the run.")
 @click.option("--ray-address", help="Ray cluster to use; default RAY_ADDRESS, else one of its own.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
@@ -62,6 +64,7 @@ def scan(
     num_engines: int | None,
     engine_cpus: float,
     stall_seconds: float,
+    image_memory_mb: int | None,
     takeover: bool,
     ray_address: str | None,
     quiet: bool,
@@ -98,6 +101,7 @@ def scan(
         limits=ImageLimits(max_pixels_in, max_frames, description.max_side_px),
         settings_hash=hashlib.sha256(record.model_dump_json().encode()).hexdigest(),
         stall_s=stall_seconds,
+        image_memory_bytes=image_memory_mb * 2**20 if image_memory_mb else None,
     )
     with lease(run.at(LEASE), run_url, takeover) as held:
         Attempts(run.at(ATTEMPTS)).forgive()
@@ -161,6 +165,8 @@ def _scan(
     with meter("scan", total, quiet) as progress:
         for counts in scan_slices(settings, shards, chosen, engines):
             held.check()
+            if counts["fatal"]:
+                raise IncompleteError(f"{counts['failure']}; run the same command again to continue")
             progress.advance(int(counts["num_rows"]))
             if counts["failure"]:
                 failures.append(str(counts["failure"]))

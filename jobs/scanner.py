@@ -39,6 +39,7 @@ class ScanSettings:
     """What an actor needs to know; sent to each once.
 
     run: the run folder. stall_s: seconds without a finished batch after which a slice is given up.
+    image_memory_bytes: what the child that scans image by image may take; None: half of what is free.
     """
 
     source: Source
@@ -48,6 +49,7 @@ class ScanSettings:
     limits: ImageLimits
     settings_hash: str
     stall_s: float = 600
+    image_memory_bytes: int | None = None
     num_decode_threads: int = 2
 
 
@@ -62,11 +64,12 @@ class SliceScanner:
         self._nowhere = open(os.devnull, "w")  # noqa: SIM115 (faulthandler writes to it from another thread)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
-        """num_rows, num_quarantined: of the slice. failure: empty, or why the slice has no result."""
+        """num_rows, num_quarantined: of the slice. failure: empty, or why the slice has no result.
+
+        fatal: no other slice would get a result either. (Ray would drop the cause of an exception on its way.)
+        """
         rows = [
-            {"num_rows": 0, "num_quarantined": 0, "failure": str(failure)}
-            if failure
-            else self.scan(Slice.from_json(str(text)))
+            _failed(str(failure)) if failure else self.scan(Slice.from_json(str(text)))
             for text, failure in zip(batch["slice"], batch["failure"], strict=True)
         ]
         return {name: [row[name] for row in rows] for name in rows[0]}
@@ -74,24 +77,33 @@ class SliceScanner:
     def scan(self, piece: Slice) -> dict[str, Any]:
         """Scores one slice and writes its file. A source that cannot be read is a failure of this slice only."""
         name = file_name(piece.shard, piece.number, piece.is_last)
-        deaths = self._attempts.begin(name)
         try:
-            if deaths >= GIVE_UP_AFTER_DEATHS:
-                raise StorageError(f"{printable(piece.shard)}: the worker died {deaths} times in slice {piece.number}")
-            samples = self._settings.source.read(piece)
-            isolate = deaths >= ISOLATE_AFTER_DEATHS
-            tables = list(isolated_rows(self._settings, samples) if isolate else self._watched(samples))
+            deaths = self._attempts.begin(name)
+        except StorageError as error:
+            return _failed(str(error), fatal=True)
+        try:
+            tables = self._tables(piece, deaths)
         except StorageError as error:
             self._attempts.fail(name, str(error))
-            return {"num_rows": 0, "num_quarantined": 0, "failure": str(error)}
+            return _failed(str(error))
         table = pa.concat_tables(tables) if tables else SCHEMA.empty_table()
         if table.num_rows != len(piece.locators):
             raise RuntimeError(f"slice {piece.number}: {table.num_rows} rows for {len(piece.locators)} samples")
         try:
             num_quarantined = self._write(piece, name, table)
+        except StorageError as error:
+            return _failed(str(error), fatal=True)
         finally:
             self._attempts.end(name)
-        return {"num_rows": table.num_rows, "num_quarantined": num_quarantined, "failure": ""}
+        return {"num_rows": table.num_rows, "num_quarantined": num_quarantined, "failure": "", "fatal": False}
+
+    def _tables(self, piece: Slice, deaths: int) -> list[pa.Table]:
+        if deaths >= GIVE_UP_AFTER_DEATHS:
+            raise StorageError(f"{printable(piece.shard)}: the worker died {deaths} times in slice {piece.number}")
+        samples = self._settings.source.read(piece)
+        if deaths >= ISOLATE_AFTER_DEATHS:
+            return list(isolated_rows(self._settings, samples))
+        return list(self._watched(samples))
 
     def _watched(self, samples: Iterator[Sample]) -> Iterable[pa.Table]:
         """Ends this process where a batch takes too long: the timer needs no Python, so no image can hold it up."""
@@ -121,3 +133,7 @@ class SliceScanner:
         pq.write_table(tagged, buffer, compression="zstd")
         self._settings.run.at(SCORES, name).write(buffer.getvalue())
         return sum(reasons.values())
+
+
+def _failed(failure: str, fatal: bool = False) -> dict[str, Any]:
+    return {"num_rows": 0, "num_quarantined": 0, "failure": failure, "fatal": fatal}

@@ -1,0 +1,99 @@
+"""What the fault tests share: a corpus of many small images, scans as processes of their own, and whom to kill."""
+
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from PIL import Image
+
+
+def jpeg(number: int) -> bytes:
+    """A small picture, another one for each number; the number is part of the bytes (a comment at the end)."""
+    buffer = io.BytesIO()
+    Image.new("RGB", (32, 24), (number % 256, number // 256 % 256, 90)).save(buffer, "JPEG", comment=str(number))
+    return buffer.getvalue()
+
+
+def sha256(number: int) -> str:
+    return hashlib.sha256(jpeg(number)).hexdigest()
+
+
+def make_shards(folder: Path, num_shards: int, num_images: int) -> None:
+    """Tars of `num_images` each; image n of shard s is `jpeg(s * num_images + n)`."""
+    folder.mkdir()
+    for shard in range(num_shards):
+        with tarfile.open(folder / f"{shard:05d}.tar", "w") as tar:
+            for number in range(shard * num_images, (shard + 1) * num_images):
+                encoded = jpeg(number)
+                member = tarfile.TarInfo(f"{number:09d}.jpg")
+                member.size = len(encoded)
+                tar.addfile(member, io.BytesIO(encoded))
+
+
+def start_scan(
+    source: Path, run: Path, *arguments: str, drill: Mapping[str, object] | None = None
+) -> subprocess.Popen[str]:
+    """`privsieve scan` with the canned engine, as a user starts it."""
+    environment = dict(os.environ)
+    if drill is not None:
+        orders = run.parent / f"{run.name}.drill.json"
+        orders.write_text(json.dumps(drill))
+        environment["PRIVSIEVE_DRILL"] = str(orders)
+    command = [sys.executable, "-m", "jobs", "scan", str(source), "--run", str(run), "--engine", "canned", *arguments]
+    return subprocess.Popen(
+        command,
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=Path(__file__).parents[2],
+    )
+
+
+def finish(process: subprocess.Popen[str], timeout_s: float = 240) -> tuple[int, str, str]:
+    """(exit code, stdout, stderr) of a scan that comes to its end."""
+    out, err = process.communicate(timeout=timeout_s)
+    return process.returncode, out, err
+
+
+def rows(run: Path) -> list[dict[str, object]]:
+    files = sorted((run / "scores").glob("*.parquet"))
+    return [
+        row
+        for f in files
+        for row in pq.read_table(f, columns=["shard", "index", "sha256", "status", "reason"]).to_pylist()
+    ]
+
+
+def descendants(pid: int) -> dict[int, str]:
+    """Process id -> command line of everything that `pid` has started (Linux only)."""
+    children: dict[int, list[int]] = {}
+    commands: dict[int, str] = {}
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            commands[int(folder.name)] = (folder / "cmdline").read_text().replace("\0", " ")
+        except (OSError, IndexError):
+            continue  # it ended while we looked
+        children.setdefault(parent, []).append(int(folder.name))
+    found: dict[int, str] = {}
+    left = [pid]
+    while left:
+        for child in children.get(left.pop(), []):
+            found[child] = commands[child]
+            left.append(child)
+    return found
+
+
+def engine_actors(pid: int) -> list[int]:
+    """Process ids of the engine actors that belong to the scan `pid`."""
+    return [child for child, command in descendants(pid).items() if "SliceScanner" in command]

@@ -1,0 +1,66 @@
+"""Two scans on one run: the second is refused, unless it is told to take over."""
+
+import json
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from ingest.errors import IncompleteError, RunError
+from ingest.storage import place
+from jobs import lease as lease_module
+from jobs.lease import STALE_S, lease
+from tests.faults.drill import finish, make_shards, rows, start_scan
+
+
+def test_the_second_scan_is_refused_and_takes_over_when_told(tmp_path: Path) -> None:
+    make_shards(tmp_path / "corpus", 4, 15)
+    run = tmp_path / "run"
+    first = start_scan(tmp_path / "corpus", run, drill={"*": 0.2})
+    while not (run / "lease.json").exists():
+        time.sleep(0.05)
+    code, out, err = finish(start_scan(tmp_path / "corpus", run))
+    assert (code, out) == (2, "")
+    assert f"{run} is being scanned by process {first.pid} on {socket.gethostname()}" in err
+    assert "--takeover" in err
+    code, out, err = finish(start_scan(tmp_path / "corpus", run, "--takeover"))
+    assert (code, err) == (0, "")
+    finish(first)
+    assert len(rows(run)) == 60
+    assert not (run / "lease.json").exists()
+
+
+def _held_by(path: Path, host: str, pid: int, age_s: float) -> None:
+    path.write_text(json.dumps({"id": "other", "host": host, "pid": pid, "renewed": time.time() - age_s}))
+
+
+@pytest.mark.parametrize(
+    ("host", "pid", "age_s"), [("elsewhere", 1, STALE_S + 1), (socket.gethostname(), 2**22 + 1, 0)]
+)
+def test_a_lease_of_a_scan_that_is_gone_is_taken(host: str, pid: int, age_s: float, tmp_path: Path) -> None:
+    _held_by(tmp_path / "lease.json", host, pid, age_s)
+    with lease(place(str(tmp_path / "lease.json")), "run", takeover=False):
+        assert json.loads((tmp_path / "lease.json").read_text())["id"] != "other"
+    assert not (tmp_path / "lease.json").exists()
+
+
+def test_a_lease_of_another_machine_holds_until_it_is_stale(tmp_path: Path) -> None:
+    _held_by(tmp_path / "lease.json", "elsewhere", 1, STALE_S - 30)
+    with (
+        pytest.raises(RunError, match="run is being scanned by process 1 on elsewhere"),
+        lease(place(str(tmp_path / "lease.json")), "run", takeover=False),
+    ):
+        pass
+
+
+def test_who_was_taken_over_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease_module, "RENEW_S", 0.01)
+    with lease(place(str(tmp_path / "lease.json")), "run", takeover=False) as held:
+        held.check()
+        _held_by(tmp_path / "lease.json", "elsewhere", 1, 0)
+        with pytest.raises(IncompleteError, match="another scan has taken this run over"):  # noqa: PT012
+            for _ in range(1000):
+                time.sleep(0.01)
+                held.check()
+    assert json.loads((tmp_path / "lease.json").read_text())["id"] == "other"

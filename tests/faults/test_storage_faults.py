@@ -1,0 +1,55 @@
+"""A run that cannot be written to ends in one line; what was done before stays right."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.drill import finish, make_shards, rows, start_scan
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 256 KB; skips where mounting is not allowed."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(disk)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("mounting a small disk is not allowed here")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_full_disk_is_told_and_the_scan_goes_on_when_there_is_room(small_disk: Path, tmp_path: Path) -> None:
+    make_shards(tmp_path / "corpus", 8, 40)
+    code, out, err = finish(start_scan(tmp_path / "corpus", small_disk / "run"))
+    assert (code, out) == (1, "")
+    assert "no space left on device" in err
+    assert "run the same command again to continue" in err
+    assert len(err.splitlines()) == 1
+    subprocess.run(["mount", "-o", "remount,size=16m", str(small_disk)], check=True)
+    code, out, err = finish(start_scan(tmp_path / "corpus", small_disk / "run"))
+    assert (code, err) == (0, "")
+    assert "320 images in 8 of 8 shards: 320 scored, 0 quarantined" in out
+    assert len(rows(small_disk / "run")) == 320
+
+
+def test_a_run_that_cannot_be_written_is_told_before_anything_is_scanned(tmp_path: Path) -> None:
+    make_shards(tmp_path / "corpus", 1, 3)
+    (tmp_path / "file").write_text("")
+    for run, why in ((Path("/proc/run"), "no such file or directory"), (tmp_path / "file" / "run", "not a directory")):
+        code, out, err = finish(start_scan(tmp_path / "corpus", run))
+        assert (code, out) == (2, "")
+        assert err == f"privsieve: cannot write {run}/run.json: {why}\n"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_shard_that_may_not_be_read_fails_alone(tmp_path: Path) -> None:
+    make_shards(tmp_path / "corpus", 2, 3)
+    (tmp_path / "corpus" / "00000.tar").chmod(0)
+    code, out, err = finish(start_scan(tmp_path / "corpus", tmp_path / "run"))
+    assert code == 1
+    assert "3 images in 1 of 2 shards" in out
+    assert "00000.tar" in err
