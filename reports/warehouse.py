@@ -15,7 +15,7 @@ Source of the interval: E. B. Wilson, "Probable inference, the law of succession
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, NoReturn
@@ -25,6 +25,8 @@ import fsspec
 from fsspec.core import url_to_fs
 
 from ingest.errors import QueryError, RunError, StorageError
+from ingest.results import COMPACT, SCORES, is_compacted, manifest
+from ingest.storage import Place
 from scoring.table import SCHEMA
 from scoring.taxonomy import ATTRIBUTES
 
@@ -45,11 +47,15 @@ _READS = frozenset(["SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "
 
 @dataclass(frozen=True)
 class Run:
-    """An opened run. url: as it was given. description: run.json as a dict. connection: locked, with the views."""
+    """An opened run. url: as it was given. description: run.json as a dict. connection: locked, with the views.
+
+    replaced: whether the files that the views read have been compacted since, so that some may be gone.
+    """
 
     url: str
     description: Mapping[str, Any]
     connection: duckdb.DuckDBPyConnection
+    replaced: Callable[[], bool]
 
     def select(self, statement: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
         """Column names and rows of one SELECT that a user wrote. QueryError in one line where it is anything else."""
@@ -58,17 +64,38 @@ class Run:
             self.connection.execute(statement)
             names = [str(column[0]) for column in self.connection.description or []]
         except duckdb.Error as error:
+            self._check_not_replaced()
             _refuse(error)
-        return names, _fetched(self.connection)
+        return names, self._fetched()
 
     def ask(self, question: str, **placeholders: str) -> list[dict[str, Any]]:
         """The rows of `queries/<question>.sql` as dicts. Placeholders must be checked SQL (scoring.expressions)."""
         try:
             self.connection.execute(query_text(question, **placeholders))
             names = [str(column[0]) for column in self.connection.description or []]
-            return [dict(zip(names, row, strict=True)) for row in self.connection.fetchall()]
+            rows = [dict(zip(names, row, strict=True)) for row in self.connection.fetchall()]
         except duckdb.Error as error:
+            self._check_not_replaced()
             _refuse(error)
+        self._check_not_replaced()
+        return rows
+
+    def _fetched(self) -> Iterator[tuple[Any, ...]]:
+        while True:
+            try:
+                rows = self.connection.fetchmany(10_000)
+            except duckdb.Error as error:
+                self._check_not_replaced()
+                _refuse(error)
+            if not rows:
+                self._check_not_replaced()
+                return
+            yield from rows
+
+    def _check_not_replaced(self) -> None:
+        """RunError where rows may have been missing in an answer."""
+        if self.replaced():
+            raise RunError(f"{self.url} was compacted meanwhile; ask again")
 
 
 def open_run(run: str) -> Run:
@@ -78,12 +105,13 @@ def open_run(run: str) -> Run:
     connection = duckdb.connect()
     if not _is_local(filesystem):
         connection.register_filesystem(filesystem)
+    was_compacted = is_compacted(Place(filesystem, path))
     try:
         connection.execute(_statements(filesystem, path))
-        _lock(connection, _folder_url(filesystem, path))
+        _lock(connection, _folder_url(filesystem, path, COMPACT if was_compacted else SCORES))
     except duckdb.Error as error:
         raise RunError(f"the score files of {run} cannot be read: {_first_line(error)}") from None
-    return Run(run, description, connection)
+    return Run(run, description, connection, lambda: is_compacted(Place(filesystem, path)) != was_compacted)
 
 
 def setup_statements(run: str) -> str:
@@ -129,20 +157,17 @@ def _is_local(filesystem: fsspec.AbstractFileSystem) -> bool:
     return "file" in ((protocol,) if isinstance(protocol, str) else protocol)
 
 
-def _folder_url(filesystem: fsspec.AbstractFileSystem, path: str) -> str:
-    folder = f"{path}/scores"
+def _folder_url(filesystem: fsspec.AbstractFileSystem, path: str, name: str) -> str:
+    folder = f"{path}/{name}"
     return folder if _is_local(filesystem) else str(filesystem.unstrip_protocol(folder))
 
 
 def _statements(filesystem: fsspec.AbstractFileSystem, path: str) -> str:
     """Macros and views, as SQL. Without a score file yet `images` is an empty table of the same columns."""
-    folder = _folder_url(filesystem, path)
-    pattern = f"{_without_wildcards(folder)}/*.parquet"
-    try:
-        found = filesystem.glob(f"{_without_wildcards(path)}/scores/*.parquet")
-    except OSError as error:
-        raise StorageError(f"{folder} cannot be listed: {_first_line(error)}") from None
-    source = f"SELECT * FROM read_parquet({_literal(pattern)})" if found else _no_rows()
+    paths = _score_paths(filesystem, path)
+    listed = ", ".join(map(_literal, paths))
+    # Folders named `a=b` above the run are no columns of its rows.
+    source = f"SELECT * FROM read_parquet([{listed}], hive_partitioning = false)" if paths else _no_rows()
     answers = ",\n    ".join(
         f"{{'attribute': {_literal(a.key)}, 'attribute_level': {a.level}, 'value': {a.key}}}" for a in ATTRIBUTES
     )
@@ -161,6 +186,20 @@ def _statements(filesystem: fsspec.AbstractFileSystem, path: str) -> str:
         f"FROM (\n{query_text('rates', by='category', private=PRIVATE).strip().rstrip(';')}\n)",
     )
     return ";\n\n".join(wanted) + ";\n"
+
+
+def _score_paths(filesystem: fsspec.AbstractFileSystem, path: str) -> list[str]:
+    """What `read_parquet` is given: the files of a compacted run, else one pattern; none without any score file."""
+    compacted = manifest(Place(filesystem, path))
+    if compacted is not None:
+        folder = _without_wildcards(_folder_url(filesystem, path, COMPACT))
+        return [f"{folder}/{file.name}" for file in compacted.files]
+    folder = _without_wildcards(_folder_url(filesystem, path, SCORES))
+    try:
+        found = filesystem.glob(f"{_without_wildcards(path)}/{SCORES}/*.parquet")
+    except OSError as error:
+        raise StorageError(f"{folder} cannot be listed: {_first_line(error)}") from None
+    return [f"{folder}/*.parquet"] if found else []
 
 
 def _without_wildcards(path: str) -> str:
@@ -228,17 +267,6 @@ def _query_nodes(node: Any) -> Iterator[str]:
             yield kind
         for child in node.values():
             yield from _query_nodes(child)
-
-
-def _fetched(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
-    while True:
-        try:
-            rows = connection.fetchmany(10_000)
-        except duckdb.Error as error:
-            _refuse(error)
-        if not rows:
-            return
-        yield from rows
 
 
 def _literal(text: str) -> str:

@@ -1,0 +1,350 @@
+"""`privsieve compact RUN`: the many small result files of a finished run become few large ones, sorted.
+
+Three steps, each of which may be killed and continued by the same command; readers are right at every moment:
+
+    1. files below `compact/`, one by one, each checked before it gets its name    readers see `scores/`
+    2. `compact-shards.parquet`, then `compact.json`, which decides                from here on `compact/`
+    3. the files in `scores/` are removed
+
+Slices in the order of shards and numbers are rows in the order of shard and index, so joining them sorts them. Which
+slices go into a file follows from their names and row counts alone: what an earlier attempt has finished is kept.
+"""
+
+import hashlib
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, dataclass
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ingest import __version__
+from ingest.errors import RunError
+from ingest.formats import open_source
+from ingest.results import (
+    COMPACT,
+    MANIFEST,
+    PARTS,
+    PARTS_SCHEMA,
+    CompactFile,
+    Manifest,
+    Part,
+    RowRange,
+    manifest,
+    results,
+)
+from ingest.sample import printable
+from ingest.slices import Done, finished, result_names, stem_of
+from ingest.storage import Place
+from jobs.lease import Lease, lease
+from jobs.run import LEASE, SCORES, RunRecord, open_run, rows_at
+from scoring.table import SCHEMA
+
+if TYPE_CHECKING:
+    import duckdb
+
+ROWS_PER_FILE = 2_000_000
+"""About 200 MB."""
+
+SLICES_PER_FILE = 4_096
+"""A file ends here at the latest, however few rows its slices have."""
+
+ROWS_PER_GROUP = 40_960
+"""Few enough that the rows of one shard are read without many others, and enough to compress well."""
+
+MEMORY_GB = 4
+REMOVED_AT_ONCE = 1_000
+
+
+@dataclass(frozen=True)
+class _Input:
+    """One slice file. shard: as the source names it."""
+
+    shard: str
+    name: str
+    num_rows: int
+
+
+@click.command()
+@click.argument("run_url", metavar="RUN")
+@click.option(
+    "--rows-per-file",
+    type=click.IntRange(min=1),
+    default=ROWS_PER_FILE,
+    show_default=True,
+    help=f"A file ends at so many rows, or at {SLICES_PER_FILE:,} slices.",
+)
+@click.option("--takeover", is_flag=True, help="Go on although the run is marked as being worked on.")
+def compact(run_url: str, rows_per_file: int, takeover: bool) -> None:
+    """Join the small result files of a finished RUN into few large ones, sorted by shard and index.
+
+    May be interrupted at any moment; the same command continues.
+    """
+    run, record = open_run(run_url)
+    with lease(run.at(LEASE), run_url, takeover) as held:
+        compacted = manifest(run)
+        was_compacted = compacted is not None
+        if compacted is None:
+            compacted = _compact(run, run_url, record, rows_per_file, held)
+        num_removed = _remove_slices(run, held)
+    what = f"{compacted.num_rows} rows of {compacted.num_shards} shards in {len(compacted.files)} files"
+    if was_compacted and not num_removed:
+        click.echo(f"{run_url} is compacted already, nothing to do: {what}")
+    elif was_compacted:
+        click.echo(f"{run_url} was compacted: {what}; the last {num_removed} small files are removed now")
+    else:
+        num_bytes = sum(file.num_bytes for file in compacted.files)
+        click.echo(f"{what} ({num_bytes / 1e6:.1f} MB), from {compacted.num_slices} small ones, which are removed")
+
+
+def _compact(run: Place, url: str, record: RunRecord, rows_per_file: int, held: Lease) -> Manifest:
+    """Steps 1 and 2."""
+    done = results(run).done
+    shards = _finished_shards(url, record, done)
+    folder = run.at(SCORES)
+    digest, num_slices = hashlib.sha256(), 0
+    files, parts = list[CompactFile](), list[Part]()
+    with tempfile.TemporaryDirectory() as aside:
+        connection = _connection(run, aside)
+        slices = _inputs(connection, folder, shards, done)
+        if record.sample is not None or record.limit is not None:
+            slices = iter(_chosen_whole(url, record, list(slices), done))
+        for inputs in _grouped(slices, rows_per_file):
+            held.check()
+            place = run.at(COMPACT, f"{len(files):05d}.parquet")
+            if not _is_made_of(place, inputs):
+                _write(connection, folder, inputs, Path(aside) / "joined.parquet", place)
+            files.append(CompactFile(name=place.name, num_rows=_num_rows(inputs), num_bytes=place.fs.size(place.path)))
+            parts.extend(_parts(inputs, len(files) - 1))
+            digest.update(_lines(inputs))
+            num_slices += len(inputs)
+        connection.close()
+    _check_seams(run, files, parts)
+    made = Manifest(
+        privsieve=__version__,
+        num_shards=len(shards),
+        num_slices=num_slices,
+        num_rows=sum(file.num_rows for file in files),
+        slices_sha256=digest.hexdigest(),
+        files=tuple(files),
+    )
+    _remove(run.at(COMPACT), sorted(set(run.at(COMPACT).names()) - {file.name for file in files}))
+    with run.at(PARTS).create() as stream:
+        rows = [dict(zip(PARTS_SCHEMA.names, astuple(part), strict=True)) for part in parts]
+        pq.write_table(pa.Table.from_pylist(rows, schema=PARTS_SCHEMA), stream, compression="zstd")
+    run.at(MANIFEST).write((made.model_dump_json(indent=2) + "\n").encode())
+    return made
+
+
+# ---- what there is ----------------------------------------------------------------------------------------------
+
+
+def _finished_shards(url: str, record: RunRecord, done: Done) -> list[str]:
+    """The shards with results, in order. RunError where one is not scanned to its end, or not of this source."""
+    is_whole = record.sample is None and record.limit is None
+    corpus = open_source(record.source, record.format, record.category)
+    shards = [shard for shard in corpus.shards if is_whole or stem_of(shard) in done.present]
+    unfinished = [shard for shard in shards if not finished(shard, done)]
+    if unfinished or not shards:
+        first = f": {len(unfinished)} shards have images without a row, {printable(unfinished[0])} first"
+        raise RunError(f"{url} is not finished{first if unfinished else ''}; run the same scan again, then compact")
+    if len(done) > len(shards):
+        raise RunError(
+            f"{url} has results of {len(done) - len(shards)} shards that {record.source} has no longer; "
+            "restore them, or scan the source into a new run"
+        )
+    return shards
+
+
+def _chosen_whole(url: str, record: RunRecord, inputs: list[_Input], done: Done) -> list[_Input]:
+    """RunError where a scan of chosen samples has fewer rows than it chose."""
+    wanted, found = record.sample or record.limit, _num_rows(inputs)
+    corpus = open_source(record.source, record.format, record.category)
+    others = (shard for shard in corpus.shards if stem_of(shard) not in done.present)
+    if found != wanted and (record.sample or any(next(corpus.slices(shard)).locators for shard in others)):
+        raise RunError(
+            f"{url} is not finished: {found} of {wanted} chosen images have a row; "
+            "run the same scan again, then compact"
+        )
+    return inputs
+
+
+def _inputs(connection: "duckdb.DuckDBPyConnection", folder: Place, shards: list[str], done: Done) -> Iterator[_Input]:
+    """The slice files in the order of their rows, with the counts of their footers."""
+    named = ((shard, name) for shard in shards for name in result_names(shard, done))
+    while window := list(islice(named, SLICES_PER_FILE)):
+        asked = f"SELECT file_name, num_rows FROM parquet_file_metadata({_paths(folder, [name for _, name in window])})"
+        num_rows = {path.rpartition("/")[2]: int(n) for path, n in _asked(connection, folder, asked)}
+        yield from (_Input(shard, name, num_rows[name]) for shard, name in window)
+
+
+def _grouped(inputs: Iterator[_Input], rows_per_file: int) -> Iterator[list[_Input]]:
+    group, num_rows = list[_Input](), 0
+    for one in inputs:
+        if group and (num_rows + one.num_rows > rows_per_file or len(group) == SLICES_PER_FILE):
+            yield group
+            group, num_rows = [], 0
+        group.append(one)
+        num_rows += one.num_rows
+    if group:
+        yield group
+
+
+def _num_rows(inputs: Sequence[_Input]) -> int:
+    return sum(one.num_rows for one in inputs)
+
+
+def _lines(inputs: Sequence[_Input]) -> bytes:
+    return "".join(f"{one.name} {one.num_rows}\n" for one in inputs).encode()
+
+
+def _parts(inputs: Sequence[_Input], file: int) -> list[Part]:
+    slices, rows = Counter[str](), Counter[str]()
+    for one in inputs:
+        slices[one.shard] += 1
+        rows[one.shard] += one.num_rows
+    parts, first_row = list[Part](), 0
+    for shard, num_slices in slices.items():
+        parts.append(Part(stem_of(shard), num_slices, file, first_row, rows[shard]))
+        first_row += rows[shard]
+    return parts
+
+
+# ---- one file ---------------------------------------------------------------------------------------------------
+
+
+def _connection(run: Place, aside: str) -> "duckdb.DuckDBPyConnection":
+    import duckdb
+
+    connection = duckdb.connect()
+    connection.execute(f"SET memory_limit = '{MEMORY_GB}GB'; SET preserve_insertion_order = true")
+    connection.execute("SET temp_directory = $1", [aside])
+    if not run.is_local:
+        connection.register_filesystem(run.fs)
+    return connection
+
+
+def _asked(connection: "duckdb.DuckDBPyConnection", folder: Place, statement: str) -> list[tuple[Any, ...]]:
+    """RunError where a file cannot be read."""
+    import duckdb
+
+    try:
+        return connection.execute(statement).fetchall()
+    except duckdb.Error as error:
+        line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise RunError(f"a score file in {folder.path} cannot be read; scan again what it holds: {line}") from None
+
+
+def _paths(folder: Place, names: Sequence[str]) -> str:
+    """A SQL list of paths in which no character of the folder is a wildcard."""
+    base = folder.path if folder.is_local else str(folder.fs.unstrip_protocol(folder.path))
+    escaped = "".join(f"[{c}]" if c in "*?[" else c for c in base)
+    return "[" + ", ".join(_quoted(f"{escaped}/{name}") for name in names) + "]"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _is_made_of(place: Place, inputs: Sequence[_Input]) -> bool:
+    """Whether an earlier attempt has made this file of the same slices."""
+    if not place.exists():
+        return False
+    with place.open() as stream:
+        marks = pq.read_metadata(stream).metadata or {}
+    return bool(marks.get(b"privsieve.slices") == hashlib.sha256(_lines(inputs)).hexdigest().encode())
+
+
+def _write(
+    connection: "duckdb.DuckDBPyConnection", folder: Place, inputs: Sequence[_Input], joined: Path, place: Place
+) -> None:
+    """Joins slices in a file on this machine's disk, checks it, then gives it its place."""
+    columns = ", ".join(f'"{name}"' for name in SCHEMA.names)
+    rows = f"read_parquet({_paths(folder, [one.name for one in inputs])}, hive_partitioning = false)"
+    counted = _asked(connection, folder, f"SELECT reason, count(*) FROM {rows} WHERE reason IS NOT NULL GROUP BY ALL")
+    marks = {
+        "slices": hashlib.sha256(_lines(inputs)).hexdigest(),
+        "num_rows": str(_num_rows(inputs)),
+        "reasons": ",".join(sorted(f"{reason}={count}" for reason, count in counted)),
+    }
+    footer = ", ".join(f"{_quoted(f'privsieve.{key}')}: {_quoted(value)}" for key, value in marks.items())
+    _asked(
+        connection,
+        folder,
+        f"COPY (SELECT {columns} FROM {rows}) TO {_quoted(str(joined))} "
+        f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROWS_PER_GROUP}, KV_METADATA {{{footer}}})",
+    )
+    _check(connection, inputs, joined, place)
+    with open(joined, "rb") as source, place.create() as stream:
+        shutil.copyfileobj(source, stream, 2**22)
+    joined.unlink()
+
+
+_FOUND = """
+    SELECT ordinal, count(*), min(shard), max(shard), count(*) FILTER (WHERE "index" <= before)
+    FROM (
+        SELECT shard, "index", ordinal,
+            lag("index") OVER (PARTITION BY ordinal ORDER BY file_row_number) AS before
+        FROM read_parquet($1, file_row_number = true) AS joined
+        ASOF JOIN expected ON joined.file_row_number >= expected.first_row
+    )
+    GROUP BY ordinal ORDER BY ordinal"""
+
+
+def _check(connection: "duckdb.DuckDBPyConnection", inputs: Sequence[_Input], joined: Path, place: Place) -> None:
+    """The rows are all there, shard by shard, and no index comes twice. Nothing is removed where this fails."""
+    names = {stem_of(shard): printable(shard) for shard in dict.fromkeys(one.shard for one in inputs)}
+    expected = [part for part in _parts(inputs, 0) if part.num_rows]
+    table = {"ordinal": list(range(len(expected))), "first_row": [part.first_row for part in expected]}
+    connection.register("expected", pa.table(table, pa.schema([("ordinal", pa.int64()), ("first_row", pa.int64())])))
+    found = connection.execute(_FOUND, [str(joined)]).fetchall()
+    connection.unregister("expected")
+    wanted = [(n, part.num_rows, names[part.stem], names[part.stem], 0) for n, part in enumerate(expected)]
+    if found != wanted:
+        wrong = next((w for w, f in zip(wanted, found, strict=False) if w != f), None)
+        first = f"{wrong[2]} first" if wrong else f"{len(found)} shards instead of {len(wanted)}"
+        raise RunError(
+            f"{place.path} would not hold the rows of its slices exactly once, in order ({first}); "
+            "nothing was removed; scan the source into a new run"
+        )
+
+
+def _check_seams(run: Place, files: Sequence[CompactFile], parts: Sequence[Part]) -> None:
+    """A shard that two files share goes on in the second where it ended in the first."""
+    for before, after in pairwise(parts):
+        if before.stem == after.stem:
+            last = RowRange(f"{COMPACT}/{files[before.file].name}", before.first_row + before.num_rows - 1, 1)
+            first = RowRange(f"{COMPACT}/{files[after.file].name}", after.first_row, 1)
+            indices = rows_at(run, [last, first], ["index"])["index"].to_pylist()
+            if indices[0] >= indices[1]:
+                raise RunError(
+                    f"index {indices[1]} of {last.path} comes again in {first.path}; nothing was removed; "
+                    "scan the source into a new run"
+                )
+
+
+# ---- what is left over ------------------------------------------------------------------------------------------
+
+
+def _remove_slices(run: Place, held: Lease) -> int:
+    """Step 3: removes the result files whose rows the compacted files hold, and no others; returns how many."""
+    names, stems = run.at(SCORES).names(), results(run).done.present
+    replaced = [name for name in names if name.rpartition(".")[0].rpartition(".")[0] in stems]
+    for start in range(0, len(replaced), REMOVED_AT_ONCE):
+        held.check()
+        _remove(run.at(SCORES), replaced[start : start + REMOVED_AT_ONCE])
+    return len(replaced)
+
+
+def _remove(folder: Place, names: Sequence[str]) -> None:
+    if any(c in folder.path for c in "*?["):  # a driver would take it for a pattern and remove what is not ours
+        for name in names:
+            folder.fs.rm_file(folder.at(name).path)
+    elif names:
+        folder.fs.rm([folder.at(name).path for name in names])
