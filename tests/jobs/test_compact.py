@@ -1,0 +1,282 @@
+"""A compacted run holds the same rows, whatever happens on the way."""
+
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ingest.errors import RunError
+from ingest.formats import open_source
+from ingest.results import MANIFEST, RowRange, is_compacted, manifest, results, score_files
+from ingest.slices import file_name, finished, has_result
+from ingest.storage import place
+from jobs.run import rows_at
+from reports.warehouse import open_run, setup_statements
+from scoring.assessment import View
+from scoring.engines.canned import CannedEngine
+from scoring.table import SCHEMA, Facts, Quarantined, to_table
+from tests.jobs.made import privsieve, tar
+
+
+def _rows(shard: str, first: int, count: int) -> pa.Table:
+    """Every tenth image is quarantined."""
+    facts = [Facts(shard, i, f"{i:09d}", "street", 100 + i, f"{i:064x}") for i in range(first, first + count)]
+    views = [View(np.zeros((1, 1, 3), np.uint8), frozenset(), f"{shard}{f.index}") for f in facts]
+    verdicts = CannedEngine().assess(views)
+    return to_table(
+        facts,
+        [Quarantined("empty", "the file has no bytes") if f.index % 10 == 9 else v for f, v in zip(facts, verdicts)],  # type: ignore[misc]  # noqa: B905
+    )
+
+
+def _run(folder: Path, shards: Sequence[Sequence[int]], **record: object) -> Path:
+    """A run and its corpus of (empty) tars; `shards`: rows of each slice of each shard."""
+    run = folder / "run"
+    (run / "scores").mkdir(parents=True)
+    (folder / "corpus").mkdir()
+    for number, slices in enumerate(shards):
+        shard, first = f"{number:05d}.tar", 0
+        tar(folder / "corpus" / shard, {})
+        for n, count in enumerate(slices):
+            name = file_name(shard, n, n == len(slices) - 1)
+            pq.write_table(_rows(shard, first, count), run / "scores" / name, compression="zstd")
+            first += count
+    settings = {
+        "privsieve": "0.1.0",
+        "source": str(folder / "corpus"),
+        "format": "webdataset",
+        "category": None,
+        "sample": None,
+        "seed": None,
+        "limit": None,
+        "max_pixels": 1,
+        "max_frames": 1,
+        "taxonomy": "cprt-1",
+        "engine": {"name": "canned"},
+    }
+    (run / "run.json").write_text(json.dumps(settings | record))
+    return run
+
+
+def _all(run: Path) -> pa.Table:
+    tables = [pq.read_table(io.BytesIO(file.read())).cast(SCHEMA) for file in score_files(place(str(run)))]
+    return pa.concat_tables(tables).combine_chunks()
+
+
+def _seen(run: Path) -> list[tuple[object, ...]]:
+    """What the views say: nothing twice, nothing missing."""
+    asked = "SELECT count(*), count(DISTINCT (shard, \"index\")), count(*) FILTER (WHERE reason = 'empty') FROM images"
+    return list(open_run(str(run)).select(asked)[1])
+
+
+SHARDS = ((30, 30, 7), (1,), (0,), (30, 5), (30, 30, 30, 30, 2))
+
+
+def test_the_same_rows_sorted_in_few_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = _run(tmp_path, SHARDS)
+    before = _all(run).sort_by([("shard", "ascending"), ("index", "ascending")])
+    assert privsieve("report", run, "--format", "json") == 0
+    report = capsys.readouterr().out
+    assert privsieve("compact", run, "--rows-per-file", "100") == 0
+    assert "225 rows of 5 shards in 3 files" in capsys.readouterr().out
+    assert _all(run).equals(before)  # in the order of shard and index as they lie
+    assert [f.num_rows for f in pq.read_table(run / "compact" / "00000.parquet").to_batches()] == [98]
+    assert sorted(path.name for path in (run / "compact").iterdir()) == [f"0000{n}.parquet" for n in range(3)]
+    assert list((run / "scores").iterdir()) == []
+    assert privsieve("report", run, "--format", "json") == 0
+    assert capsys.readouterr().out == report
+    described = manifest(place(str(run)))
+    assert described is not None
+    assert (described.num_shards, described.num_slices, described.num_rows) == (5, 12, 225)
+    assert [file.num_rows for file in described.files] == [98, 95, 32]
+    footer = pq.read_metadata(run / "compact" / "00000.parquet").metadata
+    assert footer[b"privsieve.num_rows"] == b"98"
+    assert footer[b"privsieve.reasons"] == b"empty=9"
+
+
+def test_a_second_time_says_so_and_does_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = _run(tmp_path, SHARDS)
+    assert privsieve("compact", run) == 0
+    before = {path: path.stat().st_mtime_ns for path in sorted(run.rglob("*.*"))}
+    capsys.readouterr()
+    assert privsieve("compact", run) == 0
+    assert "is compacted already, nothing to do: 225 rows of 5 shards in 1 files" in capsys.readouterr().out
+    assert {path: path.stat().st_mtime_ns for path in sorted(run.rglob("*.*"))} == before
+
+
+def test_a_later_scan_sees_that_all_is_done_and_a_shard_finds_its_rows(tmp_path: Path) -> None:
+    run = _run(tmp_path, SHARDS)
+    where = place(str(run))
+    shards = open_source(str(tmp_path / "corpus"), None, None).shards
+    before = {shard: rows_at(where, results(where).of(shard)) for shard in shards}
+    assert privsieve("compact", run, "--rows-per-file", "70") == 0
+    known = results(where)
+    assert all(finished(shard, known.done) for shard in shards)
+    assert has_result("00004.tar", 4, True, known.done)
+    assert not has_result("00004.tar", 4, False, known.done)
+    assert not finished("00005.tar", known.done)
+    assert known.of("00003.tar") == [RowRange("compact/00001.parquet", 0, 35)]
+    assert len(known.of("00004.tar")) == 3
+    assert known.of("00002.tar") == []
+    for shard in shards:
+        assert rows_at(where, known.of(shard)).equals(before[shard])
+        assert rows_at(where, known.of(shard), ["index"])["index"].to_pylist() == list(range(len(before[shard])))
+
+
+def test_an_unfinished_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = _run(tmp_path, SHARDS)
+    (run / "scores" / file_name("00003.tar", 1, True)).unlink()
+    before = sorted(run.rglob("*"))
+    assert privsieve("compact", run) == 2
+    error = capsys.readouterr().err
+    assert "is not finished: 1 shards have images without a row, 00003.tar first" in error
+    assert "run the same scan again, then compact" in error
+    assert len(error.splitlines()) == 1
+    assert sorted(run.rglob("*")) == before
+
+
+def test_a_shard_that_the_source_has_no_longer_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = _run(tmp_path, SHARDS)
+    (tmp_path / "corpus" / "00004.tar").unlink()
+    assert privsieve("compact", run) == 2
+    assert "has results of 1 shards" in capsys.readouterr().err
+    assert _seen(run) == [(225, 225, 21)]
+
+
+@pytest.mark.parametrize(("chosen", "code"), [({"sample": 60, "seed": 0}, 0), ({"sample": 61, "seed": 0}, 2)])
+def test_a_sample_is_finished_when_it_has_all_its_rows(
+    tmp_path: Path, chosen: dict[str, int], code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = _run(tmp_path, ((30,), (30,)), **chosen)
+    tar(tmp_path / "corpus" / "00002.tar", {"a.jpg": b"not scanned"})
+    assert privsieve("compact", run) == code
+    assert is_compacted(place(str(run))) == (code == 0)
+    if code:
+        assert "60 of 61 chosen images have a row" in capsys.readouterr().err
+
+
+def test_a_limit_above_the_corpus_is_finished_with_the_corpus(tmp_path: Path) -> None:
+    run = _run(tmp_path, ((30,), (30,)), limit=100)
+    tar(tmp_path / "corpus" / "00002.tar", {"a.jpg": b"not scanned"})
+    assert privsieve("compact", run) == 2
+    tar(tmp_path / "corpus" / "00002.tar", {})
+    assert privsieve("compact", run) == 0
+
+
+def test_rows_that_come_twice_are_told_and_nothing_is_removed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = _run(tmp_path, SHARDS)
+    pq.write_table(_rows("00003.tar", 29, 5), run / "scores" / file_name("00003.tar", 1, True))
+    slices = sorted((run / "scores").iterdir())
+    assert privsieve("compact", run) == 2
+    assert "exactly once, in order (00003.tar first); nothing was removed" in capsys.readouterr().err
+    assert privsieve("compact", run, "--rows-per-file", "30") == 2
+    assert "comes again in" in capsys.readouterr().err
+    assert sorted((run / "scores").iterdir()) == slices
+    assert not (run / MANIFEST).exists()
+
+
+def test_a_damaged_slice_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = _run(tmp_path, SHARDS)
+    (run / "scores" / file_name("00001.tar", 0, True)).write_bytes(b"PAR1 but no more")
+    assert privsieve("compact", run) == 2
+    error = capsys.readouterr().err
+    assert "cannot be read" in error
+    assert len(error.splitlines()) == 1
+    assert not (run / "compact").exists()
+
+
+def test_a_reader_of_the_small_files_learns_that_they_are_gone(tmp_path: Path) -> None:
+    run = _run(tmp_path, SHARDS)
+    opened = open_run(str(run))
+    assert list(opened.select("SELECT count(*) FROM images")[1]) == [(225,)]
+    assert privsieve("compact", run) == 0
+    with pytest.raises(RunError, match="was compacted meanwhile; ask again"):
+        opened.select("SELECT count(*) FROM images")
+    assert _seen(run) == [(225, 225, 21)]
+
+
+def test_odd_folder_names(tmp_path: Path) -> None:
+    for name in ("it's [1] run*?", "date=today", "1"):
+        (tmp_path / name).mkdir()
+        _run(tmp_path / name, ((5,), (6,)))
+    for name in ("it's [1] run*?", "date=today"):
+        run = tmp_path / name / "run"
+        assert privsieve("compact", run) == 0
+        assert open_run(str(run)).select("FROM images")[0] == SCHEMA.names
+        assert _seen(run) == [(11, 11, 0)]
+    assert len(list((tmp_path / "1" / "run" / "scores").iterdir())) == 2
+
+
+def test_a_run_behind_a_url(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    memory = fsspec.filesystem("memory")
+    memory.put(str(_run(tmp_path, SHARDS)), "/compact-test/run", recursive=True)
+    try:
+        assert privsieve("compact", "memory://compact-test/run") == 0
+        assert memory.find("/compact-test/run/scores") == []
+        assert "memory://" in setup_statements("memory://compact-test/run")
+        assert list(open_run("memory://compact-test/run").select("SELECT count(*) FROM images")[1]) == [(225,)]
+        assert privsieve("compact", "memory://compact-test/run") == 0
+        assert "nothing to do" in capsys.readouterr().out
+    finally:
+        memory.rm("/compact-test", recursive=True)
+
+
+# ---- killed at any moment ---------------------------------------------------------------------------------------
+
+NUM_SHARDS, SLICES, ROWS = 60, 5, 20
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _run(tmp_path_factory.mktemp("large"), [(ROWS,) * SLICES] * NUM_SHARDS)
+
+
+def _num_files(folder: Path) -> int:
+    return len([p for p in folder.glob("*.parquet") if p.name[0].isdigit()])
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        pytest.param(lambda run: (run / "compact").exists(), id="the first file is begun"),
+        pytest.param(lambda run: _num_files(run / "compact") >= 3, id="some files are there"),
+        pytest.param(lambda run: (run / "compact-shards.parquet").exists(), id="all files are there"),
+        pytest.param(lambda run: (run / MANIFEST).exists(), id="slices are being removed"),
+    ],
+)
+def test_killed_and_continued(large: Path, tmp_path: Path, moment: Callable[[Path], bool]) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(large, run)
+    expected = [(NUM_SHARDS * SLICES * ROWS, NUM_SHARDS * SLICES * ROWS, NUM_SHARDS * SLICES * ROWS // 10)]
+    command = [sys.executable, "-m", "jobs", "compact", str(run), "--rows-per-file", "600"]
+    working = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    deadline = time.monotonic() + 60
+    while not moment(run) and time.monotonic() < deadline:
+        time.sleep(0.0005)
+    working.send_signal(signal.SIGKILL)
+    working.communicate()
+    assert working.returncode == -signal.SIGKILL
+    assert moment(run)
+    assert _seen(run) == expected
+    made = {path.name: path.stat().st_mtime_ns for path in (run / "compact").glob("[0-9]*.parquet")}
+    assert privsieve("compact", run, "--rows-per-file", "600") == 0
+    assert _seen(run) == expected
+    kept = {name: os.stat(run / "compact" / name).st_mtime_ns for name in made}
+    assert kept == made  # what was finished is not done again
+    assert sorted(path.name for path in (run / "compact").iterdir()) == [f"{n:05d}.parquet" for n in range(10)]
+    assert list((run / "scores").iterdir()) == []
+    assert _all(run).equals(_all(large).sort_by([("shard", "ascending"), ("index", "ascending")]))
