@@ -9,18 +9,39 @@ import os
 import posixpath
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from ingest.errors import StorageError
+from ingest.retries import may_pass, reason_of, retried, store_errors
+
+__all__ = ["PART", "NewFile", "Place", "place", "reason_of"]
 
 PART = ".part"
 """Ends the name of a local file that is not whole yet."""
+
+BLOCK_BYTES = 4 * 2**20
+"""Fetched at once from a remote file. Shards are read mostly front to back, image after image of about 100 KB: with
+4 MiB the wait for an answer (some 50 ms) is about as long as the transfer, and a lone image of a sample costs little.
+Longer reads, such as a column of a Parquet file, are one request."""
+
+EXTRAS = {
+    **dict.fromkeys(["s3", "s3a"], "s3"),
+    **dict.fromkeys(["gs", "gcs"], "gs"),
+    **dict.fromkeys(["az", "abfs", "abfss", "adl"], "az"),
+    "hf": "hf",
+}
+"""Protocol of an object store -> the extra that brings its driver."""
+
+_PASSWORD = re.compile(r"[a-z0-9+.-]+://(?:[^/]*:[^/]*|[^/:@]+:(?!\d+/)[^@]*)@", re.IGNORECASE)
+"""A port is no password; a secret may hold slashes."""
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -43,24 +64,42 @@ class Place:
         return posixpath.basename(self.path.rstrip("/"))
 
     def exists(self) -> bool:
-        found: bool = self.fs.exists(self.path)
-        return found
+        """StorageError where the store does not answer: that is not the same as nothing being there."""
+        if self.is_local:
+            return bool(self.fs.exists(self.path))
+        return self._kind() is not None
 
     def is_dir(self) -> bool:
-        found: bool = self.fs.isdir(self.path)
-        return found
+        """As `exists`; on an object store a folder is there where something lies below it."""
+        if self.is_local:
+            return bool(self.fs.isdir(self.path))
+        return self._kind() == "directory"
 
     def open(self) -> BinaryIO:
-        """The file's content as a seekable stream; remote files are fetched in ranges."""
-        stream: BinaryIO = self.fs.open(self.path, "rb")
-        return stream
+        """The file's content as a seekable stream. Remote files are fetched in ranges, each tried again on its own.
+
+        Locally an OSError where it fails. Remotely FileNotFoundError, or StorageError for all else, also while reading:
+        a store that stumbles must not pass for a damaged file.
+        """
+        if self.is_local:
+            stream: BinaryIO = self.fs.open(self.path, "rb")
+            return stream
+        size = int(self._remote("read", lambda: self.fs.info(self.path))["size"])
+        return io.BufferedReader(_Ranges(self, size), BLOCK_BYTES)
+
+    def content(self) -> bytes:
+        """The whole file, for callers to whom its absence is an answer: errors as with `open`."""
+        if self.is_local:
+            found: bytes = self.fs.cat_file(self.path)
+            return found
+        return bytes(self._remote("read", lambda: self.fs.cat_file(self.path)))
 
     def read(self) -> bytes:
+        """The whole file; any failure is a StorageError."""
         try:
-            content: bytes = self.fs.cat_file(self.path)
+            return self.content()
         except OSError as error:
             raise StorageError(f"cannot read {self.path}: {reason_of(error)}") from None
-        return content
 
     def write(self, content: bytes) -> None:
         """Aside, flushed to disk, then renamed; on object stores one PUT, which is whole or not there."""
@@ -69,8 +108,8 @@ class Place:
                 file.write(content)
             return
         try:
-            self.fs.makedirs(posixpath.dirname(self.path), exist_ok=True)
-            self.fs.pipe_file(self.path, content)
+            self._make_folder()
+            self._remote("write", lambda: self.fs.pipe_file(self.path, content))
         except OSError as error:
             raise StorageError(f"cannot write {self.path}: {reason_of(error)}") from None
 
@@ -79,17 +118,18 @@ class Place:
         """A new file to write: it is there, whole, when the block ends, and not at all when an error ends it.
 
         Locally aside, flushed to disk, then renamed; elsewhere a transaction of the driver. Blocks do not nest.
+        Only the driver tries again here: its parts are sent while the block goes on.
         """
         block_failed = False
         try:
-            self.fs.makedirs(posixpath.dirname(self.path), exist_ok=True)
+            self._make_folder()
             with self._aside() if self.is_local else self._deferred() as stream:
                 try:
                     yield NewFile(stream, self.path)
                 except BaseException:
                     block_failed = True
                     raise
-        except OSError as error:
+        except store_errors() as error:
             if block_failed:
                 raise  # may be of reading something else
             raise StorageError(f"cannot write {self.path}: {reason_of(error)}") from None
@@ -116,12 +156,92 @@ class Place:
         with self.fs.transaction, self.fs.open(self.path, "wb") as stream:
             yield stream
 
+    def entries(self) -> list[dict[str, Any]]:
+        """What lies directly in this folder, as fsspec tells it: dicts with `name` (a path), `type` and `size`."""
+        list_all: Callable[[], list[dict[str, Any]]] = lambda: self.fs.ls(self.path, detail=True)  # noqa: E731
+        return list_all() if self.is_local else self._remote("list", list_all)
+
+    def find(self) -> list[str]:
+        """Paths of all files below this folder, sorted."""
+        found: list[str] = self.fs.find(self.path) if self.is_local else self._remote("list", self._find)
+        return found
+
+    def matches(self, pattern: str) -> list[str]:
+        """Paths on this file system that a glob pattern names, sorted."""
+        if self.is_local:
+            return sorted(self.fs.glob(pattern))
+        return sorted(self._remote("list", lambda: self.fs.glob(pattern)))
+
     def names(self) -> list[str]:
-        """Names of the files directly in this folder, sorted; none where the folder does not exist."""
+        """Names of the files directly in this folder, sorted; none where the folder does not exist. Always fresh."""
         if not self.is_dir():
             return []
-        listed = self.fs.ls(self.path, detail=True)
-        return sorted(posixpath.basename(e["name"]) for e in listed if e["type"] != "directory")
+        found = (posixpath.basename(e["name"]) for e in self.entries() if e["type"] != "directory")
+        return sorted(name for name in found if name)  # consoles of object stores mark a folder by a file "folder/"
+
+    def _find(self) -> list[str]:
+        found: list[str] = self.fs.find(self.path)
+        return found
+
+    def _kind(self) -> str | None:
+        try:
+            return str(self._remote("reach", lambda: self.fs.info(self.path))["type"])
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def _make_folder(self) -> None:
+        """Not on object stores: they have no folders, and a driver would make a missing bucket."""
+        if not _protocols(self.fs) & EXTRAS.keys():
+            self.fs.makedirs(posixpath.dirname(self.path), exist_ok=True)
+
+    def _remote(self, verb: str, call: Callable[[], Answer]) -> Answer:
+        """A call to a store, tried again. FileNotFoundError as it is, any other failure a StorageError."""
+        try:
+            return retried(call)
+        except FileNotFoundError:
+            raise
+        except store_errors() as error:
+            tried = "; tried again without success" if may_pass(error) else ""
+            raise StorageError(f"cannot {verb} {self.path}: {reason_of(error)}{tried}") from None
+
+
+class _Ranges(io.RawIOBase):
+    """A remote file of a known size in bytes, read by ranges."""
+
+    def __init__(self, source: Place, size: int):
+        self._source, self._size, self._offset = source, size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        self._offset = max(0, offset + (0, self._offset, self._size)[whence])
+        return self._offset
+
+    def tell(self) -> int:
+        return self._offset
+
+    def readinto(self, target: Any, /) -> int:
+        view = memoryview(target).cast("B")
+        start, end = self._offset, min(self._offset + len(view), self._size)
+        if start >= end:
+            return 0
+        try:
+            found = self._source._remote("read", lambda: self._fetch(start, end))
+        except FileNotFoundError:
+            raise StorageError(f"cannot read {self._source.path}: it is gone since it was opened") from None
+        view[: len(found)] = found
+        self._offset = end
+        return len(found)
+
+    def _fetch(self, start: int, end: int) -> bytes:
+        found: bytes = self._source.fs.cat_file(self._source.path, start=start, end=end)
+        if len(found) != end - start:
+            raise ConnectionError("a range came back with another length")
+        return found
 
 
 class NewFile(io.RawIOBase):
@@ -145,7 +265,7 @@ class NewFile(io.RawIOBase):
     def write(self, content: Any, /) -> int:
         try:
             self._stream.write(content)
-        except OSError as error:
+        except store_errors() as error:
             raise StorageError(f"cannot write {self._path}: {reason_of(error)}") from None
         self._digest.update(content)
         self._num_bytes += len(content)
@@ -157,17 +277,24 @@ def place(url: str) -> Place:
 
     A URL with a password in it is refused, since it would end in run.json and in logs.
     """
-    if re.match(r"[a-z0-9+.-]+://[^/]*:[^/]*@", url, re.IGNORECASE):
+    if _PASSWORD.search(url):
         raise StorageError("the URL holds a user name and password; give credentials by the environment instead")
+    protocol = fsspec.core.split_protocol(url)[0] or "file"
     try:
-        fs, path = fsspec.core.url_to_fs(url)
-    except (ImportError, ValueError) as error:
+        # Without listings kept by the driver: other processes write meanwhile, and what is there is the ledger.
+        fs, path = fsspec.core.url_to_fs(url, use_listings_cache=False)
+    except ImportError:
+        extra = EXTRAS.get(protocol)
+        what_to_do = f"pip install 'privsieve[{extra}]'" if extra else "install the fsspec driver of that protocol"
+        raise StorageError(f"cannot reach {url}: the driver for {protocol}:// is not installed; {what_to_do}") from None
+    except ValueError as error:
+        known = protocol in fsspec.available_protocols()
+        reason = reason_of(error) if known else f"there is no protocol {protocol}://"
+        raise StorageError(f"cannot reach {url}: {reason}") from None
+    except store_errors() as error:
         raise StorageError(f"cannot reach {url}: {reason_of(error)}") from None
     return Place(fs, path.rstrip("/") or path)
 
 
-def reason_of(error: Exception) -> str:
-    """What went wrong in a few words, without the path or anything that a driver may add."""
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror.lower()
-    return str(error).splitlines()[0] if isinstance(error, ImportError | ValueError) else type(error).__name__
+def _protocols(fs: fsspec.AbstractFileSystem) -> frozenset[str]:
+    return frozenset([fs.protocol] if isinstance(fs.protocol, str) else fs.protocol)

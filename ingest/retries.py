@@ -1,0 +1,140 @@
+"""Trying again where a store far away stumbles: which errors pass by themselves, how often, how long.
+
+The drivers try again too, each in its own way (botocore five times for a 5xx answer or a broken connection, s3fs five
+times for a timeout or a body that ends early); what is here goes around them, the same for every store.
+"""
+
+import errno
+import os
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from ingest.errors import StorageError
+
+RETRY_VARIABLE = "PRIVSIEVE_RETRY_S"
+DEFAULT_RETRY_S = 60.0
+FIRST_DELAY_S, MAX_DELAY_S = 0.2, 10.0
+
+_EREMOTEIO = 121
+"""What s3fs makes of a 500; a name that not every system has."""
+# fmt: off
+_PASSING_ERRNOS = frozenset([
+    _EREMOTEIO, errno.EBUSY, errno.EAGAIN, errno.ECONNRESET, errno.ECONNABORTED, errno.ECONNREFUSED, errno.EPIPE,
+    errno.ETIMEDOUT, errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTUNREACH,
+])
+# fmt: on
+_LASTING = (FileNotFoundError, PermissionError, FileExistsError, IsADirectoryError, NotADirectoryError)
+_PASSING_STATUS = frozenset([408, 429, 500, 502, 503, 504])
+
+# Drivers have errors that are no OSError. Looked up only where the driver is loaded, so that none need be installed.
+_DRIVER_ERRORS = {
+    "botocore.exceptions": ("BotoCoreError", "ClientError"),
+    "aiohttp": ("ClientError",),
+    "gcsfs.retry": ("HttpError",),
+    "azure.core.exceptions": ("AzureError",),
+    "huggingface_hub.errors": ("HfHubHTTPError",),
+}
+_PASSING_DRIVER_ERRORS = {
+    "botocore.exceptions": ("ConnectionError", "HTTPClientError", "IncompleteReadError", "ResponseParserError"),
+    "aiohttp": ("ClientConnectionError", "ClientPayloadError"),
+    "azure.core.exceptions": ("ServiceRequestError", "ServiceResponseError"),
+}
+_WORDS = {
+    "NoCredentialsError": "no credentials in the environment",
+    "PartialCredentialsError": "the credentials in the environment are incomplete",
+    "EndpointConnectionError": "the store cannot be reached",
+    "ConnectTimeoutError": "the store cannot be reached",
+    "ReadTimeoutError": "the store did not answer in time",
+}
+_ERRNO_OF = {FileNotFoundError: errno.ENOENT, PermissionError: errno.EACCES, FileExistsError: errno.EEXIST}
+
+Answer = TypeVar("Answer")
+
+
+def retry_bound_s() -> float:
+    """Seconds after which no new attempt starts: `PRIVSIEVE_RETRY_S`, 60 where it is not set; 0 tries once.
+
+    The last attempt may still take as long as the driver lets it. StorageError where the value is no number.
+    """
+    text = os.environ.get(RETRY_VARIABLE, "")
+    try:
+        bound = float(text or DEFAULT_RETRY_S)
+    except ValueError:
+        bound = -1.0
+    if not 0 <= bound <= 86_400:
+        raise StorageError(f'{RETRY_VARIABLE} is "{text}"; give seconds from 0 to 86400')
+    return bound
+
+
+def retried(call: Callable[[], Answer]) -> Answer:
+    """What `call` returns, tried again while it fails with an error that may pass. Raises the last error.
+
+    Waits 0.2 s, then twice as long each time up to 10 s, each shortened by a random part of up to a half, since
+    workers that were turned away together should not come back together. No attempt starts after `retry_bound_s`.
+    """
+    give_up_s = time.monotonic() + retry_bound_s()
+    delay_s = FIRST_DELAY_S
+    while True:
+        try:
+            return call()
+        except store_errors() as error:
+            wait_s = delay_s * random.uniform(0.5, 1)
+            if not may_pass(error) or time.monotonic() + wait_s > give_up_s:
+                raise
+        time.sleep(wait_s)
+        delay_s = min(2 * delay_s, MAX_DELAY_S)
+
+
+def store_errors() -> tuple[type[Exception], ...]:
+    """OSError, and the errors of the loaded drivers that are none."""
+    return (OSError, *_loaded(_DRIVER_ERRORS))
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether the same call may work a moment later. Not found, forbidden and wrong credentials never do."""
+    if isinstance(error, _LASTING):
+        return False
+    status = http_status(error)
+    if status is not None:
+        return status in _PASSING_STATUS
+    if isinstance(error, ConnectionError | TimeoutError | _loaded(_PASSING_DRIVER_ERRORS)):
+        return True
+    return isinstance(error, OSError) and error.errno in _PASSING_ERRNOS
+
+
+def http_status(error: BaseException | None) -> int | None:
+    """The HTTP status that the store answered with, where the error or its cause has one."""
+    while error is not None:
+        response = getattr(error, "response", None)
+        found = response.get("ResponseMetadata", {}).get("HTTPStatusCode") if isinstance(response, dict) else None
+        for status in (found, getattr(response, "status_code", None), *_own_status(error)):
+            if isinstance(status, int):
+                return status
+        error = error.__cause__
+    return None
+
+
+def _own_status(error: BaseException) -> Iterator[object]:
+    if not isinstance(error, OSError):
+        yield from (getattr(error, name, None) for name in ("status", "status_code", "code"))
+
+
+def reason_of(error: BaseException) -> str:
+    """What went wrong in a few words of our own: a driver's may hold addresses, names or credentials."""
+    name = type(error).__name__
+    if name in _WORDS:
+        return _WORDS[name]
+    lasting = next((number for kind, number in _ERRNO_OF.items() if isinstance(error, kind)), None)
+    status = http_status(error)
+    if status is not None and lasting is None:
+        return f"the store answered {status}"
+    number = (error.errno if isinstance(error, OSError) else None) or lasting
+    return os.strerror(number).lower() if number else name
+
+
+def _loaded(names: dict[str, tuple[str, ...]]) -> tuple[type[Exception], ...]:
+    modules = [(sys.modules[module], kinds) for module, kinds in names.items() if module in sys.modules]
+    return tuple(getattr(module, kind) for module, kinds in modules for kind in kinds if hasattr(module, kind))
