@@ -1,0 +1,123 @@
+"""Scans on a cluster as users start them, on a real head with a second node."""
+
+import re
+import shutil
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from tests.clusters.conftest import RayCluster
+
+ROOT = Path(__file__).parent.parent.parent
+CORPUS = ROOT / "jobs" / "demo" / "corpus" / "shards"
+
+
+def rows_of(run: Path) -> list[dict[str, Any]]:
+    rows = [
+        row for file in sorted((run / "scores").rglob("*.parquet")) for row in pq.ParquetFile(file).read().to_pylist()
+    ]
+    return sorted(rows, key=lambda row: (row["shard"], row["index"]))
+
+
+def scan(*more: object, environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "jobs", "scan", *map(str, more), "--engine", "canned"]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def test_a_submitted_scan_has_the_rows_of_a_local_one(ray_cluster: RayCluster, tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    for room in ("ingest", "scoring", "reports", "jobs"):
+        shutil.copytree(ROOT / room, tree / room, ignore=shutil.ignore_patterns("__pycache__", "corpus"))
+    submit = [sys.executable, "-m", "ray.scripts.scripts", "job", "submit", "--address", ray_cluster.dashboard_url]
+    # Three engines of one CPU do not fit on one of the two nodes.
+    entrypoint = f"python -m jobs scan {CORPUS} --run {tmp_path / 'there'} --engine canned --num-engines 3"
+    done = subprocess.run(
+        [*submit, "--working-dir", str(tree), "--", *entrypoint.split()],
+        env=ray_cluster.environment,
+        capture_output=True,
+        text=True,
+        timeout=150,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "31 images in 2 of 2 shards: 27 scored, 4 quarantined" in done.stdout
+    local = {name: text for name, text in ray_cluster.environment.items() if not name.startswith("RAY_")}
+    here = scan(CORPUS, "--run", tmp_path / "here", environment=local)
+    assert here.returncode == 0, here.stderr
+    assert rows_of(tmp_path / "there") == rows_of(tmp_path / "here")
+    assert len(rows_of(tmp_path / "there")) == 31
+
+
+def test_an_address_joins_the_cluster_from_one_of_its_machines(ray_cluster: RayCluster, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    done = scan(CORPUS, "--run", run, "--ray-address", ray_cluster.address, environment=ray_cluster.environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(rows_of(run)) == 31
+
+
+def test_another_token_is_refused_in_one_line(ray_cluster: RayCluster, tmp_path: Path) -> None:
+    started_s = time.monotonic()
+    environment = ray_cluster.environment | {"RAY_AUTH_TOKEN": "0" * 40, "RAY_ADDRESS": ray_cluster.address}
+    done = scan(CORPUS, "--run", tmp_path / "run", environment=environment)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        f'privsieve: Ray address "{ray_cluster.address}": the cluster refuses the token; '
+        "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH"
+    ]
+    assert time.monotonic() - started_s < 30
+
+
+def test_another_ray_version_is_told_in_one_line(ray_cluster: RayCluster, tmp_path: Path) -> None:
+    older = "import ray; ray.__version__ = '2.59.0'; from jobs.cli import main; main()"
+    command = [sys.executable, "-c", older, "scan", str(CORPUS), "--run", str(tmp_path / "run"), "--engine", "canned"]
+    environment = ray_cluster.environment | {"RAY_ADDRESS": ray_cluster.address}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert re.search(r"the cluster runs Ray: \S+ Python: \S+, this process Ray: 2\.59\.0 Python: ", done.stderr)
+
+
+METRICS = """
+import ray
+from jobs.metrics import ScanMetrics
+
+@ray.remote(num_cpus=0)
+class Owner:
+    def work(self):
+        self.metrics = ScanMetrics("canned")
+        self.metrics.slice_written(0.5, 7, {"truncated": 2, "empty": 0})
+
+ray.init(address="auto", log_to_driver=False)
+owner = Owner.remote()
+ray.get(owner.work.remote())
+input()
+"""
+
+
+def test_the_metrics_endpoint_counts_images(ray_cluster: RayCluster) -> None:
+    environment = ray_cluster.environment | {"RAY_ADDRESS": ray_cluster.address}
+    program = METRICS.replace('address="auto"', f'address="{ray_cluster.address}"')
+    driver = subprocess.Popen(
+        [sys.executable, "-c", program], cwd=ROOT, env=environment, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    try:
+        text = ""
+        limit_s = time.monotonic() + 40
+        while "privsieve_slice_seconds_count" not in text and time.monotonic() < limit_s:
+            time.sleep(0.5)
+            with urllib.request.urlopen(ray_cluster.metrics_url, timeout=10) as answer:
+                text = answer.read().decode()
+    finally:
+        driver.communicate(b"\n", timeout=30)
+    ours = [line for line in text.splitlines() if line.startswith("ray_privsieve_")]
+    found = {re.sub(r"\{.*\}", "", line).rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in ours}
+    assert found["ray_privsieve_images_scored_total"] == 7
+    assert found["ray_privsieve_images_quarantined_total"] == 2
+    assert found["ray_privsieve_slice_seconds_count"] == 1
+    labels = {label for line in ours for label in re.findall(r'(\w+)="', line)}
+    assert {"engine", "reason"} < labels
+    assert not {name for name in labels if "file" in name or "shard" in name or "path" in name}
