@@ -1,0 +1,163 @@
+"""Kills scans at random moments until they are done, and counts what was lost, doubled and repeated.
+
+    python -m tests.faults.kills [--num-images 20000] [--num-kills 100] [--seed 0]
+
+Three victims take turns: the driver, an engine actor, and the raylet of a second node of a local cluster. After each
+kill of a driver the same command is given again. In the end every image must have exactly one row.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import click
+
+from tests.faults.drill import descendants, engine_actors, finish, make_shards, rows, sha256, start_scan
+
+SLEEP_S = 0.002
+"""Per image: makes the scan long enough to be hit."""
+
+VICTIMS = ("driver", "actor", "raylet")
+
+
+@dataclass
+class Outcome:
+    kills: Counter[str] = field(default_factory=Counter)
+    num_scans: int = 0
+    num_lost: int = 0
+    num_repeated: int = 0
+    num_doubled: int = 0
+    num_foreign: int = 0
+    last_line: str = ""
+
+
+def run_drill(
+    folder: Path, num_shards: int, num_images: int, num_kills: int, victims: tuple[str, ...], seed: int
+) -> Outcome:
+    """Scans `num_shards` tars of `num_images` while killing; returns what was found in the run afterwards."""
+    drawn = random.Random(seed)
+    outcome = Outcome()
+    make_shards(folder / "corpus", num_shards, num_images)
+    run = folder / "run"
+    drill = {"*": SLEEP_S}
+    while True:
+        left = num_kills - outcome.kills.total()
+        victim = victims[outcome.num_scans % len(victims)]
+        outcome.num_scans += 1
+        with _cluster(victim == "raylet" and left > 0) as cluster:
+            arguments = () if cluster is None else ("--ray-address", cluster.address)
+            scan = start_scan(folder / "corpus", run, *arguments, drill=drill)
+            if left > 0:
+                for _ in range(1 if victim != "actor" else min(left, 3)):
+                    if not _kill(victim, scan, cluster, drawn):
+                        break
+                    outcome.kills[victim] += 1
+            there = _results(run)
+            code, out, err = finish(scan)
+            now = _results(run)
+            outcome.num_repeated += sum(now.get(name) != written for name, written in there.items())
+        if code == 0 and left <= 0:
+            outcome.last_line = out.strip()
+            break
+        if code not in (0, -signal.SIGKILL):
+            raise RuntimeError(f"the scan ended with {code}: {err}")
+        if code == 0:  # done before all kills were spent: begin with what a lost disk would leave
+            for result in drawn.sample(sorted((run / "scores").iterdir()), k=max(1, num_shards // 2)):
+                result.unlink()
+    found = Counter(str(row["sha256"]) for row in rows(run))
+    wanted = {sha256(n) for n in range(num_shards * num_images)}
+    outcome.num_lost = len(wanted - found.keys())
+    outcome.num_foreign = len(found.keys() - wanted)
+    outcome.num_doubled = sum(n - 1 for n in found.values())
+    return outcome
+
+
+def _results(run: Path) -> dict[str, int]:
+    """Result file -> when it was written (ns); a slice that is done must not be done again."""
+    return {path.name: path.stat().st_mtime_ns for path in (run / "scores").glob("*.parquet")}
+
+
+@dataclass
+class _LocalCluster:
+    """A head without engines, and a second node that runs them; both are processes of a helper."""
+
+    address: str
+    helper: subprocess.Popen[str]
+
+    def second_raylet(self) -> int | None:
+        raylets = [pid for pid, command in descendants(self.helper.pid).items() if "raylet/raylet " in command]
+        return max(raylets) if len(raylets) > 1 else None
+
+
+HELPER = """
+import sys, ray
+from ray.cluster_utils import Cluster
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
+cluster.add_node(num_cpus=2)
+print(cluster.address, flush=True)
+sys.stdin.read()
+cluster.shutdown()
+"""
+
+
+@contextmanager
+def _cluster(wanted: bool) -> Iterator[_LocalCluster | None]:
+    if not wanted:
+        yield None
+        return
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    helper = subprocess.Popen([sys.executable, "-c", HELPER], text=True, **pipes)  # type: ignore[call-overload]
+    try:
+        yield _LocalCluster(helper.stdout.readline().strip(), helper)
+    finally:
+        helper.communicate(timeout=60)
+
+
+def _kill(victim: str, scan: subprocess.Popen[str], cluster: _LocalCluster | None, drawn: random.Random) -> bool:
+    """Waits for a random moment and kills; False where the scan was over first."""
+    moment = time.monotonic() + drawn.uniform(0.0, 3.0)
+    while scan.poll() is None:
+        if victim == "driver" and time.monotonic() > moment + drawn.uniform(2.0, 6.0):
+            os.kill(scan.pid, signal.SIGKILL)
+            return True
+        if victim == "raylet" and cluster is not None and time.monotonic() > moment + 6.0:
+            raylet = cluster.second_raylet()
+            if raylet is None:
+                return False
+            os.kill(raylet, signal.SIGKILL)
+            return True
+        if victim == "actor" and time.monotonic() > moment and (actors := engine_actors(scan.pid)):
+            os.kill(drawn.choice(actors), signal.SIGKILL)
+            return True
+        time.sleep(0.1)
+    return False
+
+
+@click.command()
+@click.option("--num-images", type=click.IntRange(min=40), default=20_000, show_default=True)
+@click.option("--num-shards", type=click.IntRange(min=1), default=40, show_default=True)
+@click.option("--num-kills", type=click.IntRange(min=1), default=100, show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True)
+def main(num_images: int, num_shards: int, num_kills: int, seed: int) -> None:
+    with tempfile.TemporaryDirectory() as made:
+        outcome = run_drill(Path(made), num_shards, num_images // num_shards, num_kills, VICTIMS, seed)
+    kills = ", ".join(f"{n} × {victim}" for victim, n in outcome.kills.items())
+    click.echo(f"{outcome.kills.total()} kills ({kills}) in {outcome.num_scans} scans")
+    click.echo(
+        f"{outcome.num_lost} lost, {outcome.num_doubled} doubled, {outcome.num_foreign} foreign; finished slices done again: {outcome.num_repeated}"
+    )
+    click.echo(outcome.last_line)
+    sys.exit(0 if outcome.num_lost == outcome.num_doubled == outcome.num_foreign == outcome.num_repeated == 0 else 1)
+
+
+if __name__ == "__main__":
+    main()
