@@ -156,10 +156,10 @@ def _paths(where: Place, url: str) -> list[str]:
         paths = [where.path]
     else:
         paths = [p for pattern in expand_braces(where.path) for p in where.fs.glob(pattern)]
-    wrong = [p for p in paths if not _kind(p)]
-    if wrong or not paths:
-        what = "holds no" if not wrong else f"names {posixpath.basename(wrong[0])}, which is no"
-        raise SourceError(f"{url} {what} metadata: .parquet, .csv or .tsv files (.csv.gz and .tsv.gz too) are wanted")
+    if not paths and not where.exists():
+        raise SourceError(f"{url} does not exist or matches nothing")
+    if not paths or not all(map(_kind, paths)):
+        raise SourceError(f"{url} is no metadata: .parquet, .csv or .tsv files (.csv.gz and .tsv.gz too) are wanted")
     return sorted(paths)
 
 

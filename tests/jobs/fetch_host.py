@@ -1,0 +1,119 @@
+"""A host on this machine that answers as hosts of crawled images do: well, badly, slowly and with ill will."""
+
+import io
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from PIL import Image
+
+MAX_BYTES = 300_000
+"""The limit that the tests set; /huge and /endless send more."""
+
+
+def picture(kind: str) -> bytes:
+    out = io.BytesIO()
+    Image.linear_gradient("L").convert("RGB").save(out, kind)
+    return out.getvalue()
+
+
+class _Answers(BaseHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        try:
+            getattr(self, "answer_" + self.path.strip("/").replace("-", "_").partition(".")[0], self.answer_missing)()
+        except OSError:
+            self.close_connection = True  # the other side has had enough
+
+    def _send(self, content: bytes, status: int = 200, **headers: str) -> None:
+        self.send_response(status)
+        for name, value in ({"Content_Length": str(len(content))} | headers).items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def answer_missing(self) -> None:
+        self._send(b"gone", 404)
+
+    def answer_jpeg(self) -> None:
+        self._send(picture("JPEG"))
+
+    def answer_png(self) -> None:
+        self._send(picture("PNG"), Content_Type="image/png")
+
+    def answer_page(self) -> None:
+        self._send(b"<!doctype html><html><body>This image was removed</body></html>", Content_Type="image/jpeg")
+
+    def answer_svg(self) -> None:
+        self._send(b'<?xml version="1.0"?><!-- a circle --><svg xmlns="http://www.w3.org/2000/svg"/>')
+
+    def answer_nothing(self) -> None:
+        self._send(b"")
+
+    def answer_no_ai(self) -> None:
+        self._send(picture("JPEG"), X_Robots_Tag="noimageai")
+
+    def answer_no_index_for_us(self) -> None:
+        self._send(picture("JPEG"), X_Robots_Tag="privsieve: noindex")
+
+    def answer_no_index_for_others(self) -> None:
+        self._send(picture("JPEG"), X_Robots_Tag="othercrawler: noindex")
+
+    def answer_reserved(self) -> None:
+        self._send(picture("JPEG"), TDM_Reservation="1")
+
+    def answer_moved(self) -> None:
+        self._send(b"", 302, Location="/jpeg")
+
+    def answer_circle(self) -> None:
+        self._send(b"", 302, Location="/circle")
+
+    def answer_to_file(self) -> None:
+        self._send(b"", 302, Location="ftp://127.0.0.1/etc/passwd")
+
+    def answer_huge(self) -> None:
+        self._send(picture("JPEG") + b"\0" * MAX_BYTES)
+
+    def answer_liar(self) -> None:
+        self._send(picture("JPEG"), Content_Length=str(10**15))
+
+    def answer_endless(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        while True:
+            self.wfile.write(picture("JPEG"))
+
+    def answer_silent(self) -> None:
+        time.sleep(6)
+
+    def answer_trickle(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        for byte in picture("JPEG"):
+            self.wfile.write(bytes([byte]))
+            time.sleep(0.2)
+
+    def answer_trickling_headers(self) -> None:
+        self.wfile.write(b"HTTP/1.0 200 OK\r\n")
+        while True:
+            self.wfile.write(b"X-More: x\r\n")
+            time.sleep(0.2)
+
+
+@contextmanager
+def image_host() -> Iterator[str]:
+    """Its address, as http://127.0.0.1:PORT."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Answers)
+    server.daemon_threads = True
+    server.block_on_close = False
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,303 @@
+"""Fetch up to the download and from the download on: which rows, and what became of each."""
+
+import io
+import json
+import tarfile
+from pathlib import Path
+
+import fsspec
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from jobs.cli import main
+from jobs.fetching.columns import normalised_names
+from jobs.fetching.outcome import REASONS
+from jobs.fetching.selection import keywords
+from tests.jobs.fetch_host import picture
+
+URLS = [f"https://images.example/{n}.jpg" for n in range(7)]
+CAPTIONS = ["My Credit  Card", "a car", "a card game", "selfie at Essex", None, "cars", "toy cars and dolls"]
+PUNSAFE = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0, None]
+
+LAION = pa.table({"URL": URLS, "TEXT": CAPTIONS, "WIDTH": pa.array(range(7), pa.int32()), "punsafe": PUNSAFE})
+
+
+def _privsieve(*args: object) -> int:
+    with pytest.raises(SystemExit) as done:
+        main([str(a) for a in args])
+    assert isinstance(done.value.code, int)
+    return done.value.code
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Path:
+    """A folder that --environment refuses: the rows are selected, and nothing is downloaded."""
+    folder = tmp_path / "foreign"
+    folder.mkdir()
+    (folder / "diary.txt").write_text("mine")
+    return folder
+
+
+def _select(metadata: Path | str, out: Path, foreign: Path, *options: object) -> pa.Table:
+    """The selected rows, by the command itself."""
+    assert _privsieve("fetch", metadata, "--out", out, "--environment", foreign, *options) == 2
+    return _selected(out) if out.exists() else None
+
+
+def _selected(out: Path) -> pa.Table:
+    return pq.read_table(sorted((out / "selected").glob("*.parquet")))
+
+
+@pytest.mark.parametrize(
+    ("names", "written"),
+    [
+        (
+            ["SAMPLE_ID", "URL", "TEXT", "HEIGHT", "WIDTH", "LICENSE", "NSFW", "similarity"],
+            ["source_key", "url", "caption", "source_height", "source_width", "license", "nsfw", "similarity"],
+        ),
+        (
+            ["url", "caption", "width", "height", "similarity", "hash", "punsafe", "pwatermark"],
+            ["url", "caption", "source_width", "source_height", "similarity", "hash", "punsafe", "pwatermark"],
+        ),
+        (
+            ["uid", "url", "text", "original_width", "original_height", "clip_b32_similarity_score", "sha256"],
+            [
+                *("source_key", "url", "caption", "source_width", "source_height"),
+                *("clip_b32_similarity_score", "source_sha256"),
+            ],
+        ),
+        (
+            ["id", "url", "text", "width", "num_faces", "watermark_score"],
+            ["source_key", "url", "caption", "source_width", "num_faces", "watermark_score"],
+        ),
+        (["url", "txt", "Caption", "key", "status"], ["url", "txt", "caption", "source_key", "source_status"]),
+        (["width", "original_width", "url"], ["source_width_2", "source_width", "url"]),
+    ],
+    ids=["laion-400m", "re-laion", "datacomp", "coyo", "fetched before", "two widths"],
+)
+def test_columns_are_found_under_the_names_that_data_sets_use(names: list[str], written: list[str]) -> None:
+    assert list(normalised_names(names).values()) == written
+
+
+def test_selected_rows_lie_beside_the_shards_with_the_keys_of_their_images(tmp_path: Path, foreign: Path) -> None:
+    pq.write_table(LAION, tmp_path / "part.parquet")
+    where = ("--where", "WIDTH >= 1 AND length(text) > 0 AND punsafe < 0.9")
+    rows = _select(tmp_path / "part.parquet", tmp_path / "out", foreign, "--images-per-shard", 2, *where)
+    assert rows.column_names == ["key", "url", "caption", "source_width", "punsafe"]
+    assert rows["url"].to_pylist() == URLS[1:4]
+    assert rows["key"].to_pylist() == ["000000", "000001", "000010"]
+    record = json.loads((tmp_path / "out" / "selected" / "fetch.json").read_text())
+    assert (record["num_rows"], record["settings"]["where"]) == (3, where[1])
+
+
+@pytest.mark.parametrize(
+    ("classes", "found"),
+    [(["card"], [0]), (["plate"], [1]), (["face"], [3]), (["nudity"], []), (["hard-public", "card"], [0, 6])],
+)
+def test_caption_keywords_are_whole_words_in_any_case(
+    classes: list[str], found: list[int], tmp_path: Path, foreign: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pq.write_table(LAION, tmp_path / "part.parquet")
+    options = [part for name in classes for part in ("--caption-keywords", name)]
+    rows = _select(tmp_path / "part.parquet", tmp_path / "out", foreign, *options)
+    if found:
+        assert rows["url"].to_pylist() == [URLS[n] for n in found]
+    else:
+        assert "nothing to fetch" in capsys.readouterr().err
+        assert not (tmp_path / "out").exists()
+
+
+def test_every_class_has_keywords() -> None:
+    assert list(keywords()) == [
+        *("card", "face", "fingerprint", "plate", "nudity", "passport", "chat", "tattoo", "public", "hard-public")
+    ]
+    assert all(words and all(word == word.lower() for word in words) for words in keywords().values())
+
+
+def test_a_folder_of_csv_files_and_a_limit(tmp_path: Path, foreign: Path) -> None:
+    (tmp_path / "part [1]").mkdir()
+    for number, rows in enumerate((LAION.slice(0, 4), LAION.slice(4))):
+        pyarrow.csv.write_csv(rows, tmp_path / "part [1]" / f"{number}.csv")
+    assert _select(tmp_path / "part [1]", tmp_path / "a", foreign)["url"].to_pylist() == URLS
+    assert _select(tmp_path / "part [1]", tmp_path / "b", foreign, "--limit", 5)["url"].to_pylist() == URLS[:5]
+    glob = tmp_path / "part [[]1]" / "*.csv"
+    assert _select(glob, tmp_path / "c", foreign)["caption"].to_pylist() == CAPTIONS
+
+
+def test_a_table_without_header_is_told_by_its_urls(tmp_path: Path, foreign: Path) -> None:
+    lines = "".join(f"a \"{n}' dog\t{url}\n" for n, url in enumerate(URLS))
+    (tmp_path / "cc3m.tsv").write_text(lines)
+    rows = _select(tmp_path / "cc3m.tsv", tmp_path / "out", foreign)
+    assert rows["url"].to_pylist() == URLS
+    assert rows["caption"].to_pylist() == [f"a \"{n}' dog" for n in range(7)]
+
+
+def test_metadata_behind_an_fsspec_url(tmp_path: Path, foreign: Path) -> None:
+    with fsspec.open("memory://crawl/part.parquet", "wb") as file:
+        pq.write_table(LAION, file)
+    assert _select("memory://crawl", tmp_path / "out", foreign)["url"].to_pylist() == URLS
+
+
+def test_columns_that_json_cannot_hold_become_text(tmp_path: Path, foreign: Path) -> None:
+    taken = pa.array([1_600_000_000] * 7, pa.timestamp("s"))
+    faces = pa.array([[[0.1, 0.2]]] * 7)
+    odd = LAION.append_column("taken", taken).append_column("faces", faces).append_column("raw", pa.array([b"\0"] * 7))
+    pq.write_table(odd, tmp_path / "part.parquet")
+    rows = _select(tmp_path / "part.parquet", tmp_path / "out", foreign)
+    assert rows["taken"][0].as_py() == "2020-09-13 12:26:40"
+    assert rows["faces"][0].as_py() == [[0.1, 0.2]]
+    assert rows["raw"].type == pa.string()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--where", "punsfe < 1"), 'no column "punsfe" (did you mean "punsafe"?)'),
+        (("--where", "punsafe"), "the condition gives DOUBLE, not true or false"),
+        (("--where", "text = (SELECT 1)"), "not allowed"),
+        (("--where", "CAST(text AS INT) > 1"), "a value has another type"),
+        (("--where", "punsafe > 3"), "nothing to fetch"),
+        (("--caption-keywords", "fase"), 'no keywords for "fase" (did you mean "face"?)'),
+        (("--user-agent-token", "me (really)"), "--user-agent-token is one word"),
+        (("--processes", "2", "--ray-address", "10.0.0.1:6379"), "--processes is for one machine"),
+    ],
+)
+def test_a_wrong_selection_is_one_line_and_writes_nothing(
+    options: tuple[str, ...], message: str, tmp_path: Path, foreign: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pq.write_table(LAION, tmp_path / "part.parquet")
+    _select(tmp_path / "part.parquet", tmp_path / "out", foreign, *options)
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.strip().splitlines()) == 1
+    assert "Credit" not in error
+    assert not (tmp_path / "out").exists()
+
+
+def test_metadata_that_is_none_is_one_line(tmp_path: Path, foreign: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pq.write_table(pa.table({"link": URLS, "TEXT": CAPTIONS}), tmp_path / "links.parquet")
+    (tmp_path / "cut.parquet").write_bytes((tmp_path / "links.parquet").read_bytes()[:200])
+    (tmp_path / "notes.txt").write_text("https://images.example/1.jpg")
+    pq.write_table(LAION.select(["URL"]), tmp_path / "bare.parquet")
+    for name, message in (
+        ("links.parquet", "has no column of URLs (url, image_url, …); its columns are: link, TEXT"),
+        ("cut.parquet", "cut.parquet cannot be read"),
+        ("notes.txt", "is no metadata: .parquet, .csv or .tsv files"),
+        ("nowhere.csv", "does not exist or matches nothing"),
+    ):
+        _select(tmp_path / name, tmp_path / "out", foreign)
+        error = capsys.readouterr().err
+        assert message in error
+        assert len(error.strip().splitlines()) == 1
+    _select(tmp_path / "bare.parquet", tmp_path / "out", foreign, "--caption-keywords", "face")
+    assert "needs a column of captions" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+OUTCOMES = (
+    None,
+    "HTTP Error 404: a page that names Jane Doe",
+    "<urlopen error timed out>",
+    None,
+    "Use of image disallowed by X-Robots-Tag directive",
+    "refused: too_large",
+    "something new",
+)
+"""What img2dataset says of each of the seven URLs, None for success."""
+
+
+def _as_img2dataset_leaves_it(out: Path, shard: str, outcomes: tuple[str | None, ...], num_rows: int) -> None:
+    """The three files of one shard, in the layout of img2dataset 1.47."""
+    rows = _selected(out).to_pylist()
+    first = int(shard) * 4
+    kept = [
+        {name: value for name, value in row.items() if name != "key"}
+        | {"key": row["key"], "status": "failed_to_download" if error else "success", "error_message": error}
+        | {"width": None, "sha256": None if error else "0" * 64}
+        for row, error in list(zip(rows, outcomes, strict=True))[first : first + 4]
+    ]
+    pq.write_table(pa.Table.from_pylist(kept[:num_rows]), out / f"{shard}.parquet")
+    with tarfile.open(out / f"{shard}.tar", "w") as archive:
+        for row in kept:
+            members = {"jpg": picture("JPEG"), "txt": b"x", "json": json.dumps(row).encode()}
+            for extension, content in members.items() if row["status"] == "success" else ():
+                info = tarfile.TarInfo(f"{row['key']}.{extension}")
+                info.size = len(content)
+                archive.addfile(info, io.BytesIO(content))
+    (out / f"{shard}_stats.json").write_text(json.dumps({"count": len(kept), "status_dict": {}}))
+
+
+@pytest.fixture
+def downloaded(tmp_path: Path, foreign: Path) -> tuple[object, ...]:
+    """The command whose images are all downloaded already, in two shards of 4 and 3."""
+    pq.write_table(LAION, tmp_path / "part.parquet")
+    _select(tmp_path / "part.parquet", tmp_path / "out", foreign, "--images-per-shard", 4)
+    for shard in ("00000", "00001"):
+        _as_img2dataset_leaves_it(tmp_path / "out", shard, OUTCOMES, 4)
+    return "fetch", tmp_path / "part.parquet", "--out", tmp_path / "out", "--images-per-shard", 4
+
+
+def test_every_url_is_a_row_with_a_kind_of_failure_and_no_foreign_text(
+    downloaded: tuple[object, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _privsieve(*downloaded) == 0
+    said = capsys.readouterr().out
+    assert "7 URLs: 2 downloaded, 5 failed (" in said
+    rows = pq.read_table(tmp_path / "out" / "fetch.parquet").to_pylist()
+    assert [(r["key"], r["shard"], r["status"], r["reason"]) for r in rows] == [
+        ("000000", "00000.tar", "downloaded", None),
+        ("000001", "00000.tar", "failed", "http_404"),
+        ("000002", "00000.tar", "failed", "timeout"),
+        ("000003", "00000.tar", "downloaded", None),
+        ("000010", "00001.tar", "failed", "opted_out"),
+        ("000011", "00001.tar", "failed", "too_large"),
+        ("000012", "00001.tar", "failed", "other"),
+    ]
+    assert [r["url"] for r in rows] == URLS
+    assert b"Jane" not in (tmp_path / "out" / "fetch.parquet").read_bytes()
+
+
+def test_a_shard_whose_rows_are_fewer_than_announced_is_fetched_again(
+    downloaded: tuple[object, ...], tmp_path: Path, foreign: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _as_img2dataset_leaves_it(tmp_path / "out", "00001", OUTCOMES, 2)
+    assert _privsieve(*downloaded, "--environment", foreign) == 2
+    assert "was not made by privsieve" in capsys.readouterr().err
+    assert not (tmp_path / "out" / "00001_stats.json").exists()
+    assert (tmp_path / "out" / "00000_stats.json").exists()
+    assert not (tmp_path / "out" / "fetch.parquet").exists()
+
+
+def test_other_settings_into_the_same_folder_are_refused(
+    downloaded: tuple[object, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _privsieve(*downloaded, "--limit", 3, "--max-bytes", 1000) == 2
+    error = capsys.readouterr().err
+    assert "limit was None, now 3" in error
+    assert "max_bytes was 20000000, now 1000" in error
+    assert _privsieve(*downloaded, "--threads", 2, "--quiet") == 0
+
+
+def test_a_folder_with_other_files_is_left_alone(
+    tmp_path: Path, foreign: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pq.write_table(LAION, tmp_path / "part.parquet")
+    assert _privsieve("fetch", tmp_path / "part.parquet", "--out", foreign) == 2
+    assert "holds other files and no fetch" in capsys.readouterr().err
+    assert [p.name for p in foreign.iterdir()] == ["diary.txt"]
+
+
+def test_what_was_fetched_scans_without_a_word(
+    downloaded: tuple[object, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _privsieve(*downloaded) == 0
+    assert _privsieve("scan", tmp_path / "out", "--run", tmp_path / "run", "--engine", "canned") == 0
+    assert "2 images in 2 of 2 shards: 2 scored, 0 quarantined" in capsys.readouterr().out
+
+
+def test_the_page_lists_every_reason() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "fetch.md").read_text()
+    for reason in REASONS:
+        assert f"| `{reason.name}` | {reason.meaning} |" in page

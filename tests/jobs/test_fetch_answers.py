@@ -1,0 +1,81 @@
+"""How each kind of answer ends, through the opener that the workers of a fetch install."""
+
+import time
+import urllib.error
+from collections.abc import Iterator
+
+import pytest
+
+from jobs.fetching.program import Bounds, bounded_opener
+from tests.jobs.fetch_host import MAX_BYTES, image_host, picture
+
+TIMEOUT_SECONDS = 1.0
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[str]:
+    with image_host() as address:
+        yield address
+
+
+def _fetched(url: str, private_addresses: bool = True) -> bytes:
+    opener = bounded_opener(Bounds(MAX_BYTES, TIMEOUT_SECONDS, private_addresses))
+    with opener.open(url, timeout=TIMEOUT_SECONDS) as answer:
+        content: bytes = answer.read()
+    return content
+
+
+def _failure(url: str, private_addresses: bool = True) -> str:
+    with pytest.raises(OSError, match=r".") as failed:
+        _fetched(url, private_addresses)
+    return str(failed.value)
+
+
+def test_an_image_comes_byte_for_byte_also_after_a_redirection(host: str) -> None:
+    assert _fetched(f"{host}/jpeg") == picture("JPEG")
+    assert _fetched(f"{host}/png.jpg") == picture("PNG")
+    assert _fetched(f"{host}/moved") == picture("JPEG")
+    assert _fetched(f"{host}/svg").endswith(b'<svg xmlns="http://www.w3.org/2000/svg"/>')
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("missing", "HTTP Error 404: Not Found"),
+        ("page", "refused: not_an_image"),
+        ("nothing", "refused: empty"),
+        ("reserved", "refused: opted_out"),
+        ("huge", "refused: too_large"),
+        ("endless", "refused: too_large"),
+        ("liar", "refused: too_large"),
+        ("to-file", "unknown url type: ftp"),
+        ("silent", "timed out"),
+        ("trickle", "timed out"),
+        ("trickling-headers", "timed out"),
+    ],
+)
+def test_a_bad_answer_ends_with_its_reason_and_in_time(host: str, path: str, message: str) -> None:
+    started = time.monotonic()
+    assert message in _failure(f"{host}/{path}")
+    assert time.monotonic() - started < 3 * TIMEOUT_SECONDS
+
+
+def test_a_circle_of_redirections_ends(host: str) -> None:
+    with pytest.raises(urllib.error.HTTPError) as failed:
+        _fetched(f"{host}/circle")
+    assert "infinite loop" in str(failed.value)
+    failed.value.close()
+
+
+def test_only_http_is_spoken(host: str) -> None:
+    for url in ("file:///etc/hostname", "ftp://127.0.0.1/x", "data:image/gif;base64,R0lGODlh"):
+        assert "unknown url type" in _failure(url)
+
+
+def test_private_addresses_are_not_asked_unless_said(host: str) -> None:
+    assert "refused: private_address" in _failure(f"{host}/jpeg", private_addresses=False)
+    assert "refused: private_address" in _failure(host.replace("127.0.0.1", "localhost"), private_addresses=False)
+
+
+def test_a_port_where_nothing_listens(host: str) -> None:
+    assert "Connection refused" in _failure("http://127.0.0.1:9/x")
