@@ -100,7 +100,7 @@ def may_pass(error: BaseException) -> bool:
     status = http_status(error)
     if status is not None:
         return status in _PASSING_STATUS
-    if isinstance(error, ConnectionError | TimeoutError | _loaded(_PASSING_DRIVER_ERRORS)):
+    if isinstance(error, (ConnectionError, TimeoutError, *_loaded(_PASSING_DRIVER_ERRORS))):
         return True
     return isinstance(error, OSError) and error.errno in _PASSING_ERRNOS
 
