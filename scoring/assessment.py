@@ -5,7 +5,7 @@ An engine never sees keys, captions or file names: only pixels, the kinds of emb
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,8 @@ import numpy.typing as npt
 from ingest.errors import EngineError
 from ingest.images import Pixels
 from scoring.taxonomy import KEYS
+
+Number = TypeVar("Number", bool, float)
 
 Values = npt.NDArray[np.float32]
 """Shape (22,), canonical order: 1 present, 0.5 ambiguous, 0 absent, NaN not assessed."""
@@ -51,12 +53,17 @@ class Assessment:
 
     values: see `Values`. evidence: kinds of evidence in plain words, most telling first; the row's rationale.
     probabilities: None or shape (22, 3), float32, columns absent, ambiguous, present; NaN rows not assessed.
+    holistic_score, private, prob_private: of engines that judge the image as a whole, whose values are all NaN: a
+    severity in 0–1, whether the image is private, and the probability of that.
     """
 
     values: Values
     evidence: tuple[str, ...] = ()
     boxes: tuple[Box, ...] = ()
     probabilities: npt.NDArray[np.float32] | None = None
+    holistic_score: float | None = None
+    private: bool | None = None
+    prob_private: float | None = None
 
 
 @dataclass(frozen=True)
@@ -89,7 +96,24 @@ class EngineDescription:
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """What the user said about the engine; None where nothing was said. An engine refuses what it cannot use."""
+    """What the user said about the engine; None where nothing was said. An engine refuses what it cannot use.
+
+    model: a folder, or a name of the Hugging Face hub. adapter: folder of a LoRA adapter. protocol: with variants.
+    prompt_file, thresholds: the content of the files, since a worker may be another machine. max_pixels: width x
+    height that a picture is downscaled to. dtype: float32, bfloat16, float16; else as the model is stored.
+    batch_size: pictures in one forward pass. tensor_parallel_size: GPUs that share one model.
+    """
+
+    model: str | None = None
+    adapter: str | None = None
+    protocol: str | None = None
+    prompt_file: bytes | None = None
+    thresholds: bytes | None = None
+    keep_rationale: bool | None = None
+    max_pixels: int | None = None
+    dtype: str | None = None
+    batch_size: int | None = None
+    tensor_parallel_size: int | None = None
 
     def refuse_all(self, engine: str) -> None:
         """EngineError where anything was said to an engine that takes no options."""
@@ -141,7 +165,21 @@ def worst(outcomes: Sequence[Outcome]) -> Outcome:
         for view, a in enumerate(assessments)
         for b in a.boxes
     )
-    return Assessment(values, evidence, boxes, _worst_probabilities(assessments))
+    return Assessment(
+        values,
+        evidence,
+        boxes,
+        _worst_probabilities(assessments),
+        holistic_score=_highest([a.holistic_score for a in assessments]),
+        private=_highest([a.private for a in assessments]),
+        prob_private=_highest([a.prob_private for a in assessments]),
+    )
+
+
+def _highest(judged: Sequence[Number | None]) -> Number | None:
+    """Of all views; None where one of them was not judged."""
+    known = [one for one in judged if one is not None]
+    return max(known) if len(known) == len(judged) else None
 
 
 def _worst_probabilities(assessments: Sequence[Assessment]) -> npt.NDArray[np.float32] | None:

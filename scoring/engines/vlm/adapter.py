@@ -1,0 +1,97 @@
+"""A LoRA adapter: whether every module of it has a place in the model, told before anything is loaded.
+
+Engines drop what they cannot place with no more than a log line, which would score a corpus with half of a tuned model.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from ingest.errors import EngineError
+from scoring.engines.vlm.checkpoint import read_json, safetensors_shapes, sampled_sha256, weight_shapes
+
+WEIGHTS = "adapter_model.safetensors"
+CONFIG = "adapter_config.json"
+_HALF = re.compile(r"(?P<module>.+)\.lora_(?P<half>A|B)(\.\w+)?\.weight")
+_WRAPPERS = frozenset({"base_model", "model", "language_model"})
+"""Parts of names that come and go between releases of transformers, peft and vLLM."""
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """modules: the names as the adapter writes them, sorted. rank: the largest one. digest: sha256 in hex."""
+
+    folder: Path
+    modules: tuple[str, ...]
+    rank: int
+    digest: str
+
+
+def adapter(folder: str) -> Adapter:
+    """EngineError where the folder holds no LoRA adapter that can be loaded whole."""
+    root = Path(folder).expanduser()
+    where = f'the adapter "{folder}"'
+    if not root.is_dir():
+        raise EngineError(f"{where} does not exist; give the folder that holds {CONFIG} and {WEIGHTS}")
+    config = read_json(root / CONFIG, where)
+    if config.get("peft_type") != "LORA":
+        raise EngineError(f"{where} is of type {config.get('peft_type')}; only LORA adapters are loaded")
+    for option, harmless in (("use_dora", (None, False)), ("bias", (None, "none")), ("modules_to_save", (None, []))):
+        if config.get(option) not in harmless:
+            raise EngineError(f"{where} uses {option}, which not every engine loads; merge it into the model instead")
+    if not (root / WEIGHTS).is_file():
+        raise EngineError(f"{where} has no {WEIGHTS}; only safetensors are loaded")
+    shapes = _halves(root / WEIGHTS, where)
+    rank = max(shape[0] for (_, half), shape in shapes.items() if half == "A")
+    modules = tuple(sorted({module for module, _ in shapes}))
+    return Adapter(root, modules, rank, sampled_sha256([root / CONFIG, root / WEIGHTS]))
+
+
+def check_fits(given: Adapter, model: Path) -> None:
+    """EngineError naming the first module of the adapter that this model lacks or has in another shape."""
+    shapes = {plain(name.removesuffix(".weight")): shape for name, shape in weight_shapes(model).items()}
+    halves = _halves(given.folder / WEIGHTS, f'the adapter "{given.folder}"')
+    for module in given.modules:
+        place = shapes.get(plain(module))
+        if place is None:
+            raise EngineError(f'the adapter "{given.folder}" does not fit: the model has no module {module}')
+        wanted = (halves[module, "B"][0], halves[module, "A"][1])
+        if place != wanted:
+            raise EngineError(
+                f'the adapter "{given.folder}" does not fit: {module} is {_times(place)} in the model and '
+                f"{_times(wanted)} in the adapter"
+            )
+
+
+def check_taken(given: Adapter, taken: frozenset[str]) -> None:
+    """EngineError naming the first module that the started engine has no place for. taken: `plain` names."""
+    for module in given.modules:
+        if plain(module) not in taken:
+            where = f'the adapter "{given.folder}"'
+            raise EngineError(f"the engine cannot load {module} of {where}; merge it into the model instead")
+
+
+def plain(module: str) -> str:
+    """A module's name without the parts that differ between packages."""
+    return ".".join(part for part in module.split(".") if part not in _WRAPPERS)
+
+
+def _halves(file: Path, where: str) -> dict[tuple[str, str], tuple[int, ...]]:
+    """(module, "A" or "B") -> shape. EngineError where a tensor is no half of a LoRA pair or a half is missing."""
+    halves: dict[tuple[str, str], tuple[int, ...]] = {}
+    for name, shape in safetensors_shapes(file).items():
+        match = _HALF.fullmatch(name)
+        if match is None or len(shape) != 2:
+            raise EngineError(f"{where} holds {name}, which is no LoRA matrix of a linear module")
+        halves[match["module"], match["half"]] = shape
+    for module, half in list(halves):
+        other = "B" if half == "A" else "A"
+        if (module, other) not in halves:
+            raise EngineError(f"{where} is incomplete: {module} has no lora_{other}")
+    if not halves:
+        raise EngineError(f"{where} holds no weights")
+    return halves
+
+
+def _times(shape: tuple[int, ...]) -> str:
+    return "x".join(str(n) for n in shape)

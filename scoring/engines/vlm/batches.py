@@ -1,0 +1,161 @@
+"""The transformers engine: views in batches, each one prefill; what goes wrong with one view costs that view."""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import AutoModelForImageTextToText
+
+from ingest.errors import EngineError
+from scoring.assessment import Outcome, Unscored, View
+from scoring.engines.vlm.adapter import Adapter, check_taken, plain
+from scoring.engines.vlm.greedy import Greedy
+from scoring.engines.vlm.images import prepared
+from scoring.engines.vlm.prefill import Prefill, Prefilled, Request
+from scoring.engines.vlm.prompting import Prompter, TokenPrompt
+from scoring.engines.vlm.settings import Settings
+from scoring.protocols.interface import Answer, Prompt, SlotAnswer, Slots
+
+DEFAULT_BATCH_SIZE = 16
+PER_TOKEN = ("input_ids", "attention_mask", "mm_token_type_ids", "token_type_ids")
+"""What a processor returns per token; everything else is per image and handed to the model as it is."""
+
+
+class TransformersEngine:
+    def __init__(self, chosen: Settings):
+        self._protocol = chosen.protocol
+        self._max_pixels = chosen.max_pixels
+        self._batch_size = chosen.batch_size or DEFAULT_BATCH_SIZE
+        self._prompter = Prompter(chosen.checkpoint.folder, chosen.max_pixels)
+        self.model = _loaded(chosen)
+        self.prefill = Prefill(self.model)
+        self._greedy = Greedy(self.model, self.prefill, self._prompter.tokenizer)
+        self._first = self._prompter.tokens(self._protocol.prompt)
+
+    def assess(self, views: Sequence[View]) -> list[Outcome]:
+        with torch.inference_mode():
+            return self._assess(views)
+
+    def _assess(self, views: Sequence[View]) -> list[Outcome]:
+        outcomes: dict[int, Outcome] = {}
+        answers: dict[int, list[Answer]] = {at: [] for at in range(len(views))}
+        asked = dict.fromkeys(range(len(views)), self._protocol.prompt)
+        while asked:
+            for at, answer in self._ask(views, asked).items():
+                if isinstance(answer, Unscored):
+                    outcomes[at] = answer
+                    del asked[at]
+                    continue
+                answers[at].append(answer)
+                result = self._protocol.parse(answers[at])
+                if isinstance(result, Prompt):
+                    asked[at] = result
+                else:
+                    outcomes[at] = result
+                    del asked[at]
+        return [outcomes[at] for at in range(len(views))]
+
+    def _ask(self, views: Sequence[View], asked: dict[int, Prompt]) -> dict[int, Answer | Unscored]:
+        """One pass: the answer of every view that is asked something."""
+        found: dict[int, Answer | Unscored] = {}
+        ready: list[tuple[int, Prompt, TokenPrompt, Request]] = []
+        for at, prompt in asked.items():
+            try:
+                tokens = self._first if prompt is self._protocol.prompt else self._prompter.tokens(prompt)
+                ready.append((at, prompt, tokens, self._request(prompt, tokens, views[at])))
+            except Exception as error:  # the edge: what processors raise may hold content, so only its type is told
+                found[at] = Unscored("engine_error", f"the picture cannot be prepared ({type(error).__name__})")
+        for start in range(0, len(ready), self._batch_size):
+            batch = ready[start : start + self._batch_size]
+            answered = self._isolated([entry[1:] for entry in batch], may_halve=True)
+            found.update(zip((entry[0] for entry in batch), answered, strict=True))
+        return found
+
+    def _isolated(
+        self, batch: Sequence[tuple[Prompt, TokenPrompt, Request]], *, may_halve: bool
+    ) -> list[Answer | Unscored]:
+        """Out of memory: the batch is halved once. Any other failure: one by one, so that it costs one view."""
+        try:
+            return list(self._answers(batch))
+        except torch.OutOfMemoryError:
+            message = f"out of memory with {len(batch)} pictures at once; lower --batch-size or --max-pixels"
+        except Exception as error:  # the edge: what models raise may hold content, so only its type is told
+            if len(batch) > 1:
+                return [answer for one in batch for answer in self._isolated([one], may_halve=may_halve)]
+            return [Unscored("engine_error", f"the model failed ({type(error).__name__})")]
+        # Outside of the handler: its traceback holds the tensors that have to go.
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        if not may_halve or len(batch) == 1:
+            return [Unscored("engine_oom", message) for _ in batch]
+        half = len(batch) // 2
+        return [answer for part in (batch[:half], batch[half:]) for answer in self._isolated(part, may_halve=False)]
+
+    def _answers(self, batch: Sequence[tuple[Prompt, TokenPrompt, Request]]) -> Sequence[Answer]:
+        prompts = [tokens for _, tokens, _ in batch]
+        wanted = batch[0][0].wanted
+        before = self.prefill([request for _, _, request in batch], self._prefix(prompts))
+        if isinstance(wanted, Slots):
+            return self._slots(before, prompts[0])
+        return self._greedy.answers(before, prompts, wanted)
+
+    def _slots(self, before: Prefilled, prompt: TokenPrompt) -> list[SlotAnswer]:
+        head = self.model.get_output_embeddings()
+        candidates = list(prompt.candidate_ids)
+        at = before.lengths[:, None] + torch.tensor(prompt.slots_from_end, device=before.lengths.device)
+        hidden = torch.take_along_dim(before.hidden, at[:, :, None], dim=1).float()
+        logits = hidden @ head.weight[candidates].float().T
+        if head.bias is not None:
+            logits = logits + head.bias[candidates].float()
+        return [SlotAnswer(row) for row in logits.softmax(dim=-1).cpu().numpy().astype(np.float32)]
+
+    def _prefix(self, prompts: Sequence[TokenPrompt]) -> tuple[int, ...]:
+        """What stands before the image in the prompt of the first pass; other prompts share nothing."""
+        image = self._prompter.image_token_id
+        if any(prompt is not self._first for prompt in prompts) or image not in self._first.token_ids:
+            return ()
+        return self._first.token_ids[: self._first.token_ids.index(image)]
+
+    def _request(self, prompt: Prompt, tokens: TokenPrompt, view: View) -> Request:
+        if not prompt.has_image:
+            return Request(torch.tensor(tokens.token_ids), None, {})
+        made = self._prompter.processed(tokens.text, prepared(view.pixels, self._max_pixels))
+        types = made.get("mm_token_type_ids")
+        return Request(
+            made["input_ids"][0],
+            None if types is None else types[0],
+            {name: value for name, value in made.items() if name not in PER_TOKEN},
+        )
+
+
+def _loaded(chosen: Settings) -> Any:
+    device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    folder = chosen.checkpoint.folder
+    try:
+        model: Any = AutoModelForImageTextToText.from_pretrained(
+            folder, dtype=chosen.dtype or "auto", use_safetensors=True, trust_remote_code=False
+        )
+    except (ValueError, OSError, KeyError, ImportError, RuntimeError) as error:
+        raise EngineError(
+            f'the model "{chosen.checkpoint.name}" cannot be loaded by transformers ({type(error).__name__}); '
+            "its architecture may need a newer version or code of its own"
+        ) from error
+    if chosen.adapter is not None:
+        model = _merged(model, chosen.adapter)
+    return model.to(device).eval()
+
+
+def _merged(model: Any, adapter: Adapter) -> Any:
+    """The adapter added to the weights, so that it costs nothing per picture."""
+    from peft import PeftModel, get_peft_model_state_dict
+
+    try:
+        adapted: Any = PeftModel.from_pretrained(model, str(adapter.folder))
+    except (ValueError, RuntimeError, KeyError, TypeError) as error:
+        raise EngineError(f'the adapter "{adapter.folder}" cannot be loaded ({type(error).__name__})') from error
+    loaded = [name.split(".lora_")[0] for name in get_peft_model_state_dict(adapted)]
+    check_taken(adapter, frozenset(plain(name) for name in loaded))
+    logging.getLogger(__name__).info("adapter: %d modules merged", len(adapter.modules))
+    return adapted.merge_and_unload()

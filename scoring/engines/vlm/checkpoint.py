@@ -1,0 +1,166 @@
+"""A model on disk or on the Hugging Face hub: whether it is whole, safe to load and a vision-language model.
+
+Nothing here imports torch: the checks run before any data is read.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ingest.errors import EngineError
+
+INDEX = "model.safetensors.index.json"
+TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "tekken.json")
+IMAGE_PROCESSORS = ("processor_config.json", "preprocessor_config.json")
+SMALL_FILES = ("*.json", "*.jinja", "*.txt", "*.model")
+UNSAFE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+SAMPLE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """folder: with all files of it. name: for people and run.json, without its place on this machine.
+
+    digest: sha256 in hex, of the commit for a model of the hub; for a folder of its small files and, of each weight
+    file, the size, the header and three samples of 1 MiB, so that it takes no time for 16 GB.
+    """
+
+    folder: Path
+    name: str
+    digest: str
+
+
+def checkpoint(model: str, *, with_weights: bool) -> Checkpoint:
+    """A local folder or `owner/name[@revision]` of the hub. EngineError says what is missing or wrong.
+
+    with_weights: of a hub model, fetch all of it; else only its small files.
+    """
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        check_model(folder)
+        return Checkpoint(folder, folder.resolve().name, _digest(folder))
+    name, _, revision = model.partition("@")
+    if name.count("/") != 1 or name.startswith(("/", ".", "~")):
+        raise EngineError(f'the model folder "{model}" does not exist; give a folder or a hub name such as owner/name')
+    folder = _fetched(name, revision or None, with_weights)
+    check_model(folder, has_weights=with_weights)
+    said = f"{name}@{folder.name}"
+    return Checkpoint(folder, said, hashlib.sha256(said.encode()).hexdigest())
+
+
+def check_model(folder: Path, *, has_weights: bool = True) -> None:
+    """EngineError with the name of what is missing or wrong in a model folder."""
+    config = read_json(folder / "config.json", f'the model folder "{folder}"')
+    _one_of(folder, TOKENIZERS, "tokenizer")
+    if "vision_config" not in config:
+        kind = config.get("model_type", "unknown")
+        raise EngineError(
+            f'the model "{folder.name}" is not a vision-language model (model_type {kind}, no vision_config in its '
+            "config.json); choose another --model"
+        )
+    _one_of(folder, IMAGE_PROCESSORS, "image processor configuration")
+    if has_weights:
+        weight_files(folder)
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The safetensors files of a model, sorted. EngineError where one is missing or there are only pickles."""
+    if (folder / INDEX).is_file():
+        index = read_json(folder / INDEX, f'the model folder "{folder}"')
+        files = sorted({folder / str(name) for name in dict(index.get("weight_map", {})).values()})
+        for file in files:
+            if not file.is_file():
+                raise EngineError(f'the model folder "{folder}" has no {file.name}, which its {INDEX} names')
+        return files
+    single = folder / "model.safetensors"
+    if single.is_file():
+        return [single]
+    unsafe = sorted(f.name for f in folder.iterdir() if f.suffix in UNSAFE_SUFFIXES)
+    if unsafe:
+        raise EngineError(
+            f'the model folder "{folder}" has its weights as {unsafe[0]}, which can run code when loaded; '
+            "only safetensors are loaded: convert it"
+        )
+    raise EngineError(f'the model folder "{folder}" has no weights: neither model.safetensors nor {INDEX}')
+
+
+def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
+    """Weight name -> shape, of all safetensors files of a model."""
+    return {name: shape for file in weight_files(folder) for name, shape in safetensors_shapes(file).items()}
+
+
+def safetensors_shapes(file: Path) -> dict[str, tuple[int, ...]]:
+    """Tensor name -> shape, from the header alone (8 bytes little-endian length, then JSON)."""
+    header = json.loads(_header(file))
+    return {name: tuple(entry["shape"]) for name, entry in header.items() if name != "__metadata__"}
+
+
+def read_json(file: Path, where: str) -> dict[str, Any]:
+    """EngineError where the file is missing or no JSON object; `where` begins the message."""
+    if not file.is_file():
+        raise EngineError(f"{where} has no {file.name}")
+    try:
+        content = json.loads(file.read_bytes())
+    except ValueError:
+        raise EngineError(f"{where}: its {file.name} is no valid JSON") from None
+    if not isinstance(content, dict):
+        raise EngineError(f"{where}: its {file.name} is no JSON object")
+    return content
+
+
+def sampled_sha256(files: Sequence[Path]) -> str:
+    """sha256 in hex over names, sizes and content; of safetensors the header and three samples instead of all."""
+    digest = hashlib.sha256()
+    for file in files:
+        size = file.stat().st_size
+        digest.update(f"{file.name}\0{size}\0".encode())
+        if file.suffix != ".safetensors":
+            digest.update(file.read_bytes())
+            continue
+        digest.update(_header(file))
+        with file.open("rb") as stream:
+            for start in (0, size // 2, max(0, size - SAMPLE_BYTES)):
+                stream.seek(start)
+                digest.update(stream.read(SAMPLE_BYTES))
+    return digest.hexdigest()
+
+
+def _digest(folder: Path) -> str:
+    small = sorted(f for f in folder.iterdir() if f.is_file() and f.suffix in (".json", ".jinja", ".txt", ".model"))
+    return sampled_sha256([*small, *weight_files(folder)])
+
+
+def _one_of(folder: Path, names: Sequence[str], what: str) -> None:
+    if not any((folder / name).is_file() for name in names):
+        raise EngineError(f'the model folder "{folder}" has no {what}: none of {", ".join(names)}')
+
+
+def _header(file: Path) -> bytes:
+    with file.open("rb") as stream:
+        length = int.from_bytes(stream.read(8), "little")
+        if not 2 <= length <= os.path.getsize(file) - 8:
+            raise EngineError(f'"{file.name}" in "{file.parent}" is damaged or cut: it has no safetensors header')
+        return stream.read(length)
+
+
+def _fetched(name: str, revision: str | None, with_weights: bool) -> Path:
+    """The snapshot folder in the local cache; named after the commit."""
+    try:
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+    except ImportError:
+        raise EngineError('a model of the hub needs huggingface_hub: pip install "privsieve[transformers]"') from None
+    wanted = [*SMALL_FILES, "*.safetensors"] if with_weights else list(SMALL_FILES)
+    try:
+        return Path(snapshot_download(name, revision=revision, allow_patterns=wanted))
+    except HFValidationError:
+        raise EngineError(f'"{name}" is neither a folder nor a valid hub name such as owner/name') from None
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        raise EngineError(
+            f'the model "{name}" is not in the local cache and could not be fetched ({type(error).__name__}); '
+            "check the name and the network, or give a folder that holds it"
+        ) from None

@@ -1,0 +1,22 @@
+"""Pixels -> the picture that a model sees."""
+
+import math
+
+from PIL import Image
+
+from ingest.images import Pixels
+
+
+def prepared(pixels: Pixels, max_pixels: int) -> Image.Image:
+    """An RGB picture of at most max_pixels (width x height), aspect kept; never larger than it was."""
+    image = Image.fromarray(pixels)
+    scale = math.sqrt(max_pixels / (image.width * image.height))
+    if scale >= 1:
+        return image
+    size = (max(1, math.floor(image.width * scale)), max(1, math.floor(image.height * scale)))
+    return image.resize(size, Image.Resampling.BICUBIC, reducing_gap=3.0)
+
+
+def max_side_px(max_pixels: int) -> int:
+    """Longer side to which decoding may already shrink: twice that of a square of max_pixels."""
+    return 2 * math.isqrt(max_pixels)

@@ -1,0 +1,136 @@
+"""One forward pass of a batch of prompts through a transformers model, the part that all share computed once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers import DynamicCache
+
+
+@dataclass(frozen=True)
+class Request:
+    """token_ids: 1-d, the image's placeholders repeated. type_ids: the processor's, of the same shape, or None.
+    pixels: what the processor made of the image, by argument name; empty for a prompt without image."""
+
+    token_ids: torch.Tensor
+    type_ids: torch.Tensor | None
+    pixels: dict[str, torch.Tensor]
+
+
+@dataclass
+class Prefilled:
+    """hidden: (batch, tokens, width), right-padded, of what follows the shared prefix, and lengths (batch,) of it.
+
+    attention_mask: (batch, prefix + tokens). next_positions: (batch,) of the first token to be generated.
+    """
+
+    hidden: torch.Tensor
+    lengths: torch.Tensor
+    attention_mask: torch.Tensor
+    next_positions: torch.Tensor
+    cache: Any
+
+
+class Prefill:
+    """model: a ForConditionalGeneration. Remembers the last prefix; num_forward_tokens counts tokens computed."""
+
+    def __init__(self, model: Any):
+        self._model = model
+        self._core = model.model
+        self._prefix_ids: tuple[int, ...] = ()
+        self._prefix: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self.num_forward_tokens = 0
+
+    @property
+    def device(self) -> torch.device:
+        device: torch.device = self._model.device
+        return device
+
+    def __call__(self, requests: Sequence[Request], prefix_ids: tuple[int, ...]) -> Prefilled:
+        """prefix_ids: tokens with which all requests begin, possibly none, computed only when they change."""
+        prefix = self._cached(prefix_ids)
+        num_prefix = len(prefix_ids)
+        ids = _right_padded([r.token_ids for r in requests]).to(self.device)
+        num_tokens = torch.tensor([len(r.token_ids) for r in requests], device=self.device)
+        mask = (torch.arange(ids.shape[1], device=self.device) < num_tokens[:, None]).long()
+        types = None
+        if all(r.type_ids is not None for r in requests):
+            types = _right_padded([r.type_ids for r in requests if r.type_ids is not None]).to(self.device)
+        pixels = self._joined(requests)
+        positions = self._positions(ids, mask, types, pixels)
+        cache = DynamicCache(
+            [(k.expand(len(requests), -1, -1, -1), v.expand(len(requests), -1, -1, -1)) for k, v in prefix] or None,
+            config=self._model.config,
+        )
+        if types is not None and pixels:
+            pixels["mm_token_type_ids"] = types[:, num_prefix:]
+        out = self._core(
+            input_ids=ids[:, num_prefix:],
+            attention_mask=mask,
+            position_ids=positions[..., num_prefix:],
+            past_key_values=cache,
+            use_cache=True,
+            **pixels,
+        )
+        self.num_forward_tokens += int(num_tokens.sum()) - num_prefix * len(requests)
+        last = positions if positions.ndim == 2 else positions.amax(dim=0)
+        next_positions = last.masked_fill(mask == 0, -1).amax(dim=1) + 1
+        return Prefilled(out.last_hidden_state, num_tokens - num_prefix, mask, next_positions, cache)
+
+    def decode(self, before: Prefilled, token_ids: torch.Tensor) -> torch.Tensor:
+        """One more token per request, token_ids (batch,) -> hidden (batch, width). Changes `before` for the next."""
+        before.attention_mask = torch.cat([before.attention_mask, torch.ones_like(token_ids)[:, None]], dim=1)
+        positions = before.next_positions[:, None]
+        if hasattr(self._core, "get_rope_index"):
+            positions = positions.expand(3, -1, -1)
+        out = self._core(
+            input_ids=token_ids[:, None],
+            attention_mask=before.attention_mask,
+            position_ids=positions,
+            past_key_values=before.cache,
+            use_cache=True,
+        )
+        before.next_positions = before.next_positions + 1
+        self.num_forward_tokens += len(token_ids)
+        hidden: torch.Tensor = out.last_hidden_state[:, -1]
+        return hidden
+
+    def _cached(self, prefix_ids: tuple[int, ...]) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        if prefix_ids != self._prefix_ids:
+            cache = DynamicCache(config=self._model.config)
+            ids = torch.tensor([prefix_ids], device=self.device)
+            mask = torch.ones_like(ids)
+            positions = self._positions(ids, mask, torch.zeros_like(ids), {})
+            self._core(
+                input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True
+            )
+            self._prefix = [(layer.keys, layer.values) for layer in cache.layers]
+            self._prefix_ids = prefix_ids
+            self.num_forward_tokens += len(prefix_ids)
+        return self._prefix
+
+    def _positions(
+        self, ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor | None, pixels: dict[str, Any]
+    ) -> torch.Tensor:
+        """(batch, tokens), or (3, batch, tokens) where the model numbers time, rows and columns of an image apart."""
+        plain = (mask.cumsum(dim=1) - 1).clamp(min=0)
+        if not hasattr(self._core, "get_rope_index"):
+            return plain
+        if "image_grid_thw" not in pixels:
+            return plain.expand(3, -1, -1)
+        positions, _ = self._core.get_rope_index(
+            ids, mm_token_type_ids=types, image_grid_thw=pixels["image_grid_thw"], attention_mask=mask
+        )
+        made: torch.Tensor = positions
+        return made
+
+    def _joined(self, requests: Sequence[Request]) -> dict[str, Any]:
+        names = requests[0].pixels
+        joined = {name: torch.cat([r.pixels[name] for r in requests]).to(self.device) for name in names}
+        return {n: t.to(self._model.dtype) if t.is_floating_point() else t for n, t in joined.items()}
+
+
+def _right_padded(rows: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Padding on the right cannot change what stands before it, since attention is causal."""
+    return torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True, padding_value=0)

@@ -1,0 +1,130 @@
+"""Protocol prompt -> tokens, with the model's own chat template and tokenizer."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from PIL.Image import Image
+
+from ingest.errors import EngineError
+from scoring.protocols.interface import Generate, Prompt, Slots, Text
+
+
+@dataclass(frozen=True)
+class TokenPrompt:
+    """text: the whole prompt in the model's words, one placeholder for the image. token_ids: the same as tokens.
+
+    slots_from_end: of `Slots`, where the 22 probabilities are read, as negative positions in token_ids: at the token
+    before each slot. candidate_ids: tokens of the slot's choices, or of `Generate.probability_tokens`; empty where
+    none are wanted or where two candidates begin with the same token.
+    """
+
+    text: str
+    token_ids: tuple[int, ...]
+    slots_from_end: tuple[int, ...] = ()
+    candidate_ids: tuple[int, ...] = ()
+
+
+class Prompter:
+    """processor: the model's own, of transformers. image_size: what its image processor must be told so that visual
+    tokens are capped at max_pixels; None where the family measures images in another way."""
+
+    def __init__(self, folder: Path, max_pixels: int):
+        from transformers import AutoProcessor
+
+        try:
+            self.processor: Any = AutoProcessor.from_pretrained(folder, trust_remote_code=False)
+        except (ValueError, OSError, KeyError, ImportError) as error:
+            raise EngineError(
+                f'the processor of the model "{folder.name}" cannot be loaded ({type(error).__name__}); '
+                "models that need code of their own are not loaded"
+            ) from error
+        if getattr(self.processor, "image_processor", None) is None or self.processor.chat_template is None:
+            what = "chat template" if getattr(self.processor, "image_processor", None) else "image processor"
+            raise EngineError(f'the model "{folder.name}" has no {what}; choose an instruction-tuned vision model')
+        self.tokenizer: Any = self.processor.tokenizer
+        self.image_size = _capped(self.processor.image_processor, max_pixels)
+
+    def tokens(self, prompt: Prompt) -> TokenPrompt:
+        """EngineError where the tokenizer does not keep the digits of slots as single tokens."""
+        text = self._chat(prompt)
+        if isinstance(prompt.wanted, Slots):
+            return self._with_slots(text, prompt.wanted)
+        return TokenPrompt(text, self._ids(text), (), self._candidates(prompt.wanted))
+
+    @property
+    def image_token_id(self) -> int | None:
+        """The placeholder that stands once in a prompt; the processor repeats it for every visual token."""
+        token = getattr(self.processor, "image_token_id", None)
+        return None if token is None else int(token)
+
+    def processed(self, text: str, image: Image) -> Any:
+        """What the model is fed for one picture, as tensors with a batch of 1, by argument name."""
+        size = {} if self.image_size is None else {"size": self.image_size}
+        return self.processor(text=[text], images=[image], return_tensors="pt", add_special_tokens=False, **size)
+
+    def _chat(self, prompt: Prompt) -> str:
+        messages = [
+            {
+                "role": message.role,
+                "content": [
+                    {"type": "text", "text": part.text} if isinstance(part, Text) else {"type": "image"}
+                    for part in message.parts
+                ],
+            }
+            for message in prompt.messages
+        ]
+        text: str = self.processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        return text
+
+    def _with_slots(self, chat: str, wanted: Slots) -> TokenPrompt:
+        """The last placeholder is left out: nothing is read after it."""
+        filled = {digit: self._filled(chat, wanted, digit) for digit in (*wanted.choices, wanted.placeholder)}
+        first, second = filled[wanted.choices[0]], filled[wanted.choices[1]]
+        slots = [at for at, (a, b) in enumerate(zip(first, second, strict=False)) if a != b]
+        between = {tuple(token for at, token in enumerate(ids) if at not in slots) for ids in filled.values()}
+        lengths = {len(ids) for ids in filled.values()}
+        if len(slots) != len(wanted.pieces) or len(between) > 1 or lengths != {slots[-1] + 1}:
+            raise EngineError(
+                "the model's tokenizer does not keep single digits as single tokens, which the slots protocol needs; "
+                "choose --protocol json or another model"
+            )
+        held = filled[wanted.placeholder]
+        return TokenPrompt(
+            text=chat + wanted.placeholder.join(wanted.pieces),
+            token_ids=held[:-1],
+            slots_from_end=tuple(at - len(held) for at in slots),
+            candidate_ids=tuple(filled[choice][slots[0]] for choice in wanted.choices),
+        )
+
+    def _filled(self, chat: str, wanted: Slots, digit: str) -> tuple[int, ...]:
+        return self._ids(chat + "".join(piece + digit for piece in wanted.pieces))
+
+    def _candidates(self, wanted: Generate) -> tuple[int, ...]:
+        first = [self._ids(text)[0] for text in wanted.probability_tokens]
+        return tuple(first) if len(set(first)) == len(first) else ()
+
+    def _ids(self, text: str) -> tuple[int, ...]:
+        return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def added_texts(tokenizer: Any, token_ids: Sequence[int]) -> list[str]:
+    """What each generated token adds to the answer; joined they are the answer, special tokens left out."""
+    texts: list[str] = []
+    said = ""
+    for end in range(1, len(token_ids) + 1):
+        now = tokenizer.decode(token_ids[:end], skip_special_tokens=True)
+        # A character can be spread over several tokens: until it is whole, decoding ends in a replacement mark.
+        whole = now.rstrip("�") if end < len(token_ids) else now
+        texts.append(whole[len(said) :] if whole.startswith(said) else "")
+        said = whole if whole.startswith(said) else said
+    return texts
+
+
+def _capped(image_processor: Any, max_pixels: int) -> dict[str, int] | None:
+    """The Qwen family takes the least and the largest width x height as the `edges` of its size."""
+    size = dict(getattr(image_processor, "size", None) or {})
+    if not hasattr(image_processor, "merge_size") or "longest_edge" not in size or "shortest_edge" not in size:
+        return None
+    return {edge: min(size[edge], max_pixels) for edge in ("shortest_edge", "longest_edge")}

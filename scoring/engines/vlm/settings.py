@@ -1,0 +1,85 @@
+"""What the user said about a vision-language engine, checked and completed; the same for every engine here."""
+
+from dataclasses import dataclass, fields
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as package_version
+
+from ingest.errors import EngineError, near
+from scoring.assessment import EngineDescription, EngineOptions
+from scoring.engines.vlm.adapter import Adapter, adapter, check_fits
+from scoring.engines.vlm.checkpoint import Checkpoint, checkpoint
+from scoring.engines.vlm.images import max_side_px
+from scoring.protocols import protocol
+from scoring.protocols.interface import Protocol, ProtocolOptions
+
+DEFAULT_PROTOCOL = "slots"
+DEFAULT_MAX_PIXELS = 512 * 512
+DTYPES = ("float32", "bfloat16", "float16")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """dtype: None as the model is stored. batch_size, tensor_parallel_size: None where the engine decides."""
+
+    checkpoint: Checkpoint
+    adapter: Adapter | None
+    protocol: Protocol
+    max_pixels: int
+    dtype: str | None
+    batch_size: int | None
+    tensor_parallel_size: int | None
+
+
+def settings(engine: str, options: EngineOptions, refused: tuple[str, ...], *, with_weights: bool) -> Settings:
+    """EngineError in one line for whatever is wrong in the options, the model or the adapter.
+
+    refused: names of options that this engine cannot use. with_weights: fetch the weights of a hub model, and compare
+    the adapter with them; a folder is always checked whole.
+    """
+    for option in fields(options):
+        if option.name in refused and getattr(options, option.name) is not None:
+            raise EngineError(f"the {engine} engine takes no --{option.name.replace('_', '-')}; leave it out")
+    if options.model is None:
+        raise EngineError(f"the {engine} engine needs --model: a folder, or a hub name such as owner/name")
+    if options.dtype is not None and options.dtype not in DTYPES:
+        known = ", ".join(DTYPES)
+        raise EngineError(f'unknown --dtype "{options.dtype}"{near(options.dtype, DTYPES)}; there are: {known}')
+    said = ProtocolOptions(options.prompt_file, options.thresholds, bool(options.keep_rationale))
+    asked = protocol(options.protocol or DEFAULT_PROTOCOL, said)
+    model = checkpoint(options.model, with_weights=with_weights)
+    given = adapter(options.adapter) if options.adapter is not None else None
+    if given is not None and any(model.folder.glob("*.safetensors")):
+        check_fits(given, model.folder)
+    max_pixels = options.max_pixels or DEFAULT_MAX_PIXELS
+    return Settings(model, given, asked, max_pixels, options.dtype, options.batch_size, options.tensor_parallel_size)
+
+
+def description(name: str, chosen: Settings, packages: tuple[str, ...]) -> EngineDescription:
+    """packages: those that can change the answers; EngineError where one is not installed."""
+    weights = {chosen.checkpoint.name: chosen.checkpoint.digest}
+    if chosen.adapter is not None:
+        weights |= {f"adapter {chosen.adapter.folder.resolve().name}": chosen.adapter.digest}
+    return EngineDescription(
+        name=name,
+        protocol=f"{chosen.protocol.version}, {chosen.max_pixels} pixels, {chosen.dtype or 'stored'} precision",
+        assessed=chosen.protocol.assessed,
+        weights=weights,
+        versions=package_versions(name, packages),
+        max_side_px=max_side_px(chosen.max_pixels),
+    )
+
+
+def package_versions(engine: str, packages: tuple[str, ...]) -> dict[str, str]:
+    """EngineError with the install line where one is missing. `a|b`: one of them, the first that is there."""
+    found: dict[str, str] = {}
+    for alternatives in packages:
+        for package in alternatives.split("|"):
+            try:
+                found[package] = package_version(package)
+                break
+            except PackageNotFoundError:
+                continue
+        else:
+            missing = alternatives.split("|")[0]
+            raise EngineError(f'the {engine} engine needs the package {missing}: pip install "privsieve[{engine}]"')
+    return found
