@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ingest.errors import IncompleteError, PolicyError, RunError, StorageError
+from ingest.errors import IncompleteError, PolicyError, PrivsieveError, RunError, StorageError
 from ingest.formats import FORMATS, Source, open_source
 from ingest.release import Kept, Written
 from ingest.results import RowRange, results
@@ -256,7 +256,11 @@ class _Copier:
 
 
 def _write(copier: _Copier, plan: _Plan, ray_address: str | None, quiet: bool) -> dict[str, str]:
-    """Copies every shard that keeps something; returns file name -> sha256. IncompleteError where counts differ."""
+    """Copies every shard that keeps something; returns file name -> sha256.
+
+    Where a shard has changed, the others are copied all the same, and IncompleteError comes at the end; a StorageError
+    comes at once.
+    """
     from jobs.cluster import ray_session
     from jobs.progress import meter
 
@@ -264,28 +268,39 @@ def _write(copier: _Copier, plan: _Plan, ray_address: str | None, quiet: bool) -
 
     def copy(row: dict[str, Any]) -> dict[str, Any]:
         number = int(row["number"])
-        return {"number": number, "written": json.dumps(asdict(copier.copy(shares[number])))}
+        copied = {"number": number, "written": "", "changed": "", "failure": ""}
+        try:  # an error that leaves the worker would arrive without its message
+            return copied | {"written": json.dumps(asdict(copier.copy(shares[number])))}
+        except IncompleteError as error:
+            return copied | {"changed": str(error)}
+        except PrivsieveError as error:
+            return copied | {"failure": str(error)}
 
     hashes: dict[str, str] = {}
     if not shares:
         return hashes
+    changed: dict[int, str] = {}
     with ray_session(ray_address), meter("filter", sum(s.num_kept for s in shares), quiet) as progress:
         import ray.data
 
         numbers = [{"number": n} for n in range(len(shares))]
         copies = ray.data.from_items(numbers, override_num_blocks=min(len(shares), 1000)).map(copy)
-        num_written = Counter[int]()
         for row in copies.iter_rows():
+            if row["failure"]:
+                raise StorageError(row["failure"])
+            share = shares[int(row["number"])]
+            if row["changed"]:
+                changed[int(row["number"])] = row["changed"]
+                continue
             written = Written(**json.loads(row["written"]))
-            num_written[int(row["number"])] += written.num_samples
+            if written.num_samples != share.num_kept:
+                told = f"{written.num_samples} samples written of {share.num_kept} that are kept; nothing is released"
+                raise IncompleteError(f"{printable(share.shard)}: {told}")
             hashes |= written.files
             progress.advance(written.num_samples)
-    for number, share in enumerate(shares):
-        if num_written[number] != share.num_kept:
-            raise IncompleteError(
-                f"{printable(share.shard)}: {num_written[number]} samples written of {share.num_kept} that are kept; "
-                "nothing is released"
-            )
+    if changed:
+        others = f" ({len(changed) - 1} more shards have such an error)" if len(changed) > 1 else ""
+        raise IncompleteError(f"{changed[min(changed)]}{others}")
     return hashes
 
 

@@ -1,56 +1,307 @@
 """Filter as a user runs it, on small real corpora, through Ray."""
 
 import hashlib
+import io
 import json
+import os
 import tarfile
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.jobs.made import privsieve, rows
+from tests.jobs.made import jpeg, privsieve, rows, tar
+
+KEEP_ALL = "name: keep-all\nrules: []\ndefault: keep\nquarantined: keep\n"
+NO_FACES = (
+    "name: no-faces\ndefault: keep\nrules:\n"
+    "  - {name: faces, when: level = 1, then: drop, reason: a face}\n"
+    "  - {name: profile, when: level = 3, then: flag, reason: a profile}\n"
+)
+NUM_SHARDS, PER_SHARD = 6, 4
 
 
-def test_a_filter_keeps_whole_samples_byte_for_byte(corpus: Path, scanned: Path, tmp_path: Path) -> None:
-    policy = tmp_path / "policy.yaml"
-    policy.write_text(
-        "name: no-faces\ndefault: keep\nrules:\n  - {name: faces, when: level = 1, then: drop, reason: a face}\n"
-    )
+@pytest.fixture(scope="module")
+def policies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("policies")
+    (folder / "keep-all.yaml").write_text(KEEP_ALL)
+    (folder / "no-faces.yaml").write_text(NO_FACES)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Small tars, with a sample in the first one that is only a caption."""
+    folder = tmp_path_factory.mktemp("corpora") / "crawl"
+    folder.mkdir()
+    for number in range(NUM_SHARDS):
+        members = {f"{number}-{n}.jpg": jpeg(PER_SHARD * number + n) for n in range(PER_SHARD)}
+        captions = {"0-x.txt": b"a caption without its picture"} if number == 0 else {}
+        tar(folder / f"{number:05d}.tar", members | captions)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def crawl_run(crawl: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("runs") / "run"
+    assert privsieve("scan", crawl, "--run", run, "--engine", "canned") == 0
+    return run
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Path relative to the folder -> content, of all files below it."""
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def released(out: Path) -> dict[str, str]:
+    """Checks that exactly the files that release.json names are there, with these hashes; returns it."""
+    found = files(out)
+    summary = json.loads(found.pop("release.json"))
+    decisions = pq.read_table(io.BytesIO(found.pop("decisions.parquet")))
+    assert summary["sha256"] == {name: hashlib.sha256(content).hexdigest() for name, content in found.items()}
+    assert sum(summary["actions"].values()) == summary["num_images"] == decisions.num_rows
+    by_rule = decisions.group_by(["rule", "action"]).aggregate([("index", "count")]).to_pylist()
+    assert {(rule, action): n for rule, of in summary["rules"].items() for action, n in of.items()} == {
+        (row["rule"], row["action"]): row["index_count"] for row in by_rule
+    }
+    hashes: dict[str, str] = summary["sha256"]
+    return hashes
+
+
+def decided(out: Path) -> dict[str, tuple[str, str]]:
+    """Key -> (action, rule) of every sample."""
+    return {d["key"]: (d["action"], d["rule"]) for d in pq.read_table(out / "decisions.parquet").to_pylist()}
+
+
+def test_a_filter_keeps_whole_samples_byte_for_byte(
+    corpus: Path, scanned: Path, tmp_path: Path, policies: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "release"
-    assert privsieve("filter", scanned, "--policy", policy, "--out", out, "--dry-run") == 0
+    args = ("filter", scanned, "--policy", policies / "no-faces.yaml", "--out", out)
+    assert privsieve(*args, "--dry-run") == 0
     assert not out.exists()
-    assert privsieve("filter", scanned, "--policy", policy, "--out", out) == 0
+    told = capsys.readouterr().out
+    assert privsieve(*args) == 0
+    assert capsys.readouterr().out == told.replace("would be", "were")
     scores = rows(scanned)
     kept = {str(r["key"]) for r in scores if r["status"] == "scored" and r["level"] != 1}
     assert 0 < len(kept) < 30
     for name in ("00000.tar", "00001.tar"):
-        with tarfile.open(corpus / name) as source, tarfile.open(out / name) as released:
+        with tarfile.open(corpus / name) as source, tarfile.open(out / name) as archive:
             expected = [m for m in source.getmembers() if m.name.partition(".")[0] in kept]
-            assert [m.name for m in released.getmembers()] == [m.name for m in expected]
-            for before, after in zip(expected, released.getmembers(), strict=True):
+            assert [m.name for m in archive.getmembers()] == [m.name for m in expected]
+            for before, after in zip(expected, archive.getmembers(), strict=True):
                 assert before.get_info() == after.get_info()
-                assert source.extractfile(before).read() == released.extractfile(after).read()  # type: ignore[union-attr]
+                assert source.extractfile(before).read() == archive.extractfile(after).read()  # type: ignore[union-attr]
+    assert released(out).keys() == {"00000.tar", "00001.tar"}
     summary = json.loads((out / "release.json").read_text())
-    assert summary["actions"]["keep"] == len(kept)
-    assert sum(summary["actions"].values()) == summary["num_images"] == 35
-    assert summary["sha256"]["00000.tar"] == hashlib.sha256((out / "00000.tar").read_bytes()).hexdigest()
-    decisions = pq.read_table(out / "decisions.parquet").to_pylist()
-    assert len(decisions) == 35
-    assert {d["rule"] for d in decisions} == {"faces", "(default)", "(quarantined)"}
-    assert privsieve("filter", scanned, "--policy", policy, "--out", out) == 2
-    assert privsieve("filter", scanned, "--policy", policy, "--out", out, "--overwrite") == 0
+    assert summary["actions"]["keep"] + summary["actions"]["flag"] == len(kept)
+    decisions = decided(out)
+    assert decisions.keys() == {r["key"] for r in scores}
+    assert {rule for _, rule in decisions.values()} == {"faces", "profile", "(default)", "(quarantined)"}
+    before_again = files(out)
+    assert privsieve(*args) == 2
+    assert "release exists; give a new folder, or --resume, or --overwrite" in capsys.readouterr().err
+    assert privsieve(*args, "--resume") == 2
+    assert "is finished already; use --overwrite" in capsys.readouterr().err
+    (out / "00000.tar").write_bytes(b"spoilt")
+    assert privsieve(*args, "--overwrite") == 0
+    assert files(out) == before_again
+
+
+def test_a_source_that_changed_is_noticed_and_the_rest_resumed(
+    crawl: Path, crawl_run: Path, tmp_path: Path, policies: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    args = ("filter", crawl_run, "--policy", policies / "keep-all.yaml", "--out")
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    assert privsieve(*args, whole) == 0
+    assert len(released(whole)) == NUM_SHARDS
+    assert decided(whole)["0-x"] == ("drop", "(unreadable)")
+
+    last = crawl / f"{NUM_SHARDS - 1:05d}.tar"
+    intact = last.read_bytes()
+    changed = bytearray(intact)
+    changed[intact.index(jpeg(PER_SHARD * NUM_SHARDS - 3)) + 300] ^= 1
+    last.write_bytes(bytes(changed))
+    try:
+        assert privsieve(*args, out) == 1
+    finally:
+        last.write_bytes(intact)
+    told = capsys.readouterr().err.strip()
+    assert told.startswith(f"privsieve: 00005.tar has changed since it was scanned: sample {NUM_SHARDS - 1}-1 holds")
+    assert len(told.splitlines()) == 1
+    assert (out / "release.unfinished.json").exists()
+    assert not {"release.json", "decisions.parquet", "00023.tar"} & files(out).keys()
+
+    assert privsieve(*args, out) == 2  # neither --resume nor --overwrite
+    done = {path.name: path.stat().st_mtime_ns for path in out.glob("*.tar")}
+    assert len(done) == NUM_SHARDS - 1
+    (out / "00004.tar.0123abcd.part").write_bytes(b"of a filter that was killed")
+    damaged = min(done)
+    (out / damaged).write_bytes(b"spoilt")
+    assert privsieve("filter", crawl_run, "--policy", policies / "no-faces.yaml", "--out", out, "--resume") == 2
+    assert "was begun with another run or policy" in capsys.readouterr().err
+    assert privsieve(*args, out, "--resume") == 0
+    assert files(out) == files(whole)
+    written_again = {name for name, mtime_ns in done.items() if (out / name).stat().st_mtime_ns != mtime_ns}
+    assert written_again == {damaged}
+
+
+def test_a_shard_that_is_gone_and_one_that_is_new_are_noticed(
+    crawl: Path, crawl_run: Path, tmp_path: Path, policies: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    args = ("filter", crawl_run, "--policy", policies / "keep-all.yaml", "--out", tmp_path / "out")
+    moved = (crawl / "00003.tar").rename(tmp_path / "00003.tar")
+    try:
+        assert privsieve(*args) == 1
+    finally:
+        moved.rename(crawl / "00003.tar")
+    assert (
+        "has changed since it was scanned: 1 shards of the run are gone; nothing is released" in capsys.readouterr().err
+    )
+    tar(crawl / "new.tar", {"new.jpg": jpeg(1)})
+    try:
+        assert privsieve(*args) == 2
+    finally:
+        (crawl / "new.tar").unlink()
+    assert "new.tar is not scanned to its end" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_only_what_was_scanned_is_released(
+    crawl: Path, tmp_path: Path, policies: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, out = tmp_path / "run", tmp_path / "out"
+    assert privsieve("scan", crawl, "--run", run, "--engine", "canned", "--sample", 11, "--seed", 1) == 0
+    scored = {str(r["key"]) for r in rows(run) if r["status"] == "scored"}
+    assert len(scored) in (10, 11)
+    assert privsieve("filter", run, "--policy", policies / "keep-all.yaml", "--out", out) == 0
+    found: set[str] = set()
+    for name in released(out):
+        with tarfile.open(out / name) as archive:
+            found |= {member.partition(".")[0] for member in archive.getnames()}
+    assert found == scored
+    assert len(decided(out)) == 11
+    assert json.loads((out / "release.json").read_text())["sample"] == 11
+    next((run / "scores").iterdir()).unlink()
+    capsys.readouterr()
+    assert privsieve("filter", run, "--policy", policies / "keep-all.yaml", "--out", tmp_path / "other") == 2
+    assert "of 11 chosen images are scanned; run the same scan again, then filter" in capsys.readouterr().err
+
+
+def test_a_tree_with_its_sidecars(tmp_path: Path, policies: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, run, out = tmp_path / "source", tmp_path / "run", tmp_path / "out"
+    latin1 = os.fsdecode(b"caf\xe9.jpg")
+    for number, name in enumerate(["street/ä b.jpg", f"street/{latin1}", "office/1.jpg", "2.jpg"]):
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_bytes(jpeg(40 * number))
+    beside = {
+        "street/ä b.txt": b"words",
+        "street/ä b.json": b"{}",
+        "office/1.csv": b"listing",
+        "office/9.txt": b"alone",
+    }
+    for name, content in beside.items():
+        (source / name).write_bytes(content)
+    (source / "street" / "page.jpg").write_bytes(b"<html>not found</html>")
+    (source / "office" / "dangling.jpg").symlink_to("nowhere.jpg")
+    (source / "office" / "dangling.txt").write_bytes(b"a caption without its picture")
+    assert privsieve("scan", source, "--run", run, "--engine", "canned") == 0
+    assert privsieve("filter", run, "--policy", policies / "keep-all.yaml", "--out", out) == 0
+    assert "drop         1  (unreadable)" in capsys.readouterr().out
+    kept = {"street/ä b.jpg", f"street/{latin1}", "office/1.jpg", "2.jpg", "street/page.jpg", "street/ä b.txt"}
+    assert released(out).keys() == kept | {"street/ä b.json"}
+    assert {name: (out / name).read_bytes() for name in kept} == {name: (source / name).read_bytes() for name in kept}
+    by_key = {d["key"]: d for d in pq.read_table(out / "decisions.parquet").to_pylist()}
+    assert len(by_key) == 6
+    assert by_key["dangling.jpg"]["reason"] == "there is nothing that could be copied: unreadable"
+    assert (by_key["page.jpg"]["action"], by_key["page.jpg"]["rule"]) == ("keep", "(quarantined)")
+
+    (source / "office" / "new.jpg").write_bytes(jpeg(7))
+    capsys.readouterr()
+    assert privsieve("filter", run, "--policy", policies / "keep-all.yaml", "--out", tmp_path / "other") == 1
+    assert "office has changed since it was scanned: it has 3 samples, and had 2" in capsys.readouterr().err
+    assert not (tmp_path / "other" / "release.json").exists()
+
+
+def test_a_hugging_face_table_with_its_other_columns(tmp_path: Path, policies: Path) -> None:
+    source, run, out = tmp_path / "source", tmp_path / "run", tmp_path / "out"
+    images: list[dict[str, object]] = [{"bytes": jpeg(9 * n), "path": f"{n}.jpg"} for n in range(20)]
+    images[4] = {"bytes": None, "path": "4.jpg"}
+    table = pa.table(
+        {
+            "caption": [f"caption {n}" for n in range(20)],
+            "image": pa.array(images, pa.struct([("bytes", pa.binary()), ("path", pa.string())])),
+            "boxes": [[float(n)] * (n % 3) for n in range(20)],
+        }
+    ).replace_schema_metadata({"huggingface": '{"info": {}}'})
+    source.mkdir()
+    pq.write_table(table, source / "train-00000.parquet", row_group_size=6)
+    assert privsieve("scan", source, "--run", run, "--engine", "canned") == 0
+    assert privsieve("filter", run, "--policy", policies / "no-faces.yaml", "--out", out) == 0
+    kept = [int(str(r["index"])) for r in rows(run) if r["status"] == "scored" and r["level"] != 1]
+    assert 0 < len(kept) < 19
+    written = pq.read_table(out / "train-00000.parquet")
+    assert written.equals(table.take(kept))
+    assert written.schema.metadata == table.schema.metadata
+    assert released(out).keys() == {"train-00000.parquet"}
+    assert len(decided(out)) == 20
 
 
 def test_an_unfinished_scan_is_not_filtered(
-    corpus: Path, scanned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    crawl_run: Path, tmp_path: Path, policies: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    finished = next((scanned / "scores").glob("00000*"))
+    finished = next((crawl_run / "scores").glob("00000*"))
     content = finished.read_bytes()
     finished.unlink()
     try:
-        args = ("filter", scanned, "--policy", "jobs/policies/strict.yaml", "--out", tmp_path / "out")
+        args = ("filter", crawl_run, "--policy", policies / "keep-all.yaml", "--out", tmp_path / "out")
         assert privsieve(*args) == 2
     finally:
         finished.write_bytes(content)
     assert "00000.tar is not scanned to its end" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"out": "{crawl}/release"}, "lies in the source; write the release to a folder outside of it"),
+        ({"out": "{crawl}"}, "lies in the source"),
+        ({"out": "{folder}/link-to-crawl/release"}, "lies in the source"),
+        ({"out": "{above}"}, "holds the source; write the release to a folder of its own"),
+        ({"out": "{run}"}, "holds the run; write the release to a folder of its own"),
+        ({"out": "{policies}"}, "exists; give a new folder, or --resume, or --overwrite"),
+        ({"out": "{policies}", "more": "--resume"}, "holds no release of privsieve to resume"),
+        ({"out": "{policies}", "more": "--overwrite"}, "holds no release of privsieve, so --overwrite leaves it alone"),
+        ({"more": "--overwrite --resume"}, "exclude each other"),
+        ({"out": "{policies}/keep-all.yaml/x"}, "cannot write "),
+        ({"out": "/proc/release"}, "cannot write /proc/release/release.unfinished.json: "),
+        ({"out": "nosuch://x"}, "cannot reach nosuch://x"),
+        ({"policy": "{policies}"}, ": is a directory"),
+        ({"policy": "{policies}/none.yaml"}, "none.yaml: no such file or directory"),
+        ({"run": "{crawl}"}, "is no run: it has no run.json"),
+        ({"run": "{policies}/keep-all.yaml"}, "is no run: it has no run.json"),
+    ],
+)
+def test_a_wrong_filter_gets_one_line_and_writes_nothing(
+    change: dict[str, str],
+    message: str,
+    crawl: Path,
+    crawl_run: Path,
+    policies: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "link-to-crawl").symlink_to(crawl)
+    names = {"crawl": crawl, "run": crawl_run, "policies": policies, "above": crawl.parent, "folder": tmp_path}
+    call = {"run": "{run}", "policy": "{policies}/keep-all.yaml", "out": str(tmp_path / "out"), "more": ""} | change
+    named = {name: value.format_map(names) for name, value in call.items()}
+    before = files(crawl.parent)
+    args = ("filter", named["run"], "--policy", named["policy"], "--out", named["out"], *named["more"].split())
+    assert privsieve(*args) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.strip().splitlines()) == 1
+    assert files(crawl.parent) == before
