@@ -43,6 +43,12 @@ SCORE_COLUMNS: tuple[Column, ...] = (
     Column("num_assessed", pa.int8(), "0–22", "attributes that the engine judged; a low score of few says little"),
 )
 
+WHOLE_IMAGE_COLUMNS: tuple[Column, ...] = (
+    Column("holistic_score", pa.float32(), "0–1", "severity that the severity protocol gave, null for all others"),
+    Column("private", pa.int8(), "0 | 1", "what the binary protocol answered, null for all others"),
+    Column("prob_private", pa.float32(), "0–1", "P(yes) of the binary protocol, null where the engine gives none"),
+)
+
 PROBABILITY_COLUMNS = tuple(
     Column(f"{prefix}_{key}", pa.float32(), "0–1", f"the engine's P({word}) for {key}, null where it gives none")
     for prefix, word in (("prob", "present"), ("prob_ambiguous", "ambiguous"))
@@ -61,6 +67,7 @@ COLUMNS: tuple[Column, ...] = (
     *SAMPLE_COLUMNS,
     *ATTRIBUTE_COLUMNS,
     *SCORE_COLUMNS,
+    *WHOLE_IMAGE_COLUMNS,
     *OUTCOME_COLUMNS,
     *PROBABILITY_COLUMNS,
 )
@@ -104,6 +111,9 @@ def to_table(facts: Sequence[Facts], verdicts: Sequence[Verdict]) -> pa.Table:
     columns: dict[str, object] = {c.name: [getattr(f, c.name) for f in facts] for c in SAMPLE_COLUMNS}
     columns |= _scores(assessments)
     columns |= _probabilities(assessments)
+    for column in WHOLE_IMAGE_COLUMNS:
+        judged = [None if a is None else getattr(a, column.name) for a in assessments]
+        columns[column.name] = [None if one is None else float(one) for one in judged]
     columns["boxes"] = [None if a is None else [_box(b) for b in a.boxes] for a in assessments]
     columns["rationale"] = [None if a is None else "; ".join(a.evidence) for a in assessments]
     columns["status"] = ["quarantined" if f else "scored" for f in faults]
@@ -116,11 +126,15 @@ def to_table(facts: Sequence[Facts], verdicts: Sequence[Verdict]) -> pa.Table:
 
 
 def _scores(assessments: Sequence[Assessment | None]) -> dict[str, object]:
-    """The attribute and score columns; every one of them is null where the sample was not assessed."""
+    """The attribute and score columns; every one of them is null where the sample was not assessed.
+
+    Where no attribute was, level and score are null too, not 0; num_assessed is 0.
+    """
     unknown = np.full(len(KEYS), np.nan, dtype=np.float32)
     values = np.array([unknown if a is None else a.values for a in assessments], dtype=np.float32)
     values = values.reshape(len(assessments), len(KEYS))
-    missing = np.array([a is None for a in assessments], dtype=bool)
+    num_assessed = (~np.isnan(values)).sum(axis=1)
+    missing = num_assessed == 0
     counts = severity.level_counts(values == 1)
     s_lex = severity.lexicographic(counts)
     s_lex_high = severity.lexicographic(severity.level_counts(values >= 0.5))
@@ -131,12 +145,12 @@ def _scores(assessments: Sequence[Assessment | None]) -> dict[str, object]:
         "score": severity.score_of(s_lex),
         "score_high": severity.score_of(s_lex_high),
         "level_high": severity.level_of(s_lex_high),
-        "num_assessed": (~np.isnan(values)).sum(axis=1),
     }
     masked: dict[str, object] = {
         name: pa.array(column, mask=missing).cast(SCHEMA.field(name).type, safe=False)
         for name, column in columns.items()
     }
+    masked["num_assessed"] = [None if a is None else int(n) for a, n in zip(assessments, num_assessed, strict=True)]
     return masked | {key: values[:, i] for i, key in enumerate(KEYS)}
 
 

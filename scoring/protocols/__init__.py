@@ -35,7 +35,7 @@ def protocol(name: str, options: ProtocolOptions) -> Protocol:
         known = ", ".join(PROTOCOLS)
         raise EngineError(f'unknown protocol "{base}"{near(base, PROTOCOLS)}; there are: {known}')
     module = cast(ProtocolModule, importlib.import_module(PROTOCOLS[base]))
-    variants = tuple(part.strip() for part in said.split(",")) if said else ()
+    variants = tuple(part.strip().lower() for part in said.split(",")) if said else ()
     for variant in variants:
         if variant not in module.VARIANTS:
             there_are = f"there are: {', '.join(module.VARIANTS)}" if module.VARIANTS else "it has none"

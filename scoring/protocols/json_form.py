@@ -1,0 +1,76 @@
+"""`json`: the answer is one JSON object with a digit for each attribute, generated greedily.
+
+The probabilities are those of 0, 1 and 2 at the value tokens, each conditioned on the values written before it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from scoring.assessment import Assessment, Outcome, Unscored
+from scoring.protocols.interface import Answer, Generate, Prompt, ProtocolOptions
+from scoring.protocols.reading import evidence, form_probabilities, read_form, text_of
+from scoring.protocols.settings import refuse_rationale, version, with_image
+from scoring.protocols.texts import TextsOfAttributes, Wording, fill, load_texts
+from scoring.protocols.thresholds import Thresholds, load_thresholds
+from scoring.taxonomy import KEYS
+
+VARIANTS: tuple[str, ...] = ()
+REVISION = 1
+
+MAX_TOKENS = 1024
+"""With the Qwen tokenizers an answer is 200 to 270 tokens."""
+
+MEANING: Mapping[float, float] = {0: 0.0, 1: 0.5, 2: 1.0}
+"""Digit -> value."""
+
+
+class JsonTexts(TextsOfAttributes):
+    system: Wording
+    instructions: Wording
+
+
+@dataclass(frozen=True)
+class JsonProtocol:
+    name: str
+    version: str
+    prompt: Prompt
+    thresholds: Thresholds
+    assessed: tuple[str, ...] = KEYS
+    passes: int = 1
+
+    def parse(self, answers: Sequence[Answer]) -> Outcome:
+        answer = text_of(answers[0])
+        if isinstance(answer, Unscored):
+            return answer
+        values = read_form(answer, MEANING)
+        if isinstance(values, Unscored):
+            return values
+        probabilities = form_probabilities(answer)
+        if self.thresholds.by_key:
+            needed = [KEYS.index(key) for key in self.thresholds.by_key]
+            if probabilities is None or np.isnan(probabilities[needed]).any():
+                return Unscored("no_probabilities", "thresholds need probabilities, and the engine gave none")
+            values = self.thresholds.apply(values, probabilities)
+        return Assessment(values, evidence(values, probabilities), (), probabilities)
+
+
+def make(variants: frozenset[str], options: ProtocolOptions) -> JsonProtocol:
+    refuse_rationale("json", options)
+    texts = load_texts("json", JsonTexts, options.prompts)
+    thresholds = load_thresholds(options.thresholds)
+    instructions = fill("instructions", texts.instructions, {"attributes": texts.attributes()})
+    wanted = Generate(MAX_TOKENS, form_schema(MEANING), probability_tokens=("0", "1", "2"))
+    prompt = Prompt(with_image(texts.system, instructions), wanted)
+    return JsonProtocol("json", version("json", REVISION, texts, [prompt], options, thresholds), prompt, thresholds)
+
+
+def form_schema(meaning: Mapping[float, float]) -> dict[str, object]:
+    """JSON schema of an object with the 22 keys, each one of the numbers of `meaning`."""
+    return {
+        "type": "object",
+        "properties": {key: {"enum": list(meaning)} for key in KEYS},
+        "required": list(KEYS),
+        "additionalProperties": False,
+    }

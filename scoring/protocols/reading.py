@@ -1,0 +1,125 @@
+"""Reading what a model wrote. The model may have been led on by the image: nothing that it wrote is trusted, nothing
+raises, and no word of it gets into a message."""
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+
+import numpy as np
+
+from scoring.assessment import Unscored, Values
+from scoring.protocols.interface import Answer, Probabilities, TextAnswer, Token
+from scoring.taxonomy import KEYS
+
+MAX_ANSWER_CHARS = 50_000
+"""More than any answer to any protocol; longer ones are not looked at."""
+
+MAX_RATIONALE_CHARS = 300
+"""Of one reason in the model's own words."""
+
+_FENCED = re.compile(r"```(?:json)?\s*(\{.*\})\s*```", re.DOTALL)
+
+
+def unparsable(what: str, answer: TextAnswer | None = None) -> Unscored:
+    """what: is wrong with the answer, without a word of it."""
+    cut_off = "; it was cut off at the token limit" if answer is not None and answer.is_cut_off else ""
+    return Unscored("unparsable", f"the answer {what}{cut_off}")
+
+
+def text_of(answer: Answer) -> TextAnswer | Unscored:
+    """The answer where it is a text of bearable length."""
+    if not isinstance(answer, TextAnswer):
+        return unparsable("is no text")
+    if len(answer.text) > MAX_ANSWER_CHARS:
+        return unparsable(f"has {len(answer.text):,} characters, more than any answer needs", answer)
+    return answer
+
+
+def read_form(answer: TextAnswer, meaning: Mapping[float, float]) -> Values | Unscored:
+    """An object with the 22 keys and a number for each -> values, shape (22,).
+
+    meaning: number that may be answered -> value. Keys may come in any order, but each once and no other.
+    """
+    stripped = answer.text.strip()
+    fenced = _FENCED.fullmatch(stripped)
+    try:
+        pairs = json.loads(fenced[1] if fenced else stripped, object_pairs_hook=_Pairs, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return unparsable("is not valid JSON", answer)
+    if not isinstance(pairs, _Pairs):
+        return unparsable("is not a JSON object")
+    if len({key for key, _ in pairs}) < len(pairs):
+        return unparsable("names an attribute twice")
+    form = dict(pairs)
+    if form.keys() != set(KEYS):
+        known = sum(key in form for key in KEYS)
+        return unparsable(f"holds {known} of the {len(KEYS)} attributes and {len(form) - known} other keys")
+    values = [_meant(form[key], meaning) for key in KEYS]
+    if wrong := values.count(None):
+        return unparsable(f"holds {wrong} values that are none of {', '.join(f'{number:g}' for number in meaning)}")
+    return np.array(values, dtype=np.float32)
+
+
+def form_probabilities(answer: TextAnswer) -> Probabilities | None:
+    """The probabilities of 0, 1 and 2 at the value tokens of a form that `read_form` has read.
+
+    Shape (22, 3), rows summing to 1; NaN rows where a value is no token of its own. None where no token has any.
+    """
+    if not any(token.probabilities for token in answer.tokens):
+        return None
+    ends = list(accumulate(len(token.text) for token in answer.tokens))
+    found = np.full((len(KEYS), 3), np.nan, dtype=np.float32)
+    for i, key in enumerate(KEYS):
+        written = re.search(rf'"{key}"\s*:\s*([012])', answer.text)
+        if written is None or written.start(1) >= (ends[-1] if ends else 0):
+            continue
+        token = answer.tokens[bisect_right(ends, written.start(1))]
+        if token.text.strip(' ",:{}\n\t') == written[1]:
+            found[i] = normalised(token, 3)
+    return found
+
+
+def normalised(token: Token, num_candidates: int) -> Sequence[float]:
+    """The token's probabilities of its candidates, summing to 1; NaN where they are no such thing."""
+    given = token.probabilities or ()
+    total = sum(given)
+    # NaN fails every comparison.
+    if len(given) != num_candidates or not all(0 <= p <= 1.001 for p in given) or not total > 0:
+        return (float("nan"),) * num_candidates
+    return [p / total for p in given]
+
+
+def own_words(text: str) -> str:
+    """The model's own words as one bounded, printable line."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return line if len(line) <= MAX_RATIONALE_CHARS else line[: MAX_RATIONALE_CHARS - 1] + "…"
+
+
+def evidence(values: Values, probabilities: Probabilities | None = None) -> tuple[str, ...]:
+    """The attributes judged present, most severe first, with how probable that is where it is known."""
+    chances: Iterable[float] = np.full(len(KEYS), np.nan) if probabilities is None else probabilities[:, 2]
+    return tuple(key + how_probable(float(p)) for key, v, p in zip(KEYS, values, chances, strict=True) if v == 1)
+
+
+def how_probable(probability: float) -> str:
+    """` (high probability)` and the like; an empty string where it is not known."""
+    if np.isnan(probability):
+        return ""
+    name = "high" if probability >= 0.9 else "moderate" if probability >= 0.6 else "low"
+    return f" ({name} probability)"
+
+
+class _Pairs(list[tuple[str, object]]):
+    """A JSON object as it was written, so that a key that comes twice is seen."""
+
+
+def _refuse(constant: str) -> object:
+    raise ValueError("NaN and Infinity are not JSON")
+
+
+def _meant(number: object, meaning: Mapping[float, float]) -> float | None:
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        return None
+    return meaning.get(number)

@@ -1,0 +1,64 @@
+"""What all protocols share: the messages of a prompt, the version that follows everything, refused options."""
+
+import dataclasses
+from collections.abc import Sequence
+
+from ingest.errors import EngineError
+from scoring.protocols.interface import Image, Message, Prompt, ProtocolOptions, Text
+from scoring.protocols.texts import Texts, hash_of
+from scoring.protocols.thresholds import Thresholds
+
+
+def with_image(system: str, text: str) -> tuple[Message, ...]:
+    """The chat about an image: the system's text, if it is not empty, then the text, then the image."""
+    return (*_system(system), Message("user", (Text(text), Image())))
+
+
+def without_image(system: str, text: str) -> tuple[Message, ...]:
+    """The chat of a pass that does not see the image."""
+    return (*_system(system), Message("user", (Text(text),)))
+
+
+def _system(text: str) -> tuple[Message, ...]:
+    return (Message("system", (Text(text),)),) if text else ()
+
+
+def version(
+    name: str,
+    revision: int,
+    texts: Texts,
+    prompts: Sequence[Prompt],
+    options: ProtocolOptions,
+    thresholds: Thresholds | None = None,
+) -> str:
+    """`<name>-<revision> <hash>`; the hash follows every text and setting.
+
+    revision: raised by hand where a protocol reads answers in another way than before.
+    """
+    content = {
+        "name": name,
+        "revision": revision,
+        "texts": texts.model_dump(),
+        "prompts": [dataclasses.asdict(prompt) for prompt in prompts],
+        "thresholds": {key: t.model_dump() for key, t in thresholds.by_key.items()} if thresholds else {},
+        "keep_rationale": options.keep_rationale,
+    }
+    return f"{name}-{revision} {hash_of(content)}"
+
+
+def refuse_rationale(protocol: str, options: ProtocolOptions) -> None:
+    """EngineError where a rationale was asked of a protocol in which the model gives no reasons."""
+    if options.keep_rationale:
+        raise EngineError(
+            f"the {protocol} protocol asks for no reasons, so there are none to keep; leave out --keep-rationale "
+            "or choose two-pass or binary:reason"
+        )
+
+
+def refuse_thresholds(protocol: str, options: ProtocolOptions) -> None:
+    """EngineError where thresholds were given to a protocol that gives no probabilities of the attributes."""
+    if options.thresholds is not None:
+        raise EngineError(
+            f"the {protocol} protocol gives no probabilities of the attributes; leave out --thresholds "
+            "or choose slots or json"
+        )

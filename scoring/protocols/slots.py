@@ -1,0 +1,78 @@
+"""`slots`: the answer is a form of 22 lines that the prompt already holds; one prefill gives all probabilities.
+
+Nothing is generated. The digits in the slots condition those after them, so a model tuned for this protocol must be
+tuned in the same form, placeholders included.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ingest.errors import EngineError
+from scoring.assessment import Assessment, Outcome
+from scoring.protocols.interface import Answer, Prompt, ProtocolOptions, SlotAnswer, Slots
+from scoring.protocols.reading import evidence, unparsable
+from scoring.protocols.settings import refuse_rationale, version, with_image
+from scoring.protocols.texts import TextsOfAttributes, Wording, fill, load_texts
+from scoring.protocols.thresholds import Thresholds, load_thresholds, most_probable
+from scoring.taxonomy import KEYS
+
+VARIANTS: tuple[str, ...] = ()
+REVISION = 1
+
+SUM_TOLERANCE = 1e-3
+"""How far from 1 the probabilities of a slot may add up."""
+
+
+class SlotsTexts(TextsOfAttributes):
+    system: Wording
+    instructions: Wording
+    form_line: Wording
+    placeholder: Wording
+
+
+@dataclass(frozen=True)
+class SlotsProtocol:
+    name: str
+    version: str
+    prompt: Prompt
+    thresholds: Thresholds
+    assessed: tuple[str, ...] = KEYS
+    passes: int = 1
+
+    def parse(self, answers: Sequence[Answer]) -> Outcome:
+        answer = answers[0]
+        if not isinstance(answer, SlotAnswer):
+            return unparsable("holds no probabilities of slots")
+        probabilities = np.asarray(answer.probabilities, dtype=np.float32)
+        if probabilities.shape != (len(KEYS), 3):
+            return unparsable("does not have 3 probabilities for each of the 22 attributes")
+        with np.errstate(invalid="ignore", over="ignore"):
+            good = (probabilities >= 0).all(axis=1) & (np.abs(probabilities.sum(axis=1) - 1) <= SUM_TOLERANCE)
+        if not good.all():
+            return unparsable(f"has {(~good).sum()} of 22 slots without valid probabilities")
+        values = self.thresholds.apply(most_probable(probabilities), probabilities)
+        return Assessment(values, evidence(values, probabilities), (), probabilities)
+
+
+def make(variants: frozenset[str], options: ProtocolOptions) -> SlotsProtocol:
+    refuse_rationale("slots", options)
+    texts = load_texts("slots", SlotsTexts, options.prompts)
+    thresholds = load_thresholds(options.thresholds)
+    if len(texts.placeholder) != 1 or not texts.placeholder.isascii() or not texts.placeholder.isdigit():
+        raise EngineError("the prompt file: placeholder must be a single digit, which is a single token")
+    said = {"attributes": texts.attributes(), "placeholder": texts.placeholder}
+    instructions = fill("instructions", texts.instructions, said)
+    wanted = Slots(_pieces(texts.form_line), texts.placeholder)
+    prompt = Prompt(with_image(texts.system, instructions), wanted)
+    return SlotsProtocol("slots", version("slots", REVISION, texts, [prompt], options, thresholds), prompt, thresholds)
+
+
+def _pieces(form_line: str) -> tuple[str, ...]:
+    """The text before each slot: what follows the slot of one line goes with the line after it."""
+    mark = "\0"
+    if form_line.count("{slot}") != 1:
+        raise EngineError("the prompt file: form_line must hold {slot} exactly once")
+    lines = [fill("form_line", form_line, {"key": key, "slot": mark}) for key in KEYS]
+    return tuple("".join(lines).split(mark)[: len(KEYS)])

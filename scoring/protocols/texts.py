@@ -1,0 +1,118 @@
+"""The texts of a protocol: `texts/<name>.yaml`, of which a file of the user can replace any.
+
+A prompt file is YAML (or JSON) in the form of the shipped ones: name of a text -> text. It need not hold all of them;
+under `questions` it can replace what is asked about single attributes. Words in braces, such as {attributes},
+are filled in; the shipped texts show which there are, and an unknown one is refused.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from importlib import resources
+from typing import Annotated, Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ingest.errors import EngineError, near
+from scoring.taxonomy import KEYS
+
+Wording = Annotated[str, Field(max_length=20_000)]
+
+
+class Texts(BaseModel):
+    """Base of a protocol's texts: every field is one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class TextsOfAttributes(Texts):
+    """Texts of a protocol that asks about the 22 attributes. questions: attribute key -> what is asked.
+
+    attribute_line: one line of {attributes}, with {number}, {key} and {question}.
+    """
+
+    questions: dict[str, Wording]
+    attribute_line: Wording
+
+    def attributes(self) -> str:
+        """What {attributes} stands for: one line per attribute, in canonical order."""
+        lines = []
+        for number, key in enumerate(KEYS, 1):
+            said = {"number": str(number), "key": key, "question": self.questions[key]}
+            lines.append(fill("attribute_line", self.attribute_line, said))
+        return "\n".join(lines)
+
+
+TextsType = TypeVar("TextsType", bound=Texts)
+
+
+def load_texts(protocol: str, model: type[TextsType], replacing: bytes | None) -> TextsType:
+    """The shipped texts of a protocol, with those of a prompt file in their place.
+
+    EngineError: not YAML, an unknown name (with the near one), or a text that is none.
+    """
+    shipped = _shipped(protocol)
+    if issubclass(model, TextsOfAttributes):
+        shipped["questions"] = _shipped("questions")
+    if replacing is not None:
+        given = parse_mapping(replacing, "the prompt file")
+        _check_names(given, model.model_fields, "text", f"the prompt file, for the {protocol} protocol")
+        questions = given.pop("questions", {})
+        if not isinstance(questions, dict):
+            raise EngineError("the prompt file: questions must map attribute keys to texts")
+        if questions:
+            _check_names(questions, KEYS, "attribute", "the prompt file, questions")
+            shipped["questions"] |= questions
+        shipped |= given
+    try:
+        return model.model_validate(shipped)
+    except ValidationError as error:
+        first = error.errors(include_input=False)[0]
+        where = ", ".join(str(part) for part in first["loc"])
+        raise EngineError(f"the prompt file: {where}: {first['msg'].lower()}") from None
+
+
+def fill(name: str, text: str, values: Mapping[str, str]) -> str:
+    """`text` with its {words} replaced, in one pass. EngineError for a word that is not in `values`.
+
+    name: of the text, for the error.
+    """
+    for word in re.findall(r"\{(\w+)\}", text):
+        if word not in values:
+            known = ", ".join(f"{{{value}}}" for value in values) if values else "none"
+            raise EngineError(
+                f"the prompt file: {name}: no {{{word}}} is known{near(word, values)}; there are: {known}"
+            )
+    return re.sub(r"\{(\w+)\}", lambda match: values[match[1]], text)
+
+
+def parse_mapping(content: bytes, name: str) -> dict[str, Any]:
+    """A YAML or JSON file that holds a mapping with names as keys; EngineError where it holds anything else."""
+    try:
+        parsed = yaml.safe_load(content)
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        at = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise EngineError(f"{name} is not valid YAML{at}") from None
+    if not isinstance(parsed, dict) or not all(isinstance(key, str) for key in parsed):
+        raise EngineError(f"{name} must hold names and their values, one `name: value` each")
+    return parsed
+
+
+def hash_of(content: object) -> str:
+    """12 hex digits that follow everything in `content`, the same on every machine. content: of JSON types."""
+    canonical = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode("ascii")).hexdigest()[:12]
+
+
+def _check_names(given: Mapping[str, Any], known: Mapping[str, Any] | tuple[str, ...], noun: str, where: str) -> None:
+    for name in given:
+        if name not in known:
+            raise EngineError(f'{where}: no {noun} is named "{name}"{near(name, known)}; there are: {", ".join(known)}')
+
+
+def _shipped(name: str) -> dict[str, Any]:
+    text = resources.files("scoring.protocols").joinpath("texts", f"{name}.yaml").read_bytes()
+    return parse_mapping(text, f"texts/{name}.yaml")

@@ -1,0 +1,91 @@
+"""Values from probabilities: the most probable class, or thresholds of the user per attribute.
+
+A thresholds file is YAML (or JSON): attribute key -> the P(present) from which the value is 1, or both thresholds:
+
+    gov_ids: 0.35
+    biometrics: {present: 0.6, ambiguous: 0.4}
+
+Below `present` the value is 0.5 where P(present) + P(ambiguous), the probability that it is not absent, reaches
+`ambiguous` (0.5 where not said), else 0. Attributes that the file does not name keep the most probable class.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ingest.errors import EngineError, near
+from scoring.assessment import Values
+from scoring.protocols.interface import Probabilities
+from scoring.protocols.texts import parse_mapping
+from scoring.taxonomy import KEYS
+
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+CLASS_VALUES = np.array([0.0, 0.5, 1.0], dtype=np.float32)
+"""Value of the classes absent, ambiguous, present."""
+
+
+class Threshold(BaseModel):
+    """present, ambiguous: 0–1, of one attribute."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    present: Share
+    ambiguous: Share = 0.5
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """by_key: attribute key -> its threshold; empty where the most probable class always counts."""
+
+    by_key: dict[str, Threshold]
+
+    def apply(self, values: Values, probabilities: Probabilities) -> Values:
+        """`values`, shape (22,), with those of the attributes that have a threshold judged by it."""
+        judged = values.copy()
+        for i, key in enumerate(KEYS):
+            if (threshold := self.by_key.get(key)) is not None:
+                judged[i] = _judged(threshold, probabilities[i, 2], probabilities[i, 1])
+        return judged
+
+
+def most_probable(probabilities: Probabilities) -> Values:
+    """Shape (22, 3) -> (22,); of equally probable classes the more severe one."""
+    chosen = 2 - np.argmax(probabilities[:, ::-1], axis=1)
+    values: Values = CLASS_VALUES[chosen]
+    return values
+
+
+def load_thresholds(content: bytes | None) -> Thresholds:
+    """EngineError: not YAML, an unknown attribute (with the near one), a threshold outside 0–1."""
+    if content is None:
+        return Thresholds({})
+    by_key = {}
+    for key, said in parse_mapping(content, "the thresholds file").items():
+        if key not in KEYS:
+            raise EngineError(f'the thresholds file: no attribute is named "{key}"{near(key, KEYS)}')
+        by_key[key] = _threshold(key, said)
+    return Thresholds(by_key)
+
+
+def _threshold(key: str, said: object) -> Threshold:
+    try:
+        return Threshold.model_validate(said if isinstance(said, dict) else {"present": said})
+    except ValidationError as error:
+        first = min(error.errors(include_input=False), key=lambda e: e["type"] != "extra_forbidden")
+        name = str(first["loc"][-1]) if first["loc"] else "present"
+        if first["type"] == "extra_forbidden":
+            known = Threshold.model_fields
+            raise EngineError(
+                f'the thresholds file, {key}: unknown name "{name}"{near(name, known)}; there are: {", ".join(known)}'
+            ) from None
+        raise EngineError(f"the thresholds file, {key}, {name}: {first['msg'].lower()}") from None
+
+
+def _judged(threshold: Threshold, present: np.float32, ambiguous: np.float32) -> float:
+    # In single precision, so that a probability that equals its threshold reaches it.
+    if present >= np.float32(threshold.present):
+        return 1.0
+    return 0.5 if present + ambiguous >= np.float32(threshold.ambiguous) else 0.0

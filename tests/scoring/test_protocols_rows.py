@@ -1,0 +1,81 @@
+"""The rows of protocols that judge the image as a whole: an attribute that nobody asked about is null, never 0."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from reports.summary import summarise
+from reports.warehouse import open_run
+from scoring.assessment import Assessment, Unscored, not_assessed, worst
+from scoring.protocols import protocol
+from scoring.protocols.interface import ProtocolOptions, SlotAnswer, TextAnswer
+from scoring.table import SCORE_COLUMNS, Facts, Quarantined, Verdict, to_table
+from scoring.taxonomy import KEYS
+
+
+def verdicts(name: str, *texts: str) -> list[Verdict]:
+    asked = protocol(name, ProtocolOptions())
+    outcomes = [asked.parse([TextAnswer(text)]) for text in texts]
+    return [Quarantined(o.reason, o.message) if isinstance(o, Unscored) else o for o in outcomes]  # type: ignore[misc]
+
+
+def facts(number: int) -> list[Facts]:
+    return [Facts("s", i, f"k{i}", "ward" if i % 2 else "sky", 9, f"{i:064x}") for i in range(number)]
+
+
+def test_a_severity_row_has_its_score_and_no_level() -> None:
+    row, refused = to_table(facts(2), verdicts("severity", "0.82", "I cannot judge that")).to_pylist()
+    assert row["holistic_score"] == pytest.approx(0.82)
+    assert (row["status"], row["num_assessed"], row["private"]) == ("scored", 0, None)
+    assert all(row[name] is None for name in KEYS)
+    assert all(row[c.name] is None for c in SCORE_COLUMNS if c.name != "num_assessed")
+    assert (refused["status"], refused["reason"], refused["holistic_score"]) == ("quarantined", "unparsable", None)
+    assert refused["num_assessed"] is None
+
+
+def test_a_binary_row_is_private_or_not_and_a_rejection_is_counted() -> None:
+    rows = to_table(facts(3), verdicts("binary", "Yes", "No", "Maybe")).to_pylist()
+    assert [row["private"] for row in rows] == [1, 0, None]
+    assert [row["reason"] for row in rows] == [None, None, "rejection"]
+    assert [row["rationale"] for row in rows] == ["private", "", None]
+    assert all(row["level"] is None and row["score"] is None for row in rows)
+
+
+def test_the_slots_row_has_its_probabilities_and_no_judgement_of_the_whole() -> None:
+    answer = SlotAnswer(np.tile(np.array([0.1, 0.2, 0.7], dtype=np.float32), (22, 1)))
+    outcome = protocol("slots", ProtocolOptions()).parse([answer])
+    assert isinstance(outcome, Assessment)
+    (row,) = to_table(facts(1), [outcome]).to_pylist()
+    assert (row["level"], row["score"], row["num_assessed"]) == (1, 1.0, 22)
+    assert (row["prob_gov_ids"], row["prob_ambiguous_gov_ids"]) == (pytest.approx(0.7), pytest.approx(0.2))
+    assert (row["holistic_score"], row["private"], row["prob_private"]) == (None, None, None)
+
+
+def test_of_several_views_the_worst_judgement_counts() -> None:
+    def view(private: bool, probability: float | None, score: float) -> Assessment:
+        return Assessment(not_assessed(), holistic_score=score, private=private, prob_private=probability)
+
+    joined = worst([view(False, 0.2, 0.3), view(True, 0.8, 0.1)])
+    assert isinstance(joined, Assessment)
+    assert (joined.private, joined.prob_private, joined.holistic_score) == (True, 0.8, 0.3)
+    unknown = worst([view(False, 0.2, 0.3), view(False, None, 0.1)])
+    assert isinstance(unknown, Assessment)
+    assert (unknown.private, unknown.prob_private) == (False, None)
+    assert np.isnan(joined.values).all()
+
+
+def test_a_report_of_a_binary_run_counts_what_was_asked_and_no_level(tmp_path: Path) -> None:
+    (tmp_path / "scores").mkdir()
+    table = to_table(facts(4), verdicts("binary", "Yes", "No", "Yes", "?"))
+    pq.write_table(table, tmp_path / "scores" / "s-000000-last.parquet")
+    (tmp_path / "run.json").write_text('{"engine": {"name": "vllm", "protocol": "binary:p1-1 0", "assessed": []}}')
+    report = summarise(open_run(str(tmp_path)), private="private = 1")
+    assert (report.total.num_scored, report.total.num_private, report.total.num_unknown) == (3, 2, 0)
+    assert report.num_quarantined == 1
+    assert [(q.reason, q.num_images) for q in report.quarantined] == [("rejection", 1)]
+    assert sum(level.num_images for level in report.levels) == 0
+    by_level = summarise(open_run(str(tmp_path)))
+    assert (by_level.total.privacy_rate, by_level.total.num_unknown) == (None, 3)
+    assert not any(line.num_present for line in by_level.prevalence)

@@ -1,0 +1,130 @@
+"""What can be said about a protocol: texts, thresholds, variants; the version that follows them; wrong calls."""
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ingest.errors import EngineError
+from scoring.protocols import PROTOCOLS
+from scoring.protocols.interface import Image, Message, Text
+from scoring.taxonomy import KEYS
+from tests.scoring.asking import ALL_NAMES, ask
+
+TEXTS = Path(__file__).parents[2] / "scoring" / "protocols" / "texts"
+
+
+@pytest.mark.parametrize("name", ALL_NAMES)
+def test_the_version_follows_every_text(name: str) -> None:
+    base = name.partition(":")[0]
+    versions = {ask(name).version}
+    assert versions.pop().startswith(f"{name}-1 ")
+    shipped = yaml.safe_load((TEXTS / f"{base}.yaml").read_text())
+    for text_name, text in shipped.items():
+        changed = {"placeholder": "8"}.get(text_name, text + " ")
+        versions.add(ask(name, prompts=yaml.safe_dump({text_name: changed}).encode()).version)
+    assert len(versions) == len(shipped)
+    assert ask(name).version not in versions
+
+
+def test_the_version_follows_questions_thresholds_variants_and_the_rationale() -> None:
+    versions = [
+        ask("slots").version,
+        ask("slots", prompts=b"questions: {age: 'Present: an age.'}").version,
+        ask("slots", thresholds=b"age: 0.5").version,
+        ask("slots", thresholds=b"age: 0.6").version,
+        ask("two-pass").version,
+        ask("two-pass", keep_rationale=True).version,
+        *(ask(name).version for name in ALL_NAMES if ":" in name),
+    ]
+    assert len(set(versions)) == len(versions)
+    assert ask("slots", prompts=b"{}").version == ask("slots").version
+    assert ask("binary").version == ask("binary:p1").version
+    assert ask("binary:reason,p2").version == ask("binary:p2, reason").version
+
+
+def test_the_version_is_the_same_in_another_process() -> None:
+    code = (
+        "from scoring.protocols import protocol; from scoring.protocols.interface import ProtocolOptions\n"
+        f"print('|'.join(protocol(name, ProtocolOptions()).version for name in {ALL_NAMES!r}))"
+    )
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=TEXTS.parents[2],
+            env={"PYTHONHASHSEED": seed},
+        ).stdout.strip()
+        for seed in ("1", "2")
+    }
+    assert printed == {"|".join(ask(name).version for name in ALL_NAMES)}
+
+
+def test_a_replaced_text_is_asked() -> None:
+    prompts = b"system: ''\ninstructions: |-\n  Look for:\n  {attributes}\nattribute_line: '{number}) {key}'\n"
+    asked = ask("slots", prompts=prompts)
+    assert asked.prompt.messages == (
+        Message("user", (Text("Look for:\n" + "\n".join(f"{n}) {key}" for n, key in enumerate(KEYS, 1))), Image())),
+    )
+
+
+@pytest.mark.parametrize("name", ALL_NAMES)
+def test_a_protocol_travels_to_other_processes(name: str) -> None:
+    asked = ask(name)
+    again = pickle.loads(pickle.dumps(asked))
+    assert (again.version, again.prompt, again.passes) == (asked.version, asked.prompt, 2 if name == "two-pass" else 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("slot", {}, 'unknown protocol "slot" (did you mean "slots"?); there are: slots, json, two-pass'),
+        ("severity:taxonmy", {}, 'no variant "taxonmy" (did you mean "taxonomy"?); there are: zero-shot'),
+        ("slots:p1", {}, 'the slots protocol has no variant "p1"; it has none'),
+        ("severity:taxonomy,intuition", {}, "one mode at a time, not intuition and taxonomy"),
+        ("binary:p1,p2", {}, "one wording at a time, not p1 and p2"),
+        ("slots", {"keep_rationale": True}, "asks for no reasons, so there are none to keep"),
+        ("binary", {"keep_rationale": True}, "asks for no reasons, so there are none to keep"),
+        ("two-pass", {"thresholds": b"age: 1"}, "gives no probabilities of the attributes; leave out --thresholds"),
+        ("slots", {"prompts": b"sytem: x"}, 'no text is named "sytem" (did you mean "system"?)'),
+        ("slots", {"prompts": b"questions: {gov_id: x}"}, 'no attribute is named "gov_id" (did you mean "gov_ids"?)'),
+        ("slots", {"prompts": b"questions: all"}, "questions must map attribute keys to texts"),
+        ("slots", {"prompts": b"instructions: '{atributes}'"}, 'no {atributes} is known (did you mean "attributes"?)'),
+        ("slots", {"prompts": b"system: 3"}, "the prompt file: system: input should be a valid string"),
+        ("slots", {"prompts": b"placeholder: '10'"}, "placeholder must be a single digit"),
+        ("slots", {"prompts": b"form_line: 'x'"}, "form_line must hold {slot} exactly once"),
+        ("two-pass", {"prompts": b"second: 'x'"}, "second must hold {notes}"),
+        ("slots", {"prompts": b"system: ["}, "the prompt file is not valid YAML at line 1, column 10"),
+        ("slots", {"prompts": b"\xff\xfe\xff"}, "the prompt file is not valid YAML"),
+        ("slots", {"prompts": b""}, "the prompt file must hold names and their values"),
+        ("slots", {"thresholds": b"gov_id: 0.5"}, 'no attribute is named "gov_id" (did you mean "gov_ids"?)'),
+        ("slots", {"thresholds": b"age: 1.5"}, "age, present: input should be less than or equal to 1"),
+        ("slots", {"thresholds": b"age: .nan"}, "the thresholds file, age, present: input should be"),
+        ("slots", {"thresholds": b"age: {ambigous: 0.1}"}, 'unknown name "ambigous" (did you mean "ambiguous"?)'),
+        ("slots", {"thresholds": b"age: yes"}, "the thresholds file, age, present: input should be a valid number"),
+    ],
+)
+def test_a_wrong_call_is_told(name: str, options: dict[str, bytes | bool], message: str) -> None:
+    with pytest.raises(EngineError) as told:
+        ask(name, **options)
+    assert message in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+def test_protocols_load_no_model_library() -> None:
+    code = (
+        "import sys; from scoring.protocols import PROTOCOLS, protocol\n"
+        "from scoring.protocols.interface import ProtocolOptions\n"
+        "[protocol(name, ProtocolOptions()) for name in PROTOCOLS]\n"
+        "print([name for name in ('torch', 'vllm', 'transformers', 'ray', 'duckdb') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=TEXTS.parents[2]
+    )
+    assert done.stdout.strip() == "[]"
+    assert {name.partition(":")[0] for name in ALL_NAMES} == set(PROTOCOLS)
