@@ -1,0 +1,86 @@
+"""The files for Kubernetes and Slurm: what they ask for, and that they run."""
+
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import ray
+import yaml
+
+from jobs.scan import scan
+
+DEPLOY = Path(__file__).parent.parent.parent / "jobs" / "deploy"
+SBATCH_OPTIONS = {
+    *("account", "array", "constraint", "cpus-per-task", "error", "exclusive", "export", "gpus-per-node", "gres"),
+    *("job-name", "mail-type", "mail-user", "mem", "nodes", "ntasks", "ntasks-per-node", "open-mode", "output"),
+    *("partition", "qos", "requeue", "signal", "time"),
+}
+
+
+@pytest.fixture
+def rayjob() -> dict[str, Any]:
+    content = yaml.safe_load((DEPLOY / "rayjob.yaml").read_text())
+    assert isinstance(content, dict)
+    return content
+
+
+@pytest.fixture
+def validator() -> jsonschema.Draft202012Validator:
+    schema = yaml.safe_load(Path(__file__).with_name("rayjob_schema.yaml").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+def test_the_rayjob_has_only_known_fields(rayjob: dict[str, Any], validator: jsonschema.Draft202012Validator) -> None:
+    assert [error.message for error in validator.iter_errors(rayjob)] == []
+    rayjob["spec"]["backofLimit"] = 3
+    rayjob["spec"]["rayClusterSpec"]["workerGroupSpecs"][1]["minReplicas"] = "0"
+    assert len(list(validator.iter_errors(rayjob))) == 2
+
+
+def test_the_rayjob_runs_a_scan_with_this_ray_and_retries_it(rayjob: dict[str, Any]) -> None:
+    spec = rayjob["spec"]
+    program, verb, source, *options = shlex.split(spec["entrypoint"])
+    assert (program, verb) == ("privsieve", "scan")
+    assert scan.make_context("scan", [source, *options]).params["engine"] == "vllm"
+    assert spec["backoffLimit"] >= 1
+    assert spec["rayClusterSpec"]["rayVersion"] == ray.__version__
+    assert spec["rayClusterSpec"]["authOptions"] == {"mode": "token"}
+
+
+def test_only_the_gpu_group_asks_for_gpus_and_no_pod_holds_a_secret(rayjob: dict[str, Any]) -> None:
+    cluster = rayjob["spec"]["rayClusterSpec"]
+    assert cluster["headGroupSpec"]["rayStartParams"] == {"num-cpus": "0"}
+    groups = {group["groupName"]: group["template"]["spec"] for group in cluster["workerGroupSpecs"]}
+    gpus = {name: spec["containers"][0]["resources"]["limits"].get("nvidia.com/gpu") for name, spec in groups.items()}
+    assert gpus == {"cpu": None, "gpu": 1}
+    for spec in [*groups.values(), cluster["headGroupSpec"]["template"]["spec"]]:
+        (container,) = spec["containers"]
+        assert container["resources"]["requests"] == container["resources"]["limits"]
+        assert not [each["name"] for each in container["env"] if re.search("KEY|TOKEN|SECRET|PASS", each["name"])]
+    assert all(spec["restartPolicy"] == "Never" for spec in groups.values())
+
+
+def test_the_slurm_script_is_bash_with_known_directives() -> None:
+    script = DEPLOY / "slurm.sh"
+    subprocess.run(["bash", "-n", str(script)], check=True)
+    directives = [line.split()[1] for line in script.read_text().splitlines() if line.startswith("#SBATCH")]
+    named = [re.sub(r"^--|=.*$", "", directive) for directive in directives]
+    assert set(named) <= SBATCH_OPTIONS
+    assert {"nodes", "ntasks-per-node", "requeue", "open-mode"} <= set(named)
+    assert len(set(named)) == len(named)
+    # sbatch reads directives only above the first command.
+    commands = [n for n, line in enumerate(script.read_text().splitlines()) if line and not line.startswith("#")]
+    last = max(n for n, line in enumerate(script.read_text().splitlines()) if line.startswith("#SBATCH"))
+    assert last < commands[0]
+
+
+def test_the_slurm_script_without_a_source_says_how_to_call_it() -> None:
+    done = subprocess.run(["bash", str(DEPLOY / "slurm.sh")], capture_output=True, text=True, env=dict(os.environ))
+    assert done.returncode == 2
+    assert done.stderr == "usage: sbatch jobs/deploy/slurm.sh SOURCE --run RUN [more options of privsieve scan]\n"
