@@ -4,21 +4,30 @@ Python's tarfile reads the headers; unlike it, this walker does not take a damag
 archive and does not stop at it: it looks for the next header and says which bytes it could not read.
 """
 
+import io
 import tarfile
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 BLOCK = tarfile.BLOCKSIZE
 END = b"\0" * (2 * BLOCK)
 """What closes a tar archive."""
+
+MAX_HEADER_BYTES = 2**20
+MAX_HEADER_READS = 64
+"""What one member's headers may take: long names and pax records need little, and hostile ones would fill the memory
+or follow one another without end."""
+
+_UNREADABLE = (tarfile.TarError, OSError, ValueError, OverflowError, RecursionError)
+"""What Python's reader raises over hostile headers; streams must raise something else when the storage fails."""
 
 
 @dataclass(frozen=True)
 class Member:
     """name: as stored. start…end: header to padded end. data_start, size: the content. is_file: a regular file.
 
-    is_folder: a directory.
+    is_folder: a directory. is_sparse: a regular file that is stored without its holes, `size` counts them.
     """
 
     name: str
@@ -28,53 +37,105 @@ class Member:
     end: int
     is_file: bool
     is_folder: bool = False
+    is_sparse: bool = False
 
 
 @dataclass(frozen=True)
 class Damage:
-    """Bytes start…end that hold no readable member. name: of the member that is cut off there, else None."""
+    """Bytes start…end that hold no readable member. name: of the member that is cut off there, else None.
+
+    cause: what ended a compressed stream early, else None.
+    """
 
     start: int
     end: int
     name: str | None
+    cause: str | None = None
 
 
 def walk(stream: BinaryIO, size: int) -> Iterator[Member | Damage]:
-    """Members and damage of an uncompressed tar of `size` bytes, in order. `stream` must be seekable."""
+    """Members and damage of a tar whose content has `size` bytes, in order. `stream` must be seekable.
+
+    A member that claims to be larger than the tar is damage to the end: all that follows would be its content.
+    """
     offset = 0
     while offset < size:
         found = yield from _walk_from(stream, offset, size)
         if found is None:
             return
         after = _next_header(stream, found + BLOCK, size)
+        while after < size and _archive(stream, after) is None:
+            after = _next_header(stream, after + BLOCK, size)
         yield Damage(found, after, None)
         offset = after
 
 
 def _walk_from(stream: BinaryIO, offset: int, size: int) -> Generator[Member | Damage, None, int | None]:
     """Yields members; returns None at the true end, else the offset of a header that cannot be read."""
-    stream.seek(offset)
-    try:
-        archive = tarfile.TarFile(fileobj=stream, errorlevel=0)
-    except tarfile.TarError:
+    archive = _archive(stream, offset)
+    if archive is None:
         return offset
     while True:
         try:
+            archive.members.clear()  # type: ignore[attr-defined]  # tarfile would remember all of them
+            cast(_HeaderReader, archive.fileobj).begin()
             info = archive.next()
-        except (tarfile.TarError, OSError, ValueError, OverflowError):
+        except _UNREADABLE:
             # Python's reader also stumbles over a last member without padding; then everything was read.
             return archive.offset if archive.offset < size else None
         if info is None:
             break
         if info.size < 0:
             return info.offset  # tarfile would go backwards, and round and round
-        padded = -(-info.size // BLOCK) * BLOCK if info.isreg() else archive.offset - info.offset_data
-        end = info.offset_data + padded
-        if info.offset_data + (info.size if info.isreg() else 0) > size:
+        is_sparse = info.isreg() and info.issparse()
+        stored = archive.offset - info.offset_data  # padded; for a sparse file less than its size
+        if is_sparse or not info.isreg():
+            is_cut = info.offset_data + stored - size >= BLOCK
+        else:
+            is_cut = info.offset_data + info.size > size
+        if is_cut:
             yield Damage(info.offset, size, info.name)
             return None
-        yield Member(info.name, info.offset, info.offset_data, info.size, min(end, size), info.isreg(), info.isdir())
+        end = min(info.offset_data + stored, size)
+        yield Member(info.name, info.offset, info.offset_data, info.size, end, info.isreg(), info.isdir(), is_sparse)
     return None if _is_end(stream, archive.offset) else archive.offset
+
+
+def _archive(stream: BinaryIO, offset: int) -> tarfile.TarFile | None:
+    """Python's reader, set upon the header at `offset`; None where it cannot read it."""
+    stream.seek(offset)
+    reader = _HeaderReader(stream)
+    try:
+        archive = tarfile.TarFile(fileobj=cast(BinaryIO, reader), errorlevel=0)
+    except _UNREADABLE:
+        return None
+    return archive
+
+
+class _HeaderReader(io.RawIOBase):
+    """The stream for Python's reader, which would read what a header claims; bounded for each member."""
+
+    def __init__(self, stream: BinaryIO):
+        super().__init__()
+        self._stream = stream
+        self.begin()
+
+    def begin(self) -> None:
+        """Another member begins."""
+        self._bytes_left, self._reads_left = MAX_HEADER_BYTES, MAX_HEADER_READS
+
+    def read(self, size: int = -1, /) -> bytes:
+        self._bytes_left -= size
+        self._reads_left -= 1
+        if size < 0 or self._bytes_left < 0 or self._reads_left < 0:
+            raise tarfile.ReadError("headers of a member that are too long")
+        return self._stream.read(size)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        return self._stream.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._stream.tell()
 
 
 def _is_end(stream: BinaryIO, offset: int) -> bool:

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from ingest.errors import SourceError, near
 from ingest.formats import parquet, tree, webdataset
+from ingest.formats.shard import files_below, storage_faults
 from ingest.release import Kept, Written
 from ingest.sample import Sample
 from ingest.slices import Slice
@@ -23,11 +24,14 @@ class Format(Protocol):
         ...
 
     def slices(self, root: Place, shard: str, category: str | None) -> Iterator[Slice]:
-        """The slices of one shard; reads names and sizes, no pixels."""
+        """The slices of one shard; reads names and sizes, no pixels. Always the same for the same content.
+
+        What cannot be listed is a sample with a fault. StorageError where the storage fails.
+        """
         ...
 
     def read(self, root: Place, piece: Slice, category: str | None) -> Iterator[Sample]:
-        """The samples of a slice, one for each locator and in their order."""
+        """The samples of a slice, one for each locator and in their order. StorageError where the storage fails."""
         ...
 
     def write(self, root: Place, shard: str, kept: Kept, out: Place) -> Written:
@@ -65,15 +69,16 @@ def open_source(url: str, format_name: str | None, category: str | None) -> Sour
         known = ", ".join(FORMATS)
         raise SourceError(f'unknown format "{format_name}"{near(format_name, FORMATS)}; there are: {known}')
     where = place(url)
-    if where.is_dir():
-        name = format_name or _recognised(where, url)
-        shards = FORMATS[name].shards(where)
-    else:
-        name, where, shards = _files(where, url, format_name)
+    with storage_faults(url):
+        if where.is_dir():
+            name = format_name or _recognised(where, url)
+            shards = FORMATS[name].shards(where)
+        else:
+            name, where, shards = _files(where, url, format_name)
     if not shards:
         raise SourceError(f"{url} holds no {name} samples")
     if name == "parquet":  # a missing image or category column is told before anything is written
-        next(parquet.slices(where, shards[0], category))
+        parquet.check(where, shards, category)
     return Source(where, name, tuple(shards), category)
 
 
@@ -83,19 +88,21 @@ def _files(where: Place, url: str, format_name: str | None) -> tuple[str, Place,
     paths = [p for pattern in patterns for p in _matches(where, pattern)] or [where.path] * where.exists()
     if not paths:
         raise SourceError(f"{url} does not exist or matches nothing")
-    by_suffix = {".tar": "webdataset", ".parquet": "parquet"}
-    kinds = {by_suffix.get(posixpath.splitext(p)[1], "") for p in paths}
-    name = format_name or (kinds.pop() if len(kinds) == 1 else "")
-    if name not in ("webdataset", "parquet"):
-        raise SourceError(f"{url} is not a folder, .tar or .parquet files; say which with --format")
+    kinds = {_kind(p) for p in paths}
+    name = format_name or (kinds.pop() if len(kinds) == 1 else None)
+    if name == "tree":
+        raise SourceError(f"{url} is no folder, and --format tree reads folders; give the folder that holds the files")
+    if name is None:
+        known = " ".join((*webdataset.SUFFIXES, parquet.SUFFIX))
+        raise SourceError(f"{url} is neither a folder nor files of one kind ({known}); say which with --format")
     folder = posixpath.commonpath([posixpath.dirname(p) for p in paths])
     return name, Place(where.fs, folder), sorted({posixpath.relpath(p, folder) for p in paths})
 
 
 def _matches(where: Place, pattern: str) -> list[str]:
     if any(c in pattern for c in "*?["):
-        return sorted(where.fs.glob(pattern))
-    if not where.fs.exists(pattern):
+        return where.matches(pattern)
+    if not Place(where.fs, pattern).exists():
         raise SourceError(f"{pattern} does not exist")
     return [pattern]
 
@@ -120,11 +127,16 @@ def expand_braces(pattern: str) -> list[str]:
 
 def _recognised(where: Place, url: str) -> str:
     """Tars make a WebDataset, Parquet files with image bytes a Parquet corpus, anything else is an image tree."""
-    found = where.fs.find(where.path)
+    found = files_below(where)
+    kinds = {_kind(p) for p in found}
     pictures = any(p.lower().rpartition(".")[2] in webdataset.IMAGE_EXTENSIONS for p in found)
-    for name, suffix in (("webdataset", webdataset.SUFFIX), ("parquet", parquet.SUFFIX)):
-        if any(p.endswith(suffix) for p in found) and not pictures:
-            return name
-    if any(p.endswith(webdataset.SUFFIX) for p in found):
+    if "webdataset" in kinds and pictures:
         raise SourceError(f"{url} holds both .tar shards and loose pictures; say which with --format")
-    return "tree"
+    return next((name for name in ("webdataset", "parquet") if name in kinds and not pictures), "tree")
+
+
+def _kind(path: str) -> str | None:
+    """The format that a file's name tells, None for any other file."""
+    if path.lower().endswith(webdataset.SUFFIXES):
+        return "webdataset"
+    return "parquet" if path.lower().endswith(parquet.SUFFIX) else None

@@ -4,14 +4,16 @@ A file is a shard, a row is a sample. Slices are row ranges of one row group, si
 """
 
 import hashlib
-import posixpath
 from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.errors import SourceError
+from ingest.errors import SourceError, StorageError
+from ingest.formats.shard import files_below, opened
 from ingest.release import Kept, Written, changed
 from ingest.sample import Sample, printable
 from ingest.slices import MAX_BYTES, MAX_SAMPLES, Locator, Slice
@@ -24,11 +26,37 @@ DEFAULT_CATEGORY = "category"
 CHECKED_ROWS = 64
 """Rows that become Python objects at once."""
 
+DAMAGED = (OSError, pa.ArrowException, UnicodeDecodeError)
+"""What pyarrow raises over a damaged file; failures of the storage are StorageErrors before it sees them."""
+
+CHANGED = ("unreadable", "the file is not what it was when it was listed")
+
 
 def shards(root: Place) -> list[str]:
     """Every Parquet file below the folder, as paths relative to it, sorted."""
-    found = root.fs.find(root.path)
-    return sorted(posixpath.relpath(p, root.path) for p in found if p.endswith(SUFFIX))
+    return [path for path in files_below(root) if path.lower().endswith(SUFFIX)]
+
+
+def check(root: Place, names: Sequence[str], category: str | None) -> None:
+    """SourceError where the first shard that can be read lacks an image column, or the one of `category`."""
+    for shard in names:
+        try:
+            with opened(root, shard) as stream:
+                file = _file(stream)
+                if file is not None:
+                    _columns(file.schema_arrow, shard, category)
+                    return
+        except StorageError:
+            continue  # the scan will tell
+
+
+def _file(stream: BinaryIO) -> pq.ParquetFile | None:
+    """None where the footer cannot be read."""
+    try:
+        file = pq.ParquetFile(stream)
+        return file if file.schema_arrow.names else None
+    except DAMAGED:
+        return None
 
 
 def image_column(schema: pa.Schema) -> str | None:
@@ -58,36 +86,98 @@ def slices(root: Place, shard: str, category: str | None) -> Iterator[Slice]:
 
 
 def _ranges(root: Place, shard: str, category: str | None) -> Iterator[list[Locator]]:
-    with root.at(shard).open() as stream:
-        file = pq.ParquetFile(stream)
+    """Locators of rows that are read together. What the footer hides or contradicts is a sample that cannot be read."""
+    with opened(root, shard) as stream:
+        file = _file(stream)
+        if file is None:
+            yield [_damaged(0, "the file is cut or damaged: its footer cannot be read")]
+            return
         column = _columns(file.schema_arrow, shard, category)[0]
         first = 0
         for group in range(file.num_row_groups):
             rows = file.metadata.row_group(group)
+            if not _is_sound(rows, column):
+                yield [_damaged(first, f"the footer contradicts itself about row group {group}")]
+                first += 1
+                continue
             at_once = _rows_per_slice(rows, column)
             for offset in range(0, rows.num_rows, at_once):
                 span = range(offset, min(offset + at_once, rows.num_rows))
                 yield [{"index": first + row, "group": group, "row": row} for row in span]
             first += rows.num_rows
+        if first != file.metadata.num_rows:
+            yield [_damaged(first, f"the footer tells {file.metadata.num_rows} rows, its row groups {first}")]
+
+
+def _is_sound(rows: pq.RowGroupMetaData, column: str) -> bool:
+    """Whether the image column has a value or a null for each row."""
+    return rows.num_rows >= 0 and all(c.num_values == rows.num_rows for c in _chunks(rows, column))
+
+
+def _chunks(rows: pq.RowGroupMetaData, column: str) -> list[Any]:
+    chunks = [rows.column(i) for i in range(rows.num_columns)]
+    return [c for c in chunks if c.path_in_schema.split(".")[0] == column]
+
+
+def _damaged(index: int, message: str) -> Locator:
+    return {"index": index, "fault": ["corrupt_shard", message]}
 
 
 def _rows_per_slice(rows: pq.RowGroupMetaData, column: str) -> int:
     """So many rows that their mean encoded size keeps within the limit of a slice."""
-    chunks = [rows.column(i) for i in range(rows.num_columns)]
-    num_bytes = sum(c.total_uncompressed_size for c in chunks if c.path_in_schema.split(".")[0] == column)
+    num_bytes = sum(c.total_uncompressed_size for c in _chunks(rows, column))
     return max(1, min(MAX_SAMPLES, int(MAX_BYTES * rows.num_rows // max(1, num_bytes))))
 
 
 def read(root: Place, piece: Slice, category: str | None) -> Iterator[Sample]:
-    with root.at(piece.shard).open() as stream:
-        file = pq.ParquetFile(stream)
-        column, key, label = _columns(file.schema_arrow, piece.shard, category)
-        wanted = [name for name in (column, key, label) if name]
-        for group in sorted({locator["group"] for locator in piece.locators}):
-            locators = [locator for locator in piece.locators if locator["group"] == group]
-            rows = file.read_row_group(group, columns=wanted).take([locator["row"] for locator in locators])
-            for locator, row in zip(locators, rows.to_pylist(), strict=True):
-                yield _sample(piece.shard, locator["index"], row, column, key, label)
+    """Rows of a row group that cannot be decoded have no bytes, each."""
+    with opened(root, piece.shard) as stream:
+        file = _file(stream)
+        for group, located in groupby(piece.locators, key=lambda locator: locator.get("group")):
+            locators = list(located)
+            if file is None or group is None:
+                yield from (_lost(piece.shard, at, at.get("fault", CHANGED)) for at in locators)
+                continue
+            names = _columns(file.schema_arrow, piece.shard, category)
+            try:
+                rows = _rows(file, group, [at["row"] for at in locators], [name for name in names if name])
+            except DAMAGED:
+                fault = ("unreadable", f"row group {group} cannot be decoded")
+                yield from (_lost(piece.shard, at, fault) for at in locators)
+                continue
+            for at, row in zip(locators, rows, strict=True):
+                yield _sample(piece.shard, at["index"], row, *names)
+
+
+def _lost(shard: str, locator: Locator, fault: Sequence[str]) -> Sample:
+    index = locator["index"]
+    key = f"{index:09d}" if "group" in locator else f"@{index}"
+    return Sample(printable(shard), index, key, None, b"", (fault[0], fault[1]))
+
+
+def _rows(file: pq.ParquetFile, group: int, numbers: Sequence[int], names: list[str]) -> list[dict[str, Any]]:
+    """The rows of a row group with these numbers, text as bytes, since it may be no valid text."""
+    table = file.read_row_group(group, columns=names)
+    first, last = min(numbers), max(numbers)
+    table = table.slice(first, last - first + 1).take([number - first for number in numbers])
+    fields = [pa.field(f.name, _untexted(f.type)) for f in table.schema]
+    rows: list[dict[str, Any]] = table.cast(pa.schema(fields)).to_pylist()
+    return rows
+
+
+def _untexted(kind: pa.DataType) -> pa.DataType:
+    """Text -> its bytes, also within a struct; times -> text."""
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(f.name, _untexted(f.type)) for f in kind])
+    if pa.types.is_string(kind):
+        return pa.binary()
+    if pa.types.is_large_string(kind):
+        return pa.large_binary()
+    return pa.string() if pa.types.is_temporal(kind) else kind
+
+
+def _text(value: object) -> str:
+    return printable(value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value))
 
 
 def _sample(shard: str, index: int, row: dict[str, object], column: str, key: str | None, label: str | None) -> Sample:
@@ -99,8 +189,8 @@ def _sample(shard: str, index: int, row: dict[str, object], column: str, key: st
     return Sample(
         shard=printable(shard),
         index=index,
-        key=printable(str(named)) if named is not None else f"{index:09d}",
-        category=None if value is None else printable(str(value)),
+        key=_text(named) if named is not None else f"{index:09d}",
+        category=None if value is None else _text(value),
         encoded=encoded if isinstance(encoded, bytes) else b"",
         fault=None if isinstance(encoded, bytes) else ("no_image", "the row has no image bytes"),
     )

@@ -4,11 +4,14 @@ A folder that holds files is a shard; its files in the order of their names are 
 not hidden is a sample, sidecars apart, so that a web page named .jpg becomes a row instead of vanishing.
 """
 
+import errno
 import hashlib
 import os
 import posixpath
+import stat
 from collections.abc import Iterable, Iterator
 
+from ingest.formats.shard import MAX_IMAGE_BYTES, TOO_MANY_BYTES, folders_below, listed, storage_faults
 from ingest.release import Kept, Written, changed
 from ingest.sample import Sample, printable
 from ingest.slices import Locator, Slice, cut
@@ -20,65 +23,74 @@ RELEASED_WITH_IMAGE = (".txt", ".json")
 
 ROOT = "."
 
+LINK_FAULTS = (errno.ELOOP, errno.ENAMETOOLONG)
+"""What a single file can be wrong with, beside missing, forbidden and being a folder; all else is the storage's."""
+
 
 def shards(root: Place) -> list[str]:
     """Every folder that holds a sample, as paths relative to the root ("." is the root itself), sorted."""
-    return sorted(_folders(root, ROOT, frozenset()))
+    return sorted(folder or ROOT for folder, names in folders_below(root) if any(map(_is_sample, names)))
 
 
-def _folders(root: Place, folder: str, above: frozenset[str]) -> Iterator[str]:
-    here = root if folder == ROOT else root.at(folder)
-    real = os.path.realpath(here.path) if here.is_local else here.path
-    if real in above:
-        return  # a link back to a folder that it lies in
-    files, folders = _listed(here)
-    if files:
-        yield folder
-    for name in folders:
-        yield from _folders(root, name if folder == ROOT else posixpath.join(folder, name), above | {real})
+def _is_sample(name: str) -> bool:
+    return posixpath.splitext(name)[1].lower() not in SIDECAR_EXTENSIONS
 
 
 def _listed(here: Place) -> tuple[list[tuple[str, int]], list[str]]:
     """(name, size in bytes) of the samples in a folder and the names of its folders, both sorted, none hidden."""
-    files, folders = list[tuple[str, int]](), list[str]()
-    for entry in here.fs.ls(here.path, detail=True):
-        name = posixpath.basename(entry["name"].rstrip("/"))
-        if name.startswith("."):
-            continue
-        if entry["type"] == "directory" or (here.is_local and os.path.isdir(entry["name"])):
-            folders.append(name)
-        elif posixpath.splitext(name)[1].lower() not in SIDECAR_EXTENSIONS:
-            files.append((name, int(entry.get("size") or 0)))
-    return sorted(files), sorted(folders)
+    files, folders = listed(here)
+    return [(name, size) for name, size in files if _is_sample(name)], folders
 
 
 def slices(root: Place, shard: str, category: str | None) -> Iterator[Slice]:
-    here = root if shard == ROOT else root.at(shard)
-    files = _listed(here)[0]
-    numbered = ((_locator(index, name), size) for index, (name, size) in enumerate(files))
-    yield from cut(shard, numbered)
+    with storage_faults(shard):
+        files = _listed(root if shard == ROOT else root.at(shard))[0]
+    yield from cut(shard, (_located(index, name, size) for index, (name, size) in enumerate(files)))
 
 
-def _locator(index: int, name: str) -> Locator:
-    return {"index": index, "name": name}
+def _located(index: int, name: str, size: int) -> tuple[Locator, int]:
+    locator: Locator = {"index": index, "name": name}
+    if size <= MAX_IMAGE_BYTES:
+        return locator, size
+    return locator | {"fault": list(TOO_MANY_BYTES)}, 0
 
 
 def read(root: Place, piece: Slice, category: str | None) -> Iterator[Sample]:
     here = root if piece.shard == ROOT else root.at(piece.shard)
     for locator in piece.locators:
-        encoded, fault = b"", None
-        try:
-            encoded = here.fs.cat_file(here.at(locator["name"]).path)
-        except (OSError, ValueError) as error:
-            fault = ("unreadable", reason_of(error) if isinstance(error, OSError) else type(error).__name__)
+        encoded, fault = b"", locator.get("fault")
+        if fault is None:
+            with storage_faults(piece.shard):
+                encoded, fault = _content(here, locator["name"])
         yield Sample(
             shard=printable(piece.shard),
             index=locator["index"],
             key=printable(locator["name"]),
             category=None if piece.shard == ROOT else printable(piece.shard),
             encoded=encoded,
-            fault=fault,
+            fault=None if fault is None else (fault[0], fault[1]),
         )
+
+
+def _content(here: Place, name: str) -> tuple[bytes, tuple[str, str] | None]:
+    """The file's bytes, or why it has none. OSError and StorageError where the storage fails."""
+    where = here.at(name)
+    try:
+        if where.is_local:
+            mode = os.stat(where.path).st_mode  # opening a pipe would wait for a writer
+            if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+                return b"", ("not_a_file", "a pipe, socket or device, not a file")
+        return where.content(), None
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if not here.is_dir():
+            raise  # the whole folder is gone
+        return b"", ("unreadable", reason_of(error))
+    except (PermissionError, IsADirectoryError) as error:
+        return b"", ("unreadable", reason_of(error))
+    except OSError as error:
+        if error.errno not in LINK_FAULTS:
+            raise
+        return b"", ("unreadable", reason_of(error))
 
 
 def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:

@@ -1,4 +1,4 @@
-"""WebDataset shards: plain tar files as img2dataset and LAION write them.
+"""WebDataset shards: tar files as img2dataset and LAION write them, plain or compressed as a whole (gzip, Zstandard).
 
 Consecutive members with the same key (the path up to the first dot of the base name) are one sample. Members are
 told apart by an allow-list of extensions and are never decoded by extension nor unpickled; all others are carried
@@ -9,8 +9,13 @@ import hashlib
 import json
 import posixpath
 from collections.abc import Iterator
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, BinaryIO, cast
 
+import pyarrow as pa
+
+from ingest.compressed import Decompressed, codec_of
+from ingest.formats.shard import MAX_IMAGE_BYTES, TOO_MANY_BYTES, files_below, opened
 from ingest.release import Kept, Written, changed
 from ingest.sample import Sample, printable
 from ingest.slices import Locator, Slice, cut
@@ -26,72 +31,99 @@ CATEGORY_MEMBERS = ("cls", "json")
 DEFAULT_FIELD = "category"
 MAX_SIDECAR_BYTES = 2**20
 
-SUFFIX = ".tar"
+SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.zstd")
+"""How shards are found; whether one is compressed, and how, is told from its content."""
+
 RECORD = 20 * BLOCK
 """Tars are filled up with zeros to whole records."""
 
 
 def shards(root: Place) -> list[str]:
     """Every tar below the folder, as paths relative to it, sorted."""
-    found = root.fs.find(root.path)
-    return sorted(posixpath.relpath(p, root.path) for p in found if p.endswith(SUFFIX))
+    return [path for path in files_below(root) if path.lower().endswith(SUFFIXES)]
+
+
+@contextmanager
+def content(root: Place, shard: str) -> Iterator[BinaryIO]:
+    """The tar, decompressed where it is compressed, as a seekable stream."""
+    with opened(root, shard) as stream:
+        codec = codec_of(stream.read(4))
+        stream.seek(0)
+        yield cast(BinaryIO, Decompressed(stream, codec)) if codec else stream
+
+
+def members(stream: BinaryIO) -> Iterator[Member | Damage]:
+    """What the tar holds; what cannot be decompressed is damage after its last byte."""
+    size = stream.seek(0, 2)
+    yield from walk(stream, size)
+    if isinstance(stream, Decompressed) and stream.fault:
+        yield Damage(size, size, None, stream.fault)
 
 
 def slices(root: Place, shard: str, category: str | None) -> Iterator[Slice]:
-    with root.at(shard).open() as stream:
-        size = stream.seek(0, 2)
-        yield from cut(shard, _samples(walk(stream, size), category))
+    with content(root, shard) as stream:
+        yield from cut(shard, _samples(members(stream), category))
 
 
 def read(root: Place, piece: Slice, category: str | None) -> Iterator[Sample]:
-    with root.at(piece.shard).open() as stream:
+    with content(root, piece.shard) as stream:
         for locator in piece.locators:
-            encoded, fault = b"", locator.get("fault")
-            if fault is None:
-                stream.seek(locator["image"][0])
-                encoded = stream.read(locator["image"][1])
+            parts = _parts(stream, locator, category)
+            encoded, fault = parts.get("image", b""), locator.get("fault")
             if fault is None and len(encoded) != locator["image"][1]:
                 encoded, fault = b"", ("unreadable", "the shard is shorter than when it was listed")
             yield Sample(
                 shard=printable(piece.shard),
                 index=locator["index"],
                 key=printable(locator["key"]),
-                category=_category(stream, locator, category),
+                category=_category(parts, category),
                 encoded=encoded,
                 fault=None if fault is None else (fault[0], fault[1]),
             )
 
 
 def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
-    """The shard with the kept samples only: members byte for byte, order kept."""
-    with root.at(shard).open() as stream:
-        size = stream.seek(0, 2)
-        samples = [locator for locator, _ in _samples(walk(stream, size), None)]
+    """The shard with the kept samples only: members byte for byte, order kept, compressed again if it was."""
+    with opened(root, shard) as stream:
+        codec = codec_of(stream.read(4))
+    with content(root, shard) as stream:
+        samples = [locator for locator, _ in _samples(members(stream), None)]
         kept.check_number(shard, len(samples))
         taken = [locator for locator in samples if locator["index"] in kept.sha256]
-        with out.at(shard).create() as released:
+        num_bytes = sum(end - start for locator in taken for start, end in locator["span"])
+        with out.at(shard).create() as released, _compressing(released, codec) as target:
             for locator in taken:
-                sha256 = _copy_sample(stream, locator, released, shard)
+                sha256 = _copy_sample(stream, locator, target, shard)
                 kept.check_image(shard, locator["index"], locator["key"], sha256)
-            end = b"\0" * (-released.tell() % BLOCK) + END
-            released.write(end + b"\0" * (-(released.tell() + len(end)) % RECORD))
+            end = b"\0" * (-num_bytes % BLOCK) + END
+            target.write(end + b"\0" * (-(num_bytes + len(end)) % RECORD))
     return Written(len(taken), {shard: released.sha256})
 
 
-def _copy_sample(stream: Any, locator: Locator, released: NewFile, shard: str) -> str | None:
+@contextmanager
+def _compressing(released: NewFile, codec: str | None) -> Iterator[Any]:
+    """The file itself, or a stream that compresses into it."""
+    if codec is None:
+        yield released
+        return
+    with pa.CompressedOutputStream(pa.PythonFile(released, "w"), codec) as target:
+        yield target
+
+
+def _copy_sample(stream: BinaryIO, locator: Locator, target: Any, shard: str) -> str | None:
     """Every member with its headers and padding. Returns the hash of the image, None where there is none."""
     sha256 = None
     image_start, image_bytes = locator.get("image", (0, 0))
     for start, end in locator["span"]:
         if start < image_start <= end:
-            _copy(stream, released, start, image_start, shard)
-            sha256 = _copy(stream, released, image_start, image_start + image_bytes, shard)
+            _copy(stream, target, start, image_start, shard)
+            sha256 = _copy(stream, target, image_start, image_start + image_bytes, shard)
             start = image_start + image_bytes
-        _copy(stream, released, start, end, shard)
+        _copy(stream, target, start, end, shard)
     return sha256
 
 
-def _copy(stream: Any, released: NewFile, start: int, end: int, shard: str) -> str:
+def _copy(stream: BinaryIO, target: Any, start: int, end: int, shard: str) -> str:
     """Copies bytes start…end; returns their hash."""
     digest = hashlib.sha256()
     stream.seek(start)
@@ -99,7 +131,7 @@ def _copy(stream: Any, released: NewFile, start: int, end: int, shard: str) -> s
         block = stream.read(min(end - start, 2**22))
         if not block:
             raise changed(shard, "it became shorter while it was read")
-        released.write(block)
+        target.write(block)
         digest.update(block)
         start += len(block)
     return digest.hexdigest()
@@ -139,15 +171,17 @@ def _sample(index: int, key: str, group: list[Member], category: str | None) -> 
     locator: Locator = {"index": index, "key": key, "span": [[m.start, m.end] for m in group]}
     for m in group:
         extension = _split(m.name)[1]
-        if extension in CATEGORY_MEMBERS and m.is_file and m.size <= MAX_SIDECAR_BYTES:
+        if extension in CATEGORY_MEMBERS and m.is_file and not m.is_sparse and m.size <= MAX_SIDECAR_BYTES:
             locator[extension] = [m.data_start, m.size]
-    if len(images) == 1 and images[0].is_file:
+    if len(images) == 1 and images[0].size > MAX_IMAGE_BYTES:
+        locator["fault"] = list(TOO_MANY_BYTES)
+    elif len(images) == 1 and images[0].is_file and not images[0].is_sparse:
         locator["image"] = [images[0].data_start, images[0].size]
         return locator, images[0].size
-    if len(images) > 1:
+    elif len(images) > 1:
         locator["fault"] = ["several_images", f"{len(images)} members with an image extension, one is expected"]
     elif images:
-        locator["fault"] = ["not_a_file", "the image member is a link or a device, not a file"]
+        locator["fault"] = ["not_a_file", "the image member is a link, a device or a sparse file, not a plain file"]
     else:
         locator["fault"] = ["no_image", "no member with an image extension (.jpg .png .webp …)"]
     return locator, 0
@@ -158,22 +192,34 @@ def _damaged(index: int, damage: Damage) -> tuple[Locator, int]:
     if damage.name is not None:
         fault = ["truncated_shard", f"the tar ends inside this sample ({where})"]
         key = _split(damage.name)[0]
+    elif damage.cause is not None:
+        fault = ["corrupt_shard", f"the tar cannot be decompressed after byte {damage.start}: {damage.cause}"]
+        key = f"@{damage.start}"
     else:
         fault, key = ["corrupt_shard", f"{where} of the tar hold no readable header"], f"@{damage.start}"
     return {"index": index, "key": key, "span": [], "fault": fault}, 0
 
 
-def _category(stream: Any, locator: Locator, field: str | None) -> str | None:
+def _parts(stream: BinaryIO, locator: Locator, field: str | None) -> dict[str, bytes]:
+    """The image, and the member that gives the category, read in the order in which they lie."""
+    label = "cls" if "cls" in locator and field in (None, "cls") else "json"
+    places = sorted((locator[name], name) for name in ("image", label) if name in locator)
+    parts = dict[str, bytes]()
+    for (start, num_bytes), name in places:
+        stream.seek(start)
+        parts[name] = stream.read(num_bytes)
+    return parts
+
+
+def _category(parts: dict[str, bytes], field: str | None) -> str | None:
     """From the JSON member's field, or the .cls member (asked for as "cls", or where no field is named)."""
-    if "cls" in locator and field in (None, "cls"):
-        stream.seek(locator["cls"][0])
-        text = stream.read(locator["cls"][1]).decode("utf-8", "backslashreplace").strip()
+    if "cls" in parts:
+        text = parts["cls"].decode("utf-8", "backslashreplace").strip()
         return printable(text) or None
-    if "json" not in locator:
+    if "json" not in parts:
         return None
-    stream.seek(locator["json"][0])
     try:
-        beside = json.loads(stream.read(locator["json"][1]))
+        beside = json.loads(parts["json"])
     except (ValueError, RecursionError):  # hostile nesting is no JSON either
         return None
     value = beside.get(field or DEFAULT_FIELD) if isinstance(beside, dict) else None

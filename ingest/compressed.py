@@ -1,0 +1,115 @@
+"""A tar that was compressed as a whole, read like a plain one.
+
+Every position is one of the decompressed content. Going forward costs decompressing what lies between; going back
+further than a few kB costs starting again, so whoever reads should read in the order of the offsets. Each slice of a
+compressed shard decompresses the shard from its beginning.
+"""
+
+import io
+from typing import BinaryIO
+
+import pyarrow as pa
+
+STEP_BYTES = 4096
+"""Compressed bytes and decompressed bytes taken at once: so much is lost, at most, before a place that is damaged."""
+
+MIN_LIMIT_BYTES = 64 * 2**20
+MAX_RATIO = 200
+"""Content larger than the first, and than so many times its compressed size, is taken for a decompression bomb."""
+
+
+def codec_of(head: bytes) -> str | None:
+    """Name of the compression that a file starts with, told from its first 4 bytes; None for anything else."""
+    if head[:2] == b"\x1f\x8b":
+        return "gzip"
+    is_skippable = head[1:4] == b"\x2a\x4d\x18" and 0x50 <= head[0] <= 0x5F
+    return "zstd" if head[:4] == b"\x28\xb5\x2f\xfd" or is_skippable else None
+
+
+class Decompressed(io.RawIOBase):
+    """The content as a seekable stream. It ends where nothing more can be decompressed; `fault` then says why.
+
+    `raw` must be seekable and raise something else than OSError when the storage fails.
+    """
+
+    def __init__(self, raw: BinaryIO, codec: str):
+        super().__init__()
+        self.fault: str | None = None
+        self._raw, self._codec = raw, codec
+        self._limit_bytes = max(MIN_LIMIT_BYTES, MAX_RATIO * raw.seek(0, 2))
+        self._position = 0
+        self._size: int | None = None
+        self._start_again()
+
+    def _start_again(self) -> None:
+        self._raw.seek(0)
+        self._content = pa.CompressedInputStream(pa.PythonFile(_Steps(self._raw), "r"), self._codec)
+        self._window, self._window_start, self._last_step = b"", 0, b""
+
+    def _advance(self) -> bool:
+        """Decompresses one step; False at the end. The window keeps the step before, for short ways back."""
+        end = self._window_start + len(self._window)
+        if end == self._size:
+            return False
+        step = b""
+        if end >= self._limit_bytes:
+            self.fault = "there is more of it than a sane compression gives"
+        else:
+            try:
+                step = self._content.read(STEP_BYTES)
+            except (OSError, pa.ArrowException):
+                self.fault = "it is cut or damaged"
+        if not step:
+            self._size = end
+            return False
+        self._window_start = end - len(self._last_step)
+        self._window, self._last_step = self._last_step + step, step
+        return True
+
+    def read(self, size: int = -1, /) -> bytes:
+        if self._position < self._window_start:
+            self._start_again()
+        parts: list[bytes] = []
+        left = size if size >= 0 else self._limit_bytes
+        while left > 0:
+            part = self._window[self._position - self._window_start :][:left]
+            if part:
+                parts.append(part)
+                self._position += len(part)
+                left -= len(part)
+            elif not self._advance():
+                break
+        return b"".join(parts)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        """To the position, which is returned; from the end, everything is decompressed to find the size."""
+        if whence == io.SEEK_END:
+            while self._size is None:
+                self._advance()
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size or 0}[whence]
+        self._position = max(0, base + offset)
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+
+class _Steps:
+    """What pyarrow reads from: small steps, and it closes nothing when pyarrow lets go of it."""
+
+    closed = False
+
+    def __init__(self, raw: BinaryIO):
+        self._raw = raw
+
+    def read(self, size: int = -1) -> bytes:
+        return self._raw.read(min(size, STEP_BYTES))
+
+    def close(self) -> None:
+        """The stream is used again after a start from the beginning."""
