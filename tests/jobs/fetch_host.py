@@ -25,7 +25,11 @@ class _Answers(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         try:
-            getattr(self, "answer_" + self.path.strip("/").replace("-", "_").partition(".")[0], self.answer_missing)()
+            getattr(
+                self,
+                "answer_" + self.path.strip("/").replace("-", "_").partition("?")[0].partition(".")[0],
+                self.answer_missing,
+            )()
         except OSError:
             self.close_connection = True  # the other side has had enough
 
@@ -86,6 +90,10 @@ class _Answers(BaseHTTPRequestHandler):
         self.end_headers()
         while True:
             self.wfile.write(picture("JPEG"))
+
+    def answer_late(self) -> None:
+        time.sleep(0.2)
+        self.answer_jpeg()
 
     def answer_silent(self) -> None:
         time.sleep(6)

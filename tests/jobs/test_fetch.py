@@ -245,7 +245,9 @@ def test_every_url_is_a_row_with_a_kind_of_failure_and_no_foreign_text(
     assert _privsieve(*downloaded) == 0
     said = capsys.readouterr().out
     assert "7 URLs: 2 downloaded, 5 failed (" in said
-    rows = pq.read_table(tmp_path / "out" / "fetch.parquet").to_pylist()
+    table = pq.read_table(tmp_path / "out" / "fetch.parquet")
+    assert table.column_names == ["key", "url", "shard", "status", "reason", "sha256"]
+    rows = table.to_pylist()
     assert [(r["key"], r["shard"], r["status"], r["reason"]) for r in rows] == [
         ("000000", "00000.tar", "downloaded", None),
         ("000001", "00000.tar", "failed", "http_404"),
@@ -256,7 +258,7 @@ def test_every_url_is_a_row_with_a_kind_of_failure_and_no_foreign_text(
         ("000012", "00001.tar", "failed", "other"),
     ]
     assert [r["url"] for r in rows] == URLS
-    assert b"Jane" not in (tmp_path / "out" / "fetch.parquet").read_bytes()
+    assert "Jane" not in f"{rows}{said}"
 
 
 def test_a_shard_whose_rows_are_fewer_than_announced_is_fetched_again(
@@ -287,6 +289,21 @@ def test_a_folder_with_other_files_is_left_alone(
     assert _privsieve("fetch", tmp_path / "part.parquet", "--out", foreign) == 2
     assert "holds other files and no fetch" in capsys.readouterr().err
     assert [p.name for p in foreign.iterdir()] == ["diary.txt"]
+
+
+def test_an_environment_that_cannot_be_made_is_one_line_and_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")  # as where no package registry can be reached
+    pq.write_table(LAION, tmp_path / "part.parquet")
+    folder = tmp_path / "environment"
+    for _ in range(2):
+        args = ("fetch", tmp_path / "part.parquet", "--out", tmp_path / "out", "--environment", folder)
+        assert _privsieve(*args) == 2
+        making, failed = capsys.readouterr().err.strip().splitlines()
+        assert making == f"making the environment of img2dataset in {folder} (once, about 1.1 GB)"
+        assert f"-m pip install failed; {folder / 'pip.log'} says why" in failed
+    assert "img2dataset" in (folder / "pip.log").read_text()
 
 
 def test_what_was_fetched_scans_without_a_word(
