@@ -13,11 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ingest.compressed import codec_of
 from ingest.errors import IncompleteError, StorageError
 from ingest.formats import FORMATS, open_source
 from ingest.release import Kept, Written
 from ingest.storage import Place, place
-from tests.ingest.made import jpeg, parquet_file, raw_members, tar_bytes
+from tests.ingest.made import jpeg, parquet_file, raw_members, samples_of, tar_bytes
 
 PICTURES = [jpeg(40 * n) for n in range(6)]
 
@@ -150,6 +151,44 @@ def test_members_are_byte_for_byte_what_they_were(tmp_path: Path, kind: int) -> 
     assert len(released) % 10240 == 0
     assert not released[len(b"".join(after.values())) :].strip(b"\0")
     assert [p.name for p in out.iterdir()] == ["a.tar"]
+
+
+@pytest.mark.parametrize("codec", ["gzip", "zstd"])
+def test_a_compressed_shard_is_compressed_again(tmp_path: Path, codec: str) -> None:
+    source, out = folders(tmp_path)
+    webdataset(source)
+    plain = (source / "a.tar").read_bytes()
+    shard = {"gzip": "b.tar.gz", "zstd": "b.tar.zst"}[codec]
+    with pa.CompressedOutputStream(str(source / shard), codec) as stream:
+        stream.write(plain)
+    written = write("webdataset", source, shard, kept(1, 4, num_samples=6), out)
+    assert written.num_samples == 2
+    check_hashes(written, out)
+    assert codec_of((out / shard).read_bytes()[:4]) == codec
+    write("webdataset", source, "a.tar", kept(1, 4, num_samples=6), out)
+    with pa.CompressedInputStream(str(out / shard), codec) as stream:
+        assert stream.read() == (out / "a.tar").read_bytes()
+    with pytest.raises(IncompleteError, match="sample 2 holds another image"):
+        write("webdataset", source, shard, Kept({2: sha256(b"")}, 6), tmp_path / "other")
+    assert not list((tmp_path / "other").iterdir())
+
+
+@pytest.mark.parametrize("codec", ["gzip", "zstd"])
+def test_what_is_kept_of_a_compressed_shard_that_is_cut(tmp_path: Path, codec: str) -> None:
+    source, out = folders(tmp_path)
+    noise = [os.urandom(60_000) for _ in range(6)]
+    packed = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(packed, codec) as stream:
+        stream.write(tar_bytes([(f"{n}.jpg", content) for n, content in enumerate(noise)]))
+    shard = {"gzip": "a.tar.gz", "zstd": "a.tar.zst"}[codec]
+    (source / shard).write_bytes(packed.getvalue().to_pybytes()[:290_000])
+    samples = samples_of(open_source(str(source / shard), None, None))
+    hashes = {s.index: sha256(s.encoded) for s in samples if s.fault is None}
+    assert len(samples) > len(hashes) >= 2
+    written = write("webdataset", source, shard, Kept(hashes, len(samples)), out)
+    check_hashes(written, out)
+    again = samples_of(open_source(str(out / shard), None, None))
+    assert [(s.encoded, s.fault) for s in again] == [(noise[n], None) for n in hashes]
 
 
 def test_a_pickle_is_carried(tmp_path: Path) -> None:
