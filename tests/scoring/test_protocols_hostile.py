@@ -13,37 +13,47 @@ from scoring.protocols import protocol
 from scoring.protocols.interface import Answer, Prompt, Protocol, ProtocolOptions, SlotAnswer, Text, TextAnswer, Token
 from scoring.taxonomy import KEYS
 
-NAMES = ("slots", "json", "two-pass", "severity", "binary", "binary:reason")
-
 strange: list[object] = [0.5, 1.5, True, None, "1", [], {}]
 numbers = st.one_of(st.integers(0, 2), st.sampled_from(strange), st.floats(), st.integers())
-plausible_forms = st.fixed_dictionaries({key: st.sampled_from([0, 0.5, 1, 2]) for key in KEYS}).map(json.dumps)
 forms = st.dictionaries(st.sampled_from([*KEYS, "other"]), numbers, min_size=20).map(json.dumps)
-notes = st.lists(st.text(max_size=30), min_size=22, max_size=22).map(
+digit_forms = st.fixed_dictionaries({key: st.integers(0, 2) for key in KEYS}).map(json.dumps)
+number_forms = st.fixed_dictionaries({key: st.sampled_from((0.0, 0.5, 1.0)) for key in KEYS}).map(json.dumps)
+lines = st.one_of(st.text(max_size=30), st.text("yes no<|im_end|>{}[]:=*")).map(lambda line: f"no {line}")
+notes = st.lists(lines, min_size=22, max_size=22).map(
     lambda said: "\n".join(f"{key}: {line}" for key, line in zip(KEYS, said, strict=True))
 )
 words = st.sampled_from(
     ["Yes", "no.", "Yes. Because", "0.5", "1.00", "null", "{", "[[[[", "﷽", "\ud800", "```json\n{}```"]
 )
-texts = st.one_of(st.text(), plausible_forms, forms, notes, words)
-chances = st.one_of(st.none(), st.lists(st.floats(), max_size=4).map(tuple), st.just((0.2, 0.3, 0.5)))
+texts = st.one_of(st.text(), digit_forms, forms, notes, words)
+chances = st.one_of(
+    st.none(), st.lists(st.floats(), max_size=4).map(tuple), st.just((0.2, 0.3, 0.5)), st.just((0.2, 0.6))
+)
 
 
 @st.composite
-def text_answers(draw: st.DrawFn) -> TextAnswer:
-    text = draw(texts)
-    if draw(st.booleans()):
-        tokens = tuple(Token(char, draw(chances)) for char in text[:60])
-    else:
-        tokens = tuple(draw(st.lists(st.builds(Token, st.text(max_size=3), chances), max_size=5)))
-    return TextAnswer(text, tokens, draw(st.booleans()))
+def text_answers(draw: st.DrawFn, from_texts: st.SearchStrategy[str]) -> TextAnswer:
+    text, chance = draw(from_texts), draw(chances)
+    per_character = tuple(Token(char, chance) for char in text)
+    strange_tokens = st.lists(st.builds(Token, st.text(max_size=3), chances), max_size=5).map(tuple)
+    return TextAnswer(text, draw(st.one_of(st.just(per_character), strange_tokens)), draw(st.booleans()))
 
 
 slot_answers = st.one_of(
     st.lists(st.tuples(*[st.floats(width=32)] * 3), max_size=23),
     st.lists(st.sampled_from([(1.0, 0.0, 0.0), (0.25, 0.5, 0.25), (0.0, 0.0, 1.0)]), min_size=22, max_size=22),
 ).map(lambda rows: SlotAnswer(np.array(rows, dtype=np.float32)))
-answers = st.one_of(text_answers(), slot_answers)
+scores = st.floats(-0.5, 1.5).map(lambda score: f"{score:.2f}")
+answers = st.one_of(text_answers(texts), slot_answers)
+LIKELY: dict[str, tuple[st.SearchStrategy[Answer], ...]] = {
+    "slots": (slot_answers,),
+    "json": (text_answers(digit_forms),),
+    "two-pass": (text_answers(notes), text_answers(number_forms)),
+    "severity": (text_answers(scores),),
+    "binary": (text_answers(words),),
+    "binary:reason": (text_answers(st.text().map(lambda reason: f"Yes: {reason}")),),
+}
+NAMES = tuple(LIKELY)
 
 
 @cache
@@ -76,11 +86,13 @@ def check(outcome: Outcome) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@given(first=answers, second=answers)
-def test_no_answer_raises_or_makes_up_a_value(name: str, first: Answer, second: Answer) -> None:
+@given(data=st.data())
+def test_no_answer_raises_or_makes_up_a_value(name: str, data: st.DataObject) -> None:
+    likely = LIKELY[name]
+    first = data.draw(st.one_of(likely[0], answers))
     outcome = ask(name).parse([first])
     if isinstance(outcome, Prompt):
-        outcome = ask(name).parse([first, second])
+        outcome = ask(name).parse([first, data.draw(st.one_of(likely[1], answers))])
     assert not isinstance(outcome, Prompt)
     check(outcome)
 
