@@ -5,10 +5,10 @@ A file is a shard, a row is a sample. Slices are row ranges of one row group, si
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from contextlib import ExitStack
+from itertools import compress, groupby
 from typing import Any, BinaryIO
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -116,7 +116,8 @@ def _rows_per_slice(rows: pq.RowGroupMetaData) -> int:
 
     What the footer tells of single columns is left alone: pyarrow ends the process where that is damaged.
     """
-    return max(1, min(MAX_SAMPLES, MAX_BYTES * rows.num_rows // max(1, rows.total_byte_size)))
+    fitting = MAX_BYTES * rows.num_rows // max(1, rows.total_byte_size)
+    return max(1, min(MAX_SAMPLES, int(fitting)))
 
 
 def read(root: Place, piece: Slice, category: str | None) -> Iterator[Sample]:
@@ -188,45 +189,55 @@ def _sample(shard: str, index: int, row: dict[str, object], column: str, key: st
 
 def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
     """The kept rows, row group by row group, every column and the file's metadata as they were."""
-    num_written = first = 0
-    with root.at(shard).open() as stream:
-        try:
-            file = pq.ParquetFile(stream)
-            kept.check_number(shard, file.metadata.num_rows)
-            with (
-                out.at(shard).create() as released,
-                pq.ParquetWriter(released, file.schema_arrow, compression=_compression(file)) as writer,
-            ):
-                for group in range(file.num_row_groups):
-                    rows = file.read_row_group(group)
-                    indices = [first + row for row in range(rows.num_rows) if first + row in kept.sha256]
-                    mask = np.zeros(rows.num_rows, dtype=bool)
-                    mask[[index - first for index in indices]] = True
-                    first += rows.num_rows
-                    taken = rows.filter(pa.array(mask))
-                    _check(taken, shard, indices, kept)
-                    if indices:
-                        writer.write_table(taken)
-                    num_written += taken.num_rows
-        except pa.ArrowException:
-            raise changed(shard, "it is damaged") from None
+    num_written, writer = 0, None
+    with opened(root, shard) as stream:
+        file = _file(stream)
+        if file is None:
+            raise changed(shard, "its footer cannot be read")
+        kept.check_number(shard, file.metadata.num_rows)
+        with out.at(shard).create() as released, ExitStack() as stack:
+            for group, indices, mask in _kept_rows(file, kept):
+                try:
+                    rows = file.read_row_group(group).filter(pa.array(mask))
+                    _check(rows, shard, indices, kept)
+                except DAMAGED:
+                    raise changed(shard, f"row group {group} cannot be decoded") from None
+                if writer is None:  # what the footer tells of columns is asked only where they could be decoded
+                    compression = _compression(file.metadata.row_group(group))
+                    writer = stack.enter_context(pq.ParquetWriter(released, file.schema_arrow, compression=compression))
+                writer.write_table(rows)
+                num_written += rows.num_rows
+            if writer is None:
+                pq.write_table(file.schema_arrow.empty_table(), released)
     return Written(num_written, {shard: released.sha256})
 
 
+def _kept_rows(file: pq.ParquetFile, kept: Kept) -> Iterator[tuple[int, list[int], list[bool]]]:
+    """Row groups that hold kept rows: the group's number, the indices of these rows, and for each row if it is kept."""
+    first = 0
+    for group in range(file.num_row_groups):
+        num_rows = file.metadata.row_group(group).num_rows
+        indices = range(first, first + num_rows)
+        mask = [index in kept.sha256 for index in indices]
+        if any(mask):
+            yield group, [*compress(indices, mask)], mask
+        first += num_rows
+
+
 def _check(rows: pa.Table, shard: str, indices: Sequence[int], kept: Kept) -> None:
-    column, key, _ = _columns(rows.schema, shard, None)
+    names = _columns(rows.schema, shard, None)
+    wanted = rows.select([name for name in names if name])
+    wanted = wanted.cast(pa.schema([pa.field(f.name, _untexted(f.type)) for f in wanted.schema]))
     seen = iter(indices)
-    for batch in rows.select([name for name in (column, key) if name]).to_batches(CHECKED_ROWS):
+    for batch in wanted.to_batches(CHECKED_ROWS):
         for row in batch.to_pylist():
-            sample = _sample(shard, next(seen), row, column, key, None)
+            sample = _sample(shard, next(seen), row, *names)
             sha256 = None if sample.fault else hashlib.sha256(sample.encoded).hexdigest()
             kept.check_image(shard, sample.index, sample.key, sha256)
 
 
-def _compression(file: pq.ParquetFile) -> str:
-    if not file.num_row_groups or not file.metadata.num_columns:
-        return "snappy"
-    name = str(file.metadata.row_group(0).column(0).compression).lower()
+def _compression(rows: pq.RowGroupMetaData) -> str:
+    name = str(rows.column(0).compression).lower()
     return "none" if name == "uncompressed" else name
 
 

@@ -96,14 +96,21 @@ def _content(here: Place, name: str) -> tuple[bytes, tuple[str, str] | None]:
 def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
     """Copies the kept files, and the sidecars of the same stem, byte for byte."""
     here, there = (root, out) if shard == ROOT else (root.at(shard), out.at(shard))
-    listed = _listed(here)[0]
-    kept.check_number(shard, len(listed))
-    names = {index: name for index, (name, _) in enumerate(listed) if index in kept.sha256}
     hashes: dict[str, str] = {}
+    with storage_faults(shard):
+        files = _listed(here)[0]
+        kept.check_number(shard, len(files))
+        names = {index: name for index, (name, _) in enumerate(files) if index in kept.sha256}
+        sidecars = _sidecars(here, names.values())
     for index, name in names.items():
-        hashes[name] = _copy(here.at(name), there.at(name), shard, index, kept)
-    for name in _sidecars(here, names.values()):
-        hashes[name] = _copy(here.at(name), there.at(name), shard)
+        encoded = _present(here, name, shard)
+        hashes[name] = hashlib.sha256(encoded).hexdigest()
+        kept.check_image(shard, index, name, hashes[name])
+        there.at(name).write(encoded)
+    for name in sidecars:
+        beside = _present(here, name, shard)
+        hashes[name] = hashlib.sha256(beside).hexdigest()
+        there.at(name).write(beside)
     in_folder = "" if shard == ROOT else shard
     return Written(len(names), {posixpath.join(in_folder, name): sha256 for name, sha256 in hashes.items()})
 
@@ -115,14 +122,10 @@ def _sidecars(here: Place, names: Iterable[str]) -> list[str]:
     return [name for name in found if here.fs.isfile(here.at(name).path)]
 
 
-def _copy(source: Place, target: Place, shard: str, index: int | None = None, kept: Kept | None = None) -> str:
-    """Copies a file, checked first if it is a sample's image; returns its hash."""
-    try:
-        content = source.fs.cat_file(source.path)
-    except (OSError, ValueError):
-        raise changed(shard, f"{printable(source.name)} cannot be read") from None
-    sha256 = hashlib.sha256(content).hexdigest()
-    if index is not None and kept is not None:
-        kept.check_image(shard, index, source.name, sha256)
-    target.write(content)
-    return sha256
+def _present(here: Place, name: str, shard: str) -> bytes:
+    """The bytes of a file that could be read when it was scanned, or lies beside one."""
+    with storage_faults(shard):
+        content, fault = _content(here, name)
+    if fault is not None:
+        raise changed(shard, f"{printable(name)} cannot be read")
+    return content

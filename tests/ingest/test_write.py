@@ -275,9 +275,43 @@ def test_a_table_that_is_cut_short_is_noticed(tmp_path: Path) -> None:
     source, out = folders(tmp_path)
     parquet(source)
     (source / "a.parquet").write_bytes((source / "a.parquet").read_bytes()[:-200])
-    with pytest.raises(IncompleteError, match=r"^a\.parquet has changed since it was scanned: it is damaged;"):
+    with pytest.raises(
+        IncompleteError, match=r"^a\.parquet has changed since it was scanned: its footer cannot be read;"
+    ):
         write("parquet", source, "a.parquet", kept(0, num_samples=6), out)
     assert not out.exists()
+
+
+def test_a_damaged_row_group_matters_where_rows_of_it_are_kept(tmp_path: Path) -> None:
+    source, out = folders(tmp_path)
+    noise = [os.urandom(2000) for _ in range(6)]
+    parquet_file(source / "a.parquet", pa.table({"jpg": noise, "text": ["words"] * 6}), rows=2)
+    content = bytearray((source / "a.parquet").read_bytes())
+    start = content.index(noise[2][100:200])
+    content[start - 130 : start + 100] = b"\xff" * 230
+    (source / "a.parquet").write_bytes(bytes(content))
+    wanted = {index: sha256(noise[index]) for index in (1, 4)}
+    assert write("parquet", source, "a.parquet", Kept(wanted, 6), out).num_samples == 2
+    assert pq.read_table(out / "a.parquet").to_pydict() == {"jpg": [noise[1], noise[4]], "text": ["words"] * 2}
+    with pytest.raises(IncompleteError, match="row group 1 cannot be decoded"):
+        write("parquet", source, "a.parquet", Kept(wanted | {3: sha256(noise[3])}, 6), tmp_path / "other")
+
+
+def test_nothing_kept_is_an_empty_table(tmp_path: Path) -> None:
+    source, out = folders(tmp_path)
+    parquet(source)
+    check_hashes(write("parquet", source, "a.parquet", kept(num_samples=6), out), out)
+    assert pq.read_table(out / "a.parquet").to_pydict() == {"id": [], "jpg": []}
+
+
+def test_text_that_is_no_text_is_carried(tmp_path: Path) -> None:
+    source, out = folders(tmp_path)
+    keys = pa.Array.from_buffers(
+        pa.string(), 2, [None, pa.py_buffer(b"\0\0\0\0\2\0\0\0\4\0\0\0"), pa.py_buffer(b"\xff\xfeok")]
+    )
+    parquet_file(source / "a.parquet", pa.table({"id": keys, "jpg": PICTURES[:2]}))
+    write("parquet", source, "a.parquet", kept(0, num_samples=2), out)
+    assert pq.read_table(out / "a.parquet")["id"].cast(pa.binary()).to_pylist() == [b"\xff\xfe"]
 
 
 def places(tmp_path: Path) -> list[Place]:
