@@ -8,13 +8,14 @@ import json
 import logging
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -225,7 +226,7 @@ def _download(
                 time.sleep(0.5)
                 bar.advance(num_rows_announced(out, done))
         errors.seek(0)
-        kinds = re.findall(rb"^([A-Za-z_.]+(?:Error|Exception))\b", errors.read(), re.MULTILINE)
+        kinds = re.findall(rb"^([A-Za-z_]\w*\.[\w.]+|\w+(?:Error|Exception)): ", errors.read(), re.MULTILINE)
     if process.returncode:
         kind = f" ({kinds[-1].decode()})" if kinds else ""
         raise IncompleteError(
@@ -246,6 +247,8 @@ def _program(python: Path, settings: dict[str, Any], errors: Any) -> Iterator["s
         stdout=errors or sys.stderr,
         stderr=errors or sys.stderr,
         env=inherited | quiet,
+        process_group=0,
+        cwd=python.parent,  # Ray's workers import from where they are started, which may be anybody's folder
     )
     assert process.stdin is not None
     try:
@@ -253,6 +256,8 @@ def _program(python: Path, settings: dict[str, Any], errors: Any) -> Iterator["s
     finally:
         process.stdin.close()
         process.wait()
+        with suppress(ProcessLookupError):  # nothing is left, unless it was killed
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _print(outcomes: Counter[str], out_url: str) -> None:

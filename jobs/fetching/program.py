@@ -10,6 +10,7 @@ import http.client
 import io
 import ipaddress
 import json
+import multiprocessing
 import os
 import re
 import socket
@@ -163,7 +164,14 @@ def bounded_opener(bounds: Bounds) -> urllib.request.OpenerDirector:
 def _end_with_parent() -> None:
     """The parent holds our standard input open as long as it lives."""
     os.read(sys.stdin.fileno(), 1)
+    _end_children()
     os._exit(1)
+
+
+def _end_children() -> None:
+    """img2dataset's logger waits for ever for its last word, which does not come where the download failed."""
+    for process in multiprocessing.active_children():
+        process.kill()
 
 
 def main() -> None:
@@ -181,8 +189,11 @@ def main() -> None:
     ray.init(runtime_env=runtime_env, include_dashboard=False, **settings["ray"])
     import img2dataset
 
-    img2dataset.download(**settings["download"])
-    ray.shutdown()
+    try:
+        img2dataset.download(**settings["download"])
+    finally:
+        _end_children()
+        ray.shutdown()
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.cli import main
+from jobs.fetching.environment import default_folder
 from tests.jobs.fetch_host import MAX_BYTES, image_host, picture
 
 pytestmark = pytest.mark.fetch
@@ -122,7 +123,7 @@ def test_a_killed_fetch_continues_and_leaves_no_process(host: str, tmp_path: Pat
     _wait_until(lambda: len(list(out.glob("*_stats.json"))) >= 2)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    _wait_until(lambda: str(out) not in _command_lines())
+    _wait_until(lambda: str(default_folder()) not in _command_lines())
     finished = {path.name: path.read_bytes() for path in out.glob("*_stats.json")}
     assert 2 <= len(finished) < 12
     assert not (out / "fetch.parquet").exists()
@@ -132,6 +133,20 @@ def test_a_killed_fetch_continues_and_leaves_no_process(host: str, tmp_path: Pat
     assert [row["status"] for row in rows] == ["downloaded"] * 60
     assert len({row["key"] for row in rows}) == 60
     assert all((out / name).read_bytes() == content for name, content in finished.items())
+
+
+def test_a_failure_of_img2dataset_is_one_line(host: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, out = _metadata(tmp_path / "part.parquet", [f"{host}/jpeg"]), tmp_path / "shards"
+    args = ("fetch", source, "--out", out, "--private-addresses", "--processes", 1)
+    assert _privsieve(*args) == 0
+    capsys.readouterr()
+    (out / "00000_stats.json").unlink()
+    (out / "selected" / "00000.parquet").write_bytes(b"damaged")
+    assert _privsieve(*args) == 1
+    error = capsys.readouterr().err
+    assert "img2dataset ended with code 1 (pyarrow.lib.ArrowInvalid); --verbose shows what it says" in error
+    assert len(error.strip().splitlines()) == 1
+    assert str(default_folder()) not in _command_lines()
 
 
 def _command_lines() -> str:
