@@ -20,7 +20,7 @@ VARIANTS: tuple[str, ...] = ()
 REVISION = 1
 
 MAX_TOKENS = 1024
-"""With the Qwen tokenizers an answer is 200 to 270 tokens."""
+"""With the tokenizer of Qwen3 an answer is 114 to 181 tokens, by its white space; smaller vocabularies need more."""
 
 MEANING: Mapping[float, float] = {0: 0.0, 1: 0.5, 2: 1.0}
 """Digit -> value."""

@@ -128,3 +128,11 @@ def test_protocols_load_no_model_library() -> None:
     )
     assert done.stdout.strip() == "[]"
     assert {name.partition(":")[0] for name in ALL_NAMES} == set(PROTOCOLS)
+
+
+def test_the_examples_of_the_documentation_are_accepted() -> None:
+    page = (TEXTS.parents[2] / "docs" / "protocols.md").read_text()
+    thresholds, prompts = (block.partition("```")[0].encode() for block in page.split("```yaml\n")[1:])
+    asked = ask("slots", thresholds=thresholds, prompts=prompts)
+    assert asked.prompt.messages[0].parts == (Text("You check photographs before they are published."),)
+    assert f"`{ask('slots').version}`" in page
