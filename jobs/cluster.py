@@ -19,6 +19,8 @@ from ingest.errors import IncompleteError, PrivsieveError
 LOGICAL_CPUS_MIN = 4
 """Two logical CPUs would admit only one reader beside an actor; readers mostly wait, so they share the cores."""
 CONNECT_LIMIT_S = 5.0
+HTTP2_SETTINGS = 4
+"""Type of the first frame that both sides of HTTP/2 send."""
 
 
 @dataclass(frozen=True)
@@ -93,11 +95,28 @@ def _check_answers(address: str) -> None:
             "that cluster; from outside, submit the command with `ray job submit --address URL -- python -m jobs ...`"
         )
     try:
-        socket.create_connection((host.strip("[]"), int(port)), CONNECT_LIMIT_S).close()
+        with socket.create_connection((host.strip("[]"), int(port)), CONNECT_LIMIT_S) as connection:
+            if not _speaks_http2(connection):
+                raise PrivsieveError(
+                    f'Ray address "{address}": what answers there is no Ray head (its port is usually 6379; '
+                    "8265 is the dashboard)"
+                )
     except (OSError, OverflowError) as error:
         raise PrivsieveError(
             f'Ray address "{address}": nothing answers there ({error}); check --ray-address and RAY_ADDRESS'
         ) from None
+
+
+def _speaks_http2(connection: socket.socket) -> bool:
+    """Whether the other side answers as a gRPC server does, with a frame of settings. Inside TLS it cannot be seen."""
+    if os.environ.get("RAY_USE_TLS", "0") not in ("", "0"):
+        return True
+    connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, HTTP2_SETTINGS, 0, 0, 0, 0, 0]))
+    try:
+        answer = connection.recv(9)
+    except TimeoutError:
+        return False
+    return len(answer) > 3 and answer[3] == HTTP2_SETTINGS
 
 
 def _session(address: str) -> Iterator[None]:

@@ -28,6 +28,7 @@ mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
 head=${nodes[0]}
 port=$((20000 + SLURM_JOB_ID % 10000))
 export RAY_USAGE_STATS_ENABLED=0
+export RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S=0  # at the end nothing runs that could move elsewhere
 
 # One token per job, readable by its owner only: the nodes of a Slurm cluster are shared with other people.
 export RAY_AUTH_MODE=token

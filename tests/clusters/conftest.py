@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-START_LIMIT_S = 90.0
+START_LIMIT_S = 180.0
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,10 @@
 import os
 import re
 import shlex
+import shutil
 import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +16,10 @@ import ray
 import yaml
 
 from jobs.scan import scan
+from tests.clusters.conftest import free_ports
 
-DEPLOY = Path(__file__).parent.parent.parent / "jobs" / "deploy"
+ROOT = Path(__file__).parent.parent.parent
+DEPLOY = ROOT / "jobs" / "deploy"
 SBATCH_OPTIONS = {
     *("account", "array", "constraint", "cpus-per-task", "error", "exclusive", "export", "gpus-per-node", "gres"),
     *("job-name", "mail-type", "mail-user", "mem", "nodes", "ntasks", "ntasks-per-node", "open-mode", "output"),
@@ -84,3 +89,39 @@ def test_the_slurm_script_without_a_source_says_how_to_call_it() -> None:
     done = subprocess.run(["bash", str(DEPLOY / "slurm.sh")], capture_output=True, text=True, env=dict(os.environ))
     assert done.returncode == 2
     assert done.stderr == "usage: sbatch jobs/deploy/slurm.sh SOURCE --run RUN [more options of privsieve scan]\n"
+
+
+def test_the_slurm_script_scans_on_an_allocation_of_one_node(tmp_path: Path) -> None:
+    """Slurm itself is not here: its two commands are stood in for by running the same thing on this machine."""
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    (commands / "scontrol").write_text("#!/bin/bash\nhostname\n")
+    (commands / "srun").write_text('#!/bin/bash\nwhile [[ $1 == --* ]]; do shift; done\nexec "$@"\n')
+    for command in commands.iterdir():
+        command.chmod(0o755)
+    ray_folder = tempfile.mkdtemp(prefix="ray-")  # a short path: Unix sockets lie in it
+    environment = {name: text for name, text in os.environ.items() if not name.startswith("RAY_")}
+    environment |= {
+        "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}",
+        "PRIVSIEVE_VENV": str(Path(sys.executable).parent.parent),
+        "PYTHONPATH": str(ROOT),
+        "RAY_TMPDIR": ray_folder,
+        "SLURM_JOB_ID": str(free_ports(1)[0]),  # the script's ports follow from it
+        "SLURM_JOB_NODELIST": "this",
+    }
+    corpus, run = ROOT / "jobs" / "demo" / "corpus" / "shards", tmp_path / "run"
+    options = ["--run", str(run), "--engine", "canned", "--num-engines", "1"]
+    try:
+        done = subprocess.run(
+            ["bash", str(DEPLOY / "slurm.sh"), str(corpus), *options],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+    finally:
+        shutil.rmtree(ray_folder, ignore_errors=True)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert "31 images in 2 of 2 shards: 27 scored, 4 quarantined" in done.stdout
+    assert not list(tmp_path.glob(".ray-token-*"))

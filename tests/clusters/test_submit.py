@@ -26,7 +26,7 @@ def rows_of(run: Path) -> list[dict[str, Any]]:
 
 def scan(*more: object, environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "jobs", "scan", *map(str, more), "--engine", "canned"]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=200)
 
 
 def test_a_submitted_scan_has_the_rows_of_a_local_one(ray_cluster: RayCluster, tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_a_submitted_scan_has_the_rows_of_a_local_one(ray_cluster: RayCluster, t
         env=ray_cluster.environment,
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=300,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert "31 images in 2 of 2 shards: 27 scored, 4 quarantined" in done.stdout
@@ -68,14 +68,14 @@ def test_another_token_is_refused_in_one_line(ray_cluster: RayCluster, tmp_path:
         f'privsieve: Ray address "{ray_cluster.address}": the cluster refuses the token; '
         "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH"
     ]
-    assert time.monotonic() - started_s < 30
+    assert time.monotonic() - started_s < 60
 
 
 def test_another_ray_version_is_told_in_one_line(ray_cluster: RayCluster, tmp_path: Path) -> None:
     older = "import ray; ray.__version__ = '2.59.0'; from jobs.cli import main; main()"
     command = [sys.executable, "-c", older, "scan", str(CORPUS), "--run", str(tmp_path / "run"), "--engine", "canned"]
     environment = ray_cluster.environment | {"RAY_ADDRESS": ray_cluster.address}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
     assert re.search(r"the cluster runs Ray: \S+ Python: \S+, this process Ray: 2\.59\.0 Python: ", done.stderr)
@@ -88,10 +88,10 @@ from jobs.metrics import ScanMetrics
 @ray.remote(num_cpus=0)
 class Owner:
     def work(self):
-        self.metrics = ScanMetrics("canned")
+        self.metrics = ScanMetrics("of-this-test")
         self.metrics.slice_written(0.5, 7, {"truncated": 2, "empty": 0})
 
-ray.init(address="auto", log_to_driver=False)
+ray.init(address=ADDRESS, log_to_driver=False)
 owner = Owner.remote()
 ray.get(owner.work.remote())
 input()
@@ -100,20 +100,20 @@ input()
 
 def test_the_metrics_endpoint_counts_images(ray_cluster: RayCluster) -> None:
     environment = ray_cluster.environment | {"RAY_ADDRESS": ray_cluster.address}
-    program = METRICS.replace('address="auto"', f'address="{ray_cluster.address}"')
+    program = METRICS.replace("ADDRESS", repr(ray_cluster.address))
     driver = subprocess.Popen(
         [sys.executable, "-c", program], cwd=ROOT, env=environment, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
     try:
         text = ""
         limit_s = time.monotonic() + 40
-        while "privsieve_slice_seconds_count" not in text and time.monotonic() < limit_s:
+        while 'engine="of-this-test",reason="truncated"' not in text and time.monotonic() < limit_s:
             time.sleep(0.5)
             with urllib.request.urlopen(ray_cluster.metrics_url, timeout=10) as answer:
                 text = answer.read().decode()
     finally:
         driver.communicate(b"\n", timeout=30)
-    ours = [line for line in text.splitlines() if line.startswith("ray_privsieve_")]
+    ours = [line for line in text.splitlines() if line.startswith("ray_privsieve_") and "of-this-test" in line]
     found = {re.sub(r"\{.*\}", "", line).rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in ours}
     assert found["ray_privsieve_images_scored_total"] == 7
     assert found["ray_privsieve_images_quarantined_total"] == 2

@@ -1,0 +1,83 @@
+"""How many engines a cluster holds, and what a wrong address is answered with."""
+
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from ingest.errors import PrivsieveError
+from jobs.cluster import ClusterNode, engines_that_fit, ray_session
+from tests.clusters.conftest import free_ports
+
+ROOT = Path(__file__).parent.parent.parent
+HEAD = ClusterNode(num_cpus=0, num_gpus=0)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "cpus_per_engine", "gpus_per_engine", "num_engines"),
+    [
+        ([HEAD, ClusterNode(8, 0)], 1, 0, 7),  # one CPU is left for the reader
+        ([HEAD, *[ClusterNode(8, 0)] * 9], 1, 0, 64),  # one in nine
+        ([HEAD, *[ClusterNode(8, 0)] * 2], 5, 0, 2),  # an engine of 5 CPUs fits once on 8
+        ([HEAD], 1, 0, 1),  # scales from nothing
+        ([HEAD, ClusterNode(16, 2), ClusterNode(16, 1)], 1, 1, 3),
+        ([HEAD, ClusterNode(16, 3), ClusterNode(16, 1)], 1, 2, 1),  # no engine spans two machines
+        ([HEAD, ClusterNode(8, 1)], 1, 0.5, 2),
+    ],
+)
+def test_engines_that_fit(
+    nodes: list[ClusterNode], cpus_per_engine: float, gpus_per_engine: float, num_engines: int
+) -> None:
+    assert engines_that_fit(nodes, cpus_per_engine, gpus_per_engine) == num_engines
+
+
+@pytest.mark.parametrize("address", ["cluster", "http://127.0.0.1:8265", "ray://127.0.0.1:10001", "head:", "head:65x"])
+def test_an_address_of_another_form_is_told_what_is_wanted(address: str) -> None:
+    with (
+        pytest.raises(PrivsieveError, match=f'Ray address "{address}": wanted is HOST:PORT') as told,
+        ray_session(address),
+    ):
+        pass
+    assert told.value.exit_code == 2
+    assert len(str(told.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("address", [f"127.0.0.1:{free_ports(1)[0]}", "nosuchhost.invalid:6379", "127.0.0.1:99999"])
+def test_where_nothing_answers_the_user_does_not_wait(address: str) -> None:
+    started_s = time.monotonic()
+    with pytest.raises(PrivsieveError, match="nothing answers there"), ray_session(address):
+        pass
+    assert time.monotonic() - started_s < 10
+
+
+def test_ray_address_from_the_environment_is_checked_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "http://127.0.0.1:8265")
+    with pytest.raises(PrivsieveError, match="wanted is HOST:PORT"), ray_session(None):
+        pass
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b""])
+def test_something_else_that_answers_is_no_head(answer: bytes) -> None:
+    started_s = time.monotonic()
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        if answer:
+            Thread(target=lambda: other.accept()[0].sendall(answer), daemon=True).start()
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        with pytest.raises(PrivsieveError, match="what answers there is no Ray head"), ray_session(address):
+            pass
+    assert time.monotonic() - started_s < 10
+
+
+def test_the_command_ends_with_one_line(tmp_path: Path) -> None:
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    scan = [sys.executable, "-m", "jobs", "scan", "jobs/demo/corpus/shards", "--run", str(tmp_path / "run")]
+    done = subprocess.run(
+        [*scan, "--engine", "canned", "--ray-address", address], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f'privsieve: Ray address "{address}": nothing answers there')
+    assert len(done.stderr.splitlines()) == 1
