@@ -11,7 +11,8 @@ from typing import BinaryIO
 import pyarrow as pa
 
 STEP_BYTES = 4096
-"""Compressed bytes and decompressed bytes taken at once: so much is lost, at most, before a place that is damaged."""
+"""Compressed bytes and decompressed bytes taken at once. So much is lost before a place that is damaged, or what the
+block of the compression holds (Zstandard: 128 KB) where that is more."""
 
 MIN_LIMIT_BYTES = 64 * 2**20
 MAX_RATIO = 200

@@ -14,6 +14,9 @@ BLOCK = tarfile.BLOCKSIZE
 END = b"\0" * (2 * BLOCK)
 """What closes a tar archive."""
 
+MAGIC, MAGIC_OFFSET = b"ustar", 257
+SEARCHED_BYTES = 512 * BLOCK
+
 MAX_HEADER_BYTES = 2**20
 MAX_HEADER_READS = 64
 """What one member's headers may take: long names and pax records need little, and hostile ones would fill the memory
@@ -60,21 +63,25 @@ def walk(stream: BinaryIO, size: int) -> Iterator[Member | Damage]:
     """
     offset = 0
     while offset < size:
-        found = yield from _walk_from(stream, offset, size)
-        if found is None:
+        stopped = yield from _walk_from(stream, offset, size)
+        if stopped is None:
             return
-        after = _next_header(stream, found + BLOCK, size)
-        while after < size and _archive(stream, after) is None:
-            after = _next_header(stream, after + BLOCK, size)
-        yield Damage(found, after, None)
+        start, resume = stopped
+        while (after := _next_header(stream, resume, size)) < size:
+            readable = _archive(stream, after)
+            if isinstance(readable, tarfile.TarFile):
+                break
+            resume = readable
+        yield Damage(start, after, None)
         offset = after
 
 
-def _walk_from(stream: BinaryIO, offset: int, size: int) -> Generator[Member | Damage, None, int | None]:
-    """Yields members; returns None at the true end, else the offset of a header that cannot be read."""
+def _walk_from(stream: BinaryIO, offset: int, size: int) -> Generator[Member | Damage, None, tuple[int, int] | None]:
+    """Yields members; returns None at the true end, else the offset of a header that cannot be read, and where to
+    look for the next one."""
     archive = _archive(stream, offset)
-    if archive is None:
-        return offset
+    if isinstance(archive, int):
+        return offset, archive
     while True:
         try:
             archive.members.clear()  # type: ignore[attr-defined]  # tarfile would remember all of them
@@ -82,11 +89,11 @@ def _walk_from(stream: BinaryIO, offset: int, size: int) -> Generator[Member | D
             info = archive.next()
         except _UNREADABLE:
             # Python's reader also stumbles over a last member without padding; then everything was read.
-            return archive.offset if archive.offset < size else None
+            return (archive.offset, _after(stream, archive.offset)) if archive.offset < size else None
         if info is None:
             break
         if info.size < 0:
-            return info.offset  # tarfile would go backwards, and round and round
+            return info.offset, info.offset + BLOCK  # tarfile would go backwards, and round and round
         is_sparse = info.isreg() and info.issparse()
         stored = archive.offset - info.offset_data  # padded; for a sparse file less than its size
         if is_sparse or not info.isreg():
@@ -98,18 +105,24 @@ def _walk_from(stream: BinaryIO, offset: int, size: int) -> Generator[Member | D
             return None
         end = min(info.offset_data + stored, size)
         yield Member(info.name, info.offset, info.offset_data, info.size, end, info.isreg(), info.isdir(), is_sparse)
-    return None if _is_end(stream, archive.offset) else archive.offset
+    return None if _is_end(stream, archive.offset) else (archive.offset, archive.offset + BLOCK)
 
 
-def _archive(stream: BinaryIO, offset: int) -> tarfile.TarFile | None:
-    """Python's reader, set upon the header at `offset`; None where it cannot read it."""
+def _archive(stream: BinaryIO, offset: int) -> tarfile.TarFile | int:
+    """Python's reader, set upon the header at `offset`; where it cannot read that, where to look for the next one."""
     stream.seek(offset)
     reader = _HeaderReader(stream)
     try:
         archive = tarfile.TarFile(fileobj=cast(BinaryIO, reader), errorlevel=0)
     except _UNREADABLE:
-        return None
+        return _after(stream, offset)
     return archive
+
+
+def _after(stream: BinaryIO, offset: int) -> int:
+    """Where the next header may be, given that the one at `offset` cannot be read: after all that was read of it, so
+    that a long chain of headers is gone through once."""
+    return max(offset, stream.tell() // BLOCK * BLOCK - BLOCK) + BLOCK
 
 
 class _HeaderReader(io.RawIOBase):
@@ -151,12 +164,20 @@ def _next_header(stream: BinaryIO, offset: int, size: int) -> int:
     """Offset of the next block that is a valid header with the ustar magic, or `size`."""
     while offset + BLOCK <= size:
         stream.seek(offset)
-        block = stream.read(BLOCK)
-        if block[257:262] == b"ustar":
-            try:
-                tarfile.TarInfo.frombuf(block, tarfile.ENCODING, "surrogateescape")
-                return offset
-            except tarfile.HeaderError:
-                pass
-        offset += BLOCK
+        blocks = stream.read(SEARCHED_BYTES)
+        place = blocks.find(MAGIC)
+        while place >= 0:
+            start = place - MAGIC_OFFSET
+            if start >= 0 and start % BLOCK == 0 and _is_header(blocks[start : start + BLOCK]):
+                return offset + start
+            place = blocks.find(MAGIC, place + 1)
+        offset += SEARCHED_BYTES
     return size
+
+
+def _is_header(block: bytes) -> bool:
+    try:
+        tarfile.TarInfo.frombuf(block, tarfile.ENCODING, "surrogateescape")
+    except (tarfile.HeaderError, ValueError):
+        return False
+    return True

@@ -1,0 +1,133 @@
+"""What a source is taken for, and the line where it is nothing."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsspec
+import pyarrow as pa
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+from ingest.errors import SourceError, StorageError
+from ingest.formats import open_source
+from tests.ingest.made import jpeg, parquet_file, pieces_of, tar_bytes
+
+
+def shard(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(tar_bytes([("a.jpg", jpeg(1))]))
+
+
+@pytest.mark.parametrize("beside", ["LICENSE", "_SUCCESS", "README.md", "00000_stats.json", ".hidden.jpg"])
+@pytest.mark.parametrize("format_name", ["webdataset", "parquet"])
+def test_shards_are_recognised_beside_other_files(tmp_path: Path, format_name: str, beside: str) -> None:
+    if format_name == "webdataset":
+        shard(tmp_path / "deep" / "0.tar")
+    else:
+        parquet_file(tmp_path / "deep" / "0.parquet", pa.table({"image": [jpeg(1)]}))
+    (tmp_path / beside).write_bytes(b"words")
+    source = open_source(str(tmp_path), None, None)
+    assert source.format == format_name
+    assert [os.path.splitext(name)[0] for name in source.shards] == ["deep/0"]
+
+
+@pytest.mark.parametrize("picture", ["a.jpg", "deep/a.JPEG", "a.gif", "a.svg"])
+@pytest.mark.parametrize("tar", ["0.tar", "0.tar.gz"])
+def test_tars_beside_loose_pictures_are_refused(tmp_path: Path, picture: str, tar: str) -> None:
+    shard(tmp_path / tar)
+    (tmp_path / picture).parent.mkdir(exist_ok=True)
+    (tmp_path / picture).write_bytes(jpeg(1))
+    with pytest.raises(SourceError, match=r"holds both .tar shards and loose pictures; say which with --format$"):
+        open_source(str(tmp_path), None, None)
+    assert open_source(str(tmp_path), "webdataset", None).shards == (tar,)
+    assert open_source(str(tmp_path), "tree", None).format == "tree"
+
+
+def test_pictures_beside_their_metadata_table_are_a_tree(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(jpeg(1))
+    parquet_file(tmp_path / "metadata.parquet", pa.table({"url": ["words"]}))
+    assert open_source(str(tmp_path), None, None).format == "tree"
+
+
+def test_linked_folders_and_shards_are_found_and_loops_are_not_walked(tmp_path: Path) -> None:
+    shard(tmp_path / "elsewhere" / "1.tar")
+    shard(tmp_path / "in" / "0.tar")
+    (tmp_path / "in" / "more").symlink_to("../elsewhere")
+    (tmp_path / "in" / "loop").symlink_to(".")
+    assert open_source(str(tmp_path / "in"), None, None).shards == ("0.tar", "more/1.tar")
+
+
+def test_a_tar_that_is_a_pipe_is_an_error_and_no_wait(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "0.tar")
+    source = open_source(str(tmp_path), None, None)
+    with pytest.raises(StorageError, match=r"^cannot read 0.tar: it is a pipe, socket or device, not a file$"):
+        pieces_of(source)
+
+
+@pytest.mark.parametrize(
+    ("given", "format_name", "line"),
+    [
+        ("in", "webdatset", 'unknown format "webdatset" (did you mean "webdataset"?); there are: webdataset, tree, '),
+        ("nowhere", None, "nowhere does not exist"),
+        ("in/*.tar", None, "in/*.tar does not exist or matches nothing"),
+        ("in/{00..01}.zip", None, "in/00.zip does not exist"),
+        ("empty", None, "empty holds no tree samples"),
+        ("in", "parquet", "in holds no parquet samples"),
+        ("in/a.zip", None, "in/a.zip is neither a folder nor files of one kind (.tar .tar.gz .tgz .tar.zst .tar.zstd "),
+        ("in/a.*", None, "in/a.* is neither a folder nor files of one kind"),
+        ("in/a.zip", "tree", "in/a.zip is no folder, and --format tree reads folders; give the folder that holds"),
+    ],
+)
+def test_what_is_nothing_is_told_in_one_line(tmp_path: Path, given: str, format_name: str | None, line: str) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "in" / "a.zip").write_bytes(b"PK")
+    (tmp_path / "in" / "a.txt").write_bytes(b"words")
+    with pytest.raises(SourceError) as caught:
+        open_source(f"{tmp_path}/{given}", format_name, None)
+    assert str(caught.value).replace(f"{tmp_path}/", "").startswith(line)
+    assert "\n" not in str(caught.value)
+
+
+class StumblingFileSystem(MemoryFileSystem):  # type: ignore[misc]
+    """A store in memory that refuses to read every file with "refused" in its path."""
+
+    protocol = "stumbling"
+    store: dict[str, object] = {}  # noqa: RUF012
+    pseudo_dirs = [""]  # noqa: RUF012
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return str(super()._strip_protocol(path.replace("stumbling://", "memory://")))
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **options: object) -> bytes:
+        if "refused" in path:
+            raise PermissionError(13, "Permission denied")
+        return bytes(super().cat_file(path, start, end, **options))
+
+
+@pytest.fixture
+def stumbling() -> Iterator[MemoryFileSystem]:
+    fsspec.register_implementation("stumbling", StumblingFileSystem, clobber=True)
+    store = fsspec.filesystem("stumbling")
+    yield store
+    store.store.clear()
+
+
+@pytest.mark.parametrize("suffix", [".tar", ".tar.gz", ".parquet"])
+def test_a_shard_that_the_store_refuses_is_a_storage_error_and_no_damage(
+    tmp_path: Path, stumbling: MemoryFileSystem, suffix: str
+) -> None:
+    if suffix == ".parquet":
+        parquet_file(tmp_path / "a", pa.table({"image": [jpeg(1)]}))
+    else:
+        (tmp_path / "a").write_bytes(tar_bytes([("a.jpg", jpeg(1))]))
+    for name in ("good", "refused"):
+        stumbling.pipe_file(f"/held/{name}{suffix}", (tmp_path / "a").read_bytes())
+    source = open_source("stumbling://held", None, None)
+    assert source.shards == (f"good{suffix}", f"refused{suffix}")
+    (good,) = source.slices(f"good{suffix}")
+    assert [s.encoded for s in source.read(good)] == [jpeg(1)]
+    with pytest.raises(StorageError, match=r"refused.*permission denied"):
+        list(source.slices(f"refused{suffix}"))

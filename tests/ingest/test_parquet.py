@@ -1,0 +1,160 @@
+"""Parquet files with images: columns, row groups, and damage."""
+
+import io
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ingest import slices
+from ingest.errors import SourceError, StorageError
+from ingest.formats import open_source, parquet
+from ingest.sample import Sample
+from tests.ingest.made import jpeg, parquet_file, pieces_of, samples_of
+
+NOISE = random.Random(0)
+PICTURES = [jpeg(n) + NOISE.randbytes(500) for n in range(20)]
+
+
+def read(path: Path, table: pa.Table, category: str | None = None) -> list[Sample]:
+    parquet_file(path, table)
+    return samples_of(open_source(str(path), None, category))
+
+
+def reasons(samples: list[Sample]) -> list[str | None]:
+    return [s.fault[0] if s.fault else None for s in samples]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "a.parquet"
+
+
+def test_hugging_face_images(file: Path) -> None:
+    images = [{"bytes": PICTURES[0], "path": "x/0.jpg"}, {"bytes": None, "path": "1.jpg"}, None]
+    images.append({"bytes": PICTURES[3], "path": None})
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    samples = read(file, pa.table({"image": pa.array(images, kind), "label": [1, 2, None, 4]}), "label")
+    assert [(s.key, s.category) for s in samples] == [
+        ("x/0.jpg", "1"),
+        ("1.jpg", "2"),
+        ("000000002", None),
+        ("000000003", "4"),
+    ]
+    assert reasons(samples) == [None, "no_image", "no_image", None]
+    assert [s.encoded for s in samples] == [PICTURES[0], b"", b"", PICTURES[3]]
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()])
+def test_plain_bytes_with_a_missing_image(file: Path, kind: pa.DataType) -> None:
+    table = pa.table({"jpg": pa.array([PICTURES[0], None, b""], kind), "key": ["a\nb", None, "c"]})
+    samples = read(file, table)
+    assert [(s.key, s.encoded) for s in samples] == [("a\\nb", PICTURES[0]), ("000000001", b""), ("c", b"")]
+    assert reasons(samples) == [None, "no_image", None]
+
+
+def test_text_that_is_no_text_and_times_are_names(file: Path) -> None:
+    broken = pa.array([b"caf\xe9", b"ok"], pa.binary()).view(pa.string())
+    times = pa.array([1, None], pa.timestamp("ns"))
+    samples = read(file, pa.table({"image": PICTURES[:2], "key": broken, "category": times}))
+    assert [(s.key, s.category) for s in samples] == [("caf\\xe9", "1970-01-01 00:00:00.000000001"), ("ok", None)]
+
+
+@pytest.mark.parametrize(
+    ("names", "column"),
+    [(["image", "other"], "image"), (["other"], "other"), (["thumb", "png"], "png"), (["a", "b"], None), ([], None)],
+)
+def test_which_column_holds_the_image(names: list[str], column: str | None) -> None:
+    schema = pa.schema([*((name, pa.binary()) for name in names), ("text", pa.string())])
+    assert parquet.image_column(schema) == column
+
+
+def test_a_missing_column_is_told_at_once(file: Path) -> None:
+    parquet_file(file, pa.table({"url": ["https://example.org"], "width": [1]}))
+    with pytest.raises(SourceError, match=r"^a.parquet has no column with image bytes .*: url, width$"):
+        open_source(str(file), None, None)
+    parquet_file(file, pa.table({"image": PICTURES[:1]}))
+    with pytest.raises(SourceError, match=r'^a.parquet has no column "scene" for --category$'):
+        open_source(str(file), None, "scene")
+
+
+def test_rows_are_numbered_through_all_row_groups(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "MAX_SAMPLES", 3)
+    table = pa.table({"image": PICTURES, "key": [f"k{n}" for n in range(20)]})
+    samples = read(file, table)
+    assert [(s.index, s.key) for s in samples] == [(n, f"k{n}") for n in range(20)]
+    assert [s.encoded for s in samples] == PICTURES
+    sizes = [len(piece.locators) for piece in pieces_of(open_source(str(file), None, None))]
+    assert sizes == [3, 1] * 5
+
+
+def whole() -> bytes:
+    out = io.BytesIO()
+    table = pa.table({"image": PICTURES, "key": [f"k{n}" for n in range(20)]})
+    pq.write_table(table, out, row_group_size=5, compression="none", use_dictionary=False)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"<html>404</html>" * 50, whole()[:5000], whole()[:-1]])
+def test_a_file_without_a_footer_is_one_row(file: Path, content: bytes) -> None:
+    file.write_bytes(content)
+    (sample,) = samples_of(open_source(str(file), None, None))
+    assert (sample.shard, sample.index, sample.key, sample.encoded) == ("a.parquet", 0, "@0", b"")
+    assert sample.fault == ("corrupt_shard", "the file is cut or damaged: its footer cannot be read")
+
+
+def test_a_damaged_row_group_costs_its_own_rows(file: Path) -> None:
+    content = bytearray(whole())
+    second = content.index(PICTURES[7])
+    content[second - 4 : second] = b"\xff\xff\xff\x7f"  # the length of the value
+    file.write_bytes(content)
+    samples = samples_of(open_source(str(file), None, None))
+    assert reasons(samples) == [None] * 5 + ["unreadable"] * 5 + [None] * 10
+    assert [s.index for s in samples] == list(range(20))
+    assert samples[5].fault == ("unreadable", "row group 1 cannot be decoded")
+    assert [s.encoded for s in samples if not s.fault] == PICTURES[:5] + PICTURES[10:]
+
+
+def test_the_other_shards_are_read_beside_a_damaged_one(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(whole()[:-9])
+    (tmp_path / "b.parquet").write_bytes(whole())
+    assert reasons(samples_of(open_source(str(tmp_path), None, None))) == ["corrupt_shard"] + [None] * 20
+    parquet_file(tmp_path / "b.parquet", pa.table({"url": ["words"]}))
+    with pytest.raises(SourceError, match=r"^b.parquet has no column with image bytes"):
+        open_source(str(tmp_path), None, None)
+
+
+def test_a_file_that_changed_since_it_was_listed(file: Path) -> None:
+    file.write_bytes(whole())
+    source = open_source(str(file), None, None)
+    (piece, *_) = pieces_of(source)
+    file.write_bytes(whole()[:-9])
+    assert reasons(list(source.read(piece))) == ["unreadable"] * len(piece.locators)
+    file.unlink()
+    for attempt in (lambda: list(source.read(piece)), lambda: list(source.slices("a.parquet"))):
+        with pytest.raises(StorageError, match=r"^cannot read a.parquet: no such file or directory$"):
+            attempt()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_damage_is_told_and_never_silent(file: Path, seed: int) -> None:
+    content, chance = bytearray(whole()), random.Random(seed)
+    first = 0 if seed % 2 else len(content) - 1500
+    for _ in range(20):
+        content[chance.randrange(first, len(content))] = chance.randrange(256)
+    file.write_bytes(content)
+    samples = samples_of(open_source(str(file), None, None))
+    assert len(samples) == 20 or reasons(samples) == ["corrupt_shard"]
+    assert [s.index for s in samples] == list(range(len(samples)))
+    assert all(s.fault is None or s.fault[0] in ("corrupt_shard", "unreadable", "no_image") for s in samples)
+
+
+def test_rows_are_cut_by_their_size(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "MAX_BYTES", 4_000)
+    file.write_bytes(whole())
+    pieces = pieces_of(open_source(str(file), None, None))
+    assert max(len(piece.locators) for piece in pieces) == 2
+    assert sum(len(piece.locators) for piece in pieces) == 20
+    assert slices.MAX_BYTES == 64 * 2**20

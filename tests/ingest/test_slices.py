@@ -1,0 +1,67 @@
+"""Slices: every sample in exactly one, names that are known beforehand, and what counts as finished."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingest.slices import MAX_BYTES, MAX_SAMPLES, Slice, by_shard, cut, file_name, finished, result_names
+
+SIZES = st.lists(st.one_of(st.integers(0, 1000), st.integers(0, 2 * MAX_BYTES)), max_size=60)
+SHARDS = st.text(min_size=1, max_size=80)
+
+
+@given(sizes=SIZES, many=st.sampled_from([0, MAX_SAMPLES - 1, MAX_SAMPLES, 2 * MAX_SAMPLES + 1]))
+def test_every_sample_is_in_exactly_one_slice(sizes: list[int], many: int) -> None:
+    sizes = sizes + [1] * many
+    samples = [({"index": index}, size) for index, size in enumerate(sizes)]
+    found = list(cut("a", iter(samples)))
+    assert found == list(cut("a", iter(samples)))
+    assert [at["index"] for piece in found for at in piece.locators] == list(range(len(sizes)))
+    assert [piece.number for piece in found] == list(range(len(found)))
+    assert [piece.is_last for piece in found] == [False] * (len(found) - 1) + [True]
+    for piece in found:
+        num_bytes = sum(sizes[at["index"]] for at in piece.locators)
+        assert len(piece.locators) <= MAX_SAMPLES
+        assert num_bytes <= MAX_BYTES or len(piece.locators) == 1
+        assert piece.locators or len(found) == 1
+        assert Slice.from_json(piece.to_json()) == piece
+
+
+@given(shards=st.lists(SHARDS, min_size=1, max_size=6, unique=True), num_slices=st.integers(1, 4))
+def test_result_names_tell_shard_and_number_apart(shards: list[str], num_slices: int) -> None:
+    names = [file_name(s, n, n == num_slices - 1) for s in shards for n in range(num_slices)]
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch(r"[A-Za-z0-9._=-]{1,120}", name) and not name.startswith(".") for name in names)
+    done = by_shard(names)
+    for shard in shards:
+        assert finished(shard, done)
+        assert result_names(shard, done) == [file_name(shard, n, n == num_slices - 1) for n in range(num_slices)]
+        assert sum(name in result_names(shard, done) for name in names) == num_slices
+
+
+@pytest.mark.parametrize(
+    ("there", "is_finished"),
+    [
+        ([], False),
+        ([(0, True)], True),
+        ([(0, False)], False),
+        ([(0, False), (1, True)], True),
+        ([(1, True)], False),
+        ([(0, False), (2, True)], False),
+        ([(0, False), (1, False), (1, True)], False),
+        ([(0, True), (1, True)], False),
+    ],
+)
+def test_a_shard_is_finished_when_all_its_slices_are_there(there: list[tuple[int, bool]], is_finished: bool) -> None:
+    others = [file_name("b", 0, True), "run.json", f"{file_name('a', 0, True)}.part"]
+    done = by_shard([*others, *(file_name("a", number, is_last) for number, is_last in there)])
+    assert finished("a", done) is is_finished
+
+
+def test_an_undecodable_shard_name_survives_json() -> None:
+    piece = Slice("caf\udce9", 0, True, [{"index": 0, "name": "\udcff\n"}])
+    assert piece.to_json().isascii()
+    assert Slice.from_json(piece.to_json()) == piece
+    assert file_name(piece.shard, 0, True).isascii()

@@ -1,0 +1,203 @@
+"""Tars made to confuse or to exhaust: every member is a row or within a row of damage, in bounded memory."""
+
+import gzip
+import io
+import random
+import tarfile
+import time
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingest import tar
+from ingest.formats import open_source, webdataset
+from ingest.sample import Sample
+from ingest.tar import Damage, Member, walk
+from tests.ingest.made import jpeg, pieces_of, samples_of, tar_bytes
+
+PLAIN = pytest.param(False, id="plain")
+PACKED = pytest.param(True, id="gzip")
+
+
+def read(folder: Path, content: bytes, packed: bool = False) -> list[Sample]:
+    path = folder / ("a.tar.gz" if packed else "a.tar")
+    path.write_bytes(gzip.compress(content, mtime=0) if packed else content)
+    source = open_source(str(path), None, None)
+    assert pieces_of(source) == pieces_of(source), "the same input gives the same slices"
+    return samples_of(source)
+
+
+def reasons(samples: list[Sample]) -> list[tuple[str, str | None]]:
+    return [(s.key, s.fault[0] if s.fault else None) for s in samples]
+
+
+def header(name: str, kind: bytes = tarfile.REGTYPE, size: int = 0, link: str = "") -> bytes:
+    info = tarfile.TarInfo(name)
+    info.type, info.size, info.linkname = kind, size, link
+    return info.tobuf(tarfile.GNU_FORMAT)
+
+
+def member(name: str, content: bytes, kind: bytes = tarfile.REGTYPE) -> bytes:
+    return header(name, kind, len(content)) + content + b"\0" * (-len(content) % 512)
+
+
+def pax(**records: str) -> bytes:
+    lines = [f" {name}={value}\n".encode() for name, value in records.items()]
+    return member("pax", b"".join(b"%d%s" % (len(line) + 2, line) for line in lines), tarfile.XHDTYPE)
+
+
+ONE, TWO = member("1.jpg", jpeg(1)), member("2.jpg", jpeg(2))
+
+
+@pytest.mark.parametrize("packed", [PLAIN, PACKED])
+def test_keys_that_come_back_and_that_alternate(tmp_path: Path, packed: bool) -> None:
+    names = ["a.jpg", "b.jpg", "a.txt", "b.txt", "a.jpg", "c.jpg", "c.jpg"]
+    samples = read(tmp_path, tar_bytes([(name, jpeg(n)) for n, name in enumerate(names)]), packed)
+    assert reasons(samples) == [
+        ("a", None),
+        ("b", None),
+        ("a", "no_image"),
+        ("b", "no_image"),
+        ("a", None),
+        ("c", "several_images"),
+    ]
+    assert [s.index for s in samples] == list(range(6))
+    assert [s.encoded for s in samples if not s.fault] == [jpeg(0), jpeg(1), jpeg(4)]
+
+
+@pytest.mark.parametrize("packed", [PLAIN, PACKED])
+def test_names_that_lead_out_are_only_names(tmp_path: Path, packed: bool) -> None:
+    names = ["../../up", "/etc/passwd", "a/../b", "./c", "C:\\d", ".hidden"]
+    content = b"".join(member(f"{name}.jpg", jpeg(n)) for n, name in enumerate(names))
+    samples = read(tmp_path, content, packed)
+    assert [(s.key, s.fault) for s in samples][:5] == [(name, None) for name in names[:5]]
+    assert reasons(samples)[5:] == [("", None)]
+    assert sorted(p.name for p in tmp_path.parent.iterdir() if p.name == "up.jpg") == []
+
+
+@pytest.mark.parametrize("packed", [PLAIN, PACKED])
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE])
+def test_links_and_devices_are_never_followed(tmp_path: Path, kind: bytes, packed: bool) -> None:
+    samples = read(tmp_path, ONE + header("x.jpg", kind, link="/dev/zero") + TWO, packed)
+    assert reasons(samples) == [("1", None), ("x", "not_a_file"), ("2", None)]
+    assert samples[1].encoded == b""
+
+
+@pytest.mark.parametrize("packed", [PLAIN, PACKED])
+def test_an_unknown_kind_of_member_is_told(tmp_path: Path, packed: bool) -> None:
+    samples = read(tmp_path, ONE + member("x.jpg", jpeg(3), b"Z") + TWO, packed)
+    assert reasons(samples) == [("1", None), ("x", "not_a_file"), ("2", None)]
+
+
+def sparse(name: str, stored: bytes, size: int) -> bytes:
+    """An old GNU sparse member: `stored` at its beginning, then a hole up to `size` bytes."""
+    block = bytearray(header(name, tarfile.GNUTYPE_SPARSE, len(stored)))
+    block[345:512] = b"\0" * 167
+    block[386:410] = b"%011o\0%011o\0" % (0, len(stored))
+    block[483:495] = b"%011o\0" % size
+    block[148:156] = b" " * 8
+    block[148:156] = b"%06o\0 " % sum(block)
+    return bytes(block) + stored + b"\0" * (-len(stored) % 512)
+
+
+@pytest.mark.parametrize("packed", [PLAIN, PACKED])
+@pytest.mark.parametrize("size", [5_000, 10**9 - 1])
+def test_a_sparse_member_is_told_and_hides_nothing_after_it(tmp_path: Path, size: int, packed: bool) -> None:
+    samples = read(tmp_path, ONE + sparse("x.jpg", jpeg(3), size) + TWO, packed)
+    assert reasons(samples) == [("1", None), ("x", "not_a_file"), ("2", None)]
+    assert samples[2].encoded == jpeg(2)
+
+
+def test_a_sparse_member_that_is_cut(tmp_path: Path) -> None:
+    content = ONE + sparse("x.jpg", jpeg(3) * 4, 10**6)
+    assert reasons(read(tmp_path, content[:-1024])) == [("1", None), ("x", "truncated_shard")]
+
+
+@pytest.mark.parametrize("packed", [PLAIN, PACKED])
+@pytest.mark.parametrize("size", ["99999999999999999999", "1e999", "-5", "x", ""])
+def test_hostile_sizes_in_pax_records(tmp_path: Path, size: str, packed: bool) -> None:
+    samples = read(tmp_path, ONE + pax(size=size) + TWO + member("3.jpg", jpeg(3)), packed)
+    assert reasons(samples)[0] == ("1", None)
+    assert [r for _, r in reasons(samples)[1:]] != [None, None] or size in ("x", "", "1e999")
+    assert all(s.encoded in (jpeg(1), jpeg(2), jpeg(3), b"") for s in samples)
+    assert len(samples) >= 2
+
+
+@pytest.mark.parametrize("packed", [PLAIN, PACKED])
+def test_a_size_beyond_the_end_takes_the_rest_as_one_row(tmp_path: Path, packed: bool) -> None:
+    samples = read(tmp_path, ONE + header("x.jpg", size=2**40) + TWO, packed)
+    assert reasons(samples) == [("1", None), ("x", "truncated_shard")]
+    assert samples[1].fault is not None
+    assert samples[1].fault[1].endswith(f"(bytes {len(ONE)} to {len(ONE + TWO) + 512})")
+
+
+def test_a_member_of_terabytes_is_neither_read_nor_walked(tmp_path: Path) -> None:
+    size = 2**40
+    with open(tmp_path / "a.tar", "wb") as file:
+        file.write(ONE + header("huge.jpg", size=size))
+        file.seek(size, io.SEEK_CUR)
+        file.write(TWO)
+    source = open_source(str(tmp_path / "a.tar"), None, None)
+    assert reasons(samples_of(source)) == [("1", None), ("huge", "too_many_bytes"), ("2", None)]
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK])
+def test_a_header_of_gigabytes_is_not_read_into_memory(tmp_path: Path, kind: bytes) -> None:
+    size = 2**26
+    with open(tmp_path / "a.tar", "wb") as file:
+        file.write(ONE + header("x", kind, size))
+        file.seek(size, io.SEEK_CUR)
+        file.write(TWO)
+    tracemalloc.start()
+    samples = samples_of(open_source(str(tmp_path / "a.tar"), None, None))
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert reasons(samples) == [("1", None), (f"@{len(ONE)}", "corrupt_shard"), ("2", None)]
+    assert peak_bytes < 8 * 2**20
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
+def test_headers_that_follow_one_another_without_end(tmp_path: Path, kind: bytes) -> None:
+    chain = (pax(path="a.jpg") if kind == tarfile.XHDTYPE else member("x", b"a.jpg", kind)) * 3000
+    started = time.monotonic()
+    samples = read(tmp_path, ONE + chain + TWO)
+    assert time.monotonic() - started < 20
+    assert reasons(samples)[:2] == [("1", None), (f"@{len(ONE)}", "corrupt_shard")]
+    assert samples[-1].key == "a"
+    assert samples[-1].encoded == jpeg(2)
+
+
+WHOLE = tar_bytes([(f"{n}.jpg", jpeg(n)) for n in range(6)], tarfile.PAX_FORMAT)
+
+
+@settings(max_examples=150, deadline=None)
+@given(seed=st.integers(0, 10**9), num_changed=st.integers(0, 40), cut_at=st.integers(0, len(WHOLE)))
+def test_every_byte_is_in_a_member_or_in_damage(seed: int, num_changed: int, cut_at: int) -> None:
+    content, chance = bytearray(WHOLE), random.Random(seed)
+    for _ in range(num_changed):
+        content[chance.randrange(len(content))] = chance.randrange(256)
+    del content[cut_at:]
+    found = list(walk(io.BytesIO(bytes(content)), len(content)))
+    assert found == list(walk(io.BytesIO(bytes(content)), len(content)))
+    position = 0
+    for item in found:
+        assert isinstance(item, Member | Damage)
+        assert item.start == position
+        position = item.end
+    assert not bytes(content[position:]).strip(b"\0")
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["jpg", "png", "txt", "json", "cls"])), max_size=12))
+def test_every_member_belongs_to_exactly_one_sample(names: list[tuple[str, str]]) -> None:
+    content = tar_bytes([(f"{key}.{extension}", b"x" * n) for n, (key, extension) in enumerate(names)])
+    stream = io.BytesIO(content)
+    found = [locator for locator, _ in webdataset._samples(walk(stream, len(content)), None)]
+    spans = [tuple(span) for locator in found for span in locator["span"]]
+    assert spans == [(m.start, m.end) for m in walk(stream, len(content)) if isinstance(m, Member)]
+    assert [locator["index"] for locator in found] == list(range(len(found)))
+    assert all(("image" in locator) != ("fault" in locator) for locator in found)
+    assert tar.BLOCK == 512

@@ -1,0 +1,132 @@
+"""Image trees: which files are rows, and what a file that is no file does."""
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from ingest.errors import StorageError
+from ingest.formats import open_source, shard
+from ingest.sample import Sample
+from tests.ingest.made import jpeg, pieces_of, samples_of
+
+
+def tree(folder: Path, *names: str) -> Path:
+    for n, name in enumerate(names):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(jpeg(n))
+    return folder
+
+
+def rows(folder: Path) -> list[Sample]:
+    return samples_of(open_source(str(folder), "tree", None))
+
+
+def faults(folder: Path) -> dict[str, str | None]:
+    return {s.key: s.fault[0] if s.fault else None for s in rows(folder)}
+
+
+def test_every_file_is_a_row_but_hidden_ones_and_sidecars(tmp_path: Path) -> None:
+    tree(tmp_path, "a/1.jpg", "a/page.jpg", "a/drawing.svg", "a/README", "a/x.exe")
+    tree(tmp_path, "a/.hidden.jpg", ".git/2.jpg", "a/1.txt", "a/1.JSON", "a/l.csv", "a/l.md", "a/l.parquet")
+    (tmp_path / "only_text").mkdir()
+    (tmp_path / "only_text" / "notes.txt").write_text("words")
+    (tmp_path / "empty").mkdir()
+    assert [(s.shard, s.index, s.key) for s in rows(tmp_path)] == [
+        ("a", n, key) for n, key in enumerate(["1.jpg", "README", "drawing.svg", "page.jpg", "x.exe"])
+    ]
+
+
+def test_the_folder_is_the_category_and_the_root_has_none(tmp_path: Path) -> None:
+    tree(tmp_path, "top.jpg", "a/airfield/1.jpg", "b/1.jpg", "b/deep/er/1.jpg")
+    assert [(s.shard, s.category) for s in rows(tmp_path)] == [
+        (".", None),
+        ("a/airfield", "a/airfield"),
+        ("b", "b"),
+        ("b/deep/er", "b/deep/er"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("a\nb.jpg", "a\\nb.jpg"),
+        ("caf\udce9.jpg", "caf\\xe9.jpg"),
+        ("ä €.jpg", "ä €.jpg"),
+        ("back\\slash.jpg", "back\\slash.jpg"),
+        ("a*[b]{c,d}?#%20.jpg", "a*[b]{c,d}?#%20.jpg"),
+        ("~.jpg", "~.jpg"),
+        ("file::b.jpg", "file::b.jpg"),
+        ("-rf", "-rf"),
+        (" space .jpg ", " space .jpg "),
+        ("noextension", "noextension"),
+        ("\u202egpj.exe", "\\u202egpj.exe"),
+    ],
+)
+def test_odd_names(tmp_path: Path, name: str, key: str) -> None:
+    tree(tmp_path / "in" / name, name)
+    (sample,) = rows(tmp_path / "in")
+    assert (sample.shard, sample.key, sample.category, sample.fault) == (key, key, key, None)
+    assert sample.encoded == jpeg(0)
+
+
+def test_links_are_followed_but_never_round_and_round(tmp_path: Path) -> None:
+    tree(tmp_path, "a/1.jpg", "b/2.jpg")
+    (tmp_path / "elsewhere.jpg").write_bytes(jpeg(9))
+    (tmp_path / "a" / "linked.jpg").symlink_to("../elsewhere.jpg")
+    (tmp_path / "a" / "up").symlink_to("..")
+    (tmp_path / "b" / "other").symlink_to("../a")
+    assert [(s.shard, s.key) for s in rows(tmp_path)] == [
+        (".", "elsewhere.jpg"),
+        ("a", "1.jpg"),
+        ("a", "linked.jpg"),
+        ("b", "2.jpg"),
+        ("b/other", "1.jpg"),
+        ("b/other", "linked.jpg"),
+    ]
+
+
+def test_what_is_no_file_is_a_row_and_blocks_nothing(tmp_path: Path) -> None:
+    tree(tmp_path, "0.jpg")
+    os.mkfifo(tmp_path / "pipe.jpg")
+    (tmp_path / "device.jpg").symlink_to("/dev/zero")
+    (tmp_path / "to_pipe.jpg").symlink_to("pipe.jpg")
+    (tmp_path / "dangling.jpg").symlink_to("nowhere.jpg")
+    (tmp_path / "loop.jpg").symlink_to("loop.jpg")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        assert faults(tmp_path) == {
+            "0.jpg": None,
+            "dangling.jpg": "unreadable",
+            "device.jpg": "not_a_file",
+            "loop.jpg": "unreadable",
+            "pipe.jpg": "not_a_file",
+            "s": "not_a_file",
+            "to_pipe.jpg": "not_a_file",
+        }
+
+
+def test_a_file_that_vanishes_is_a_row_and_a_folder_that_does_a_storage_error(tmp_path: Path) -> None:
+    tree(tmp_path, "a/1.jpg", "a/2.jpg", "a/3.jpg")
+    source = open_source(str(tmp_path), None, None)
+    (piece,) = pieces_of(source)
+    (tmp_path / "a" / "2.jpg").unlink()
+    (tmp_path / "a" / "3.jpg").unlink()
+    (tmp_path / "a" / "3.jpg").mkdir()
+    assert [(s.key, s.fault) for s in source.read(piece)] == [
+        ("1.jpg", None),
+        ("2.jpg", ("unreadable", "no such file or directory")),
+        ("3.jpg", ("unreadable", "is a directory")),
+    ]
+    (tmp_path / "a").rename(tmp_path / "b")
+    for attempt in (lambda: list(source.read(piece)), lambda: list(source.slices("a"))):
+        with pytest.raises(StorageError, match=r"^cannot read a: no such file or directory$"):
+            attempt()
+
+
+def test_a_file_that_would_fill_the_memory_is_not_read(tmp_path: Path) -> None:
+    tree(tmp_path, "a/1.jpg", "a/2.jpg")
+    with open(tmp_path / "a" / "huge.jpg", "wb") as file:
+        file.truncate(shard.MAX_IMAGE_BYTES + 1)
+    assert faults(tmp_path) == {"1.jpg": None, "2.jpg": None, "huge.jpg": "too_many_bytes"}
