@@ -10,6 +10,7 @@ from ingest.errors import PrivsieveError, near
 
 VERBS: dict[str, str] = {
     "fetch": "Download images named by metadata into shards.",
+    "plan": "Estimate hours, cost and storage of a scan from a small sample.",
     "scan": "Score every image of a corpus into a run.",
     "report": "Show how private a scanned corpus is.",
     "sql": "Query a run with SQL, read-only.",

@@ -1,0 +1,161 @@
+"""What a scan would take: the arithmetic on measurements made up here, the measuring on small real corpora."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ingest.errors import SourceError
+from ingest.formats import open_source
+from ingest.images import ImageLimits
+from jobs.plan import MAX_LISTED_SHARDS, RECORDED, Figure, Measured, measure, plan_of
+from scoring.assessment import EngineOptions
+from scoring.engines import canned
+from tests.jobs.made import jpeg, privsieve, tar
+
+MEASURED = Measured(
+    num_shards=3,
+    listed=(1_000_000, 2_000_000, 3_000_000),
+    num_slices=6_000,
+    num_sampled=4,
+    broken={"truncated": 1},
+    num_bytes=(100_000, 200_000, 300_000, 400_000),
+    decode_s=(0.004, 0.004, 0.004),
+    megapixels=(1.0, 1.0, 1.0),
+    formats={"jpeg": 3},
+    batches=((8, 0.1), (8, 0.1), (4, 0.05)),
+    recorded=None,
+    row_bytes=100.0,
+    slice_bytes=20_000.0,
+)
+
+
+def _exactly(figure: Figure, value: float) -> bool:
+    return (figure.value, figure.low, figure.high) == pytest.approx((value, value, value))
+
+
+def test_arithmetic() -> None:
+    found = plan_of(MEASURED, gpus=10, price_per_hour=2.5)
+    assert found.images_are_counted
+    assert _exactly(found.images, 6_000_000)
+    assert found.bytes_per_image.value == 250_000
+    assert found.terabytes.value == pytest.approx(1.5)
+    assert _exactly(found.images_per_s, 80)
+    assert _exactly(found.hours, 6_000_000 / 80 / 10 / 3600)
+    assert found.cost is not None
+    assert _exactly(found.cost, 6_000_000 / 80 / 3600 * 2.5)
+    assert found.cpus_per_gpu == pytest.approx(0.32)
+    assert found.result_gigabytes == pytest.approx(0.6 + 0.12)
+    assert found.broken_share == 0.25
+    assert "measured on this machine with one engine process, 20 images" in found.speed_origin
+
+
+def test_ranges_hold_the_figure_and_are_the_same_each_time() -> None:
+    uneven = replace(MEASURED, batches=((8, 0.1), (8, 0.2), (8, 0.3)))
+    found = plan_of(uneven, 1, None)
+    assert found.cost is None
+    for figure in (found.terabytes, found.bytes_per_image, found.images_per_s, found.hours):
+        assert figure.low < figure.value < figure.high
+    assert 100_000 < found.bytes_per_image.low < found.bytes_per_image.high < 400_000
+    assert found.images_per_s.value == pytest.approx(40)
+    assert plan_of(uneven, 1, None) == found
+
+
+def test_a_corpus_that_was_listed_in_part_is_estimated_with_a_range() -> None:
+    found = plan_of(replace(MEASURED, num_shards=300), 1, None)
+    assert not found.images_are_counted
+    assert found.images.value == 600_000_000
+    assert 300_000_000 <= found.images.low < 600_000_000 < found.images.high <= 900_000_000
+    assert found.hours.low < found.hours.value < found.hours.high
+    assert found.result_gigabytes == pytest.approx(60 + 12)
+
+
+def test_a_recorded_speed_has_no_range_and_says_what_it_is() -> None:
+    found = plan_of(replace(MEASURED, batches=(), recorded=RECORDED["vllm"]), 8, 3.0)
+    assert _exactly(found.images_per_s, 80)
+    assert found.speed_origin.startswith("not measured here: the target for an 8B model on one H200")
+
+
+def test_a_sample_of_nothing_but_broken_images_still_makes_a_plan() -> None:
+    nothing = replace(MEASURED, decode_s=(), megapixels=(), formats={}, num_bytes=(), broken={"empty": 4})
+    found = plan_of(nothing, 1, None)
+    assert (found.cpus_per_gpu, found.broken_share) == (0, 1)
+    assert _exactly(found.terabytes, 0)
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    for number in range(3):
+        images = {f"{number}{n}.jpg": jpeg(50 * number + n) for n in range(10 + number)}
+        tar(folder / f"{number:05d}.tar", images | {"zz.jpg": b"", "zzz.txt": b"no picture"})
+    return folder
+
+
+def test_measuring_a_small_corpus_whole(corpus: Path) -> None:
+    source, engine = open_source(str(corpus), None, None), canned.load(EngineOptions())
+    found = measure(source, engine, ImageLimits(), None, sample_size=1000, seed=0)
+    assert (found.num_shards, found.listed, found.num_slices) == (3, (12, 13, 14), 3)
+    assert found.num_sampled == 39
+    assert found.broken == {"empty": 3, "no_image": 3}
+    assert found.formats == {"jpeg": 33}
+    sizes = [len(jpeg(50 * number + n)) for number in range(3) for n in range(10 + number)]
+    assert sorted(found.num_bytes) == sorted([0] * 3 + sizes)
+    assert found.megapixels == (64 * 48 / 1e6,) * 33
+    assert sum(count for count, _ in found.batches) == 39
+    assert found.row_bytes > 32  # a row holds a sha256, which cannot be smaller
+    assert found.slice_bytes > 0
+
+
+def test_the_sample_is_reproducible_and_of_random_shards(tmp_path: Path) -> None:
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    for number in range(MAX_LISTED_SHARDS + 4):
+        tar(folder / f"{number:05d}.tar", {f"{n}.jpg": jpeg(number) for n in range(number + 1)})
+    source, engine = open_source(str(folder), None, None), canned.load(EngineOptions())
+    first, again, other = (measure(source, engine, ImageLimits(), None, 20, seed) for seed in (1, 1, 2))
+    assert (first.listed, first.num_bytes) == (again.listed, again.num_bytes)
+    assert first.listed != other.listed
+    assert len(first.listed) == MAX_LISTED_SHARDS
+    assert (first.num_shards, first.num_sampled) == (MAX_LISTED_SHARDS + 4, 20)
+
+
+def test_a_source_without_images_is_told(tmp_path: Path) -> None:
+    tar(tmp_path / "empty.tar", {})
+    with pytest.raises(SourceError, match=r"1 random shards hold no image, empty\.tar first"):
+        measure(open_source(str(tmp_path), None, None), canned.load(EngineOptions()), ImageLimits(), None, 5, 0)
+
+
+def test_the_verb_in_json_and_text(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = sorted(corpus.parent.rglob("*"))
+    assert privsieve("plan", corpus, "--engine", "canned", "--format", "json", "--price-per-hour", 1) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["images"] == {"value": 39, "low": 39, "high": 39}
+    assert found["terabytes"]["value"] == pytest.approx(39 * found["bytes_per_image"]["value"] / 1e12)
+    assert found["cpus_per_gpu"] == pytest.approx(found["images_per_s"]["value"] * found["decode_ms"]["value"] / 1000)
+    assert privsieve("plan", corpus, "--engine", "canned", "--gpus", 4) == 0
+    text = capsys.readouterr().out
+    assert "counted" in text
+    assert "no_image 3, empty 3" in text
+    assert "with 4 GPUs or processes" in text
+    assert "cost" not in text
+    assert sorted(corpus.parent.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("--engine", "caned"), 'unknown engine "caned" (did you mean "canned"?)'),
+        (("--engine", "canned", "--gpus", 0), "0 is not in the range"),
+        (("--engine", "canned", "--price-per-hour", -1), "-1.0 is not in the range"),
+    ],
+)
+def test_a_wrong_call_is_one_line(
+    corpus: Path, args: tuple[object, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert privsieve("plan", corpus, *args) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.splitlines()) == 1
