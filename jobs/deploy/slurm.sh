@@ -57,5 +57,8 @@ for _ in $(seq 60); do
   sleep 2
 done
 
-# `python -m jobs`, as in this checkout; not in the background, so that its exit code becomes that of the job.
-python -m jobs scan "$@" --ray-address "$address"
+# A requeued job takes its own run over without waiting for the lease to grow stale. Not in the background, so that
+# the exit code becomes that of the job.
+takeover=()
+if [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ]; then takeover=(--takeover); fi
+python -m jobs scan "$@" --ray-address "$address" "${takeover[@]}"
