@@ -7,6 +7,7 @@ death by the next one. Ray itself would restart a worker that an image kills for
 import json
 from dataclasses import dataclass
 
+from ingest.slices import stem_of
 from ingest.storage import Place
 
 ISOLATE_AFTER_DEATHS = 2
@@ -23,6 +24,11 @@ class Attempt:
     name: str
     deaths: int
     failure: str | None
+
+    @property
+    def stem(self) -> str:
+        """See `ingest.slices.stem_of`."""
+        return self.name.removesuffix(".parquet").rpartition(".")[0]
 
 
 class Attempts:
@@ -42,6 +48,10 @@ class Attempts:
         marker = self._marker(name)
         if marker.exists():
             marker.fs.rm(marker.path)
+
+    def fail_listing(self, shard: str, failure: str) -> None:
+        """The shard could not be cut into slices."""
+        self.fail(f"{stem_of(shard)}.listing", failure)
 
     def fail(self, name: str, failure: str) -> None:
         """The slice was given up in good order, so this was no death."""

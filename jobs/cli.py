@@ -12,6 +12,7 @@ VERBS: dict[str, str] = {
     "fetch": "Download images named by metadata into shards.",
     "plan": "Estimate hours, cost and storage of a scan from a small sample.",
     "scan": "Score every image of a corpus into a run.",
+    "status": "Show how far a scan is, and who scans.",
     "report": "Show how private a scanned corpus is.",
     "sql": "Query a run with SQL, read-only.",
     "filter": "Write the corpus again without what a policy drops.",

@@ -13,8 +13,10 @@ import ray.data
 
 from ingest.errors import PrivsieveError
 from ingest.formats import Source
-from ingest.slices import by_shard, file_name, finished
-from jobs.run import SCORES
+from ingest.results import results
+from ingest.slices import finished, has_result, only
+from jobs.attempts import Attempts
+from jobs.run import ATTEMPTS
 from jobs.scanner import ScanSettings, SliceScanner
 from jobs.selection import Chosen, selected
 
@@ -38,20 +40,20 @@ def scan_slices(
     settings: ScanSettings, shards: list[str], chosen: Chosen, engines: EnginePool
 ) -> Iterator[dict[str, Any]]:
     """Scans the slices of `shards` that have no result; yields `SliceScanner`'s counts as slices finish."""
-    done_names = frozenset(settings.run.at(SCORES).names())
-    done = by_shard(done_names)
+    done = results(settings.run).done
     left = [shard for shard in shards if not finished(shard, done)]
     if not left:
         return
-    source = settings.source
+    source, done, attempts = settings.source, only(left, done), Attempts(settings.run.at(ATTEMPTS))
 
     def slice_shard(row: dict[str, Any]) -> Iterator[dict[str, str]]:
         shard = left[int(row["number"])]
         try:
             for piece in selected(source.slices(shard), shard, None if chosen is None else chosen[shard]):
-                if file_name(piece.shard, piece.number, piece.is_last) not in done_names:
+                if not has_result(shard, piece.number, piece.is_last, done):
                     yield {"slice": piece.to_json(), "failure": ""}
         except PrivsieveError as error:
+            attempts.fail_listing(shard, str(error))
             yield {"slice": "", "failure": str(error)}
 
     num_slicers = max(1, engines.size // ENGINES_PER_SLICER)

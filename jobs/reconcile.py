@@ -1,7 +1,6 @@
 """What a run has and what it lacks, judged by the result files that are there and by nothing else."""
 
 from collections import Counter
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -9,9 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import RunError
+from ingest.results import is_compacted, score_files
 from ingest.storage import Place
 
-FOOTERS_AT_ONCE = 16
+FILES_AT_ONCE = 16
 
 
 @dataclass(frozen=True)
@@ -26,26 +26,39 @@ class Tally:
         return self.reasons.total()
 
 
-def tally(scores: Place, names: Iterable[str]) -> Tally:
-    """Adds up what the footers say; rows themselves are not read. RunError names a file that is damaged."""
+def tally(run: Place) -> Tally:
+    """Adds up what the footers of the result files say; RunError names a file that is damaged.
+
+    A compacted run keeps no such footers: there the column of reasons is read.
+    """
+    read = _reasons if is_compacted(run) else _marks
     num_rows, reasons = 0, Counter[str]()
-    with ThreadPoolExecutor(FOOTERS_AT_ONCE) as threads:
-        for marks in threads.map(lambda name: _marks(scores.at(name)), names):
-            num_rows += int(marks["num_rows"])
-            for part in filter(None, marks["reasons"].split(",")):
-                reason, _, count = part.rpartition("=")
-                reasons[reason] += int(count)
+    with ThreadPoolExecutor(FILES_AT_ONCE) as threads:
+        for counted, found in threads.map(read, score_files(run)):
+            num_rows += counted
+            reasons += found
     return Tally(num_rows, reasons)
 
 
-def _marks(result: Place) -> dict[str, str]:
+def _reasons(compacted: Place) -> tuple[int, Counter[str]]:
+    try:
+        with compacted.open() as stream:
+            column = pq.read_table(stream, columns=["reason"])["reason"]
+    except (pa.ArrowInvalid, OSError):
+        raise RunError(f"the score file {compacted.path} is damaged; restore it from a copy") from None
+    counts = {str(c["values"]): int(c["counts"]) for c in column.drop_null().value_counts().to_pylist()}
+    return len(column), Counter(counts)
+
+
+def _marks(result: Place) -> tuple[int, Counter[str]]:
     """The footer metadata that `jobs.scanner` wrote; its row count must be the file's."""
     try:
         with result.open() as stream:
             metadata = pq.read_metadata(stream)
         marks = {k.decode().removeprefix("privsieve."): v.decode() for k, v in (metadata.metadata or {}).items()}
-        if int(marks["num_rows"]) == metadata.num_rows and "reasons" in marks:
-            return marks
+        parts = [part.rpartition("=") for part in marks["reasons"].split(",") if part]
+        if int(marks["num_rows"]) == metadata.num_rows:
+            return metadata.num_rows, Counter({reason: int(count) for reason, _, count in parts})
     except (pa.ArrowInvalid, OSError, ValueError, KeyError):
         pass
     raise RunError(f"the score file {result.path} is damaged; delete it and run the same scan again")

@@ -13,12 +13,13 @@ from ingest import __version__
 from ingest.errors import IncompleteError
 from ingest.formats import Source, open_source
 from ingest.images import ImageLimits
+from ingest.results import results
 from ingest.sample import printable
-from ingest.slices import by_shard, finished
+from ingest.slices import finished
 from ingest.storage import Place
 from jobs.attempts import Attempts
 from jobs.lease import Lease, lease
-from jobs.run import ATTEMPTS, LEASE, SCORES, RunRecord, start_or_continue
+from jobs.run import ATTEMPTS, LEASE, RunRecord, start_or_continue
 from scoring.assessment import EngineDescription, EngineOptions
 from scoring.engines import engine_module
 from scoring.taxonomy import TAXONOMY_VERSION
@@ -43,7 +44,7 @@ MEMORY_HELP = "Memory for an engine that scans image by image; default half of w
 @click.option("--limit", type=click.IntRange(min=1), help="Scan only the first so many images.")
 @click.option("--max-pixels-in", type=click.IntRange(min=1), default=ImageLimits.max_pixels, show_default=True)
 @click.option("--max-frames", type=click.IntRange(min=1), default=ImageLimits.max_frames, show_default=True)
-@click.option("--num-engines", type=click.IntRange(min=1), help="Engine actors; default one per CPU core.")
+@click.option("--num-engines", type=click.IntRange(min=1), help="Engine actors; default as many as fit.")
 @click.option("--engine-cpus", type=click.FloatRange(min=0.5), default=1, show_default=True, help="CPUs per engine.")
 @click.option("--stall-seconds", type=click.FloatRange(min=1), default=600, show_default=True, help=STALL_HELP)
 @click.option("--image-memory-mb", type=click.IntRange(min=100), help=MEMORY_HELP)
@@ -89,7 +90,7 @@ def scan(
         engine=_comparable(description),
     )
     run = start_or_continue(run_url, record)
-    from jobs.cluster import ray_session
+    from jobs.cluster import default_num_engines, ray_session
     from jobs.pipeline import EnginePool
     from jobs.scanner import ScanSettings
 
@@ -108,9 +109,9 @@ def scan(
         with ray_session(ray_address):
             chosen = _chosen(corpus, sample, seed, limit)
             shards = [shard for shard in corpus.shards if chosen is None or shard in chosen]
-            engines = EnginePool(num_engines or os.cpu_count() or 1, engine_cpus)
+            engines = EnginePool(num_engines or default_num_engines(ray_address, engine_cpus, 0), engine_cpus)
             failures = _scan(settings, shards, chosen, engines, held, quiet)
-        _reconcile(run.at(SCORES), shards, run_url, failures)
+        _reconcile(run, shards, run_url, failures)
 
 
 def _comparable(description: EngineDescription) -> dict[str, Any]:
@@ -162,25 +163,27 @@ def _scan(
 
     total = None if chosen is None else sum(len(indices) for indices in chosen.values())
     failures: list[str] = []
+    num_ended = 0
     with meter("scan", total, quiet) as progress:
         for counts in scan_slices(settings, shards, chosen, engines):
             held.check()
             if counts["fatal"]:
                 raise IncompleteError(f"{counts['failure']}; run the same command again to continue")
+            num_ended += bool(counts["is_last"])
             progress.advance(int(counts["num_rows"]))
+            progress.shards(num_ended, len(shards))
             if counts["failure"]:
                 failures.append(str(counts["failure"]))
     return failures
 
 
-def _reconcile(scores: Place, shards: list[str], run_url: str, failures: list[str]) -> None:
+def _reconcile(run: Place, shards: list[str], run_url: str, failures: list[str]) -> None:
     """Prints the last line, or raises IncompleteError: which shards have slices without a result, and why."""
     from jobs.reconcile import tally
 
-    names = scores.names()
-    done = by_shard(names)
+    done = results(run).done
     missing = [shard for shard in shards if not finished(shard, done)]
-    found = tally(scores, (name for name in names if name.endswith(".parquet")))
+    found = tally(run)
     by_reason = ", ".join(f"{reason} {n}" for reason, n in found.reasons.most_common())
     click.echo(
         f"{found.num_rows} images in {len(shards) - len(missing)} of {len(shards)} shards: "

@@ -7,6 +7,7 @@ costs more than anything but the model. A slice whose worker died or hung is tri
 import faulthandler
 import io
 import os
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import ray
 
 from ingest.errors import StorageError
 from ingest.formats import Source
@@ -25,6 +27,7 @@ from ingest.storage import Place
 from jobs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, Attempts
 from jobs.batch import BatchScorer
 from jobs.isolation import isolated_rows
+from jobs.metrics import ScanMetrics
 from jobs.run import ATTEMPTS, SCORES
 from scoring.assessment import EngineOptions
 from scoring.engines import engine_module
@@ -61,10 +64,12 @@ class SliceScanner:
         self._attempts = Attempts(settings.run.at(ATTEMPTS))
         engine = engine_module(settings.engine).load(settings.options)
         self._scorer = BatchScorer(engine, settings.limits, settings.num_decode_threads)
+        # Plain processes that scan without Ray (the benchmark's) have no endpoint to tell.
+        self._metrics = ScanMetrics(settings.engine) if ray.is_initialized() else None
         self._nowhere = open(os.devnull, "w")  # noqa: SIM115 (faulthandler writes to it from another thread)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
-        """num_rows, num_quarantined: of the slice. failure: empty, or why the slice has no result.
+        """num_rows, is_last: of the slice. failure: empty, or why the slice has no result.
 
         fatal: no other slice would get a result either. (Ray would drop the cause of an exception on its way.)
         """
@@ -76,6 +81,7 @@ class SliceScanner:
 
     def scan(self, piece: Slice) -> dict[str, Any]:
         """Scores one slice and writes its file. A source that cannot be read is a failure of this slice only."""
+        began = time.monotonic()
         name = file_name(piece.shard, piece.number, piece.is_last)
         try:
             deaths = self._attempts.begin(name)
@@ -89,13 +95,16 @@ class SliceScanner:
         table = pa.concat_tables(tables) if tables else SCHEMA.empty_table()
         if table.num_rows != len(piece.locators):
             raise RuntimeError(f"slice {piece.number}: {table.num_rows} rows for {len(piece.locators)} samples")
+        reasons = Counter(r for r in table["reason"].to_pylist() if r)
         try:
-            num_quarantined = self._write(piece, name, table)
+            self._write(piece, name, table, reasons)
         except StorageError as error:
             return _failed(str(error), fatal=True)
         finally:
             self._attempts.end(name)
-        return {"num_rows": table.num_rows, "num_quarantined": num_quarantined, "failure": "", "fatal": False}
+        if self._metrics is not None:
+            self._metrics.slice_written(time.monotonic() - began, table.num_rows - reasons.total(), reasons)
+        return {"num_rows": table.num_rows, "is_last": piece.is_last, "failure": "", "fatal": False}
 
     def _tables(self, piece: Slice, deaths: int) -> list[pa.Table]:
         if deaths >= GIVE_UP_AFTER_DEATHS:
@@ -117,9 +126,8 @@ class SliceScanner:
         finally:
             faulthandler.cancel_dump_traceback_later()
 
-    def _write(self, piece: Slice, name: str, table: pa.Table) -> int:
+    def _write(self, piece: Slice, name: str, table: pa.Table, reasons: Counter[str]) -> None:
         """Footer metadata: what the file is a result of, so that counts reconcile without reading rows."""
-        reasons = Counter(r for r in table["reason"].to_pylist() if r)
         marks = {
             "settings": self._settings.settings_hash,
             "shard": piece.shard.encode("utf-8", "backslashreplace").decode(),
@@ -132,8 +140,7 @@ class SliceScanner:
         tagged = table.replace_schema_metadata({f"privsieve.{k}": v for k, v in marks.items()})
         pq.write_table(tagged, buffer, compression="zstd")
         self._settings.run.at(SCORES, name).write(buffer.getvalue())
-        return sum(reasons.values())
 
 
 def _failed(failure: str, fatal: bool = False) -> dict[str, Any]:
-    return {"num_rows": 0, "num_quarantined": 0, "failure": failure, "fatal": fatal}
+    return {"num_rows": 0, "is_last": False, "failure": failure, "fatal": fatal}

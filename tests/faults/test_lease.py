@@ -18,7 +18,7 @@ def test_the_second_scan_is_refused_and_takes_over_when_told(tmp_path: Path) -> 
     make_shards(tmp_path / "corpus", 4, 15)
     run = tmp_path / "run"
     first = start_scan(tmp_path / "corpus", run, drill={"*": 0.2})
-    while not (run / "lease.json").exists():
+    while first.poll() is None and not (run / "lease.json").exists():
         time.sleep(0.05)
     code, out, err = finish(start_scan(tmp_path / "corpus", run))
     assert (code, out) == (2, "")

@@ -1,0 +1,90 @@
+"""`privsieve status RUN`: how far a scan is, here or elsewhere, judged by the result files that are there."""
+
+import json
+import time
+from dataclasses import asdict, dataclass
+
+import click
+
+from ingest.formats import open_source
+from ingest.results import results
+from ingest.sample import printable
+from ingest.slices import Done, finished, stem_of
+from jobs.attempts import Attempt, Attempts
+from jobs.lease import Holder, holder
+from jobs.run import ATTEMPTS, LEASE, open_run
+
+MAX_LISTED = 20
+
+
+@dataclass(frozen=True)
+class ShardStatus:
+    """state: done, left (some slices have no result yet), failed (its last attempt gave up; `failure` says why).
+
+    num_slices_done: slices with a result. num_slices_begun: being scanned now, or given up when a worker died.
+    """
+
+    shard: str
+    state: str
+    num_slices_done: int
+    num_slices_begun: int
+    failure: str | None
+
+
+@click.command()
+@click.argument("run_url", metavar="RUN")
+@click.option("--all", "all_shards", is_flag=True, help="List every shard, finished ones too.")
+@click.option("--format", "format_name", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def status(run_url: str, all_shards: bool, format_name: str) -> None:
+    """Show how many shards of a run are done, left and failed, and who scans it."""
+    run, record = open_run(run_url)
+    corpus = open_source(record.source, record.format, record.category)
+    attempts: dict[str, list[Attempt]] = {}
+    for attempt in Attempts(run.at(ATTEMPTS)).all():
+        attempts.setdefault(attempt.stem, []).append(attempt)
+    done = results(run).done
+    shards = [_status(shard, done, attempts) for shard in corpus.shards]
+    if record.sample is not None or record.limit is not None:
+        shards = [shard for shard in shards if shard.num_slices_done or shard.num_slices_begun or shard.failure]
+    held = holder(run.at(LEASE))
+    if format_name == "json":
+        click.echo(json.dumps({"scanned_by": asdict(held) if held else None, "shards": [asdict(s) for s in shards]}))
+        return
+    for line in _lines(shards, all_shards):
+        click.echo(line)
+    if record.sample is not None or record.limit is not None:
+        click.echo("  (of a run with --sample or --limit only the shards that were begun are known)")
+    click.echo(_who(held))
+
+
+def _status(shard: str, done: Done, attempts: dict[str, list[Attempt]]) -> ShardStatus:
+    stem = stem_of(shard)
+    own = attempts.get(stem, [])
+    failure = next((attempt.failure for attempt in own if attempt.failure), None)
+    state = "done" if finished(shard, done) else "failed" if failure else "left"
+    begun = sum(attempt.failure is None for attempt in own)
+    num_done = done.present.get(stem, 0).bit_count()
+    return ShardStatus(printable(shard), state, num_done, begun, failure)
+
+
+def _lines(shards: list[ShardStatus], all_shards: bool) -> list[str]:
+    by_state = {state: [s for s in shards if s.state == state] for state in ("done", "left", "failed")}
+    lines = [f"{len(shards)} shards: " + ", ".join(f"{len(found)} {state}" for state, found in by_state.items())]
+    listed = shards if all_shards else by_state["failed"] + by_state["left"]
+    for s in listed if all_shards else listed[:MAX_LISTED]:
+        parts = [f"{s.num_slices_done} slices done"]
+        parts += [f"{s.num_slices_begun} begun"] if s.num_slices_begun else []
+        parts += [s.failure] if s.failure else []
+        lines.append(f"  {s.state:6}  {s.shard}  {', '.join(parts)}")
+    if not all_shards and len(listed) > MAX_LISTED:
+        lines.append(f"  … and {len(listed) - MAX_LISTED} more; --all lists every shard")
+    return lines
+
+
+def _who(held: Holder | None) -> str:
+    if held is None:
+        return "nobody scans it now"
+    age = f"seen {max(0, time.time() - held.renewed):.0f} s ago"
+    if held.is_stale():
+        return f"process {held.pid} on {held.host} scanned it ({age}) and is gone; run the same scan again to continue"
+    return f"process {held.pid} on {held.host} scans it ({age})"

@@ -1,0 +1,69 @@
+"""`privsieve status`: done, left and failed shards, while a scan works and after it was killed."""
+
+import json
+import os
+import signal
+import tarfile
+import time
+from pathlib import Path
+
+import pytest
+
+from jobs.cli import main
+from tests.faults.drill import engine_actors, finish, make_shards, start_scan
+
+
+def _status(run: Path, *arguments: str) -> int:
+    with pytest.raises(SystemExit) as done:
+        main(["status", str(run), *arguments])
+    assert isinstance(done.value.code, int)
+    return done.value.code
+
+
+def test_status_of_a_scan_at_work_killed_and_finished(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_shards(tmp_path / "corpus", 3, 30)
+    run = tmp_path / "run"
+    scan = start_scan(tmp_path / "corpus", run, "--num-engines", "1", drill={"*": 0.1})
+    while scan.poll() is None and not list((run / "scores").glob("*")):
+        time.sleep(0.05)
+    assert _status(run) == 0
+    shown = capsys.readouterr().out
+    assert "3 shards: 1 done, 2 left, 0 failed" in shown
+    assert f"process {scan.pid} on" in shown
+    assert engine_actors(scan.pid)
+    os.kill(scan.pid, signal.SIGKILL)
+    finish(scan)
+    assert _status(run, "--format", "json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [shard["shard"] for shard in told["shards"]] == ["00000.tar", "00001.tar", "00002.tar"]
+    assert told["scanned_by"]["pid"] == scan.pid
+    assert _status(run) == 0
+    assert "and is gone; run the same scan again to continue" in capsys.readouterr().out
+    code, out, err = finish(start_scan(tmp_path / "corpus", run))
+    assert (code, err) == (0, "")
+    assert "90 images in 3 of 3 shards: 90 scored, 0 quarantined" in out
+    assert _status(run) == 0
+    assert capsys.readouterr().out.splitlines() == ["3 shards: 3 done, 0 left, 0 failed", "nobody scans it now"]
+
+
+def test_a_shard_that_vanishes_fails_alone_and_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_shards(tmp_path / "corpus", 2, 5)
+    broken = tmp_path / "corpus" / "00001.tar"
+    broken.unlink()
+    broken.symlink_to(tmp_path / "nowhere")
+    run = tmp_path / "run"
+    code, out, err = finish(start_scan(tmp_path / "corpus", run))
+    assert code == 1
+    assert "5 images in 1 of 2 shards: 5 scored" in out
+    assert "1 of 2 shards have images without a row, 00001.tar first" in err
+    assert "no such file or directory" in err
+    assert _status(run) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == "2 shards: 1 done, 0 left, 1 failed"
+    assert "failed  00001.tar" in shown[1]
+    broken.unlink()
+    with tarfile.open(broken, "w"):
+        pass
+    assert finish(start_scan(tmp_path / "corpus", run))[0] == 0
+    assert _status(run) == 0
+    assert "2 shards: 2 done" in capsys.readouterr().out
