@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from pydantic import BaseModel, ConfigDict
 from ingest import __version__
 from ingest.errors import IncompleteError, RunError, SourceError, StorageError
 from ingest.storage import Place, place
+from jobs.lease import lease
 
 RECORD = "fetch.json"
 OPT_OUT = ("noai", "noimageai", "noindex", "noimageindex", "none")
@@ -100,7 +101,7 @@ def fetch(
     Images that ask not to be used for AI (X-Robots-Tag, TDM-Reservation) are not kept. Bytes are kept as they are.
     """
     from jobs.fetching import environment as own_environment
-    from jobs.fetching.outcome import finished_shards, reconcile
+    from jobs.fetching.outcome import FETCHED, SELECTED, finished_shards, reconcile
 
     address = ray_address or os.environ.get("RAY_ADDRESS") or "local"
     if processes is not None and address != "local":
@@ -123,25 +124,40 @@ def fetch(
     )
     out = place(out_url)
     selected = _selection(out, out_url, metadata, record)
-    done = finished_shards(out)
-    if sum(done.values()) < selected.num_rows:
-        folder = environment or own_environment.default_folder()
-        python = own_environment.python_of(folder.absolute(), own_environment.requirements(out))
-        ray: dict[str, Any] = {"address": address, "log_to_driver": verbose, "logging_level": logging.ERROR}
-        if address == "local":
-            ray["num_cpus"] = processes or os.cpu_count() or 1
-        settings = {
-            "bounds": {
-                "max_bytes": max_bytes,
-                "timeout_seconds": timeout,
-                "private_addresses": private_addresses,
-            },
-            "ray": ray,
-            "runtime_env": {} if address == "local" else {"pip": own_environment.pinned()},
-            "download": _download_settings(out, selected, threads),
-        }
-        _download(python, settings, out, selected.num_rows, done, verbose, quiet)
-    _print(reconcile(out, selected.num_rows, images_per_shard), out_url)
+    with _alone(out.at(SELECTED, "lease.json"), out_url):
+        done = finished_shards(out)
+        if sum(done.values()) < selected.num_rows:
+            if out.at(FETCHED).exists():
+                out.fs.rm(out.at(FETCHED).path)  # it says that all is done
+            folder = environment or own_environment.default_folder()
+            python = own_environment.python_of(folder.absolute(), own_environment.requirements(out))
+            ray: dict[str, Any] = {"address": address, "log_to_driver": verbose, "logging_level": logging.ERROR}
+            if address == "local":
+                ray["num_cpus"] = processes or os.cpu_count() or 1
+            settings = {
+                "bounds": {
+                    "max_bytes": max_bytes,
+                    "timeout_seconds": timeout,
+                    "private_addresses": private_addresses,
+                },
+                "ray": ray,
+                "runtime_env": {} if address == "local" else {"pip": own_environment.cluster_requirements(out)},
+                "download": _download_settings(out, selected, threads),
+            }
+            _download(python, settings, out, selected.num_rows, done, verbose, quiet)
+        outcomes = reconcile(out, selected.num_rows, images_per_shard)
+    _print(outcomes, out_url)
+
+
+@contextmanager
+def _alone(file: Place, out_url: str) -> Iterator[None]:
+    """Two fetches into one folder would write the same shards at once."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(lease(file, out_url, takeover=False))
+        except RunError:
+            raise RunError(f"{out_url} is being fetched by another privsieve; wait for it, or stop it") from None
+        yield
 
 
 def _selection(out: Place, out_url: str, metadata_url: str, record: FetchRecord) -> SelectionRecord:

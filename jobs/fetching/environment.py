@@ -31,17 +31,19 @@ def requirements(out: Place) -> list[str]:
     """img2dataset, the same Ray as here, and the fsspec driver that reaches `out`, in the version used here."""
     wanted = [f"img2dataset=={IMG2DATASET}", f"ray=={importlib.metadata.version('ray')}"]
     wanted.append('standard-imghdr; python_version >= "3.13"')  # the module left Python's own library
+    return wanted + _drivers(out)
+
+
+def _drivers(out: Place) -> list[str]:
     package = type(out.fs).__module__.partition(".")[0]
-    for name in importlib.metadata.packages_distributions().get(package, []):
-        if package != "fsspec":
-            wanted.append(f"{name}=={importlib.metadata.version(name)}")
-    return wanted
+    found = importlib.metadata.packages_distributions().get(package, []) if package != "fsspec" else []
+    return [f"{name}=={importlib.metadata.version(name)}" for name in found]
 
 
-def pinned() -> list[str]:
-    """The lines of pins.txt: what a Ray cluster installs for its workers."""
+def cluster_requirements(out: Place) -> list[str]:
+    """What a Ray cluster installs for its workers; it brings its own Ray."""
     text = resources.files("jobs.fetching").joinpath("pins.txt").read_text(encoding="utf-8")
-    return [line for line in text.splitlines() if line and not line.startswith("#")]
+    return [line for line in text.splitlines() if line and not line.startswith("#")] + _drivers(out)
 
 
 def python_of(folder: Path, wanted: list[str]) -> Path:

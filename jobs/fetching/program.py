@@ -184,7 +184,8 @@ def main() -> None:
 
     import ray
 
-    runtime_env = {"worker_process_setup_hook": set_up_worker, **settings["runtime_env"]}
+    quiet = {"NO_ALBUMENTATIONS_UPDATE": "1"}  # each worker would ask the network for a newer version
+    runtime_env = {"worker_process_setup_hook": set_up_worker, "env_vars": quiet, **settings["runtime_env"]}
     # img2dataset would let Ray attach to whatever cluster it finds.
     ray.init(runtime_env=runtime_env, include_dashboard=False, **settings["ray"])
     import img2dataset

@@ -11,10 +11,12 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+from ingest.storage import place
 from jobs.cli import main
 from jobs.fetching.columns import normalised_names
 from jobs.fetching.outcome import REASONS
 from jobs.fetching.selection import keywords
+from jobs.lease import lease
 from tests.jobs.fetch_host import picture
 
 URLS = [f"https://images.example/{n}.jpg" for n in range(7)]
@@ -264,6 +266,7 @@ def test_every_url_is_a_row_with_a_kind_of_failure_and_no_foreign_text(
 def test_a_shard_whose_rows_are_fewer_than_announced_is_fetched_again(
     downloaded: tuple[object, ...], tmp_path: Path, foreign: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    assert _privsieve(*downloaded) == 0
     _as_img2dataset_leaves_it(tmp_path / "out", "00001", OUTCOMES, 2)
     assert _privsieve(*downloaded, "--environment", foreign) == 2
     assert "was not made by privsieve" in capsys.readouterr().err
@@ -280,6 +283,15 @@ def test_other_settings_into_the_same_folder_are_refused(
     assert "limit was None, now 3" in error
     assert "max_bytes was 20000000, now 1000" in error
     assert _privsieve(*downloaded, "--threads", 2, "--quiet") == 0
+
+
+def test_two_fetches_do_not_share_a_folder(
+    downloaded: tuple[object, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with lease(place(str(tmp_path / "out" / "selected" / "lease.json")), "out", takeover=False):
+        assert _privsieve(*downloaded) == 2
+    assert "is being fetched by another privsieve; wait for it" in capsys.readouterr().err
+    assert _privsieve(*downloaded) == 0
 
 
 def test_a_folder_with_other_files_is_left_alone(
