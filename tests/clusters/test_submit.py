@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 
 from tests.clusters.conftest import RayCluster
 
@@ -29,27 +30,48 @@ def scan(*more: object, environment: dict[str, str]) -> "subprocess.CompletedPro
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=200)
 
 
-def test_a_submitted_scan_has_the_rows_of_a_local_one(ray_cluster: RayCluster, tmp_path: Path) -> None:
-    tree = tmp_path / "tree"
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The four rooms alone, as small as a working directory gets."""
+    copied = tmp_path_factory.mktemp("tree")
     for room in ("ingest", "scoring", "reports", "jobs"):
-        shutil.copytree(ROOT / room, tree / room, ignore=shutil.ignore_patterns("__pycache__", "corpus"))
-    submit = [sys.executable, "-m", "ray.scripts.scripts", "job", "submit", "--address", ray_cluster.dashboard_url]
-    # Three engines of one CPU do not fit on one of the two nodes.
-    entrypoint = f"python -m jobs scan {CORPUS} --run {tmp_path / 'there'} --engine canned --num-engines 3"
-    done = subprocess.run(
-        [*submit, "--working-dir", str(tree), "--", *entrypoint.split()],
-        env=ray_cluster.environment,
+        shutil.copytree(ROOT / room, copied / room, ignore=shutil.ignore_patterns("__pycache__", "corpus"))
+    return copied
+
+
+def submit(cluster: RayCluster, tree: Path, entrypoint: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "ray.scripts.scripts", "job", "submit", "--address", cluster.dashboard_url]
+    return subprocess.run(
+        [*command, "--working-dir", str(tree), "--", *entrypoint.split()],
+        env=cluster.environment,
         capture_output=True,
         text=True,
         timeout=300,
     )
+
+
+def test_a_submitted_scan_has_the_rows_of_a_local_one(ray_cluster: RayCluster, tree: Path, tmp_path: Path) -> None:
+    # Three engines of one CPU do not fit on one of the two nodes.
+    options = f"--run {tmp_path / 'there'} --engine canned --num-engines 3"
+    done = submit(ray_cluster, tree, f"python -m jobs scan {CORPUS} {options}")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert "31 images in 2 of 2 shards: 27 scored, 4 quarantined" in done.stdout
     local = {name: text for name, text in ray_cluster.environment.items() if not name.startswith("RAY_")}
-    here = scan(CORPUS, "--run", tmp_path / "here", environment=local)
+    here = scan(CORPUS, "--run", tmp_path / "here", "--num-engines", 1, environment=local)
     assert here.returncode == 0, here.stderr
     assert rows_of(tmp_path / "there") == rows_of(tmp_path / "here")
     assert len(rows_of(tmp_path / "there")) == 31
+
+
+def test_a_wrong_command_fails_the_job_with_its_line_in_the_log(
+    ray_cluster: RayCluster, tree: Path, tmp_path: Path
+) -> None:
+    done = submit(ray_cluster, tree, f"python -m jobs scan {tmp_path / 'nowhere'} --run {tmp_path / 'run'}")
+    assert done.returncode == 1
+    assert "exit code 2" in done.stdout
+    assert re.search(r"^privsieve: .*nowhere.* does not exist", done.stdout, re.MULTILINE)
+    assert "Traceback" not in done.stdout
+    assert not (tmp_path / "run").exists()
 
 
 def test_an_address_joins_the_cluster_from_one_of_its_machines(ray_cluster: RayCluster, tmp_path: Path) -> None:
