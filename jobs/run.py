@@ -40,11 +40,6 @@ class RunRecord(BaseModel):
     engine: dict[str, Any]
 
 
-def score_rows(scores: Place, names: Sequence[str], columns: Sequence[str] | None = None) -> "pa.Table":
-    """The rows of result files, all columns unless said. RunError names the file that is damaged."""
-    return rows_at(scores, [RowRange(name) for name in names], columns)
-
-
 def rows_at(run: Place, ranges: Sequence[RowRange], columns: Sequence[str] | None = None) -> "pa.Table":
     """Rows of a run, in the order of `ranges`, all columns unless said. RunError names the file that is damaged."""
     import pyarrow as pa

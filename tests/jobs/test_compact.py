@@ -280,3 +280,26 @@ def test_killed_and_continued(large: Path, tmp_path: Path, moment: Callable[[Pat
     assert sorted(path.name for path in (run / "compact").iterdir()) == [f"{n:05d}.parquet" for n in range(10)]
     assert list((run / "scores").iterdir()) == []
     assert _all(run).equals(_all(large).sort_by([("shard", "ascending"), ("index", "ascending")]))
+
+
+# ---- the other verbs --------------------------------------------------------------------------------------------
+
+
+def test_scan_status_and_filter_on_a_compacted_run(
+    corpus: Path, scanned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, policy = tmp_path / "run", Path("jobs/policies/strict.yaml")
+    shutil.copytree(scanned, run)
+    wanted = ("filter", run, "--policy", policy, "--dry-run", "--out", tmp_path / "out")
+    assert privsieve(*wanted) == 0
+    decided = capsys.readouterr().out
+    assert privsieve("compact", run) == 0
+    capsys.readouterr()
+    assert privsieve(*wanted) == 0
+    assert capsys.readouterr().out == decided
+    compacted = sorted(path for path in run.rglob("*") if path.is_file())
+    assert privsieve("scan", corpus, "--run", run, "--engine", "canned", "--quiet") == 0
+    assert "35 images in 2 of 2 shards: 30 scored, 5 quarantined (not_an_image 5)" in capsys.readouterr().out
+    assert sorted(path for path in run.rglob("*") if path.is_file()) == compacted
+    assert privsieve("status", run) == 0
+    assert _seen(run) == [(35, 35, 0)]
