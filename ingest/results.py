@@ -92,7 +92,6 @@ class Results:
 
 def is_compacted(run: Place) -> bool:
     """Whether the rows lie below `compact/`; asks the storage anew."""
-    run.fs.invalidate_cache()
     return run.at(MANIFEST).exists()
 
 

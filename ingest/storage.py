@@ -156,6 +156,15 @@ class Place:
         with self.fs.transaction, self.fs.open(self.path, "wb") as stream:
             yield stream
 
+    def remove(self) -> None:
+        """The file is gone, whether or not it was there."""
+        try:
+            self.fs.rm_file(self.path) if self.is_local else self._remote("remove", lambda: self.fs.rm_file(self.path))
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise StorageError(f"cannot remove {self.path}: {reason_of(error)}") from None
+
     def entries(self) -> list[dict[str, Any]]:
         """What lies directly in this folder, as fsspec tells it: dicts with `name` (a path), `type` and `size`."""
         list_all: Callable[[], list[dict[str, Any]]] = lambda: self.fs.ls(self.path, detail=True)  # noqa: E731

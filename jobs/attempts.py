@@ -45,9 +45,7 @@ class Attempts:
 
     def end(self, name: str) -> None:
         """The slice has its result."""
-        marker = self._marker(name)
-        if marker.exists():
-            marker.fs.rm(marker.path)
+        self._marker(name).remove()
 
     def fail_listing(self, shard: str, failure: str) -> None:
         """The shard could not be cut into slices."""
@@ -73,7 +71,7 @@ class Attempts:
 
     def _read(self, name: str) -> Attempt:
         try:
-            content = json.loads(self._marker(name).fs.cat_file(self._marker(name).path))
+            content = json.loads(self._marker(name).content())
             return Attempt(name, int(content["deaths"]), content["failure"])
         except FileNotFoundError:
             return Attempt(name, 0, None)

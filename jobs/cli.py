@@ -51,7 +51,7 @@ def cli() -> None:
 
 
 def main(args: list[str] | None = None) -> None:
-    """Runs a command. Exit codes: 0 done, 1 some samples have no row, 2 the command was wrong, 130 interrupted."""
+    """Runs a command. Exit codes: 0 done, 1 not complete, 2 the command was wrong, 130 interrupted."""
     try:
         code = cli.main(args, prog_name="privsieve", standalone_mode=False)
     except click.ClickException as error:
@@ -59,7 +59,7 @@ def main(args: list[str] | None = None) -> None:
     except PrivsieveError as error:
         message, code = str(error), error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        message, code = "interrupted; run the same command again to continue", 130
+        message, code = "interrupted; run the same command again to continue (filter: with --resume)", 130
     else:
         sys.exit(code if isinstance(code, int) else 0)
     click.echo(f"privsieve: {message}", err=True)

@@ -40,7 +40,7 @@ class Holder:
 def holder(place: Place) -> Holder | None:
     """Who holds the lease in the file `place`, if anybody."""
     try:
-        return Holder(**json.loads(place.fs.cat_file(place.path)))
+        return Holder(**json.loads(place.content()))
     except (FileNotFoundError, ValueError, TypeError):  # none, or cut off while it was written
         return None
 
@@ -77,7 +77,7 @@ class Lease:
         self._done.set()
         found = holder(self._place)
         if found is not None and found.id == self._id:
-            self._place.fs.rm(self._place.path)
+            self._place.remove()
 
 
 @contextmanager

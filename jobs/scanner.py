@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import ray
 
-from ingest.errors import StorageError
+from ingest.errors import SourceError, StorageError
 from ingest.formats import Source
 from ingest.images import ImageLimits
 from ingest.sample import Sample, printable
@@ -89,7 +89,7 @@ class SliceScanner:
             return _failed(str(error), fatal=True)
         try:
             tables = self._tables(piece, deaths)
-        except StorageError as error:
+        except (SourceError, StorageError) as error:
             self._attempts.fail(name, str(error))
             return _failed(str(error))
         table = pa.concat_tables(tables) if tables else SCHEMA.empty_table()

@@ -21,12 +21,10 @@ from importlib import resources
 from typing import Any, NoReturn
 
 import duckdb
-import fsspec
-from fsspec.core import url_to_fs
 
 from ingest.errors import QueryError, RunError, StorageError
 from ingest.results import COMPACT, SCORES, is_compacted, manifest
-from ingest.storage import Place
+from ingest.storage import Place, place
 from scoring.table import SCHEMA
 from scoring.taxonomy import ATTRIBUTES
 
@@ -100,25 +98,25 @@ class Run:
 
 def open_run(run: str) -> Run:
     """Open a run folder or URL. RunError where there is no run.json, StorageError where it cannot be reached."""
-    filesystem, path = _filesystem(run)
-    description = _description(run, filesystem, path)
+    root = place(run)
+    description = _description(run, root)
     connection = duckdb.connect()
-    if not _is_local(filesystem):
-        connection.register_filesystem(filesystem)
-    was_compacted = is_compacted(Place(filesystem, path))
+    if not root.is_local:
+        connection.register_filesystem(root.fs)
+    was_compacted = is_compacted(root)
     try:
-        connection.execute(_statements(filesystem, path))
-        _lock(connection, _folder_url(filesystem, path, COMPACT if was_compacted else SCORES))
+        connection.execute(_statements(root))
+        _lock(connection, _folder_url(root.at(COMPACT if was_compacted else SCORES)))
     except duckdb.Error as error:
         raise RunError(f"the score files of {run} cannot be read: {_first_line(error)}") from None
-    return Run(run, description, connection, lambda: is_compacted(Place(filesystem, path)) != was_compacted)
+    return Run(run, description, connection, lambda: is_compacted(root) != was_compacted)
 
 
 def setup_statements(run: str) -> str:
     """The statements that make the same views in a user's own DuckDB; they read the score files where they lie."""
-    filesystem, path = _filesystem(run)
-    _description(run, filesystem, path)
-    return _statements(filesystem, path)
+    root = place(run)
+    _description(run, root)
+    return _statements(root)
 
 
 def query_text(question: str, **placeholders: str) -> str:
@@ -128,17 +126,9 @@ def query_text(question: str, **placeholders: str) -> str:
     return re.sub(r"\{(\w+)\}", lambda match: placeholders.get(match[1], match[0]), text)
 
 
-def _filesystem(run: str) -> tuple[fsspec.AbstractFileSystem, str]:
+def _description(run: str, root: Place) -> Mapping[str, Any]:
     try:
-        filesystem, path = url_to_fs(run)
-    except (OSError, ValueError, ImportError) as error:
-        raise StorageError(f"{run} cannot be reached: {_first_line(error)}") from None
-    return filesystem, str(path).rstrip("/")
-
-
-def _description(run: str, filesystem: fsspec.AbstractFileSystem, path: str) -> Mapping[str, Any]:
-    try:
-        text = filesystem.cat_file(f"{path}/run.json")
+        text = root.at("run.json").content()
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         raise RunError(f"{run} is not a run: no run.json (privsieve scan SOURCE --run {run} makes one)") from None
     except OSError as error:
@@ -152,19 +142,13 @@ def _description(run: str, filesystem: fsspec.AbstractFileSystem, path: str) -> 
     return description
 
 
-def _is_local(filesystem: fsspec.AbstractFileSystem) -> bool:
-    protocol = filesystem.protocol
-    return "file" in ((protocol,) if isinstance(protocol, str) else protocol)
+def _folder_url(folder: Place) -> str:
+    return folder.path if folder.is_local else str(folder.fs.unstrip_protocol(folder.path))
 
 
-def _folder_url(filesystem: fsspec.AbstractFileSystem, path: str, name: str) -> str:
-    folder = f"{path}/{name}"
-    return folder if _is_local(filesystem) else str(filesystem.unstrip_protocol(folder))
-
-
-def _statements(filesystem: fsspec.AbstractFileSystem, path: str) -> str:
+def _statements(root: Place) -> str:
     """Macros and views, as SQL. Without a score file yet `images` is an empty table of the same columns."""
-    paths = _score_paths(filesystem, path)
+    paths = _score_paths(root)
     listed = ", ".join(map(_literal, paths))
     # Folders named `a=b` above the run are no columns of its rows.
     source = f"SELECT * FROM read_parquet([{listed}], hive_partitioning = false)" if paths else _no_rows()
@@ -188,18 +172,15 @@ def _statements(filesystem: fsspec.AbstractFileSystem, path: str) -> str:
     return ";\n\n".join(wanted) + ";\n"
 
 
-def _score_paths(filesystem: fsspec.AbstractFileSystem, path: str) -> list[str]:
+def _score_paths(root: Place) -> list[str]:
     """What `read_parquet` is given: the files of a compacted run, else one pattern; none without any score file."""
-    compacted = manifest(Place(filesystem, path))
+    compacted = manifest(root)
     if compacted is not None:
-        folder = _without_wildcards(_folder_url(filesystem, path, COMPACT))
+        folder = _without_wildcards(_folder_url(root.at(COMPACT)))
         return [f"{folder}/{file.name}" for file in compacted.files]
-    folder = _without_wildcards(_folder_url(filesystem, path, SCORES))
-    try:
-        found = filesystem.glob(f"{_without_wildcards(path)}/{SCORES}/*.parquet")
-    except OSError as error:
-        raise StorageError(f"{folder} cannot be listed: {_first_line(error)}") from None
-    return [f"{folder}/*.parquet"] if found else []
+    scores = root.at(SCORES)
+    found = any(name.endswith(".parquet") for name in scores.names())
+    return [f"{_without_wildcards(_folder_url(scores))}/*.parquet"] if found else []
 
 
 def _without_wildcards(path: str) -> str:

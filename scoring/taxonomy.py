@@ -73,7 +73,7 @@ ATTRIBUTES: tuple[Attribute, ...] = (
     Attribute("beliefs", 2, "Beliefs", "religion, politics or sexual orientation", "unclear symbols or slogans"),
     Attribute("nudity", 2, "Nudity", "nudity or sexual content, partial or covered included"),
     Attribute("disability", 2, "Disability", "a condition of mobility, vision or cognition, or an assistive device"),
-    Attribute("emotion_mental_health", 2, "Emotion and mental health", "distress, sadness, anger, joy or stress"),
+    Attribute("emotion_mental_health", 2, "Emotion and mental health", "distress, sadness, anger or stress"),
     Attribute("race_ethnicity", 2, "Race and ethnicity", "a person's race or ethnicity", "it is ambiguous"),
     Attribute("age", 3, "Age", "a person's age within a narrow range", "a person whose age is ambiguous"),
     Attribute("gender", 3, "Gender", "a person's gender", "it is ambiguous"),

@@ -145,7 +145,6 @@ def at_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-NOT_YET = pytest.mark.xfail(strict=True, reason="reports.warehouse opens URLs without ingest.storage.place")
 PASSWORDS = [
     "s3://key:secret@bucket/a",
     "s3://key:sec/ret@bucket",
@@ -162,9 +161,9 @@ PASSWORDS = [
         lambda url: ("scan", "corpus", "--run", url),
         lambda url: ("filter", url, "--policy", "policy.yaml", "--out", "out"),
         lambda url: ("filter", "run", "--policy", "policy.yaml", "--out", url),
-        pytest.param(lambda url: ("report", url), marks=NOT_YET),
-        pytest.param(lambda url: ("sql", url, "SELECT 1"), marks=NOT_YET),
-        pytest.param(lambda url: ("sql", url, "--shell-setup"), marks=NOT_YET),
+        lambda url: ("report", url),
+        lambda url: ("sql", url, "SELECT 1"),
+        lambda url: ("sql", url, "--shell-setup"),
     ],
     ids=["scan-source", "scan-run", "filter-run", "filter-out", "report", "sql", "shell-setup"],
 )
