@@ -41,7 +41,7 @@ class Bounds:
     private_addresses: bool
 
 
-class Refused(OSError):  # noqa: N818
+class RefusedError(OSError):
     """The message is `refused: ` and a reason of `jobs.fetching.outcome`."""
 
     def __init__(self, reason: str):
@@ -67,7 +67,7 @@ class _Reader(io.RawIOBase):
         num_bytes = self._raw.readinto(buffer)
         self._left_bytes -= num_bytes or 0
         if self._left_bytes < 0:
-            raise Refused("too_large")
+            raise RefusedError("too_large")
         return num_bytes
 
     def close(self) -> None:
@@ -82,7 +82,7 @@ class _Buffered(io.BufferedReader):
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is not None and size > self.max_bytes:
-            raise Refused("too_large")
+            raise RefusedError("too_large")
         return super().read(size)
 
 
@@ -98,11 +98,11 @@ class _Response(http.client.HTTPResponse):
         content = super().read(amt)
         if amt is None and self.status == http.client.OK:
             if self.headers.get("TDM-Reservation", "").strip() == "1":  # W3C's text and data mining reservation
-                raise Refused("opted_out")
+                raise RefusedError("opted_out")
             if len(content) > self._bounds.max_bytes:
-                raise Refused("too_large")
+                raise RefusedError("too_large")
             if not IMAGE_HEADS.match(content[:4096]):
-                raise Refused("not_an_image" if content else "empty")
+                raise RefusedError("not_an_image" if content else "empty")
         return content
 
 
@@ -116,7 +116,7 @@ class _Http(http.client.HTTPConnection):
         super().connect()
         if self._check_peer and not _is_public(self.sock.getpeername()[0]):
             self.close()
-            raise Refused("private_address")
+            raise RefusedError("private_address")
 
 
 class _Https(_Http, http.client.HTTPSConnection):
