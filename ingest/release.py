@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from ingest.errors import IncompleteError
 from ingest.sample import printable
 
+RELEASE = "release.json"
+DECISIONS = "decisions.parquet"
+"""What lies beside the shards of a release, so that a release can be scanned again."""
+
 
 @dataclass(frozen=True)
 class Kept:

@@ -39,6 +39,11 @@ def cluster_nodes() -> list[ClusterNode]:
     return [ClusterNode(float(found.get("CPU", 0)), float(found.get("GPU", 0))) for found in alive]
 
 
+def has_gpus() -> bool:
+    """Whether any machine of the cluster has a GPU now."""
+    return any(node.num_gpus for node in cluster_nodes())
+
+
 def engines_that_fit(nodes: Sequence[ClusterNode], cpus_per_engine: float, gpus_per_engine: float) -> int:
     """How many engine actors the machines hold at once, at least 1; an engine never spans machines.
 

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from ingest.errors import IncompleteError, PolicyError, PrivsieveError, RunError, StorageError
 from ingest.formats import FORMATS, Source, open_source
-from ingest.release import Kept, Written
+from ingest.release import DECISIONS, RELEASE, Kept, Written
 from ingest.results import RowRange, results
 from ingest.sample import printable
 from ingest.slices import finished, stem_of
@@ -29,12 +29,10 @@ from ingest.storage import PART, Place, place, reason_of
 from jobs.run import RECORD, RunRecord, open_run, rows_at
 from scoring.policy import Policy, load_policy
 
-RELEASE = "release.json"
 UNFINISHED = "release.unfinished.json"
 """Written first and removed last: what --resume continues."""
 DONE = "release.unfinished"
 """Folder of the records of finished shards."""
-DECISIONS = "decisions.parquet"
 UNREADABLE = "(unreadable)"
 """The rule that drops what the policy would keep of a corpus although there are no bytes to copy."""
 
@@ -75,7 +73,7 @@ class _Plan:
 @click.option("--resume", is_flag=True, help="Continue a filter into DEST that was interrupted.")
 @click.option("--overwrite", is_flag=True, help="Replace an earlier release in DEST.")
 @click.option("--ray-address", help="Ray cluster to use; default RAY_ADDRESS, else one of its own.")
-@click.option("--quiet", is_flag=True, help="No progress bar.")
+@click.option("--quiet", is_flag=True, help="No progress.")
 def filter(
     run_url: str,
     policy_path: str,
@@ -92,6 +90,7 @@ def filter(
     policy = load_policy(_policy_bytes(policy_path))
     run, record = open_run(run_url)
     corpus = open_source(record.source, record.format, record.category)
+    blind = _blind(policy, record)
     plan = _decide(run, record, corpus, policy)
     if not dry_run:
         out = place(out_url)
@@ -100,7 +99,20 @@ def filter(
         _prepare(out, out_url, identity, resume, overwrite)
         copier = _Copier(corpus, run, policy, out, resume)
         _finish(out, identity, plan, _write(copier, plan, ray_address, quiet))
+    for rule, columns in blind.items():
+        click.echo(f'  rule "{rule}" decided nothing: the {record.engine["name"]} engine does not judge {columns}')
     _print(plan, policy, "would be" if dry_run else "were")
+
+
+def _blind(policy: Policy, record: RunRecord) -> dict[str, str]:
+    """Rules that look only at what the run's engine does not judge. PolicyError where every rule does."""
+    found = {name: ", ".join(used) for name, used in policy.blind_rules(record.engine["assessed"]).items()}
+    if found and len(found) == len(policy.rules):
+        raise PolicyError(
+            f'policy "{policy.name}" can decide nothing about this run: no rule looks at anything that the '
+            f"{record.engine['name']} engine judges (protocol {record.engine['protocol']})"
+        )
+    return found
 
 
 def _policy_bytes(path: str) -> bytes:

@@ -18,10 +18,11 @@ from ingest.sample import printable
 from ingest.slices import finished
 from ingest.storage import Place
 from jobs.attempts import Attempts
+from jobs.engine_options import engine_options, said
 from jobs.lease import Lease, lease
 from jobs.run import ATTEMPTS, LEASE, RunRecord, start_or_continue
-from scoring.assessment import EngineDescription, EngineOptions
-from scoring.engines import engine_module
+from scoring.assessment import EngineDescription
+from scoring.engines import ENGINES, engine_module
 from scoring.taxonomy import TAXONOMY_VERSION
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ MEMORY_HELP = "Memory for an engine that scans image by image; default half of w
 @click.command()
 @click.argument("source")
 @click.option("--run", "run_url", required=True, help="Folder or fsspec URL of the run; continued if it exists.")
-@click.option("--engine", default="detectors", show_default=True, help="Who answers: detectors or canned.")
+@click.option("--engine", default="detectors", show_default=True, help="Who answers: " + ", ".join(ENGINES))
+@engine_options
 @click.option("--format", "format_name", help="webdataset, tree or parquet; recognised where not said.")
 @click.option("--category", help="JSON field, cls, or Parquet column that names a sample's class.")
 @click.option("--sample", type=click.IntRange(min=1), help="Scan a uniform random sample of so many images.")
@@ -46,11 +48,12 @@ MEMORY_HELP = "Memory for an engine that scans image by image; default half of w
 @click.option("--max-frames", type=click.IntRange(min=1), default=ImageLimits.max_frames, show_default=True)
 @click.option("--num-engines", type=click.IntRange(min=1), help="Engine actors; default as many as fit.")
 @click.option("--engine-cpus", type=click.FloatRange(min=0.5), default=1, show_default=True, help="CPUs per engine.")
+@click.option("--engine-gpus", type=click.FloatRange(min=0), help="GPUs per engine; default what the engine asks for.")
 @click.option("--stall-seconds", type=click.FloatRange(min=1), default=600, show_default=True, help=STALL_HELP)
 @click.option("--image-memory-mb", type=click.IntRange(min=100), help=MEMORY_HELP)
 @click.option("--takeover", is_flag=True, help="Scan although another scan holds the run.")
 @click.option("--ray-address", help="Ray cluster to use; default RAY_ADDRESS, else one of its own.")
-@click.option("--quiet", is_flag=True, help="No progress bar.")
+@click.option("--quiet", is_flag=True, help="No progress.")
 def scan(
     source: str,
     run_url: str,
@@ -64,6 +67,7 @@ def scan(
     max_frames: int,
     num_engines: int | None,
     engine_cpus: float,
+    engine_gpus: float | None,
     stall_seconds: float,
     image_memory_mb: int | None,
     takeover: bool,
@@ -73,7 +77,7 @@ def scan(
     """Score every image of SOURCE (a folder, tar, Parquet file, glob or fsspec URL) into RUN."""
     if sample is not None and limit is not None:
         raise click.UsageError("--sample and --limit exclude each other: give one of them")
-    options = EngineOptions()
+    options = said()
     description = engine_module(engine).describe(options)
     corpus = open_source(source, format_name, category)
     record = RunRecord(
@@ -90,7 +94,7 @@ def scan(
         engine=_comparable(description),
     )
     run = start_or_continue(run_url, record)
-    from jobs.cluster import default_num_engines, ray_session
+    from jobs.cluster import default_num_engines, has_gpus, ray_session
     from jobs.pipeline import EnginePool
     from jobs.scanner import ScanSettings
 
@@ -109,7 +113,9 @@ def scan(
         with ray_session(ray_address):
             chosen = _chosen(corpus, sample, seed, limit)
             shards = [shard for shard in corpus.shards if chosen is None or shard in chosen]
-            engines = EnginePool(num_engines or default_num_engines(ray_address, engine_cpus, 0), engine_cpus)
+            gpus = description.num_gpus * has_gpus() if engine_gpus is None else engine_gpus
+            size = num_engines or default_num_engines(ray_address, engine_cpus, gpus)
+            engines = EnginePool(size, engine_cpus, gpus)
             failures = _scan(settings, shards, chosen, engines, held, quiet)
         _reconcile(run, shards, run_url, failures)
 

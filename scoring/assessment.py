@@ -83,7 +83,8 @@ class EngineDescription:
 
     assessed: the keys that the engine can judge at all. weights: model file name -> sha256 in hex.
     versions: package -> version, of what can change the answers. max_side_px: views larger than this are
-    downscaled before the engine sees them; None keeps the full size.
+    downscaled before the engine sees them; None keeps the full size. num_gpus: what one engine takes where there are
+    any; no matter for the answers.
     """
 
     name: str
@@ -92,6 +93,7 @@ class EngineDescription:
     weights: dict[str, str] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     max_side_px: int | None = None
+    num_gpus: int = 0
 
 
 @dataclass(frozen=True)

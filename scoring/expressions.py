@@ -40,6 +40,16 @@ def value_expression(text: str, schema: pa.Schema) -> str:
     return _checked(text, schema)[0]
 
 
+def columns_of(text: str, schema: pa.Schema) -> frozenset[str]:
+    """The columns of `schema` that a checked expression looks at."""
+    with duckdb.connect() as connection:
+        tree = _parse(connection, text)
+    names = frozenset(schema.names)
+    nodes = _nodes(tree["statements"][0]["node"]["select_list"][0], names)
+    used = {str(node["column_names"][0]).lower() for node, _ in nodes if node["class"] == "COLUMN_REF"}
+    return frozenset(name for name in names if name.lower() in used)
+
+
 def _checked(text: str, schema: pa.Schema) -> tuple[str, str]:
     with duckdb.connect() as connection:
         connection.execute("SET enable_external_access = false")

@@ -16,6 +16,7 @@ Score and decision are apart: a policy can be changed and applied again without 
 """
 
 import hashlib
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Annotated, Literal, get_args
 
@@ -25,11 +26,14 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ingest.errors import PolicyError, QueryError, near
-from scoring.expressions import boolean_expression
-from scoring.table import SCHEMA
+from scoring.expressions import boolean_expression, columns_of
+from scoring.table import SCHEMA, SCORE_COLUMNS
+from scoring.taxonomy import KEYS
 
 Action = Literal["keep", "flag", "drop"]
 Text = Annotated[str, Field(min_length=1)]
+
+SEVERITY_NAMES = frozenset(column.name for column in SCORE_COLUMNS) - {"num_assessed"}
 
 
 class _Strict(BaseModel):
@@ -77,6 +81,22 @@ class Policy:
             except duckdb.Error as error:
                 first_line = str(error).strip().splitlines()[0]
                 raise PolicyError(f'policy "{self.name}": a condition cannot be applied: {first_line}') from None
+
+    def blind_rules(self, assessed: Collection[str]) -> dict[str, list[str]]:
+        """Rules that can match nothing, since they look only at what was not assessed: rule -> these columns.
+
+        assessed: the attributes that the run's engine judges; without any there is no level and no score either.
+        """
+        unknown = frozenset(KEYS) - frozenset(assessed) | (frozenset() if assessed else SEVERITY_NAMES)
+        nothing = pa.table({name: pa.nulls(1, SCHEMA.field(name).type) for name in SCHEMA.names})
+        blind: dict[str, list[str]] = {}
+        with duckdb.connect() as connection:
+            connection.register("nothing", nothing)
+            for rule, sql in zip(self.rules, self.sql, strict=True):
+                used = columns_of(rule.when, SCHEMA)
+                if used and used <= unknown and not connection.execute(f"SELECT {sql} FROM nothing").fetchall()[0][0]:
+                    blind[rule.name] = sorted(used)
+        return blind
 
     def _statement(self) -> str:
         def case(of: list[str], quarantined: str, default: str) -> str:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from ingest.errors import SourceError, StorageError
 from ingest.formats.shard import files_below, opened
-from ingest.release import Kept, Written, changed
+from ingest.release import DECISIONS, RELEASE, Kept, Written, changed
 from ingest.sample import Sample, printable
 from ingest.slices import MAX_BYTES, MAX_SAMPLES, Locator, Slice
 from ingest.storage import Place
@@ -33,8 +33,10 @@ CHANGED = ("unreadable", "the file is not what it was when it was listed")
 
 
 def shards(root: Place) -> list[str]:
-    """Every Parquet file below the folder, as paths relative to it, sorted."""
-    return [path for path in files_below(root) if path.lower().endswith(SUFFIX)]
+    """Every Parquet file below the folder, as paths relative to it, sorted; a release's decisions are no shard."""
+    paths = files_below(root)
+    decisions = {DECISIONS} if RELEASE in paths else set()
+    return [path for path in paths if path.lower().endswith(SUFFIX) and path not in decisions]
 
 
 def check(root: Place, names: Sequence[str], category: str | None) -> None:

@@ -100,3 +100,21 @@ def test_the_shipped_policies_load_and_drop_identity_documents(name: str) -> Non
     assert load_policy(text).name == name
     assert _decide(text, _row(gov_ids=1), _row(gov_ids=0.5), _row())[0][0] == "drop"
     assert [action for action, _ in _decide(text, _row(gov_ids=0.5), _row())] == ["drop", "keep"]
+
+
+def test_rules_that_look_only_at_what_was_not_assessed_are_told() -> None:
+    rules = [
+        ("tattoos", "unique_body_markings >= 0.5"),
+        ("levels", "level <= 2"),
+        ("unseen", "unique_body_markings IS NULL"),
+        ("either", "unique_body_markings = 1 OR biometrics = 1"),
+        ("small", "width < 10"),
+    ]
+    lines = [f"  - {{name: {name}, when: {when}, then: drop, reason: r}}" for name, when in rules]
+    policy = load_policy("\n".join(["name: p", "default: keep", "rules:", *lines]).encode())
+    assert policy.blind_rules(["biometrics"]) == {"tattoos": ["unique_body_markings"]}
+    assert policy.blind_rules([]) == {
+        "tattoos": ["unique_body_markings"],
+        "levels": ["level"],
+        "either": ["biometrics", "unique_body_markings"],
+    }

@@ -66,6 +66,7 @@ def description(name: str, chosen: Settings, packages: tuple[str, ...]) -> Engin
         weights=weights,
         versions=package_versions(name, packages),
         max_side_px=max_side_px(chosen.max_pixels),
+        num_gpus=chosen.tensor_parallel_size or 1,
     )
 
 

@@ -1,0 +1,49 @@
+"""The options of engines, the same on every verb that asks one: declared here, read with `said()`."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from scoring.assessment import EngineOptions
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_KEY = __name__
+
+
+def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    """Notes what was said under the name of the field of `EngineOptions`; a flag that is not set says nothing."""
+    if value not in (None, False):
+        said_so_far: dict[str, Any] = context.meta.setdefault(_KEY, {})
+        said_so_far[str(parameter.name)] = value.read() if isinstance(parameter.type, click.File) else value
+
+
+def _option(flag: str, kind: Any, help_text: str) -> Callable[[Command], Command]:
+    return click.option(flag, type=kind, help=help_text, expose_value=False, callback=_keep)
+
+
+_OPTIONS = (
+    _option("--model", str, "Model folder or hub name (vllm, transformers, openai)."),
+    _option("--adapter", str, "Folder of a LoRA adapter for the model."),
+    _option("--protocol", str, "What is asked: slots, json, two-pass, severity, binary; see docs/protocols.md."),
+    _option("--prompt-file", click.File("rb"), "YAML file with wordings that replace the protocol's own."),
+    _option("--thresholds", click.File("rb"), "YAML file: attribute -> probability from which it is present."),
+    click.option("--keep-rationale", is_flag=True, expose_value=False, callback=_keep, help="Keep the model's words."),
+    _option("--max-pixels", click.IntRange(min=28 * 28), "Pictures are downscaled to so many pixels for the model."),
+    _option("--dtype", str, "float32, bfloat16 or float16; default as the model is stored."),
+    _option("--batch-size", click.IntRange(min=1), "Pictures in one pass of the model."),
+    _option("--tensor-parallel-size", click.IntRange(min=1), "GPUs that share one model."),
+)
+
+
+def engine_options(command: Command) -> Command:
+    """Adds the options to a click command."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def said() -> EngineOptions:
+    """What the user of the running command said about the engine."""
+    return EngineOptions(**click.get_current_context().meta.get(_KEY, {}))
