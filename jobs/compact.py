@@ -231,14 +231,14 @@ def _connection(run: Place, aside: str) -> "duckdb.DuckDBPyConnection":
 
 
 def _asked(connection: "duckdb.DuckDBPyConnection", folder: Place, statement: str) -> list[tuple[Any, ...]]:
-    """RunError where a file cannot be read."""
+    """RunError where a file cannot be read or the disk of this machine is full."""
     import duckdb
 
     try:
         return connection.execute(statement).fetchall()
     except duckdb.Error as error:
         line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise RunError(f"a score file in {folder.path} cannot be read; scan again what it holds: {line}") from None
+        raise RunError(f"the score files in {folder.path} cannot be joined, nothing was removed: {line}") from None
 
 
 def _paths(folder: Place, names: Sequence[str]) -> str:

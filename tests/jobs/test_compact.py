@@ -194,7 +194,7 @@ def test_a_damaged_slice_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[s
     (run / "scores" / file_name("00001.tar", 0, True)).write_bytes(b"PAR1 but no more")
     assert privsieve("compact", run) == 2
     error = capsys.readouterr().err
-    assert "cannot be read" in error
+    assert "cannot be joined, nothing was removed" in error
     assert len(error.splitlines()) == 1
     assert not (run / "compact").exists()
 
@@ -269,7 +269,7 @@ def test_killed_and_continued(large: Path, tmp_path: Path, moment: Callable[[Pat
         time.sleep(0.0005)
     working.send_signal(signal.SIGKILL)
     working.communicate()
-    assert working.returncode == -signal.SIGKILL
+    assert working.returncode in (-signal.SIGKILL, 0)  # 0: it was faster than the signal
     assert moment(run)
     assert _seen(run) == expected
     made = {path.name: path.stat().st_mtime_ns for path in (run / "compact").glob("[0-9]*.parquet")}
@@ -280,6 +280,26 @@ def test_killed_and_continued(large: Path, tmp_path: Path, moment: Callable[[Pat
     assert sorted(path.name for path in (run / "compact").iterdir()) == [f"{n:05d}.parquet" for n in range(10)]
     assert list((run / "scores").iterdir()) == []
     assert _all(run).equals(_all(large).sort_by([("shard", "ascending"), ("index", "ascending")]))
+
+
+def test_slices_that_were_not_removed_yet_are_not_seen_twice(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = _run(tmp_path, SHARDS)
+    shutil.copytree(run / "scores", tmp_path / "before")
+    assert privsieve("compact", run) == 0
+    for path in sorted((tmp_path / "before").iterdir())[5:]:
+        shutil.copy(path, run / "scores")
+    (run / "scores" / "notes.txt").write_text("not ours")
+    assert _seen(run) == [(225, 225, 21)]
+    assert len(score_files(place(str(run)))) == 1
+    capsys.readouterr()
+    assert privsieve("compact", run) == 0
+    assert (
+        "was compacted: 225 rows of 5 shards in 1 files; the last 7 small files are removed" in capsys.readouterr().out
+    )
+    assert [path.name for path in (run / "scores").iterdir()] == ["notes.txt"]
+    assert _seen(run) == [(225, 225, 21)]
 
 
 # ---- the other verbs --------------------------------------------------------------------------------------------
