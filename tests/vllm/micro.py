@@ -1,4 +1,4 @@
-"""Checkpoints of 0.6 M parameters, made on the spot: a Qwen3-VL with a tokenizer, an image processor and an adapter."""
+"""Checkpoints of 0.7 M parameters, made on the spot: a Qwen3-VL with a tokenizer, an image processor and an adapter."""
 
 import json
 from pathlib import Path
@@ -15,6 +15,7 @@ from transformers import (
     Qwen3VLVideoProcessor,
 )
 
+from scoring import protocols
 from scoring.taxonomy import ATTRIBUTES
 
 SPECIAL = (
@@ -27,7 +28,7 @@ SPECIAL = (
     "<|image_pad|>",
     "<|video_pad|>",
 )
-VOCABULARY = 384
+VOCABULARY = 2048
 
 CHAT_TEMPLATE = """{%- for message in messages -%}
 {{- '<|im_start|>' + message.role + '\\n' -}}
@@ -55,7 +56,8 @@ def _tokenizer() -> PreTrainedTokenizerFast:
     trainer = trainers.BpeTrainer(
         vocab_size=VOCABULARY - len(SPECIAL), initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
     )
-    tokenizer.train_from_iterator([f"{a.key} {a.title} {a.shows} {a.ambiguous}" for a in ATTRIBUTES], trainer)
+    texts = [file.read_text() for file in sorted(Path(protocols.__file__).parent.glob("texts/*.yaml"))]
+    tokenizer.train_from_iterator([*texts * 3, *(f'{a.key}="{a.title}": {a.shows}' for a in ATTRIBUTES)], trainer)
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|endoftext|>", model_max_length=16384
     )
@@ -134,15 +136,18 @@ TEXT_MODULES = ("self_attn.q_proj", "self_attn.v_proj", "mlp.down_proj")
 VISION_MODULES = ("attn.qkv", "attn.proj", "mlp.linear_fc1")
 
 
-def make_adapter(folder: Path, checkpoint: Path, seed: int = 1, rank: int = 4, extra: tuple[str, ...] = ()) -> Path:
-    """A LoRA adapter with random weights on the language model and the vision tower; `extra`: modules that the
-    checkpoint does not have."""
+def make_adapter(folder: Path, checkpoint: Path, *, vision: bool = True, extra: tuple[str, ...] = ()) -> Path:
+    """A LoRA adapter with random weights on the language model and, with `vision`, on the vision tower.
+
+    extra: names of further modules, 64 wide.
+    """
+    seed, rank = 1, 4
     torch.manual_seed(seed)
     model = Qwen3VLForConditionalGeneration.from_pretrained(checkpoint)
     tensors: dict[str, torch.Tensor] = {}
     for name, module in model.named_modules():
         wanted = VISION_MODULES if ".visual." in name else TEXT_MODULES
-        if name.endswith(wanted):
+        if name.endswith(wanted) and (vision or wanted is TEXT_MODULES):
             tensors[f"base_model.model.{name}.lora_A.weight"] = torch.randn(rank, module.in_features) * 0.2
             tensors[f"base_model.model.{name}.lora_B.weight"] = torch.randn(module.out_features, rank) * 0.2
     for name in extra:

@@ -16,7 +16,7 @@ from scoring.engines.vlm.images import prepared
 from scoring.engines.vlm.prefill import Prefill, Prefilled, Request
 from scoring.engines.vlm.prompting import Prompter, TokenPrompt
 from scoring.engines.vlm.settings import Settings
-from scoring.protocols.interface import Answer, Prompt, SlotAnswer, Slots
+from scoring.protocols.interface import Answer, Prompt, Protocol, SlotAnswer, Slots
 
 DEFAULT_BATCH_SIZE = 16
 PER_TOKEN = ("input_ids", "attention_mask", "mm_token_type_ids", "token_type_ids")
@@ -32,16 +32,19 @@ class TransformersEngine:
         self.model = _loaded(chosen)
         self.prefill = Prefill(self.model)
         self._greedy = Greedy(self.model, self.prefill, self._prompter.tokenizer)
-        self._first = self._prompter.tokens(self._protocol.prompt)
 
     def assess(self, views: Sequence[View]) -> list[Outcome]:
-        with torch.inference_mode():
-            return self._assess(views)
+        return self.assess_with(self._protocol, views)
 
-    def _assess(self, views: Sequence[View]) -> list[Outcome]:
+    def assess_with(self, protocol: Protocol, views: Sequence[View]) -> list[Outcome]:
+        """As `assess`, for another protocol."""
+        with torch.inference_mode():
+            return self._assess(protocol, views)
+
+    def _assess(self, protocol: Protocol, views: Sequence[View]) -> list[Outcome]:
         outcomes: dict[int, Outcome] = {}
         answers: dict[int, list[Answer]] = {at: [] for at in range(len(views))}
-        asked = dict.fromkeys(range(len(views)), self._protocol.prompt)
+        asked = dict.fromkeys(range(len(views)), protocol.prompt)
         while asked:
             for at, answer in self._ask(views, asked).items():
                 if isinstance(answer, Unscored):
@@ -49,7 +52,7 @@ class TransformersEngine:
                     del asked[at]
                     continue
                 answers[at].append(answer)
-                result = self._protocol.parse(answers[at])
+                result = protocol.parse(answers[at])
                 if isinstance(result, Prompt):
                     asked[at] = result
                 else:
@@ -63,7 +66,7 @@ class TransformersEngine:
         ready: list[tuple[int, Prompt, TokenPrompt, Request]] = []
         for at, prompt in asked.items():
             try:
-                tokens = self._first if prompt is self._protocol.prompt else self._prompter.tokens(prompt)
+                tokens = self._prompter.tokens(prompt)
                 ready.append((at, prompt, tokens, self._request(prompt, tokens, views[at])))
             except Exception as error:  # the edge: what processors raise may hold content, so only its type is told
                 found[at] = Unscored("engine_error", f"the picture cannot be prepared ({type(error).__name__})")
@@ -112,11 +115,12 @@ class TransformersEngine:
         return [SlotAnswer(row) for row in logits.softmax(dim=-1).cpu().numpy().astype(np.float32)]
 
     def _prefix(self, prompts: Sequence[TokenPrompt]) -> tuple[int, ...]:
-        """What stands before the image in the prompt of the first pass; other prompts share nothing."""
+        """What stands before the image, where all ask the same; other prompts share nothing."""
         image = self._prompter.image_token_id
-        if any(prompt is not self._first for prompt in prompts) or image not in self._first.token_ids:
+        ids = prompts[0].token_ids
+        if any(prompt is not prompts[0] for prompt in prompts) or image not in ids:
             return ()
-        return self._first.token_ids[: self._first.token_ids.index(image)]
+        return ids[: ids.index(image)]
 
     def _request(self, prompt: Prompt, tokens: TokenPrompt, view: View) -> Request:
         if not prompt.has_image:

@@ -99,6 +99,13 @@ def safetensors_shapes(file: Path) -> dict[str, tuple[int, ...]]:
     return {name: tuple(entry["shape"]) for name, entry in header.items() if name != "__metadata__"}
 
 
+def stored_dtype(folder: Path) -> str | None:
+    """The precision that config.json states, None where it states none."""
+    config = read_json(folder / "config.json", f'the model folder "{folder}"')
+    stated = [part.get("dtype") or part.get("torch_dtype") for part in (config, config.get("text_config") or {})]
+    return next((str(dtype) for dtype in stated if dtype), None)
+
+
 def read_json(file: Path, where: str) -> dict[str, Any]:
     """EngineError where the file is missing or no JSON object; `where` begins the message."""
     if not file.is_file():

@@ -64,7 +64,7 @@ class Greedy:
     def _matchers(self, wanted: Generate, count: int) -> list[Any] | None:
         if wanted.json_schema is not None:
             schema = json.dumps(wanted.json_schema)
-            grammar = self._compiler.compile_json_schema(schema, any_whitespace=False)
+            grammar = self._compiler.compile_json_schema(schema, any_whitespace=False, separators=(",", ":"))
         elif wanted.regex is not None:
             grammar = self._compiler.compile_regex(wanted.regex)
         else:

@@ -97,6 +97,8 @@ class Prefill:
         return hidden
 
     def _cached(self, prefix_ids: tuple[int, ...]) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        if not prefix_ids:
+            return []
         if prefix_ids != self._prefix_ids:
             cache = DynamicCache(config=self._model.config)
             ids = torch.tensor([prefix_ids], device=self.device)

@@ -44,10 +44,19 @@ class Prompter:
             what = "chat template" if getattr(self.processor, "image_processor", None) else "image processor"
             raise EngineError(f'the model "{folder.name}" has no {what}; choose an instruction-tuned vision model')
         self.tokenizer: Any = self.processor.tokenizer
+        self._last: tuple[Prompt, TokenPrompt] | None = None
         self.image_size = _capped(self.processor.image_processor, max_pixels)
 
     def tokens(self, prompt: Prompt) -> TokenPrompt:
-        """EngineError where the tokenizer does not keep the digits of slots as single tokens."""
+        """EngineError where the tokenizer does not keep the digits of slots as single tokens.
+
+        The prompt of a first pass is the same object for every view, and worked out once.
+        """
+        if self._last is None or self._last[0] is not prompt:
+            self._last = (prompt, self._made(prompt))
+        return self._last[1]
+
+    def _made(self, prompt: Prompt) -> TokenPrompt:
         text = self._chat(prompt)
         if isinstance(prompt.wanted, Slots):
             return self._with_slots(text, prompt.wanted)

@@ -1,0 +1,227 @@
+"""The vLLM engine: a request per view and pass, all in flight at once; a bad request costs its view only.
+
+`assess` may be called by several threads: then the engine works on all their views together and never runs dry
+between two batches. vLLM runs in processes of its own; when it dies, `assess` raises.
+"""
+
+import asyncio
+import itertools
+import os
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from PIL.Image import Image
+
+from ingest.errors import EngineError
+from scoring.assessment import Outcome, Unscored, View
+from scoring.engines.vlm.adapter import Adapter, check_taken, plain
+from scoring.engines.vlm.checkpoint import stored_dtype
+from scoring.engines.vlm.images import prepared
+from scoring.engines.vlm.prompting import Prompter, TokenPrompt, added_texts
+from scoring.engines.vlm.settings import Settings
+from scoring.protocols.interface import (
+    Answer,
+    Generate,
+    Prompt,
+    Protocol,
+    SlotAnswer,
+    Slots,
+    TextAnswer,
+    Token,
+)
+
+# Read by vLLM when it is imported. It would send usage statistics; at a lower level it logs every start at length.
+os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+
+from vllm import AsyncEngineArgs, PoolingParams, SamplingParams
+from vllm.lora.request import LoRARequest
+from vllm.platforms import current_platform
+from vllm.sampling_params import StructuredOutputsParams
+from vllm.v1.engine.async_llm import AsyncLLM
+from vllm.v1.engine.exceptions import EngineDeadError
+
+MAX_MODEL_LEN = 16384
+"""Tokens of a prompt, picture and answer together, where the model allows as many."""
+
+
+class VllmEngine:
+    def __init__(self, chosen: Settings):
+        self._protocol = chosen.protocol
+        self._max_pixels = chosen.max_pixels
+        self._prompter = Prompter(chosen.checkpoint.folder, chosen.max_pixels)
+        self._numbers = itertools.count()
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, name="vllm requests", daemon=True).start()
+        self._engine = _started(chosen, self._prompter)
+        self._adapter = None if chosen.adapter is None else self._loaded(chosen.adapter)
+
+    def assess(self, views: Sequence[View]) -> list[Outcome]:
+        return self.assess_with(self._protocol, views)
+
+    def assess_with(self, protocol: Protocol, views: Sequence[View]) -> list[Outcome]:
+        """As `assess`, for another protocol; generating ones and `slots` need an engine each."""
+        return list(self._wait(self._gathered(protocol, views)))
+
+    def close(self) -> None:
+        """Ends vLLM's processes."""
+        self._engine.shutdown()
+        del self._engine  # its destructor would run too late, when Python itself ends
+        self._loop.call_soon_threadsafe(self._loop.stop)
+
+    async def _gathered(self, protocol: Protocol, views: Sequence[View]) -> list[Outcome]:
+        return list(await asyncio.gather(*(self._outcome(protocol, view) for view in views)))
+
+    async def _outcome(self, protocol: Protocol, view: View) -> Outcome:
+        try:
+            image = await asyncio.to_thread(prepared, view.pixels, self._max_pixels)
+            answers: list[Answer] = []
+            prompt = protocol.prompt
+            while True:
+                answers.append(await self._answer(prompt, image))
+                result = protocol.parse(answers)
+                if not isinstance(result, Prompt):
+                    return result
+                prompt = result
+        except EngineDeadError:
+            raise
+        except Exception as error:  # the edge: what vLLM raises may hold content, so only its type is told
+            if self._engine.errored:
+                raise EngineDeadError from error
+            return Unscored("engine_error", f"vLLM refused or lost the request ({type(error).__name__})")
+
+    async def _answer(self, prompt: Prompt, image: Image) -> Answer:
+        tokens = self._prompter.tokens(prompt)
+        asked: dict[str, Any] = {"prompt_token_ids": list(tokens.token_ids)}
+        if prompt.has_image:
+            asked["multi_modal_data"] = {"image": image}
+        if isinstance(prompt.wanted, Slots):
+            return await self._slots(asked, tokens)
+        return await self._text(asked, tokens, prompt.wanted)
+
+    async def _slots(self, asked: dict[str, Any], tokens: TokenPrompt) -> SlotAnswer:
+        """Tokens that the cache already knows give no logits. The text before the picture may be among them, but for
+        a picture that was seen before so may the slots: then it is asked once more without the cache."""
+        for skips_cache in (False, True):
+            wanted = PoolingParams(
+                task="token_classify", use_activation=False, skip_reading_prefix_cache=skips_cache
+            )
+            logits = (await self._finished(self._engine.encode, asked, wanted)).outputs.data.float()
+            if len(logits) >= -tokens.slots_from_end[0]:
+                break
+        at_slots = logits[list(tokens.slots_from_end)]
+        return SlotAnswer(at_slots.softmax(dim=-1).cpu().numpy().astype(np.float32))
+
+    async def _text(self, asked: dict[str, Any], tokens: TokenPrompt, wanted: Generate) -> TextAnswer:
+        candidates = list(tokens.candidate_ids)
+        sampling = SamplingParams(
+            temperature=0,
+            max_tokens=wanted.max_tokens,
+            logprob_token_ids=candidates or None,
+            structured_outputs=_structure(wanted),
+        )
+        written = (await self._finished(self._engine.generate, asked, sampling)).outputs[0]
+        is_cut_off = written.finish_reason == "length"
+        if not candidates:
+            return TextAnswer(written.text, (), is_cut_off)
+        ids = list(written.token_ids) if is_cut_off else list(written.token_ids)[:-1]
+        added = added_texts(self._prompter.tokenizer, ids)
+        spread = [tuple(float(np.exp(at[token].logprob)) for token in candidates) for at in written.logprobs]
+        return TextAnswer(
+            self._prompter.tokenizer.decode(ids, skip_special_tokens=True),
+            tuple(Token(text, found) for text, found in zip(added, spread, strict=False)),
+            is_cut_off,
+        )
+
+    async def _finished(self, ask: Any, asked: dict[str, Any], wanted: Any) -> Any:
+        """The last output of a request; there are others only where an engine streams."""
+        number = str(next(self._numbers))
+        outputs = [output async for output in ask(asked, wanted, number, lora_request=self._adapter)]
+        if getattr(outputs[-1], "error", None) is not None:
+            raise RuntimeError("the request failed inside of vLLM")
+        return outputs[-1]
+
+    def _loaded(self, adapter: Adapter) -> LoRARequest:
+        request = LoRARequest("adapter", 1, str(adapter.folder))
+        try:
+            self._wait(self._engine.add_lora(request))
+        except Exception as error:  # the edge: vLLM passes on what its worker raised, of any type
+            self.close()
+            raise EngineError(f'vLLM cannot load the adapter "{adapter.folder}" ({type(error).__name__})') from error
+        reports = self._wait(self._engine.collective_rpc("modules_that_take_adapters"))
+        try:
+            for names in reports:
+                check_taken(adapter, frozenset(plain(name) for name in names))
+        except EngineError:
+            self.close()
+            raise
+        return request
+
+    def _wait(self, task: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(task, self._loop).result()
+
+
+def _structure(wanted: Generate) -> StructuredOutputsParams | None:
+    if wanted.json_schema is not None:
+        return StructuredOutputsParams(json=dict(wanted.json_schema))
+    return None if wanted.regex is None else StructuredOutputsParams(regex=wanted.regex)
+
+
+def _started(chosen: Settings, prompter: Prompter) -> AsyncLLM:
+    pooling: dict[str, Any] = {}
+    if isinstance(chosen.protocol.prompt.wanted, Slots):
+        # Three rows of the vocabulary head instead of all of it, read at every token of one prefill.
+        digits = prompter.tokens(chosen.protocol.prompt).candidate_ids
+        head = {
+            "classifier_from_token": prompter.tokenizer.convert_ids_to_tokens(list(digits)),
+            "method": "no_post_processing",
+        }
+        pooling = {
+            "runner": "pooling",
+            "convert": "classify",
+            "pooler_config": {"task": "token_classify"},
+            "hf_overrides": {**head, "text_config": head},
+        }
+    adapter: dict[str, Any] = {}
+    if chosen.adapter is not None:
+        adapter = {
+            "enable_lora": True,
+            "max_loras": 1,
+            "max_lora_rank": _lora_rank(chosen.adapter.rank),
+            "enable_tower_connector_lora": True,
+            "worker_extension_cls": "scoring.engines.vlm.vllm_worker.AdapterReport",
+        }
+    num_gpus = chosen.tensor_parallel_size or 1
+    own_limit = prompter.tokenizer.model_max_length
+    try:
+        arguments = AsyncEngineArgs(
+            model=str(chosen.checkpoint.folder),
+            load_format="safetensors",
+            trust_remote_code=False,
+            dtype=chosen.dtype or stored_dtype(chosen.checkpoint.folder) or "auto",  # "auto" halves float32
+            max_model_len=min(MAX_MODEL_LEN, own_limit),
+            tensor_parallel_size=num_gpus,
+            distributed_executor_backend="mp" if num_gpus > 1 else "uni",
+            enforce_eager=current_platform.is_cpu(),
+            enable_prefix_caching=True,
+            limit_mm_per_prompt={"image": 1, "video": 0},
+            mm_processor_kwargs=None if prompter.image_size is None else {"size": prompter.image_size},
+            mm_processor_cache_gb=0,  # a corpus shows every picture once
+            structured_outputs_config={"backend": "xgrammar", "disable_any_whitespace": True},
+            generation_config="vllm",
+            **pooling,
+            **adapter,
+        )
+        return AsyncLLM.from_engine_args(arguments)
+    except (ValueError, RuntimeError, OSError, KeyError, ImportError, NotImplementedError) as error:
+        raise EngineError(
+            f'vLLM does not start with the model "{chosen.checkpoint.name}" ({type(error).__name__}); its own messages '
+            "stand above, more of them with VLLM_LOGGING_LEVEL=INFO"
+        ) from error
+
+
+def _lora_rank(rank: int) -> int:
+    """vLLM reserves room for ranks of its own list."""
+    return next((room for room in (8, 16, 32, 64, 128, 256, 320, 512) if room >= rank), rank)

