@@ -7,7 +7,7 @@
     ├── EngineError           an engine is unknown, not installed or misses a model file
     ├── PolicyError           a policy file is wrong: rule, position, near name
     ├── QueryError            a SQL statement or expression is wrong or not allowed
-    └── IncompleteError       exit 1: the command ran, but some samples have no row
+    └── IncompleteError       exit 1: the command ran, but not to its end: samples without a row, a changed source
 
 A bad *image* is never one of these: it becomes a quarantined row (`ingest.images.Rejected`).
 Messages hold the rule, the value and what to do; never image content, captions, found text or credentials.

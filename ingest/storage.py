@@ -185,6 +185,9 @@ class Place:
         """Names of the files directly in this folder, sorted; none where the folder does not exist. Always fresh."""
         if not self.is_dir():
             return []
+        if self.is_local:  # millions of results: names only, no details
+            with os.scandir(self.path) as there:
+                return sorted(entry.name for entry in there if not entry.is_dir())
         found = (posixpath.basename(e["name"]) for e in self.entries() if e["type"] != "directory")
         return sorted(name for name in found if name)  # consoles of object stores mark a folder by a file "folder/"
 
