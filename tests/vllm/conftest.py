@@ -1,15 +1,16 @@
 """Engines on a tiny model made on the spot. Each is started once; without vLLM installed nothing here is collected."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
-from scoring.assessment import EngineOptions, View
+from scoring.assessment import Assessment, EngineOptions, Outcome, View
 from scoring.engines import engine_module
 
 collect_ignore_glob = [] if find_spec("vllm") else ["test_*.py"]
@@ -48,7 +49,8 @@ def engine(checkpoint: Path) -> Iterator[Callable[..., Any]]:
     running: dict[tuple[str, EngineOptions], Any] = {}
 
     def started(name: str, **said: Any) -> Any:
-        options = EngineOptions(**{"model": str(checkpoint), "max_pixels": MAX_PIXELS} | said)
+        chosen: dict[str, Any] = {"model": str(checkpoint), "max_pixels": MAX_PIXELS} | said
+        options = EngineOptions(**chosen)
         if (name, options) not in running:
             running[name, options] = engine_module(name).load(options)
         return running[name, options]
@@ -57,6 +59,13 @@ def engine(checkpoint: Path) -> Iterator[Callable[..., Any]]:
     for one in running.values():
         if hasattr(one, "close"):
             one.close()
+
+
+def probabilities(outcomes: Sequence[Outcome]) -> npt.NDArray[np.float32]:
+    """Shape (outcomes, 22, 3); fails where one of them is unscored."""
+    found = [outcome.probabilities for outcome in outcomes if isinstance(outcome, Assessment)]
+    assert len(found) == len(outcomes), outcomes
+    return np.array(found, dtype=np.float32)
 
 
 def picture(seed: int, height: int, width: int) -> View:

@@ -1,0 +1,182 @@
+"""A picture that an engine cannot take costs its own row; what cannot work at all is refused before anything runs."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+import scoring.protocols
+from ingest.errors import EngineError
+from scoring.assessment import EngineOptions, Unscored, View
+from scoring.engines import engine_module
+from scoring.engines.vlm.adapter import adapter as read_adapter
+from scoring.engines.vlm.adapter import check_taken, plain
+from scoring.engines.vlm.canary import canary, difference
+from tests.vllm.conftest import picture, probabilities
+
+ENGINES = ("transformers", "vllm")
+
+
+def test_a_picture_that_the_processor_refuses_costs_its_row(engine: Callable[..., Any], views: list[View]) -> None:
+    """A strip 900 times as long as wide, and a picture without pixels."""
+    empty = View(np.zeros((0, 0, 3), np.uint8), frozenset(), "0" * 64)
+    for name in ENGINES:
+        running = engine(name, protocol="slots")
+        outcomes = running.assess([views[0], picture(8, 2, 1800), views[1], empty, views[2]])
+        assert [o.reason for o in outcomes if isinstance(o, Unscored)] == ["engine_error", "engine_error"]
+        good = [outcomes[at] for at in (0, 2, 4)]
+        np.testing.assert_allclose(probabilities(good), probabilities(running.assess(views[:3])), atol=1e-5)
+
+
+def test_a_huge_picture_is_downscaled_before_the_engine(engine: Callable[..., Any]) -> None:
+    huge = picture(9, 6000, 5000)
+    for name in ENGINES:
+        running = engine(name, protocol="slots")
+        assert probabilities(running.assess([huge])).shape == (1, 22, 3)
+        assert running._prompter.processed("<|image_pad|>", _shrunk(huge))["input_ids"].shape[1] <= 160 * 160 // 32**2
+
+
+def _shrunk(view: View) -> Any:
+    from scoring.engines.vlm.images import prepared
+
+    return prepared(view.pixels, 160 * 160)
+
+
+def test_a_prompt_that_is_too_long_with_its_picture_costs_its_row(
+    engine: Callable[..., Any], checkpoint: Path, tmp_path: Path
+) -> None:
+    """vLLM has a limit of tokens; here the words leave room for a small picture only."""
+    short = tmp_path / "short"
+    shutil.copytree(checkpoint, short)
+    running = engine("transformers", protocol="slots")
+    words = len(running._prompter.tokens(running._protocol.prompt).token_ids)
+    _change(short / "tokenizer_config.json", model_max_length=words + 100)
+    limited = engine("vllm", protocol="slots", model=str(short), max_pixels=512 * 512)
+    small, large = picture(1, 96, 128), picture(2, 512, 512)
+    outcomes = limited.assess([small, large, small])
+    assert outcomes[1] == Unscored("engine_error", "vLLM refused or lost the request (VLLMValidationError)")
+    np.testing.assert_allclose(probabilities([outcomes[0]]), probabilities(running.assess([small])), atol=1e-5)
+    np.testing.assert_allclose(probabilities([outcomes[2]]), probabilities(running.assess([small])), atol=1e-5)
+
+
+def test_actors_agree_on_the_canary(engine: Callable[..., Any], adapter: Path) -> None:
+    plain_actor = engine("vllm", protocol="slots").assess([canary()])[0]
+    same = engine("transformers", protocol="slots").assess([canary()])[0]
+    tuned = engine("transformers", protocol="slots", adapter=str(adapter)).assess([canary()])[0]
+    assert difference(plain_actor, same) is None
+    assert "differ by 0." in (difference(plain_actor, tuned) or "")
+
+
+def _change(file: Path, **entries: Any) -> None:
+    file.write_text(json.dumps(json.loads(file.read_text()) | entries))
+
+
+@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        ("config.json", "has no config.json"),
+        ("tokenizer.json", "has no tokenizer"),
+        ("processor_config.json", "has no image processor configuration"),
+        ("model.safetensors", "has no weights"),
+    ],
+)
+def test_a_model_folder_that_is_not_whole(checkpoint: Path, tmp_path: Path, name: str, missing: str, said: str) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(checkpoint, folder)
+    (folder / missing).unlink()
+    with pytest.raises(EngineError, match=said):
+        engine_module(name).describe(EngineOptions(model=str(folder)))
+
+
+def test_pickled_weights_are_refused(checkpoint: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(checkpoint, folder)
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(EngineError, match=r"pytorch_model.bin, which can run code"):
+        engine_module("vllm").describe(EngineOptions(model=str(folder)))
+
+
+def test_a_language_model_is_refused(checkpoint: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(checkpoint, folder)
+    config = json.loads((folder / "config.json").read_text())
+    del config["vision_config"]
+    (folder / "config.json").write_text(json.dumps(config | {"model_type": "qwen3"}))
+    with pytest.raises(EngineError, match="not a vision-language model"):
+        engine_module("transformers").describe(EngineOptions(model=str(folder)))
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_an_adapter_that_does_not_fit_is_refused_and_the_module_named(
+    checkpoint: Path, adapter: Path, tmp_path: Path, name: str
+) -> None:
+    from tests.vllm.micro import make_adapter
+
+    def described(folder: Path) -> None:
+        engine_module(name).describe(EngineOptions(model=str(checkpoint), adapter=str(folder)))
+
+    described(adapter)
+    with pytest.raises(EngineError, match=r"the model has no module .*visual\.blocks\.7\.attn\.proj"):
+        described(make_adapter(tmp_path / "deep", checkpoint, extra=("model.visual.blocks.7.attn.proj",)))
+    wide = "model.language_model.layers.0.mlp.gate_proj"
+    with pytest.raises(EngineError, match=r"gate_proj is 128x64 in the model and 64x64 in the adapter"):
+        described(make_adapter(tmp_path / "narrow", checkpoint, extra=(wide,)))
+    shutil.copytree(adapter, tmp_path / "dora")
+    _change(tmp_path / "dora" / "adapter_config.json", use_dora=True)
+    with pytest.raises(EngineError, match="uses use_dora"):
+        described(tmp_path / "dora")
+    (tmp_path / "dora" / "adapter_model.safetensors").unlink()
+    _change(tmp_path / "dora" / "adapter_config.json", use_dora=False)
+    with pytest.raises(EngineError, match=r"has no adapter_model\.safetensors"):
+        described(tmp_path / "dora")
+
+
+def test_a_module_that_the_started_engine_drops_is_named(adapter: Path) -> None:
+    given = read_adapter(str(adapter))
+    kept = frozenset(plain(module) for module in given.modules)
+    check_taken(given, kept)
+    dropped = next(module for module in given.modules if "visual" in module)
+    with pytest.raises(EngineError, match=dropped):
+        check_taken(given, kept - {plain(dropped)})
+
+
+def test_another_model_or_wording_is_another_description(checkpoint: Path, adapter: Path, tmp_path: Path) -> None:
+    def described(**said: Any) -> Any:
+        chosen: dict[str, Any] = {"model": str(checkpoint)} | said
+        return engine_module("vllm").describe(EngineOptions(**chosen))
+
+    wording = tmp_path / "texts.yaml"
+    texts = Path(scoring.protocols.__file__).parent / "texts" / "slots.yaml"
+    wording.write_text(yaml.safe_dump({"system": yaml.safe_load(texts.read_text())["system"] + " Take your time."}))
+    plain_one = described()
+    assert described() == plain_one
+    assert described(prompt_file=wording.read_bytes()).protocol != plain_one.protocol
+    assert described(max_pixels=300 * 300).protocol != plain_one.protocol
+    assert described(adapter=str(adapter)).weights.keys() - plain_one.weights.keys() == {"adapter tuned"}
+    shutil.copytree(checkpoint, tmp_path / "other")
+    _change(tmp_path / "other" / "config.json", note="changed")
+    assert list(described(model=str(tmp_path / "other")).weights.values()) != list(plain_one.weights.values())
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({}, "needs --model"),
+        ({"model": "/no/such/folder"}, "does not exist"),
+        ({"model": "{checkpoint}", "dtype": "float23"}, 'did you mean "float32"'),
+        ({"model": "{checkpoint}", "protocol": "slotz"}, 'did you mean "slots"'),
+        ({"model": "{checkpoint}", "batch_size": 4}, "the vllm engine takes no --batch-size"),
+        ({"model": "owner/never-fetched"}, "is not in the local cache"),
+    ],
+)
+def test_wrong_options_are_one_line(checkpoint: Path, said: dict[str, Any], message: str) -> None:
+    chosen = {k: str(checkpoint) if v == "{checkpoint}" else v for k, v in said.items()}
+    with pytest.raises(EngineError, match=message) as raised:
+        engine_module("vllm").describe(EngineOptions(**chosen))
+    assert "\n" not in str(raised.value)

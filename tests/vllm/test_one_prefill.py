@@ -1,0 +1,89 @@
+"""One prefill per picture, no token generated; the text before the picture is computed once for all pictures; what
+is answered does not depend on the batch."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from scoring.assessment import View
+from tests.vllm.conftest import picture, probabilities
+
+
+def _counted() -> Counter[str]:
+    """vLLM's own counters, over all engines of this process."""
+    from vllm.v1.metrics.reader import get_metrics_snapshot
+
+    counts: Counter[str] = Counter()
+    for metric in get_metrics_snapshot():
+        if metric.name in ("vllm:prompt_tokens", "vllm:generation_tokens", "vllm:prefix_cache_hits"):
+            counts[metric.name] += metric.value
+        if metric.name == "vllm:request_success":
+            counts[metric.name] += metric.value
+    return counts
+
+
+def test_vllm_reads_each_prompt_once_and_writes_nothing(engine: Callable[..., Any]) -> None:
+    running = engine("vllm", protocol="slots")
+    fresh = [picture(seed, 96, 128) for seed in range(100, 108)]
+    running.assess(fresh[:1])
+    before = _counted()
+    running.assess(fresh)
+    spent = _counted() - before
+    prompt_tokens = len(running._prompter.tokens(running._protocol.prompt).token_ids) - 1 + 96 * 128 // 32**2
+    assert spent["vllm:request_success"] == len(fresh) + 1, "the first one was known, and asked again for its slots"
+    assert spent["vllm:prompt_tokens"] == prompt_tokens * (len(fresh) + 1)
+    assert spent["vllm:generation_tokens"] <= len(fresh) + 1, "a pooling request counts as at most one"
+    assert spent["vllm:prefix_cache_hits"] > 0.3 * spent["vllm:prompt_tokens"]
+
+
+def test_transformers_computes_the_text_before_the_picture_once(engine: Callable[..., Any]) -> None:
+    running = engine("transformers", protocol="slots")
+    fresh = [picture(seed, 96, 128) for seed in range(40)]
+    running.assess(fresh[:1])
+    before = running.prefill.num_forward_tokens
+    running.assess(fresh)
+    tokens = running._prompter.tokens(running._protocol.prompt).token_ids
+    after_prefix = len(tokens) - tokens.index(running._prompter.image_token_id) - 1 + 96 * 128 // 32**2
+    assert running.prefill.num_forward_tokens - before == after_prefix * len(fresh)
+
+
+def test_a_shared_prefix_changes_nothing(engine: Callable[..., Any], views: list[View]) -> None:
+    import torch
+
+    running = engine("transformers", protocol="slots")
+    prompt = running._protocol.prompt
+    tokens = running._prompter.tokens(prompt)
+    with torch.inference_mode():
+        whole = [
+            running._slots(running.prefill([running._request(prompt, tokens, view)], ()), tokens)[0].probabilities
+            for view in views
+        ]
+    np.testing.assert_allclose(probabilities(running.assess(views)), whole, atol=1e-5)
+
+
+def test_the_order_and_size_of_batches_do_not_matter(engine: Callable[..., Any], views: list[View]) -> None:
+    for name in ("transformers", "vllm"):
+        running = engine(name, protocol="slots")
+        together = probabilities(running.assess(views))
+        np.testing.assert_allclose(probabilities(running.assess(views[::-1]))[::-1], together, atol=1e-5)
+        np.testing.assert_allclose(probabilities([running.assess([v])[0] for v in views]), together, atol=1e-5)
+
+
+def test_the_same_picture_twice_in_a_batch_is_answered_twice(engine: Callable[..., Any]) -> None:
+    twice = [picture(70, 96, 128), picture(71, 96, 128), picture(70, 96, 128), picture(70, 96, 128)]
+    for name in ("transformers", "vllm"):
+        found = probabilities(engine(name, protocol="slots").assess(twice))
+        np.testing.assert_allclose(found[2:], found[[0, 0]], atol=1e-5)
+        assert np.abs(found[0] - found[1]).max() > 1e-3
+
+
+def test_several_threads_ask_one_vllm_at_once(engine: Callable[..., Any], views: list[View]) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    running = engine("vllm", protocol="slots")
+    expected = probabilities(running.assess(views))
+    with ThreadPoolExecutor(4) as threads:
+        for found in threads.map(running.assess, [views] * 8):
+            np.testing.assert_allclose(probabilities(found), expected, atol=1e-5)
