@@ -41,7 +41,7 @@ def _rows(shard: str, first: int, count: int) -> pa.Table:
     )
 
 
-def _run(folder: Path, shards: Sequence[Sequence[int]], **record: object) -> Path:
+def made_run(folder: Path, shards: Sequence[Sequence[int]], **record: object) -> Path:
     """A run and its corpus of (empty) tars; `shards`: rows of each slice of each shard."""
     run = folder / "run"
     (run / "scores").mkdir(parents=True)
@@ -85,7 +85,7 @@ SHARDS = ((30, 30, 7), (1,), (0,), (30, 5), (30, 30, 30, 30, 2))
 
 
 def test_the_same_rows_sorted_in_few_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = _run(tmp_path, SHARDS)
+    run = made_run(tmp_path, SHARDS)
     before = _all(run).sort_by([("shard", "ascending"), ("index", "ascending")])
     assert privsieve("report", run, "--format", "json") == 0
     report = capsys.readouterr().out
@@ -107,7 +107,7 @@ def test_the_same_rows_sorted_in_few_files(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_a_second_time_says_so_and_does_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = _run(tmp_path, SHARDS)
+    run = made_run(tmp_path, SHARDS)
     assert privsieve("compact", run) == 0
     before = {path: path.stat().st_mtime_ns for path in sorted(run.rglob("*.*"))}
     capsys.readouterr()
@@ -117,7 +117,7 @@ def test_a_second_time_says_so_and_does_nothing(tmp_path: Path, capsys: pytest.C
 
 
 def test_a_later_scan_sees_that_all_is_done_and_a_shard_finds_its_rows(tmp_path: Path) -> None:
-    run = _run(tmp_path, SHARDS)
+    run = made_run(tmp_path, SHARDS)
     where = place(str(run))
     shards = open_source(str(tmp_path / "corpus"), None, None).shards
     before = {shard: rows_at(where, results(where).of(shard)) for shard in shards}
@@ -136,7 +136,7 @@ def test_a_later_scan_sees_that_all_is_done_and_a_shard_finds_its_rows(tmp_path:
 
 
 def test_an_unfinished_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = _run(tmp_path, SHARDS)
+    run = made_run(tmp_path, SHARDS)
     (run / "scores" / file_name("00003.tar", 1, True)).unlink()
     before = sorted(run.rglob("*"))
     assert privsieve("compact", run) == 2
@@ -148,7 +148,7 @@ def test_an_unfinished_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_a_shard_that_the_source_has_no_longer_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = _run(tmp_path, SHARDS)
+    run = made_run(tmp_path, SHARDS)
     (tmp_path / "corpus" / "00004.tar").unlink()
     assert privsieve("compact", run) == 2
     assert "has results of 1 shards" in capsys.readouterr().err
@@ -159,7 +159,7 @@ def test_a_shard_that_the_source_has_no_longer_is_told(tmp_path: Path, capsys: p
 def test_a_sample_is_finished_when_it_has_all_its_rows(
     tmp_path: Path, chosen: dict[str, int], code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = _run(tmp_path, ((30,), (30,)), **chosen)
+    run = made_run(tmp_path, ((30,), (30,)), **chosen)
     tar(tmp_path / "corpus" / "00002.tar", {"a.jpg": b"not scanned"})
     assert privsieve("compact", run) == code
     assert is_compacted(place(str(run))) == (code == 0)
@@ -168,7 +168,7 @@ def test_a_sample_is_finished_when_it_has_all_its_rows(
 
 
 def test_a_limit_above_the_corpus_is_finished_with_the_corpus(tmp_path: Path) -> None:
-    run = _run(tmp_path, ((30,), (30,)), limit=100)
+    run = made_run(tmp_path, ((30,), (30,)), limit=100)
     tar(tmp_path / "corpus" / "00002.tar", {"a.jpg": b"not scanned"})
     assert privsieve("compact", run) == 2
     tar(tmp_path / "corpus" / "00002.tar", {})
@@ -178,7 +178,7 @@ def test_a_limit_above_the_corpus_is_finished_with_the_corpus(tmp_path: Path) ->
 def test_rows_that_come_twice_are_told_and_nothing_is_removed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = _run(tmp_path, SHARDS)
+    run = made_run(tmp_path, SHARDS)
     pq.write_table(_rows("00003.tar", 29, 5), run / "scores" / file_name("00003.tar", 1, True))
     slices = sorted((run / "scores").iterdir())
     assert privsieve("compact", run) == 2
@@ -190,7 +190,7 @@ def test_rows_that_come_twice_are_told_and_nothing_is_removed(
 
 
 def test_a_damaged_slice_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = _run(tmp_path, SHARDS)
+    run = made_run(tmp_path, SHARDS)
     (run / "scores" / file_name("00001.tar", 0, True)).write_bytes(b"PAR1 but no more")
     assert privsieve("compact", run) == 2
     error = capsys.readouterr().err
@@ -200,7 +200,7 @@ def test_a_damaged_slice_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_a_reader_of_the_small_files_learns_that_they_are_gone(tmp_path: Path) -> None:
-    run = _run(tmp_path, SHARDS)
+    run = made_run(tmp_path, SHARDS)
     opened = open_run(str(run))
     assert list(opened.select("SELECT count(*) FROM images")[1]) == [(225,)]
     assert privsieve("compact", run) == 0
@@ -212,7 +212,7 @@ def test_a_reader_of_the_small_files_learns_that_they_are_gone(tmp_path: Path) -
 def test_odd_folder_names(tmp_path: Path) -> None:
     for name in ("it's [1] run*?", "date=today", "1"):
         (tmp_path / name).mkdir()
-        _run(tmp_path / name, ((5,), (6,)))
+        made_run(tmp_path / name, ((5,), (6,)))
     for name in ("it's [1] run*?", "date=today"):
         run = tmp_path / name / "run"
         assert privsieve("compact", run) == 0
@@ -223,7 +223,7 @@ def test_odd_folder_names(tmp_path: Path) -> None:
 
 def test_a_run_behind_a_url(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     memory = fsspec.filesystem("memory")
-    memory.put(str(_run(tmp_path, SHARDS)), "/compact-test/run", recursive=True)
+    memory.put(str(made_run(tmp_path, SHARDS)), "/compact-test/run", recursive=True)
     try:
         assert privsieve("compact", "memory://compact-test/run") == 0
         assert memory.find("/compact-test/run/scores") == []
@@ -242,7 +242,7 @@ NUM_SHARDS, SLICES, ROWS = 60, 5, 20
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _run(tmp_path_factory.mktemp("large"), [(ROWS,) * SLICES] * NUM_SHARDS)
+    return made_run(tmp_path_factory.mktemp("large"), [(ROWS,) * SLICES] * NUM_SHARDS)
 
 
 def _num_files(folder: Path) -> int:
@@ -285,7 +285,7 @@ def test_killed_and_continued(large: Path, tmp_path: Path, moment: Callable[[Pat
 def test_slices_that_were_not_removed_yet_are_not_seen_twice(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = _run(tmp_path, SHARDS)
+    run = made_run(tmp_path, SHARDS)
     shutil.copytree(run / "scores", tmp_path / "before")
     assert privsieve("compact", run) == 0
     for path in sorted((tmp_path / "before").iterdir())[5:]:

@@ -1,0 +1,29 @@
+"""A run on S3 is compacted there, its corpus lying on the local disk."""
+
+from pathlib import Path
+
+import pytest
+import s3fs
+
+from ingest.storage import place
+from reports.warehouse import open_run
+from tests.jobs.made import privsieve
+from tests.jobs.test_compact import SHARDS, made_run
+from tests.storage.conftest import BUCKET, Proxy
+
+
+def test_a_run_on_s3(store: Proxy, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url = f"s3://{BUCKET}/runs/compact"
+    where = place(url)
+    assert isinstance(where.fs, s3fs.S3FileSystem)
+    where.fs.put(str(made_run(tmp_path, SHARDS)), where.path, recursive=True)
+    store.first(3, 503, method="DELETE")
+    assert privsieve("compact", url, "--rows-per-file", 100) == 0
+    assert "225 rows of 5 shards in 3 files" in capsys.readouterr().out
+    assert store.faults == 3
+    assert where.at("scores").names() == []
+    assert where.at("compact").names() == ["00000.parquet", "00001.parquet", "00002.parquet"]
+    asked = 'SELECT count(*), count(DISTINCT (shard, "index")) FROM images'
+    assert list(open_run(url).select(asked)[1]) == [(225, 225)]
+    assert privsieve("compact", url) == 0
+    assert "nothing to do" in capsys.readouterr().out
