@@ -44,7 +44,7 @@ CHAT_TEMPLATE = """{%- for message in messages -%}
 {%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}{%- endif -%}"""
 
 
-def _tokenizer() -> PreTrainedTokenizerFast:
+def make_tokenizer() -> PreTrainedTokenizerFast:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -65,7 +65,7 @@ def _tokenizer() -> PreTrainedTokenizerFast:
     return fast
 
 
-def _config(tokenizer: PreTrainedTokenizerFast) -> Qwen3VLConfig:
+def make_config(tokenizer: PreTrainedTokenizerFast) -> Qwen3VLConfig:
     ids = {name: tokenizer.convert_tokens_to_ids(name) for name in SPECIAL}
     return Qwen3VLConfig(
         text_config={
@@ -113,13 +113,18 @@ def _config(tokenizer: PreTrainedTokenizerFast) -> Qwen3VLConfig:
 def make_checkpoint(folder: Path, seed: int = 0) -> Path:
     """A whole checkpoint below `folder`, in float32, loadable offline."""
     torch.manual_seed(seed)
-    tokenizer = _tokenizer()
-    model = Qwen3VLForConditionalGeneration(_config(tokenizer)).float()
+    tokenizer = make_tokenizer()
+    model = Qwen3VLForConditionalGeneration(make_config(tokenizer)).float()
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() >= 2:
                 parameter.mul_(4)  # else the answer hardly depends on the image
     model.save_pretrained(folder)
+    save_processor(folder, tokenizer)
+    return folder
+
+
+def save_processor(folder: Path, tokenizer: PreTrainedTokenizerFast) -> None:
     size = {"shortest_edge": 32 * 32, "longest_edge": 4096 * 4096}
     pixels = {"patch_size": 16, "temporal_patch_size": 2, "merge_size": 2, "size": size}
     normal = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
@@ -129,7 +134,6 @@ def make_checkpoint(folder: Path, seed: int = 0) -> Path:
         video_processor=Qwen3VLVideoProcessor(**pixels, **normal),
         chat_template=CHAT_TEMPLATE,
     ).save_pretrained(folder)
-    return folder
 
 
 TEXT_MODULES = ("self_attn.q_proj", "self_attn.v_proj", "mlp.down_proj")

@@ -38,7 +38,7 @@ def test_a_huge_picture_is_downscaled_before_the_engine(engine: Callable[..., An
     for name in ENGINES:
         running = engine(name, protocol="slots")
         assert probabilities(running.assess([huge])).shape == (1, 22, 3)
-        assert running._prompter.processed("<|image_pad|>", _shrunk(huge))["input_ids"].shape[1] <= 160 * 160 // 32**2
+        assert running.prompter.processed("<|image_pad|>", _shrunk(huge))["input_ids"].shape[1] <= 160 * 160 // 32**2
 
 
 def _shrunk(view: View) -> Any:
@@ -54,7 +54,7 @@ def test_a_prompt_that_is_too_long_with_its_picture_costs_its_row(
     short = tmp_path / "short"
     shutil.copytree(checkpoint, short)
     running = engine("transformers", protocol="slots")
-    words = len(running._prompter.tokens(running._protocol.prompt).token_ids)
+    words = len(running.prompter.tokens(running._protocol.prompt).token_ids)
     _change(short / "tokenizer_config.json", model_max_length=words + 100)
     limited = engine("vllm", protocol="slots", model=str(short), max_pixels=512 * 512)
     small, large = picture(1, 96, 128), picture(2, 512, 512)
@@ -176,7 +176,7 @@ def test_another_model_or_wording_is_another_description(checkpoint: Path, adapt
     ],
 )
 def test_wrong_options_are_one_line(checkpoint: Path, said: dict[str, Any], message: str) -> None:
-    chosen = {k: str(checkpoint) if v == "{checkpoint}" else v for k, v in said.items()}
+    chosen: dict[str, Any] = {k: str(checkpoint) if v == "{checkpoint}" else v for k, v in said.items()}
     with pytest.raises(EngineError, match=message) as raised:
         engine_module("vllm").describe(EngineOptions(**chosen))
     assert "\n" not in str(raised.value)

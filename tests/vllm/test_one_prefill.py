@@ -31,7 +31,7 @@ def test_vllm_reads_each_prompt_once_and_writes_nothing(engine: Callable[..., An
     before = _counted()
     running.assess(fresh)
     spent = _counted() - before
-    prompt_tokens = len(running._prompter.tokens(running._protocol.prompt).token_ids) - 1 + 96 * 128 // 32**2
+    prompt_tokens = len(running.prompter.tokens(running._protocol.prompt).token_ids) - 1 + 96 * 128 // 32**2
     assert spent["vllm:request_success"] == len(fresh) + 1, "the first one was known, and asked again for its slots"
     assert spent["vllm:prompt_tokens"] == prompt_tokens * (len(fresh) + 1)
     assert spent["vllm:generation_tokens"] <= len(fresh) + 1, "a pooling request counts as at most one"
@@ -44,8 +44,8 @@ def test_transformers_computes_the_text_before_the_picture_once(engine: Callable
     running.assess(fresh[:1])
     before = running.prefill.num_forward_tokens
     running.assess(fresh)
-    tokens = running._prompter.tokens(running._protocol.prompt).token_ids
-    after_prefix = len(tokens) - tokens.index(running._prompter.image_token_id) - 1 + 96 * 128 // 32**2
+    tokens = running.prompter.tokens(running._protocol.prompt).token_ids
+    after_prefix = len(tokens) - tokens.index(running.prompter.image_token_id) - 1 + 96 * 128 // 32**2
     assert running.prefill.num_forward_tokens - before == after_prefix * len(fresh)
 
 
@@ -54,7 +54,7 @@ def test_a_shared_prefix_changes_nothing(engine: Callable[..., Any], views: list
 
     running = engine("transformers", protocol="slots")
     prompt = running._protocol.prompt
-    tokens = running._prompter.tokens(prompt)
+    tokens = running.prompter.tokens(prompt)
     with torch.inference_mode():
         whole = [
             running._slots(running.prefill([running._request(prompt, tokens, view)], ()), tokens)[0].probabilities

@@ -24,14 +24,14 @@ PER_TOKEN = ("input_ids", "attention_mask", "mm_token_type_ids", "token_type_ids
 
 
 class TransformersEngine:
-    def __init__(self, chosen: Settings):
+    def __init__(self, chosen: Settings, model: Any):
         self._protocol = chosen.protocol
         self._max_pixels = chosen.max_pixels
         self._batch_size = chosen.batch_size or DEFAULT_BATCH_SIZE
-        self._prompter = Prompter(chosen.checkpoint.folder, chosen.max_pixels)
-        self.model = _loaded(chosen)
+        self.prompter = Prompter(chosen.checkpoint.folder, chosen.max_pixels)
+        self.model = model
         self.prefill = Prefill(self.model)
-        self._greedy = Greedy(self.model, self.prefill, self._prompter.tokenizer)
+        self._greedy = Greedy(self.model, self.prefill, self.prompter.tokenizer)
 
     def assess(self, views: Sequence[View]) -> list[Outcome]:
         return self.assess_with(self._protocol, views)
@@ -66,7 +66,7 @@ class TransformersEngine:
         ready: list[tuple[int, Prompt, TokenPrompt, Request]] = []
         for at, prompt in asked.items():
             try:
-                tokens = self._prompter.tokens(prompt)
+                tokens = self.prompter.tokens(prompt)
                 ready.append((at, prompt, tokens, self._request(prompt, tokens, views[at])))
             except Exception as error:  # the edge: what processors raise may hold content, so only its type is told
                 found[at] = Unscored("engine_error", f"the picture cannot be prepared ({type(error).__name__})")
@@ -116,7 +116,7 @@ class TransformersEngine:
 
     def _prefix(self, prompts: Sequence[TokenPrompt]) -> tuple[int, ...]:
         """What stands before the image, where all ask the same; other prompts share nothing."""
-        image = self._prompter.image_token_id
+        image = self.prompter.image_token_id
         ids = prompts[0].token_ids
         if any(prompt is not prompts[0] for prompt in prompts) or image not in ids:
             return ()
@@ -125,7 +125,7 @@ class TransformersEngine:
     def _request(self, prompt: Prompt, tokens: TokenPrompt, view: View) -> Request:
         if not prompt.has_image:
             return Request(torch.tensor(tokens.token_ids), None, {})
-        made = self._prompter.processed(tokens.text, prepared(view.pixels, self._max_pixels))
+        made = self.prompter.processed(tokens.text, prepared(view.pixels, self._max_pixels))
         types = made.get("mm_token_type_ids")
         return Request(
             made["input_ids"][0],
@@ -134,7 +134,8 @@ class TransformersEngine:
         )
 
 
-def _loaded(chosen: Settings) -> Any:
+def loaded(chosen: Settings) -> Any:
+    """The model, its adapter merged, on the machine's accelerator. EngineError where they do not load whole."""
     device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     folder = chosen.checkpoint.folder
     try:

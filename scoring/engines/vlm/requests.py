@@ -48,14 +48,15 @@ MAX_MODEL_LEN = 16384
 
 
 class VllmEngine:
-    def __init__(self, chosen: Settings):
+    def __init__(self, chosen: Settings, load_format: str = "safetensors"):
+        """load_format: "dummy" for random weights, which measure as well as real ones."""
         self._protocol = chosen.protocol
         self._max_pixels = chosen.max_pixels
-        self._prompter = Prompter(chosen.checkpoint.folder, chosen.max_pixels)
+        self.prompter = Prompter(chosen.checkpoint.folder, chosen.max_pixels)
         self._numbers = itertools.count()
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="vllm requests", daemon=True).start()
-        self._engine = _started(chosen, self._prompter)
+        self._engine = _started(chosen, self.prompter, load_format)
         self._adapter = None if chosen.adapter is None else self._loaded(chosen.adapter)
 
     def assess(self, views: Sequence[View]) -> list[Outcome]:
@@ -93,7 +94,7 @@ class VllmEngine:
             return Unscored("engine_error", f"vLLM refused or lost the request ({type(error).__name__})")
 
     async def _answer(self, prompt: Prompt, image: Image) -> Answer:
-        tokens = self._prompter.tokens(prompt)
+        tokens = self.prompter.tokens(prompt)
         asked: dict[str, Any] = {"prompt_token_ids": list(tokens.token_ids)}
         if prompt.has_image:
             asked["multi_modal_data"] = {"image": image}
@@ -124,16 +125,14 @@ class VllmEngine:
         )
         written = (await self._finished(self._engine.generate, asked, sampling)).outputs[0]
         is_cut_off = written.finish_reason == "length"
-        if not candidates:
-            return TextAnswer(written.text, (), is_cut_off)
         ids = list(written.token_ids) if is_cut_off else list(written.token_ids)[:-1]
-        added = added_texts(self._prompter.tokenizer, ids)
+        # Not vLLM's own text, which leaves out an incomplete character at the end.
+        text = self.prompter.tokenizer.decode(ids, skip_special_tokens=True)
+        if not candidates:
+            return TextAnswer(text, (), is_cut_off)
+        added = added_texts(self.prompter.tokenizer, ids)
         spread = [tuple(float(np.exp(at[token].logprob)) for token in candidates) for at in written.logprobs]
-        return TextAnswer(
-            self._prompter.tokenizer.decode(ids, skip_special_tokens=True),
-            tuple(Token(text, found) for text, found in zip(added, spread, strict=False)),
-            is_cut_off,
-        )
+        return TextAnswer(text, tuple(Token(t, p) for t, p in zip(added, spread, strict=False)), is_cut_off)
 
     async def _finished(self, ask: Any, asked: dict[str, Any], wanted: Any) -> Any:
         """The last output of a request; there are others only where an engine streams."""
@@ -169,7 +168,7 @@ def _structure(wanted: Generate) -> StructuredOutputsParams | None:
     return None if wanted.regex is None else StructuredOutputsParams(regex=wanted.regex)
 
 
-def _started(chosen: Settings, prompter: Prompter) -> AsyncLLM:
+def _started(chosen: Settings, prompter: Prompter, load_format: str) -> AsyncLLM:
     pooling: dict[str, Any] = {}
     if isinstance(chosen.protocol.prompt.wanted, Slots):
         # Three rows of the vocabulary head instead of all of it, read at every token of one prefill.
@@ -198,7 +197,7 @@ def _started(chosen: Settings, prompter: Prompter) -> AsyncLLM:
     try:
         arguments = AsyncEngineArgs(
             model=str(chosen.checkpoint.folder),
-            load_format="safetensors",
+            load_format=load_format,
             trust_remote_code=False,
             dtype=chosen.dtype or stored_dtype(chosen.checkpoint.folder) or "auto",  # "auto" halves float32
             max_model_len=min(MAX_MODEL_LEN, own_limit),

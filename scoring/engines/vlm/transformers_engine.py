@@ -20,6 +20,7 @@ def describe(options: EngineOptions) -> EngineDescription:
 def load(options: EngineOptions) -> "TransformersEngine":
     """Loads the model, seconds to minutes. EngineError where the model or the adapter cannot be loaded whole."""
     package_versions(NAME, PACKAGES)
-    from scoring.engines.vlm.batches import TransformersEngine
+    from scoring.engines.vlm.batches import TransformersEngine, loaded
 
-    return TransformersEngine(settings(NAME, options, REFUSED, with_weights=True))
+    chosen = settings(NAME, options, REFUSED, with_weights=True)
+    return TransformersEngine(chosen, loaded(chosen))
