@@ -34,6 +34,8 @@ _OPTIONS = (
     _option("--dtype", str, "float32, bfloat16 or float16; default as the model is stored."),
     _option("--batch-size", click.IntRange(min=1), "Pictures in one pass of the model."),
     _option("--tensor-parallel-size", click.IntRange(min=1), "GPUs that share one model."),
+    _option("--endpoint", str, "Base URL of an OpenAI-compatible server, such as http://127.0.0.1:8000/v1 (openai)."),
+    _option("--concurrency", click.IntRange(1, 256), "Requests under way at once, of one engine (openai)."),
 )
 
 

@@ -26,6 +26,7 @@ from ingest.formats import Source, open_source
 from ingest.images import DecodedImage, ImageLimits, Rejected, decode
 from ingest.sample import Sample, printable
 from ingest.slices import cut
+from jobs.engine_options import engine_options, said
 from jobs.selection import draw
 from scoring.assessment import Engine, EngineOptions
 from scoring.engines import canned, engine_module
@@ -129,6 +130,7 @@ class Plan:
 @click.command()
 @click.argument("source")
 @click.option("--engine", default="detectors", show_default=True, help="Who would answer.")
+@engine_options
 @click.option("--gpus", type=click.IntRange(min=1), default=1, show_default=True, help="GPUs, or engine processes.")
 @click.option("--price-per-hour", type=click.FloatRange(min=0), help="Of one GPU or process, in any currency.")
 @click.option("--sample-size", type=click.IntRange(min=1), default=64, show_default=True, help="Images to look at.")
@@ -138,7 +140,7 @@ def plan(
     source: str, engine: str, gpus: int, price_per_hour: float | None, sample_size: int, seed: int, output: str
 ) -> None:
     """Estimate images, hours, cost and storage of a scan of SOURCE from a small random sample. Writes nothing."""
-    answering, limits, recorded = _engine(engine)
+    answering, limits, recorded = _engine(engine, said())
     measured = measure(open_source(source, None, None), answering, limits, recorded, sample_size, seed)
     found = plan_of(measured, gpus, price_per_hour)
     if output == "json":
@@ -147,12 +149,12 @@ def plan(
         _write_text(found)
 
 
-def _engine(name: str) -> tuple[Engine, ImageLimits, Recorded | None]:
+def _engine(name: str, options: EngineOptions) -> tuple[Engine, ImageLimits, Recorded | None]:
     """The engine, or, where it cannot run here and a speed is recorded, canned answers and the record."""
     module = engine_module(name)
     try:
-        description = module.describe(EngineOptions())
-        return module.load(EngineOptions()), ImageLimits(max_side_px=description.max_side_px), None
+        description = module.describe(options)
+        return module.load(options), ImageLimits(max_side_px=description.max_side_px), None
     except EngineError as error:
         if name not in RECORDED:
             raise

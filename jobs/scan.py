@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ingest import __version__
-from ingest.errors import IncompleteError
+from ingest.errors import IncompleteError, RunError
 from ingest.formats import Source, open_source
 from ingest.images import ImageLimits
-from ingest.results import results
+from ingest.results import is_compacted, results
 from ingest.sample import printable
 from ingest.slices import finished
 from ingest.storage import Place
@@ -113,11 +113,25 @@ def scan(
         with ray_session(ray_address):
             chosen = _chosen(corpus, sample, seed, limit)
             shards = [shard for shard in corpus.shards if chosen is None or shard in chosen]
+            _refuse_growth(run, shards, run_url)
             gpus = description.num_gpus * has_gpus() if engine_gpus is None else engine_gpus
             size = num_engines or default_num_engines(ray_address, engine_cpus, gpus)
             engines = EnginePool(size, engine_cpus, gpus)
             failures = _scan(settings, shards, chosen, engines, held, quiet)
         _reconcile(run, shards, run_url, failures)
+
+
+def _refuse_growth(run: Place, shards: list[str], run_url: str) -> None:
+    """A compacted run is closed: readers would pass over what was added."""
+    if not is_compacted(run):
+        return
+    done = results(run).done
+    new = [shard for shard in shards if not finished(shard, done)]
+    if new:
+        raise RunError(
+            f"{run_url} is compacted, and the source has {len(new)} shards more ({printable(new[0])} first); "
+            "scan them into a run of their own"
+        )
 
 
 def _comparable(description: EngineDescription) -> dict[str, Any]:

@@ -103,7 +103,8 @@ class EngineOptions:
     model: a folder, or a name of the Hugging Face hub. adapter: folder of a LoRA adapter. protocol: with variants.
     prompt_file, thresholds: the content of the files, since a worker may be another machine. max_pixels: width x
     height that a picture is downscaled to. dtype: float32, bfloat16, float16; else as the model is stored.
-    batch_size: pictures in one forward pass. tensor_parallel_size: GPUs that share one model.
+    batch_size: pictures in one forward pass. tensor_parallel_size: GPUs that share one model. endpoint: base URL of a
+    server. concurrency: requests to it at once.
     """
 
     model: str | None = None
@@ -116,6 +117,8 @@ class EngineOptions:
     dtype: str | None = None
     batch_size: int | None = None
     tensor_parallel_size: int | None = None
+    endpoint: str | None = None
+    concurrency: int | None = None
 
     def refuse_all(self, engine: str) -> None:
         """EngineError where anything was said to an engine that takes no options."""

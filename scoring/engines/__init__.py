@@ -15,6 +15,7 @@ ENGINES: dict[str, str] = {
     "canned": "scoring.engines.canned",
     "transformers": "scoring.engines.vlm.transformers_engine",
     "vllm": "scoring.engines.vlm.vllm_engine",
+    "openai": "scoring.engines.openai",
 }
 """Engine name -> module."""
 

@@ -32,7 +32,7 @@ def make_corpus(folder: Path, num_images: int) -> None:
     with tarfile.open(first, "w") as tar:
         for number in range(IMAGES_PER_SHARD):
             buffer = BytesIO()
-            Image.frombytes("RGB", (448, 448), drawn.randbytes(448 * 448 * 3)).save(buffer, "JPEG", quality=68)
+            Image.frombytes("RGB", (448, 448), drawn.randbytes(448 * 448 * 3)).save(buffer, "JPEG", quality=92)
             member = tarfile.TarInfo(f"{number:04d}.jpg")
             member.size = len(buffer.getvalue())
             tar.addfile(member, BytesIO(buffer.getvalue()))

@@ -57,7 +57,7 @@ def test_what_a_barcode_holds_is_told_by_its_form() -> None:
 
 def test_embedded_coordinates_count_and_a_camera_model_does_not() -> None:
     assert value(decide(embedded_findings({"gps"})), "location") == 1
-    assert value(decide(embedded_findings({"datetime"})), "metadata") == 0.5
+    assert value(decide(embedded_findings({"datetime"})), "metadata") == 0
     assert value(decide(embedded_findings({"camera", "copyright"})), "metadata") == 0
 
 
