@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import RunError
-from ingest.results import is_compacted, score_files
+from ingest.results import score_files
 from ingest.storage import Place
 
 FILES_AT_ONCE = 16
@@ -27,31 +27,17 @@ class Tally:
 
 
 def tally(run: Place) -> Tally:
-    """Adds up what the footers of the result files say; RunError names a file that is damaged.
-
-    A compacted run keeps no such footers: there the column of reasons is read.
-    """
-    read = _reasons if is_compacted(run) else _marks
+    """Adds up what the footers of the result files say; RunError names a file that is damaged."""
     num_rows, reasons = 0, Counter[str]()
     with ThreadPoolExecutor(FILES_AT_ONCE) as threads:
-        for counted, found in threads.map(read, score_files(run)):
+        for counted, found in threads.map(_marks, score_files(run)):
             num_rows += counted
             reasons += found
     return Tally(num_rows, reasons)
 
 
-def _reasons(compacted: Place) -> tuple[int, Counter[str]]:
-    try:
-        with compacted.open() as stream:
-            column = pq.read_table(stream, columns=["reason"])["reason"]
-    except (pa.ArrowInvalid, OSError):
-        raise RunError(f"the score file {compacted.path} is damaged; restore it from a copy") from None
-    counts = {str(c["values"]): int(c["counts"]) for c in column.drop_null().value_counts().to_pylist()}
-    return len(column), Counter(counts)
-
-
 def _marks(result: Place) -> tuple[int, Counter[str]]:
-    """The footer metadata that `jobs.scanner` wrote; its row count must be the file's."""
+    """What `jobs.scanner` or `jobs.compact` wrote into the footer; its row count must be the file's."""
     try:
         with result.open() as stream:
             metadata = pq.read_metadata(stream)
@@ -61,4 +47,4 @@ def _marks(result: Place) -> tuple[int, Counter[str]]:
             return metadata.num_rows, Counter({reason: int(count) for reason, _, count in parts})
     except (pa.ArrowInvalid, OSError, ValueError, KeyError):
         pass
-    raise RunError(f"the score file {result.path} is damaged; delete it and run the same scan again")
+    raise RunError(f"the score file {result.path} is damaged; delete it and run the same scan again, or restore it if the run is compacted")

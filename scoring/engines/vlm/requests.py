@@ -68,9 +68,13 @@ class VllmEngine:
 
     def close(self) -> None:
         """Ends vLLM's processes."""
+        self._wait(self._closed())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+
+    async def _closed(self) -> None:
+        """On the loop, so that the task which reads vLLM's outputs is ended before it can take this for a failure."""
         self._engine.shutdown()
         del self._engine  # its destructor would run too late, when Python itself ends
-        self._loop.call_soon_threadsafe(self._loop.stop)
 
     async def _gathered(self, protocol: Protocol, views: Sequence[View]) -> list[Outcome]:
         return list(await asyncio.gather(*(self._outcome(protocol, view) for view in views)))
