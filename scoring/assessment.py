@@ -84,7 +84,8 @@ class EngineDescription:
     assessed: the keys that the engine can judge at all. weights: model file name -> sha256 in hex.
     versions: package -> version, of what can change the answers. max_side_px: views larger than this are
     downscaled before the engine sees them; None keeps the full size. num_gpus: what one engine takes where there are
-    any; no matter for the answers.
+    any. batches_at_once: how many calls of `assess` the engine takes at the same time, from as many threads. Neither
+    matters for the answers.
     """
 
     name: str
@@ -94,6 +95,7 @@ class EngineDescription:
     versions: dict[str, str] = field(default_factory=dict)
     max_side_px: int | None = None
     num_gpus: int = 0
+    batches_at_once: int = 1
 
 
 @dataclass(frozen=True)

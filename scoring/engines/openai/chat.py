@@ -1,0 +1,132 @@
+"""Protocol prompt -> body of a chat completion; response -> answer. Pure."""
+
+import base64
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import simplejpeg
+
+from ingest.images import Pixels
+from scoring.engines.openai.endpoint import NoAnswerError
+from scoring.engines.openai.settings import JPEG_QUALITY
+from scoring.engines.vlm.images import prepared
+from scoring.protocols.interface import Generate, Prompt, Text, TextAnswer, Token
+
+MAX_TOP_LOGPROBS = 20
+"""The most that OpenAI allows and vLLM gives by default. Candidates below are taken as impossible."""
+
+STRUCTURE, PROBABILITIES, MAX_TOKENS = "structure", "probabilities", "max_tokens"
+OPTIONAL = {
+    STRUCTURE: frozenset(["response_format", "structured_outputs"]),
+    PROBABILITIES: frozenset(["logprobs", "top_logprobs"]),
+    MAX_TOKENS: frozenset(["max_tokens"]),
+}
+"""What an endpoint may refuse -> the parameters that it is. Without MAX_TOKENS the newer name of it is used."""
+
+
+def jpeg_of(pixels: Pixels, max_pixels: int) -> bytes:
+    """The picture as it is sent: at most max_pixels, colours in full resolution, since print is coloured too."""
+    image = np.ascontiguousarray(prepared(pixels, max_pixels))
+    encoded: bytes = simplejpeg.encode_jpeg(image, quality=JPEG_QUALITY, colorspace="RGB", colorsubsampling="444")
+    return encoded
+
+
+def body_of(prompt: Prompt, wanted: Generate, model: str, jpeg: bytes, without: frozenset[str]) -> dict[str, Any]:
+    """without: keys of `OPTIONAL`."""
+    body: dict[str, Any] = {
+        "model": model,
+        "temperature": 0,
+        "max_completion_tokens" if MAX_TOKENS in without else "max_tokens": wanted.max_tokens,
+        "messages": [{"role": message.role, "content": _content(message.parts, jpeg)} for message in prompt.messages],
+    }
+    if STRUCTURE not in without:
+        body |= _structure(wanted)
+    if wanted.probability_tokens and PROBABILITIES not in without:
+        body |= {"logprobs": True, "top_logprobs": MAX_TOP_LOGPROBS}
+    return body
+
+
+def left_out(body: Mapping[str, Any], without: frozenset[str], parameter: str) -> frozenset[str] | None:
+    """What else to leave out of a refused request: what the endpoint named, else one after the other; None where
+    nothing is left that could be wrong."""
+    can_go = [name for name, parameters in OPTIONAL.items() if parameters & body.keys()]
+    named = [name for name in can_go if parameter.split(".")[0] in OPTIONAL[name]]
+    chosen = (named or can_go)[:1]
+    return without | set(chosen) if chosen else None
+
+
+def answer_of(response: Mapping[str, Any], wanted: Generate) -> TextAnswer:
+    """NoAnswerError: a refusal by the model or a filter, or no chat completion at all."""
+    try:
+        choice = response["choices"][0]
+        message, finish = choice["message"], choice.get("finish_reason")
+        text, refusal = message.get("content"), message.get("refusal")
+    except (LookupError, TypeError, AttributeError):
+        raise NoAnswerError("engine_error", "what the endpoint sent is no chat completion") from None
+    if finish == "content_filter":
+        raise NoAnswerError("rejection", "a content filter of the endpoint withheld the answer")
+    if refusal:
+        raise NoAnswerError("rejection", "the model refused to answer")
+    if not isinstance(text, str):
+        raise NoAnswerError("engine_error", "the endpoint sent an answer without text")
+    tokens = _tokens(text, choice, wanted.probability_tokens) if wanted.probability_tokens else ()
+    return TextAnswer(text, tokens, is_cut_off=finish == "length")
+
+
+def _content(parts: Sequence[object], jpeg: bytes) -> str | list[dict[str, Any]]:
+    if len(parts) == 1 and isinstance(parts[0], Text):
+        return parts[0].text
+    url = "data:image/jpeg;base64," + base64.b64encode(jpeg).decode()
+    return [
+        {"type": "text", "text": part.text}
+        if isinstance(part, Text)
+        else {"type": "image_url", "image_url": {"url": url}}
+        for part in parts
+    ]
+
+
+def _structure(wanted: Generate) -> dict[str, Any]:
+    """A JSON schema in OpenAI's form; a regular expression in vLLM's, since OpenAI has none."""
+    if wanted.json_schema is not None:
+        form = {"name": "answer", "strict": True, "schema": _typed(wanted.json_schema)}
+        return {"response_format": {"type": "json_schema", "json_schema": form}}
+    return {"structured_outputs": {"regex": wanted.regex}} if wanted.regex is not None else {}
+
+
+def _typed(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Enums with the type of their numbers, which some endpoints insist on."""
+    properties = {
+        key: {"type": "integer" if all(float(n).is_integer() for n in said["enum"]) else "number", **said}
+        for key, said in schema["properties"].items()
+    }
+    return {**schema, "properties": properties}
+
+
+def _tokens(text: str, choice: Mapping[str, Any], candidates: Sequence[str]) -> tuple[Token, ...]:
+    """The tokens of `text` with the probabilities of the candidates. From where the endpoint's tokens are not those of
+    the text (a character cut in two, thoughts before the answer) the rest is one token of unknown probability."""
+    listed = (choice.get("logprobs") or {}).get("content") if isinstance(choice.get("logprobs"), dict) else None
+    tokens: list[Token] = []
+    said = 0
+    for entry in listed if isinstance(listed, list) else []:
+        written = entry.get("token") if isinstance(entry, dict) else None
+        if not isinstance(written, str) or not text.startswith(written, said):
+            break
+        tokens.append(Token(written, _probabilities(entry, candidates)))
+        said += len(written)
+    if tokens and said < len(text):
+        tokens.append(Token(text[said:]))
+    return tuple(tokens)
+
+
+def _probabilities(entry: Mapping[str, Any], candidates: Sequence[str]) -> tuple[float, ...] | None:
+    """None where no candidate is among the most probable tokens. Tokens that differ in spaces only are one word."""
+    found = dict.fromkeys(candidates, 0.0)
+    listed = entry.get("top_logprobs")
+    for other in listed if isinstance(listed, list) else []:
+        written, logprob = (other.get("token"), other.get("logprob")) if isinstance(other, dict) else (None, None)
+        if isinstance(written, str) and written.strip() in found and isinstance(logprob, int | float) and logprob <= 0:
+            found[written.strip()] += math.exp(logprob)
+    return tuple(found.values()) if any(found.values()) else None

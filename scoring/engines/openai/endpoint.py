@@ -1,0 +1,232 @@
+"""HTTP with one endpoint: what may pass is tried again, what concerns all pictures ends the job, all else one view."""
+
+import json
+import logging
+import math
+import os
+import random
+import re
+import threading
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import urllib3
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    HTTPError,
+    MaxRetryError,
+    NewConnectionError,
+    ProxyError,
+    ReadTimeoutError,
+    SSLError,
+)
+
+from ingest.errors import EngineError
+
+KEY_VARIABLES = ("PRIVSIEVE_OPENAI_API_KEY", "OPENAI_API_KEY")
+"""Where the key is looked for, in this order. An endpoint may need none."""
+
+PASSING_STATUS = frozenset([408, 409, 429, 500, 502, 503, 504, 529])
+GIVE_UP_AFTER = 16
+"""Views in a row without an answer after which the endpoint is at fault, not the views."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """num_retries: after the first attempt, of one request; num_timeouts of them may follow an attempt without a word
+    for read_s. Delays double from first_delay_s to max_delay_s, each shortened by a random part of up to a half; what
+    the endpoint asks for by Retry-After counts instead, up to max_delay_s.
+
+    Two rounds of a batch fit into the 600 s after which a scan takes its worker for hung.
+    """
+
+    num_retries: int = 5
+    num_timeouts: int = 1
+    first_delay_s: float = 0.5
+    max_delay_s: float = 30.0
+    connect_s: float = 10.0
+    read_s: float = 120.0
+
+
+class NoAnswerError(Exception):
+    """This request got no answer: `reason` and `message` as of `Unscored`."""
+
+    def __init__(self, reason: str, message: str):
+        super().__init__(message)
+        self.reason, self.message = reason, message
+
+
+class RefusedError(Exception):
+    """The endpoint calls the request wrong (400, 422). code, parameter: what it says so by, in its own short names,
+    empty where it does not; to compare with, not to show."""
+
+    def __init__(self, status: int, code: str, parameter: str):
+        super().__init__(f"HTTP {status}")
+        self.status, self.code, self.parameter = status, code, parameter
+
+
+def key_from_environment() -> str | None:
+    """EngineError where it cannot be a key; HTTP libraries would show it in their error."""
+    for variable in KEY_VARIABLES:
+        if key := os.environ.get(variable, "").strip():
+            if not re.fullmatch(r"[!-~]+", key):
+                raise EngineError(f"{variable} holds spaces or characters that no key has; set it again")
+            return key
+    return None
+
+
+class Endpoint:
+    """Safe to use from several threads. url: without a slash at its end. num_connections: kept open at once."""
+
+    def __init__(self, url: str, model: str, num_connections: int, patience: Patience | None = None):
+        self._url, self._model = url, model
+        self._patience = patience or Patience()
+        self._key = key_from_environment()
+        self._pool = _pool(url, num_connections)
+        self._lock = threading.Lock()
+        self._num_without_answer = 0
+        # It would log every attempt with the address; the endpoint is told once, in the error.
+        logging.getLogger("urllib3").setLevel(logging.ERROR)
+
+    def chat(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The response to a chat completion. EngineError: no request would be answered. NoAnswerError: this one is
+        not. RefusedError: this one is wrong, maybe in something that can be left out."""
+        response = self._sent("POST", "/chat/completions", json.dumps(body).encode())
+        self._check(response)
+        try:
+            found = json.loads(response.data)
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise NoAnswerError("engine_error", "what the endpoint sent is no chat completion")
+        return found
+
+    def models(self) -> list[str]:
+        """The names that the endpoint offers, empty where it does not tell. EngineError as of `chat`."""
+        try:
+            response = self._sent("GET", "/models", None)
+            if response.status == 404:
+                return []
+            self._check(response)
+            listed = json.loads(response.data)["data"]
+            return [str(model["id"]) for model in listed]
+        except NoAnswerError as error:
+            raise EngineError(f"{self._url}: {error.message}") from None
+        except (RefusedError, ValueError, RecursionError, LookupError, TypeError):
+            return []
+
+    def answered(self) -> None:
+        """A view got an answer, so the endpoint works."""
+        with self._lock:
+            self._num_without_answer = 0
+
+    def unanswered(self, message: str) -> None:
+        """EngineError where too many views in a row got none: it is not the pictures."""
+        with self._lock:
+            self._num_without_answer += 1
+            if self._num_without_answer >= GIVE_UP_AFTER:
+                raise EngineError(
+                    f"{self._url} answered none of {self._num_without_answer} pictures in a row, at last: {message}"
+                )
+
+    def _sent(self, method: str, path: str, body: bytes | None) -> urllib3.BaseHTTPResponse:
+        patience = self._patience
+        headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "privsieve"}
+        if self._key is not None:
+            headers["Authorization"] = f"Bearer {self._key}"
+        try:
+            return self._pool.request(
+                method,
+                self._url + path,
+                body=body,
+                headers=headers,
+                redirect=False,
+                timeout=urllib3.Timeout(connect=patience.connect_s, read=patience.read_s),
+                retries=_Retries.of(patience),
+            )
+        except MaxRetryError as error:
+            raise self._without_answer(error.reason) from None
+        except HTTPError as error:
+            raise self._without_answer(error) from None
+
+    def _without_answer(self, reason: Exception | None) -> EngineError | NoAnswerError:
+        name = type(reason).__name__
+        if isinstance(reason, SSLError):
+            return EngineError(f"{self._url}: no secure connection ({name}); check --endpoint and the certificates")
+        if isinstance(reason, (NewConnectionError, ConnectTimeoutError, ProxyError)):
+            return EngineError(f"{self._url} cannot be reached ({name}); check --endpoint and that the server runs")
+        if isinstance(reason, ReadTimeoutError):
+            return NoAnswerError("too_many_retries", f"no answer within {self._patience.read_s:g} s, tried again")
+        return NoAnswerError("too_many_retries", f"the connection broke, tried again ({name})")
+
+    def _check(self, response: urllib3.BaseHTTPResponse) -> None:
+        """Nothing of what the endpoint wrote gets into a message."""
+        status = response.status
+        if 200 <= status < 300:
+            return
+        if status in (401, 403):
+            what = "no key is set" if self._key is None else "the key is not accepted"
+            raise EngineError(f"{self._url} refuses access ({status}): {what}; set {' or '.join(KEY_VARIABLES)}")
+        if status == 404:
+            raise EngineError(
+                f'{self._url} does not know the model "{self._model}", or is no chat endpoint (404); check --model and '
+                "--endpoint, which mostly ends in /v1"
+            )
+        if 300 <= status < 400:
+            raise EngineError(f"{self._url} redirects ({status}); give the address that it leads to as --endpoint")
+        if status in (400, 422):
+            raise RefusedError(status, *_told(response.data))
+        if status in PASSING_STATUS:
+            tried = f"{self._patience.num_retries} times again"
+            raise NoAnswerError("too_many_retries", f"the endpoint answered HTTP {status}, tried {tried}")
+        raise NoAnswerError("engine_error", f"the endpoint answered HTTP {status}")
+
+
+class _Retries(urllib3.Retry):
+    """Of urllib3, but the first retry waits too, and nobody comes back at the same moment as all others."""
+
+    @classmethod
+    def of(cls, patience: Patience) -> "_Retries":
+        return cls(
+            total=patience.num_retries,
+            connect=min(2, patience.num_retries),
+            read=patience.num_timeouts,
+            redirect=0,
+            status_forcelist=PASSING_STATUS,
+            allowed_methods=None,
+            backoff_factor=patience.first_delay_s,
+            backoff_max=patience.max_delay_s,
+            retry_after_max=math.ceil(patience.max_delay_s),
+            raise_on_status=False,
+        )
+
+    def get_backoff_time(self) -> float:
+        delay_s = self.backoff_factor * 2.0 ** (len(self.history) - 1)
+        return min(self.backoff_max, delay_s) * random.uniform(0.5, 1)
+
+    def get_retry_after(self, response: urllib3.BaseHTTPResponse) -> float | None:
+        try:
+            asked_s = super().get_retry_after(response)
+        except HTTPError:  # what it asks for cannot be read
+            return None
+        return None if asked_s is None else asked_s + self.get_backoff_time()
+
+
+def _pool(url: str, num_connections: int) -> urllib3.PoolManager:
+    """Proxies as the environment says (HTTPS_PROXY, NO_PROXY); certificates of the system (SSL_CERT_FILE)."""
+    parts = urlsplit(url)
+    proxy = getproxies().get(parts.scheme)
+    if proxy and not proxy_bypass(parts.hostname or ""):
+        return urllib3.ProxyManager(proxy, maxsize=num_connections, block=True)
+    return urllib3.PoolManager(maxsize=num_connections, block=True)
+
+
+def _told(content: bytes) -> tuple[str, str]:
+    """(code, parameter) of an error in OpenAI's form."""
+    try:
+        error = json.loads(content)["error"]
+        return str(error.get("code") or ""), str(error.get("param") or "")
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        return "", ""

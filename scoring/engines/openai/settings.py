@@ -1,0 +1,84 @@
+"""What the user said about the endpoint, checked and completed."""
+
+from dataclasses import dataclass, fields
+from urllib.parse import urlsplit
+
+from ingest.errors import EngineError
+from scoring.assessment import EngineDescription, EngineOptions
+from scoring.engines.vlm.images import max_side_px
+from scoring.engines.vlm.settings import DEFAULT_MAX_PIXELS
+from scoring.protocols import protocol
+from scoring.protocols.interface import Protocol, ProtocolOptions, Slots
+
+NAME = "openai"
+DEFAULT_PROTOCOL = "json"
+DEFAULT_CONCURRENCY = 8
+JPEG_QUALITY = 95
+REFUSED = ("adapter", "dtype", "batch_size", "tensor_parallel_size")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """endpoint: without a slash at its end. concurrency: requests under way at once, of one engine."""
+
+    endpoint: str
+    model: str
+    protocol: Protocol
+    max_pixels: int
+    concurrency: int
+
+
+def settings(options: EngineOptions) -> Settings:
+    """EngineError in one line for whatever is wrong. Nothing is asked of the endpoint."""
+    for option in fields(options):
+        if option.name in REFUSED and getattr(options, option.name) is not None:
+            flag = "--" + option.name.replace("_", "-")
+            raise EngineError(f"the openai engine takes no {flag}, which is for the server to know; leave it out")
+    # No default: pictures must not go to somebody else because an option was forgotten.
+    if options.endpoint is None:
+        raise EngineError("the openai engine needs --endpoint: the base URL, such as http://127.0.0.1:8000/v1")
+    if options.model is None:
+        raise EngineError("the openai engine needs --model: the name by which the endpoint knows the model")
+    said = ProtocolOptions(options.prompt_file, options.thresholds, bool(options.keep_rationale))
+    asked = protocol(options.protocol or DEFAULT_PROTOCOL, said)
+    if isinstance(asked.prompt.wanted, Slots):
+        raise EngineError(
+            f"the {asked.name} protocol reads probabilities inside of the prompt, which a chat endpoint does not give; "
+            "choose --protocol json"
+        )
+    return Settings(
+        _checked(options.endpoint),
+        options.model,
+        asked,
+        options.max_pixels or DEFAULT_MAX_PIXELS,
+        options.concurrency or DEFAULT_CONCURRENCY,
+    )
+
+
+def description(chosen: Settings) -> EngineDescription:
+    """The weights are not known here: what the model's name means is the endpoint's promise."""
+    return EngineDescription(
+        name=NAME,
+        protocol=(
+            f"{chosen.protocol.version}, model {chosen.model} at {chosen.endpoint}, {chosen.max_pixels} pixels, "
+            f"JPEG quality {JPEG_QUALITY}"
+        ),
+        assessed=chosen.protocol.assessed,
+        max_side_px=max_side_px(chosen.max_pixels),
+    )
+
+
+def _checked(url: str) -> str:
+    """The URL goes to run.json and into messages, so nothing that could be secret may be in it."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        raise EngineError("--endpoint is no valid URL; give one such as http://127.0.0.1:8000/v1") from None
+    if "@" in parts.netloc:
+        raise EngineError("--endpoint holds a user name or password; give a key by OPENAI_API_KEY instead")
+    if parts.query or parts.fragment or "?" in url or "#" in url:
+        raise EngineError("--endpoint must end with its path, without ? and #; give a key by OPENAI_API_KEY instead")
+    if parts.scheme not in ("http", "https") or not host or not url.isascii() or any(c.isspace() for c in url):
+        raise EngineError(f'--endpoint "{url}" is no http or https URL; give one such as http://127.0.0.1:8000/v1')
+    return url.rstrip("/").removesuffix("/chat/completions")

@@ -1,0 +1,359 @@
+"""The openai engine against a real server on this machine: what comes back, what is tried again, what stops the job."""
+
+import dataclasses
+import hashlib
+import io
+import json
+import logging
+import math
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from ingest.errors import EngineError
+from scoring.assessment import Assessment, EngineOptions, Outcome, Unscored, View
+from scoring.engines import engine_module
+from scoring.engines.openai.chat import jpeg_of
+from scoring.engines.openai.endpoint import GIVE_UP_AFTER, Endpoint, Patience
+from scoring.engines.openai.engine import OpenAIEngine
+from scoring.engines.openai.settings import settings
+from scoring.engines.vlm.settings import DEFAULT_MAX_PIXELS
+from scoring.taxonomy import KEYS
+from tests.engines.chat_server import FORM, SECRET, ChatServer, Reply
+
+QUICK = Patience(num_retries=3, num_timeouts=1, first_delay_s=0.02, max_delay_s=0.1, connect_s=2, read_s=0.4)
+
+
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    running = ChatServer()
+    yield running
+    running.close()
+
+
+@pytest.fixture(autouse=True)
+def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("OPENAI_API_KEY", "PRIVSIEVE_OPENAI_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+
+
+def view(shade: int, height: int = 24, width: int = 32) -> View:
+    pixels = np.full((height, width, 3), shade, dtype=np.uint8)
+    pixels[: height // 2] //= 2
+    return View(pixels, frozenset(), f"{shade:064x}")
+
+
+def sent(one: View, max_pixels: int = DEFAULT_MAX_PIXELS) -> str:
+    """The hash by which the server knows the picture."""
+    return hashlib.sha256(jpeg_of(one.pixels, max_pixels)).hexdigest()
+
+
+def engine(server: ChatServer, patience: Patience = QUICK, **said: Any) -> OpenAIEngine:
+    options = EngineOptions(**({"endpoint": server.url, "model": "tiny-vl"} | said))
+    return OpenAIEngine(settings(options), patience)
+
+
+def judged(outcome: Outcome) -> dict[str, float]:
+    assert isinstance(outcome, Assessment), outcome
+    return {key: float(value) for key, value in zip(KEYS, outcome.values, strict=True) if value}
+
+
+def unscored(outcome: Outcome) -> Unscored:
+    assert isinstance(outcome, Unscored), outcome
+    assert "secret" not in outcome.message
+    return outcome
+
+
+def test_one_answer_per_view_in_order(server: ChatServer) -> None:
+    views = [view(shade) for shade in range(0, 240, 12)]
+    for number, one in enumerate(views):
+        server.script[sent(one)] = Reply(text=json.dumps(dict.fromkeys(KEYS, 0) | {KEYS[number]: 2}))
+    found = engine(server).assess(views)
+    assert [judged(outcome) for outcome in found] == [{KEYS[number]: 1.0} for number in range(20)]
+
+
+def test_what_is_sent(server: ChatServer) -> None:
+    large = view(90, 600, 1200)
+    engine(server, max_pixels=80_000).assess([large])
+    (body,) = server.bodies
+    assert (body["model"], body["temperature"], body["max_tokens"], body["top_logprobs"]) == ("tiny-vl", 0, 1024, 20)
+    assert [message["role"] for message in body["messages"]] == ["system", "user"]
+    schema = body["response_format"]["json_schema"]
+    assert schema["strict"] is True
+    assert schema["schema"]["properties"]["gov_ids"] == {"type": "integer", "enum": [0, 1, 2]}
+    with Image.open(io.BytesIO(jpeg_of(large.pixels, 80_000))) as picture:
+        assert (picture.format, picture.size) == ("JPEG", (400, 200))
+    assert server.requests == {sent(large, 80_000): 1}
+
+
+def test_probabilities_where_the_endpoint_gives_them(server: ChatServer) -> None:
+    at = FORM.index('"gov_ids": 2') + len('"gov_ids": ')
+    chances = [("2", 0.7), (" 2", 0.1), ("1", 0.1), ("{", 0.05)]
+    listed = [{"token": word, "logprob": math.log(chance)} for word, chance in chances]
+    server.logprobs = [
+        {"token": FORM[:at], "logprob": -0.1, "top_logprobs": []},
+        {"token": "2", "logprob": -0.1, "top_logprobs": listed},
+        {"token": FORM[at + 1 :], "logprob": -0.1, "top_logprobs": []},
+    ]
+    (outcome,) = engine(server).assess([view(1)])
+    assert isinstance(outcome, Assessment)
+    assert outcome.probabilities is not None
+    assert outcome.probabilities[KEYS.index("gov_ids")] == pytest.approx([0, 1 / 9, 8 / 9])
+    assert np.isnan(outcome.probabilities[KEYS.index("location")]).all()
+    assert outcome.evidence == ("gov_ids (moderate probability)",)
+
+
+@pytest.mark.parametrize(
+    "logprobs",
+    [None, [], "nothing", [None], [{"token": 3}], [{"token": "{", "top_logprobs": [{"token": "2", "logprob": "x"}]}]],
+)
+def test_probabilities_that_are_none_leave_the_values(server: ChatServer, logprobs: Any) -> None:
+    server.logprobs = logprobs
+    (outcome,) = engine(server).assess([view(1)])
+    assert isinstance(outcome, Assessment)
+    assert outcome.probabilities is None
+    assert judged(outcome) == {"gov_ids": 1.0, "location": 0.5}
+
+
+def test_a_bad_answer_costs_its_view_only(server: ChatServer) -> None:
+    replies = {
+        "unparsable": Reply(text="I see a secret."),
+        "rejection": Reply(text=None, message={"refusal": "I will not name the secret"}),
+        "filtered": Reply(finish="content_filter"),
+        "cut off": Reply(text=FORM[:40], finish="length"),
+        "no text": Reply(text=None),
+        "no completion": Reply(raw=b'{"secret": 1}'),
+        "no JSON": Reply(raw=b"secret"),
+        "policy": Reply((400,), for_ever=True, error={"code": "content_policy_violation"}),
+        "too large": Reply((413,), for_ever=True),
+        "good": Reply(),
+    }
+    views = [view(10 * number) for number in range(len(replies))]
+    server.script = {sent(one): reply for one, reply in zip(views, replies.values(), strict=True)}
+    found = engine(server).assess(views)
+    assert judged(found[-1]) == {"gov_ids": 1.0, "location": 0.5}
+    said = [(outcome.reason, outcome.message) for outcome in map(unscored, found[:-1])]
+    assert said == [
+        ("unparsable", "the answer is not valid JSON"),
+        ("rejection", "the model refused to answer"),
+        ("rejection", "a content filter of the endpoint withheld the answer"),
+        ("unparsable", "the answer is not valid JSON; it was cut off at the token limit"),
+        ("engine_error", "the endpoint sent an answer without text"),
+        ("engine_error", "what the endpoint sent is no chat completion"),
+        ("engine_error", "what the endpoint sent is no chat completion"),
+        ("rejection", "a content filter of the endpoint refused the picture"),
+        ("engine_error", "the endpoint answered HTTP 413"),
+    ]
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 529])
+def test_what_may_pass_is_tried_again(server: ChatServer, status: int) -> None:
+    one = view(1)
+    server.script[sent(one)] = Reply((status, status))
+    assert judged(engine(server).assess([one])[0])
+    assert server.requests[sent(one)] == 3
+
+
+def test_what_never_passes_is_given_up_after_so_many_tries(server: ChatServer) -> None:
+    views = [view(1), view(2)]
+    server.script[sent(views[0])] = Reply((500,), for_ever=True)
+    lost, good = engine(server).assess(views)
+    assert unscored(lost) == Unscored("too_many_retries", "the endpoint answered HTTP 500, tried 3 times again")
+    assert server.requests[sent(views[0])] == 4
+    assert judged(good)
+
+
+def test_a_slow_answer_is_waited_for_twice(server: ChatServer) -> None:
+    views = [view(1), view(2)]
+    server.script[sent(views[0])] = Reply(delay_s=2)
+    lost, good = engine(server).assess(views)
+    assert unscored(lost) == Unscored("too_many_retries", "no answer within 0.4 s, tried again")
+    assert server.requests[sent(views[0])] == 2
+    assert judged(good)
+
+
+def test_retry_after_is_honoured_and_bounded(server: ChatServer) -> None:
+    server.retry_after = "1"
+    server.script[sent(view(1))] = Reply((429,))
+    began = time.monotonic()
+    assert judged(engine(server, dataclasses.replace(QUICK, max_delay_s=5)).assess([view(1)])[0])
+    assert time.monotonic() - began > 1
+    server.retry_after = "86400"
+    server.script[sent(view(2))] = Reply((503,))
+    began = time.monotonic()
+    assert judged(engine(server).assess([view(2)])[0])
+    assert time.monotonic() - began < 3
+
+
+def test_no_more_requests_at_once_than_said(server: ChatServer) -> None:
+    server.default = Reply(delay_s=0.1)
+    found = engine(server, concurrency=3).assess([view(shade) for shade in range(12)])
+    assert len(list(map(judged, found))) == 12
+    assert server.most_at_once == 3
+
+
+@pytest.mark.parametrize(
+    ("refuses", "num_requests", "left"),
+    [
+        ({"response_format": "response_format"}, [2, 1], {"logprobs", "max_tokens"}),
+        ({"response_format": "response_format.json_schema"}, [2, 1], {"logprobs", "max_tokens"}),
+        ({"response_format": ""}, [2, 1], {"logprobs", "max_tokens"}),
+        ({"logprobs": "top_logprobs"}, [2, 1], {"response_format", "max_tokens"}),
+        ({"logprobs": ""}, [3, 1], {"max_tokens"}),
+        ({"max_tokens": "max_tokens"}, [2, 1], {"response_format", "logprobs", "max_completion_tokens"}),
+    ],
+)
+def test_what_an_endpoint_refuses_is_left_out_from_then_on(
+    server: ChatServer, refuses: dict[str, str], num_requests: list[int], left: set[str]
+) -> None:
+    server.refuses = refuses
+    asking, counts = engine(server), []
+    for shade in (1, 2):
+        before = len(server.bodies)
+        assert judged(asking.assess([view(shade)])[0]) == {"gov_ids": 1.0, "location": 0.5}
+        counts.append(len(server.bodies) - before)
+    assert counts == num_requests
+    optional = {"response_format", "logprobs", "max_tokens", "max_completion_tokens"}
+    assert server.bodies[-1].keys() & optional == left
+
+
+def test_one_picture_that_is_refused_changes_nothing_for_the_others(server: ChatServer) -> None:
+    views = [view(1), view(2)]
+    server.script[sent(views[0])] = Reply((400,), for_ever=True)
+    asking = engine(server)
+    assert unscored(asking.assess(views[:1])[0]) == Unscored(
+        "engine_error", "the endpoint refuses the request (HTTP 400)"
+    )
+    assert judged(asking.assess(views[1:])[0])
+    assert "response_format" in server.bodies[-1]
+    assert "logprobs" in server.bodies[-1]
+
+
+def test_an_endpoint_that_answers_nobody_stops_the_job(server: ChatServer) -> None:
+    server.default = Reply((500,), for_ever=True)
+    asking = engine(server, dataclasses.replace(QUICK, num_retries=0))
+    with pytest.raises(EngineError) as stopped:
+        asking.assess([view(shade) for shade in range(GIVE_UP_AFTER + 4)])
+    assert f"{server.url} answered none of {GIVE_UP_AFTER} pictures in a row, at last: " in str(stopped.value)
+
+
+def test_a_wrong_key_stops_the_job(
+    server: ChatServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.keys = frozenset(["Bearer right"])
+    with caplog.at_level(logging.DEBUG):
+        with pytest.raises(EngineError, match=r"refuses access \(401\): no key is set; set PRIVSIEVE_OPENAI_API_KEY"):
+            engine(server).assess([view(1)])
+        monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+        with pytest.raises(EngineError, match=r"the key is not accepted; set .* or OPENAI_API_KEY$") as stopped:
+            engine(server).assess([view(1), view(2)])
+    assert SECRET not in str(stopped.value)
+    assert SECRET not in caplog.text
+    assert len(str(stopped.value).splitlines()) == 1
+
+
+def test_the_own_variable_of_the_key_goes_first(server: ChatServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.keys = frozenset(["Bearer right"])
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    monkeypatch.setenv("PRIVSIEVE_OPENAI_API_KEY", "right\n")
+    assert judged(engine(server).assess([view(1)])[0])
+    monkeypatch.setenv("PRIVSIEVE_OPENAI_API_KEY", "two words")
+    with pytest.raises(EngineError, match=r"^PRIVSIEVE_OPENAI_API_KEY holds spaces or characters that no key has"):
+        engine(server)
+
+
+def test_an_unknown_model_stops_the_job(server: ChatServer) -> None:
+    with pytest.raises(EngineError, match=r'does not know the model "tiny-lv", or is no chat endpoint \(404\)'):
+        engine(server, model="tiny-lv").assess([view(1)])
+
+
+def test_a_wrong_address_stops_the_job(server: ChatServer) -> None:
+    with pytest.raises(EngineError, match="does not know the model"):
+        engine(server, endpoint=f"{server.url}/v2").assess([view(1)])
+    with pytest.raises(EngineError, match=r"127\.0\.0\.1:9/v1 cannot be reached \(NewConnectionError\); check"):
+        engine(server, endpoint="http://127.0.0.1:9/v1").assess([view(1)])
+
+
+def test_a_model_that_answers_by_chance_stops_the_job(server: ChatServer) -> None:
+    server.refuses = {"temperature": "temperature"}
+    with pytest.raises(EngineError, match="refuses temperature 0"):
+        engine(server).assess([view(1)])
+
+
+def test_the_models_that_an_endpoint_offers(server: ChatServer) -> None:
+    server.models = ["tiny-vl", "other"]
+    assert Endpoint(server.url, "tiny-vl", 1, QUICK).models() == ["tiny-vl", "other"]
+    assert Endpoint(server.url + "/no", "tiny-vl", 1, QUICK).models() == []
+
+
+def test_the_other_protocols(server: ChatServer) -> None:
+    server.default = Reply(text="0.82")
+    (outcome,) = engine(server, protocol="severity").assess([view(1)])
+    assert isinstance(outcome, Assessment)
+    assert outcome.holistic_score == 0.82
+    assert server.bodies[-1]["structured_outputs"] == {"regex": r"0\.[0-9][0-9]|1\.00"}
+
+    server.default = Reply(text="Yes.")
+    listed = [{"token": word, "logprob": math.log(chance)} for word, chance in (("Yes", 0.6), ("No", 0.2))]
+    server.logprobs = [{"token": "Yes", "top_logprobs": listed}, {"token": ".", "top_logprobs": []}]
+    (outcome,) = engine(server, protocol="binary:p2").assess([view(1)])
+    assert isinstance(outcome, Assessment)
+    assert outcome.private is True
+    assert outcome.prob_private == pytest.approx(0.75)
+    assert not {"response_format", "structured_outputs"} & server.bodies[-1].keys()
+
+    server.default = Reply(text="A secret is to be seen.")
+    assert unscored(engine(server, protocol="binary").assess([view(1)])[0]).reason == "rejection"
+
+
+def test_two_passes_of_which_the_second_sees_no_picture(server: ChatServer) -> None:
+    server.default = Reply(text="\n".join(f"{key}: no, nothing of it" for key in KEYS))
+    server.script["no picture"] = Reply(text=json.dumps(dict.fromkeys(KEYS, 0) | {"gov_ids": 0.5}))
+    (outcome,) = engine(server, protocol="two-pass").assess([view(1)])
+    assert judged(outcome) == {"gov_ids": 0.5}
+    first, second = server.bodies
+    assert "response_format" not in first
+    properties = second["response_format"]["json_schema"]["schema"]["properties"]
+    assert properties["gov_ids"] == {"type": "number", "enum": [0, 0.5, 1]}
+    assert isinstance(second["messages"][-1]["content"], str)
+
+
+def test_what_run_json_tells(server: ChatServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    options = EngineOptions(endpoint="https://models.example.org/v1/", model="some/model")
+    found = engine_module("openai").describe(options)
+    assert found.protocol.startswith("json-1 ")
+    assert found.protocol.endswith(
+        ", model some/model at https://models.example.org/v1, 262144 pixels, JPEG quality 95"
+    )
+    assert (found.assessed, found.max_side_px, found.num_gpus) == (KEYS, 1024, 0)
+    assert SECRET not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"endpoint": None}, "the openai engine needs --endpoint: the base URL"),
+        ({"model": None}, "the openai engine needs --model"),
+        ({"protocol": "slots"}, "the slots protocol reads probabilities inside of the prompt"),
+        ({"protocol": "jsn"}, 'unknown protocol "jsn" (did you mean "json"?)'),
+        ({"adapter": "folder"}, "the openai engine takes no --adapter"),
+        ({"tensor_parallel_size": 2}, "the openai engine takes no --tensor-parallel-size"),
+        ({"endpoint": "ftp://host/v1"}, '--endpoint "ftp://host/v1" is no http or https URL'),
+        ({"endpoint": "localhost:8000"}, '--endpoint "localhost:8000" is no http or https URL'),
+        ({"endpoint": "http://host:port/v1"}, "--endpoint is no valid URL"),
+        ({"endpoint": f"https://me:{SECRET}@host/v1"}, "--endpoint holds a user name or password"),
+        ({"endpoint": f"https://host/v1?key={SECRET}"}, "--endpoint must end with its path"),
+    ],
+)
+def test_a_wrong_option_is_one_line(said: dict[str, Any], message: str) -> None:
+    options = EngineOptions(**({"endpoint": "http://127.0.0.1:1/v1", "model": "tiny-vl"} | said))
+    with pytest.raises(EngineError) as wrong:
+        engine_module("openai").describe(options)
+    assert str(wrong.value).startswith(message)
+    assert SECRET not in str(wrong.value)
+    assert len(str(wrong.value).splitlines()) == 1
