@@ -11,31 +11,35 @@ from scoring.assessment import View
 from tests.vllm.conftest import picture, probabilities
 
 
-def _counted() -> Counter[str]:
-    """vLLM's own counters, over all engines of this process."""
-    from vllm.v1.metrics.reader import get_metrics_snapshot
-
-    counts: Counter[str] = Counter()
-    for metric in get_metrics_snapshot():
-        if metric.name in ("vllm:prompt_tokens", "vllm:generation_tokens", "vllm:prefix_cache_hits"):
-            counts[metric.name] += metric.value
-        if metric.name == "vllm:request_success":
-            counts[metric.name] += metric.value
-    return counts
-
-
 def test_vllm_reads_each_prompt_once_and_writes_nothing(engine: Callable[..., Any]) -> None:
     running = engine("vllm", protocol="slots")
     fresh = [picture(seed, 96, 128) for seed in range(100, 108)]
     running.assess(fresh[:1])
-    before = _counted()
-    running.assess(fresh)
-    spent = _counted() - before
-    prompt_tokens = len(running.prompter.tokens(running._protocol.prompt).token_ids) - 1 + 96 * 128 // 32**2
-    assert spent["vllm:request_success"] == len(fresh) + 1, "the first one was known, and asked again for its slots"
-    assert spent["vllm:prompt_tokens"] == prompt_tokens * (len(fresh) + 1)
-    assert spent["vllm:generation_tokens"] <= len(fresh) + 1, "a pooling request counts as at most one"
-    assert spent["vllm:prefix_cache_hits"] > 0.3 * spent["vllm:prompt_tokens"]
+    before = Counter(running.spent)
+    running.assess(fresh[1:])
+    spent = running.spent - before
+    words = running.prompter.tokens(running._protocol.prompt).token_ids
+    before_picture = words.index(running.prompter.image_token_id)
+    assert spent["requests"] == 7
+    assert spent["prompt"] == 7 * (len(words) - 1 + 96 * 128 // 32**2)
+    assert spent["generated"] == 0
+    assert 7 * (before_picture - 128) < spent["cached"] <= 7 * before_picture, "the cache works in blocks of 128 tokens"
+
+
+def test_vllm_asks_again_for_the_slots_of_a_picture_that_it_knows(engine: Callable[..., Any]) -> None:
+    running = engine("vllm", protocol="slots")
+    known = [picture(110, 96, 128)]
+    first = probabilities(running.assess(known))
+    before = Counter(running.spent)
+    np.testing.assert_allclose(probabilities(running.assess(known)), first, atol=1e-5)
+    assert (running.spent - before)["requests"] == 2
+
+
+def test_json_costs_hundreds_of_tokens_where_slots_costs_none(engine: Callable[..., Any]) -> None:
+    running = engine("vllm", protocol="json")
+    before = Counter(running.spent)
+    running.assess([picture(120, 96, 128)])
+    assert (running.spent - before)["generated"] > 100
 
 
 def test_transformers_computes_the_text_before_the_picture_once(engine: Callable[..., Any]) -> None:

@@ -8,6 +8,7 @@ import asyncio
 import itertools
 import os
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -54,6 +55,8 @@ class VllmEngine:
         self._max_pixels = chosen.max_pixels
         self.prompter = Prompter(chosen.checkpoint.folder, chosen.max_pixels)
         self._numbers = itertools.count()
+        self.spent: Counter[str] = Counter()
+        """What vLLM did so far, as it says itself: requests, and tokens: prompt, cached, generated."""
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="vllm requests", daemon=True).start()
         self._engine = _started(chosen, self.prompter, load_format)
@@ -144,7 +147,12 @@ class VllmEngine:
         outputs = [output async for output in ask(asked, wanted, number, lora_request=self._adapter)]
         if getattr(outputs[-1], "error", None) is not None:
             raise RuntimeError("the request failed inside of vLLM")
-        return outputs[-1]
+        last = outputs[-1]
+        generated = getattr(last.outputs[0], "token_ids", ()) if isinstance(last.outputs, list) else ()
+        self.spent.update(
+            requests=1, prompt=len(last.prompt_token_ids), cached=last.num_cached_tokens or 0, generated=len(generated)
+        )
+        return last
 
     def _loaded(self, adapter: Adapter) -> LoRARequest:
         request = LoRARequest("adapter", 1, str(adapter.folder))

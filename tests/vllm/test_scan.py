@@ -1,0 +1,70 @@
+"""`privsieve scan --engine vllm` through Ray, on the demo corpus, with report and filter; and the same rows from
+`--engine transformers`."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from jobs.cli import main
+from scoring.table import SCHEMA
+from scoring.taxonomy import KEYS
+from tests.vllm.conftest import MAX_PIXELS
+
+DEMO = Path(__file__).parents[2] / "jobs" / "demo" / "corpus" / "shards"
+
+
+def _privsieve(*args: object) -> int:
+    with pytest.raises(SystemExit) as done:
+        main([str(a) for a in args])
+    assert isinstance(done.value.code, int)
+    return done.value.code
+
+
+def _scan(run: Path, engine: str, model: Path, *more: object) -> list[dict[str, object]]:
+    said = ["--engine", engine, "--model", model, "--max-pixels", MAX_PIXELS, "--num-engines", 1, "--quiet", *more]
+    assert _privsieve("scan", DEMO, "--run", run, *said) == 0
+    files = sorted((run / "scores").glob("*.parquet"))
+    rows = [row for file in files for row in pq.read_table(file, schema=SCHEMA).to_pylist()]
+    return sorted(rows, key=lambda row: (str(row["shard"]), row["index"]))
+
+
+def test_scan_report_and_filter(checkpoint: Path, adapter: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    rows = _scan(run, "vllm", checkpoint, "--adapter", adapter)
+    scored = [row for row in rows if row["status"] == "scored"]
+    assert len(scored) == 27
+    reasons = sorted(str(row["reason"]) for row in rows if row["status"] == "quarantined")
+    assert reasons == ["empty", "not_an_image", "truncated", "unsupported_format"]
+    assert all(0 <= row[f"prob_{key}"] <= 1 and row[key] in (0, 0.5, 1) for row in scored for key in KEYS)
+    record = json.loads((run / "run.json").read_text())["engine"]
+    assert record["protocol"].startswith("slots-")
+    assert sorted(record["weights"]) == ["adapter tuned", "micro-vl"]
+
+    others = _scan(tmp_path / "other", "transformers", checkpoint, "--adapter", adapter)
+    for row, other in zip(rows, others, strict=True):
+        assert (row["shard"], row["index"], row["status"]) == (other["shard"], other["index"], other["status"])
+        if row["status"] == "scored":
+            ours, theirs = ([side[f"prob_{key}"] for key in KEYS] for side in (row, other))
+            np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+    assert _privsieve("report", run, "--html", tmp_path / "report.html") == 0
+    assert "slots-" in (tmp_path / "report.html").read_text()
+    policy = Path(__file__).parents[2] / "jobs" / "policies" / "strict.yaml"
+    assert _privsieve("filter", run, "--policy", policy, "--out", tmp_path / "out") == 0
+    decided = pq.read_table(tmp_path / "out" / "decisions.parquet").to_pylist()
+    assert len(decided) == 31
+
+
+def test_an_unfit_adapter_stops_the_scan_before_a_run_exists(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tests.vllm.micro import make_adapter
+
+    wrong = make_adapter(tmp_path / "wrong", checkpoint, extra=("model.visual.blocks.9.attn.proj",))
+    said = ["--run", tmp_path / "run", "--engine", "vllm", "--model", checkpoint, "--adapter", wrong]
+    assert _privsieve("scan", DEMO, *said) == 2
+    assert "visual.blocks.9.attn.proj" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
