@@ -64,7 +64,11 @@ def scan_slices(
         SliceScanner,
         fn_constructor_args=(settings,),
         batch_size=1,
-        compute=ray.data.ActorPoolStrategy(size=engines.size),
+        compute=ray.data.ActorPoolStrategy(
+            size=engines.size,
+            max_concurrent_calls_per_actor=settings.slices_at_once,
+            enable_true_multi_threading=settings.slices_at_once > 1,
+        ),
         num_cpus=engines.num_cpus,
         num_gpus=engines.num_gpus,
     ).iter_rows()

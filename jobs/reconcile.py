@@ -47,4 +47,6 @@ def _marks(result: Place) -> tuple[int, Counter[str]]:
             return metadata.num_rows, Counter({reason: int(count) for reason, _, count in parts})
     except (pa.ArrowInvalid, OSError, ValueError, KeyError):
         pass
-    raise RunError(f"the score file {result.path} is damaged; delete it and run the same scan again, or restore it if the run is compacted")
+    raise RunError(
+        f"the score file {result.path} is damaged; delete it and run the same scan again (of a compacted run: restore it)"
+    )

@@ -106,6 +106,7 @@ def scan(
         limits=ImageLimits(max_pixels_in, max_frames, description.max_side_px),
         settings_hash=hashlib.sha256(record.model_dump_json().encode()).hexdigest(),
         stall_s=stall_seconds,
+        batches_at_once=description.batches_at_once,
         image_memory_bytes=image_memory_mb * 2**20 if image_memory_mb else None,
     )
     with lease(run.at(LEASE), run_url, takeover) as held:

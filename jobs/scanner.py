@@ -4,12 +4,11 @@ Encoded bytes are read, decoded, scored and written in one process, since the ho
 costs more than anything but the model. A slice whose worker died or hung is tried again, then isolated.
 """
 
-import faulthandler
 import io
-import os
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -29,6 +28,7 @@ from jobs.batch import BatchScorer
 from jobs.isolation import isolated_rows
 from jobs.metrics import ScanMetrics
 from jobs.run import ATTEMPTS, SCORES
+from jobs.watchdog import Watchdog
 from scoring.assessment import EngineOptions
 from scoring.engines import engine_module
 from scoring.table import SCHEMA
@@ -43,6 +43,7 @@ class ScanSettings:
 
     run: the run folder. stall_s: seconds without a finished batch after which a slice is given up.
     image_memory_bytes: what the child that scans image by image may take; None: half of what is free.
+    batches_at_once: of a slice, given to the engine by as many threads.
     """
 
     source: Source
@@ -54,6 +55,12 @@ class ScanSettings:
     stall_s: float = 600
     image_memory_bytes: int | None = None
     num_decode_threads: int = 2
+    batches_at_once: int = 1
+
+    @property
+    def slices_at_once(self) -> int:
+        """An engine with several batches under way gets two slices, so that it never runs dry between them."""
+        return 2 if self.batches_at_once > 1 else 1
 
 
 class SliceScanner:
@@ -66,7 +73,8 @@ class SliceScanner:
         self._scorer = BatchScorer(engine, settings.limits, settings.num_decode_threads)
         # Plain processes that scan without Ray (the benchmark's) have no endpoint to tell.
         self._metrics = ScanMetrics(settings.engine) if ray.is_initialized() else None
-        self._nowhere = open(os.devnull, "w")  # noqa: SIM115 (faulthandler writes to it from another thread)
+        self._watchdog = Watchdog(settings.stall_s)
+        self._threads = ThreadPoolExecutor(settings.slices_at_once * settings.batches_at_once)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
         """num_rows, is_last: of the slice. failure: empty, or why the slice has no result.
@@ -114,17 +122,18 @@ class SliceScanner:
             return list(isolated_rows(self._settings, samples))
         return list(self._watched(samples))
 
-    def _watched(self, samples: Iterator[Sample]) -> Iterable[pa.Table]:
-        """Ends this process where a batch takes too long: the timer needs no Python, so no image can hold it up."""
-        try:
+    def _watched(self, samples: Iterator[Sample]) -> Iterator[pa.Table]:
+        """The rows of each batch, in order; as many batches are under way as the engine takes at once."""
+        under_way: deque[Future[pa.Table]] = deque()
+        batches = _batches(samples)
+        with self._watchdog.watching():
             while True:
-                faulthandler.dump_traceback_later(self._settings.stall_s, exit=True, file=self._nowhere)
-                batch = list(islice(samples, BATCH_SAMPLES))
-                if not batch:
+                for batch in islice(batches, self._settings.batches_at_once - len(under_way)):
+                    under_way.append(self._threads.submit(self._scorer.rows, batch))
+                if not under_way:
                     return
-                yield self._scorer.rows(batch)
-        finally:
-            faulthandler.cancel_dump_traceback_later()
+                yield under_way.popleft().result()
+                self._watchdog.progress()
 
     def _write(self, piece: Slice, name: str, table: pa.Table, reasons: Counter[str]) -> None:
         """Footer metadata: what the file is a result of, so that counts reconcile without reading rows."""
@@ -140,6 +149,11 @@ class SliceScanner:
         tagged = table.replace_schema_metadata({f"privsieve.{k}": v for k, v in marks.items()})
         pq.write_table(tagged, buffer, compression="zstd")
         self._settings.run.at(SCORES, name).write(buffer.getvalue())
+
+
+def _batches(samples: Iterator[Sample]) -> Iterator[list[Sample]]:
+    while batch := list(islice(samples, BATCH_SAMPLES)):
+        yield batch
 
 
 def _failed(failure: str, fatal: bool = False) -> dict[str, Any]:
