@@ -48,5 +48,5 @@ def _marks(result: Place) -> tuple[int, Counter[str]]:
     except (pa.ArrowInvalid, OSError, ValueError, KeyError):
         pass
     raise RunError(
-        f"the score file {result.path} is damaged; delete it and run the same scan again (of a compacted run: restore it)"
+        f"the score file {result.path} is damaged; delete it and run the same scan again (if compacted: restore it)"
     )
