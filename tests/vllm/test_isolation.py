@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,44 @@ def test_a_prompt_that_is_too_long_with_its_picture_costs_its_row(
     assert outcomes[1] == Unscored("engine_error", "vLLM refused or lost the request (VLLMValidationError)")
     np.testing.assert_allclose(probabilities([outcomes[0]]), probabilities(running.assess([small])), atol=1e-5)
     np.testing.assert_allclose(probabilities([outcomes[2]]), probabilities(running.assess([small])), atol=1e-5)
+
+
+@pytest.fixture
+def small_memory(engine: Callable[..., Any]) -> Iterator[Callable[[int], Any]]:
+    """A transformers engine whose device has room for so many visual tokens at once, as a GPU has, and no more."""
+    import torch
+
+    running = engine("transformers", protocol="slots")
+    hooks: list[Any] = []
+
+    def limited(num_patches: int) -> Any:
+        def check(_: Any, arguments: Any) -> None:
+            if len(arguments[0]) > num_patches:
+                raise torch.OutOfMemoryError("CUDA out of memory")
+
+        hooks.append(running.model.model.visual.register_forward_pre_hook(check))
+        return running
+
+    yield limited
+    for hook in hooks:
+        hook.remove()
+
+
+def test_out_of_memory_halves_the_batch_once(small_memory: Callable[[int], Any]) -> None:
+    """Four pictures of 64 patches: all at once are too many and two fit; with half the room
+    not even two."""
+    same = [picture(seed, 128, 128) for seed in range(4)]
+    assert probabilities(small_memory(200).assess(same)).shape == (4, 22, 3)
+    outcomes = small_memory(100).assess(same)
+    message = "out of memory with 2 pictures at once; lower --batch-size or --max-pixels"
+    assert outcomes == [Unscored("engine_oom", message)] * 4
+
+
+def test_out_of_memory_costs_the_half_with_the_large_picture(small_memory: Callable[[int], Any]) -> None:
+    outcomes = small_memory(70).assess([picture(1, 96, 128), picture(2, 160, 160)])
+    assert isinstance(outcomes[1], Unscored)
+    assert outcomes[1].reason == "engine_oom"
+    assert probabilities(outcomes[:1]).shape == (1, 22, 3)
 
 
 def test_actors_agree_on_the_canary(engine: Callable[..., Any], adapter: Path) -> None:

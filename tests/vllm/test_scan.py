@@ -3,6 +3,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -23,7 +24,7 @@ def _privsieve(*args: object) -> int:
     return done.value.code
 
 
-def _scan(run: Path, engine: str, model: Path, *more: object) -> list[dict[str, object]]:
+def _scan(run: Path, engine: str, model: Path, *more: object) -> list[dict[str, Any]]:
     said = ["--engine", engine, "--model", model, "--max-pixels", MAX_PIXELS, "--num-engines", 1, "--quiet", *more]
     assert _privsieve("scan", DEMO, "--run", run, *said) == 0
     files = sorted((run / "scores").glob("*.parquet"))

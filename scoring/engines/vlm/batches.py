@@ -82,16 +82,16 @@ class TransformersEngine:
         """Out of memory: the batch is halved once. Any other failure: one by one, so that it costs one view."""
         try:
             return list(self._answers(batch))
-        except torch.OutOfMemoryError:
-            message = f"out of memory with {len(batch)} pictures at once; lower --batch-size or --max-pixels"
         except Exception as error:  # the edge: what models raise may hold content, so only its type is told
-            if len(batch) > 1:
-                return [answer for one in batch for answer in self._isolated([one], may_halve=may_halve)]
-            return [Unscored("engine_error", f"the model failed ({type(error).__name__})")]
+            if not _is_out_of_memory(error):
+                if len(batch) > 1:
+                    return [answer for one in batch for answer in self._isolated([one], may_halve=may_halve)]
+                return [Unscored("engine_error", f"the model failed ({type(error).__name__})")]
         # Outside of the handler: its traceback holds the tensors that have to go.
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
         if not may_halve or len(batch) == 1:
+            message = f"out of memory with {len(batch)} pictures at once; lower --batch-size or --max-pixels"
             return [Unscored("engine_oom", message) for _ in batch]
         half = len(batch) // 2
         return [answer for part in (batch[:half], batch[half:]) for answer in self._isolated(part, may_halve=False)]
@@ -132,6 +132,14 @@ class TransformersEngine:
             None if types is None else types[0],
             {name: value for name, value in made.items() if name not in PER_TOKEN},
         )
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Only CUDA has a type of its own for it."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    said = ("out of memory", "can't allocate memory", "not enough memory")
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in said)
 
 
 def loaded(chosen: Settings) -> Any:

@@ -54,7 +54,9 @@ def settings(engine: str, options: EngineOptions, refused: tuple[str, ...], *, w
     return Settings(model, given, asked, max_pixels, options.dtype, options.batch_size, options.tensor_parallel_size)
 
 
-def description(name: str, chosen: Settings, packages: tuple[str, ...]) -> EngineDescription:
+def description(
+    name: str, chosen: Settings, packages: tuple[str, ...], batches_at_once: int = 1
+) -> EngineDescription:
     """packages: those that can change the answers; EngineError where one is not installed."""
     weights = {chosen.checkpoint.name: chosen.checkpoint.digest}
     if chosen.adapter is not None:
@@ -67,6 +69,7 @@ def description(name: str, chosen: Settings, packages: tuple[str, ...]) -> Engin
         versions=package_versions(name, packages),
         max_side_px=max_side_px(chosen.max_pixels),
         num_gpus=chosen.tensor_parallel_size or 1,
+        batches_at_once=batches_at_once,
     )
 
 

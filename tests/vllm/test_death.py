@@ -1,0 +1,28 @@
+"""When vLLM's own process dies, the engine says so by an exception: its rows must not be written as if it had failed on
+the pictures."""
+
+import multiprocessing
+from pathlib import Path
+
+import pytest
+
+from scoring.assessment import EngineOptions
+from scoring.engines import engine_module
+from tests.vllm.conftest import MAX_PIXELS, picture, probabilities
+
+
+def test_a_dead_vllm_raises_instead_of_answering(checkpoint: Path) -> None:
+    from vllm.v1.engine.exceptions import EngineDeadError
+
+    others = multiprocessing.active_children()
+    running = engine_module("vllm").load(EngineOptions(model=str(checkpoint), max_pixels=MAX_PIXELS))
+    assert probabilities(running.assess([picture(1, 64, 64)])).shape == (1, 22, 3)
+    mine = [process for process in multiprocessing.active_children() if process not in others]
+    assert mine
+    for process in mine:
+        process.kill()
+        process.join()
+    with pytest.raises(EngineDeadError):
+        running.assess([picture(seed, 64, 64) for seed in range(5)])
+    with pytest.raises(EngineDeadError):
+        running.assess([picture(9, 64, 64)])
