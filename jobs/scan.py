@@ -54,6 +54,7 @@ MEMORY_HELP = "Memory for an engine that scans image by image; default half of w
 @click.option("--takeover", is_flag=True, help="Scan although another scan holds the run.")
 @click.option("--ray-address", help="Ray cluster to use; default RAY_ADDRESS, else one of its own.")
 @click.option("--quiet", is_flag=True, help="No progress.")
+@click.option("--dry-run", is_flag=True, help="Only show the prompt and what the first pictures cost.")
 def scan(
     source: str,
     run_url: str,
@@ -73,6 +74,7 @@ def scan(
     takeover: bool,
     ray_address: str | None,
     quiet: bool,
+    dry_run: bool,
 ) -> None:
     """Score every image of SOURCE (a folder, tar, Parquet file, glob or fsspec URL) into RUN."""
     if sample is not None and limit is not None:
@@ -80,6 +82,12 @@ def scan(
     options = said()
     description = engine_module(engine).describe(options)
     corpus = open_source(source, format_name, category)
+    limits = ImageLimits(max_pixels_in, max_frames, description.max_side_px)
+    if dry_run:
+        from jobs.dry_run import show
+
+        show(corpus, engine, options, description, limits)
+        return
     record = RunRecord(
         privsieve=__version__,
         source=_absolute(source),
@@ -103,7 +111,7 @@ def scan(
         run=run,
         engine=engine,
         options=options,
-        limits=ImageLimits(max_pixels_in, max_frames, description.max_side_px),
+        limits=limits,
         settings_hash=hashlib.sha256(record.model_dump_json().encode()).hexdigest(),
         stall_s=stall_seconds,
         batches_at_once=description.batches_at_once,

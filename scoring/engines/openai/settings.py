@@ -1,5 +1,6 @@
 """What the user said about the endpoint, checked and completed."""
 
+import math
 from dataclasses import dataclass, fields
 from urllib.parse import urlsplit
 
@@ -14,6 +15,8 @@ NAME = "openai"
 DEFAULT_PROTOCOL = "json"
 DEFAULT_CONCURRENCY = 8
 JPEG_QUALITY = 95
+BATCH_VIEWS = 16
+"""About what one call of `assess` brings; with too few calls at once requests would come in waves."""
 REFUSED = ("adapter", "dtype", "batch_size", "tensor_parallel_size")
 
 
@@ -65,6 +68,7 @@ def description(chosen: Settings) -> EngineDescription:
         ),
         assessed=chosen.protocol.assessed,
         max_side_px=max_side_px(chosen.max_pixels),
+        batches_at_once=1 + math.ceil(chosen.concurrency / BATCH_VIEWS),
     )
 
 

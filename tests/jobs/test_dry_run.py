@@ -1,0 +1,148 @@
+"""`scan --dry-run`: what would be asked and what it costs, without weights, Ray, requests or a single file written."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ingest.errors import EngineError
+from jobs.dry_run import visual_tokens
+from scoring.engines.detectors import PROTOCOL
+from scoring.engines.detectors.decisions import ASSESSED
+from tests.jobs.made import privsieve
+
+OPENAI = ("--engine", "openai", "--endpoint", "http://127.0.0.1:9/v1", "--model", "some-model")
+
+
+def dry_run(corpus: Path, *said: object) -> int:
+    """Into a run that must not come to be."""
+    run = corpus.parent / "never"
+    code = privsieve("scan", corpus, "--run", run, "--dry-run", *said)
+    assert not run.exists()
+    return code
+
+
+def test_the_prompt_of_a_chat_engine(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dry_run(corpus, *OPENAI) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == "engine     openai"
+    assert shown[1].startswith("protocol   json-1 ")
+    assert shown[1].endswith(", model some-model at http://127.0.0.1:9/v1, 262144 pixels, JPEG quality 95")
+    assert shown[2] == "assesses   all 22 attributes"
+    assert shown[3].startswith("prompt     json, version json-1 ")
+    assert shown[3].split()[-1] == shown[1].split()[2].rstrip(",")
+    roles = [line for line in shown if line.startswith("---")]
+    assert roles == ["--- system", "--- user", "--- assistant: a JSON form, at most 1024 tokens"]
+    assert "[the picture]" in shown
+    assert "tokens     not known here: the endpoint has the tokenizer" in shown
+    assert shown[-5:-3] == ["pictures   the first 4:", "  00000.tar 0: quarantined, not_an_image"]
+    assert shown[-3].startswith("  00000.tar 1: 64x48, sent at 64x48, ")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "assesses", "answer"),
+    [
+        ("severity", "no attribute; the image as a whole", r"as 0\.[0-9][0-9]|1\.00, at most 12 tokens"),
+        ("binary:p3", "no attribute; the image as a whole", "free, at most 8 tokens"),
+        ("two-pass", "all 22 attributes", "free, at most 1536 tokens"),
+    ],
+)
+def test_other_protocols(
+    corpus: Path, protocol: str, assesses: str, answer: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dry_run(corpus, *OPENAI, "--protocol", protocol) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert f"assesses   {assesses}" in shown
+    assert f"--- assistant: {answer}" in shown
+    assert ("--- then 1 more without the picture, about the answer" in shown) == (protocol == "two-pass")
+
+
+def test_the_hash_follows_the_texts(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = tmp_path / "texts.yaml"
+    texts.write_text("system: You look at photographs.\n")
+    dry_run(corpus, *OPENAI)
+    shipped = capsys.readouterr().out.splitlines()
+    dry_run(corpus, *OPENAI, "--prompt-file", texts)
+    changed = capsys.readouterr().out.splitlines()
+    assert "You look at photographs." in changed
+    assert shipped[3] != changed[3]
+
+
+def test_engines_that_are_not_asked_in_words(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dry_run(corpus, "--engine", "detectors") == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[1] == f"protocol   {PROTOCOL}"
+    assert shown[2].startswith(f"assesses   {len(ASSESSED)} of the 22 attributes, not: ")
+    assert "tattoos" in shown[2]
+    assert shown[3] == "prompt     none: this engine is not asked in words"
+    assert dry_run(corpus, "--engine", "canned") == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith(": 64x48, seen at 64x48")
+
+
+def test_nothing_heavy_is_loaded(corpus: Path) -> None:
+    """In a process of its own: Ray and torch are in none of the files that a dry run needs."""
+    code = (
+        "import sys\n"
+        "from jobs.cli import main\n"
+        "try:\n    main(sys.argv[1:])\n"
+        "except SystemExit as done:\n    assert done.code == 0\n"
+        "print('loaded:', [n for n in ('ray', 'torch', 'onnxruntime') if n in sys.modules])\n"
+    )
+    said = ["scan", str(corpus), "--run", str(corpus.parent / "never"), "--dry-run", *OPENAI]
+    done = subprocess.run([sys.executable, "-c", code, *said], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "loaded: []"
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        (("--engine", "opnai"), 'unknown engine "opnai" (did you mean "openai"?)'),
+        ((*OPENAI, "--protocol", "slots"), "choose --protocol json"),
+        (("--engine", "transformers", "--model", "no/such/folder"), 'the model folder "no/such/folder" does not exist'),
+    ],
+)
+def test_a_wrong_call_is_one_line(
+    corpus: Path, said: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dry_run(corpus, *said) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
+
+
+# What the image processor of transformers 5.16 makes of pictures with patches of 16 px, merged by two.
+PROCESSED = [
+    (25_600, (184, 138), 24),
+    (25_600, (20, 12), 2),
+    (25_600, (160, 160), 25),
+    (25_600, (41, 619), 19),
+    (25_600, (33, 31), 1),
+    (25_600, (1847, 13), 12),
+    (262_144, (591, 443), 252),
+    (262_144, (512, 512), 256),
+    (262_144, (580, 451), 252),
+    (262_144, (100, 1500), 141),
+    (262_144, (4000, 30), 125),
+]
+
+
+@pytest.mark.parametrize(("max_pixels", "size", "number"), PROCESSED)
+def test_visual_tokens_are_those_of_the_real_processor(
+    tmp_path: Path, max_pixels: int, size: tuple[int, int], number: int
+) -> None:
+    said = {"patch_size": 16, "merge_size": 2, "size": {"shortest_edge": 1024, "longest_edge": 16777216}}
+    (tmp_path / "processor_config.json").write_text(json.dumps({"image_processor": said}))
+    assert visual_tokens(tmp_path, *size, max_pixels) == number
+    older = {"patch_size": 16, "merge_size": 2, "min_pixels": 1024, "max_pixels": 16777216}
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(older))
+    assert visual_tokens(tmp_path, *size, max_pixels) == number
+
+
+def test_visual_tokens_of_other_families_are_not_guessed(tmp_path: Path) -> None:
+    assert visual_tokens(tmp_path, 10, 10, 1000) is None
+    (tmp_path / "preprocessor_config.json").write_text('{"size": {"height": 448, "width": 448}}')
+    assert visual_tokens(tmp_path, 10, 10, 1000) is None
+    (tmp_path / "preprocessor_config.json").write_text("{")
+    with pytest.raises(EngineError, match=r"its preprocessor_config\.json is no valid JSON"):
+        visual_tokens(tmp_path, 10, 10, 1000)
