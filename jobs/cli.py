@@ -7,10 +7,12 @@ import click
 
 from ingest import __version__
 from ingest.errors import PrivsieveError, near
+from ingest.storage import reason_of
 
 VERBS: dict[str, str] = {
     "fetch": "Download images named by metadata into shards.",
     "plan": "Estimate hours, cost and storage of a scan from a small sample.",
+    "doctor": "Check this machine for what a scan needs.",
     "scan": "Score every image of a corpus into a run.",
     "status": "Show how far a scan is, and who scans.",
     "report": "Show how private a scanned corpus is.",
@@ -58,6 +60,8 @@ def main(args: list[str] | None = None) -> None:
         message, code = error.format_message(), error.exit_code
     except PrivsieveError as error:
         message, code = str(error), error.exit_code
+    except OSError as error:
+        message, code = f"{reason_of(error)}{f': {error.filename}' if error.filename else ''}", 2
     except (click.Abort, KeyboardInterrupt):
         message, code = "interrupted; run the same command again to continue (filter: with --resume)", 130
     else:

@@ -1,0 +1,177 @@
+"""`privsieve doctor`: a line for everything that a scan needs, on this machine as it is; and nothing left behind."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jobs.doctor import Gpu, gpus_of
+from tests.engines.chat_server import SECRET, ChatServer
+from tests.jobs.made import privsieve, tar
+
+NO_RAY = ("--ray-address", "127.0.0.1:1")
+"""Nothing answers there, which is told at once: for tests that look at other lines."""
+
+
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    running = ChatServer()
+    yield running
+    running.close()
+
+
+def examined(capsys: pytest.CaptureFixture[str], *args: object) -> tuple[int, dict[str, tuple[str, str]], str]:
+    """Exit code, name of a check -> (ok or problem, what is said), the line at the end."""
+    code = privsieve("doctor", *args)
+    told = capsys.readouterr()
+    found = {}
+    for line in told.out.splitlines():
+        verdict, name, text = line.split(maxsplit=2)
+        assert verdict in ("ok", "problem")
+        found[name] = (verdict, text)
+    assert "Traceback" not in told.out + told.err
+    return code, found, told.err.strip()
+
+
+def model_folder(folder: Path, **changed: str | None) -> Path:
+    """A folder with the small files of a model, and weights of no bytes to speak of; None leaves a file out."""
+    files: dict[str, str | None] = {
+        "config.json": '{"model_type": "qwen3_vl", "vision_config": {}}',
+        "tokenizer.json": "{}",
+        "preprocessor_config.json": "{}",
+        "model.safetensors": None,
+    } | changed
+    folder.mkdir()
+    for name, text in files.items():
+        if text is not None:
+            (folder / name).write_text(text)
+    return folder
+
+
+def test_all_is_well_for_a_scan(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "new" / "run"
+    code, found, end = examined(capsys, "--source", corpus, "--run", run)
+    assert {name: text for name, (verdict, text) in found.items() if verdict == "problem"} == {}
+    assert (code, end) == (0, "")
+    assert list(found) == ["python", "packages", "gpu", "memory", "/dev/shm", "disk", "ray", "engine", "source", "run"]
+    assert found["ray"][1].startswith("starts; machines: 1, logical CPUs: ")
+    assert found["engine"][1].startswith("detectors, detectors-")
+    assert found["source"][1] == "webdataset, 2 shards; the first sample is quarantined (not_an_image)"
+    assert found["run"][1] == "new, can be written"
+    assert not (tmp_path / "new").exists()
+
+
+def test_an_existing_run_is_probed_and_left_as_it_was(scanned: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = {file: file.stat().st_mtime_ns for file in scanned.rglob("*") if file.is_file()}
+    code, found, end = examined(capsys, "--engine", "canned", "--run", scanned, *NO_RAY)
+    assert found["run"] == ("ok", "an existing run, can be written")
+    assert {file: file.stat().st_mtime_ns for file in scanned.rglob("*") if file.is_file()} == before
+    assert found["ray"][0] == "problem"
+    assert 'Ray address "127.0.0.1:1": nothing answers there' in found["ray"][1]
+    assert (code, end) == (1, "privsieve: 1 of 9 checks found a problem: ray")
+
+
+def test_places_that_cannot_be_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("no folder")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "letter.txt").write_text("not a run")
+    tar(tmp_path / "empty.tar", {})
+    run, source = tmp_path / "file" / "run", tmp_path / "nowhere"
+    _, found, _ = examined(capsys, "--engine", "canned", "--run", run, "--source", source, *NO_RAY)
+    assert found["run"][0] == found["source"][0] == "problem"
+    assert "/file/run/doctor-" in found["run"][1]
+    assert "not a directory" in found["run"][1]
+    assert found["source"][1] == f"{source} does not exist"
+    _, found, end = examined(
+        capsys, "--engine", "canned", "--run", tmp_path / "other", "--source", tmp_path / "empty.tar", *NO_RAY
+    )
+    assert found["run"] == ("problem", f"{tmp_path}/other holds other files and is no run; use a new folder for --run")
+    assert found["source"][1] == f"{tmp_path}/empty.tar holds no sample in any of its 1 shards"
+    assert end.endswith("3 of 10 checks found a problem: ray, source, run")
+    assert [file.name for file in (tmp_path / "other").iterdir()] == ["letter.txt"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_run_that_may_not_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o500)
+    _, found, _ = examined(capsys, "--engine", "canned", "--run", locked / "run", *NO_RAY)
+    assert found["run"][0] == "problem"
+    assert "permission denied" in found["run"][1]
+
+
+def test_drivers_and_passwords_of_stores(capsys: pytest.CaptureFixture[str]) -> None:
+    places = ("--source", "gs://bucket/shards", "--run", f"s3://me:{SECRET}@bucket/run")
+    code, found, end = examined(capsys, "--engine", "canned", *places, *NO_RAY)
+    assert found["source"] == (
+        "problem",
+        "cannot reach gs://bucket/shards: the driver for gs:// is not installed; pip install 'privsieve[gs]'",
+    )
+    assert "give credentials by the environment" in found["run"][1]
+    assert SECRET not in json.dumps(found) + end
+    assert code == 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"config.json": None}, "has no config.json"),
+        ({"config.json": "{"}, "its config.json is no valid JSON"),
+        ({"config.json": '{"model_type": "qwen3"}'}, "is not a vision-language model (model_type qwen3"),
+        ({"tokenizer.json": None}, "has no tokenizer: none of tokenizer.json"),
+        ({}, "has no weights: neither model.safetensors"),
+    ],
+)
+def test_model_folders_that_are_not_whole(
+    tmp_path: Path, changed: dict[str, str | None], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = model_folder(tmp_path / "model", **changed)
+    code, found, _ = examined(capsys, "--engine", "transformers", "--model", folder, *NO_RAY)
+    assert code == 1
+    assert found["engine"][0] == "problem"
+    assert message in found["engine"][1]
+
+
+def test_a_model_or_adapter_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, found, _ = examined(capsys, "--engine", "vllm", "--model", "no/such/folder", "--adapter", "none", *NO_RAY)
+    assert found["engine"][1].startswith('the model folder "no/such/folder" does not exist; give a folder')
+    assert found["adapter"][0] == "problem"
+    _, found, _ = examined(capsys, "--engine", "vllm", *NO_RAY)
+    assert found["engine"][1].startswith("the vllm engine needs --model")
+
+
+def test_an_endpoint(server: ChatServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.delenv("PRIVSIEVE_OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    asked = ("--engine", "openai", "--endpoint", server.url, *NO_RAY, "--model")
+    _, found, _ = examined(capsys, *asked, "tiny-vl")
+    assert found["endpoint"] == (
+        "ok",
+        "answers and offers the model; a key is set; pictures and key travel unencrypted",
+    )
+    _, found, _ = examined(capsys, *asked, "tiny-lv")
+    assert found["endpoint"] == (
+        "problem",
+        'it offers no model "tiny-lv" (did you mean "tiny-vl"?); there are: tiny-vl',
+    )
+    server.keys = frozenset(["Bearer right"])
+    _, found, _ = examined(capsys, *asked, "tiny-vl")
+    assert "refuses access (401): the key is not accepted; set PRIVSIEVE_OPENAI_API_KEY" in found["endpoint"][1]
+    assert SECRET not in json.dumps(found)
+
+
+def test_what_nvidia_smi_lists() -> None:
+    listed = "NVIDIA H200, 580.95.05, 143771, 143190\nNVIDIA GB10, 580.95.05, [N/A], [N/A]\n"
+    first, second = gpus_of(listed)
+    assert first == Gpu("NVIDIA H200", "580.95.05", 143_771, 143_190)
+    assert (second.memory_mib, second.free_mib > 10**9) == (0, True)
+    assert gpus_of("") == []
+
+
+def test_an_unknown_engine_is_a_wrong_call(capsys: pytest.CaptureFixture[str]) -> None:
+    assert privsieve("doctor", "--engine", "vlm") == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert 'unknown engine "vlm" (did you mean "vllm"?)' in told.err
