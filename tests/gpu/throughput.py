@@ -2,7 +2,7 @@
 
     python -m tests.gpu.throughput                         a tiny random model, on any machine
     python -m tests.gpu.throughput --model-size 8b         random weights of the size of Qwen3-VL-8B, for a GPU
-    python -m tests.gpu.throughput --model-size 8b --tokenizer FOLDER --vllm
+    python -m tests.gpu.throughput --model-size 8b --tokenizer FOLDER --vllm 512
 
 Random weights cost what trained ones cost. Without --tokenizer the prompt has other (more) tokens than with the real
 one, so the images/s are no figures of the real model then; the share of the machine's rate holds.

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scoring.assessment import EngineOptions
-from scoring.engines import engine_module
+from scoring.engines.vlm.vllm_engine import load
 from tests.vllm.conftest import MAX_PIXELS, picture, probabilities
 
 
@@ -15,7 +15,7 @@ def test_a_dead_vllm_raises_instead_of_answering(checkpoint: Path) -> None:
     from vllm.v1.engine.exceptions import EngineDeadError
 
     others = multiprocessing.active_children()
-    running = engine_module("vllm").load(EngineOptions(model=str(checkpoint), max_pixels=MAX_PIXELS))
+    running = load(EngineOptions(model=str(checkpoint), max_pixels=MAX_PIXELS))
     assert probabilities(running.assess([picture(1, 64, 64)])).shape == (1, 22, 3)
     mine = [process for process in multiprocessing.active_children() if process not in others]
     assert mine
@@ -26,3 +26,4 @@ def test_a_dead_vllm_raises_instead_of_answering(checkpoint: Path) -> None:
         running.assess([picture(seed, 64, 64) for seed in range(5)])
     with pytest.raises(EngineDeadError):
         running.assess([picture(9, 64, 64)])
+    running.close()

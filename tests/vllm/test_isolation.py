@@ -16,7 +16,7 @@ from scoring.assessment import EngineOptions, Unscored, View
 from scoring.engines import engine_module
 from scoring.engines.vlm.adapter import adapter as read_adapter
 from scoring.engines.vlm.adapter import check_taken, plain
-from scoring.engines.vlm.canary import canary, difference
+from scoring.engines.vlm.canary import canary, difference, record
 from tests.vllm.conftest import picture, probabilities
 
 ENGINES = ("transformers", "vllm")
@@ -106,8 +106,11 @@ def test_actors_agree_on_the_canary(engine: Callable[..., Any], adapter: Path) -
     plain_actor = engine("vllm", protocol="slots").assess([canary()])[0]
     same = engine("transformers", protocol="slots").assess([canary()])[0]
     tuned = engine("transformers", protocol="slots", adapter=str(adapter)).assess([canary()])[0]
-    assert difference(plain_actor, same) is None
-    assert "differ by 0." in (difference(plain_actor, tuned) or "")
+    assert difference(record(plain_actor), same) is None
+    assert "differ by 0." in (difference(record(plain_actor), tuned) or "")
+    failed = Unscored("engine_error", "no words")
+    assert difference(record(failed), failed) is None
+    assert "reason" in (difference(record(plain_actor), failed) or "")
 
 
 def _change(file: Path, **entries: Any) -> None:
@@ -140,6 +143,20 @@ def test_pickled_weights_are_refused(checkpoint: Path, tmp_path: Path) -> None:
         engine_module("vllm").describe(EngineOptions(model=str(folder)))
 
 
+def test_weights_without_one_of_the_models_tensors_are_refused(checkpoint: Path, tmp_path: Path) -> None:
+    """Both would fill it with random numbers and say nothing."""
+    from safetensors.torch import load_file, save_file
+
+    folder = tmp_path / "model"
+    shutil.copytree(checkpoint, folder)
+    tensors = load_file(folder / "model.safetensors")
+    del tensors["model.visual.blocks.1.attn.proj.weight"]
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    for name in ENGINES:
+        with pytest.raises(EngineError, match=r"not whole: its files have no model\.visual\.blocks\.1\.attn\.proj\."):
+            engine_module(name).load(EngineOptions(model=str(folder)))
+
+
 def test_a_language_model_is_refused(checkpoint: Path, tmp_path: Path) -> None:
     folder = tmp_path / "model"
     shutil.copytree(checkpoint, folder)
@@ -166,11 +183,12 @@ def test_an_adapter_that_does_not_fit_is_refused_and_the_module_named(
     with pytest.raises(EngineError, match=r"gate_proj is 128x64 in the model and 64x64 in the adapter"):
         described(make_adapter(tmp_path / "narrow", checkpoint, extra=(wide,)))
     shutil.copytree(adapter, tmp_path / "dora")
-    _change(tmp_path / "dora" / "adapter_config.json", use_dora=True)
-    with pytest.raises(EngineError, match="uses use_dora"):
-        described(tmp_path / "dora")
+    for setting, value in (("use_dora", True), ("modules_to_save", ["lm_head"])):
+        _change(tmp_path / "dora" / "adapter_config.json", **{setting: value})
+        with pytest.raises(EngineError, match=f"uses {setting}"):
+            described(tmp_path / "dora")
+        _change(tmp_path / "dora" / "adapter_config.json", **{setting: None})
     (tmp_path / "dora" / "adapter_model.safetensors").unlink()
-    _change(tmp_path / "dora" / "adapter_config.json", use_dora=False)
     with pytest.raises(EngineError, match=r"has no adapter_model\.safetensors"):
         described(tmp_path / "dora")
 

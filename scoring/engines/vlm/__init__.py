@@ -2,6 +2,7 @@
 
     settings.py     what the user said, checked; describe()    checkpoint.py   a model folder: whole, safe, its hash
     adapter.py      a LoRA adapter: fits the model or not      images.py       pixels -> the picture that a model sees
+    loading.py      a model from its files, all of it
     prompting.py    protocol prompt -> tokens                  canary.py       one made picture, to compare actors with
     transformers_engine.py   any machine: batches of prefills, prefill.py and greedy.py below it
     vllm_engine.py           GPUs: many requests in flight, vllm_worker.py inside its worker processes

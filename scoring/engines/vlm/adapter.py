@@ -13,6 +13,19 @@ from scoring.engines.vlm.checkpoint import read_json, safetensors_shapes, sample
 WEIGHTS = "adapter_model.safetensors"
 CONFIG = "adapter_config.json"
 _HALF = re.compile(r"(?P<module>.+)\.lora_(?P<half>A|B)(\.\w+)?\.weight")
+UNSUPPORTED = (
+    "use_dora",
+    "bias",
+    "modules_to_save",
+    "layer_replication",
+    "lora_bias",
+    "fan_in_fan_out",
+    "use_qalora",
+    "use_bdlora",
+    "alora_invocation_tokens",
+)
+"""Settings of peft that one of the engines refuses, or passes over without a word."""
+
 _WRAPPERS = frozenset({"base_model", "model", "language_model"})
 """Parts of names that come and go between releases of transformers, peft and vLLM."""
 
@@ -36,8 +49,8 @@ def adapter(folder: str) -> Adapter:
     config = read_json(root / CONFIG, where)
     if config.get("peft_type") != "LORA":
         raise EngineError(f"{where} is of type {config.get('peft_type')}; only LORA adapters are loaded")
-    for option, harmless in (("use_dora", (None, False)), ("bias", (None, "none")), ("modules_to_save", (None, []))):
-        if config.get(option) not in harmless:
+    for option in UNSUPPORTED:
+        if config.get(option) not in (None, False, "none", [], {}):
             raise EngineError(f"{where} uses {option}, which not every engine loads; merge it into the model instead")
     if not (root / WEIGHTS).is_file():
         raise EngineError(f"{where} has no {WEIGHTS}; only safetensors are loaded")

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import AutoModelForImageTextToText
 
 from ingest.errors import EngineError
 from scoring.assessment import Outcome, Unscored, View
 from scoring.engines.vlm.adapter import Adapter, check_taken, plain
 from scoring.engines.vlm.greedy import Greedy
 from scoring.engines.vlm.images import prepared
+from scoring.engines.vlm.loading import model_of
 from scoring.engines.vlm.prefill import Prefill, Prefilled, Request
 from scoring.engines.vlm.prompting import Prompter, TokenPrompt
 from scoring.engines.vlm.settings import Settings
@@ -145,16 +145,7 @@ def _is_out_of_memory(error: Exception) -> bool:
 def loaded(chosen: Settings) -> Any:
     """The model, its adapter merged, on the machine's accelerator. EngineError where they do not load whole."""
     device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    folder = chosen.checkpoint.folder
-    try:
-        model: Any = AutoModelForImageTextToText.from_pretrained(
-            folder, dtype=chosen.dtype or "auto", use_safetensors=True, trust_remote_code=False
-        )
-    except (ValueError, OSError, KeyError, ImportError, RuntimeError) as error:
-        raise EngineError(
-            f'the model "{chosen.checkpoint.name}" cannot be loaded by transformers ({type(error).__name__}); '
-            "its architecture may need a newer version or code of its own"
-        ) from error
+    model = model_of(chosen.checkpoint, chosen.dtype)
     if chosen.adapter is not None:
         model = _merged(model, chosen.adapter)
     return model.to(device).eval()

@@ -1,10 +1,11 @@
 """One made picture, the same everywhere: actors of one run must agree on it, or one of them is set up wrongly."""
 
 import hashlib
+import json
 
 import numpy as np
 
-from scoring.assessment import Assessment, Outcome, View
+from scoring.assessment import Outcome, Unscored, View
 
 SIZE_PX = 224
 TOLERANCE = 0.02
@@ -22,12 +23,27 @@ def canary() -> View:
     return View(pixels, frozenset(), hashlib.sha256(pixels.tobytes()).hexdigest())
 
 
-def difference(first: Outcome, other: Outcome) -> str | None:
-    """Why two answers to the canary cannot come from actors that are set up alike; None where they can."""
-    if not isinstance(first, Assessment) or not isinstance(other, Assessment):
-        return None if first == other else "one actor answers the canary picture and another does not"
-    if first.probabilities is not None and other.probabilities is not None:
-        apart = float(np.nanmax(np.abs(first.probabilities - other.probabilities), initial=0.0))
+def record(outcome: Outcome) -> bytes:
+    """JSON of an actor's answer, to be kept for the actors after it. Holds numbers and a reason only."""
+    if isinstance(outcome, Unscored):
+        return json.dumps({"reason": outcome.reason}).encode()
+    answer = {
+        "values": [None if np.isnan(value) else float(value) for value in outcome.values],
+        "probabilities": None if outcome.probabilities is None else outcome.probabilities.astype(float).tolist(),
+        "holistic_score": outcome.holistic_score,
+        "private": outcome.private,
+    }
+    return json.dumps(answer).encode()
+
+
+def difference(first: bytes, other: Outcome) -> str | None:
+    """Why two answers to the canary cannot come from actors that are set up alike; None where they can.
+
+    first: the `record` of the first actor.
+    """
+    before, now = json.loads(first), json.loads(record(other))
+    if before.get("probabilities") and now.get("probabilities"):
+        apart = float(np.nanmax(np.abs(np.array(before["probabilities"]) - np.array(now["probabilities"]))))
         return f"probabilities of the canary picture differ by {apart:.3f}" if apart > TOLERANCE else None
-    same = np.array_equal(first.values, other.values, equal_nan=True) and first.private == other.private
-    return None if same and first.holistic_score == other.holistic_score else "values of the canary picture differ"
+    different = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+    return f"{', '.join(different)} of the canary picture differ" if different else None

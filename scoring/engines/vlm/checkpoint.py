@@ -106,6 +106,13 @@ def stored_dtype(folder: Path) -> str | None:
     return next((str(dtype) for dtype in stated if dtype), None)
 
 
+def max_tokens(folder: Path) -> int | None:
+    """Tokens of a prompt and its answer that the model was made for; None where config.json states none."""
+    config = read_json(folder / "config.json", f'the model folder "{folder}"')
+    stated = (config.get("text_config") or config).get("max_position_embeddings")
+    return int(stated) if stated else None
+
+
 def read_json(file: Path, where: str) -> dict[str, Any]:
     """EngineError where the file is missing or no JSON object; `where` begins the message."""
     if not file.is_file():

@@ -18,7 +18,7 @@ from PIL.Image import Image
 from ingest.errors import EngineError
 from scoring.assessment import Outcome, Unscored, View
 from scoring.engines.vlm.adapter import Adapter, check_taken, plain
-from scoring.engines.vlm.checkpoint import stored_dtype
+from scoring.engines.vlm.checkpoint import max_tokens, stored_dtype
 from scoring.engines.vlm.images import prepared
 from scoring.engines.vlm.prompting import Prompter, TokenPrompt, added_texts
 from scoring.engines.vlm.settings import Settings
@@ -205,14 +205,14 @@ def _started(chosen: Settings, prompter: Prompter, load_format: str) -> AsyncLLM
             "worker_extension_cls": "scoring.engines.vlm.vllm_worker.AdapterReport",
         }
     num_gpus = chosen.tensor_parallel_size or 1
-    own_limit = prompter.tokenizer.model_max_length
+    own_limits = (prompter.tokenizer.model_max_length, max_tokens(chosen.checkpoint.folder) or MAX_MODEL_LEN)
     try:
         arguments = AsyncEngineArgs(
             model=str(chosen.checkpoint.folder),
             load_format=load_format,
             trust_remote_code=False,
             dtype=chosen.dtype or stored_dtype(chosen.checkpoint.folder) or "auto",  # "auto" halves float32
-            max_model_len=min(MAX_MODEL_LEN, own_limit),
+            max_model_len=int(min(MAX_MODEL_LEN, *own_limits)),
             tensor_parallel_size=num_gpus,
             distributed_executor_backend="mp" if num_gpus > 1 else "uni",
             enforce_eager=current_platform.is_cpu(),

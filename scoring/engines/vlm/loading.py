@@ -1,0 +1,38 @@
+"""A model from its files, all of it: a tensor that the files lack is an error, not random numbers."""
+
+from typing import Any
+
+from transformers import AutoModelForImageTextToText
+from transformers.utils import logging
+
+from ingest.errors import EngineError
+from scoring.engines.vlm.checkpoint import Checkpoint
+
+
+def model_of(checkpoint: Checkpoint, dtype: str | None) -> Any:
+    """The model on the CPU. dtype: None as it is stored. EngineError where it does not load whole."""
+    return _loaded(checkpoint, {"dtype": dtype or "auto"})
+
+
+def check_whole(checkpoint: Checkpoint) -> None:
+    """EngineError where a tensor is missing; reads no weights. vLLM starts without some tensors and says nothing."""
+    _loaded(checkpoint, {"device_map": "meta"})
+
+
+def _loaded(checkpoint: Checkpoint, how: dict[str, str]) -> Any:
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()  # its report of missing tensors, which the error below says in a line
+    try:
+        model, found = AutoModelForImageTextToText.from_pretrained(
+            checkpoint.folder, use_safetensors=True, trust_remote_code=False, output_loading_info=True, **how
+        )
+    except (ValueError, OSError, KeyError, ImportError, RuntimeError) as error:
+        raise EngineError(
+            f'the model "{checkpoint.name}" cannot be loaded by transformers ({type(error).__name__}); '
+            "its architecture may need a newer version or code of its own"
+        ) from error
+    finally:
+        logging.set_verbosity(verbosity)
+    if found["missing_keys"]:
+        raise EngineError(f'the model "{checkpoint.name}" is not whole: its files have no {min(found["missing_keys"])}')
+    return model
