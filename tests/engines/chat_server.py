@@ -46,6 +46,7 @@ class ChatServer(ThreadingHTTPServer):
         self.models = ["tiny-vl"]
         self.retry_after = ""
         self.logprobs: Any = None
+        self.proxied: set[str] = set()
         self.bodies: list[dict[str, Any]] = []
         self.requests: Counter[str] = Counter()
         self.at_once = self.most_at_once = 0
@@ -83,6 +84,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.at_once += 1
             self.server.most_at_once = max(self.server.most_at_once, self.server.at_once)
             self.server.bodies.append(body)
+            if account := self.headers.get("Proxy-Authorization"):
+                self.server.proxied.add(base64.b64decode(account.removeprefix("Basic ")).decode())
         try:
             self._answer(body)
         except (BrokenPipeError, ConnectionResetError):

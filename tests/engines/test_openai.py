@@ -39,6 +39,7 @@ def server() -> Iterator[ChatServer]:
 def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("OPENAI_API_KEY", "PRIVSIEVE_OPENAI_API_KEY"):
         monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
 
 
 def view(shade: int, height: int = 24, width: int = 32) -> View:
@@ -282,6 +283,18 @@ def test_a_model_that_answers_by_chance_stops_the_job(server: ChatServer) -> Non
     server.refuses = {"temperature": "temperature"}
     with pytest.raises(EngineError, match="refuses temperature 0"):
         engine(server).assess([view(1)])
+
+
+def test_a_proxy_of_the_environment(server: ChatServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server here stands in for the proxy too: it is asked for the whole address, with the account's name."""
+    monkeypatch.setenv("no_proxy", "")
+    monkeypatch.setenv("http_proxy", server.url.replace("127.0.0.1", f"me:{SECRET}@127.0.0.1").removesuffix("/v1"))
+    with pytest.raises(EngineError, match=r"^http://far\.example/v1 does not know the model .*\(404\)"):
+        engine(server, endpoint="http://far.example/v1").assess([view(1)])
+    assert server.proxied == {f"me:{SECRET}"}
+    monkeypatch.setenv("http_proxy", f"socks5://me:{SECRET}@127.0.0.1:1")
+    with pytest.raises(EngineError, match=r"^HTTP_PROXY names no http proxy; correct it, or set NO_PROXY$"):
+        engine(server, endpoint="http://far.example/v1")
 
 
 def test_the_models_that_an_endpoint_offers(server: ChatServer) -> None:

@@ -50,6 +50,7 @@ def test_every_picture_is_a_row(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     server.script = {
         sent(jpeg(0)): Reply(text=json.dumps(dict.fromkeys(KEYS, 0) | {"biometrics": 2})),
@@ -89,6 +90,7 @@ def test_a_wrong_key_stops_the_scan_in_one_line(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     wrong = SECRET[:-1]
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setenv("OPENAI_API_KEY", wrong)
     run = tmp_path / "run"
     said = ("--engine", "openai", "--endpoint", server.url, "--model", "tiny-vl")

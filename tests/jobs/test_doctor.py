@@ -144,6 +144,7 @@ def test_a_model_or_adapter_that_is_not_there(tmp_path: Path, capsys: pytest.Cap
 
 def test_an_endpoint(server: ChatServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.delenv("PRIVSIEVE_OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     asked = ("--engine", "openai", "--endpoint", server.url, *NO_RAY, "--model")
     _, found, _ = examined(capsys, *asked, "tiny-vl")

@@ -9,7 +9,7 @@ import re
 import threading
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import urllib3
@@ -218,9 +218,15 @@ def _pool(url: str, num_connections: int) -> urllib3.PoolManager:
     """Proxies as the environment says (HTTPS_PROXY, NO_PROXY); certificates of the system (SSL_CERT_FILE)."""
     parts = urlsplit(url)
     proxy = getproxies().get(parts.scheme)
-    if proxy and not proxy_bypass(parts.hostname or ""):
-        return urllib3.ProxyManager(proxy, maxsize=num_connections, block=True)
-    return urllib3.PoolManager(maxsize=num_connections, block=True)
+    if not proxy or proxy_bypass(parts.hostname or ""):
+        return urllib3.PoolManager(maxsize=num_connections, block=True)
+    proxy = proxy if "://" in proxy else f"http://{proxy}"
+    try:
+        account = urllib3.util.parse_url(proxy).auth
+        headers = urllib3.make_headers(proxy_basic_auth=unquote(account)) if account else None
+        return urllib3.ProxyManager(proxy, maxsize=num_connections, block=True, proxy_headers=headers)
+    except HTTPError:  # its text may hold the account
+        raise EngineError(f"{parts.scheme.upper()}_PROXY names no http proxy; correct it, or set NO_PROXY") from None
 
 
 def _told(content: bytes) -> tuple[str, str]:
