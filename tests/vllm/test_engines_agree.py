@@ -70,8 +70,8 @@ def _same_words(engine: Callable[..., Any], views: list[View], asked: Any, tuned
             assert [t.text for t in one.tokens] == [t.text for t in other.tokens]
             for mine, its in zip(one.tokens, other.tokens, strict=True):
                 assert mine.probabilities == pytest.approx(its.probabilities, abs=1e-5)
-    firsts = [said[0].tokens[0].probabilities for said in sides["vllm"] if said[0].tokens]
-    assert len(set(firsts)) == len(firsts), "the answers must depend on the picture"
+    spreads = [tuple(token.probabilities for token in said[0].tokens) for said in sides["vllm"] if said[0].tokens]
+    assert len(set(spreads)) == len(spreads), "the answers must depend on the picture"
 
 
 @pytest.mark.parametrize("is_tuned", [False, True], ids=["plain", "adapter"])

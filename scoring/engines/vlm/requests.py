@@ -204,6 +204,8 @@ def _started(chosen: Settings, prompter: Prompter, load_format: str) -> AsyncLLM
             "enable_tower_connector_lora": True,
             "worker_extension_cls": "scoring.engines.vlm.vllm_worker.AdapterReport",
         }
+    if current_platform.is_cpu():
+        os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "4")  # GiB; it would take nearly all memory there is
     num_gpus = chosen.tensor_parallel_size or 1
     own_limits = (prompter.tokenizer.model_max_length, max_tokens(chosen.checkpoint.folder) or MAX_MODEL_LEN)
     try:
