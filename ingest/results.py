@@ -122,7 +122,7 @@ def results(run: Place) -> Results:
     if compacted is None:
         return Results(by_shard(names), None)
     num_slices, ranges = dict[str, int](), dict[str, list[RowRange]]()
-    for part in parts(run):
+    for part in _parts(run, compacted):
         num_slices[part.stem] = num_slices.get(part.stem, 0) + part.num_slices
         if part.num_rows:
             name = posixpath.join(COMPACT, compacted.files[part.file].name)
@@ -137,12 +137,18 @@ def _listed(run: Place) -> tuple[list[str], Manifest | None]:
     return names, manifest(run)
 
 
-def parts(run: Place) -> list[Part]:
-    """Where the rows of the shards of a compacted run lie, in the order of the rows. RunError where damaged."""
+def _parts(run: Place, compacted: Manifest) -> list[Part]:
+    """Where the rows of the shards of a compacted run lie, in their order. RunError where it is not of these files."""
     where = run.at(PARTS)
     try:
         with where.open() as stream:
             columns = pq.read_table(stream, schema=PARTS_SCHEMA).to_pydict()
     except (pa.ArrowInvalid, OSError, ValueError):
         raise RunError(f"{where.path} is damaged or missing; restore it from a copy") from None
-    return [Part(*values) for values in zip(*(columns[name] for name in PARTS_SCHEMA.names), strict=True)]
+    found = [Part(*values) for values in zip(*(columns[name] for name in PARTS_SCHEMA.names), strict=True)]
+    num_rows = dict.fromkeys(range(len(compacted.files)), 0)
+    for part in found:
+        num_rows[part.file] = num_rows.get(part.file, 0) + part.num_rows
+    if list(num_rows.values()) != [file.num_rows for file in compacted.files]:
+        raise RunError(f"{where.path} is not of the files that {MANIFEST} names; restore it from a copy")
+    return found

@@ -4,13 +4,17 @@ Three steps, each of which may be killed and continued by the same command; read
 
     1. files below `compact/`, one by one, each checked before it gets its name    readers see `scores/`
     2. `compact-shards.parquet`, then `compact.json`, which decides                from here on `compact/`
-    3. the files in `scores/` are removed
+    3. the files in `scores/` are removed, then what other attempts left below `compact/`
+
+Two that work at once, as after `--takeover`, do each other no harm: a file is named by what it holds, who has lost the
+lease neither decides nor removes, and nothing is removed before the files that `compact.json` names were seen.
 
 Slices in the order of shards and numbers are rows in the order of shard and index, so joining them sorts them. Which
 slices go into a file follows from their names and row counts alone: what an earlier attempt has finished is kept.
 """
 
 import hashlib
+import posixpath
 import shutil
 import tempfile
 from collections import Counter
@@ -55,6 +59,9 @@ ROWS_PER_FILE = 2_000_000
 
 SLICES_PER_FILE = 4_096
 """A file ends here at the latest, however few rows its slices have."""
+
+NAMED_DIGITS = 12
+"""Of the hash of what a file holds, in its name: two attempts with other files never write to the same name."""
 
 ROWS_PER_GROUP = 40_960
 """Few enough that the rows of one shard are read without many others, and enough to compress well."""
@@ -120,7 +127,7 @@ def _compact(run: Place, url: str, record: RunRecord, rows_per_file: int, held: 
             slices = iter(_chosen_whole(url, record, list(slices), done))
         for inputs in _grouped(slices, rows_per_file):
             held.check()
-            place = run.at(COMPACT, f"{len(files):05d}.parquet")
+            place = run.at(COMPACT, f"{len(files):05d}-{_hash(inputs)[:NAMED_DIGITS]}.parquet")
             if not _is_made_of(place, inputs):
                 _write(connection, folder, inputs, Path(aside) / "joined.parquet", place)
             files.append(CompactFile(name=place.name, num_rows=_num_rows(inputs), num_bytes=_num_bytes(place)))
@@ -137,12 +144,22 @@ def _compact(run: Place, url: str, record: RunRecord, rows_per_file: int, held: 
         slices_sha256=digest.hexdigest(),
         files=tuple(files),
     )
-    _remove(run.at(COMPACT), sorted(set(run.at(COMPACT).names()) - {file.name for file in files}))
+    others = _decided_meanwhile(run, held)
+    if others is not None:
+        return others
     with run.at(PARTS).create() as stream:
         rows = [dict(zip(PARTS_SCHEMA.names, astuple(part), strict=True)) for part in parts]
         pq.write_table(pa.Table.from_pylist(rows, schema=PARTS_SCHEMA), stream, compression="zstd")
-    run.at(MANIFEST).write((made.model_dump_json(indent=2) + "\n").encode())
-    return made
+    others = _decided_meanwhile(run, held)
+    if others is None:
+        run.at(MANIFEST).write((made.model_dump_json(indent=2) + "\n").encode())
+    return others or made
+
+
+def _decided_meanwhile(run: Place, held: Lease) -> Manifest | None:
+    """What somebody whose lease was taken over has written all the same. IncompleteError where ours was."""
+    held.confirm()
+    return manifest(run)
 
 
 # ---- what there is ----------------------------------------------------------------------------------------------
@@ -207,6 +224,11 @@ def _lines(inputs: Sequence[_Input]) -> bytes:
     return "".join(f"{one.name} {one.num_rows}\n" for one in inputs).encode()
 
 
+def _hash(inputs: Sequence[_Input]) -> str:
+    """What a file holds."""
+    return hashlib.sha256(_lines(inputs)).hexdigest()
+
+
 def _parts(inputs: Sequence[_Input], file: int) -> list[Part]:
     slices, rows = Counter[str](), Counter[str]()
     for one in inputs:
@@ -261,12 +283,15 @@ def _num_bytes(place: Place) -> int:
 
 
 def _is_made_of(place: Place, inputs: Sequence[_Input]) -> bool:
-    """Whether an earlier attempt has made this file of the same slices."""
+    """Whether an earlier attempt has made this file of the same slices, and it is whole."""
     if not place.exists():
         return False
-    with place.open() as stream:
-        marks = pq.read_metadata(stream).metadata or {}
-    return bool(marks.get(b"privsieve.slices") == hashlib.sha256(_lines(inputs)).hexdigest().encode())
+    try:
+        with place.open() as stream:
+            marks = pq.read_metadata(stream).metadata or {}
+    except pa.ArrowInvalid:
+        return False
+    return bool(marks.get(b"privsieve.slices") == _hash(inputs).encode())
 
 
 def _write(
@@ -277,7 +302,7 @@ def _write(
     rows = f"read_parquet({_paths(folder, [one.name for one in inputs])}, hive_partitioning = false)"
     counted = _asked(connection, folder, f"SELECT reason, count(*) FROM {rows} WHERE reason IS NOT NULL GROUP BY ALL")
     marks = {
-        "slices": hashlib.sha256(_lines(inputs)).hexdigest(),
+        "slices": _hash(inputs),
         "num_rows": str(_num_rows(inputs)),
         "reasons": ",".join(sorted(f"{reason}={count}" for reason, count in counted)),
     }
@@ -344,10 +369,26 @@ def _remove_slices(run: Place, held: Lease) -> int:
     """Step 3: removes the result files whose rows the compacted files hold, and no others; returns how many."""
     names, stems = run.at(SCORES).names(), results(run).done.present
     replaced = [name for name in names if name.rpartition(".")[0].rpartition(".")[0] in stems]
+    compacted = _seen(run, len(replaced))
     for start in range(0, len(replaced), REMOVED_AT_ONCE):
-        held.check()
+        held.confirm()
         _remove(run.at(SCORES), replaced[start : start + REMOVED_AT_ONCE])
+    held.confirm()
+    _remove(run.at(COMPACT), sorted(set(run.at(COMPACT).names()) - {file.name for file in compacted.files}))
     return len(replaced)
+
+
+def _seen(run: Place, num_slices_left: int) -> Manifest:
+    """The manifest as it lies there. RunError where the files are not what it says."""
+    compacted = manifest(run)
+    assert compacted is not None
+    sizes = {posixpath.basename(entry["name"]): entry["size"] for entry in run.at(COMPACT).entries()}
+    wrong = next((file.name for file in compacted.files if sizes.get(file.name) != file.num_bytes), None)
+    if wrong is not None:
+        is_whole = num_slices_left == compacted.num_slices
+        remedy = f"delete {MANIFEST} and compact again" if is_whole else "restore it from a copy"
+        raise RunError(f"{run.at(COMPACT, wrong).path} is not what {MANIFEST} says; nothing was removed; {remedy}")
+    return compacted
 
 
 def _remove(folder: Place, names: Sequence[str]) -> None:

@@ -92,8 +92,9 @@ def test_the_same_rows_sorted_in_few_files(tmp_path: Path, capsys: pytest.Captur
     assert privsieve("compact", run, "--rows-per-file", "100") == 0
     assert "225 rows of 5 shards in 3 files" in capsys.readouterr().out
     assert _all(run).equals(before)  # in the order of shard and index as they lie
-    assert [f.num_rows for f in pq.read_table(run / "compact" / "00000.parquet").to_batches()] == [98]
-    assert sorted(path.name for path in (run / "compact").iterdir()) == [f"0000{n}.parquet" for n in range(3)]
+    compact = sorted((run / "compact").iterdir())
+    assert [path.name[:6] for path in compact] == ["00000-", "00001-", "00002-"]
+    assert [f.num_rows for f in pq.read_table(compact[0]).to_batches()] == [98]
     assert list((run / "scores").iterdir()) == []
     assert privsieve("report", run, "--format", "json") == 0
     assert capsys.readouterr().out == report
@@ -101,7 +102,7 @@ def test_the_same_rows_sorted_in_few_files(tmp_path: Path, capsys: pytest.Captur
     assert described is not None
     assert (described.num_shards, described.num_slices, described.num_rows) == (5, 12, 225)
     assert [file.num_rows for file in described.files] == [98, 95, 32]
-    footer = pq.read_metadata(run / "compact" / "00000.parquet").metadata
+    footer = pq.read_metadata(compact[0]).metadata
     assert footer[b"privsieve.num_rows"] == b"98"
     assert footer[b"privsieve.reasons"] == b"empty=9"
 
@@ -127,7 +128,8 @@ def test_a_later_scan_sees_that_all_is_done_and_a_shard_finds_its_rows(tmp_path:
     assert has_result("00004.tar", 4, True, known.done)
     assert not has_result("00004.tar", 4, False, known.done)
     assert not finished("00005.tar", known.done)
-    assert known.of("00003.tar") == [RowRange("compact/00001.parquet", 0, 35)]
+    second = sorted((run / "compact").iterdir())[1].name
+    assert known.of("00003.tar") == [RowRange(f"compact/{second}", 0, 35)]
     assert len(known.of("00004.tar")) == 3
     assert known.of("00002.tar") == []
     for shard in shards:
@@ -277,9 +279,60 @@ def test_killed_and_continued(large: Path, tmp_path: Path, moment: Callable[[Pat
     assert _seen(run) == expected
     kept = {name: os.stat(run / "compact" / name).st_mtime_ns for name in made}
     assert kept == made  # what was finished is not done again
-    assert sorted(path.name for path in (run / "compact").iterdir()) == [f"{n:05d}.parquet" for n in range(10)]
+    assert sorted(path.name[:6] for path in (run / "compact").iterdir()) == [f"{n:05d}-" for n in range(10)]
     assert list((run / "scores").iterdir()) == []
     assert _all(run).equals(_all(large).sort_by([("shard", "ascending"), ("index", "ascending")]))
+
+
+@pytest.mark.parametrize("rows_per_file", [600, 900])
+def test_a_second_one_takes_over_while_the_first_works(large: Path, tmp_path: Path, rows_per_file: int) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(large, run)
+    command = [sys.executable, "-m", "jobs", "compact", str(run), "--takeover", "--rows-per-file"]
+    first = subprocess.Popen([*command, "600"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    while first.poll() is None and _num_files(run / "compact") < 2:
+        time.sleep(0.0005)
+    assert privsieve(*command[3:], rows_per_file) == 0
+    first.communicate(timeout=60)
+    assert _all(run).equals(_all(large).sort_by([("shard", "ascending"), ("index", "ascending")]))
+    where = place(str(run))
+    known = results(where)
+    for n in range(NUM_SHARDS):
+        assert set(rows_at(where, known.of(f"{n:05d}.tar"))["shard"].to_pylist()) == {f"{n:05d}.tar"}
+
+
+def test_nothing_is_removed_where_the_large_files_are_not_what_was_decided(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = made_run(tmp_path, SHARDS)
+    shutil.copytree(run / "scores", tmp_path / "before")
+    assert privsieve("compact", run, "--rows-per-file", "100") == 0
+    shutil.copytree(tmp_path / "before", run / "scores", dirs_exist_ok=True)
+    second = sorted((run / "compact").iterdir())[1]
+    second.write_bytes(second.read_bytes()[:-1])
+    slices = sorted((run / "scores").iterdir())
+    assert privsieve("compact", run) == 2
+    error = capsys.readouterr().err
+    assert f"{second} is not what compact.json says; nothing was removed; delete compact.json and" in error
+    assert sorted((run / "scores").iterdir()) == slices
+    (run / MANIFEST).unlink()
+    (run / "compact" / "00007-of-another-attempt.parquet").write_bytes(b"")
+    assert privsieve("compact", run, "--rows-per-file", "100") == 0
+    assert _seen(run) == [(225, 225, 21)]
+    assert len(list((run / "compact").iterdir())) == len(score_files(place(str(run)))) == 3
+    assert list((run / "scores").iterdir()) == []
+
+
+def test_where_the_rows_of_a_shard_lie_must_be_told_of_the_same_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = made_run(tmp_path, SHARDS)
+    shutil.copytree(run, tmp_path / "other")
+    assert privsieve("compact", run, "--rows-per-file", "100") == 0
+    assert privsieve("compact", tmp_path / "other", "--rows-per-file", "70") == 0
+    shutil.copy(tmp_path / "other" / "compact-shards.parquet", run)
+    assert privsieve("compact", run) == 2
+    assert "compact-shards.parquet is not of the files that compact.json names" in capsys.readouterr().err
 
 
 def test_slices_that_were_not_removed_yet_are_not_seen_twice(
