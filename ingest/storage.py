@@ -38,6 +38,7 @@ EXTRAS = {
 }
 """Protocol of an object store -> the extra that brings its driver."""
 
+_SIGNATURE = re.compile(r"[?&][^=&]*(sig|token|credential|secret|key)[^=&]*=", re.IGNORECASE)
 _PASSWORD = re.compile(r"[a-z0-9+.-]+://(?:[^/]*:[^/]*|[^/:@]+:(?!\d+/)[^@]*)@", re.IGNORECASE)
 """A port is no password; a secret may hold slashes."""
 
@@ -155,6 +156,16 @@ class Place:
     def _deferred(self) -> Iterator[BinaryIO]:
         with self.fs.transaction, self.fs.open(self.path, "wb") as stream:
             yield stream
+
+    def stamp(self) -> str:
+        """Size and time or hash of the last change, as the storage tells them: another text, another content.
+
+        Folders of object stores have none. Errors as with `open`.
+        """
+        info = self.fs.info(self.path) if self.is_local else self._remote("read", lambda: self.fs.info(self.path))
+        kept = ("size", "mtime", "ETag", "etag", "LastModified", "last_modified", "updated", "created")
+        told = {key: str(info[key]) for key in kept if key in info}
+        return "" if info["type"] == "directory" and not self.is_local else repr(told)
 
     def remove(self) -> None:
         """The file is gone, whether or not it was there."""
@@ -291,6 +302,8 @@ def place(url: str) -> Place:
     """
     if _PASSWORD.search(url):
         raise StorageError("the URL holds a user name and password; give credentials by the environment instead")
+    if "://" in url and _SIGNATURE.search(url):
+        raise StorageError("the URL holds a signature or key, which would end in run.json; use a URL without")
     protocol = fsspec.core.split_protocol(url)[0] or "file"
     try:
         # Without listings kept by the driver: other processes write meanwhile, and what is there is the ledger.

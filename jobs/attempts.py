@@ -31,6 +31,11 @@ class Attempt:
         return self.name.removesuffix(".parquet").rpartition(".")[0]
 
 
+def listing_of(shard: str) -> str:
+    """The name under which the listing of a shard is attempted."""
+    return f"{stem_of(shard)}.listing"
+
+
 class Attempts:
     """place: the folder `attempts/` of a run."""
 
@@ -46,10 +51,6 @@ class Attempts:
     def end(self, name: str) -> None:
         """The slice has its result."""
         self._marker(name).remove()
-
-    def fail_listing(self, shard: str, failure: str) -> None:
-        """The shard could not be cut into slices."""
-        self.fail(f"{stem_of(shard)}.listing", failure)
 
     def fail(self, name: str, failure: str) -> None:
         """The slice was given up in good order, so this was no death."""
@@ -75,7 +76,7 @@ class Attempts:
             return Attempt(name, int(content["deaths"]), content["failure"])
         except FileNotFoundError:
             return Attempt(name, 0, None)
-        except (ValueError, KeyError):  # cut off while it was written
+        except (ValueError, KeyError, TypeError):  # cut off while it was written
             return Attempt(name, 1, None)
 
     def _write(self, attempt: Attempt) -> None:

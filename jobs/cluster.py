@@ -39,9 +39,10 @@ def cluster_nodes() -> list[ClusterNode]:
     return [ClusterNode(float(found.get("CPU", 0)), float(found.get("GPU", 0))) for found in alive]
 
 
-def has_gpus() -> bool:
-    """Whether any machine of the cluster has a GPU now."""
-    return any(node.num_gpus for node in cluster_nodes())
+def default_num_gpus(address: str | None, wanted: float) -> float:
+    """GPUs of an engine that would like `wanted`: none where this machine alone has none. A cluster may scale up."""
+    is_without = _resolved(address) == "local" and not any(node.num_gpus for node in cluster_nodes())
+    return 0 if is_without else wanted
 
 
 def engines_that_fit(nodes: Sequence[ClusterNode], cpus_per_engine: float, gpus_per_engine: float) -> int:
@@ -64,8 +65,13 @@ def default_num_engines(address: str | None, cpus_per_engine: float, gpus_per_en
     On this machine alone one per core that the process may use, since Ray is told twice as many CPUs as there are.
     """
     if _resolved(address) == "local" and not gpus_per_engine:
-        return max(1, int(len(os.sched_getaffinity(0)) / max(1.0, cpus_per_engine)))
+        return max(1, int(_num_cores() / max(1.0, cpus_per_engine)))
     return engines_that_fit(cluster_nodes(), cpus_per_engine, gpus_per_engine)
+
+
+def _num_cores() -> int:
+    """Cores that this process may use, where the system tells."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager
@@ -145,7 +151,9 @@ def _session(address: str) -> Iterator[None]:
         _quiet()
         yield
     except ray.exceptions.RayError as error:
-        raise _translated(error) from None
+        # Foreign text may hold content, so only the kind is told; what we know of travels as data, not as exceptions.
+        kind = type(error).__name__
+        raise IncompleteError(f"a worker failed ({kind}); run the same command again to continue") from None
     finally:
         ray.shutdown()
 
@@ -166,23 +174,6 @@ def _not_joined(address: str, error: Exception) -> PrivsieveError:
         f'Ray address "{address}": no cluster that this machine belongs to ({type(error).__name__}); run the command '
         "on a machine of the cluster or submit it with `ray job submit --address URL -- python -m jobs ...`"
     )
-
-
-def _translated(error: BaseException) -> PrivsieveError:
-    """Our own error where a worker raised one, else the kind of the failure: foreign text may hold content.
-
-    Ray's wrapper pretends to be of the wrapped class, with the whole traceback as its message: look inside.
-    """
-    import ray
-
-    seen = error
-    while True:
-        if isinstance(seen, PrivsieveError) and not isinstance(seen, ray.exceptions.RayError):
-            return type(seen)(str(seen).splitlines()[0])  # Ray appends advice of its own
-        below = getattr(seen, "cause", None) or seen.__cause__
-        if not isinstance(below, BaseException):
-            return IncompleteError(f"a worker failed ({type(seen).__name__}); run the same command again to continue")
-        seen = below
 
 
 @contextmanager

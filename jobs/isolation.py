@@ -12,8 +12,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -29,24 +30,31 @@ START_LIMIT_S = 600
 """Time for the child to import and start the engine."""
 
 MEMORY_SHARE = 0.5
-"""Of the memory that is available when the child starts: what it may take, where the user does not say."""
+"""Of the memory that is available when the child starts: what an image may take, where the user does not say."""
+
+TRIES = 2
+"""The second in a fresh child: whatever images before it have left behind is no fault of the last one."""
+
+Fault = tuple[str, str]
+"""Reason code and message of a row without a score."""
 
 
 def isolated_rows(settings: "ScanSettings", samples: Iterable[Sample]) -> Iterator[pa.Table]:
-    """The row of each sample, in order; bounded by `settings.stall_s` per image.
+    """The row of each sample, in order; bounded by twice `settings.stall_s` per image.
 
     EngineError where the engine does not even start in the child.
     """
     child: _Child | None = None
     try:
         for sample in samples:
-            if child is None:
-                child = _Child(settings)
-            rows, fault = child.score(sample, settings.stall_s)
-            if fault is not None:
+            for _ in range(TRIES):
+                child = child or _Child(settings)
+                answer = child.score(sample, settings.stall_s)
+                if isinstance(answer, pa.Table):
+                    break
                 child.stop()
                 child = None
-            yield rows if fault is None else quarantined(sample, *fault)
+            yield answer if isinstance(answer, pa.Table) else quarantined(sample, *answer)
     finally:
         if child is not None:
             child.stop()
@@ -65,33 +73,38 @@ class _Child:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            start_new_session=True,  # an engine may have processes of its own, which must end with it
         )
         theirs.close()
         self._connection.send((settings.engine, settings.options, settings.limits))
-        answer, fault = self._answer(START_LIMIT_S)
-        if fault is not None or answer is not True:
+        self._memory_at_start = 0
+        answer = self._answer(START_LIMIT_S)
+        if answer is not True:
             self.stop()
-            raise EngineError(f"the {settings.engine} engine does not start in a process of its own")
+            why = answer[1] if isinstance(answer, tuple) else "no answer"
+            raise EngineError(f"the {settings.engine} engine does not start in a process of its own: {why}")
+        self._memory_at_start = _resident_bytes(self._process.pid)
 
-    def score(self, sample: Sample, limit_s: float) -> tuple[pa.Table | None, tuple[str, str] | None]:
-        """(row, None), or (None, (reason, message)) where the child did not come back; then it must be stopped."""
+    def score(self, sample: Sample, limit_s: float) -> "pa.Table | Fault":
+        """The row, or why the child did not come back; then it must be stopped."""
         try:
             self._connection.send(sample)
         except OSError:  # it died after the sample before
-            return None, ("crash", self._cause_of_death())
+            return "crash", self._cause_of_death()
         return self._answer(limit_s)
 
-    def _answer(self, limit_s: float) -> tuple[pa.Table | None, tuple[str, str] | None]:
+    def _answer(self, limit_s: float) -> Any:
         until = time.monotonic() + limit_s
         while time.monotonic() < until:
             try:
                 if self._connection.poll(0.05):
-                    return self._connection.recv(), None
+                    return self._connection.recv()
             except (EOFError, OSError):
-                return None, ("crash", self._cause_of_death())
-            if _resident_bytes(self._process.pid) > self._memory_limit:
-                return None, ("crash", f"needs more than {self._memory_limit // 2**20} MB of memory")
-        return None, ("timeout", f"no answer within {limit_s:g} s")
+                return "crash", self._cause_of_death()
+            taken = _resident_bytes(self._process.pid) - self._memory_at_start
+            if self._memory_at_start and taken > self._memory_limit:
+                return "crash", f"needs more than {self._memory_limit // 2**20} MB of memory"
+        return "timeout", f"no answer within {limit_s:g} s"
 
     def _cause_of_death(self) -> str:
         try:
@@ -101,13 +114,14 @@ class _Child:
         return f"the process was killed by {signal.Signals(-code).name}" if code < 0 else f"the process ended ({code})"
 
     def stop(self) -> None:
-        self._process.kill()
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._connection.close()
 
 
 def _available_bytes() -> int:
-    """Linux tells; elsewhere a bound that only stops the worst."""
+    """Linux tells. Elsewhere nobody does, nor how much the child takes: there memory is not bounded."""
     try:
         with open("/proc/meminfo") as file:
             lines = dict(line.split(":", 1) for line in file)

@@ -11,7 +11,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 
 from ingest.errors import IncompleteError, RunError, StorageError
@@ -34,7 +34,10 @@ class Holder:
 
     def is_stale(self) -> bool:
         """Not renewed in time, or of this machine and its process is gone."""
-        return time.time() - self.renewed > STALE_S or (self.host == socket.gethostname() and not _runs(self.pid))
+        if time.time() - self.renewed > STALE_S:
+            return True
+        # This very process number: a container that was started again.
+        return self.host == socket.gethostname() and (self.pid == os.getpid() or not _runs(self.pid))
 
 
 def holder(place: Place) -> Holder | None:
@@ -57,6 +60,12 @@ class Lease:
         if self._lost:
             raise IncompleteError("another scan has taken this run over; `privsieve status` shows how far it is")
 
+    def confirm(self) -> None:
+        """As `check`, but asks the storage: for steps that could undo what another one did."""
+        found = holder(self._place)
+        self._lost = self._lost or found is None or found.id != self._id
+        self.check()
+
     def renew(self) -> None:
         mine = Holder(self._id, socket.gethostname(), os.getpid(), time.time())
         self._place.write(json.dumps(asdict(mine)).encode())
@@ -73,11 +82,16 @@ class Lease:
             except (OSError, StorageError):
                 continue
 
-    def end(self) -> None:
+    def stop(self) -> None:
+        """No more renewals begin."""
         self._done.set()
-        found = holder(self._place)
-        if found is not None and found.id == self._id:
-            self._place.remove()
+
+    def give_back(self) -> None:
+        """A lease that cannot be removed now grows stale."""
+        with suppress(OSError, StorageError):
+            found = holder(self._place)
+            if found is not None and found.id == self._id:
+                self._place.remove()
 
 
 @contextmanager
@@ -97,8 +111,9 @@ def lease(place: Place, url: str, takeover: bool) -> Iterator[Lease]:
     try:
         yield held
     finally:
-        held.end()
+        held.stop()
         thread.join()
+        held.give_back()
 
 
 def _runs(pid: int) -> bool:

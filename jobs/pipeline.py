@@ -6,19 +6,23 @@ a slice always gives the same file.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 import ray.data
 
-from ingest.errors import PrivsieveError
+from ingest.errors import PrivsieveError, SourceError, StorageError
 from ingest.formats import Source
 from ingest.results import results
-from ingest.slices import finished, has_result, only
-from jobs.attempts import Attempts
+from ingest.sample import printable
+from ingest.slices import has_result, only
+from jobs.attempts import GIVE_UP_AFTER_DEATHS, Attempts, listing_of
 from jobs.run import ATTEMPTS
 from jobs.scanner import ScanSettings, SliceScanner
 from jobs.selection import Chosen, selected
+from jobs.watchdog import Watchdog
 
 ENGINES_PER_SLICER = 4
 """Listing a shard costs far less than scoring it, and each listing process takes a moment to start."""
@@ -37,24 +41,32 @@ class EnginePool:
 
 
 def scan_slices(
-    settings: ScanSettings, shards: list[str], chosen: Chosen, engines: EnginePool
+    settings: ScanSettings, left: list[str], chosen: Chosen, engines: EnginePool
 ) -> Iterator[dict[str, Any]]:
-    """Scans the slices of `shards` that have no result; yields `SliceScanner`'s counts as slices finish."""
-    done = results(settings.run).done
-    left = [shard for shard in shards if not finished(shard, done)]
-    if not left:
-        return
-    source, done, attempts = settings.source, only(left, done), Attempts(settings.run.at(ATTEMPTS))
+    """Scans the slices of the shards `left` that have no result; yields `SliceScanner`'s counts as slices finish."""
+    source, attempts = settings.source, Attempts(settings.run.at(ATTEMPTS))
+    done = only(left, results(settings.run).done)
 
     def slice_shard(row: dict[str, Any]) -> Iterator[dict[str, str]]:
         shard = left[int(row["number"])]
+        watchdog, before = Watchdog(settings.stall_s), sha256()
         try:
-            for piece in selected(source.slices(shard), shard, None if chosen is None else chosen[shard]):
+            if attempts.begin(listing_of(shard)) >= GIVE_UP_AFTER_DEATHS:
+                raise StorageError(f"{printable(shard)}: whoever lists it dies")
+            state = source.state(shard)
+            pieces = selected(source.slices(shard), shard, None if chosen is None else chosen[shard])
+            for piece in watchdog.watch(pieces):
+                text, after = piece.to_json(), before.copy()
+                after.update(text.encode())
                 if not has_result(shard, piece.number, piece.is_last, done):
-                    yield {"slice": piece.to_json(), "failure": ""}
+                    chain = f"{before.hexdigest()} {after.hexdigest()}"
+                    yield {"slice": text, "chain": chain, "state": state, "failure": ""}
+                before = after
+            attempts.end(listing_of(shard))
         except PrivsieveError as error:
-            attempts.fail_listing(shard, str(error))
-            yield {"slice": "", "failure": str(error)}
+            with suppress(StorageError):
+                attempts.fail(listing_of(shard), str(error))
+            yield {"slice": "", "chain": "", "state": "", "failure": str(error)}
 
     num_slicers = max(1, engines.size // ENGINES_PER_SLICER)
     num_tasks = min(len(left), max(num_slicers, len(left) // SHARDS_PER_TASK))
@@ -75,12 +87,19 @@ def scan_slices(
 
 
 def count_samples(source: Source, shards: list[str]) -> list[int]:
-    """Samples per shard, in the order of `shards`; listing is work for the cluster."""
+    """Samples per shard, in the order of `shards`; listing is work for the cluster. SourceError where one fails."""
 
     def count(row: dict[str, Any]) -> dict[str, Any]:
-        found = sum(len(piece.locators) for piece in source.slices(shards[int(row["number"])]))
-        return {"number": row["number"], "count": found}
+        try:
+            found = sum(len(piece.locators) for piece in source.slices(shards[int(row["number"])]))
+        except PrivsieveError as error:
+            return {"number": row["number"], "count": 0, "failure": str(error)}
+        return {"number": row["number"], "count": found, "failure": ""}
 
     listed = ray.data.from_items([{"number": n} for n in range(len(shards))]).map(count)
-    counted = {int(row["number"]): int(row["count"]) for row in listed.iter_rows()}
+    counted: dict[int, int] = {}
+    for row in listed.iter_rows():
+        if row["failure"]:
+            raise SourceError(f"a sample needs every shard listed: {row['failure']}")
+        counted[int(row["number"])] = int(row["count"])
     return [counted[n] for n in range(len(shards))]

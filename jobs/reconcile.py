@@ -3,6 +3,7 @@
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from hashlib import sha256
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,38 +14,62 @@ from ingest.storage import Place
 
 FILES_AT_ONCE = 16
 
+NOTHING = sha256().hexdigest()
+
 
 @dataclass(frozen=True)
 class Tally:
-    """Rows of result files, added up. reasons: quarantined rows by reason."""
+    """Rows of result files, added up. reasons: quarantined rows by reason.
+
+    changed: shards whose results are of two states of the source.
+    """
 
     num_rows: int
     reasons: Counter[str]
+    changed: list[str]
 
     @property
     def num_quarantined(self) -> int:
         return self.reasons.total()
 
 
+@dataclass(frozen=True)
+class _Marks:
+    """What a footer tells. shard, before, after: of a slice's result only, see `jobs.scanner.SliceScanner.scan`."""
+
+    num_rows: int
+    reasons: Counter[str]
+    shard: str
+    before: str
+    after: str
+
+
 def tally(run: Place) -> Tally:
     """Adds up what the footers of the result files say; RunError names a file that is damaged."""
-    num_rows, reasons = 0, Counter[str]()
+    num_rows, reasons, changed = 0, Counter[str](), list[str]()
+    last = _Marks(0, reasons, "", "", "")
     with ThreadPoolExecutor(FILES_AT_ONCE) as threads:
-        for counted, found in threads.map(_marks, score_files(run)):
-            num_rows += counted
-            reasons += found
-    return Tally(num_rows, reasons)
+        for marks in threads.map(_marks, score_files(run)):
+            num_rows += marks.num_rows
+            reasons += marks.reasons
+            follows = marks.before == (last.after if marks.shard == last.shard else NOTHING)
+            if marks.shard and not follows and marks.shard not in changed:
+                changed.append(marks.shard)
+            last = marks
+    return Tally(num_rows, reasons, changed)
 
 
-def _marks(result: Place) -> tuple[int, Counter[str]]:
+def _marks(result: Place) -> _Marks:
     """What `jobs.scanner` or `jobs.compact` wrote into the footer; its row count must be the file's."""
     try:
         with result.open() as stream:
             metadata = pq.read_metadata(stream)
         marks = {k.decode().removeprefix("privsieve."): v.decode() for k, v in (metadata.metadata or {}).items()}
         parts = [part.rpartition("=") for part in marks["reasons"].split(",") if part]
+        before, _, after = marks.get("chain", "").partition(" ")
         if int(marks["num_rows"]) == metadata.num_rows:
-            return metadata.num_rows, Counter({reason: int(count) for reason, _, count in parts})
+            reasons = Counter({reason: int(count) for reason, _, count in parts})
+            return _Marks(metadata.num_rows, reasons, marks.get("shard", "") if before else "", before, after)
     except (pa.ArrowInvalid, OSError, ValueError, KeyError):
         pass
     raise RunError(

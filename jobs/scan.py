@@ -15,7 +15,7 @@ from ingest.formats import Source, open_source
 from ingest.images import ImageLimits
 from ingest.results import is_compacted, results
 from ingest.sample import printable
-from ingest.slices import finished
+from ingest.slices import CONFLICT, finished, stem_of
 from ingest.storage import Place
 from jobs.attempts import Attempts
 from jobs.engine_options import engine_options, said
@@ -102,7 +102,7 @@ def scan(
         engine=_comparable(description),
     )
     run = start_or_continue(run_url, record)
-    from jobs.cluster import default_num_engines, has_gpus, ray_session
+    from jobs.cluster import default_num_engines, default_num_gpus, ray_session
     from jobs.pipeline import EnginePool
     from jobs.scanner import ScanSettings
 
@@ -123,11 +123,12 @@ def scan(
             chosen = _chosen(corpus, sample, seed, limit)
             shards = [shard for shard in corpus.shards if chosen is None or shard in chosen]
             _refuse_growth(run, shards, run_url)
-            gpus = description.num_gpus * has_gpus() if engine_gpus is None else engine_gpus
+            gpus = default_num_gpus(ray_address, description.num_gpus) if engine_gpus is None else engine_gpus
             size = num_engines or default_num_engines(ray_address, engine_cpus, gpus)
             engines = EnginePool(size, engine_cpus, gpus)
             failures = _scan(settings, shards, chosen, engines, held, quiet)
-        _reconcile(run, shards, run_url, failures)
+        num_chosen = None if chosen is None else sum(len(indices) for indices in chosen.values())
+        _reconcile(run, shards, num_chosen, run_url, failures)
 
 
 def _refuse_growth(run: Place, shards: list[str], run_url: str) -> None:
@@ -190,23 +191,29 @@ def _scan(
     from jobs.pipeline import scan_slices
     from jobs.progress import meter
 
-    total = None if chosen is None else sum(len(indices) for indices in chosen.values())
+    done = results(settings.run).done
+    left = [shard for shard in shards if not finished(shard, done)]
+    if not left:
+        return []
+    total = None if chosen is None else sum(len(chosen[shard]) for shard in left)
     failures: list[str] = []
     num_ended = 0
     with meter("scan", total, quiet) as progress:
-        for counts in scan_slices(settings, shards, chosen, engines):
+        for counts in scan_slices(settings, left, chosen, engines):
             held.check()
             if counts["fatal"]:
                 raise IncompleteError(f"{counts['failure']}; run the same command again to continue")
             num_ended += bool(counts["is_last"])
             progress.advance(int(counts["num_rows"]))
-            progress.shards(num_ended, len(shards))
+            progress.shards(num_ended, len(left))
             if counts["failure"]:
                 failures.append(str(counts["failure"]))
     return failures
 
 
-def _reconcile(run: Place, shards: list[str], run_url: str, failures: list[str]) -> None:
+def _reconcile(
+    run: Place, shards: list[str], num_chosen: int | None, run_url: str, failures: list[str]
+) -> None:
     """Prints the last line, or raises IncompleteError: which shards have slices without a result, and why."""
     from jobs.reconcile import tally
 
@@ -219,6 +226,17 @@ def _reconcile(run: Place, shards: list[str], run_url: str, failures: list[str])
         f"{found.num_rows - found.num_quarantined} scored, "
         f"{found.num_quarantined} quarantined{f' ({by_reason})' if by_reason else ''}"
     )
+    changed = [printable(s) for s in missing if done.last.get(stem_of(s)) == CONFLICT] + found.changed
+    if changed:
+        raise IncompleteError(
+            f"{changed[0]} changed between two scans of this run ({len(changed)} such shards): remove its results from "
+            f"{run_url}/scores and run the same scan again, or scan into a new run"
+        )
+    if not missing and num_chosen not in (None, found.num_rows):
+        raise IncompleteError(
+            f"{found.num_rows} images have a row and {num_chosen} were chosen: the source changed between two scans of "
+            "this run; scan into a new run"
+        )
     if missing:
         why = f" ({failures[0]})" if failures else ""
         raise IncompleteError(

@@ -5,10 +5,13 @@ costs more than anything but the model. A slice whose worker died or hung is tri
 """
 
 import io
+import os
+import threading
 import time
 from collections import Counter, deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -17,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import ray
 
-from ingest.errors import SourceError, StorageError
+from ingest.errors import EngineError, SourceError, StorageError
 from ingest.formats import Source
 from ingest.images import ImageLimits
 from ingest.sample import Sample, printable
@@ -29,7 +32,7 @@ from jobs.isolation import isolated_rows
 from jobs.metrics import ScanMetrics
 from jobs.run import ATTEMPTS, SCORES
 from jobs.watchdog import Watchdog
-from scoring.assessment import EngineOptions
+from scoring.assessment import Closable, Engine, EngineOptions
 from scoring.engines import engine_module
 from scoring.table import SCHEMA
 
@@ -64,52 +67,73 @@ class ScanSettings:
 
 
 class SliceScanner:
-    """Ray Data calls it with one slice at a time: a batch {"slice": [json], "failure": [text]} -> its counts."""
+    """Ray Data calls it with one slice at a time: a batch {"slice", "chain", "state", "failure": [text]} -> its counts.
+
+    Failures travel as data, since Ray would drop the cause of an exception on its way.
+    """
 
     def __init__(self, settings: ScanSettings):
         self._settings = settings
         self._attempts = Attempts(settings.run.at(ATTEMPTS))
-        engine = engine_module(settings.engine).load(settings.options)
-        self._scorer = BatchScorer(engine, settings.limits, settings.num_decode_threads)
+        self._watchdog = Watchdog(settings.stall_s)
+        self._turns = threading.Semaphore(settings.slices_at_once)
+        self._isolating = threading.Lock()
+        self._threads = ThreadPoolExecutor(settings.slices_at_once * settings.batches_at_once)
         # Plain processes that scan without Ray (the benchmark's) have no endpoint to tell.
         self._metrics = ScanMetrics(settings.engine) if ray.is_initialized() else None
-        self._watchdog = Watchdog(settings.stall_s)
-        self._threads = ThreadPoolExecutor(settings.slices_at_once * settings.batches_at_once)
+        self._engine: Engine | None = None
+        self._broken = ""
+        try:
+            self._load()
+        except EngineError as error:
+            self._broken = str(error)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
         """num_rows, is_last: of the slice. failure: empty, or why the slice has no result.
 
-        fatal: no other slice would get a result either. (Ray would drop the cause of an exception on its way.)
+        fatal: no other slice would get a result either.
         """
+        columns = (batch["slice"], batch["chain"], batch["state"], batch["failure"])
         rows = [
-            _failed(str(failure)) if failure else self.scan(Slice.from_json(str(text)))
-            for text, failure in zip(batch["slice"], batch["failure"], strict=True)
+            _failed(str(failure)) if failure else self.scan(Slice.from_json(str(text)), str(chain), str(state))
+            for text, chain, state, failure in zip(*columns, strict=True)
         ]
         return {name: [row[name] for row in rows] for name in rows[0]}
 
-    def scan(self, piece: Slice) -> dict[str, Any]:
-        """Scores one slice and writes its file. A source that cannot be read is a failure of this slice only."""
-        began = time.monotonic()
+    def scan(self, piece: Slice, chain: str, state: str) -> dict[str, Any]:
+        """Scores one slice and writes its file. A source that cannot be read is a failure of this slice only.
+
+        chain: hashes of what the shard listed before this slice and up to its end; goes into the footer, so that
+        results of two states of a shard are noticed. state: of the shard when it was listed (`Source.state`).
+        """
+        if self._broken:
+            return _failed(self._broken, fatal=True)
         name = file_name(piece.shard, piece.number, piece.is_last)
         try:
             deaths = self._attempts.begin(name)
         except StorageError as error:
             return _failed(str(error), fatal=True)
         try:
-            tables = self._tables(piece, deaths)
-        except (SourceError, StorageError) as error:
-            self._attempts.fail(name, str(error))
-            return _failed(str(error))
-        table = pa.concat_tables(tables) if tables else SCHEMA.empty_table()
+            done = self._scan(piece, chain, state, name, deaths)
+        except (EngineError, SourceError, StorageError) as error:
+            with suppress(StorageError):  # where the run cannot be written to, that is being told already
+                self._attempts.fail(name, str(error))
+            return _failed(str(error), fatal=isinstance(error, _WriteError))
+        except Exception:  # the edge of a slice: whatever a decoder or engine raised is one death, and bounded as such
+            os._exit(1)
+        with suppress(StorageError):  # a mark that stays counts as a death, no more
+            self._attempts.end(name)
+        return done
+
+    def _scan(self, piece: Slice, chain: str, state: str, name: str, deaths: int) -> dict[str, Any]:
+        began = time.monotonic()
+        table = pa.concat_tables([SCHEMA.empty_table(), *self._tables(piece, deaths)])
         if table.num_rows != len(piece.locators):
             raise RuntimeError(f"slice {piece.number}: {table.num_rows} rows for {len(piece.locators)} samples")
+        if self._settings.source.state(piece.shard) != state:
+            raise SourceError(f"{printable(piece.shard)} changed while it was scanned")
         reasons = Counter(r for r in table["reason"].to_pylist() if r)
-        try:
-            self._write(piece, name, table, reasons)
-        except StorageError as error:
-            return _failed(str(error), fatal=True)
-        finally:
-            self._attempts.end(name)
+        self._write(piece, chain, name, table, reasons)
         if self._metrics is not None:
             self._metrics.slice_written(time.monotonic() - began, table.num_rows - reasons.total(), reasons)
         return {"num_rows": table.num_rows, "is_last": piece.is_last, "failure": "", "fatal": False}
@@ -117,38 +141,64 @@ class SliceScanner:
     def _tables(self, piece: Slice, deaths: int) -> list[pa.Table]:
         if deaths >= GIVE_UP_AFTER_DEATHS:
             raise StorageError(f"{printable(piece.shard)}: the worker died {deaths} times in slice {piece.number}")
-        samples = self._settings.source.read(piece)
         if deaths >= ISOLATE_AFTER_DEATHS:
-            return list(isolated_rows(self._settings, samples))
-        return list(self._watched(samples))
+            return self._isolated(piece)
+        with self._turns:
+            return list(self._watchdog.watch(self._batched(self._settings.source.read(piece))))
 
-    def _watched(self, samples: Iterator[Sample]) -> Iterator[pa.Table]:
+    def _isolated(self, piece: Slice) -> list[pa.Table]:
+        """The child needs an engine of its own: this one makes room, and comes back afterwards."""
+        with self._isolating:
+            for _ in range(self._settings.slices_at_once):
+                self._turns.acquire()
+            try:
+                if isinstance(self._engine, Closable):
+                    self._engine.close()
+                    self._engine = None
+                samples = self._watchdog.watch(self._settings.source.read(piece))
+                tables = list(isolated_rows(self._settings, samples))
+                self._load()
+                return tables
+            finally:
+                self._turns.release(self._settings.slices_at_once)
+
+    def _load(self) -> None:
+        if self._engine is None:
+            self._engine = engine_module(self._settings.engine).load(self._settings.options)
+            self._scorer = BatchScorer(self._engine, self._settings.limits, self._settings.num_decode_threads)
+
+    def _batched(self, samples: Iterator[Sample]) -> Iterator[pa.Table]:
         """The rows of each batch, in order; as many batches are under way as the engine takes at once."""
         under_way: deque[Future[pa.Table]] = deque()
         batches = _batches(samples)
-        with self._watchdog.watching():
-            while True:
-                for batch in islice(batches, self._settings.batches_at_once - len(under_way)):
-                    under_way.append(self._threads.submit(self._scorer.rows, batch))
-                if not under_way:
-                    return
-                yield under_way.popleft().result()
-                self._watchdog.progress()
+        while True:
+            for batch in islice(batches, self._settings.batches_at_once - len(under_way)):
+                under_way.append(self._threads.submit(self._scorer.rows, batch))
+            if not under_way:
+                return
+            yield under_way.popleft().result()
 
-    def _write(self, piece: Slice, name: str, table: pa.Table, reasons: Counter[str]) -> None:
+    def _write(self, piece: Slice, chain: str, name: str, table: pa.Table, reasons: Counter[str]) -> None:
         """Footer metadata: what the file is a result of, so that counts reconcile without reading rows."""
         marks = {
             "settings": self._settings.settings_hash,
             "shard": piece.shard.encode("utf-8", "backslashreplace").decode(),
-            "slice": str(piece.number),
-            "is_last": str(piece.is_last).lower(),
+            "chain": chain,
             "num_rows": str(table.num_rows),
             "reasons": ",".join(f"{reason}={n}" for reason, n in sorted(reasons.items())),
         }
         buffer = io.BytesIO()
         tagged = table.replace_schema_metadata({f"privsieve.{k}": v for k, v in marks.items()})
         pq.write_table(tagged, buffer, compression="zstd")
-        self._settings.run.at(SCORES, name).write(buffer.getvalue())
+        try:
+            self._settings.run.at(SCORES, name).write(buffer.getvalue())
+        except StorageError as error:
+            raise _WriteError(str(error)) from None
+
+
+class _WriteError(StorageError):
+    """The run cannot be written to, so no slice can."""
+
 
 
 def _batches(samples: Iterator[Sample]) -> Iterator[list[Sample]]:

@@ -1,14 +1,17 @@
-"""Ends the process where nothing happens for too long.
+"""Ends the process where some work makes no progress for too long.
 
-The timer is C's (`faulthandler`) and needs no Python lock, so no image can hold it up. A process has only one; several
-slices may be under way in it, and progress in any of them counts.
+The timer is C's (`faulthandler`) and needs no Python lock, so no image can hold it up. A process has only one timer;
+where several slices are under way it is set to the earliest of their deadlines.
 """
 
 import faulthandler
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+Item = TypeVar("Item")
 
 
 class Watchdog:
@@ -16,26 +19,27 @@ class Watchdog:
         self._stall_s = stall_s
         self._nowhere = open(os.devnull, "w")  # noqa: SIM115 (the timer writes to it when it fires)
         self._lock = threading.Lock()
-        self._num_watched = 0
+        self._deadlines: dict[object, float] = {}
 
-    @contextmanager
-    def watching(self) -> Iterator[None]:
-        """Work begins that must call `progress` at least every `stall_s` seconds."""
+    def watch(self, items: Iterable[Item]) -> Iterator[Item]:
+        """The items as they come. Each may take `stall_s` seconds; what the caller does between them is not watched."""
+        work, source = object(), iter(items)
+        while True:
+            self._set(work, time.monotonic() + self._stall_s)
+            try:
+                item = next(source)
+            except StopIteration:
+                return
+            finally:
+                self._set(work, None)
+            yield item
+
+    def _set(self, work: object, deadline: float | None) -> None:
         with self._lock:
-            self._num_watched += 1
-            self._arm()
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._num_watched -= 1
-                self._arm()
-
-    def progress(self) -> None:
-        with self._lock:
-            self._arm()
-
-    def _arm(self) -> None:
-        faulthandler.cancel_dump_traceback_later()
-        if self._num_watched:
-            faulthandler.dump_traceback_later(self._stall_s, exit=True, file=self._nowhere)
+            self._deadlines.pop(work, None)
+            if deadline is not None:
+                self._deadlines[work] = deadline
+            faulthandler.cancel_dump_traceback_later()
+            if self._deadlines:
+                left_s = max(0.01, min(self._deadlines.values()) - time.monotonic())
+                faulthandler.dump_traceback_later(left_s, exit=True, file=self._nowhere)

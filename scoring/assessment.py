@@ -5,7 +5,7 @@ An engine never sees keys, captions or file names: only pixels, the kinds of emb
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import Protocol, TypeVar
+from typing import Protocol, runtime_checkable, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -134,6 +134,13 @@ class Engine(Protocol):
     def assess(self, views: Sequence[View]) -> list[Outcome]:
         """One outcome per view, in order. A view that cannot be judged is `Unscored`, never an exception."""
         ...
+
+
+@runtime_checkable
+class Closable(Protocol):
+    """An engine that holds a device, and can let go of it."""
+
+    def close(self) -> None: ...
 
 
 class EngineModule(Protocol):

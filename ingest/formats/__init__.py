@@ -62,6 +62,11 @@ class Source:
     def read(self, piece: Slice) -> Iterator[Sample]:
         return FORMATS[self.format].read(self.root, piece, self.category)
 
+    def state(self, shard: str) -> str:
+        """Another text where the shard has changed; see `Place.stamp`. StorageError where the storage fails."""
+        with storage_faults(shard):
+            return (self.root if shard == tree.ROOT else self.root.at(shard)).stamp()
+
 
 def open_source(url: str, format_name: str | None, category: str | None) -> Source:
     """What `url` names: a folder, a file, a glob or a brace range. SourceError in one line where it is nothing."""

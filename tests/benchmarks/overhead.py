@@ -119,7 +119,7 @@ def scan_shards(settings: ScanSettings, shards: tuple[str, ...], barrier: Any = 
         barrier.wait()
     for shard in shards:
         for piece in settings.source.slices(shard):
-            scanner.scan(piece)
+            scanner.scan(piece, "", settings.source.state(shard))
 
 
 def two_processes(settings: ScanSettings) -> None:

@@ -153,7 +153,8 @@ def main(num_images: int, num_shards: int, num_kills: int, seed: int) -> None:
     kills = ", ".join(f"{n} × {victim}" for victim, n in outcome.kills.items())
     click.echo(f"{outcome.kills.total()} kills ({kills}) in {outcome.num_scans} scans")
     click.echo(
-        f"{outcome.num_lost} lost, {outcome.num_doubled} doubled, {outcome.num_foreign} foreign; finished slices done again: {outcome.num_repeated}"
+        f"{outcome.num_lost} lost, {outcome.num_doubled} doubled, {outcome.num_foreign} foreign; "
+        f"finished slices done again: {outcome.num_repeated}"
     )
     click.echo(outcome.last_line)
     sys.exit(0 if outcome.num_lost == outcome.num_doubled == outcome.num_foreign == outcome.num_repeated == 0 else 1)

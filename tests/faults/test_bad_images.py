@@ -14,7 +14,7 @@ BAD = 47
     ("deed", "reason", "options"),
     [
         ("crash", "crash", ()),
-        ("memory", "crash", ("--stall-seconds", "4", "--image-memory-mb", "900")),
+        ("memory", "crash", ("--stall-seconds", "20", "--image-memory-mb", "600")),
         ("hang", "timeout", ("--stall-seconds", "3")),
     ],
 )

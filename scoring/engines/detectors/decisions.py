@@ -31,7 +31,10 @@ _EMBEDDED: tuple[tuple[str, str, float, str], ...] = (
     ("serial", "metadata", 1.0, "embedded serial number"),
     ("artist", "metadata", 1.0, "embedded author"),
 )
-"""Kind of metadata, attribute, value, how it is told. Make and model of a camera and the time of a picture, which nearly every photo carries, say nothing of a person."""
+"""Kind of metadata, attribute, value, how it is told.
+
+The make of a camera and the time of a picture, which nearly every photo carries, say nothing of a person.
+"""
 
 
 def embedded_findings(kinds: Iterable[str]) -> list[Finding]:
