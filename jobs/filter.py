@@ -26,6 +26,7 @@ from ingest.results import RowRange, results
 from ingest.sample import printable
 from ingest.slices import finished, stem_of
 from ingest.storage import PART, Place, place, reason_of
+from jobs.removal import remove_tree
 from jobs.run import RECORD, RunRecord, open_run, rows_at
 from scoring.policy import Policy, load_policy
 
@@ -41,13 +42,14 @@ UNREADABLE = "(unreadable)"
 class _Share:
     """What is released of one shard. rows: where its rows lie. num_kept: samples to write, flagged ones too.
 
-    is_whole: all samples of the shard were scanned.
+    is_whole: all samples of the shard were scanned. kept_sha256: of the `Kept` that the decisions give.
     """
 
     shard: str
     rows: list[RowRange]
     num_kept: int
     is_whole: bool
+    kept_sha256: str
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,10 @@ class _Plan:
         for (action, _), count in self.counts.items():
             by_action[action] += count
         return {action: by_action[action] for action in ("keep", "flag", "drop")}
+
+    def kept_sha256(self) -> str:
+        """Of what is kept of the whole corpus."""
+        return hashlib.sha256("".join(share.kept_sha256 for share in self.shares).encode()).hexdigest()
 
 
 @click.command()
@@ -94,7 +100,7 @@ def filter(
     plan = _decide(run, record, corpus, policy)
     if not dry_run:
         out = place(out_url)
-        identity = _identity(run, record, policy)
+        identity = _identity(run, record, policy) | {"kept_sha256": plan.kept_sha256()}
         _refuse_overlap(out, out_url, run, corpus, is_folder=place(record.source).is_dir())
         _prepare(out, out_url, identity, resume, overwrite)
         copier = _Copier(corpus, run, policy, out, resume)
@@ -135,7 +141,8 @@ def _decide(run: Place, record: RunRecord, corpus: Source, policy: Policy) -> _P
             raise RunError(f"{printable(shard)} is not scanned to its end; run the same scan again, then filter")
         rows = found.of(shard)
         tables.append(_decisions(run, rows, policy))
-        shares.append(_Share(shard, rows, _kept_rows(tables[-1]).num_rows, is_whole))
+        kept = _kept(tables[-1], is_whole)
+        shares.append(_Share(shard, rows, len(kept.sha256), is_whole, _hash_of(kept)))
     num_gone = len(found.done.present) - len(shares)
     if num_gone:
         raise IncompleteError(
@@ -169,8 +176,15 @@ def _decisions(run: Place, rows: list[RowRange], policy: Policy) -> pa.Table:
     return decided
 
 
-def _kept_rows(decisions: pa.Table) -> pa.Table:
-    return decisions.filter(pc.not_equal(decisions["action"], "drop"))
+def _kept(decisions: pa.Table, is_whole: bool) -> Kept:
+    """What the decisions for one shard leave of it."""
+    rows = decisions.filter(pc.not_equal(decisions["action"], "drop"))
+    hashes = dict(zip(rows["index"].to_pylist(), rows["sha256"].to_pylist(), strict=True))
+    return Kept(hashes, decisions.num_rows if is_whole else None)
+
+
+def _hash_of(kept: Kept) -> str:
+    return hashlib.sha256(json.dumps([sorted(kept.sha256.items()), kept.num_samples]).encode()).hexdigest()
 
 
 def _identity(run: Place, record: RunRecord, policy: Policy) -> dict[str, Any]:
@@ -208,26 +222,21 @@ def _prepare(out: Place, url: str, identity: dict[str, Any], resume: bool, overw
             raise StorageError(
                 f"{url} holds no release of privsieve, so --overwrite leaves it alone; remove it yourself"
             )
-        _remove(out)
+        remove_tree(out)
     elif out.exists() and not resume:
         raise StorageError(f"{url} exists; give a new folder, or --resume, or --overwrite")
     elif resume and is_release and not is_begun:
         raise StorageError(f"{url} is finished already; use --overwrite to write it again")
     elif resume and is_begun and _record(out.at(UNFINISHED)) != identity:
-        raise StorageError(f"{url} was begun with another run or policy; use --overwrite")
+        raise StorageError(
+            f"{url} was begun with another run or policy, or images were scanned again since; use --overwrite"
+        )
     elif resume and out.exists() and not is_release:
         raise StorageError(f"{url} holds no release of privsieve to resume; give a new folder")
     if out.is_local:  # what a killed filter left
         for aside in Path(out.path).rglob(f"*{PART}"):
             aside.unlink()
     out.at(UNFINISHED).write(_json(identity))
-
-
-def _remove(unwanted: Place) -> None:
-    try:
-        unwanted.fs.rm(unwanted.path, recursive=unwanted.is_dir())
-    except OSError as error:
-        raise StorageError(f"cannot remove {unwanted.path}: {reason_of(error)}") from None
 
 
 @dataclass(frozen=True)
@@ -246,10 +255,12 @@ class _Copier:
         before = self._before(record) if self.resume else None
         if before is not None:
             return before
-        decisions = _decisions(self.run, share.rows, self.policy)
-        rows = _kept_rows(decisions)
-        hashes = dict(zip(rows["index"].to_pylist(), rows["sha256"].to_pylist(), strict=True))
-        kept = Kept(hashes, decisions.num_rows if share.is_whole else None)
+        kept = _kept(_decisions(self.run, share.rows, self.policy), share.is_whole)
+        if _hash_of(kept) != share.kept_sha256:
+            raise IncompleteError(
+                f"{printable(share.shard)} was scanned again since the decisions were made; nothing is released; "
+                "filter again with --overwrite"
+            )
         try:
             written = FORMATS[self.corpus.format].write(self.corpus.root, share.shard, kept, self.out)
         except OSError as error:
@@ -259,10 +270,10 @@ class _Copier:
 
     def _before(self, record: Place) -> Written | None:
         """What an earlier filter wrote of the shard, if every file is there and still what it was."""
-        content = _record(record) if record.exists() else None
-        if content is None:
+        try:
+            written = Written(**((_record(record) if record.exists() else None) or {}))
+        except TypeError:  # damaged
             return None
-        written = Written(**content)
         files = [(self.out.at(name), sha256) for name, sha256 in written.files.items()]
         return written if all(file.exists() and _sha256(file) == sha256 for file, sha256 in files) else None
 
@@ -332,9 +343,8 @@ def _finish(out: Place, identity: dict[str, Any], plan: _Plan, hashes: dict[str,
         rules.setdefault(rule, {})[action] = count
     summary = {"num_images": plan.decisions.num_rows, "actions": actions, "rules": rules}
     out.at(RELEASE).write(_json(identity | summary | {"sha256": dict(sorted(hashes.items()))}))
-    for name in (DONE, UNFINISHED):
-        if out.at(name).exists():
-            _remove(out.at(name))
+    remove_tree(out.at(DONE))
+    out.at(UNFINISHED).remove()
 
 
 def _print(plan: _Plan, policy: Policy, verb: str) -> None:

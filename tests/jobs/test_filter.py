@@ -142,6 +142,14 @@ def test_a_source_that_changed_is_noticed_and_the_rest_resumed(
     (out / damaged).write_bytes(b"spoilt")
     assert privsieve("filter", crawl_run, "--policy", policies / "no-faces.yaml", "--out", out, "--resume") == 2
     assert "was begun with another run or policy" in capsys.readouterr().err
+    slice_file = min((crawl_run / "scores").iterdir())
+    as_scanned, table = slice_file.read_bytes(), pq.read_table(slice_file)
+    unread = pa.array([None, *table["sha256"].to_pylist()[1:]], pa.string())
+    at = table.schema.get_field_index("sha256")
+    pq.write_table(table.set_column(at, table.schema.field(at), unread), slice_file)  # another answer the second time
+    assert privsieve(*args, out, "--resume") == 2
+    assert "or images were scanned again since; use --overwrite" in capsys.readouterr().err
+    slice_file.write_bytes(as_scanned)
     assert privsieve(*args, out, "--resume") == 0
     assert files(out) == files(whole)
     written_again = {name for name, mtime_ns in done.items() if (out / name).stat().st_mtime_ns != mtime_ns}
