@@ -47,6 +47,8 @@ class Member:
 class Damage:
     """Bytes start…end that hold no readable member. name: of the member that is cut off there, else None.
 
+    No bytes at all (start is end): the tar lacks its end marker there, so whatever may have followed is lost.
+
     cause: what ended a compressed stream early, else None.
     """
 
@@ -56,11 +58,24 @@ class Damage:
     cause: str | None = None
 
 
-def walk(stream: BinaryIO, size: int) -> Iterator[Member | Damage]:
+def walk(stream: BinaryIO, size: int, cause: str | None = None) -> Iterator[Member | Damage]:
     """Members and damage of a tar whose content has `size` bytes, in order. `stream` must be seekable.
 
     A member that claims to be larger than the tar is damage to the end: all that follows would be its content.
+    A tar without an end marker (a block of zeros) is cut, even where the cut falls between two members. cause: what
+    ended a compressed stream early.
     """
+    last: Member | Damage | None = None
+    for last in _walk(stream, size):
+        yield last
+    end = last.end if last else 0
+    if cause is not None:
+        yield Damage(size, size, None, cause)
+    elif size - end < BLOCK and not isinstance(last, Damage):
+        yield Damage(end, end, None)
+
+
+def _walk(stream: BinaryIO, size: int) -> Iterator[Member | Damage]:
     offset = 0
     while offset < size:
         stopped = yield from _walk_from(stream, offset, size)
@@ -152,7 +167,7 @@ class _HeaderReader(io.RawIOBase):
 
 
 def _is_end(stream: BinaryIO, offset: int) -> bool:
-    """Only zeros follow, or nothing does (writers that were stopped may leave out the closing blocks)."""
+    """Only zeros follow, or nothing does."""
     stream.seek(offset)
     while block := stream.read(2**20):
         if block.count(0) != len(block):

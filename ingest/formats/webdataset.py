@@ -55,9 +55,7 @@ def content(root: Place, shard: str) -> Iterator[BinaryIO]:
 def members(stream: BinaryIO) -> Iterator[Member | Damage]:
     """What the tar holds; what cannot be decompressed is damage after its last byte."""
     size = stream.seek(0, 2)
-    yield from walk(stream, size)
-    if isinstance(stream, Decompressed) and stream.fault:
-        yield Damage(size, size, None, stream.fault)
+    yield from walk(stream, size, stream.fault if isinstance(stream, Decompressed) else None)
 
 
 def slices(root: Place, shard: str, category: str | None) -> Iterator[Slice]:
@@ -194,6 +192,9 @@ def _damaged(index: int, damage: Damage) -> tuple[Locator, int]:
         key = _split(damage.name)[0]
     elif damage.cause is not None:
         fault = ["corrupt_shard", f"the tar cannot be decompressed after byte {damage.start}: {damage.cause}"]
+        key = f"@{damage.start}"
+    elif damage.start == damage.end:
+        fault = ["truncated_shard", f"the tar ends at byte {damage.start} without an end marker: the rest is lost"]
         key = f"@{damage.start}"
     else:
         fault, key = ["corrupt_shard", f"{where} of the tar hold no readable header"], f"@{damage.start}"

@@ -82,9 +82,10 @@ def test_several_gzip_members_are_one_tar(tmp_path: Path) -> None:
     assert [s.encoded for s in read(tmp_path / "a.tar.gz", content)] == PICTURES
 
 
-def test_an_empty_compressed_file_is_an_empty_shard(tmp_path: Path) -> None:
-    assert read(tmp_path / "a.tar.gz", b"") == []
-    assert read(tmp_path / "b.tar.gz", packed(b"", "gzip")) == []
+def test_an_empty_file_is_no_tar(tmp_path: Path) -> None:
+    for content in (b"", packed(b"", "gzip")):
+        samples = read(tmp_path / "a.tar.gz", content)
+        assert [(s.key, s.fault and s.fault[0]) for s in samples] == [("@0", "truncated_shard")]
 
 
 @pytest.mark.parametrize("codec", ["gzip", "zstd"])

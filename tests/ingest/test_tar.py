@@ -74,13 +74,24 @@ def test_a_negative_size_in_a_header_neither_loops_nor_hides_what_follows(shard:
     assert found[-1] == ("2", None)
 
 
-def test_missing_end_blocks_are_no_damage(shard: Path) -> None:
+def test_one_block_of_zeros_ends_a_tar(shard: Path) -> None:
     content = tar_bytes(THREE).rstrip(b"\0")
     padded = content + b"\0" * (-len(content) % 512)
-    for whole in (padded, padded + b"\0" * 512, content):
-        samples = read(shard, whole)
-        assert reasons(samples) == [("0", None), ("1", None), ("2", None)]
-        assert [s.encoded for s in samples] == [p for _, p in THREE]
+    assert reasons(read(shard, padded + b"\0" * 512)) == [("0", None), ("1", None), ("2", None)]
+
+
+def test_a_tar_without_an_end_marker_is_cut_wherever_the_cut_falls(shard: Path) -> None:
+    content = tar_bytes(THREE).rstrip(b"\0")
+    padded = content + b"\0" * (-len(content) % 512)
+    for cut in (padded, content):
+        samples = read(shard, cut)
+        assert reasons(samples)[:3] == [("0", None), ("1", None), ("2", None)]
+        assert [s.encoded for s in samples[:3]] == [p for _, p in THREE]
+        assert [s.fault and s.fault[0] for s in samples[3:]] == ["truncated_shard"]
+    last_member = 512 + -(-len(THREE[2][1]) // 512) * 512
+    between_two = padded[:-last_member]
+    found = [(s.key, s.fault and s.fault[0]) for s in read(shard, between_two)]
+    assert found == [("0", None), ("1", None), (f"@{len(between_two)}", "truncated_shard")]
 
 
 def test_garbage_after_the_end_is_noticed(shard: Path) -> None:

@@ -22,8 +22,9 @@ PLAIN = pytest.param(False, id="plain")
 PACKED = pytest.param(True, id="gzip")
 
 
-def read(folder: Path, content: bytes, packed: bool = False) -> list[Sample]:
+def read(folder: Path, content: bytes, packed: bool = False, end: bytes = tar.END) -> list[Sample]:
     path = folder / ("a.tar.gz" if packed else "a.tar")
+    content += end
     path.write_bytes(gzip.compress(content, mtime=0) if packed else content)
     source = open_source(str(path), None, None)
     assert pieces_of(source) == pieces_of(source), "the same input gives the same slices"
@@ -113,7 +114,7 @@ def test_a_sparse_member_is_told_and_hides_nothing_after_it(tmp_path: Path, size
 
 def test_a_sparse_member_that_is_cut(tmp_path: Path) -> None:
     content = ONE + sparse("x.jpg", jpeg(3) * 4, 10**6)
-    assert reasons(read(tmp_path, content[:-1024])) == [("1", None), ("x", "truncated_shard")]
+    assert reasons(read(tmp_path, content[:-1024], end=b"")) == [("1", None), ("x", "truncated_shard")]
 
 
 @pytest.mark.parametrize("packed", [PLAIN, PACKED])
@@ -128,7 +129,7 @@ def test_hostile_sizes_in_pax_records(tmp_path: Path, size: str, packed: bool) -
 
 @pytest.mark.parametrize("packed", [PLAIN, PACKED])
 def test_a_size_beyond_the_end_takes_the_rest_as_one_row(tmp_path: Path, packed: bool) -> None:
-    samples = read(tmp_path, ONE + header("x.jpg", size=2**40) + TWO, packed)
+    samples = read(tmp_path, ONE + header("x.jpg", size=2**40) + TWO, packed, end=b"")
     assert reasons(samples) == [("1", None), ("x", "truncated_shard")]
     assert samples[1].fault is not None
     assert samples[1].fault[1].endswith(f"(bytes {len(ONE)} to {len(ONE + TWO) + 512})")
@@ -139,7 +140,7 @@ def test_a_member_of_terabytes_is_neither_read_nor_walked(tmp_path: Path) -> Non
     with open(tmp_path / "a.tar", "wb") as file:
         file.write(ONE + header("huge.jpg", size=size))
         file.seek(size, io.SEEK_CUR)
-        file.write(TWO)
+        file.write(TWO + tar.END)
     source = open_source(str(tmp_path / "a.tar"), None, None)
     assert reasons(samples_of(source)) == [("1", None), ("huge", "too_many_bytes"), ("2", None)]
 
@@ -150,7 +151,7 @@ def test_a_header_of_gigabytes_is_not_read_into_memory(tmp_path: Path, kind: byt
     with open(tmp_path / "a.tar", "wb") as file:
         file.write(ONE + header("x", kind, size))
         file.seek(size, io.SEEK_CUR)
-        file.write(TWO)
+        file.write(TWO + tar.END)
     tracemalloc.start()
     samples = samples_of(open_source(str(tmp_path / "a.tar"), None, None))
     peak_bytes = tracemalloc.get_traced_memory()[1]
