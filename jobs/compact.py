@@ -37,6 +37,7 @@ from ingest.results import (
     MANIFEST,
     PARTS,
     PARTS_SCHEMA,
+    SCORES,
     CompactFile,
     Manifest,
     Part,
@@ -48,7 +49,7 @@ from ingest.sample import printable
 from ingest.slices import Done, finished, result_names, stem_of
 from ingest.storage import Place
 from jobs.lease import Lease, lease
-from jobs.run import LEASE, SCORES, RunRecord, open_run, rows_at
+from jobs.run import LEASE, RunRecord, open_run, rows_at
 from scoring.table import SCHEMA
 
 if TYPE_CHECKING:

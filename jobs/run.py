@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict
 
 from ingest.errors import RunError
-from ingest.results import COMPACT, RowRange
-from ingest.storage import Place, place
+from ingest.results import COMPACT, RowRange, is_compacted
+from ingest.results import SCORES as SCORES
+from ingest.storage import PART, Place, place
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 RECORD = "run.json"
-SCORES = "scores"
 ATTEMPTS = "attempts"
 LEASE = "lease.json"
 
@@ -52,6 +52,8 @@ def rows_at(run: Place, ranges: Sequence[RowRange], columns: Sequence[str] | Non
         try:
             tables.append(_read(place, rows, columns).cast(tables[0].schema))
         except (pa.ArrowInvalid, pa.ArrowKeyError, OSError, ValueError):
+            if not rows.path.startswith(f"{COMPACT}/") and is_compacted(run):
+                raise RunError(f"{run.path} was compacted meanwhile; ask again") from None
             raise RunError(f"the score file {place.path} is damaged; {_remedy(rows)}") from None
     return pa.concat_tables(tables)
 
@@ -94,12 +96,17 @@ def start_or_continue(url: str, record: RunRecord) -> Place:
     """Writes `run.json`, or compares with the one that is there. RunError with the difference."""
     root = place(url)
     if root.at(RECORD).exists():
-        before = open_run(url)[1].model_dump()
-        different = [f"{k} was {before[k]!r}, now {v!r}" for k, v in record.model_dump().items() if before[k] != v]
+        different = differences(open_run(url)[1], record)
         if different:
-            raise RunError(f"{url} was scanned with other settings: {'; '.join(different)}; use another --run")
+            raise RunError(f"{url} was scanned with other settings: {different}; use another --run")
         return root
-    if root.is_dir() and root.names():
+    if root.is_dir() and not all(name.startswith(RECORD) and name.endswith(PART) for name in root.names()):
         raise RunError(f"{url} holds other files and is no run; use a new folder for --run")
     root.at(RECORD).write((json.dumps(record.model_dump(), indent=2) + "\n").encode())
     return root
+
+
+def differences(before: BaseModel, now: BaseModel) -> str:
+    """The settings that differ, each with both values; nothing where none does."""
+    old = before.model_dump()
+    return "; ".join(f"{k} was {old[k]!r}, now {v!r}" for k, v in now.model_dump().items() if old[k] != v)
