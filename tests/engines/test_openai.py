@@ -279,6 +279,12 @@ def test_a_wrong_address_stops_the_job(server: ChatServer) -> None:
         engine(server, endpoint="http://127.0.0.1:9/v1").assess([view(1)])
 
 
+def test_a_redirect_is_not_followed(server: ChatServer) -> None:
+    server.default = Reply((308,), for_ever=True)
+    with pytest.raises(EngineError, match=r"redirects \(308\); give the address that it leads to as --endpoint"):
+        engine(server).assess([view(1)])
+
+
 def test_a_model_that_answers_by_chance_stops_the_job(server: ChatServer) -> None:
     server.refuses = {"temperature": "temperature"}
     with pytest.raises(EngineError, match="refuses temperature 0"):

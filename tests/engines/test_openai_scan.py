@@ -97,6 +97,7 @@ def test_a_wrong_key_stops_the_scan_in_one_line(
     assert privsieve("scan", corpus, "--run", run, *said, "--quiet") in (1, 2)
     (line,) = capfd.readouterr().err.splitlines()
     assert line.startswith("privsieve: ")
+    assert "refuses access (401): the key is not accepted; set PRIVSIEVE_OPENAI_API_KEY or OPENAI_API_KEY" in line
     assert wrong not in line
     assert not list(run.glob("scores/*.parquet"))
     assert wrong not in texts_below(run)

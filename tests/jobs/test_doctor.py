@@ -135,11 +135,11 @@ def test_model_folders_that_are_not_whole(
 
 
 def test_a_model_or_adapter_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _, found, _ = examined(capsys, "--engine", "vllm", "--model", "no/such/folder", "--adapter", "none", *NO_RAY)
+    _, found, _ = examined(capsys, "--engine", "transformers", "--model", "no/such/folder", "--adapter", "none", *NO_RAY)
     assert found["engine"][1].startswith('the model folder "no/such/folder" does not exist; give a folder')
     assert found["adapter"][0] == "problem"
-    _, found, _ = examined(capsys, "--engine", "vllm", *NO_RAY)
-    assert found["engine"][1].startswith("the vllm engine needs --model")
+    _, found, _ = examined(capsys, "--engine", "transformers", *NO_RAY)
+    assert found["engine"][1].startswith("the transformers engine needs --model")
 
 
 def test_an_endpoint(server: ChatServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
