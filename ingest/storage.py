@@ -300,6 +300,8 @@ def place(url: str) -> Place:
 
     A URL with a password in it is refused, since it would end in run.json and in logs.
     """
+    if not url.strip():
+        raise StorageError("an empty path was given; give a path or URL")
     if _PASSWORD.search(url):
         raise StorageError("the URL holds a user name and password; give credentials by the environment instead")
     if "://" in url and _SIGNATURE.search(url):

@@ -1,6 +1,7 @@
 """The command line: verbs are found by name and imported only when called, so that --help answers at once."""
 
 import importlib
+import os
 import sys
 
 import click
@@ -54,8 +55,11 @@ def cli() -> None:
 
 def main(args: list[str] | None = None) -> None:
     """Runs a command. Exit codes: 0 done, 1 not complete, 2 the command was wrong, 130 interrupted."""
+    if sys.stdout is None:  # closed by the caller, who wants to hear nothing
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     try:
         code = cli.main(args, prog_name="privsieve", standalone_mode=False)
+        sys.stdout.flush()
     except click.ClickException as error:
         message, code = error.format_message(), error.exit_code
     except PrivsieveError as error:

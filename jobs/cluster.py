@@ -7,6 +7,7 @@ unless --ray-address or RAY_ADDRESS names one. Inside `ray job submit` Ray itsel
 import logging
 import os
 import re
+import signal
 import socket
 import sys
 import warnings
@@ -147,6 +148,7 @@ def _session(address: str) -> Iterator[None]:
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             raise _not_joined(address, error) from None
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # Ray's own would end without a word
     try:
         _quiet()
         yield

@@ -42,10 +42,22 @@ MEMORY_HELP = "Memory for an engine that scans image by image; default half of w
 @click.option("--format", "format_name", help="webdataset, tree or parquet; recognised where not said.")
 @click.option("--category", help="JSON field, cls, or Parquet column that names a sample's class.")
 @click.option("--sample", type=click.IntRange(min=1), help="Scan a uniform random sample of so many images.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of --sample.")
+@click.option("--seed", type=int, help="Seed of --sample; default 0.")
 @click.option("--limit", type=click.IntRange(min=1), help="Scan only the first so many images.")
-@click.option("--max-pixels-in", type=click.IntRange(min=1), default=ImageLimits.max_pixels, show_default=True)
-@click.option("--max-frames", type=click.IntRange(min=1), default=ImageLimits.max_frames, show_default=True)
+@click.option(
+    "--max-pixels-in",
+    type=click.IntRange(min=1),
+    default=ImageLimits.max_pixels,
+    show_default=True,
+    help="Larger pictures are quarantined unread.",
+)
+@click.option(
+    "--max-frames",
+    type=click.IntRange(min=1),
+    default=ImageLimits.max_frames,
+    show_default=True,
+    help="Frames or pages that are scanned, from the first.",
+)
 @click.option("--num-engines", type=click.IntRange(min=1), help="Engine actors; default as many as fit.")
 @click.option("--engine-cpus", type=click.FloatRange(min=0.5), default=1, show_default=True, help="CPUs per engine.")
 @click.option("--engine-gpus", type=click.FloatRange(min=0), help="GPUs per engine; default what the engine asks for.")
@@ -62,7 +74,7 @@ def scan(
     format_name: str | None,
     category: str | None,
     sample: int | None,
-    seed: int,
+    seed: int | None,
     limit: int | None,
     max_pixels_in: int,
     max_frames: int,
@@ -79,6 +91,8 @@ def scan(
     """Score every image of SOURCE (a folder, tar, Parquet file, glob or fsspec URL) into RUN."""
     if sample is not None and limit is not None:
         raise click.UsageError("--sample and --limit exclude each other: give one of them")
+    if seed is not None and sample is None:
+        raise click.UsageError("--seed is of --sample: give --sample too, or leave --seed out")
     options = said()
     description = engine_module(engine).describe(options)
     corpus = open_source(source, format_name, category)
@@ -94,7 +108,7 @@ def scan(
         format=corpus.format,
         category=category,
         sample=sample,
-        seed=seed if sample is not None else None,
+        seed=None if sample is None else seed or 0,
         limit=limit,
         max_pixels=max_pixels_in,
         max_frames=max_frames,
@@ -120,7 +134,7 @@ def scan(
     with lease(run.at(LEASE), run_url, takeover) as held:
         Attempts(run.at(ATTEMPTS)).forgive()
         with ray_session(ray_address):
-            chosen = _chosen(corpus, sample, seed, limit)
+            chosen = _chosen(corpus, sample, seed or 0, limit)
             shards = [shard for shard in corpus.shards if chosen is None or shard in chosen]
             _refuse_growth(run, shards, run_url)
             gpus = default_num_gpus(ray_address, description.num_gpus) if engine_gpus is None else engine_gpus
@@ -211,9 +225,7 @@ def _scan(
     return failures
 
 
-def _reconcile(
-    run: Place, shards: list[str], num_chosen: int | None, run_url: str, failures: list[str]
-) -> None:
+def _reconcile(run: Place, shards: list[str], num_chosen: int | None, run_url: str, failures: list[str]) -> None:
     """Prints the last line, or raises IncompleteError: which shards have slices without a result, and why."""
     from jobs.reconcile import tally
 

@@ -5,7 +5,7 @@ An engine never sees keys, captions or file names: only pixels, the kinds of emb
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import Protocol, runtime_checkable, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt

@@ -16,9 +16,9 @@ Score and decision are apart: a policy can be changed and applied again without 
 """
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Hashable
 from dataclasses import dataclass
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import duckdb
 import pyarrow as pa
@@ -111,10 +111,23 @@ class Policy:
         return f"SELECT {columns} FROM score_rows"
 
 
+class _UniqueKeys(yaml.SafeLoader):
+    """YAML as usual, but a key that comes twice is an error: plain YAML takes the last one without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                line = key.start_mark.line + 1
+                raise PolicyError(f'the key "{key.value}" stands twice, the second time at line {line}; keep one')
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep)
+
+
 def load_policy(text: bytes) -> Policy:
     """A policy from the bytes of its YAML file. PolicyError: which rule, where, what is near; checks everything."""
     try:
-        content = yaml.safe_load(text)
+        content = yaml.load(text, _UniqueKeys)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         mark = getattr(error, "problem_mark", None)
         at = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""

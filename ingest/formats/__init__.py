@@ -82,6 +82,8 @@ def open_source(url: str, format_name: str | None, category: str | None) -> Sour
             name, where, shards = _files(where, url, format_name)
     if not shards:
         raise SourceError(f"{url} holds no {name} samples")
+    if name == "tree" and category is not None:
+        raise SourceError(f'a tree\'s category is the folder: leave out --category "{category}"')
     if name == "parquet":  # a missing image or category column is told before anything is written
         parquet.check(where, shards, category)
     return Source(where, name, tuple(shards), category)

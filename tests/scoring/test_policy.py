@@ -118,3 +118,9 @@ def test_rules_that_look_only_at_what_was_not_assessed_are_told() -> None:
         "levels": ["level"],
         "either": ["biometrics", "unique_body_markings"],
     }
+
+
+def test_a_key_that_stands_twice_is_refused() -> None:
+    text = "name: p\ndefault: keep\nrules:\n  - {name: a, when: level = 1, when: level = 2, then: drop, reason: r}\n"
+    with pytest.raises(PolicyError, match='the key "when" stands twice, the second time at line 4'):
+        load_policy(text.encode())
