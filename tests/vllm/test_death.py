@@ -1,12 +1,14 @@
-"""When vLLM's own process dies, the engine says so by an exception: its rows must not be written as if it had failed on
-the pictures."""
+"""How engines end. When vLLM's own process dies, the engine says so by an exception: rows must not be written as if it
+had failed on the pictures."""
 
 import multiprocessing
+import weakref
 from pathlib import Path
 
 import pytest
 
 from scoring.assessment import EngineOptions
+from scoring.engines.vlm.transformers_engine import load as load_transformers
 from scoring.engines.vlm.vllm_engine import load
 from tests.vllm.conftest import MAX_PIXELS, picture, probabilities
 
@@ -27,3 +29,11 @@ def test_a_dead_vllm_raises_instead_of_answering(checkpoint: Path) -> None:
     with pytest.raises(EngineDeadError):
         running.assess([picture(9, 64, 64)])
     running.close()
+
+
+def test_a_closed_engine_gives_its_model_back(checkpoint: Path) -> None:
+    running = load_transformers(EngineOptions(model=str(checkpoint), max_pixels=MAX_PIXELS))
+    running.assess([picture(1, 64, 64)])
+    model = weakref.ref(running.model)
+    running.close()
+    assert model() is None

@@ -1,5 +1,6 @@
 """The transformers engine: views in batches, each one prefill; what goes wrong with one view costs that view."""
 
+import gc
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -40,6 +41,13 @@ class TransformersEngine:
         """As `assess`, for another protocol."""
         with torch.inference_mode():
             return self._assess(protocol, views)
+
+    def close(self) -> None:
+        """Gives the model's memory back."""
+        del self.model, self.prefill, self._greedy
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
 
     def _assess(self, protocol: Protocol, views: Sequence[View]) -> list[Outcome]:
         outcomes: dict[int, Outcome] = {}
