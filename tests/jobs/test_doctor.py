@@ -135,7 +135,9 @@ def test_model_folders_that_are_not_whole(
 
 
 def test_a_model_or_adapter_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _, found, _ = examined(capsys, "--engine", "transformers", "--model", "no/such/folder", "--adapter", "none", *NO_RAY)
+    _, found, _ = examined(
+        capsys, "--engine", "transformers", "--model", "no/such/folder", "--adapter", "none", *NO_RAY
+    )
     assert found["engine"][1].startswith('the model folder "no/such/folder" does not exist; give a folder')
     assert found["adapter"][0] == "problem"
     _, found, _ = examined(capsys, "--engine", "transformers", *NO_RAY)
