@@ -108,7 +108,11 @@ def by_shard(names: Iterable[str]) -> Done:
 
 def finished(shard: str, done: Done) -> bool:
     """Whether every slice of the shard has its result, judged by names alone."""
-    stem = stem_of(shard)
+    return stem_finished(stem_of(shard), done)
+
+
+def stem_finished(stem: str, done: Done) -> bool:
+    """As `finished`, for the shard's part of the names."""
     last = done.last.get(stem, CONFLICT)
     return last != CONFLICT and done.present[stem] == (1 << last + 1) - 1
 

@@ -1,7 +1,7 @@
 """The verb `report`: what a run found, as text, JSON, CSV, and one HTML page."""
 
 import os
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,12 +46,18 @@ if TYPE_CHECKING:
 def report(run: str, by: str, private: str, min_count: int, top: int, html_path: Path | None, output: str) -> None:
     """Report what the scan in RUN found: levels, attributes, and privacy rates per group.
 
-    Rates leave out quarantined images; intervals are 95 % Wilson intervals.
+    Rates leave out quarantined images; intervals are 95 % Wilson intervals. A run that is not finished says so first.
     """
+    from ingest.results import results
+    from jobs.coverage import coverage
+    from jobs.run import open_run
     from reports.summary import summarise
-    from reports.warehouse import open_run
+    from reports.warehouse import open_run as open_warehouse
 
-    summary = summarise(open_run(run), by, private, min_count, top)
+    where, record = open_run(run)
+    found = results(where)
+    summary = summarise(open_warehouse(run), by, private, min_count, top)
+    summary = replace(summary, coverage=coverage(where, record, found, summary.num_images))
     if html_path is not None:
         _write_page(summary, html_path)
     if output == "json":
@@ -61,6 +67,8 @@ def report(run: str, by: str, private: str, min_count: int, top: int, html_path:
     elif output == "csv":
         from reports.summary import Rate
 
+        if summary.warning:
+            click.echo(summary.warning, err=True)
         names = [field.name for field in fields(Rate)]
         write_rows(names, ([getattr(rate, name) for name in names] for rate in summary.rates), "csv")
     else:

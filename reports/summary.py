@@ -90,11 +90,48 @@ class Pair:
 
 
 @dataclass(frozen=True)
+class Coverage:
+    """Whether the rows are those of the whole source.
+
+    is_complete: None where that cannot be told. num_shards: of the source, None where it cannot be listed.
+    num_unfinished_shards: of those that are known, how many have images without a row. num_chosen: how many images
+    `--sample` or `--limit` asked for. scanner: who scans now, as "process 7 on HOST".
+    """
+
+    is_complete: bool | None
+    num_shards: int | None
+    num_unfinished_shards: int
+    num_rows: int
+    num_chosen: int | None
+    scanner: str | None
+
+    @property
+    def warning(self) -> str | None:
+        """What a reader must know of a part that looks like the whole; None where it is the whole."""
+        if self.is_complete:
+            return None
+        if self.num_chosen is not None:
+            left = f"{self.num_rows:,} of {self.num_chosen:,} chosen images have a row"
+        elif self.num_shards is None:
+            begun = self.num_unfinished_shards
+            left = f"the source cannot be listed now{f', {begun:,} shards were begun only' if begun else ''}"
+        else:
+            left = f"{self.num_unfinished_shards:,} of {self.num_shards:,} shards have images without a row"
+        if self.scanner is not None:
+            return f"IS BEING SCANNED NOW by {self.scanner}: {left}"
+        if self.is_complete is None:
+            why = "" if self.num_chosen is None else ", or the source has no more"
+            return f"MAY BE UNFINISHED: {left}{why}"
+        return f"UNFINISHED: {left}; run the same scan again to finish it"
+
+
+@dataclass(frozen=True)
 class Report:
     """assessed: keys that the engine can judge. by, private: as the user wrote them.
 
     total: the rate over all images. rates: groups with at least `min_count` scored images, highest rate first;
     num_groups counts all of them. top: how many of the highest and of the lowest to show where space is short.
+    coverage: None where nobody looked.
     """
 
     run: str
@@ -116,6 +153,7 @@ class Report:
     quarantined: tuple[Reason, ...]
     levels_by_group: tuple[GroupLevels, ...]
     cooccurrence: tuple[Pair, ...]
+    coverage: Coverage | None = None
 
     @property
     def num_not_assessed(self) -> int:
@@ -123,9 +161,15 @@ class Report:
         return len(KEYS) - len(self.assessed)
 
     @property
+    def warning(self) -> str | None:
+        """Where the figures are of a part of the source only."""
+        return self.coverage.warning if self.coverage else None
+
+    @property
     def headlines(self) -> tuple[str, ...]:
         """What a reader must know before any figure, one line each."""
-        lines = [
+        lines = [self.warning] if self.warning else []
+        lines += [
             f"run         {self.run}",
             f"source      {self.source}",
             f"engine      {self.engine}",

@@ -1,6 +1,5 @@
 """A small run, made by hand: every figure that the tests expect can be counted here."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -9,6 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from jobs.run import RunRecord
 from scoring.assessment import Assessment, EngineOptions, not_assessed
 from scoring.engines import canned
 from scoring.table import Facts, Quarantined, Verdict, to_table
@@ -50,7 +50,20 @@ def make_run(tmp_path: Path) -> MakeRun:
         folder = tmp_path / name
         (folder / "scores").mkdir(parents=True)
         engine = asdict(canned.describe(EngineOptions())) | {"assessed": list(assessed)}
-        (folder / "run.json").write_text(json.dumps({"source": "/data/corpus", "engine": engine}))
+        record = RunRecord(
+            privsieve="0.1.0",
+            source="/data/corpus",
+            format="webdataset",
+            category=None,
+            sample=None,
+            seed=None,
+            limit=None,
+            max_pixels=1,
+            max_frames=1,
+            taxonomy="cprt-1",
+            engine=engine,
+        )
+        (folder / "run.json").write_text(record.model_dump_json())
         half = (len(rows) + 1) // 2
         for part, some in enumerate((rows[:half], rows[half:])):
             facts = [

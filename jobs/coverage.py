@@ -1,0 +1,42 @@
+"""Whether the rows of a run are those of its whole source, judged by names alone."""
+
+from ingest.errors import SourceError, StorageError
+from ingest.formats import open_source
+from ingest.results import Results
+from ingest.slices import finished, stem_finished, stem_of
+from ingest.storage import Place
+from jobs.lease import holder
+from jobs.run import LEASE, RunRecord
+from reports.summary import Coverage
+
+
+def coverage(run: Place, record: RunRecord, found: Results, num_rows: int) -> Coverage:
+    """found: the results as they were before the rows were counted, so that nothing is called complete too early.
+
+    The source is listed only where the results do not tell by themselves.
+    """
+    held = holder(run.at(LEASE))
+    scanner = f"process {held.pid} on {held.host}" if held is not None and not held.is_stale() else None
+    num_begun = len(found.done)
+    num_chosen = record.sample or record.limit
+    if found.ranges is not None or (num_chosen is not None and num_rows == num_chosen):
+        return Coverage(True, num_begun, 0, num_rows, num_chosen, scanner)
+    num_cut = sum(not stem_finished(stem, found.done) for stem in found.done.present)
+    shards = _shards(record)
+    if shards is None:
+        is_known = num_cut or scanner or num_chosen is not None
+        return Coverage(False if is_known else None, None, num_cut, num_rows, num_chosen, scanner)
+    if num_chosen is None:
+        num_left = sum(not finished(shard, found.done) for shard in shards)
+        return Coverage(not num_left, len(shards), num_left, num_rows, None, scanner)
+    if record.limit is not None and not num_cut and not scanner:  # the source may have fewer images
+        is_whole = all(stem_of(shard) in found.done.present for shard in shards)
+        return Coverage(True if is_whole else None, len(shards), 0, num_rows, num_chosen, None)
+    return Coverage(False, len(shards), num_cut, num_rows, num_chosen, scanner)
+
+
+def _shards(record: RunRecord) -> tuple[str, ...] | None:
+    try:
+        return open_source(record.source, record.format, record.category).shards
+    except (SourceError, StorageError):
+        return None

@@ -1,0 +1,89 @@
+"""A report of a part of the source says so before any figure, in every form."""
+
+import json
+import os
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from ingest.slices import file_name
+from tests.jobs.made import privsieve, tar
+from tests.jobs.test_compact import made_run
+
+SHARDS = ((30, 30), (20,), (0,))
+
+
+def _headline(run: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    capsys.readouterr()
+    assert privsieve("report", run) == 0
+    return capsys.readouterr().out.splitlines()[0]
+
+
+def _covered(run: Path, capsys: pytest.CaptureFixture[str]) -> object:
+    capsys.readouterr()
+    assert privsieve("report", run, "--format", "json") == 0
+    return json.loads(capsys.readouterr().out)["coverage"]["is_complete"]
+
+
+def test_a_finished_run_has_no_warning_compacted_or_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = made_run(tmp_path, SHARDS)
+    assert _headline(run, capsys) == f"run         {run}"
+    assert _covered(run, capsys) is True
+    assert privsieve("compact", run) == 0
+    assert _covered(run, capsys) is True
+
+
+def test_a_part_says_so_in_every_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, page = made_run(tmp_path, SHARDS), tmp_path / "page.html"
+    (run / "scores" / file_name("00000.tar", 1, True)).unlink()
+    tar(tmp_path / "corpus" / "00003.tar", {})
+    told = "UNFINISHED: 2 of 4 shards have images without a row; run the same scan again to finish it"
+    assert _headline(run, capsys) == told
+    assert privsieve("report", run, "--format", "csv", "--html", page) == 0
+    out, err = capsys.readouterr()
+    assert err.strip() == told
+    assert out.startswith("group,")
+    assert f"<strong>{told}</strong>" in page.read_text()
+    assert _covered(run, capsys) is False
+
+
+def test_a_scan_at_work_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, host = made_run(tmp_path, SHARDS), socket.gethostname()
+    (run / "scores" / file_name("00001.tar", 0, True)).unlink()
+    lease = {"id": "x", "host": "elsewhere", "pid": 7, "renewed": time.time()}
+    (run / "lease.json").write_text(json.dumps(lease))
+    told = "IS BEING SCANNED NOW by process 7 on elsewhere: 1 of 3 shards have images without a row"
+    assert _headline(run, capsys) == told
+    (run / "lease.json").write_text(json.dumps(lease | {"host": host, "pid": 2**22 + os.getpid()}))
+    assert _headline(run, capsys).startswith("UNFINISHED: 1 of 3 shards")
+
+
+def test_without_the_source_the_results_alone_are_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = made_run(tmp_path, SHARDS)
+    (tmp_path / "corpus").rename(tmp_path / "elsewhere")
+    assert _headline(run, capsys) == "MAY BE UNFINISHED: the source cannot be listed now"
+    assert _covered(run, capsys) is None
+    (run / "scores" / file_name("00000.tar", 1, True)).unlink()
+    assert _headline(run, capsys).startswith(
+        "UNFINISHED: the source cannot be listed now, 1 shards were begun only; run"
+    )
+    assert _covered(run, capsys) is False
+
+
+@pytest.mark.parametrize(
+    ("chosen", "told"),
+    [
+        ({"sample": 80, "seed": 0}, None),
+        ({"sample": 90, "seed": 0}, "UNFINISHED: 80 of 90 chosen images have a row; run the same scan again to finish"),
+        ({"limit": 80}, None),
+        ({"limit": 90}, "MAY BE UNFINISHED: 80 of 90 chosen images have a row, or the source has no more"),
+    ],
+)
+def test_chosen_images_are_counted(
+    chosen: dict[str, int], told: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = made_run(tmp_path, SHARDS[:2], **chosen)
+    tar(tmp_path / "corpus" / "00002.tar", {"a.jpg": b"not scanned"})
+    assert _headline(run, capsys).startswith(told or "run  ")
