@@ -7,6 +7,7 @@ checked against the selection and become `fetch.parquet`, which is written last.
 import json
 import logging
 import os
+import posixpath
 import re
 import signal
 import subprocess
@@ -26,6 +27,7 @@ from ingest import __version__
 from ingest.errors import IncompleteError, RunError, SourceError, StorageError
 from ingest.storage import Place, place
 from jobs.lease import lease
+from jobs.run import LEASE, differences
 
 RECORD = "fetch.json"
 OPT_OUT = ("noai", "noimageai", "noindex", "noimageindex", "none")
@@ -101,7 +103,7 @@ def fetch(
     Images that ask not to be used for AI (X-Robots-Tag, TDM-Reservation) are not kept. Bytes are kept as they are.
     """
     from jobs.fetching import environment as own_environment
-    from jobs.fetching.outcome import FETCHED, SELECTED, finished_shards, reconcile
+    from jobs.fetching.outcome import FETCHED, finished_shards, reconcile
 
     address = ray_address or os.environ.get("RAY_ADDRESS") or "local"
     if processes is not None and address != "local":
@@ -123,12 +125,12 @@ def fetch(
         private_addresses=private_addresses,
     )
     out = place(out_url)
-    selected = _selection(out, out_url, metadata, record)
-    with _alone(out.at(SELECTED, "lease.json"), out_url):
+    _refuse_others_files(out, out_url)
+    with _alone(out, out_url):
+        selected = _selection(out, out_url, metadata, record)
         done = finished_shards(out)
         if sum(done.values()) < selected.num_rows:
-            if out.at(FETCHED).exists():
-                out.fs.rm(out.at(FETCHED).path)  # it says that all is done
+            out.at(FETCHED).remove()  # it says that all is done
             folder = environment or own_environment.default_folder()
             python = own_environment.python_of(folder.absolute(), own_environment.requirements(out))
             ray: dict[str, Any] = {"address": address, "log_to_driver": verbose, "logging_level": logging.ERROR}
@@ -150,14 +152,33 @@ def fetch(
 
 
 @contextmanager
-def _alone(file: Place, out_url: str) -> Iterator[None]:
-    """Two fetches into one folder would write the same shards at once."""
+def _alone(out: Place, out_url: str) -> Iterator[None]:
+    """Two fetches into one folder would write the same shards, and each its own selection, at once."""
+    from jobs.fetching.outcome import SELECTED
+
+    new_folders = [] if out.exists() else [out]
     with ExitStack() as stack:
         try:
-            stack.enter_context(lease(file, out_url, takeover=False))
+            stack.enter_context(lease(out.at(SELECTED, LEASE), out_url, takeover=False))
         except RunError:
             raise RunError(f"{out_url} is being fetched by another privsieve; wait for it, or stop it") from None
-        yield
+        try:
+            yield
+        finally:
+            stack.close()
+            for folder in [out.at(SELECTED), *new_folders] if out.is_local else []:
+                with suppress(OSError):
+                    os.rmdir(folder.path)  # only where nothing was selected
+
+
+def _refuse_others_files(out: Place, out_url: str) -> None:
+    """StorageError where `out` is there and no fetch has begun in it."""
+    from jobs.fetching.outcome import SELECTED
+
+    if not out.exists() or out.at(SELECTED, RECORD).exists():
+        return
+    if not out.is_dir() or any(posixpath.basename(entry["name"]) != SELECTED for entry in out.entries()):
+        raise StorageError(f"{out_url} holds other files and no fetch; use a new folder for --out")
 
 
 def _selection(out: Place, out_url: str, metadata_url: str, record: FetchRecord) -> SelectionRecord:
@@ -173,18 +194,13 @@ def _selection(out: Place, out_url: str, metadata_url: str, record: FetchRecord)
             raise RunError(
                 f"{folder.path}/{RECORD} is damaged or of another version; fetch into a new folder"
             ) from None
-        old = before.settings.model_dump()
-        different = [f"{k} was {old[k]!r}, now {v!r}" for k, v in record.model_dump().items() if old[k] != v]
+        different = differences(before.settings, record)
         if different:
-            raise RunError(f"{out_url} was fetched with other settings: {'; '.join(different)}; use another --out")
+            raise RunError(f"{out_url} was fetched with other settings: {different}; use another --out")
         return before
-    existed = out.exists()
-    if existed and (
-        not out.is_dir() or [p for p in out.fs.ls(out.path, detail=False) if Place(out.fs, p).name != SELECTED]
-    ):
-        raise StorageError(f"{out_url} holds other files and no fetch; use a new folder for --out")
     metadata = open_metadata(metadata_url)
     sql = selection_sql(metadata, record.where, record.caption_keywords, record.limit)
+    _clear(folder)
     try:
         num_rows = write_selection(metadata, sql, folder, record.images_per_shard)
         if num_rows == 0:
@@ -192,11 +208,16 @@ def _selection(out: Place, out_url: str, metadata_url: str, record: FetchRecord)
         new = SelectionRecord(settings=record, num_rows=num_rows, columns=tuple(metadata.written.values()))
         folder.at(RECORD).write((new.model_dump_json(indent=2) + "\n").encode())
     except BaseException:
-        left = folder if existed else out
-        if left.exists():
-            left.fs.rm(left.path, recursive=True)
+        _clear(folder)
         raise
     return new
+
+
+def _clear(selected: Place) -> None:
+    """Removes what there is of a selection."""
+    for name in selected.names():
+        if name != LEASE:
+            selected.at(name).remove()
 
 
 def _download_settings(out: Place, selected: SelectionRecord, threads: int) -> dict[str, Any]:

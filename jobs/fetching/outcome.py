@@ -64,7 +64,7 @@ def finished_shards(out: Place) -> dict[str, int]:
             continue
         num_rows = _num_rows(out, found[1])
         if num_rows is None:
-            out.fs.rm(out.at(name).path)
+            out.at(name).remove()
         else:
             finished[found[1]] = num_rows
     return finished
@@ -72,7 +72,6 @@ def finished_shards(out: Place) -> dict[str, int]:
 
 def num_rows_announced(out: Place, known: dict[str, int]) -> int:
     """Adds the shards that were finished meanwhile to `known`, and returns their rows; for progress only."""
-    out.fs.invalidate_cache()
     before = sum(known.values())
     for name in out.names():
         found = _SHARD.fullmatch(name)
@@ -100,7 +99,6 @@ def reconcile(out: Place, num_selected: int, images_per_shard: int) -> Counter[s
 
     IncompleteError, and no table, where one has none.
     """
-    out.fs.invalidate_cache()
     finished = finished_shards(out)
     num_rows = sum(finished.values())
     with duckdb.connect() as connection:

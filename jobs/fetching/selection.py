@@ -150,12 +150,11 @@ def image_key(row: int, images_per_shard: int) -> str:
 
 def _paths(where: Place, url: str) -> list[str]:
     if where.is_dir():
-        found = where.fs.find(where.path)
-        paths = [p for p in found if _kind(p) and not posixpath.basename(p).startswith((".", "_"))]
+        paths = [p for p in where.find() if _kind(p) and not posixpath.basename(p).startswith((".", "_"))]
     elif where.exists():
         paths = [where.path]
     else:
-        paths = [p for pattern in expand_braces(where.path) for p in where.fs.glob(pattern)]
+        paths = [p for pattern in expand_braces(where.path) for p in where.matches(pattern)]
     if not paths and not where.exists():
         raise SourceError(f"{url} does not exist or matches nothing")
     if not paths or not all(map(_kind, paths)):

@@ -3,6 +3,7 @@
 import io
 import json
 import tarfile
+import time
 from pathlib import Path
 
 import fsspec
@@ -11,12 +12,10 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.storage import place
 from jobs.cli import main
 from jobs.fetching.columns import normalised_names
 from jobs.fetching.outcome import REASONS
 from jobs.fetching.selection import keywords
-from jobs.lease import lease
 from tests.jobs.fetch_host import picture
 
 URLS = [f"https://images.example/{n}.jpg" for n in range(7)]
@@ -285,13 +284,39 @@ def test_other_settings_into_the_same_folder_are_refused(
     assert _privsieve(*downloaded, "--threads", 2, "--quiet") == 0
 
 
+def _held_elsewhere(selected: Path) -> Path:
+    """The lease of a fetch at work on another machine."""
+    held = selected / "lease.json"
+    held.write_text(json.dumps({"id": "x", "host": "elsewhere", "pid": 7, "renewed": time.time()}))
+    return held
+
+
 def test_two_fetches_do_not_share_a_folder(
     downloaded: tuple[object, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with lease(place(str(tmp_path / "out" / "selected" / "lease.json")), "out", takeover=False):
-        assert _privsieve(*downloaded) == 2
+    held = _held_elsewhere(tmp_path / "out" / "selected")
+    assert _privsieve(*downloaded) == 2
+    held.unlink()
     assert "is being fetched by another privsieve; wait for it" in capsys.readouterr().err
     assert _privsieve(*downloaded) == 0
+
+
+def test_a_second_fetch_leaves_alone_what_the_first_selects(
+    tmp_path: Path, foreign: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pq.write_table(LAION, tmp_path / "part.parquet")
+    selected = tmp_path / "out" / "selected"
+    selected.mkdir(parents=True)
+    held = _held_elsewhere(selected)
+    (selected / "00000.parquet").write_bytes(b"being written")
+    args = ("fetch", tmp_path / "part.parquet", "--out", tmp_path / "out", "--where", "punsafe > 3")
+    assert _privsieve(*args) == 2
+    assert "is being fetched by another privsieve; wait for it" in capsys.readouterr().err
+    assert sorted(path.name for path in selected.iterdir()) == ["00000.parquet", "lease.json"]
+    held.unlink()
+    (selected / "00007.parquet").write_bytes(b"of a longer selection that was killed")
+    assert _select(tmp_path / "part.parquet", tmp_path / "out", foreign).num_rows == 7
+    assert sorted(path.name for path in selected.iterdir()) == ["00000.parquet", "fetch.json"]
 
 
 def test_a_folder_with_other_files_is_left_alone(
