@@ -25,9 +25,9 @@ from ingest.errors import EngineError, SourceError
 from ingest.formats import Source, open_source
 from ingest.images import DecodedImage, ImageLimits, Rejected, decode
 from ingest.sample import Sample, printable
-from ingest.slices import cut
+from ingest.storage import BLOCK_BYTES
 from jobs.engine_options import engine_options, said
-from jobs.selection import draw
+from jobs.selection import draw, selected
 from scoring.assessment import Engine, EngineOptions
 from scoring.engines import canned, engine_module
 
@@ -71,7 +71,8 @@ class Measured:
     listed: number of images of each listed shard. num_slices: of the listed shards. num_bytes, decode_s, megapixels:
     one value per sampled image that has bytes, and per image that could be decoded (seconds on one thread). formats:
     decoded images by format. batches: (images, seconds) of each scored batch, empty where the speed is `recorded`.
-    row_bytes: of one more row in a result file. slice_bytes: of a result file beside its rows.
+    row_bytes: of one more row in a result file. slice_bytes: of a result file beside its rows. num_reads: how often a
+    scan reads the source.
     """
 
     num_shards: int
@@ -87,6 +88,7 @@ class Measured:
     recorded: Recorded | None
     row_bytes: float
     slice_bytes: float
+    num_reads: int
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,9 @@ class Figure:
 
 @dataclass(frozen=True)
 class Plan:
-    """terabytes: encoded images, 10^12 bytes. images_per_s: of one GPU or engine process. hours: with all of them.
+    """terabytes: encoded images, 10^12 bytes. read_terabytes: of them, what a scan asks the source's storage for.
+
+    images_per_s: of one GPU or engine process. hours: with all of them.
 
     cost: in the unit of the price, None where no price is given. cpus_per_gpu: CPU cores that only decode for it.
     result_gigabytes: 10^9 bytes. broken_share, 0–1: of the sample. megapixels: mean, and 5 to 95 % of the images.
@@ -112,6 +116,7 @@ class Plan:
     images_are_counted: bool
     images: Figure
     terabytes: Figure
+    read_terabytes: Figure
     bytes_per_image: Figure
     megapixels: Figure
     formats: dict[str, int]
@@ -135,13 +140,27 @@ class Plan:
 @click.option("--price-per-hour", type=click.FloatRange(min=0), help="Of one GPU or process, in any currency.")
 @click.option("--sample-size", type=click.IntRange(min=1), default=64, show_default=True, help="Images to look at.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the sample.")
+@click.option("--source-format", help="As --format of scan: webdataset, tree or parquet; recognised where not said.")
+@click.option("--category", help="As of scan.")
 @click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def plan(
-    source: str, engine: str, gpus: int, price_per_hour: float | None, sample_size: int, seed: int, output: str
+    source: str,
+    engine: str,
+    gpus: int,
+    price_per_hour: float | None,
+    sample_size: int,
+    seed: int,
+    source_format: str | None,
+    category: str | None,
+    output: str,
 ) -> None:
-    """Estimate images, hours, cost and storage of a scan of SOURCE from a small random sample. Writes nothing."""
+    """Estimate images, hours, cost and storage of a scan of SOURCE from a small random sample. Writes nothing.
+
+    Up to 16 shards are listed, which reads remote tars of small images whole.
+    """
     answering, limits, recorded = _engine(engine, said())
-    measured = measure(open_source(source, None, None), answering, limits, recorded, sample_size, seed)
+    corpus = open_source(source, source_format, category)
+    measured = measure(corpus, answering, limits, recorded, sample_size, seed)
     found = plan_of(measured, gpus, price_per_hour)
     if output == "json":
         click.echo(json.dumps(asdict(found), indent=1))
@@ -182,13 +201,16 @@ def measure(
     broken.update(image.reason for _, image in timed if isinstance(image, Rejected))
     tables, batches = _scored(samples, engine, limits)
     row_bytes, slice_bytes = _result_bytes(tables)
+    num_bytes = tuple(len(sample.encoded) for sample in samples if sample.fault is None)
+    # Of a remote tar the walk over the headers fetches whole blocks, in which small images lie with them.
+    is_walked = corpus.format == "webdataset" and not corpus.root.is_local and _mean(num_bytes) <= BLOCK_BYTES
     return Measured(
         num_shards=len(corpus.shards),
         listed=listed,
         num_slices=sum(map(len, lengths)),
         num_sampled=len(samples),
         broken=dict(broken.most_common()),
-        num_bytes=tuple(len(sample.encoded) for sample in samples if sample.fault is None),
+        num_bytes=num_bytes,
         decode_s=tuple(seconds for seconds, _ in good),
         megapixels=tuple(image.width * image.height / 1e6 for _, image in good),
         formats=dict(Counter(image.format for _, image in good).most_common()),
@@ -196,13 +218,12 @@ def measure(
         recorded=recorded,
         row_bytes=row_bytes,
         slice_bytes=slice_bytes,
+        num_reads=2 if is_walked else 1,
     )
 
 
 def _read(corpus: Source, shard: str, indices: Sequence[int]) -> Iterator[Sample]:
-    wanted = frozenset(indices)
-    locators = (at for piece in corpus.slices(shard) for at in piece.locators if at["index"] in wanted)
-    for piece in cut(shard, ((at, 0) for at in locators)):
+    for piece in selected(corpus.slices(shard), shard, list(indices)):
         yield from corpus.read(piece)
 
 
@@ -258,6 +279,7 @@ def plan_of(measured: Measured, gpus: int, price_per_hour: float | None) -> Plan
     drawn = np.random.default_rng(0)
     is_counted = len(measured.listed) == measured.num_shards
     images = float(sum(measured.listed)) if is_counted else _mean(measured.listed) * measured.num_shards
+    num_reads = measured.num_reads
     images_drawn = (
         np.full(NUM_RESAMPLES, images) if is_counted else _means(measured.listed, drawn) * measured.num_shards
     )
@@ -276,6 +298,7 @@ def plan_of(measured: Measured, gpus: int, price_per_hour: float | None) -> Plan
         images_are_counted=is_counted,
         images=_figure(images, images_drawn),
         terabytes=_figure(images * num_bytes / 1e12, images_drawn * bytes_drawn / 1e12),
+        read_terabytes=_figure(images * num_bytes / 1e12 * num_reads, images_drawn * bytes_drawn / 1e12 * num_reads),
         bytes_per_image=_figure(num_bytes, bytes_drawn),
         megapixels=_figure(float(megapixels.mean()), megapixels),
         formats=measured.formats,
@@ -333,10 +356,13 @@ def _write_text(found: Plan) -> None:
     counted = "counted" if found.images_are_counted else f"from {found.num_listed_shards} of the shards, at random"
     formats = ", ".join(f"{name} {count}" for name, count in found.formats.items()) or "none"
     broken = ", ".join(f"{reason} {count}" for reason, count in found.broken.items()) or "none"
+    reads = "of remote tars twice: the walk over their headers comes in 4 MiB ranges"
+    read_twice = found.read_terabytes.value > found.terabytes.value
     lines = [
         ("shards", f"{found.num_shards:,}", "", "listed"),
         ("images", *_shown(found.images, ",.0f"), counted),
         ("size", *_shown(found.terabytes, ",.6g", " TB"), f"from {found.num_sampled} sampled images"),
+        *([("read", *_shown(found.read_terabytes, ",.6g", " TB"), reads)] if read_twice else []),
         ("bytes per image", *_shown(found.bytes_per_image, ",.0f"), "mean"),
         ("megapixels", *_shown(found.megapixels, ",.3g"), "mean, and 5 to 95 % of the images"),
         ("formats", formats, "", "by content, of the sample"),

@@ -4,6 +4,9 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from ingest.errors import SourceError
@@ -28,6 +31,7 @@ MEASURED = Measured(
     recorded=None,
     row_bytes=100.0,
     slice_bytes=20_000.0,
+    num_reads=1,
 )
 
 
@@ -142,6 +146,42 @@ def test_the_verb_in_json_and_text(corpus: Path, capsys: pytest.CaptureFixture[s
     assert "with 4 GPUs or processes" in text
     assert "cost" not in text
     assert sorted(corpus.parent.rglob("*")) == before
+
+
+def test_a_folder_of_tars_and_pictures_is_planned_as_what_is_said(
+    corpus: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (corpus / "loose.jpg").write_bytes(jpeg(1))
+    asked = ("plan", corpus, "--engine", "canned", "--format", "json")
+    assert privsieve(*asked) == 2
+    assert "holds both .tar shards and loose pictures" in capsys.readouterr().err
+    for source_format, num_images in (("webdataset", 39), ("tree", 4)):  # every file of a tree is one
+        assert privsieve(*asked, "--source-format", source_format) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["images"]["value"] == num_images
+        assert found["read_terabytes"] == found["terabytes"]
+    assert privsieve(*asked, "--source-format", "tar") == 2
+    assert 'unknown format "tar"' in capsys.readouterr().err
+
+
+def test_the_column_of_the_category_is_the_one_that_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pq.write_table(pa.table({"image": [jpeg(1), jpeg(2)], "kind": ["a", "b"]}), tmp_path / "part.parquet")
+    assert privsieve("plan", tmp_path, "--engine", "canned", "--category", "kind") == 0
+    assert privsieve("plan", tmp_path, "--engine", "canned", "--category", "knd") == 2
+    assert "knd" in capsys.readouterr().err
+
+
+def test_remote_tars_are_read_twice(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    memory = fsspec.filesystem("memory")
+    memory.put(str(corpus), "/plan-test", recursive=True)
+    try:
+        assert privsieve("plan", "memory://plan-test", "--engine", "canned", "--format", "json") == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["read_terabytes"]["value"] == pytest.approx(2 * found["terabytes"]["value"])
+        assert privsieve("plan", "memory://plan-test", "--engine", "canned") == 0
+        assert "of remote tars twice" in capsys.readouterr().out
+    finally:
+        memory.rm("/plan-test", recursive=True)
 
 
 @pytest.mark.parametrize(
