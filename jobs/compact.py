@@ -50,6 +50,7 @@ from ingest.slices import Done, finished, result_names, stem_of
 from ingest.storage import Place
 from jobs.lease import Lease, lease
 from jobs.run import LEASE, RunRecord, open_run, rows_at
+from reports.duckdb_names import file_list, literal
 from scoring.table import SCHEMA
 
 if TYPE_CHECKING:
@@ -200,7 +201,8 @@ def _inputs(connection: "duckdb.DuckDBPyConnection", folder: Place, shards: list
     """The slice files in the order of their rows, with the counts of their footers."""
     named = ((shard, name) for shard in shards for name in result_names(shard, done))
     while window := list(islice(named, SLICES_PER_FILE)):
-        asked = f"SELECT file_name, num_rows FROM parquet_file_metadata({_paths(folder, [name for _, name in window])})"
+        files = file_list(folder.at(name) for _, name in window)
+        asked = f"SELECT file_name, num_rows FROM parquet_file_metadata({files})"
         num_rows = {path.rpartition("/")[2]: int(n) for path, n in _asked(connection, folder, asked)}
         yield from (_Input(shard, name, num_rows[name]) for shard, name in window)
 
@@ -267,17 +269,6 @@ def _asked(connection: "duckdb.DuckDBPyConnection", folder: Place, statement: st
         raise RunError(f"the score files in {folder.path} cannot be joined, nothing was removed: {line}") from None
 
 
-def _paths(folder: Place, names: Sequence[str]) -> str:
-    """A SQL list of paths in which no character of the folder is a wildcard."""
-    base = folder.path if folder.is_local else str(folder.fs.unstrip_protocol(folder.path))
-    escaped = "".join(f"[{c}]" if c in "*?[" else c for c in base)
-    return "[" + ", ".join(_quoted(f"{escaped}/{name}") for name in names) + "]"
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
 def _num_bytes(place: Place) -> int:
     with place.open() as stream:
         return stream.seek(0, 2)
@@ -300,18 +291,18 @@ def _write(
 ) -> None:
     """Joins slices in a file on this machine's disk, checks it, then gives it its place."""
     columns = ", ".join(f'"{name}"' for name in SCHEMA.names)
-    rows = f"read_parquet({_paths(folder, [one.name for one in inputs])}, hive_partitioning = false)"
+    rows = f"read_parquet({file_list(folder.at(one.name) for one in inputs)}, hive_partitioning = false)"
     counted = _asked(connection, folder, f"SELECT reason, count(*) FROM {rows} WHERE reason IS NOT NULL GROUP BY ALL")
     marks = {
         "slices": _hash(inputs),
         "num_rows": str(_num_rows(inputs)),
         "reasons": ",".join(sorted(f"{reason}={count}" for reason, count in counted)),
     }
-    footer = ", ".join(f"{_quoted(f'privsieve.{key}')}: {_quoted(value)}" for key, value in marks.items())
+    footer = ", ".join(f"{literal(f'privsieve.{key}')}: {literal(value)}" for key, value in marks.items())
     _asked(
         connection,
         folder,
-        f"COPY (SELECT {columns} FROM {rows}) TO {_quoted(str(joined))} "
+        f"COPY (SELECT {columns} FROM {rows}) TO {literal(str(joined))} "
         f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROWS_PER_GROUP}, KV_METADATA {{{footer}}})",
     )
     _check(connection, inputs, joined, place)

@@ -28,6 +28,7 @@ from ingest.errors import IncompleteError, RunError, SourceError, StorageError
 from ingest.storage import Place, place
 from jobs.lease import lease
 from jobs.run import LEASE, differences
+from reports.duckdb_names import location
 
 RECORD = "fetch.json"
 OPT_OUT = ("noai", "noimageai", "noindex", "noimageindex", "none")
@@ -224,7 +225,7 @@ def _download_settings(out: Place, selected: SelectionRecord, threads: int) -> d
     """Arguments of img2dataset.download: the original bytes under the name .jpg, nothing resized or re-encoded."""
     from jobs.fetching.outcome import SELECTED
 
-    folder = out.path if out.is_local else out.fs.unstrip_protocol(out.path)
+    folder = location(out)
     record = selected.settings
     return {
         "url_list": f"{folder}/{SELECTED}",

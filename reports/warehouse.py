@@ -25,6 +25,7 @@ import duckdb
 from ingest.errors import QueryError, RunError, StorageError
 from ingest.results import COMPACT, SCORES, is_compacted, manifest
 from ingest.storage import Place, place
+from reports.duckdb_names import literal, location, without_wildcards
 from scoring.table import SCHEMA
 from scoring.taxonomy import ATTRIBUTES
 
@@ -106,7 +107,7 @@ def open_run(run: str) -> Run:
     was_compacted = is_compacted(root)
     try:
         connection.execute(_statements(root))
-        _lock(connection, _folder_url(root.at(COMPACT if was_compacted else SCORES)))
+        _lock(connection, location(root.at(COMPACT if was_compacted else SCORES)))
     except duckdb.Error as error:
         raise RunError(f"the score files of {run} cannot be read: {_first_line(error)}") from None
     return Run(run, description, connection, lambda: is_compacted(root) != was_compacted)
@@ -142,18 +143,14 @@ def _description(run: str, root: Place) -> Mapping[str, Any]:
     return description
 
 
-def _folder_url(folder: Place) -> str:
-    return folder.path if folder.is_local else str(folder.fs.unstrip_protocol(folder.path))
-
-
 def _statements(root: Place) -> str:
     """Macros and views, as SQL. Without a score file yet `images` is an empty table of the same columns."""
     paths = _score_paths(root)
-    listed = ", ".join(map(_literal, paths))
+    listed = ", ".join(map(literal, paths))
     # Folders named `a=b` above the run are no columns of its rows.
     source = f"SELECT * FROM read_parquet([{listed}], hive_partitioning = false)" if paths else _no_rows()
     answers = ",\n    ".join(
-        f"{{'attribute': {_literal(a.key)}, 'attribute_level': {a.level}, 'value': {a.key}}}" for a in ATTRIBUTES
+        f"{{'attribute': {literal(a.key)}, 'attribute_level': {a.level}, 'value': {a.key}}}" for a in ATTRIBUTES
     )
     wanted = (
         _WILSON.format(side="low", clamp="greatest", bound="0.0", sign="-"),
@@ -176,16 +173,11 @@ def _score_paths(root: Place) -> list[str]:
     """What `read_parquet` is given: the files of a compacted run, else one pattern; none without any score file."""
     compacted = manifest(root)
     if compacted is not None:
-        folder = _without_wildcards(_folder_url(root.at(COMPACT)))
+        folder = without_wildcards(location(root.at(COMPACT)))
         return [f"{folder}/{file.name}" for file in compacted.files]
     scores = root.at(SCORES)
     found = any(name.endswith(".parquet") for name in scores.names())
-    return [f"{_without_wildcards(_folder_url(scores))}/*.parquet"] if found else []
-
-
-def _without_wildcards(path: str) -> str:
-    """A glob pattern that matches just this path."""
-    return "".join(f"[{c}]" if c in "*?[" else c for c in path)
+    return [f"{without_wildcards(location(scores))}/*.parquet"] if found else []
 
 
 def _no_rows() -> str:
@@ -203,9 +195,9 @@ def _lock(connection: duckdb.DuckDBPyConnection, folder: str) -> None:
     """
     # The path as it is, and as a pattern, which is checked as well before it is expanded. Each with two and with
     # three slashes, since a filesystem of fsspec may write its URLs either way.
-    spellings = {folder, _without_wildcards(folder)}
+    spellings = {folder, without_wildcards(folder)}
     spellings |= {spelling.replace(":///", "://", 1) for spelling in spellings}
-    allowed = ", ".join(map(_literal, sorted(spellings)))
+    allowed = ", ".join(map(literal, sorted(spellings)))
     connection.execute(
         "SET python_enable_replacements = false; SET autoinstall_known_extensions = false; "
         "SET autoload_known_extensions = false; SET temp_directory = ''; "
@@ -248,10 +240,6 @@ def _query_nodes(node: Any) -> Iterator[str]:
             yield kind
         for child in node.values():
             yield from _query_nodes(child)
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _refuse(error: duckdb.Error) -> NoReturn:

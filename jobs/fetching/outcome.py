@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from ingest.errors import IncompleteError
 from ingest.storage import Place
+from reports.duckdb_names import file_list, literal
 
 FETCHED = "fetch.parquet"
 SELECTED = "selected"
@@ -122,11 +123,11 @@ def reconcile(out: Place, num_selected: int, images_per_shard: int) -> Counter[s
 
 def _outcomes(connection: duckdb.DuckDBPyConnection, out: Place, shards: list[str]) -> duckdb.DuckDBPyRelation:
     """One row for each selected URL that has an outcome: key, url, shard, status, reason, sha256."""
-    selected = ", ".join(_file(out, SELECTED, name) for name in out.at(SELECTED).names() if name.endswith(".parquet"))
-    fetched = ", ".join(_file(out, f"{shard}.parquet") for shard in shards)
+    chosen = out.at(SELECTED)
+    selected = file_list(chosen.at(name) for name in chosen.names() if name.endswith(".parquet"))
+    fetched = file_list(out.at(f"{shard}.parquet") for shard in shards)
     cases = " ".join(
-        f"WHEN regexp_matches(error_message, '{r.pattern.replace(chr(39), chr(39) * 2)}') THEN '{r.name}'"
-        for r in REASONS
+        f"WHEN regexp_matches(error_message, {literal(r.pattern)}) THEN {literal(r.name)}" for r in REASONS
     )
     return connection.sql(
         f"""
@@ -138,15 +139,7 @@ def _outcomes(connection: duckdb.DuckDBPyConnection, out: Place, shards: list[st
                     THEN 'http_' || substring(error_message, 12, 3)
                 {cases} ELSE 'other' END AS reason,
             fetched.sha256
-        FROM read_parquet([{selected}]) AS selected
-        JOIN read_parquet([{fetched}], union_by_name = true, filename = 'fetched_from') AS fetched USING (key)
+        FROM read_parquet({selected}) AS selected
+        JOIN read_parquet({fetched}, union_by_name = true, filename = 'fetched_from') AS fetched USING (key)
         """
     )
-
-
-def _file(out: Place, *names: str) -> str:
-    """A file as a SQL string; DuckDB would take wildcards in its name for a pattern."""
-    path = out.at(*names).path
-    named = path if out.is_local else out.fs.unstrip_protocol(path)
-    escaped = "".join(f"[{c}]" if c in "*?[" else c for c in named)
-    return "'" + escaped.replace("'", "''") + "'"

@@ -18,6 +18,7 @@ from ingest.formats import expand_braces
 from ingest.sample import printable
 from ingest.storage import Place, place
 from jobs.fetching.columns import normalised_names
+from reports.duckdb_names import file_list, literal
 from scoring.expressions import boolean_expression
 
 ROWS_PER_FILE = 200_000
@@ -55,15 +56,15 @@ def open_metadata(url: str) -> Metadata:
     connection = duckdb.connect()
     if not where.is_local:
         connection.register_filesystem(where.fs)
-    names = [_duckdb_name(where, path) for path in paths]
+    files = [Place(where.fs, path) for path in paths]
     kind = kinds.pop()
-    options = _options(connection, kind, names[0])
-    for path, name in zip(paths, names, strict=True):
-        columns = list(_described(connection, _reader(kind, [name], options), path))
+    options = _options(connection, kind, files[0])
+    for path, file in zip(paths, files, strict=True):
+        columns = list(_described(connection, _reader(kind, [file], options), path))
         if "url" not in normalised_names(columns).values():
             shown = ", ".join(printable(column) for column in columns)
             raise SourceError(f"{path} has no column of URLs (url, image_url, …); its columns are: {shown}")
-    rows = _reader(kind, names, options)
+    rows = _reader(kind, files, options)
     types = _described(connection, rows, url)
     written = normalised_names(list(types))
     lower = {name.lower() for name in types}
@@ -80,7 +81,7 @@ def selection_sql(metadata: Metadata, where: str | None, keyword_classes: Sequen
     if keyword_classes:
         if not metadata.has_caption:
             raise SourceError("--caption-keywords needs a column of captions (caption, text, …), and there is none")
-        conditions.append(f"regexp_matches(CAST(caption AS VARCHAR), {_literal(keyword_pattern(keyword_classes))})")
+        conditions.append(f"regexp_matches(CAST(caption AS VARCHAR), {literal(keyword_pattern(keyword_classes))})")
     chosen = ", ".join(_output(name, new, metadata.types[name]) for name, new in metadata.written.items())
     kept = f"SELECT * FROM {metadata.rows}" + (f" WHERE {' AND '.join(conditions)}" if conditions else "")
     return f"SELECT {chosen} FROM ({kept})" + (f" LIMIT {limit}" if limit is not None else "")
@@ -169,24 +170,24 @@ def _kind(path: str) -> str:
     return _KINDS.get(suffix, "")
 
 
-def _options(connection: duckdb.DuckDBPyConnection, kind: str, name: str) -> str:
+def _options(connection: duckdb.DuckDBPyConnection, kind: str, file: Place) -> str:
     """How the files are read. A table without a header, as CC3M has it, is told by a URL in its first line."""
     if kind == "parquet":
         return ""
     # Captions in tab-separated files hold single quotation marks that open nothing.
     dialect = r", delim = '\t', quote = ''" if kind == "tsv" else ", delim = ',', quote = '\"'"
-    first = list(_described(connection, _reader(kind, [name], f"{dialect}, header = true"), name))
+    first = list(_described(connection, _reader(kind, [file], f"{dialect}, header = true"), file.path))
     urls = [i for i, column in enumerate(first) if column.lower().startswith(("http://", "https://"))]
     if not urls:
         return f"{dialect}, header = true"
     columns = ["caption"] * len(first) if len(first) == 2 else [f"column{i}" for i in range(len(first))]
     columns[urls[0]] = "url"
-    return f"{dialect}, header = false, names = [{', '.join(map(_literal, columns))}]"
+    return f"{dialect}, header = false, names = [{', '.join(map(literal, columns))}]"
 
 
-def _reader(kind: str, names: Sequence[str], options: str) -> str:
+def _reader(kind: str, files: Sequence[Place], options: str) -> str:
     function = "read_parquet" if kind == "parquet" else "read_csv"
-    return f"{function}([{', '.join(map(_literal, names))}], union_by_name = true{options})"
+    return f"{function}({file_list(files)}, union_by_name = true{options})"
 
 
 def _described(connection: duckdb.DuckDBPyConnection, rows: str, what: str) -> dict[str, str]:
@@ -212,15 +213,5 @@ def _output(name: str, new: str, kind: str) -> str:
     return f"{_quoted(name) if plain else f'CAST({_quoted(name)} AS VARCHAR)'} AS {_quoted(new)}"
 
 
-def _duckdb_name(where: Place, path: str) -> str:
-    """The file for DuckDB, which would take wildcards in its name for a pattern."""
-    named = path if where.is_local else where.fs.unstrip_protocol(path)
-    return "".join(f"[{c}]" if c in "*?[" else c for c in named)
-
-
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

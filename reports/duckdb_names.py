@@ -1,0 +1,25 @@
+"""Places and texts in DuckDB's SQL."""
+
+from collections.abc import Iterable
+
+from ingest.storage import Place
+
+
+def literal(text: str) -> str:
+    """A text as a SQL string."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def location(place: Place) -> str:
+    """The path, or the URL that DuckDB reaches by the place's registered filesystem."""
+    return place.path if place.is_local else str(place.fs.unstrip_protocol(place.path))
+
+
+def without_wildcards(path: str) -> str:
+    """A glob pattern that matches just this path."""
+    return "".join(f"[{c}]" if c in "*?[" else c for c in path)
+
+
+def file_list(files: Iterable[Place]) -> str:
+    """A SQL list of files for `read_parquet` and the like, which take every name for a pattern."""
+    return "[" + ", ".join(literal(without_wildcards(location(file))) for file in files) + "]"
