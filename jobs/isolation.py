@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ingest.errors import EngineError
+from ingest.errors import EngineError, PrivsieveError
 from ingest.sample import Sample
 from jobs.batch import BatchScorer, quarantined
 from scoring.engines import engine_module
@@ -35,14 +35,19 @@ MEMORY_SHARE = 0.5
 TRIES = 2
 """The second in a fresh child: whatever images before it have left behind is no fault of the last one."""
 
+
 Fault = tuple[str, str]
 """Reason code and message of a row without a score."""
+
+
+class IsolationError(PrivsieveError):
+    """The engine does not work in a child; that says nothing of the image."""
 
 
 def isolated_rows(settings: "ScanSettings", samples: Iterable[Sample]) -> Iterator[pa.Table]:
     """The row of each sample, in order; bounded by twice `settings.stall_s` per image.
 
-    EngineError where the engine does not even start in the child.
+    IsolationError where the engine itself does not work in the child.
     """
     child: _Child | None = None
     try:
@@ -52,9 +57,11 @@ def isolated_rows(settings: "ScanSettings", samples: Iterable[Sample]) -> Iterat
                 answer = child.score(sample, settings.stall_s)
                 if isinstance(answer, pa.Table):
                     break
+                if isinstance(answer, EngineError):
+                    raise IsolationError(str(answer))
                 child.stop()
                 child = None
-            yield answer if isinstance(answer, pa.Table) else quarantined(sample, *answer)
+            yield quarantined(sample, *answer) if isinstance(answer, tuple) else answer
     finally:
         if child is not None:
             child.stop()
@@ -82,11 +89,11 @@ class _Child:
         if answer is not True:
             self.stop()
             why = answer[1] if isinstance(answer, tuple) else "no answer"
-            raise EngineError(f"the {settings.engine} engine does not start in a process of its own: {why}")
+            raise IsolationError(f"the {settings.engine} engine does not start in a process of its own: {why}")
         self._memory_at_start = _resident_bytes(self._process.pid)
 
-    def score(self, sample: Sample, limit_s: float) -> "pa.Table | Fault":
-        """The row, or why the child did not come back; then it must be stopped."""
+    def score(self, sample: Sample, limit_s: float) -> "pa.Table | Fault | EngineError":
+        """The row, or what the engine raised, or why the child did not come back; then it must be stopped."""
         try:
             self._connection.send(sample)
         except OSError:  # it died after the sample before
@@ -153,7 +160,10 @@ def _serve(connection: Connection) -> None:
             sample = connection.recv()
         except EOFError:
             return
-        connection.send(scorer.rows([sample]))
+        try:
+            connection.send(scorer.rows([sample]))
+        except EngineError as error:
+            connection.send(error)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 RECORD = "run.json"
 ATTEMPTS = "attempts"
 LEASE = "lease.json"
+CANARY = "canary.json"
 
 
 class RunRecord(BaseModel):

@@ -129,6 +129,7 @@ def scan(
         settings_hash=hashlib.sha256(record.model_dump_json().encode()).hexdigest(),
         stall_s=stall_seconds,
         batches_at_once=description.batches_at_once,
+        has_canary=description.num_gpus > 0,
         image_memory_bytes=image_memory_mb * 2**20 if image_memory_mb else None,
     )
     with lease(run.at(LEASE), run_url, takeover) as held:

@@ -28,12 +28,13 @@ from ingest.slices import Slice, file_name
 from ingest.storage import Place
 from jobs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, Attempts
 from jobs.batch import BatchScorer
-from jobs.isolation import isolated_rows
+from jobs.isolation import IsolationError, isolated_rows
 from jobs.metrics import ScanMetrics
-from jobs.run import ATTEMPTS, SCORES
+from jobs.run import ATTEMPTS, CANARY, SCORES
 from jobs.watchdog import Watchdog
 from scoring.assessment import Closable, Engine, EngineOptions
 from scoring.engines import engine_module
+from scoring.engines.vlm.canary import canary, difference, record
 from scoring.table import SCHEMA
 
 BATCH_SAMPLES = 16
@@ -46,7 +47,7 @@ class ScanSettings:
 
     run: the run folder. stall_s: seconds without a finished batch after which a slice is given up.
     image_memory_bytes: what the child that scans image by image may take; None: half of what is free.
-    batches_at_once: of a slice, given to the engine by as many threads.
+    batches_at_once: of a slice, given to the engine by as many threads. has_canary: engines must agree on a picture.
     """
 
     source: Source
@@ -59,6 +60,7 @@ class ScanSettings:
     image_memory_bytes: int | None = None
     num_decode_threads: int = 2
     batches_at_once: int = 1
+    has_canary: bool = False
 
     @property
     def slices_at_once(self) -> int:
@@ -115,10 +117,10 @@ class SliceScanner:
             return _failed(str(error), fatal=True)
         try:
             done = self._scan(piece, chain, state, name, deaths)
-        except (EngineError, SourceError, StorageError) as error:
+        except (EngineError, IsolationError, SourceError, StorageError) as error:
             with suppress(StorageError):  # where the run cannot be written to, that is being told already
                 self._attempts.fail(name, str(error))
-            return _failed(str(error), fatal=isinstance(error, _WriteError))
+            return _failed(str(error), fatal=isinstance(error, EngineError | _WriteError))
         except Exception:  # the edge of a slice: whatever a decoder or engine raised is one death, and bounded as such
             os._exit(1)
         with suppress(StorageError):  # a mark that stays counts as a death, no more
@@ -165,7 +167,18 @@ class SliceScanner:
     def _load(self) -> None:
         if self._engine is None:
             self._engine = engine_module(self._settings.engine).load(self._settings.options)
+            if self._settings.has_canary:
+                self._check_canary(self._engine)
             self._scorer = BatchScorer(self._engine, self._settings.limits, self._settings.num_decode_threads)
+
+    def _check_canary(self, engine: Engine) -> None:
+        """EngineError where this actor answers otherwise than the first one of the run did."""
+        answer, first = engine.assess([canary()])[0], self._settings.run.at(CANARY)
+        if not first.exists():
+            first.write(record(answer))
+        why = difference(first.read(), answer)
+        if why is not None:
+            raise EngineError(f"an engine is set up otherwise than the first one of this run: {why}")
 
     def _batched(self, samples: Iterator[Sample]) -> Iterator[pa.Table]:
         """The rows of each batch, in order; as many batches are under way as the engine takes at once."""

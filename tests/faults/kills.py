@@ -49,7 +49,7 @@ def run_drill(
     make_shards(folder / "corpus", num_shards, num_images)
     run = folder / "run"
     drill = {"*": SLEEP_S}
-    while True:
+    while outcome.num_scans < 2 * num_kills + 10:
         left = num_kills - outcome.kills.total()
         victim = victims[outcome.num_scans % len(victims)]
         outcome.num_scans += 1
@@ -58,7 +58,7 @@ def run_drill(
             scan = start_scan(folder / "corpus", run, *arguments, drill=drill)
             if left > 0:
                 for _ in range(1 if victim != "actor" else min(left, 3)):
-                    if not _kill(victim, scan, cluster, drawn):
+                    if not _kill(victim, scan, cluster, run, drawn):
                         break
                     outcome.kills[victim] += 1
             there = _results(run)
@@ -66,15 +66,19 @@ def run_drill(
             now = _results(run)
             outcome.num_repeated += sum(now.get(name) != written for name, written in there.items())
         if code == 0 and left <= 0:
-            outcome.last_line = out.strip()
-            break
+            outcome.last_line = out.strip().splitlines()[-1]
+            return _counted(outcome, run, num_shards * num_images)
         if code not in (0, -signal.SIGKILL):
             raise RuntimeError(f"the scan ended with {code}: {err}")
         if code == 0:  # done before all kills were spent: begin with what a lost disk would leave
             for result in drawn.sample(sorted((run / "scores").iterdir()), k=max(1, num_shards // 2)):
                 result.unlink()
+    raise RuntimeError(f"only {outcome.kills.total()} of {num_kills} kills in {outcome.num_scans} scans")
+
+
+def _counted(outcome: Outcome, run: Path, num_images: int) -> Outcome:
     found = Counter(str(row["sha256"]) for row in rows(run))
-    wanted = {sha256(n) for n in range(num_shards * num_images)}
+    wanted = {sha256(n) for n in range(num_images)}
     outcome.num_lost = len(wanted - found.keys())
     outcome.num_foreign = len(found.keys() - wanted)
     outcome.num_doubled = sum(n - 1 for n in found.values())
@@ -88,7 +92,7 @@ def _results(run: Path) -> dict[str, int]:
 
 @dataclass
 class _LocalCluster:
-    """A head without engines, and a second node that runs them; both are processes of a helper."""
+    """A head and a second node; both are processes of a helper."""
 
     address: str
     helper: subprocess.Popen[str]
@@ -122,23 +126,22 @@ def _cluster(wanted: bool) -> Iterator[_LocalCluster | None]:
         helper.communicate(timeout=60)
 
 
-def _kill(victim: str, scan: subprocess.Popen[str], cluster: _LocalCluster | None, drawn: random.Random) -> bool:
-    """Waits for a random moment and kills; False where the scan was over first."""
-    moment = time.monotonic() + drawn.uniform(0.0, 3.0)
+def _kill(
+    victim: str, scan: subprocess.Popen[str], cluster: _LocalCluster | None, run: Path, drawn: random.Random
+) -> bool:
+    """Kills while slices are under way: a drawn number of results after now. False where the scan was over first."""
+    wanted = len(_results(run)) + drawn.randint(1, 3)
     while scan.poll() is None:
-        if victim == "driver" and time.monotonic() > moment + drawn.uniform(2.0, 6.0):
-            os.kill(scan.pid, signal.SIGKILL)
-            return True
-        if victim == "raylet" and cluster is not None and time.monotonic() > moment + 6.0:
-            raylet = cluster.second_raylet()
-            if raylet is None:
-                return False
-            os.kill(raylet, signal.SIGKILL)
-            return True
-        if victim == "actor" and time.monotonic() > moment and (actors := engine_actors(scan.pid)):
-            os.kill(drawn.choice(actors), signal.SIGKILL)
-            return True
-        time.sleep(0.1)
+        if len(_results(run)) >= wanted:
+            found = {
+                "driver": lambda: scan.pid,
+                "actor": lambda: drawn.choice(engine_actors(scan.pid) or [0]),
+                "raylet": lambda: (cluster and cluster.second_raylet()) or 0,
+            }[victim]()
+            if found:
+                os.kill(found, signal.SIGKILL)
+            return bool(found)
+        time.sleep(0.01)
     return False
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 NAME = "transformers"
 PACKAGES = ("transformers", "torch", "torchvision", "peft", "xgrammar")
-REFUSED = ("tensor_parallel_size",)
+REFUSED = ("tensor_parallel_size", "endpoint", "concurrency")
 
 
 def describe(options: EngineOptions) -> EngineDescription:

