@@ -5,11 +5,14 @@ While a scan works, `lease.json` says who it is, and `attempts/` what is being s
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from ingest.errors import RunError
+from ingest.record import RECORD as RECORD
+from ingest.record import RunRecord as RunRecord
+from ingest.record import open_run as open_run
 from ingest.results import COMPACT, RowRange, is_compacted
 from ingest.results import SCORES as SCORES
 from ingest.storage import PART, Place, place
@@ -17,28 +20,9 @@ from ingest.storage import PART, Place, place
 if TYPE_CHECKING:
     import pyarrow as pa
 
-RECORD = "run.json"
 ATTEMPTS = "attempts"
 LEASE = "lease.json"
 CANARY = "canary.json"
-
-
-class RunRecord(BaseModel):
-    """What makes a run's rows comparable. Two scans into one run must agree in all of it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    privsieve: str
-    source: str
-    format: str
-    category: str | None
-    sample: int | None
-    seed: int | None
-    limit: int | None
-    max_pixels: int
-    max_frames: int
-    taxonomy: str
-    engine: dict[str, Any]
 
 
 def rows_at(run: Place, ranges: Sequence[RowRange], columns: Sequence[str] | None = None) -> "pa.Table":
@@ -80,17 +64,6 @@ def _read(place: Place, rows: RowRange, columns: Sequence[str] | None) -> "pa.Ta
 def _remedy(rows: RowRange) -> str:
     is_compact = rows.path.startswith(f"{COMPACT}/")
     return "restore it from a copy, or scan into a new run" if is_compact else "delete it and run the same scan again"
-
-
-def open_run(url: str) -> tuple[Place, RunRecord]:
-    """An existing run. RunError in one line where there is none."""
-    root = place(url)
-    if not root.at(RECORD).exists():
-        raise RunError(f"{url} is no run: it has no {RECORD}; make one with: privsieve scan SOURCE --run {url}")
-    try:
-        return root, RunRecord.model_validate_json(root.at(RECORD).read())
-    except ValueError:
-        raise RunError(f"{url}/{RECORD} is damaged or of another version; scan into a new run") from None
 
 
 def start_or_continue(url: str, record: RunRecord) -> Place:

@@ -219,9 +219,9 @@ def summarise(run: Run, by: str = "category", private: str = PRIVATE, min_count:
     num_scored = sum(group["num_scored"] for group in groups)
     return Report(
         run=printable(run.url),
-        source=_source(run.description),
-        engine=_engine(run.description),
-        assessed=_assessed(run.description, prevalence),
+        source=printable(run.record.source),
+        engine=_engine(run.record.engine),
+        assessed=_assessed(run.record.engine, prevalence),
         num_images=num_scored + num_quarantined,
         num_scored=num_scored,
         num_quarantined=num_quarantined,
@@ -270,29 +270,14 @@ def _rate(rows: list[dict[str, Any]]) -> Rate:
     return Rate(group=printable(values.pop("group_name")), **values)
 
 
-def _engine(description: Mapping[str, Any]) -> str:
-    engine = description.get("engine")
-    if not isinstance(engine, dict):
-        return printable(str(engine)) if engine else "unknown"
+def _engine(engine: Mapping[str, Any]) -> str:
     parts = [str(engine[part]) for part in ("name", "model", "protocol") if engine.get(part)]
     return printable(" · ".join(parts)) or "unknown"
 
 
-def _source(description: Mapping[str, Any]) -> str:
-    source = description.get("source")
-    if isinstance(source, dict):
-        source = source.get("url") or source.get("path") or _joined(source)
-    return printable(str(source)) if source else "unknown"
-
-
-def _joined(value: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={part}" for name, part in value.items() if part is not None)
-
-
-def _assessed(description: Mapping[str, Any], prevalence: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+def _assessed(engine: Mapping[str, Any], prevalence: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
     """What run.json says that the engine can judge; without it, what was judged at least once."""
-    engine = description.get("engine")
-    said = engine.get("assessed") if isinstance(engine, dict) else None
+    said = engine.get("assessed")
     if isinstance(said, list):
         return tuple(key for key in KEYS if key in said)
     return tuple(key for key in KEYS if prevalence.get(key, {}).get("share") is not None)

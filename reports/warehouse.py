@@ -15,16 +15,18 @@ Source of the interval: E. B. Wilson, "Probable inference, the law of succession
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, NoReturn
 
 import duckdb
 
-from ingest.errors import QueryError, RunError, StorageError
+from ingest import record
+from ingest.errors import QueryError, RunError
+from ingest.record import RunRecord
 from ingest.results import COMPACT, SCORES, is_compacted, manifest
-from ingest.storage import Place, place
+from ingest.storage import Place
 from reports.duckdb_names import literal, location, without_wildcards
 from scoring.table import SCHEMA
 from scoring.taxonomy import ATTRIBUTES
@@ -46,13 +48,13 @@ _READS = frozenset(["SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "
 
 @dataclass(frozen=True)
 class Run:
-    """An opened run. url: as it was given. description: run.json as a dict. connection: locked, with the views.
+    """An opened run. url: as it was given. record: its run.json. connection: locked, with the views.
 
     replaced: whether the files that the views read have been compacted since, so that some may be gone.
     """
 
     url: str
-    description: Mapping[str, Any]
+    record: RunRecord
     connection: duckdb.DuckDBPyConnection
     replaced: Callable[[], bool]
 
@@ -99,8 +101,7 @@ class Run:
 
 def open_run(run: str) -> Run:
     """Open a run folder or URL. RunError where there is no run.json, StorageError where it cannot be reached."""
-    root = place(run)
-    description = _description(run, root)
+    root, described = record.open_run(run)
     connection = duckdb.connect()
     if not root.is_local:
         connection.register_filesystem(root.fs)
@@ -110,14 +111,12 @@ def open_run(run: str) -> Run:
         _lock(connection, location(root.at(COMPACT if was_compacted else SCORES)))
     except duckdb.Error as error:
         raise RunError(f"the score files of {run} cannot be read: {_first_line(error)}") from None
-    return Run(run, description, connection, lambda: is_compacted(root) != was_compacted)
+    return Run(run, described, connection, lambda: is_compacted(root) != was_compacted)
 
 
 def setup_statements(run: str) -> str:
     """The statements that make the same views in a user's own DuckDB; they read the score files where they lie."""
-    root = place(run)
-    _description(run, root)
-    return _statements(root)
+    return _statements(record.open_run(run)[0])
 
 
 def query_text(question: str, **placeholders: str) -> str:
@@ -125,22 +124,6 @@ def query_text(question: str, **placeholders: str) -> str:
     text = resources.files("reports").joinpath("queries", f"{question}.sql").read_text(encoding="utf-8")
     # In one pass, so that a placeholder inside a quoted string of another one stays text.
     return re.sub(r"\{(\w+)\}", lambda match: placeholders.get(match[1], match[0]), text)
-
-
-def _description(run: str, root: Place) -> Mapping[str, Any]:
-    try:
-        text = root.at("run.json").content()
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-        raise RunError(f"{run} is not a run: no run.json (privsieve scan SOURCE --run {run} makes one)") from None
-    except OSError as error:
-        raise StorageError(f"{run}/run.json cannot be read: {_first_line(error)}") from None
-    try:
-        description = json.loads(text)
-    except ValueError:
-        description = None
-    if not isinstance(description, dict):
-        raise RunError(f"{run}/run.json is not a JSON object; it was not written by privsieve")
-    return description
 
 
 def _statements(root: Place) -> str:

@@ -100,7 +100,7 @@ def test_not_a_run(tmp_path: Path) -> None:
     with pytest.raises(StorageError):
         open_run("nosuchprotocol://bucket/run")
     (tmp_path / "run.json").write_text("[1]")
-    with pytest.raises(RunError, match="not a JSON object"):
+    with pytest.raises(RunError, match="damaged or of another version"):
         open_run(str(tmp_path))
 
 

@@ -1,0 +1,39 @@
+"""`run.json`: what a run is of, and with which settings."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from ingest.errors import RunError
+from ingest.storage import Place, place
+
+RECORD = "run.json"
+
+
+class RunRecord(BaseModel):
+    """What makes a run's rows comparable. Two scans into one run must agree in all of it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    privsieve: str
+    source: str
+    format: str
+    category: str | None
+    sample: int | None
+    seed: int | None
+    limit: int | None
+    max_pixels: int
+    max_frames: int
+    taxonomy: str
+    engine: dict[str, Any]
+
+
+def open_run(url: str) -> tuple[Place, RunRecord]:
+    """An existing run. RunError in one line where there is none."""
+    root = place(url)
+    if not root.at(RECORD).exists():
+        raise RunError(f"{url} is no run: it has no {RECORD}; make one with: privsieve scan SOURCE --run {url}")
+    try:
+        return root, RunRecord.model_validate_json(root.at(RECORD).read())
+    except ValueError:
+        raise RunError(f"{url}/{RECORD} is damaged or of another version; scan into a new run") from None
