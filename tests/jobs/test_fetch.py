@@ -141,6 +141,22 @@ def test_metadata_behind_an_fsspec_url(tmp_path: Path, foreign: Path) -> None:
     assert _select("memory://crawl", tmp_path / "out", foreign)["url"].to_pylist() == URLS
 
 
+def test_a_wrong_selection_into_a_store_leaves_nothing_there(
+    tmp_path: Path, foreign: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pq.write_table(LAION, tmp_path / "part.parquet")
+    args = ("fetch", tmp_path / "part.parquet", "--out", "memory://fetch-test/out", "--environment", foreign)
+    memory = fsspec.filesystem("memory")
+    assert _privsieve(*args, "--where", "punsafe > 3") == 2
+    assert "nothing to fetch" in capsys.readouterr().err
+    assert memory.find("/fetch-test") == []
+    assert _privsieve(*args) == 2
+    assert "was not made by privsieve" in capsys.readouterr().err
+    found = memory.find("/fetch-test")
+    memory.rm("/fetch-test", recursive=True)
+    assert found == [f"/fetch-test/out/selected/{name}" for name in ("00000.parquet", "fetch.json")]
+
+
 def test_columns_that_json_cannot_hold_become_text(tmp_path: Path, foreign: Path) -> None:
     taken = pa.array([1_600_000_000] * 7, pa.timestamp("s"))
     faces = pa.array([[[0.1, 0.2]]] * 7)
