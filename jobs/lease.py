@@ -58,7 +58,7 @@ class Lease:
     def check(self) -> None:
         """IncompleteError once another scan has taken the lease over."""
         if self._lost:
-            raise IncompleteError("another scan has taken this run over; `privsieve status` shows how far it is")
+            raise IncompleteError("another command has taken this run over; `privsieve status` shows how far it is")
 
     def confirm(self) -> None:
         """As `check`, but asks the storage: for steps that could undo what another one did."""

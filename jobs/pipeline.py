@@ -27,6 +27,10 @@ from jobs.watchdog import Watchdog
 ENGINES_PER_SLICER = 4
 """Listing a shard costs far less than scoring it, and each listing process takes a moment to start."""
 
+SLICER_CPUS = 0.05
+"""Taken from what each engine asks for, so that wherever engines run, a slicer fits too: where machines are lost, the
+engines that are left would otherwise hold every CPU and wait for slices for ever."""
+
 SHARDS_PER_TASK = 100
 """What a lost machine makes the listing repeat, at most."""
 
@@ -71,7 +75,7 @@ def scan_slices(
     num_slicers = max(1, engines.size // ENGINES_PER_SLICER)
     num_tasks = min(len(left), max(num_slicers, len(left) // SHARDS_PER_TASK))
     numbers = ray.data.from_items([{"number": n} for n in range(len(left))], override_num_blocks=num_tasks)
-    pieces = numbers.flat_map(slice_shard, num_cpus=0.5, compute=ray.data.TaskPoolStrategy(size=num_slicers))
+    pieces = numbers.flat_map(slice_shard, num_cpus=SLICER_CPUS, compute=ray.data.TaskPoolStrategy(size=num_slicers))
     yield from pieces.map_batches(
         SliceScanner,
         fn_constructor_args=(settings,),
@@ -81,7 +85,7 @@ def scan_slices(
             max_concurrent_calls_per_actor=settings.slices_at_once,
             enable_true_multi_threading=settings.slices_at_once > 1,
         ),
-        num_cpus=engines.num_cpus,
+        num_cpus=engines.num_cpus - SLICER_CPUS,
         num_gpus=engines.num_gpus,
     ).iter_rows()
 
@@ -96,7 +100,7 @@ def count_samples(source: Source, shards: list[str]) -> list[int]:
             return {"number": row["number"], "count": 0, "failure": str(error)}
         return {"number": row["number"], "count": found, "failure": ""}
 
-    listed = ray.data.from_items([{"number": n} for n in range(len(shards))]).map(count)
+    listed = ray.data.from_items([{"number": n} for n in range(len(shards))]).map(count, num_cpus=SLICER_CPUS)
     counted: dict[int, int] = {}
     for row in listed.iter_rows():
         if row["failure"]:

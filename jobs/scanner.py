@@ -23,6 +23,7 @@ import ray
 from ingest.errors import EngineError, SourceError, StorageError
 from ingest.formats import Source
 from ingest.images import ImageLimits
+from ingest.results import SCORES
 from ingest.sample import Sample, printable
 from ingest.slices import Slice, file_name
 from ingest.storage import Place
@@ -30,7 +31,7 @@ from jobs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, Attempts
 from jobs.batch import BatchScorer
 from jobs.isolation import IsolationError, isolated_rows
 from jobs.metrics import ScanMetrics
-from jobs.run import ATTEMPTS, CANARY, SCORES
+from jobs.run import ATTEMPTS, CANARY
 from jobs.watchdog import Watchdog
 from scoring.assessment import Closable, Engine, EngineOptions
 from scoring.engines import engine_module
@@ -112,11 +113,13 @@ class SliceScanner:
             return _failed(self._broken, fatal=True)
         name = file_name(piece.shard, piece.number, piece.is_last)
         try:
+            if self._settings.run.at(SCORES, name).exists():  # Ray asks again for what a lost machine had done
+                return _done(piece)
             deaths = self._attempts.begin(name)
         except StorageError as error:
             return _failed(str(error), fatal=True)
         try:
-            done = self._scan(piece, chain, state, name, deaths)
+            self._scan(piece, chain, state, name, deaths)
         except (EngineError, IsolationError, SourceError, StorageError) as error:
             with suppress(StorageError):  # where the run cannot be written to, that is being told already
                 self._attempts.fail(name, str(error))
@@ -125,9 +128,9 @@ class SliceScanner:
             os._exit(1)
         with suppress(StorageError):  # a mark that stays counts as a death, no more
             self._attempts.end(name)
-        return done
+        return _done(piece)
 
-    def _scan(self, piece: Slice, chain: str, state: str, name: str, deaths: int) -> dict[str, Any]:
+    def _scan(self, piece: Slice, chain: str, state: str, name: str, deaths: int) -> None:
         began = time.monotonic()
         table = pa.concat_tables([SCHEMA.empty_table(), *self._tables(piece, deaths)])
         if table.num_rows != len(piece.locators):
@@ -138,7 +141,6 @@ class SliceScanner:
         self._write(piece, chain, name, table, reasons)
         if self._metrics is not None:
             self._metrics.slice_written(time.monotonic() - began, table.num_rows - reasons.total(), reasons)
-        return {"num_rows": table.num_rows, "is_last": piece.is_last, "failure": "", "fatal": False}
 
     def _tables(self, piece: Slice, deaths: int) -> list[pa.Table]:
         if deaths >= GIVE_UP_AFTER_DEATHS:
@@ -217,6 +219,10 @@ class _WriteError(StorageError):
 def _batches(samples: Iterator[Sample]) -> Iterator[list[Sample]]:
     while batch := list(islice(samples, BATCH_SAMPLES)):
         yield batch
+
+
+def _done(piece: Slice) -> dict[str, Any]:
+    return {"num_rows": len(piece.locators), "is_last": piece.is_last, "failure": "", "fatal": False}
 
 
 def _failed(failure: str, fatal: bool = False) -> dict[str, Any]:

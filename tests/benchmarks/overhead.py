@@ -29,12 +29,12 @@ from PIL import Image
 
 from ingest.formats import Source, open_source
 from ingest.images import DecodedImage, ImageLimits, decode
+from ingest.results import SCORES
 from ingest.sample import Sample
 from ingest.slices import Slice, file_name
 from ingest.storage import place
 from jobs.cluster import ray_session
 from jobs.pipeline import EnginePool, scan_slices
-from jobs.run import SCORES
 from jobs.scanner import ScanSettings, SliceScanner
 from scoring.assessment import EngineOptions
 

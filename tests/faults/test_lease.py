@@ -59,7 +59,7 @@ def test_who_was_taken_over_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with lease(place(str(tmp_path / "lease.json")), "run", takeover=False) as held:
         held.check()
         _held_by(tmp_path / "lease.json", "elsewhere", 1, 0)
-        with pytest.raises(IncompleteError, match="another scan has taken this run over"):  # noqa: PT012
+        with pytest.raises(IncompleteError, match="another command has taken this run over"):  # noqa: PT012
             for _ in range(1000):
                 time.sleep(0.01)
                 held.check()
