@@ -7,6 +7,7 @@ import resource
 import tarfile
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -348,35 +349,32 @@ def test_an_error_leaves_what_was_there_before(tmp_path: Path, error: type[BaseE
         assert target.read() == b"after"
 
 
-@pytest.fixture
+@contextmanager
 def small_disk() -> Iterator[None]:
-    """No file may become larger than 8 kB."""
+    """No file may become larger than 8 kB: around the write alone, since pytest's own output may go to a file."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (8192, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.mark.parametrize("num_bytes", [9_000, 900_000])
-@pytest.mark.usefixtures("small_disk")
 def test_a_file_that_does_not_fit_is_one_line_and_nothing_is_left(tmp_path: Path, num_bytes: int) -> None:
-    with pytest.raises(StorageError, match=r"^cannot write .*/folder/file: file too large$"):
+    with small_disk(), pytest.raises(StorageError, match=r"^cannot write .*/folder/file: file too large$"):
         place(str(tmp_path / "folder" / "file")).write(b"x" * num_bytes)
     assert not list((tmp_path / "folder").iterdir())
 
 
 @pytest.mark.parametrize("format_name", ["webdataset", "parquet"])
-@pytest.mark.usefixtures("small_disk")
 def test_a_shard_that_does_not_fit_is_one_line_and_nothing_is_left(tmp_path: Path, format_name: str) -> None:
     source, out = folders(tmp_path)
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (before[1], before[1]))
     noise = os.urandom(20_000)
     (source / "a.tar").write_bytes(tar_bytes([("0.jpg", noise)]))
     parquet_file(source / "a.parquet", pa.table({"jpg": [noise]}))
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
     shard = {"webdataset": "a.tar", "parquet": "a.parquet"}[format_name]
-    with pytest.raises(StorageError, match=r"^cannot write .*/out/a\.\w+: file too large$"):
+    with small_disk(), pytest.raises(StorageError, match=r"^cannot write .*/out/a\.\w+: file too large$"):
         write(format_name, source, shard, Kept({0: sha256(noise)}, 1), out)
     assert not list(out.iterdir())
 
