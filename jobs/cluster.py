@@ -134,6 +134,7 @@ def _speaks_http2(connection: socket.socket) -> bool:
 def _session(address: str) -> Iterator[None]:
     import ray
 
+    sigterm_before = signal.getsignal(signal.SIGTERM)
     if address == "local":
         ray.init(
             address="local",
@@ -158,6 +159,7 @@ def _session(address: str) -> Iterator[None]:
         raise IncompleteError(f"a worker failed ({kind}); run the same command again to continue") from None
     finally:
         ray.shutdown()
+        signal.signal(signal.SIGTERM, sigterm_before or signal.SIG_DFL)
 
 
 def _not_joined(address: str, error: Exception) -> PrivsieveError:

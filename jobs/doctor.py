@@ -30,6 +30,7 @@ from ingest.images import ImageLimits, Rejected, decode
 from ingest.retries import RETRY_VARIABLE
 from ingest.storage import PART, Place, place
 from jobs.engine_options import engine_options, said
+from jobs.memory import available_bytes
 from jobs.run import RECORD, open_run
 from scoring.assessment import EngineOptions
 from scoring.engines import ENGINES, engine_module
@@ -218,7 +219,7 @@ def _torch_sees_it(gpu: Gpu) -> str:
 
 
 def _memory(engine: str, options: EngineOptions) -> str:
-    free = _available_bytes()
+    free = available_bytes()
     needed = max(MIN_MEMORY_BYTES, int(1.2 * _weight_bytes(options)) if engine == "transformers" and not _gpus() else 0)
     if free < needed:
         raise ProblemError(
@@ -226,14 +227,6 @@ def _memory(engine: str, options: EngineOptions) -> str:
             "take a larger machine"
         )
     return f"{free / GIB:.1f} GiB available, {needed / GIB:.1f} GiB wanted for one engine"
-
-
-def _available_bytes() -> int:
-    """Linux tells; elsewhere all of the memory."""
-    with suppress(OSError, KeyError), open("/proc/meminfo") as file:
-        lines = dict(line.split(":", 1) for line in file)
-        return int(lines["MemAvailable"].split()[0]) * 1024
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _weight_bytes(options: EngineOptions) -> int:

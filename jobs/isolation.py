@@ -21,6 +21,7 @@ import pyarrow as pa
 from ingest.errors import EngineError, PrivsieveError
 from ingest.sample import Sample
 from jobs.batch import BatchScorer, quarantined
+from jobs.memory import available_bytes, resident_bytes
 from scoring.engines import engine_module
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def isolated_rows(settings: "ScanSettings", samples: Iterable[Sample]) -> Iterat
 
 class _Child:
     def __init__(self, settings: "ScanSettings"):
-        self._memory_limit = settings.image_memory_bytes or int(_available_bytes() * MEMORY_SHARE)
+        self._memory_limit = settings.image_memory_bytes or int(available_bytes() * MEMORY_SHARE)
         self._connection, theirs = Pipe()
         arguments = [sys.executable, "-m", "jobs.isolation", str(theirs.fileno())]
         path = os.pathsep.join(p for p in sys.path if p)
@@ -90,7 +91,7 @@ class _Child:
             self.stop()
             why = answer[1] if isinstance(answer, tuple) else "no answer"
             raise IsolationError(f"the {settings.engine} engine does not start in a process of its own: {why}")
-        self._memory_at_start = _resident_bytes(self._process.pid)
+        self._memory_at_start = resident_bytes(self._process.pid)
 
     def score(self, sample: Sample, limit_s: float) -> "pa.Table | Fault | EngineError":
         """The row, or what the engine raised, or why the child did not come back; then it must be stopped."""
@@ -108,7 +109,7 @@ class _Child:
                     return self._connection.recv()
             except (EOFError, OSError):
                 return "crash", self._cause_of_death()
-            taken = _resident_bytes(self._process.pid) - self._memory_at_start
+            taken = resident_bytes(self._process.pid) - self._memory_at_start
             if self._memory_at_start and taken > self._memory_limit:
                 return "crash", f"needs more than {self._memory_limit // 2**20} MB of memory"
         return "timeout", f"no answer within {limit_s:g} s"
@@ -125,24 +126,6 @@ class _Child:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._connection.close()
-
-
-def _available_bytes() -> int:
-    """Linux tells. Elsewhere nobody does, nor how much the child takes: there memory is not bounded."""
-    try:
-        with open("/proc/meminfo") as file:
-            lines = dict(line.split(":", 1) for line in file)
-        return int(lines["MemAvailable"].split()[0]) * 1024
-    except (OSError, KeyError):
-        return 16 * 2**30
-
-
-def _resident_bytes(pid: int) -> int:
-    try:
-        with open(f"/proc/{pid}/statm") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, IndexError):
-        return 0
 
 
 def _serve(connection: Connection) -> None:

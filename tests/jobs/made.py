@@ -2,6 +2,7 @@
 
 import io
 import json
+import signal
 import tarfile
 from pathlib import Path
 
@@ -36,9 +37,12 @@ def shard(path: Path, first: int, count: int) -> None:
 
 
 def privsieve(*args: object) -> int:
+    """The exit code. The process that called is left as it was."""
+    on_sigterm = signal.getsignal(signal.SIGTERM)
     with pytest.raises(SystemExit) as done:
         main([str(a) for a in args])
     assert isinstance(done.value.code, int)
+    assert signal.getsignal(signal.SIGTERM) is on_sigterm
     return done.value.code
 
 

@@ -1,0 +1,31 @@
+"""What memory there is, and what a process takes of it. Linux tells; elsewhere little is known, and said so."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+CGROUP = Path("/sys/fs/cgroup")
+
+
+def available_bytes(cgroup: Path = CGROUP) -> int:
+    """What a new process can take without swapping: of the machine, or of the container where that is less.
+
+    On systems without /proc it is all of the memory. Container limits: cgroup v2, memory.max and memory.current.
+    """
+    found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with suppress(OSError, KeyError), open("/proc/meminfo") as file:
+        lines = dict(line.split(":", 1) for line in file)
+        found = int(lines["MemAvailable"].split()[0]) * 1024
+    with suppress(OSError, ValueError):  # memory.max is the word "max" where there is no limit
+        limit, used = (int((cgroup / name).read_text()) for name in ("memory.max", "memory.current"))
+        found = min(found, max(0, limit - used))
+    return found
+
+
+def resident_bytes(pid: int) -> int:
+    """0 where nobody tells."""
+    try:
+        with open(f"/proc/{pid}/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError):
+        return 0

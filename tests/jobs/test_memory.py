@@ -1,0 +1,36 @@
+"""What an engine may take is what its container leaves, not what the machine has."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from jobs.memory import available_bytes, resident_bytes
+
+
+@pytest.fixture
+def cgroup(tmp_path: Path) -> Path:
+    (tmp_path / "memory.max").write_text(f"{100 * 2**20}\n")
+    (tmp_path / "memory.current").write_text(f"{30 * 2**20}\n")
+    return tmp_path
+
+
+def test_a_container_leaves_its_limit_less_what_it_uses(cgroup: Path) -> None:
+    assert available_bytes(cgroup) == 70 * 2**20
+
+
+def test_a_container_above_its_limit_leaves_nothing(cgroup: Path) -> None:
+    (cgroup / "memory.current").write_text(f"{101 * 2**20}\n")
+    assert available_bytes(cgroup) == 0
+
+
+def test_without_a_limit_the_machine_decides(cgroup: Path, tmp_path: Path) -> None:
+    (cgroup / "memory.max").write_text("max\n")
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert 100 * 2**20 < available_bytes(cgroup) <= machine
+    assert 100 * 2**20 < available_bytes(tmp_path / "none") <= machine
+
+
+def test_a_process_that_is_gone_takes_nothing() -> None:
+    assert resident_bytes(os.getpid()) > 10 * 2**20
+    assert resident_bytes(2**22 + 1) == 0
