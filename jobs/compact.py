@@ -32,6 +32,7 @@ import pyarrow.parquet as pq
 from ingest import __version__
 from ingest.errors import RunError
 from ingest.formats import open_source
+from ingest.record import RunRecord, open_run
 from ingest.results import (
     COMPACT,
     MANIFEST,
@@ -49,7 +50,7 @@ from ingest.sample import printable
 from ingest.slices import Done, finished, result_names, stem_of
 from ingest.storage import Place
 from jobs.lease import Lease, lease
-from jobs.run import LEASE, RunRecord, open_run, rows_at
+from jobs.run import LEASE, rows_at
 from reports.duckdb_names import file_list, literal
 from scoring.table import SCHEMA
 

@@ -2,11 +2,12 @@
 
 from ingest.errors import SourceError, StorageError
 from ingest.formats import open_source
+from ingest.record import RunRecord
 from ingest.results import Results
 from ingest.slices import finished, stem_finished, stem_of
 from ingest.storage import Place
 from jobs.lease import holder
-from jobs.run import LEASE, RunRecord
+from jobs.run import LEASE
 from reports.summary import Coverage
 
 

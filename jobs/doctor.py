@@ -27,11 +27,11 @@ from packaging.requirements import Requirement
 from ingest.errors import IncompleteError, PrivsieveError, RunError, SourceError, StorageError, near
 from ingest.formats import open_source
 from ingest.images import ImageLimits, Rejected, decode
+from ingest.record import RECORD, open_run
 from ingest.retries import RETRY_VARIABLE
 from ingest.storage import PART, Place, place
 from jobs.engine_options import engine_options, said
 from jobs.memory import available_bytes
-from jobs.run import RECORD, open_run
 from scoring.assessment import EngineOptions
 from scoring.engines import ENGINES, engine_module
 

@@ -7,12 +7,13 @@ from dataclasses import asdict, dataclass
 import click
 
 from ingest.formats import open_source
+from ingest.record import open_run
 from ingest.results import results
 from ingest.sample import printable
 from ingest.slices import Done, finished, stem_of
 from jobs.attempts import Attempt, Attempts
 from jobs.lease import Holder, holder
-from jobs.run import ATTEMPTS, LEASE, open_run
+from jobs.run import ATTEMPTS, LEASE
 
 MAX_LISTED = 20
 
