@@ -1,14 +1,18 @@
 """What an engine actor tells Ray's metrics endpoints: counts and times, labelled by engine and reason, never by file.
 
-Prometheus sees `ray_privsieve_images_scored_total`, `ray_privsieve_images_quarantined_total` and the histogram
-`ray_privsieve_slice_seconds`, with Ray's own labels (node, worker) beside ours.
+Prometheus sees the names below with `ray_` before them and Ray's own labels (node, worker) beside ours;
+docs/clusters.md lists them.
 """
 
+import threading
 from collections.abc import Mapping
 
-from ray.util.metrics import Counter, Histogram
+from ray.util.metrics import Counter, Gauge, Histogram
 
 SLICE_SECONDS_BOUNDARIES = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0]
+
+
+TOKEN_KINDS = ("prompt", "cached", "generated")
 
 
 class ScanMetrics:
@@ -21,6 +25,11 @@ class ScanMetrics:
         self._seconds = Histogram(
             "privsieve_slice_seconds", "Seconds from a slice to its file", SLICE_SECONDS_BOUNDARIES, ("engine",)
         )
+        self._queue = Gauge("privsieve_engine_queue_images", "Images that the engine has or waits for", ("engine",))
+        self._tokens = Counter("privsieve_engine_tokens", "Tokens of the model, by kind", ("engine", "kind"))
+        self._lock = threading.Lock()
+        self._num_queued = 0
+        self._told: Mapping[str, int] = {}
 
     def slice_written(self, seconds: float, num_scored: int, quarantined: Mapping[str, int]) -> None:
         """One slice has its file. quarantined: reason -> images; reasons are those of the row, a closed set."""
@@ -31,3 +40,20 @@ class ScanMetrics:
         for reason, num_images in quarantined.items():
             if num_images:
                 self._quarantined.inc(num_images, tags | {"reason": reason})
+
+    def queued(self, num_images: int) -> None:
+        """So many images more are read to be given to the engine; negative: are answered."""
+        with self._lock:
+            self._num_queued += num_images
+            self._queue.set(self._num_queued, {"engine": self._engine})
+
+    def tokens(self, spent: Mapping[str, int]) -> None:
+        """What the engine has spent since it was loaded (`scoring.assessment.SpendsTokens`)."""
+        with self._lock:
+            now = {kind: spent.get(kind, 0) for kind in TOKEN_KINDS}
+            was_loaded_again = any(now[kind] < n for kind, n in self._told.items())
+            told = {} if was_loaded_again else self._told
+            for kind, total in now.items():
+                if total > told.get(kind, 0):
+                    self._tokens.inc(total - told.get(kind, 0), {"engine": self._engine, "kind": kind})
+            self._told = now

@@ -33,7 +33,7 @@ from jobs.isolation import IsolationError, isolated_rows
 from jobs.metrics import ScanMetrics
 from jobs.run import ATTEMPTS, CANARY
 from jobs.watchdog import Watchdog
-from scoring.assessment import Closable, Engine, EngineOptions
+from scoring.assessment import Closable, Engine, EngineOptions, SpendsTokens
 from scoring.engines import engine_module
 from scoring.engines.vlm.canary import canary, difference, record
 from scoring.table import SCHEMA
@@ -141,6 +141,8 @@ class SliceScanner:
         self._write(piece, chain, name, table, reasons)
         if self._metrics is not None:
             self._metrics.slice_written(time.monotonic() - began, table.num_rows - reasons.total(), reasons)
+            if isinstance(self._engine, SpendsTokens):
+                self._metrics.tokens(self._engine.spent)
 
     def _tables(self, piece: Slice, deaths: int) -> list[pa.Table]:
         if deaths >= GIVE_UP_AFTER_DEATHS:
@@ -189,9 +191,16 @@ class SliceScanner:
         while True:
             for batch in islice(batches, self._settings.batches_at_once - len(under_way)):
                 under_way.append(self._threads.submit(self._scorer.rows, batch))
+                self._queued(len(batch))
             if not under_way:
                 return
-            yield under_way.popleft().result()
+            table = under_way.popleft().result()
+            self._queued(-table.num_rows)
+            yield table
+
+    def _queued(self, num_images: int) -> None:
+        if self._metrics is not None:
+            self._metrics.queued(num_images)
 
     def _write(self, piece: Slice, chain: str, name: str, table: pa.Table, reasons: Counter[str]) -> None:
         """Footer metadata: what the file is a result of, so that counts reconcile without reading rows."""
@@ -213,7 +222,6 @@ class SliceScanner:
 
 class _WriteError(StorageError):
     """The run cannot be written to, so no slice can."""
-
 
 
 def _batches(samples: Iterator[Sample]) -> Iterator[list[Sample]]:

@@ -3,6 +3,7 @@
 An engine never sees keys, captions or file names: only pixels, the kinds of embedded metadata, and the hash.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Protocol, TypeVar, runtime_checkable
@@ -141,6 +142,17 @@ class Closable(Protocol):
     """An engine that holds a device, and can let go of it."""
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class SpendsTokens(Protocol):
+    """An engine that knows what its model has read and written since it was loaded.
+
+    spent: requests, and tokens by kind: prompt (pictures included), cached (of the prompt, not computed again),
+    generated. What is not known is left out.
+    """
+
+    spent: Counter[str]
 
 
 class EngineModule(Protocol):

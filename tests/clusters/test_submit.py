@@ -112,6 +112,11 @@ class Owner:
     def work(self):
         self.metrics = ScanMetrics("of-this-test")
         self.metrics.slice_written(0.5, 7, {"truncated": 2, "empty": 0})
+        for num_images in (16, 16, -16):
+            self.metrics.queued(num_images)
+        self.metrics.tokens({"requests": 1, "prompt": 100, "cached": 30})
+        self.metrics.tokens({"requests": 2, "prompt": 150, "cached": 30, "generated": 5})
+        self.metrics.tokens({"requests": 1, "prompt": 80})  # by an engine that was loaded again
 
 ray.init(address=ADDRESS, log_to_driver=False)
 owner = Owner.remote()
@@ -135,7 +140,11 @@ def test_the_metrics_endpoint_counts_images(ray_cluster: RayCluster) -> None:
                 ours = [line for line in answer.read().decode().splitlines() if 'engine="of-this-test"' in line]
     finally:
         driver.communicate(b"\n", timeout=60)
+    counted = [re.search(r'_tokens_total.*kind="(\w+)".* (\S+)$', line) for line in ours]
+    tokens = {line[1]: float(line[2]) for line in counted if line}
+    assert tokens == {"prompt": 230, "cached": 30, "generated": 5}
     found = {re.sub(r"\{.*\}", "", line).rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in ours}
+    assert found["ray_privsieve_engine_queue_images"] == 16
     assert found["ray_privsieve_images_scored_total"] == 7
     assert found["ray_privsieve_images_quarantined_total"] == 2
     assert found["ray_privsieve_slice_seconds_count"] == 1

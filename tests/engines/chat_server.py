@@ -46,6 +46,7 @@ class ChatServer(ThreadingHTTPServer):
         self.models = ["tiny-vl"]
         self.retry_after = ""
         self.logprobs: Any = None
+        self.usage: Any = None
         self.proxied: set[str] = set()
         self.bodies: list[dict[str, Any]] = []
         self.requests: Counter[str] = Counter()
@@ -129,7 +130,7 @@ class _Handler(BaseHTTPRequestHandler):
             choice = {"index": 0, "message": message, "finish_reason": reply.finish}
             if self.server.logprobs is not None and body.get("logprobs"):
                 choice["logprobs"] = {"content": self.server.logprobs}
-            self._send(200, {"object": "chat.completion", "choices": [choice]})
+            self._send(200, {"object": "chat.completion", "choices": [choice], "usage": self.server.usage})
 
     def _send(self, status: int, content: object) -> None:
         self._send_bytes(status, json.dumps(content).encode())

@@ -120,6 +120,25 @@ def test_probabilities_that_are_none_leave_the_values(server: ChatServer, logpro
     assert judged(outcome) == {"gov_ids": 1.0, "location": 0.5}
 
 
+@pytest.mark.parametrize(
+    ("usage", "spent"),
+    [
+        ({"prompt_tokens": 300, "completion_tokens": 50}, {"prompt": 900, "generated": 150}),
+        (
+            {"prompt_tokens": 300, "completion_tokens": 50, "prompt_tokens_details": {"cached_tokens": 100}},
+            {"prompt": 900, "cached": 300, "generated": 150},
+        ),
+        (None, {}),
+        ({"prompt_tokens": "300", "completion_tokens": -1, "prompt_tokens_details": 7}, {}),
+    ],
+)
+def test_tokens_are_counted_where_the_endpoint_tells(server: ChatServer, usage: Any, spent: dict[str, int]) -> None:
+    server.usage = usage
+    asked = engine(server)
+    asked.assess([view(n) for n in range(3)])
+    assert asked.spent == spent
+
+
 def test_a_bad_answer_costs_its_view_only(server: ChatServer) -> None:
     replies = {
         "unparsable": Reply(text="I see a secret."),

@@ -75,6 +75,19 @@ def answer_of(response: Mapping[str, Any], wanted: Generate) -> TextAnswer:
     return TextAnswer(text, tokens, is_cut_off=finish == "length")
 
 
+def spent_on(response: Mapping[str, Any]) -> dict[str, int]:
+    """Tokens as of `scoring.assessment.SpendsTokens`; what the endpoint does not tell is left out."""
+    usage = response.get("usage")
+    told = usage if isinstance(usage, dict) else {}
+    details = told.get("prompt_tokens_details")
+    counts = {
+        "prompt": told.get("prompt_tokens"),
+        "cached": details.get("cached_tokens") if isinstance(details, dict) else None,
+        "generated": told.get("completion_tokens"),
+    }
+    return {kind: count for kind, count in counts.items() if type(count) is int and count >= 0}
+
+
 def _content(parts: Sequence[object], jpeg: bytes) -> str | list[dict[str, Any]]:
     if len(parts) == 1 and isinstance(parts[0], Text):
         return parts[0].text

@@ -2,12 +2,13 @@
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from ingest.errors import EngineError
 from scoring.assessment import Outcome, Unscored, View
-from scoring.engines.openai.chat import answer_of, body_of, jpeg_of, left_out
+from scoring.engines.openai.chat import answer_of, body_of, jpeg_of, left_out, spent_on
 from scoring.engines.openai.endpoint import Endpoint, NoAnswerError, Patience, RefusedError
 from scoring.engines.openai.settings import Settings
 from scoring.protocols.interface import Answer, Generate, Prompt, TextAnswer
@@ -27,6 +28,7 @@ class OpenAIEngine:
         self._threads = ThreadPoolExecutor(chosen.concurrency, thread_name_prefix="openai")
         self._lock = threading.Lock()
         self._without: frozenset[str] = frozenset()
+        self.spent: Counter[str] = Counter()
 
     def assess(self, views: Sequence[View]) -> list[Outcome]:
         """EngineError where no view would get an answer: the key, the model's name or the address is wrong, or the
@@ -67,6 +69,8 @@ class OpenAIEngine:
                 without = _next(refused, body, without)
                 continue
             self._remember(without)
+            with self._lock:
+                self.spent.update(spent_on(response))
             return answer_of(response, wanted)
 
     def _remember(self, without: frozenset[str]) -> None:
