@@ -56,6 +56,53 @@ def test_messages_hold_nothing_of_the_content(name: str) -> None:
     assert "Not Found" not in result.message
 
 
+PROLOG = '<?xml version="1.0" encoding="UTF-8" standalone="no"?>\n'
+DOCTYPE = '<!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "http://www.w3.org/Graphics/SVG/1.1/DTD/svg11.dtd" [\n'
+ENTITIES = DOCTYPE + '  <!ENTITY ns_svg "http://www.w3.org/2000/svg">\n]>\n'
+SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="200" height="50"><text x="5" y="30">555-0100</text></svg>'
+
+
+@pytest.mark.parametrize(
+    "encoded",
+    [
+        (PROLOG + SVG).encode(),
+        (PROLOG + "<!-- Created with a drawing program -->\n" + SVG).encode(),
+        (PROLOG + f"<!-- {'long ' * 1000}-->\n<!-- twice -->" + SVG).encode(),
+        (PROLOG + '<?xml-stylesheet href="style.css" type="text/css"?>\n' + SVG).encode(),
+        (PROLOG + ENTITIES + SVG).encode(),
+        (PROLOG + "<!-- a > b -->" + ENTITIES + SVG).encode(),
+        (" \r\n\t" + SVG).encode(),
+        ("\ufeff" + PROLOG + SVG).encode(),
+        (PROLOG + SVG.replace("<svg", "<svg:svg").replace("</svg", "</svg:svg")).encode(),
+        (PROLOG + SVG).encode("utf-16"),
+        (PROLOG + SVG).encode("utf-16-le"),
+        ("\ufeff\n" + PROLOG + ENTITIES + SVG).encode("utf-16-be"),
+        b"<svg/>",
+    ],
+)
+def test_svg_is_a_format_that_is_not_decoded_however_it_begins(encoded: bytes) -> None:
+    result = decode(encoded, LIMITS)
+    assert isinstance(result, Rejected)
+    assert (result.reason, result.message) == ("unsupported_format", "SVG is not decoded")
+
+
+@pytest.mark.parametrize(
+    "encoded",
+    [
+        f"<!DOCTYPE html><html><body>{SVG}</body></html>".encode(),
+        f"{PROLOG}<html>{SVG}</html>".encode(),
+        f"words, and then {SVG}".encode(),
+        b"<!---->" * 1000 + b"<p>",  # no regular expression may try these in every way
+        b"<?a?>" * 1000 + b"<p>",
+        "<!---->".encode("utf-16") * 500,
+    ],
+)
+def test_a_page_with_a_drawing_in_it_is_no_image(encoded: bytes) -> None:
+    result = decode(encoded, LIMITS)
+    assert isinstance(result, Rejected)
+    assert result.reason == "not_an_image"
+
+
 @pytest.mark.parametrize("name", ["cmyk.jpg", "rgb16.png", "gray16.png"])
 def test_unusual_modes_keep_their_brightness(name: str) -> None:
     expected = drawn().convert("L" if name == "gray16.png" else "RGB").convert("RGB")
