@@ -21,13 +21,14 @@ import pyarrow.parquet as pq
 
 from ingest.errors import IncompleteError, PolicyError, PrivsieveError, RunError, StorageError
 from ingest.formats import FORMATS, Source, open_source
+from ingest.record import RECORD, RunRecord, open_run
 from ingest.release import DECISIONS, RELEASE, Kept, Written
 from ingest.results import RowRange, results
 from ingest.sample import printable
 from ingest.slices import finished, stem_of
 from ingest.storage import PART, Place, place, reason_of
 from jobs.removal import remove_tree
-from jobs.run import RECORD, RunRecord, open_run, rows_at
+from jobs.run import rows_at
 from scoring.policy import Policy, load_policy
 
 UNFINISHED = "release.unfinished.json"
@@ -93,7 +94,7 @@ def filter(
     """Write the corpus of RUN again, in its own layout, without what a policy drops."""
     if resume and overwrite:
         raise click.UsageError("--resume and --overwrite exclude each other: give one of them")
-    policy = load_policy(_policy_bytes(policy_path))
+    policy = load_policy(_policy_bytes(policy_path), policy_path)
     run, record = open_run(run_url)
     corpus = open_source(record.source, record.format, record.category)
     blind = _blind(policy, record)
@@ -115,7 +116,7 @@ def _blind(policy: Policy, record: RunRecord) -> dict[str, str]:
     found = {name: ", ".join(used) for name, used in policy.blind_rules(record.engine["assessed"]).items()}
     if found and len(found) == len(policy.rules):
         raise PolicyError(
-            f'policy "{policy.name}" can decide nothing about this run: no rule looks at anything that the '
+            f"{policy.file}: this policy can decide nothing about this run: no rule looks at anything that the "
             f"{record.engine['name']} engine judges (protocol {record.engine['protocol']})"
         )
     return found

@@ -23,11 +23,12 @@ from typing import Any, NoReturn
 import duckdb
 
 from ingest import record
-from ingest.errors import QueryError, RunError
+from ingest.errors import QueryError, RunError, near
 from ingest.record import RunRecord
 from ingest.results import COMPACT, SCORES, is_compacted, manifest
 from ingest.storage import Place
 from reports.duckdb_names import literal, location, without_wildcards
+from scoring.duckdb_errors import first_line, without_values
 from scoring.table import SCHEMA
 from scoring.taxonomy import ATTRIBUTES
 
@@ -38,10 +39,15 @@ PRIVATE = "level IN (1, 2)"
 _Z = "1.959963984540054"  # the 97.5 % point of the normal distribution
 
 # Divided step by step, since n * n leaves the integers for large corpora.
-_WILSON = f"""CREATE OR REPLACE MACRO wilson_{{side}}(k, n) AS CASE WHEN n > 0 THEN {{clamp}}(
-    {{bound}},
-    (k / n + pow({_Z}, 2) / 2 / n
-     {{sign}} {_Z} * sqrt((k / n) * (1 - k / n) / n + pow({_Z} / 2 / n, 2))) / (1 + pow({_Z}, 2) / n)) END"""
+# The ends are exact only where they are said: rounding leaves 4.9e-17 for none of n.
+_WILSON = f"""CREATE OR REPLACE MACRO wilson_{{side}}(k, n) AS CASE
+    WHEN n > 0 AND k = {{edge}} THEN {{bound}}
+    WHEN n > 0 THEN (k / n + pow({_Z}, 2) / 2 / n
+     {{sign}} {_Z} * sqrt((k / n) * (1 - k / n) / n + pow({_Z} / 2 / n, 2))) / (1 + pow({_Z}, 2) / n) END"""
+
+_NO_TABLE = re.compile(r"Table with name (.+?) does not exist")
+_NO_FUNCTION = re.compile(r'Function with name "?(.+?)"? does not exist(?:.*?Did you mean "(.+?)")?', re.DOTALL)
+_NO_COLUMN = re.compile(r'(?:Referenced column|column named) "(.+?)"')
 
 _READS = frozenset(["SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"])
 
@@ -66,28 +72,29 @@ class Run:
             names = [str(column[0]) for column in self.connection.description or []]
         except duckdb.Error as error:
             self._check_not_replaced()
-            _refuse(error)
-        return names, self._fetched()
+            _refuse(error, statement)
+        return names, self._fetched(statement)
 
     def ask(self, question: str, **placeholders: str) -> list[dict[str, Any]]:
         """The rows of `queries/<question>.sql` as dicts. Placeholders must be checked SQL (scoring.expressions)."""
+        statement = query_text(question, **placeholders)
         try:
-            self.connection.execute(query_text(question, **placeholders))
+            self.connection.execute(statement)
             names = [str(column[0]) for column in self.connection.description or []]
             rows = [dict(zip(names, row, strict=True)) for row in self.connection.fetchall()]
         except duckdb.Error as error:
             self._check_not_replaced()
-            _refuse(error)
+            _refuse(error, statement)
         self._check_not_replaced()
         return rows
 
-    def _fetched(self) -> Iterator[tuple[Any, ...]]:
+    def _fetched(self, statement: str) -> Iterator[tuple[Any, ...]]:
         while True:
             try:
                 rows = self.connection.fetchmany(10_000)
             except duckdb.Error as error:
                 self._check_not_replaced()
-                _refuse(error)
+                _refuse(error, statement)
             if not rows:
                 self._check_not_replaced()
                 return
@@ -110,7 +117,7 @@ def open_run(run: str) -> Run:
         connection.execute(_statements(root))
         _lock(connection, location(root.at(COMPACT if was_compacted else SCORES)))
     except duckdb.Error as error:
-        raise RunError(f"the score files of {run} cannot be read: {_first_line(error)}") from None
+        raise RunError(f"the score files of {run} cannot be read: {first_line(error)}") from None
     return Run(run, described, connection, lambda: is_compacted(root) != was_compacted)
 
 
@@ -136,8 +143,8 @@ def _statements(root: Place) -> str:
         f"{{'attribute': {literal(a.key)}, 'attribute_level': {a.level}, 'value': {a.key}}}" for a in ATTRIBUTES
     )
     wanted = (
-        _WILSON.format(side="low", clamp="greatest", bound="0.0", sign="-"),
-        _WILSON.format(side="high", clamp="least", bound="1.0", sign="+"),
+        _WILSON.format(side="low", edge="0", bound="0.0", sign="-"),
+        _WILSON.format(side="high", edge="n", bound="1.0", sign="+"),
         f"CREATE OR REPLACE VIEW images AS {source}",
         "CREATE OR REPLACE VIEW scored AS SELECT * FROM images WHERE status = 'scored'",
         "CREATE OR REPLACE VIEW quarantined AS SELECT * FROM images WHERE status = 'quarantined'",
@@ -198,7 +205,7 @@ def _check_reads_only(connection: duckdb.DuckDBPyConnection, statement: str) -> 
     try:
         parsed = connection.extract_statements(statement)
     except duckdb.Error as error:
-        _refuse(error)
+        _refuse(error, statement)
     kinds = [kind.type.name for kind in parsed]
     if kinds != ["SELECT"]:
         what = "several statements" if len(kinds) > 1 else kinds[0] if kinds else "nothing"
@@ -225,9 +232,19 @@ def _query_nodes(node: Any) -> Iterator[str]:
             yield from _query_nodes(child)
 
 
-def _refuse(error: duckdb.Error) -> NoReturn:
-    raise QueryError(_first_line(error)) from None
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+def _refuse(error: duckdb.Error, statement: str) -> NoReturn:
+    """QueryError in one line, with what is near a misspelt name."""
+    said, whole = first_line(error), str(error)
+    if isinstance(error, duckdb.CatalogException) and (found := _NO_TABLE.match(said)):
+        view = found[1].strip('"')
+        said = f'no view "{view}"{near(view, VIEWS)}; there are: {", ".join(VIEWS)}'
+    elif isinstance(error, duckdb.CatalogException) and (found := _NO_FUNCTION.search(whole)):
+        meant = f' (did you mean "{found[2]}"?)' if found[2] else ""
+        said = f'no function "{found[1]}"{meant}; DuckDB\'s documentation lists them'
+    elif isinstance(error, duckdb.BinderException) and (found := _NO_COLUMN.search(said)):
+        candidates = re.findall('"(.+?)"', whole.partition("Candidate bindings:")[2].partition("\n")[0])
+        meant = near(found[1], candidates or SCHEMA.names)  # of views with many columns DuckDB offers none
+        said = f'no column "{found[1]}"{meant}; "DESCRIBE images" lists those of the view images'
+    else:
+        said = without_values(error, statement)
+    raise QueryError(said) from None

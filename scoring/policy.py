@@ -26,12 +26,13 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ingest.errors import PolicyError, QueryError, near
+from scoring.duckdb_errors import without_values
 from scoring.expressions import boolean_expression, columns_of
 from scoring.table import SCHEMA, SCORE_COLUMNS
 from scoring.taxonomy import KEYS
 
 Action = Literal["keep", "flag", "drop"]
-Text = Annotated[str, Field(min_length=1)]
+Text = Annotated[str, Field(pattern=r"\S")]
 
 SEVERITY_NAMES = frozenset(column.name for column in SCORE_COLUMNS) - {"num_assessed"}
 
@@ -56,10 +57,21 @@ class _PolicyFile(_Strict):
     quarantined: Action = "drop"
 
 
+_REQUIRED = tuple(name for name, field in _PolicyFile.model_fields.items() if field.is_required())
+_WANTED = {
+    "string_type": "write a text, in quotes",
+    "string_pattern_mismatch": "write a text",
+    "list_type": "write a list of rules, each with a - before it",
+    "model_type": f"a rule has the keys {', '.join(Rule.model_fields)}",
+}
+"""Pydantic's name of an error -> what to do."""
+
+
 @dataclass(frozen=True)
 class Policy:
-    """A checked policy. sha256: of the file's bytes."""
+    """A checked policy. file: as it was given. sha256: of the file's bytes."""
 
+    file: str
     name: str
     sha256: str
     rules: tuple[Rule, ...]
@@ -77,10 +89,19 @@ class Policy:
             connection.execute("SET enable_external_access = false; SET preserve_insertion_order = true")
             connection.register("score_rows", rows)
             try:
-                return connection.sql(self._statement()).to_arrow_table()
+                return connection.sql(self._statement(len(self.rules))).to_arrow_table()
             except duckdb.Error as error:
-                first_line = str(error).strip().splitlines()[0]
-                raise PolicyError(f'policy "{self.name}": a condition cannot be applied: {first_line}') from None
+                told = f"{self._failing(connection)}: {without_values(error, '')}"
+                raise PolicyError(f"{self.file}: {told}") from None
+
+    def _failing(self, connection: duckdb.DuckDBPyConnection) -> str:
+        """The first rule without which all would be well; each sees only the rows that those before it let pass."""
+        for number, rule in enumerate(self.rules, 1):
+            try:
+                connection.sql(self._statement(number)).to_arrow_table()
+            except duckdb.Error:
+                return f'rule {number} "{rule.name}", when: {" ".join(rule.when.split())}'
+        return "it cannot be applied"
 
     def blind_rules(self, assessed: Collection[str]) -> dict[str, list[str]]:
         """Rules that can match nothing, since they look only at what was not assessed: rule -> these columns.
@@ -98,9 +119,11 @@ class Policy:
                     blind[rule.name] = sorted(used)
         return blind
 
-    def _statement(self) -> str:
+    def _statement(self, num_rules: int) -> str:
+        """The decisions of the first rules."""
+
         def case(of: list[str], quarantined: str, default: str) -> str:
-            pairs = zip(self.sql, of, strict=True)
+            pairs = list(zip(self.sql, of, strict=True))[:num_rules]
             whens = " ".join(f"WHEN {sql} THEN {_quoted(v)}" for sql, v in pairs)
             return f"CASE WHEN status = 'quarantined' THEN {quarantined} {whens} ELSE {_quoted(default)} END"
 
@@ -116,31 +139,42 @@ class _UniqueKeys(yaml.SafeLoader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[str] = set()
-        for key, _ in node.value:
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
             if key.value in seen:
                 line = key.start_mark.line + 1
                 raise PolicyError(f'the key "{key.value}" stands twice, the second time at line {line}; keep one')
-            seen.add(str(key.value))
+            seen.add(key.value)
         return super().construct_mapping(node, deep)
 
 
-def load_policy(text: bytes) -> Policy:
-    """A policy from the bytes of its YAML file. PolicyError: which rule, where, what is near; checks everything."""
+def load_policy(text: bytes, file: str) -> Policy:
+    """A policy from the bytes of its YAML file. PolicyError: file, rule, what is near; checks everything."""
+    try:
+        return _checked(text, file)
+    except PolicyError as error:
+        raise PolicyError(f"{file}: {error}") from None
+
+
+def _checked(text: bytes, file: str) -> Policy:
     try:
         content = yaml.load(text, _UniqueKeys)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: such as a date that does not exist
         mark = getattr(error, "problem_mark", None)
         at = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         raise PolicyError(f"the policy is not valid YAML{at}") from None
+    if not isinstance(content, dict):
+        keys = ", ".join(_REQUIRED)
+        raise PolicyError(f"the policy is {_kind(content)}; it wants the keys {keys}, see jobs/policies for examples")
     try:
         parsed = _PolicyFile.model_validate(content)
     except ValidationError as error:
-        raise PolicyError(_explained(error, content)) from None
+        raise PolicyError(_explained(error)) from None
     names = [rule.name for rule in parsed.rules]
     for name in names:
         if names.count(name) > 1:
             raise PolicyError(f'two rules have the name "{name}"; give each its own')
     return Policy(
+        file=file,
         name=parsed.name,
         sha256=hashlib.sha256(text).hexdigest(),
         rules=tuple(parsed.rules),
@@ -157,20 +191,43 @@ def _condition(number: int, rule: Rule) -> str:
         raise PolicyError(f'rule {number} "{rule.name}", when: {error}') from None
 
 
-def _explained(error: ValidationError, content: object) -> str:
+def _explained(error: ValidationError) -> str:
     # A misspelt key also leaves its right name missing: tell the cause, not the consequence.
     first = min(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
     place = [str(part + 1) if isinstance(part, int) else part for part in first["loc"]]
-    where = " ".join(place).replace("rules ", "rule ") or "the policy"
-    if first["type"] == "extra_forbidden":
+    where = " ".join(place).replace("rules ", "rule ")
+    if first["type"] in ("extra_forbidden", "invalid_key"):  # invalid: such as a number
         key = str(first["loc"][-1])
         known = Rule.model_fields if first["loc"][0] == "rules" else _PolicyFile.model_fields
         rule = where.removesuffix(key).strip()
         return f'{rule + ": " if rule else ""}unknown key "{key}"{near(key, known)}; there are: {", ".join(known)}'
+    said = first["input"]
     if first["type"] == "literal_error":
-        actions, said = get_args(Action), str(first["input"])
+        actions = get_args(Action)
+        if not isinstance(said, str):
+            return f"{where} is {_kind(said)}; the actions are: {', '.join(actions)}"
         return f'{where}: "{said}" is no action{near(said, actions)}; there are: {", ".join(actions)}'
-    return f"{where}: {first['msg'].lower()}"
+    if first["type"] == "missing":
+        return f"{where} is missing"
+    wanted = _WANTED.get(first["type"])
+    if wanted is None:
+        return f"{where}: {first['msg'].lower()}"
+    return f"{where} is {_kind(said)}; {wanted}"
+
+
+def _kind(value: object) -> str:
+    """What YAML made of it, in its own words."""
+    if isinstance(value, str):
+        return "a text" if value.strip() else "empty"
+    if value is None:
+        return "empty"
+    if isinstance(value, bool):
+        return f"{str(value).lower()}, a yes or no"
+    if isinstance(value, (int, float)):
+        return f"the number {value}"
+    if isinstance(value, dict):
+        return "a group of keys"
+    return f"a {type(value).__name__}"
 
 
 def _quoted(text: str) -> str:

@@ -19,6 +19,7 @@ NO_FACES = (
     "  - {name: faces, when: level = 1, then: drop, reason: a face}\n"
     "  - {name: profile, when: level = 3, then: flag, reason: a profile}\n"
 )
+CAST = "name: p\ndefault: keep\nrules:\n  - {name: numbers, when: 'key::INTEGER > 3', then: drop, reason: r}\n"
 NUM_SHARDS, PER_SHARD = 6, 4
 
 
@@ -27,6 +28,8 @@ def policies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("policies")
     (folder / "keep-all.yaml").write_text(KEEP_ALL)
     (folder / "no-faces.yaml").write_text(NO_FACES)
+    (folder / "empty.yaml").write_text("# to do\n")
+    (folder / "cast.yaml").write_text(CAST)
     return folder
 
 
@@ -289,6 +292,8 @@ def test_an_unfinished_scan_is_not_filtered(
         ({"out": "nosuch://x"}, "cannot reach nosuch://x"),
         ({"policy": "{policies}"}, ": is a directory"),
         ({"policy": "{policies}/none.yaml"}, "none.yaml: no such file or directory"),
+        ({"policy": "{policies}/empty.yaml"}, "empty.yaml: the policy is empty; it wants the keys name, rules"),
+        ({"policy": "{policies}/cast.yaml"}, 'cast.yaml: rule 1 "numbers", when: key::INTEGER > 3: a value cannot be'),
         ({"run": "{crawl}"}, "is no run: it has no run.json"),
         ({"run": "{policies}/keep-all.yaml"}, "is no run: it has no run.json"),
     ],

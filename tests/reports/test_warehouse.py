@@ -55,6 +55,11 @@ def test_wilson_is_scipys(make_run: MakeRun, k: int, n: int) -> None:
     assert found == [(pytest.approx(interval.low, abs=1e-12), pytest.approx(interval.high, abs=1e-12))]
 
 
+def test_wilson_of_none_and_of_all_ends_exactly_at_the_edge(make_run: MakeRun) -> None:
+    asked = "SELECT DISTINCT wilson_low(0, n), wilson_high(n, n), wilson_low(n, n) < 1 FROM range(1, 5000) AS t(n)"
+    assert rows(open_run(str(make_run())), asked) == [(0.0, 1.0, True)]
+
+
 def test_wilson_of_nothing_is_null(make_run: MakeRun) -> None:
     assert rows(open_run(str(make_run())), "SELECT wilson_low(0, 0), wilson_high(0, 0)") == [(None, None)]
 
@@ -156,6 +161,46 @@ def test_refused_in_one_line(make_run: MakeRun, statement: str) -> None:
     assert sorted(folder.rglob("*")) == before
     assert not Path("/tmp/evil.csv").exists()
     del local_frame
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("FROM imges", 'no view "imges" (did you mean "images"?); there are: images, scored, '),
+        ("SELECT * FROM nothing_like_it", 'no view "nothing_like_it"; there are: images, '),
+        ("SELECT categry FROM images", 'no column "categry" (did you mean "category"?); "DESCRIBE '),
+        ("SELECT i.bimetrics FROM images AS i", 'no column "bimetrics" (did you mean "biometrics"?); "DESCRIBE '),
+        ("SELECT privacy_rte FROM rates", 'no column "privacy_rte" (did you mean "privacy_rate"?); "DESCRIBE '),
+        ("SELECT score FROM rates", 'no column "score" (did you mean "num_scored"?); "DESCRIBE '),
+        ("SELECT cout(*) FROM images", 'no function "cout" (did you mean "count"?)'),
+        ("SELEC 1", 'the SQL is not valid: syntax error at or near "SELEC"'),
+    ],
+)
+def test_a_misspelt_name_is_told_what_is_near(make_run: MakeRun, statement: str, told: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        rows(open_run(str(make_run())), statement)
+    assert str(caught.value).startswith(told)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("statement", "advice"),
+    [
+        ("SELECT category::INTEGER FROM images", '^at "::INTEGER": a value cannot be converted as asked; TRY_CAST'),
+        ("SELECT strptime(category, '%Y') FROM images", "leave such rows out"),
+        ("SELECT 9e18::BIGINT * length(category) * 9 FROM images", "DOUBLE"),
+        ("SELECT error(category) FROM images", "leave such rows out"),
+        ("SELECT regexp_matches('a', category || '(') FROM images", "leave such rows out"),
+    ],
+)
+def test_what_fails_on_a_row_says_what_to_do_and_nothing_of_the_row(
+    make_run: MakeRun, statement: str, advice: str
+) -> None:
+    with pytest.raises(QueryError, match=advice) as caught:
+        rows(open_run(str(make_run())), statement)
+    told = str(caught.value)
+    assert "\n" not in told
+    assert not [word for word in ("beach", "office", "attic") if word in told]
 
 
 @pytest.mark.parametrize(

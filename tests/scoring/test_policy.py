@@ -26,7 +26,7 @@ FLAG_LEVEL_1 = "  - {name: level-1, when: level = 1, then: flag, reason: level o
 
 def _decide(policy: bytes, *verdicts: Verdict) -> list[tuple[str, str]]:
     facts = [Facts("s.tar", i, f"k{i}", None, 1, "00") for i in range(len(verdicts))]
-    rows = load_policy(policy).decide(to_table(facts, verdicts)).to_pylist()
+    rows = load_policy(policy, "test.yaml").decide(to_table(facts, verdicts)).to_pylist()
     assert [r["index"] for r in rows] == list(range(len(verdicts)))
     return [(r["action"], r["rule"]) for r in rows]
 
@@ -62,17 +62,52 @@ def test_what_was_not_assessed_matches_no_condition() -> None:
         (_policy("  - {name: a, when: level = , then: drop, reason: r}"), "syntax error"),
         (_policy("  - {name: a, when: score, then: drop, reason: r}"), "gives FLOAT, not true or false"),
         (_policy("  - {name: a, when: level = 1, then: dorp, reason: r}"), '"dorp" is no action.*"drop"'),
-        (_policy("  - {name: a, when: level = 1, then: drop}"), "rule 1 reason: field required"),
+        (_policy("  - {name: a, when: level = 1, then: drop}"), "rule 1 reason is missing"),
         (_policy(DROP_FACES, DROP_FACES), 'two rules have the name "faces"'),
-        (_policy(DROP_FACES, rest="defualt: keep"), 'unknown key "defualt"|default: field required'),
+        (_policy(DROP_FACES, rest="defualt: keep"), 'unknown key "defualt".*"default"'),
         (b"name: [", "not valid YAML at line"),
-        (b"just text", "the policy"),
+        (b"just text", "the policy is a text; it wants the keys name, rules, default"),
+        (b"", "the policy is empty; it wants the keys"),
+        (b"# only a comment\n", "the policy is empty; it wants the keys"),
+        (b"- name: a\n- name: b\n", "the policy is a list; it wants the keys"),
+        (b"{}", "name is missing"),
+        (b"name: p\ndefault: keep\nrules:\n", "rules is empty; write a list of rules"),
+        (b"name: p\ndefault: keep\nrules: {a: b}\n", "rules is a group of keys; write a list of rules"),
+        (_policy("  - drop everything"), "rule 1 is a text; a rule has the keys name, when, then, reason"),
+        (_policy("  - {name: a, when: 1, then: drop, reason: r}"), "rule 1 when is the number 1; write a text, in quo"),
+        (_policy("  - {name: a, when: ' ', then: drop, reason: r}"), "rule 1 when is empty; write a text"),
+        (_policy("  - {name: yes, when: level = 1, then: drop, reason: r}"), "rule 1 name is true, a yes or no; write"),
+        (_policy(DROP_FACES, rest="default: no"), "default is false, a yes or no; the actions are: keep, flag, drop"),
+        (_policy(DROP_FACES, rest="default:"), "default is empty; the actions are: keep, flag, drop"),
+        (_policy(DROP_FACES, rest="default: keep\n1: x"), 'unknown key "1"'),
+        (_policy(DROP_FACES, rest="default: keep\n? [a, b]\n: x"), "not valid YAML at line 5"),
+        (_policy(DROP_FACES, rest="default: 2024-13-45"), "not valid YAML"),
+        (b"[" * 5000, "not valid YAML"),
+        (b"name: caf\xe9", "not valid YAML"),
+        (b"\0", "not valid YAML"),
     ],
 )
 def test_a_wrong_policy_names_the_rule_and_what_is_near(text: bytes, message: str) -> None:
     with pytest.raises(PolicyError, match=message) as caught:
-        load_policy(text)
+        load_policy(text, "my/test.yaml")
+    assert str(caught.value).startswith("my/test.yaml: ")
     assert "\n" not in str(caught.value)
+
+
+def test_a_condition_that_fails_on_a_row_is_told_by_file_and_rule_without_the_row() -> None:
+    rules = (
+        DROP_FACES,
+        "  - {name: quoted, when: try_cast(key AS INTEGER) = 1, then: flag, reason: r}",
+        "  - {name: numbers, when: 'key::INTEGER > 3', then: flag, reason: r}",
+        FLAG_LEVEL_1,
+    )
+    assert _decide(_policy(*rules), _row(biometrics=1)) == [("drop", "faces")]  # what is decided before is not asked
+    with pytest.raises(PolicyError) as caught:
+        _decide(_policy(*rules), _row(biometrics=1), _row())
+    assert str(caught.value) == (
+        'test.yaml: rule 3 "numbers", when: key::INTEGER > 3: a value cannot be converted as asked; '
+        "TRY_CAST(… AS …) gives null instead"
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,13 +126,13 @@ def test_a_wrong_policy_names_the_rule_and_what_is_near(text: bytes, message: st
 def test_a_condition_reaches_nothing_but_the_row(condition: str) -> None:
     rule = f'  - {{name: a, when: "{condition}", then: drop, reason: r}}'
     with pytest.raises(PolicyError, match='rule 1 "a", when'):
-        load_policy(_policy(rule))
+        load_policy(_policy(rule), "test.yaml")
 
 
 @pytest.mark.parametrize("name", ["strict", "identity-documents-only", "research"])
 def test_the_shipped_policies_load_and_drop_identity_documents(name: str) -> None:
     text = files("jobs").joinpath("policies", f"{name}.yaml").read_bytes()
-    assert load_policy(text).name == name
+    assert load_policy(text, f"{name}.yaml").name == name
     assert _decide(text, _row(gov_ids=1), _row(gov_ids=0.5), _row())[0][0] == "drop"
     assert [action for action, _ in _decide(text, _row(gov_ids=0.5), _row())] == ["drop", "keep"]
 
@@ -111,7 +146,7 @@ def test_rules_that_look_only_at_what_was_not_assessed_are_told() -> None:
         ("small", "width < 10"),
     ]
     lines = [f"  - {{name: {name}, when: {when}, then: drop, reason: r}}" for name, when in rules]
-    policy = load_policy("\n".join(["name: p", "default: keep", "rules:", *lines]).encode())
+    policy = load_policy("\n".join(["name: p", "default: keep", "rules:", *lines]).encode(), "p.yaml")
     assert policy.blind_rules(["biometrics"]) == {"tattoos": ["unique_body_markings"]}
     assert policy.blind_rules([]) == {
         "tattoos": ["unique_body_markings"],
@@ -123,4 +158,4 @@ def test_rules_that_look_only_at_what_was_not_assessed_are_told() -> None:
 def test_a_key_that_stands_twice_is_refused() -> None:
     text = "name: p\ndefault: keep\nrules:\n  - {name: a, when: level = 1, when: level = 2, then: drop, reason: r}\n"
     with pytest.raises(PolicyError, match='the key "when" stands twice, the second time at line 4'):
-        load_policy(text.encode())
+        load_policy(text.encode(), "p.yaml")

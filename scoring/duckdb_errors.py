@@ -1,0 +1,44 @@
+"""What DuckDB's errors say, in one line that says what to do and holds no value of any row.
+
+Errors in a statement itself quote the statement; errors that come while rows are read quote the rows.
+"""
+
+import re
+
+import duckdb
+
+_OF_THE_STATEMENT = (duckdb.BinderException, duckdb.CatalogException)
+_OF_THE_ROWS: tuple[tuple[type[duckdb.Error], str], ...] = (
+    (duckdb.ConversionException, "a value cannot be converted as asked; TRY_CAST(… AS …) gives null instead"),
+    (duckdb.OutOfRangeException, "a result is too large for its type; convert to DOUBLE before it is made"),
+    (duckdb.InvalidInputException, "a function was given a value that it cannot take; leave such rows out first"),
+    (duckdb.OutOfMemoryException, "this takes more memory than there is; ask for fewer rows or columns at once"),
+    (duckdb.PermissionException, "a file cannot be read: a statement reaches the views and nothing else"),
+    (duckdb.IOException, "a score file cannot be read; ask again, and see whether the storage answers"),
+    (duckdb.InterruptException, "interrupted"),
+)
+
+
+def without_values(error: duckdb.Error, statement: str) -> str:
+    """One line for the user who wrote the statement, or a part of it."""
+    if isinstance(error, duckdb.ParserException):
+        return f"the SQL is not valid: {first_line(error)}"
+    if isinstance(error, _OF_THE_STATEMENT):
+        return first_line(error)
+    known = (words for kind, words in _OF_THE_ROWS if isinstance(error, kind))
+    return _pointed_at(error, statement) + next(known, f"DuckDB cannot do this ({type(error).__name__})")
+
+
+def first_line(error: duckdb.Error) -> str:
+    """Without the kind of error before it, such as "Binder Error: "."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return re.sub(r"^[A-Z][A-Za-z /]* Error: ", "", lines[0])
+
+
+def _pointed_at(error: duckdb.Error, statement: str) -> str:
+    """The part of the statement that DuckDB underlines, if it does; the lines of a value could look alike."""
+    *_, line, marks = ["", "", *str(error).splitlines()]
+    if not line.startswith("LINE ") or set(marks) != {" ", "^"}:
+        return ""
+    part = line[marks.index("^") : marks.rindex("^") + 1]
+    return f'at "{part}": ' if part in statement else ""
