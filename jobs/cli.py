@@ -60,6 +60,9 @@ def main(args: list[str] | None = None) -> None:
     try:
         code = cli.main(args, prog_name="privsieve", standalone_mode=False)
         sys.stdout.flush()
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        sys.exit(error.exit_code)
     except click.ClickException as error:
         message, code = error.format_message(), error.exit_code
     except PrivsieveError as error:

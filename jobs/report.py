@@ -8,18 +8,34 @@ from typing import TYPE_CHECKING
 import click
 
 from ingest.errors import StorageError
-from jobs.sql import console, write_rows
+from jobs.sql import write_rows, write_table
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from reports.summary import Rate, Report
+
+
+def _not_empty(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    if not value.strip():
+        raise click.BadParameter(f"it is empty; leave it out for {parameter.get_default(context)}", context, parameter)
+    return value
 
 
 @click.command()
 @click.argument("run")
-@click.option("--by", default="category", show_default=True, help="Column or SQL expression that groups the images.")
-@click.option("--private", default="level IN (1, 2)", show_default=True, help="SQL condition: what counts as private.")
+@click.option(
+    "--by",
+    default="category",
+    show_default=True,
+    callback=_not_empty,
+    help="Column or SQL expression that groups the images.",
+)
+@click.option(
+    "--private",
+    default="level IN (1, 2)",
+    show_default=True,
+    callback=_not_empty,
+    help="SQL condition: what counts as private.",
+)
 @click.option(
     "--min-count",
     type=click.IntRange(min=0),
@@ -48,9 +64,9 @@ def report(run: str, by: str, private: str, min_count: int, top: int, html_path:
 
     Rates leave out quarantined images; intervals are 95 % Wilson intervals. A run that is not finished says so first.
     """
+    from ingest.record import open_run
     from ingest.results import results
     from jobs.coverage import coverage
-    from jobs.run import open_run
     from reports.summary import summarise
     from reports.warehouse import open_run as open_warehouse
 
@@ -93,15 +109,12 @@ def _write_page(summary: "Report", path: Path) -> None:
 def _write_text(summary: "Report") -> None:
     for line in summary.headlines:
         click.echo(line)
-    out = console()
     _table(
-        out,
         "Levels (of the scored images)",
-        ["level", "", "images", "share"],
-        [[str(row.level), row.name, f"{row.num_images:,}", percent(row.share)] for row in summary.levels],
+        ["level", "images", "share"],
+        [[f"{row.level} {row.name}", f"{row.num_images:,}", percent(row.share)] for row in summary.levels],
     )
     _table(
-        out,
         "Attributes (share: present among the images where it was assessed; ≥: the engine never rules it out)",
         ["attribute", "level", "present", "ambiguous", "absent", "not assessed", "share"],
         [
@@ -119,9 +132,9 @@ def _write_text(summary: "Report") -> None:
             for row in summary.prevalence
         ],
     )
-    _rates(out, f"Highest privacy rates by {summary.by}", summary.highest)
+    _rates(f"Highest privacy rates by {summary.by}", summary.highest)
     if summary.lowest:
-        _rates(out, f"Lowest privacy rates by {summary.by}", summary.lowest)
+        _rates(f"Lowest privacy rates by {summary.by}", summary.lowest)
     total = summary.total
     rate = f"{percent(total.privacy_rate)} ({percent(total.rate_low)} – {percent(total.rate_high)})"
     click.echo(f"all images: {total.num_private:,} private of {total.num_scored:,} scored, {rate}")
@@ -129,47 +142,31 @@ def _write_text(summary: "Report") -> None:
         click.echo(note)
     if summary.quarantined:
         _table(
-            out,
             "Quarantined images by reason",
             ["reason", "images"],
             [[row.reason, f"{row.num_images:,}"] for row in summary.quarantined],
         )
 
 
-def _rates(out: "Console", title: str, rates: "tuple[Rate, ...]") -> None:
-    _table(
-        out,
-        title,
-        ["group", "N", "private", "unknown", "rate", "95 % interval", "quarantined"],
-        [
-            [
-                rate.group,
-                f"{rate.num_scored:,}",
-                f"{rate.num_private:,}",
-                f"{rate.num_unknown:,}",
-                percent(rate.privacy_rate),
-                f"{percent(rate.rate_low)} – {percent(rate.rate_high)}",
-                f"{rate.num_quarantined:,}",
-            ]
-            for rate in rates
-        ],
-    )
+def _rates(title: str, rates: "tuple[Rate, ...]") -> None:
+    columns = {
+        "group": [rate.group for rate in rates],
+        "N": [f"{rate.num_scored:,}" for rate in rates],
+        "private": [f"{rate.num_private:,}" for rate in rates],
+        "unknown": [f"{rate.num_unknown:,}" for rate in rates],
+        "rate": [percent(rate.privacy_rate) for rate in rates],
+        "95 % interval": [f"{percent(rate.rate_low)} – {percent(rate.rate_high)}" for rate in rates],
+        "quarantined": [f"{rate.num_quarantined:,}" for rate in rates],
+    }
+    if not any(rate.num_unknown for rate in rates):  # as nearly always; the notes tell what it is
+        del columns["unknown"]
+    _table(title, list(columns), [list(row) for row in zip(*columns.values(), strict=True)])
 
 
-def _table(out: "Console", title: str, heads: list[str], rows: list[list[str]]) -> None:
-    """Cells are `Text`, which takes no markup: a category named "[bold]" stays that."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    words = {"group", "attribute", "reason", "", "level"}
+def _table(title: str, heads: list[str], rows: list[list[str]]) -> None:
+    """The first column holds words, the others numbers."""
     click.echo(f"\n{title}", nl=False)
-    table = Table(box=box.SIMPLE)
-    for head in heads:
-        table.add_column(Text(head), justify="left" if head in words else "right", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    out.print(table)
+    write_table(heads, rows, range(1, len(heads)))
 
 
 def percent(share: float | None) -> str:

@@ -4,8 +4,9 @@ import csv
 import itertools
 import json
 import math
+import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 
 MAX_TEXT_ROWS = 1_000
 """A table on a screen ends here; csv and json give every row."""
+
+MIN_WORDS = 16
+"""Columns of words are folded down to this width on a narrow screen; numbers never are."""
+_PADDINGS = ((1, 1), (0, 1), (0, 0))
+"""Left and right of a cell, the roomiest first."""
 
 
 @click.command()
@@ -61,31 +67,71 @@ def write_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], output: str)
 
 
 def _write_text(names: Sequence[str], all_rows: Iterable[Sequence[Any]]) -> None:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
     from ingest.sample import printable
 
     rows = iter(all_rows)
     shown = list(itertools.islice(rows, MAX_TEXT_ROWS))
-    table = Table(box=box.SIMPLE)
-    for place, name in enumerate(names):
-        numeric = any(isinstance(row[place], (int, float)) for row in shown)
-        table.add_column(Text(printable(name)), justify="right" if numeric else "left", overflow="fold")
-    for row in shown:
-        table.add_row(*(Text("null" if value is None else printable(str(value))) for value in row))
-    console(len(names)).print(table)
+    numbers = {place for place in range(len(names)) if any(isinstance(row[place], (int, float)) for row in shown)}
+    cells = [["null" if value is None else printable(str(value)) for value in row] for row in shown]
+    write_table([printable(name) for name in names], cells, numbers)
     if next(rows, None) is not None:
         click.echo(f"the first {MAX_TEXT_ROWS:,} rows; --format csv or json gives all of them", err=True)
 
 
+def write_table(heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: Collection[int]) -> None:
+    """A table on stdout; where the screen is too narrow for it, a paragraph per row. numbers: places of such columns.
+
+    Cells are `Text`, which takes no markup: a category named "[bold]" stays that.
+    """
+    from rich import box
+    from rich.cells import cell_len
+    from rich.table import Table
+    from rich.text import Text
+
+    out = console(len(heads))
+    widths = [max(map(cell_len, column)) for column in zip(heads, *rows, strict=True)]
+    folded = [width if place in numbers else min(width, MIN_WORDS) for place, width in enumerate(widths)]
+    for needed, (left, right) in itertools.product((sum(widths), sum(folded)), _PADDINGS):
+        if needed + len(heads) * (left + right + 1) + 1 <= out.width:
+            break
+    else:
+        _write_paragraphs(heads, rows, out.width)
+        return
+    table = Table(box=box.SIMPLE, padding=(0, right, 0, left))
+    for place, head in enumerate(heads):
+        is_number = place in numbers
+        table.add_column(Text(head), justify="right" if is_number else "left", no_wrap=is_number, overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    out.print(table)
+
+
+def _write_paragraphs(heads: Sequence[str], rows: Iterable[Sequence[str]], width: int) -> None:
+    """Each row as its first cell, and below it the others, several on a line where they fit."""
+    from rich.cells import cell_len
+
+    click.echo()
+    for row in rows:
+        first, *others = (f"{head} {cell}" for head, cell in zip(heads, row, strict=True))
+        click.echo(first)
+        line = ""
+        for cell in others:
+            longer = f"{line} · {cell}" if line else f"  {cell}"
+            if line and cell_len(longer) > width:
+                click.echo(line)
+                longer = f"  {cell}"
+            line = longer
+        if line:
+            click.echo(line)
+    click.echo()
+
+
 def console(num_columns: int = 8) -> "Console":
-    """A rich console on stdout; wide enough for its columns where no terminal gives a width."""
+    """A rich console on stdout; wide enough for its columns where neither a terminal nor COLUMNS gives a width."""
     from rich.console import Console
 
-    terminal = sys.stdout.isatty()
-    return Console(file=sys.stdout, width=None if terminal else max(120, 20 * num_columns), highlight=False)
+    is_given = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
+    return Console(file=sys.stdout, width=None if is_given else max(120, 20 * num_columns), highlight=False)
 
 
 def _plain(value: Any) -> Any:

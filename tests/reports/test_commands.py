@@ -1,10 +1,16 @@
 """`privsieve report` and `privsieve sql` as a user calls them."""
 
 import csv
+import fcntl
 import io
 import json
+import os
+import re
+import struct
 import subprocess
 import sys
+import termios
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,6 +20,7 @@ from ingest.errors import QueryError, RunError, StorageError
 from jobs.report import report
 from jobs.sql import sql
 from reports.warehouse import PRIVATE
+from tests.jobs.made import privsieve
 from tests.reports.conftest import HOSTILE, ROWS, MakeRun, answer, nothing
 
 
@@ -49,6 +56,60 @@ def test_report_text_never_shows_not_assessed_as_zero(make_run: MakeRun) -> None
     line = next(line for line in text.splitlines() if line.split()[:1] == ["gov_ids"])
     assert "not assessed" in line
     assert "0.0" not in line
+
+
+@pytest.mark.parametrize("width", [40, 50, 60, 80, 100])
+def test_report_text_keeps_numbers_whole_on_a_narrow_terminal(make_run: MakeRun, width: int) -> None:
+    folder = str(make_run(rows=[*ROWS, ("a category with a rather long name", answer(gov_ids=1))]))
+    text = CliRunner().invoke(report, [folder], env={"COLUMNS": str(width)}, catch_exceptions=False).stdout
+    lines = text.splitlines()
+    assert max(len(line) for line in lines if line.startswith(" ")) <= width
+    for whole in ("66.7 %", "20.8 % – 93.9 %", "0.0 % – 79.3 %", "20.7 % – 100.0 %", "14.3 %"):
+        assert any(whole in line for line in lines), whole
+
+
+def test_report_text_folds_rows_that_are_wider_than_the_terminal(make_run: MakeRun) -> None:
+    text = CliRunner().invoke(report, [str(make_run())], env={"COLUMNS": "40"}, catch_exceptions=False).stdout
+    told = "group beach\n  N 3 · private 2 · rate 66.7 %\n  95 % interval 20.8 % – 93.9 %\n  quarantined 1\n"
+    assert told in text
+    assert "\n 1 unique identifiers       2  33.3 %" in text
+
+
+def test_report_and_sql_text_on_a_terminal_of_40_columns(make_run: MakeRun) -> None:
+    asked = "SELECT category, 123456789012 AS one, 210987654321 AS other, 333222333222 AS third FROM images"
+    for arguments in (["sql", make_run(), asked], ["report", make_run(name="other")]):
+        lines = on_terminal(40, *arguments)
+        numbers = [word for line in lines for word in line.split() if word.isdigit()]
+        assert numbers
+        if arguments[0] == "sql":
+            assert set(numbers) == {"123456789012", "210987654321", "333222333222"}
+        assert not [line for line in lines if "…" in line]
+
+
+def on_terminal(width: int, *arguments: object) -> list[str]:
+    """What a user sees on a terminal of so many columns."""
+    mine, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"} | {"TERM": "xterm"}
+    command = [sys.executable, "-m", "jobs", *map(str, arguments)]
+    with subprocess.Popen(command, stdout=theirs, stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        shown = b""
+        with suppress(OSError):  # the other end is closed
+            while part := os.read(mine, 4096):
+                shown += part
+    os.close(mine)
+    assert process.returncode == 0, shown
+    return re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).splitlines()
+
+
+@pytest.mark.parametrize("option", ["--by", "--private"])
+def test_an_empty_expression_is_one_line(make_run: MakeRun, option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for value in ("", "  "):
+        assert privsieve("report", make_run(name=f"run{len(value)}"), option, value) == 2
+        default = {"--by": "category", "--private": PRIVATE}[option]
+        told = f"privsieve: Invalid value for '{option}': it is empty; leave it out for {default}\n"
+        assert capsys.readouterr().err == told
 
 
 def test_report_json_and_csv(make_run: MakeRun) -> None:
