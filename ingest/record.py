@@ -11,11 +11,15 @@ RECORD = "run.json"
 
 
 class RunRecord(BaseModel):
-    """What makes a run's rows comparable. Two scans into one run must agree in all of it."""
+    """What makes a run's rows comparable. Two scans into one run must agree in all of it but `code`.
+
+    code: hash of the source files that began the run (`jobs.run.code_hash`), None in older runs.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     privsieve: str
+    code: str | None = None
     source: str
     format: str
     category: str | None

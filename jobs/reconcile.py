@@ -8,9 +8,9 @@ from hashlib import sha256
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.errors import RunError
+from ingest.errors import RunError, StorageError
 from ingest.results import score_files
-from ingest.storage import Place
+from ingest.storage import Place, reason_of
 
 FILES_AT_ONCE = 16
 
@@ -21,10 +21,11 @@ NOTHING = sha256().hexdigest()
 class Tally:
     """Rows of result files, added up. reasons: quarantined rows by reason.
 
-    changed: shards whose results are of two states of the source.
+    num_with_category: rows whose category is not null. changed: shards whose results are of two states of the source.
     """
 
     num_rows: int
+    num_with_category: int
     reasons: Counter[str]
     changed: list[str]
 
@@ -38,6 +39,7 @@ class _Marks:
     """What a footer tells. shard, before, after: of a slice's result only, see `jobs.scanner.SliceScanner.scan`."""
 
     num_rows: int
+    num_with_category: int
     reasons: Counter[str]
     shard: str
     before: str
@@ -46,17 +48,18 @@ class _Marks:
 
 def tally(run: Place) -> Tally:
     """Adds up what the footers of the result files say; RunError names a file that is damaged."""
-    num_rows, reasons, changed = 0, Counter[str](), list[str]()
-    last = _Marks(0, reasons, "", "", "")
+    num_rows, num_with_category, reasons, changed = 0, 0, Counter[str](), list[str]()
+    last = _Marks(0, 0, reasons, "", "", "")
     with ThreadPoolExecutor(FILES_AT_ONCE) as threads:
         for marks in threads.map(_marks, score_files(run)):
             num_rows += marks.num_rows
+            num_with_category += marks.num_with_category
             reasons += marks.reasons
             follows = marks.before == (last.after if marks.shard == last.shard else NOTHING)
             if marks.shard and not follows and marks.shard not in changed:
                 changed.append(marks.shard)
             last = marks
-    return Tally(num_rows, reasons, changed)
+    return Tally(num_rows, num_with_category, reasons, changed)
 
 
 def _marks(result: Place) -> _Marks:
@@ -69,9 +72,21 @@ def _marks(result: Place) -> _Marks:
         before, _, after = marks.get("chain", "").partition(" ")
         if int(marks["num_rows"]) == metadata.num_rows:
             reasons = Counter({reason: int(count) for reason, _, count in parts})
-            return _Marks(metadata.num_rows, reasons, marks.get("shard", "") if before else "", before, after)
-    except (pa.ArrowInvalid, OSError, ValueError, KeyError):
-        pass
+            shard = marks.get("shard", "") if before else ""
+            return _Marks(metadata.num_rows, _num_with_category(metadata), reasons, shard, before, after)
+    except (pa.ArrowInvalid, OSError, ValueError, KeyError) as error:
+        if isinstance(error, OSError) and error.errno:  # of the storage; damage that pyarrow finds has no number
+            raise StorageError(f"cannot read the score file {result.path}: {reason_of(error)}") from None
     raise RunError(
         f"the score file {result.path} is damaged; delete it and run the same scan again (if compacted: restore it)"
     )
+
+
+def _num_with_category(metadata: pq.FileMetaData) -> int:
+    """By the column's statistics, without reading it."""
+    place = metadata.schema.names.index("category")
+    num_null = 0
+    for number in range(metadata.num_row_groups):
+        column = metadata.row_group(number).column(place)
+        num_null += column.statistics.null_count if column.is_stats_set else 0
+    return int(metadata.num_rows - num_null)

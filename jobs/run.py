@@ -4,18 +4,19 @@ While a scan works, `lease.json` says who it is, and `attempts/` what is being s
 """
 
 import json
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from ingest.errors import RunError
-from ingest.record import RECORD as RECORD
-from ingest.record import RunRecord as RunRecord
-from ingest.record import open_run as open_run
+from ingest.errors import RunError, StorageError
+from ingest.record import RECORD, RunRecord, open_run
 from ingest.results import COMPACT, RowRange, is_compacted
-from ingest.results import SCORES as SCORES
-from ingest.storage import PART, Place, place
+from ingest.storage import PART, Place, place, reason_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,9 +25,15 @@ ATTEMPTS = "attempts"
 LEASE = "lease.json"
 CANARY = "canary.json"
 
+MAX_DIFFERENCES = 3
+"""So many are told where settings differ."""
+
 
 def rows_at(run: Place, ranges: Sequence[RowRange], columns: Sequence[str] | None = None) -> "pa.Table":
-    """Rows of a run, in the order of `ranges`, all columns unless said. RunError names the file that is damaged."""
+    """Rows of a run, in the order of `ranges`, all columns unless said.
+
+    RunError names a file that is damaged, StorageError one that cannot be read for now.
+    """
     import pyarrow as pa
 
     from scoring.table import SCHEMA
@@ -36,9 +43,11 @@ def rows_at(run: Place, ranges: Sequence[RowRange], columns: Sequence[str] | Non
         place = run.at(rows.path)
         try:
             tables.append(_read(place, rows, columns).cast(tables[0].schema))
-        except (pa.ArrowInvalid, pa.ArrowKeyError, OSError, ValueError):
+        except (pa.ArrowInvalid, pa.ArrowKeyError, OSError, ValueError) as error:
             if not rows.path.startswith(f"{COMPACT}/") and is_compacted(run):
                 raise RunError(f"{run.path} was compacted meanwhile; ask again") from None
+            if isinstance(error, OSError) and error.errno:  # of the storage; damage that pyarrow finds has no number
+                raise StorageError(f"cannot read the score file {place.path}: {reason_of(error)}") from None
             raise RunError(f"the score file {place.path} is damaged; {_remedy(rows)}") from None
     return pa.concat_tables(tables)
 
@@ -70,7 +79,8 @@ def start_or_continue(url: str, record: RunRecord) -> Place:
     """Writes `run.json`, or compares with the one that is there. RunError with the difference."""
     root = place(url)
     if root.at(RECORD).exists():
-        different = differences(open_run(url)[1], record)
+        before = open_run(url)[1]
+        different = differences(before, record.model_copy(update={"code": before.code}))
         if different:
             raise RunError(f"{url} was scanned with other settings: {different}; use another --run")
         return root
@@ -81,6 +91,47 @@ def start_or_continue(url: str, record: RunRecord) -> Place:
 
 
 def differences(before: BaseModel, now: BaseModel) -> str:
-    """The settings that differ, each with both values; nothing where none does."""
-    old = before.model_dump()
-    return "; ".join(f"{k} was {old[k]!r}, now {v!r}" for k, v in now.model_dump().items() if old[k] != v)
+    """The settings that differ, the first of them with both values in short; nothing where none does."""
+    found = list(_differing("", before.model_dump(), now.model_dump()))
+    more = [f"{len(found) - MAX_DIFFERENCES} more"] if len(found) > MAX_DIFFERENCES else []
+    return "; ".join(found[:MAX_DIFFERENCES] + more)
+
+
+def _differing(name: str, before: Any, now: Any) -> Iterator[str]:
+    if before == now:
+        return
+    if isinstance(before, dict) and isinstance(now, dict):
+        keys = list({**before, **now})
+        if "name" in keys and before.get("name") != now.get("name"):
+            keys = ["name"]  # all else follows from it
+        for key in keys:
+            yield from _differing(f"{name} {key}".lstrip(), before.get(key), now.get(key))
+    elif isinstance(before, (list, tuple)) and isinstance(now, (list, tuple)):
+        gone, new = ([str(v) for v in some if v not in other] for some, other in ((before, now), (now, before)))
+        told = [f"had {', '.join(gone)}"] if gone else []
+        told += [f"has now {', '.join(new)}"] if new else []
+        yield f"{name} {' and '.join(told) or 'has another order'}"
+    else:
+        yield f"{name} was {_in_short(before)}, now {_in_short(now)}"
+
+
+def _in_short(value: Any) -> str:
+    """Hashes by their first digits."""
+    if value is None:
+        return "not set"
+    if isinstance(value, str):
+        return f"{value[:8]}…" if re.fullmatch(r"[0-9a-f]{64}", value) else f'"{value}"'
+    return str(value)
+
+
+@cache
+def code_hash() -> str:
+    """Hash of the source files of the four rooms: tells the code of a working tree, which no version number does."""
+    top = Path(__file__).parent.parent
+    digest = sha256()
+    for room in ("ingest", "scoring", "reports", "jobs"):
+        for path in sorted((top / room).rglob("*")):
+            if path.suffix in (".py", ".yaml", ".sql"):
+                content = path.read_bytes()
+                digest.update(f"{path.relative_to(top).as_posix()} {len(content)}\n".encode() + content)
+    return digest.hexdigest()

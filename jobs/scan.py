@@ -5,14 +5,16 @@ The command, what makes a run, and the count at the end; the work itself is `job
 
 import hashlib
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ingest import __version__
-from ingest.errors import IncompleteError, RunError
-from ingest.formats import Source, open_source
+from ingest.errors import IncompleteError, RunError, StorageError, near
+from ingest.formats import Source, open_source, webdataset
 from ingest.images import ImageLimits
+from ingest.record import RunRecord
 from ingest.results import is_compacted, results
 from ingest.sample import printable
 from ingest.slices import CONFLICT, finished, stem_of
@@ -20,7 +22,7 @@ from ingest.storage import Place
 from jobs.attempts import Attempts
 from jobs.engine_options import engine_options, said
 from jobs.lease import Lease, lease
-from jobs.run import ATTEMPTS, LEASE, RunRecord, start_or_continue
+from jobs.run import ATTEMPTS, LEASE, code_hash, start_or_continue
 from scoring.assessment import EngineDescription
 from scoring.engines import ENGINES, engine_module
 from scoring.taxonomy import TAXONOMY_VERSION
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 STALL_HELP = "Silence after which a slice is given up, tried again, then scanned image by image."
 MEMORY_HELP = "Memory for an engine that scans image by image; default half of what is free."
+MAX_FIELDS = 20
+"""So many JSON fields are named where --category names none of them."""
 
 
 @click.command()
@@ -104,6 +108,7 @@ def scan(
         return
     record = RunRecord(
         privsieve=__version__,
+        code=code_hash(),
         source=_absolute(source),
         format=corpus.format,
         category=category,
@@ -126,7 +131,7 @@ def scan(
         engine=engine,
         options=options,
         limits=limits,
-        settings_hash=hashlib.sha256(record.model_dump_json().encode()).hexdigest(),
+        settings_hash=hashlib.sha256(record.model_dump_json(exclude={"code"}).encode()).hexdigest(),
         stall_s=stall_seconds,
         batches_at_once=description.batches_at_once,
         has_canary=description.num_gpus > 0,
@@ -143,7 +148,7 @@ def scan(
             engines = EnginePool(size, engine_cpus, gpus)
             failures = _scan(settings, shards, chosen, engines, held, quiet)
         num_chosen = None if chosen is None else sum(len(indices) for indices in chosen.values())
-        _reconcile(run, shards, num_chosen, run_url, failures)
+        _reconcile(run, corpus, shards, num_chosen, run_url, failures)
 
 
 def _refuse_growth(run: Place, shards: list[str], run_url: str) -> None:
@@ -226,7 +231,9 @@ def _scan(
     return failures
 
 
-def _reconcile(run: Place, shards: list[str], num_chosen: int | None, run_url: str, failures: list[str]) -> None:
+def _reconcile(
+    run: Place, corpus: Source, shards: list[str], num_chosen: int | None, run_url: str, failures: list[str]
+) -> None:
     """Prints the last line, or raises IncompleteError: which shards have slices without a result, and why."""
     from jobs.reconcile import tally
 
@@ -256,3 +263,18 @@ def _reconcile(run: Place, shards: list[str], num_chosen: int | None, run_url: s
             f"{len(missing)} of {len(shards)} shards have images without a row, {printable(missing[0])} first{why}; "
             f"`privsieve status {run_url}` lists them; run the same scan again to continue"
         )
+    if corpus.category is not None and found.num_rows and not found.num_with_category:
+        click.echo(f"the category is null in every row: {_no_category(corpus, corpus.category)}", err=True)
+
+
+def _no_category(corpus: Source, category: str) -> str:
+    """Why no sample has a category, as far as its name tells; names of fields, never what they hold."""
+    if corpus.format != "webdataset":
+        return f'the column "{category}" holds nothing'
+    if category == "cls":
+        return "no sample has a .cls member that holds anything"
+    fields: list[str] = []
+    with suppress(StorageError):
+        fields = webdataset.json_fields(corpus.root, corpus.shards[0])
+    seen = f"the first sample's fields are: {', '.join(fields[:MAX_FIELDS])}" if fields else "the first have no JSON"
+    return f'no sample has a text or whole number in the JSON field "{category}"{near(category, fields)}; {seen}'

@@ -93,8 +93,11 @@ def _below(root: Place, folder: str, above: frozenset[str]) -> Iterator[tuple[st
     real = os.path.realpath(here.path) if here.is_local else here.path
     if real in above:
         return
-    with storage_faults(folder or root.path):
+    try:
         files, folders = listed(here)
+    except OSError as error:
+        told = f"cannot list the folder {printable(folder or root.path)}: {reason_of(error)}"
+        raise StorageError(f"{told}; nothing was done; make it readable, or move it out of the source") from None
     yield folder, [name for name, _ in files]
     for name in folders:
         yield from _below(root, posixpath.join(folder, name), above | {real})

@@ -10,6 +10,7 @@ import json
 import posixpath
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
@@ -30,6 +31,8 @@ IMAGE_EXTENSIONS = frozenset(
 CATEGORY_MEMBERS = ("cls", "json")
 DEFAULT_FIELD = "category"
 MAX_SIDECAR_BYTES = 2**20
+MAX_LOOKED_AT = 100
+"""Samples in which `json_fields` looks for fields."""
 
 SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.zstd")
 """How shards are found; whether one is compressed, and how, is told from its content."""
@@ -201,6 +204,18 @@ def _damaged(index: int, damage: Damage) -> tuple[Locator, int]:
     return {"index": index, "key": key, "span": [], "fault": fault}, 0
 
 
+def json_fields(root: Place, shard: str) -> list[str]:
+    """Names of the fields beside the first of the shard's first samples that has any; none where none has."""
+    with content(root, shard) as stream:
+        found = [locator for locator, _ in islice(_samples(members(stream), None), MAX_LOOKED_AT)]
+        for start, num_bytes in (locator["json"] for locator in found if "json" in locator):
+            stream.seek(start)
+            beside = _parsed(stream.read(num_bytes))
+            if beside:
+                return [printable(name) for name in beside]
+    return []
+
+
 def _parts(stream: BinaryIO, locator: Locator, field: str | None) -> dict[str, bytes]:
     """The image, and the member that gives the category, read in the order in which they lie."""
     label = "cls" if "cls" in locator and field in (None, "cls") else "json"
@@ -219,9 +234,14 @@ def _category(parts: dict[str, bytes], field: str | None) -> str | None:
         return printable(text) or None
     if "json" not in parts:
         return None
-    try:
-        beside = json.loads(parts["json"])
-    except (ValueError, RecursionError):  # hostile nesting is no JSON either
-        return None
-    value = beside.get(field or DEFAULT_FIELD) if isinstance(beside, dict) else None
+    value = _parsed(parts["json"]).get(field or DEFAULT_FIELD)
     return printable(str(value)) if isinstance(value, str | int) and str(value) else None
+
+
+def _parsed(member: bytes) -> dict[str, Any]:
+    """The fields of a JSON member, none where it holds anything else."""
+    try:
+        beside = json.loads(member)
+    except (ValueError, RecursionError):  # hostile nesting is no JSON either
+        return {}
+    return beside if isinstance(beside, dict) else {}

@@ -9,7 +9,9 @@ import pytest
 from ingest.errors import StorageError
 from ingest.formats import open_source, shard
 from ingest.sample import Sample
+from tests.forbidden import forbidden, public_folder
 from tests.ingest.made import jpeg, pieces_of, samples_of
+from tests.jobs.made import privsieve
 
 
 def tree(folder: Path, *names: str) -> Path:
@@ -123,6 +125,16 @@ def test_a_file_that_vanishes_is_a_row_and_a_folder_that_does_a_storage_error(tm
     for attempt in (lambda: list(source.read(piece)), lambda: list(source.slices("a"))):
         with pytest.raises(StorageError, match=r"^cannot read a: no such file or directory$"):
             attempt()
+
+
+def test_a_folder_that_may_not_be_read_is_told_before_anything_is_done(capsys: pytest.CaptureFixture[str]) -> None:
+    with public_folder() as folder:
+        corpus, run = tree(folder / "corpus", "a/1.jpg", "b/deep/2.jpg"), folder / "run"
+        with forbidden(corpus / "b" / "deep"):
+            assert privsieve("scan", corpus, "--run", run, "--engine", "canned") == 2
+        told = "cannot list the folder b/deep: permission denied; nothing was done; make it readable, or move it out"
+        assert capsys.readouterr().err == f"privsieve: {told} of the source\n"
+        assert not run.exists()
 
 
 def test_a_file_that_would_fill_the_memory_is_not_read(tmp_path: Path) -> None:

@@ -1,13 +1,21 @@
-"""The run folder: what is taken for one, and what a reader is told whose files went away."""
+"""The run folder: what is taken for one, what differs, and what a reader is told whose files cannot be read."""
 
+import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ingest.errors import RunError
+from ingest.errors import RunError, StorageError
+from ingest.record import RunRecord, open_run
 from ingest.results import results
 from ingest.storage import place
-from jobs.run import open_run, rows_at, start_or_continue
+from jobs.reconcile import tally
+from jobs.run import rows_at, start_or_continue
+from tests.forbidden import forbidden, public_folder
 from tests.jobs.made import privsieve
 from tests.jobs.test_compact import made_run
 
@@ -38,3 +46,103 @@ def test_a_reader_of_slices_that_were_compacted_meanwhile_is_not_told_to_delete_
     with pytest.raises(RunError, match="run was compacted meanwhile; ask again"):
         rows_at(where, found)
     assert rows_at(where, results(where).of("00000.tar")).num_rows == 5
+
+
+def test_a_score_file_that_may_not_be_read_is_not_called_damaged() -> None:
+    with public_folder() as folder:
+        run = made_run(folder, ((5,),))
+        where = place(str(run))
+        found = results(where).of("00000.tar")
+        file = next((run / "scores").iterdir())
+        for read in (lambda: rows_at(where, found), lambda: tally(where)):
+            with (
+                forbidden(file),
+                pytest.raises(StorageError, match=rf"^cannot read the score file {file}: permission denied$"),
+            ):
+                read()
+        assert rows_at(where, found).num_rows == 5
+
+
+ENGINE: dict[str, Any] = {
+    "name": "detectors",
+    "protocol": "sha256",
+    "assessed": ["biometrics", "nudity"],
+    "weights": {"face.onnx": "1a2b3c4d" * 8, "text.onnx": "0" * 64},
+    "versions": {"onnxruntime": "1.31.0"},
+    "max_side_px": None,
+}
+
+
+def _record(**changes: object) -> RunRecord:
+    settings: dict[str, object] = {
+        "privsieve": "0.1.0",
+        "code": "a" * 64,
+        "source": "/c",
+        "format": "tree",
+        "category": None,
+        "sample": 9,
+    }
+    settings |= {"seed": 0, "limit": None, "max_pixels": 1, "max_frames": 1, "taxonomy": "t", "engine": ENGINE}
+    return RunRecord.model_validate(settings | changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"seed": 1}, "seed was 0, now 1"),
+        ({"category": "label"}, 'category was not set, now "label"'),
+        (
+            {"engine": ENGINE | {"weights": {"face.onnx": "5e6f7a8b" * 8, "text.onnx": "0" * 64}}},
+            "engine weights face.onnx was 1a2b3c4d…, now 5e6f7a8b…",
+        ),
+        (
+            {"engine": ENGINE | {"versions": {"onnxruntime": "1.32.0"}}},
+            'engine versions onnxruntime was "1.31.0", now "1.32.0"',
+        ),
+        (
+            {"engine": ENGINE | {"weights": {}, "versions": {"a": "1", "onnxruntime": "2"}}},
+            'onnxruntime was "1.31.0", now "2"; 1 more',
+        ),
+        ({"engine": ENGINE | {"assessed": ["biometrics", "age"]}}, "engine assessed had nudity and has now age"),
+        ({"engine": {"name": "canned", "weights": {}}}, 'engine name was "detectors", now "canned"'),
+    ],
+)
+def test_another_setting_is_told_in_one_short_line(changes: dict[str, object], told: str, tmp_path: Path) -> None:
+    run = str(tmp_path / "run")
+    start_or_continue(run, _record())
+    with pytest.raises(RunError) as caught:
+        start_or_continue(run, _record(**changes))
+    said = str(caught.value)
+    assert said.startswith(f"{run} was scanned with other settings: ")
+    assert said.endswith(f"{told}; use another --run")
+    assert len(said) < len(run) + 220
+
+
+def test_other_code_continues_a_run_that_keeps_the_code_of_its_beginning(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    start_or_continue(str(run), _record())
+    start_or_continue(str(run), _record(code="b" * 64))
+    written = json.loads((run / "run.json").read_text())
+    assert written["code"] == "a" * 64
+    del written["code"]  # of a version that did not tell
+    (run / "run.json").write_text(json.dumps(written))
+    start_or_continue(str(run), _record())
+    assert open_run(str(run))[1].code is None
+
+
+def test_the_code_of_a_working_tree_has_a_hash_of_its_own(tmp_path: Path) -> None:
+    top = Path(__file__).parents[2]
+    for room in ("ingest", "scoring", "reports", "jobs"):
+        shutil.copytree(top / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__", "weights", "demo"))
+    hashes = [_code_hash_in(tmp_path), _code_hash_in(tmp_path)]
+    with open(tmp_path / "scoring" / "severity.py", "a") as file:
+        file.write("# another severity\n")
+    hashes.append(_code_hash_in(tmp_path))
+    assert [len(found) for found in hashes] == [64, 64, 64]
+    assert hashes[0] == hashes[1] != hashes[2]
+
+
+def _code_hash_in(folder: Path) -> str:
+    code = "from jobs.run import code_hash; print(code_hash())"
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
