@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.record import RunRecord
 from scoring.assessment import Assessment, EngineOptions, not_assessed
 from scoring.engines import canned
 from scoring.table import Facts, Quarantined, Verdict, to_table
 from scoring.taxonomy import KEYS
+from tests.records import run_record
 
 HOSTILE = ("<script>alert(1)</script>", "[bold]x[/bold]", "a\nb\x1b[31m", '=cmd"', "{{ 7 * 7 }}", "</script>&lt;b>")
 
@@ -50,20 +50,7 @@ def make_run(tmp_path: Path) -> MakeRun:
         folder = tmp_path / name
         (folder / "scores").mkdir(parents=True)
         engine = asdict(canned.describe(EngineOptions())) | {"assessed": list(assessed)}
-        record = RunRecord(
-            privsieve="0.1.0",
-            source="/data/corpus",
-            format="webdataset",
-            category=None,
-            sample=None,
-            seed=None,
-            limit=None,
-            max_pixels=1,
-            max_frames=1,
-            taxonomy="cprt-1",
-            engine=engine,
-        )
-        (folder / "run.json").write_text(record.model_dump_json())
+        (folder / "run.json").write_text(run_record(engine).model_dump_json())
         half = (len(rows) + 1) // 2
         for part, some in enumerate((rows[:half], rows[half:])):
             facts = [

@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.record import RunRecord
 from reports.summary import summarise
 from reports.warehouse import open_run
 from scoring.assessment import Assessment, Unscored, not_assessed, worst
@@ -14,6 +13,7 @@ from scoring.protocols import protocol
 from scoring.protocols.interface import ProtocolOptions, SlotAnswer, TextAnswer
 from scoring.table import SCORE_COLUMNS, Facts, Quarantined, Verdict, to_table
 from scoring.taxonomy import KEYS
+from tests.records import run_record
 
 
 def verdicts(name: str, *texts: str) -> list[Verdict]:
@@ -71,19 +71,7 @@ def test_a_report_of_a_binary_run_counts_what_was_asked_and_no_level(tmp_path: P
     (tmp_path / "scores").mkdir()
     table = to_table(facts(4), verdicts("binary", "Yes", "No", "Yes", "?"))
     pq.write_table(table, tmp_path / "scores" / "s-000000-last.parquet")
-    record = RunRecord(
-        privsieve="0.1.0",
-        source="/data/corpus",
-        format="webdataset",
-        category=None,
-        sample=None,
-        seed=None,
-        limit=None,
-        max_pixels=1,
-        max_frames=1,
-        taxonomy="cprt-1",
-        engine={"name": "vllm", "protocol": "binary:p1-1 0", "assessed": []},
-    )
+    record = run_record({"name": "vllm", "protocol": "binary:p1-1 0", "assessed": []})
     (tmp_path / "run.json").write_text(record.model_dump_json())
     report = summarise(open_run(str(tmp_path)), private="private = 1")
     assert (report.total.num_scored, report.total.num_private, report.total.num_unknown) == (3, 2, 0)
