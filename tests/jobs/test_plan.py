@@ -8,11 +8,14 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 from ingest.errors import SourceError
 from ingest.formats import open_source
 from ingest.images import ImageLimits
-from jobs.plan import MAX_LISTED_SHARDS, RECORDED, Figure, Measured, measure, plan_of
+from jobs.planning.arithmetic import Figure, plan_of
+from jobs.planning.measuring import MAX_LISTED_SHARDS, Answering, Measured, measure
+from jobs.planning.recorded import HOST_COSTS, SPEEDS, RecordedHostCost
 from scoring.assessment import EngineOptions
 from scoring.engines import canned
 from tests.jobs.made import jpeg, privsieve, tar
@@ -25,14 +28,18 @@ MEASURED = Measured(
     broken={"truncated": 1},
     num_bytes=(100_000, 200_000, 300_000, 400_000),
     decode_s=(0.004, 0.004, 0.004),
+    downscale_s=(),
     megapixels=(1.0, 1.0, 1.0),
+    seen_megapixels=(1.0, 1.0, 1.0),
     formats={"jpeg": 3},
     batches=((8, 0.1), (8, 0.1), (4, 0.05)),
-    recorded=None,
+    speed=None,
+    host_cost=None,
     row_bytes=100.0,
     slice_bytes=20_000.0,
     num_reads=1,
 )
+CANNED = Answering(canned.load(EngineOptions()), ImageLimits())
 
 
 def _exactly(figure: Figure, value: float) -> bool:
@@ -76,13 +83,28 @@ def test_a_corpus_that_was_listed_in_part_is_estimated_with_a_range() -> None:
 
 
 def test_a_recorded_speed_has_no_range_and_says_what_it_is() -> None:
-    found = plan_of(replace(MEASURED, batches=(), recorded=RECORDED["vllm"]), 8, 3.0)
+    found = plan_of(replace(MEASURED, batches=(), speed=SPEEDS["vllm"]), 8, 3.0)
     assert _exactly(found.images_per_s, 80)
     assert found.speed_origin.startswith("not measured here: the target for an 8B model on one H200")
 
 
+def test_a_gpu_needs_cpus_for_decoding_downscaling_and_preparing() -> None:
+    """4, 1 and 2 + 8 × 0.5 ms at 80 images a second; without the last two steps it is the decoding alone."""
+    assert plan_of(MEASURED, 1, None).host_ms is None
+    recorded = RecordedHostCost(2.0, 8.0, "on another machine")
+    seen = replace(MEASURED, downscale_s=(0.001,) * 3, seen_megapixels=(0.5,) * 3, host_cost=recorded)
+    found = plan_of(seen, 4, None)
+    assert found.downscale_ms is not None
+    assert found.host_ms is not None
+    assert _exactly(found.downscale_ms, 1)
+    assert _exactly(found.host_ms, 6)
+    assert found.host_origin == "not measured here: on another machine"
+    assert found.cpus_per_gpu == pytest.approx(80 * 0.011)
+
+
 def test_a_sample_of_nothing_but_broken_images_still_makes_a_plan() -> None:
-    nothing = replace(MEASURED, decode_s=(), megapixels=(), formats={}, num_bytes=(), broken={"empty": 4})
+    empty = replace(MEASURED, decode_s=(), megapixels=(), seen_megapixels=(), formats={}, num_bytes=())
+    nothing = replace(empty, broken={"empty": 4}, host_cost=HOST_COSTS["vllm"])
     found = plan_of(nothing, 1, None)
     assert (found.cpus_per_gpu, found.broken_share) == (0, 1)
     assert _exactly(found.terabytes, 0)
@@ -99,15 +121,15 @@ def corpus(tmp_path: Path) -> Path:
 
 
 def test_measuring_a_small_corpus_whole(corpus: Path) -> None:
-    source, engine = open_source(str(corpus), None, None), canned.load(EngineOptions())
-    found = measure(source, engine, ImageLimits(), None, sample_size=1000, seed=0)
+    found = measure(open_source(str(corpus), None, None), CANNED, sample_size=1000, seed=0)
     assert (found.num_shards, found.listed, found.num_slices) == (3, (12, 13, 14), 3)
     assert found.num_sampled == 39
     assert found.broken == {"empty": 3, "no_image": 3}
     assert found.formats == {"jpeg": 33}
     sizes = [len(jpeg(50 * number + n)) for number in range(3) for n in range(10 + number)]
     assert sorted(found.num_bytes) == sorted([0] * 3 + sizes)
-    assert found.megapixels == (64 * 48 / 1e6,) * 33
+    assert found.megapixels == found.seen_megapixels == (64 * 48 / 1e6,) * 33
+    assert found.downscale_s == ()
     assert sum(count for count, _ in found.batches) == 39
     assert found.row_bytes > 32  # a row holds a sha256, which cannot be smaller
     assert found.slice_bytes > 0
@@ -118,8 +140,8 @@ def test_the_sample_is_reproducible_and_of_random_shards(tmp_path: Path) -> None
     folder.mkdir()
     for number in range(MAX_LISTED_SHARDS + 4):
         tar(folder / f"{number:05d}.tar", {f"{n}.jpg": jpeg(number) for n in range(number + 1)})
-    source, engine = open_source(str(folder), None, None), canned.load(EngineOptions())
-    first, again, other = (measure(source, engine, ImageLimits(), None, 20, seed) for seed in (1, 1, 2))
+    source = open_source(str(folder), None, None)
+    first, again, other = (measure(source, CANNED, 20, seed) for seed in (1, 1, 2))
     assert (first.listed, first.num_bytes) == (again.listed, again.num_bytes)
     assert first.listed != other.listed
     assert len(first.listed) == MAX_LISTED_SHARDS
@@ -129,7 +151,7 @@ def test_the_sample_is_reproducible_and_of_random_shards(tmp_path: Path) -> None
 def test_a_source_without_images_is_told(tmp_path: Path) -> None:
     tar(tmp_path / "empty.tar", {})
     with pytest.raises(SourceError, match=r"1 random shards hold no image, empty\.tar first"):
-        measure(open_source(str(tmp_path), None, None), canned.load(EngineOptions()), ImageLimits(), None, 5, 0)
+        measure(open_source(str(tmp_path), None, None), CANNED, 5, 0)
 
 
 def test_the_verb_in_json_and_text(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -182,6 +204,42 @@ def test_remote_tars_are_read_twice(corpus: Path, capsys: pytest.CaptureFixture[
         assert "of remote tars twice" in capsys.readouterr().out
     finally:
         memory.rm("/plan-test", recursive=True)
+
+
+def test_pictures_are_downscaled_as_for_the_engine(tmp_path: Path) -> None:
+    """640 × 480 pixels, decoded as they are: shown to the model at no more than 10,000."""
+    Image.linear_gradient("L").resize((640, 480)).save(tmp_path / "large.jpg")
+    tar(tmp_path / "0.tar", {"large.jpg": (tmp_path / "large.jpg").read_bytes(), "small.jpg": jpeg(2)})
+    source = open_source(str(tmp_path / "0.tar"), None, None)
+    found = measure(source, replace(CANNED, max_pixels=10_000, host_cost=HOST_COSTS["vllm"]), 5, 0)
+    assert sorted(found.megapixels) == [64 * 48 / 1e6, 640 * 480 / 1e6]
+    small, large = sorted(found.seen_megapixels)
+    assert (small, large) == (64 * 48 / 1e6, 115 * 86 / 1e6)
+    assert len(found.downscale_s) == 2
+    assert max(found.downscale_s) > 0
+    assert found.host_cost == HOST_COSTS["vllm"]
+
+
+def test_an_engine_that_cannot_run_here_is_planned_from_records(
+    corpus: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Speed and preparing are recorded and say so; decoding and downscaling are measured on this corpus."""
+    asked = ("plan", corpus, "--engine", "vllm", "--model", "/no/such/folder")
+    assert privsieve(*asked, "--gpus", 8, "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    recorded = HOST_COSTS["vllm"].ms(64 * 48 / 1e6)
+    assert found["images_per_s"]["value"] == 80
+    assert found["host_ms"]["value"] == pytest.approx(recorded)
+    assert recorded > 0.5
+    ms = found["decode_ms"]["value"] + found["downscale_ms"]["value"] + recorded
+    assert found["cpus_per_gpu"] == pytest.approx(80 * ms / 1000)
+    assert privsieve(*asked) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "not measured here: the target for an 8B model" in text
+    assert "not measured here: recorded" in text
+    assert "speed × time of decoding, downscaling and preparing" in text
+    assert privsieve("plan", corpus, "--engine", "canned") == 0
+    assert "preparing" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
