@@ -1,6 +1,7 @@
 """vLLM and transformers answer alike, token by token, with and without an adapter that also tunes the vision tower."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,28 +10,22 @@ import pytest
 
 from scoring.assessment import Assessment, Outcome, View, not_assessed
 from scoring.protocols import protocol
-from scoring.protocols.interface import (
-    Answer,
-    Generate,
-    Image,
-    Message,
-    Prompt,
-    Protocol,
-    ProtocolOptions,
-    Text,
-    TextAnswer,
-)
+from scoring.protocols.interface import Answer, Generate, Prompt, Protocol, ProtocolOptions, TextAnswer
+from scoring.protocols.two_pass import MAX_TOKENS_FIRST, TwoPassProtocol
+from scoring.taxonomy import KEYS
 
 GENERATING = ("json", "severity", "severity:taxonomy", "binary:p1", "binary:p3,classes,reason")
 
 
 class Verbatim:
-    """Asks what another protocol asks; the evidence of its outcome is the number under which `said` has the answers."""
+    """Asks what another protocol asks; the evidence of its outcome is the number under which `said` has the answers
+    and `outcomes` what they amount to."""
 
     def __init__(self, asked: Protocol):
         self.asked = asked
         self.prompt = asked.prompt
         self.said: dict[str, list[TextAnswer]] = {}
+        self.outcomes: dict[str, Outcome] = {}
 
     def parse(self, answers: Sequence[Answer]) -> Outcome | Prompt:
         result = self.asked.parse(answers)
@@ -38,40 +33,36 @@ class Verbatim:
             return result
         number = str(len(self.said))
         self.said[number] = [a for a in answers if isinstance(a, TextAnswer)]
+        self.outcomes[number] = result
         return Assessment(not_assessed(), (number,))
 
 
-class TwoRounds:
-    """A short stand-in for `two-pass`, whose answers are 1,536 tokens long with a model that talks nonsense: 12 free
-    tokens about the picture, then a form filled without it."""
-
-    def __init__(self) -> None:
-        self.prompt = Prompt((Message("user", (Text("What is shown?"), Image())),), Generate(12))
-
-    def parse(self, answers: Sequence[Answer]) -> Outcome | Prompt:
-        first = answers[0]
-        assert isinstance(first, TextAnswer)
-        if len(answers) == 2:
-            return Assessment(not_assessed())
-        wanted = Generate(40, {"type": "object", "properties": {"age": {"enum": [0, 0.5, 1]}}, "required": ["age"]})
-        return Prompt((Message("user", (Text(f"Judge: {first.text!r}"),)),), wanted)
+Said = tuple[list[TextAnswer], Outcome]
+"""What a model said about one picture, pass by pass, and what the protocol made of it."""
 
 
-def _same_words(engine: Callable[..., Any], views: list[View], asked: Any, tuned: str | None) -> None:
-    sides = {}
+def _same_words(engine: Callable[..., Any], views: list[View], asked: Protocol, tuned: str | None) -> list[Said]:
+    """What both engines said."""
+    sides: dict[str, list[Said]] = {}
     for name in ("transformers", "vllm"):
         verbatim = Verbatim(asked)
-        outcomes = engine(name, protocol="json", adapter=tuned).assess_with(verbatim, views)
-        sides[name] = [verbatim.said[o.evidence[0]] for o in outcomes]
-    for ours, theirs in zip(sides["transformers"], sides["vllm"], strict=True):
+        numbers = [o.evidence[0] for o in engine(name, protocol="json", adapter=tuned).assess_with(verbatim, views)]
+        sides[name] = [(verbatim.said[number], verbatim.outcomes[number]) for number in numbers]
+    for (ours, outcome), (theirs, other_outcome) in zip(sides["transformers"], sides["vllm"], strict=True):
         assert [a.text for a in ours] == [a.text for a in theirs]
         assert [a.is_cut_off for a in ours] == [a.is_cut_off for a in theirs]
         for one, other in zip(ours, theirs, strict=True):
             assert [t.text for t in one.tokens] == [t.text for t in other.tokens]
             for mine, its in zip(one.tokens, other.tokens, strict=True):
                 assert mine.probabilities == pytest.approx(its.probabilities, abs=1e-5)
-    spreads = [tuple(token.probabilities for token in said[0].tokens) for said in sides["vllm"] if said[0].tokens]
+        if isinstance(outcome, Assessment) and isinstance(other_outcome, Assessment):
+            np.testing.assert_array_equal(outcome.values, other_outcome.values)
+        else:
+            assert outcome == other_outcome
+    found = sides["vllm"]
+    spreads = [tuple(token.probabilities for token in said[0].tokens) for said, _ in found if said[0].tokens]
     assert len(set(spreads)) == len(spreads), "the answers must depend on the picture"
+    return found
 
 
 @pytest.mark.parametrize("is_tuned", [False, True], ids=["plain", "adapter"])
@@ -96,7 +87,18 @@ def test_generating_protocols(
 
 @pytest.mark.parametrize("is_tuned", [False, True], ids=["plain", "adapter"])
 def test_two_passes(engine: Callable[..., Any], views: list[View], adapter: Path, is_tuned: bool) -> None:
-    _same_words(engine, views[:3], TwoRounds(), str(adapter) if is_tuned else None)
+    """The protocol as it ships, but for a grammar that holds the first answer to its form: a random model talks
+    nonsense for 1,536 tokens otherwise, and never gets to the second pass."""
+    shipped = protocol("two-pass", ProtocolOptions())
+    assert isinstance(shipped, TwoPassProtocol)
+    notes = "".join(rf"{key}: (yes|no|unclear), [a-z]{{3,9}}( [a-z]{{3,9}}){{0,2}}\n" for key in KEYS)
+    first = replace(shipped.prompt, wanted=Generate(MAX_TOKENS_FIRST, regex=notes))
+    found = _same_words(engine, views[:3], replace(shipped, prompt=first), str(adapter) if is_tuned else None)
+    for said, outcome in found:
+        assert len(said) == 2
+        assert isinstance(outcome, Assessment)
+        assert set(outcome.values.tolist()) <= {0, 0.5, 1}
+    assert len({said[0].text for said, _ in found}) == 3, "the notes must depend on the picture"
 
 
 def test_the_adapter_counts_in_the_language_model_and_in_the_vision_tower(

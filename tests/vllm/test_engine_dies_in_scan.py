@@ -1,0 +1,60 @@
+"""vLLM's own process is killed while a scan through Ray is at work."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.faults.drill import descendants, engine_actors, finish, make_shards, rows, sha256, start_scan
+
+NUM_SHARDS, NUM_IMAGES = 6, 24
+START_LIMIT_S = 240
+
+
+def _vllm_processes(pid: int) -> list[int]:
+    """Those that hold the model: vLLM names them."""
+    return [child for child, command in descendants(pid).items() if "EngineCore" in command]
+
+
+def _wait(seconds: float, until: Callable[[], object]) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if until():
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_every_image_has_one_row_although_vllm_was_killed(checkpoint: Path, tmp_path: Path) -> None:
+    """The actor ends with its engine and Ray starts another one, which does again what was under way."""
+    make_shards(tmp_path / "corpus", NUM_SHARDS, NUM_IMAGES)
+    run = tmp_path / "run"
+    said = ("--engine", "vllm", "--model", str(checkpoint), "--num-engines", "1", "--quiet")
+    scan = start_scan(tmp_path / "corpus", run, *said)
+    try:
+        assert _wait(START_LIMIT_S, lambda: scan.poll() is not None or any((run / "scores").glob("*.parquet")))
+        assert scan.poll() is None, scan.communicate()
+        actors, engines = set(engine_actors(scan.pid)), set(_vllm_processes(scan.pid))
+        assert (len(actors), len(engines)) == (1, 1)
+        assert len(list((run / "scores").glob("*.parquet"))) < NUM_SHARDS, "it must be at work"
+        os.kill(min(engines), signal.SIGKILL)
+
+        def is_replaced() -> bool:
+            actors.update(engine_actors(scan.pid))
+            engines.update(_vllm_processes(scan.pid))
+            return scan.poll() is not None or len(engines) == 2
+
+        assert _wait(START_LIMIT_S, is_replaced)
+        code, out, err = finish(scan)
+    finally:
+        scan.kill()
+    assert code == 0, err
+    assert len(actors) == 2
+    assert len(engines) == 2
+    found = rows(run)
+    assert {row["status"] for row in found} == {"scored"}, out
+    numbers = range(NUM_SHARDS * NUM_IMAGES)
+    assert sorted(str(row["sha256"]) for row in found) == sorted(sha256(number) for number in numbers)
+    assert not any((run / "attempts").iterdir())
+    assert _wait(30, lambda: not any(Path(f"/proc/{pid}").exists() for pid in engines)), "an engine outlives the scan"
