@@ -24,7 +24,7 @@ from pathlib import Path
 import click
 from packaging.requirements import Requirement
 
-from ingest.errors import IncompleteError, PrivsieveError, RunError, SourceError, StorageError, near
+from ingest.errors import IncompleteError, PrivsieveError, SourceError, StorageError, near
 from ingest.formats import open_source
 from ingest.images import ImageLimits, Rejected, decode
 from ingest.record import RECORD, open_run
@@ -32,6 +32,7 @@ from ingest.retries import RETRY_VARIABLE
 from ingest.storage import PART, Place, place
 from jobs.engine_options import engine_options, said
 from jobs.memory import available_bytes
+from jobs.run import refuse_other_files
 from scoring.assessment import EngineOptions
 from scoring.engines import ENGINES, engine_module
 
@@ -341,8 +342,8 @@ def _run(url: str) -> str:
     is_run = root.at(RECORD).exists()
     if is_run:
         open_run(url)
-    elif root.is_dir() and root.names():
-        raise RunError(f"{url} holds other files and is no run; use a new folder for --run")
+    else:
+        refuse_other_files(root, url)
     probe = root.at(f"doctor-{uuid.uuid4().hex}{PART}")
     with _folders_removed_again(root):
         try:

@@ -84,10 +84,15 @@ def start_or_continue(url: str, record: RunRecord) -> Place:
         if different:
             raise RunError(f"{url} was scanned with other settings: {different}; use another --run")
         return root
-    if root.is_dir() and not all(name.startswith(RECORD) and name.endswith(PART) for name in root.names()):
-        raise RunError(f"{url} holds other files and is no run; use a new folder for --run")
+    refuse_other_files(root, url)
     root.at(RECORD).write((json.dumps(record.model_dump(), indent=2) + "\n").encode())
     return root
+
+
+def refuse_other_files(root: Place, url: str) -> None:
+    """RunError where `root`, in which no run was begun, holds more than what a record that failed to be written left."""
+    if root.is_dir() and not all(name.startswith(RECORD) and name.endswith(PART) for name in root.names()):
+        raise RunError(f"{url} holds other files and is no run; use a new folder for --run")
 
 
 def differences(before: BaseModel, now: BaseModel) -> str:
