@@ -90,7 +90,7 @@ def start_or_continue(url: str, record: RunRecord) -> Place:
 
 
 def refuse_other_files(root: Place, url: str) -> None:
-    """RunError where `root`, in which no run was begun, holds more than what a record that failed to be written left."""
+    """RunError where `root`, in which no run was begun, holds more than the remains of a record half written."""
     if root.is_dir() and not all(name.startswith(RECORD) and name.endswith(PART) for name in root.names()):
         raise RunError(f"{url} holds other files and is no run; use a new folder for --run")
 
