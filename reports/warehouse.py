@@ -77,14 +77,13 @@ class Run:
 
     def ask(self, question: str, **placeholders: str) -> list[dict[str, Any]]:
         """The rows of `queries/<question>.sql` as dicts. Placeholders must be checked SQL (scoring.expressions)."""
-        statement = query_text(question, **placeholders)
         try:
-            self.connection.execute(statement)
+            self.connection.execute(query_text(question, **placeholders))
             names = [str(column[0]) for column in self.connection.description or []]
             rows = [dict(zip(names, row, strict=True)) for row in self.connection.fetchall()]
         except duckdb.Error as error:
             self._check_not_replaced()
-            _refuse(error, statement)
+            _refuse(error, statement="")  # the user wrote but the placeholders
         self._check_not_replaced()
         return rows
 
