@@ -108,7 +108,7 @@ def test_placeholder_in_a_quoted_string_stays_text(make_run: MakeRun) -> None:
 
 
 def test_failing_cast_is_one_line(make_run: MakeRun) -> None:
-    with pytest.raises(QueryError, match="^a value cannot be converted as asked; TRY_CAST") as caught:
+    with pytest.raises(QueryError, match=r"^a value cannot be converted as asked; TRY_CAST") as caught:
         summarise(open_run(str(make_run())), by="category::INTEGER")
     assert "\n" not in str(caught.value)
     assert "beach" not in str(caught.value)
