@@ -295,7 +295,7 @@ def test_other_settings_into_the_same_folder_are_refused(
 ) -> None:
     assert _privsieve(*downloaded, "--limit", 3, "--max-bytes", 1000) == 2
     error = capsys.readouterr().err
-    assert "limit was None, now 3" in error
+    assert "limit was not set, now 3" in error
     assert "max_bytes was 20000000, now 1000" in error
     assert _privsieve(*downloaded, "--threads", 2, "--quiet") == 0
 
