@@ -11,7 +11,7 @@ import pytest
 
 from ingest.errors import PrivsieveError
 from jobs.cluster import ClusterNode, engines_that_fit, ray_session
-from tests.clusters.conftest import free_ports
+from tests.conftest import free_ports
 
 ROOT = Path(__file__).parent.parent.parent
 HEAD = ClusterNode(num_cpus=0, num_gpus=0)

@@ -16,7 +16,7 @@ import ray
 import yaml
 
 from jobs.scan import scan
-from tests.clusters.conftest import free_ports
+from tests.conftest import free_ports
 
 ROOT = Path(__file__).parent.parent.parent
 DEPLOY = ROOT / "jobs" / "deploy"

@@ -1,13 +1,34 @@
-"""A small corpus of two tars, and its finished run."""
+"""A small corpus of two tars, and its finished run; a Ray head that most scans and filters of this folder join."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import joined, ray_head
 from tests.jobs.made import privsieve, shard
 
+JOINING = ("test_compact", "test_filter", "test_scan_and_filter", "test_status")
+"""Modules whose tests join the head. Fixtures that outlive a test, the run below among them, start a Ray of their own,
+as a user does who says nothing."""
 
-@pytest.fixture(scope="module")
+
+@pytest.fixture(scope="package")
+def head() -> Iterator[str]:
+    with ray_head({}) as address:
+        yield address
+
+
+@pytest.fixture(autouse=True)
+def joining(request: pytest.FixtureRequest) -> Iterator[None]:
+    if request.module.__name__.rpartition(".")[2] not in JOINING:
+        yield
+        return
+    with joined(request.getfixturevalue("head")):
+        yield
+
+
+@pytest.fixture(scope="package")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("corpus")
     shard(folder / "00000.tar", 0, 20)
@@ -15,8 +36,9 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def scanned(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Not to be changed: copy it."""
     run = tmp_path_factory.mktemp("runs") / "run"
     assert privsieve("scan", corpus, "--run", run, "--engine", "canned") == 0
     return run

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 import tarfile
 from pathlib import Path
 
@@ -39,16 +40,18 @@ def test_the_run_says_what_it_was_made_with(corpus: Path, scanned: Path) -> None
 
 
 def test_the_same_scan_again_continues_and_another_is_refused(
-    corpus: Path, scanned: Path, capsys: pytest.CaptureFixture[str]
+    corpus: Path, scanned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    finished = next((scanned / "scores").glob("00001*"))
+    run = tmp_path / "run"
+    shutil.copytree(scanned, run)
+    finished = next((run / "scores").glob("00001*"))
     before = finished.read_bytes()
     finished.unlink()
-    assert privsieve("scan", corpus, "--run", scanned, "--engine", "canned") == 0
+    assert privsieve("scan", corpus, "--run", run, "--engine", "canned") == 0
     assert "35 images in 2 of 2 shards: 30 scored, 5 quarantined (not_an_image 5)" in capsys.readouterr().out
     assert finished.read_bytes() == before
-    assert privsieve("scan", corpus, "--run", scanned, "--engine", "canned", "--limit", 3) == 2
-    assert "limit was None, now 3" in capsys.readouterr().err
+    assert privsieve("scan", corpus, "--run", run, "--engine", "canned", "--limit", 3) == 2
+    assert "limit was not set, now 3" in capsys.readouterr().err
 
 
 def test_a_sample_is_reproducible(corpus: Path, tmp_path: Path) -> None:

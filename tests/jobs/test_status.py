@@ -23,7 +23,9 @@ def _status(run: Path, *arguments: str) -> int:
 def test_status_of_a_scan_at_work_killed_and_finished(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_shards(tmp_path / "corpus", 3, 30)
     run = tmp_path / "run"
-    scan = start_scan(tmp_path / "corpus", run, "--num-engines", "1", drill={"*": 0.1})
+    # The drill is in the environment, which only workers of a Ray of the scan's own have.
+    alone = ("--num-engines", "1", "--ray-address", "local")
+    scan = start_scan(tmp_path / "corpus", run, *alone, drill={"*": 0.1})
     while scan.poll() is None and not list((run / "scores").glob("*")):
         time.sleep(0.05)
     assert _status(run) == 0

@@ -10,6 +10,8 @@ import pytest
 import s3fs
 from moto.server import ThreadedMotoServer
 
+from tests.conftest import joined, ray_head
+
 BUCKET = "corpora"
 KEY_ID, SECRET = "AKIAFAKEKEYIDOFATEST", "fake/Secret+OfATestThatMustNotShow"
 
@@ -105,17 +107,39 @@ def proxy_server(moto_port: int) -> Iterator[Proxy]:
     server.server_close()
 
 
+@pytest.fixture(scope="session")
+def settings(proxy_server: Proxy) -> dict[str, str]:
+    """What a user of the store has in the environment."""
+    return {
+        "AWS_ENDPOINT_URL": proxy_server.address,
+        "AWS_ACCESS_KEY_ID": KEY_ID,
+        "AWS_SECRET_ACCESS_KEY": SECRET,
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        # The driver's own attempts hide ours.
+        "AWS_MAX_ATTEMPTS": "1",
+        "PRIVSIEVE_RETRY_S": "20",
+    }
+
+
+@pytest.fixture(scope="package")
+def head(settings: dict[str, str]) -> Iterator[str]:
+    """A Ray head whose workers know the store."""
+    with ray_head(settings) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def joining(head: str) -> Iterator[None]:
+    with joined(head):
+        yield
+
+
 @pytest.fixture
-def store(proxy_server: Proxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
-    """The store as a user sees it: an address and credentials in the environment; the bucket is empty."""
-    monkeypatch.setenv("AWS_ENDPOINT_URL", proxy_server.address)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY_ID)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    # The driver's own attempts hide ours.
-    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
-    monkeypatch.setenv("PRIVSIEVE_RETRY_S", "20")
+def store(proxy_server: Proxy, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+    """The store as a user sees it; the bucket is empty."""
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
     s3fs.S3FileSystem.clear_instance_cache()
     proxy_server.fault = lambda method, path, span: None
     bucket = s3fs.S3FileSystem(use_listings_cache=False)

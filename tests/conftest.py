@@ -1,0 +1,105 @@
+"""Ray nodes on this machine, on ports and in a folder of their own, for tests that do not ask how Ray is started.
+
+`ray stop` would end every cluster of the machine, so the processes started here are ended by their process group.
+"""
+
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+# A process keeps the first token that Ray sees in it, so this one must stand before any session of the tests.
+os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(20))
+
+START_LIMIT_S = 180.0
+
+HEAD_CPUS = 3
+"""Two engines and a slicer, as on two cores without a head."""
+
+GROUP = '("$@"; kill -KILL 0) & read -r _; kill -KILL 0'
+"""A shell that ends its whole process group with the command, and with whoever holds the other end of its input."""
+
+
+def free_ports(count: int) -> list[int]:
+    with ExitStack() as held:
+        taken = [held.enter_context(socket.socket()) for _ in range(count)]
+        for each in taken:
+            each.bind(("127.0.0.1", 0))
+        return [int(each.getsockname()[1]) for each in taken]
+
+
+@contextmanager
+def ray_node(options: list[str], environment: Mapping[str, str], log: Path) -> Iterator[None]:
+    """`ray start` with these options until the block ends; entered once the node says that it runs."""
+    node_memory = ["--object-store-memory", "100000000", "--min-worker-port", "0", "--max-worker-port", "0"]
+    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", *node_memory, *options]
+    with log.open("wb") as output:
+        node = subprocess.Popen(
+            ["sh", "-c", GROUP, "ray", *command],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        limit_s = time.monotonic() + START_LIMIT_S
+        while b"Ray runtime started" not in log.read_bytes():
+            if node.poll() is not None or time.monotonic() > limit_s:
+                raise RuntimeError(f"the node did not start:\n{log.read_text()[-3000:]}")
+            time.sleep(0.1)
+        yield
+    finally:
+        with suppress(ProcessLookupError):  # it has ended by itself
+            os.killpg(node.pid, signal.SIGKILL)
+        node.communicate()
+
+
+@contextmanager
+def ray_folder() -> Iterator[Path]:
+    """Not pytest's own folder: the path of a Unix socket is at most 107 bytes long."""
+    folder = Path(tempfile.mkdtemp(prefix="ray-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def ray_head(more: Mapping[str, str]) -> Iterator[str]:
+    """The address of a head of its own. Workers have its environment, not that of who joins: `more` is added to ours.
+
+    For packages of tests, one head each: it is gone when those begin that kill Ray's processes or measure memory.
+    """
+    port, client = free_ports(2)
+    environment = {name: text for name, text in os.environ.items() if name != "RAY_ADDRESS"} | dict(more)
+    environment["RAY_USAGE_STATS_ENABLED"] = "0"
+    with ray_folder() as folder:
+        options = ["--head", "--num-cpus", str(HEAD_CPUS), "--temp-dir", str(folder), "--port", str(port)]
+        options += ["--include-dashboard", "false", "--dashboard-agent-listen-port", "0"]
+        options += ["--ray-client-server-port", str(client)]
+        with ray_node(options, environment, folder / "head.log"):
+            yield f"127.0.0.1:{port}"
+
+
+@contextmanager
+def joined(address: str) -> Iterator[None]:
+    """Scans and filters of the block, and of processes that it starts, join the head at this address."""
+    from ray._private.authentication.authentication_token_setup import enable_token_auth_by_default
+
+    enable_token_auth_by_default()  # as a Ray of one's own does; who joins has to, and Ray may be imported already
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setenv("RAY_ADDRESS", address)
+        # Who joins leaves one second here, too little for a Ray of its own that a later test starts.
+        changed.setenv("RAY_gcs_server_port_wait_time_s", "30")
+        yield
