@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict
 
-from ingest.errors import RunError
+from ingest.errors import RunError, StorageError
+from ingest.retries import is_of_storage, reason_of
 from ingest.slices import Done, by_shard, result_names, stem_of
 from ingest.storage import Place
 
@@ -143,7 +144,9 @@ def _parts(run: Place, compacted: Manifest) -> list[Part]:
     try:
         with where.open() as stream:
             columns = pq.read_table(stream, schema=PARTS_SCHEMA).to_pydict()
-    except (pa.ArrowInvalid, OSError, ValueError):
+    except (pa.ArrowInvalid, OSError, ValueError) as error:
+        if is_of_storage(error):
+            raise StorageError(f"cannot read {where.path}: {reason_of(error)}") from None
         raise RunError(f"{where.path} is damaged or missing; restore it from a copy") from None
     found = [Part(*values) for values in zip(*(columns[name] for name in PARTS_SCHEMA.names), strict=True)]
     num_rows = dict.fromkeys(range(len(compacted.files)), 0)

@@ -135,6 +135,11 @@ def reason_of(error: BaseException) -> str:
     return os.strerror(number).lower() if number else name
 
 
+def is_of_storage(error: BaseException) -> bool:
+    """Whether the store failed to give a file that is there; damage, which a parser finds, carries no number."""
+    return isinstance(error, OSError) and error.errno not in (None, errno.ENOENT)
+
+
 def _loaded(names: dict[str, tuple[str, ...]]) -> tuple[type[Exception], ...]:
     modules = [(sys.modules[module], kinds) for module, kinds in names.items() if module in sys.modules]
     return tuple(getattr(module, kind) for module, kinds in modules for kind in kinds if hasattr(module, kind))

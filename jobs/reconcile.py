@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 
 from ingest.errors import RunError, StorageError
 from ingest.results import score_files
-from ingest.storage import Place, reason_of
+from ingest.retries import is_of_storage, reason_of
+from ingest.storage import Place
 
 FILES_AT_ONCE = 16
 
@@ -75,7 +76,7 @@ def _marks(result: Place) -> _Marks:
             shard = marks.get("shard", "") if before else ""
             return _Marks(metadata.num_rows, _num_with_category(metadata), reasons, shard, before, after)
     except (pa.ArrowInvalid, OSError, ValueError, KeyError) as error:
-        if isinstance(error, OSError) and error.errno:  # of the storage; damage that pyarrow finds has no number
+        if is_of_storage(error):
             raise StorageError(f"cannot read the score file {result.path}: {reason_of(error)}") from None
     raise RunError(
         f"the score file {result.path} is damaged; delete it and run the same scan again (if compacted: restore it)"

@@ -16,7 +16,8 @@ from pydantic import BaseModel
 from ingest.errors import RunError, StorageError
 from ingest.record import RECORD, RunRecord, open_run
 from ingest.results import COMPACT, RowRange, is_compacted
-from ingest.storage import PART, Place, place, reason_of
+from ingest.retries import is_of_storage, reason_of
+from ingest.storage import PART, Place, place
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,7 +47,7 @@ def rows_at(run: Place, ranges: Sequence[RowRange], columns: Sequence[str] | Non
         except (pa.ArrowInvalid, pa.ArrowKeyError, OSError, ValueError) as error:
             if not rows.path.startswith(f"{COMPACT}/") and is_compacted(run):
                 raise RunError(f"{run.path} was compacted meanwhile; ask again") from None
-            if isinstance(error, OSError) and error.errno:  # of the storage; damage that pyarrow finds has no number
+            if is_of_storage(error):
                 raise StorageError(f"cannot read the score file {place.path}: {reason_of(error)}") from None
             raise RunError(f"the score file {place.path} is damaged; {_remedy(rows)}") from None
     return pa.concat_tables(tables)

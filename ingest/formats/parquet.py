@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.errors import SourceError, StorageError
+from ingest.errors import SourceError, StorageError, near
 from ingest.formats.shard import files_below, opened
 from ingest.release import DECISIONS, RELEASE, Kept, Written, changed
 from ingest.sample import Sample, printable
@@ -250,7 +250,7 @@ def _columns(schema: pa.Schema, shard: str, category: str | None) -> tuple[str, 
         names = ", ".join(schema.names[:12])
         raise SourceError(f"{printable(shard)} has no column with image bytes (binary or struct<bytes, path>): {names}")
     if category is not None and category not in schema.names:
-        raise SourceError(f'{printable(shard)} has no column "{category}" for --category')
+        raise SourceError(f'{printable(shard)} has no column "{category}" for --category{near(category, schema.names)}')
     key = next((name for name in KEY_NAMES if name in schema.names and name != column), None)
     label = category or (DEFAULT_CATEGORY if DEFAULT_CATEGORY in schema.names else None)
     return column, key, label

@@ -78,6 +78,8 @@ def test_a_missing_column_is_told_at_once(file: Path) -> None:
     parquet_file(file, pa.table({"image": PICTURES[:1]}))
     with pytest.raises(SourceError, match=r'^a.parquet has no column "scene" for --category$'):
         open_source(str(file), None, "scene")
+    with pytest.raises(SourceError, match=r'"imge" for --category \(did you mean "image"\?\)$'):
+        open_source(str(file), None, "imge")
 
 
 def test_rows_are_numbered_through_all_row_groups(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
