@@ -200,8 +200,11 @@ def _native_stderr_hidden() -> Iterator[None]:
 
 
 def _quiet() -> None:
+    import ray._private.worker
     import ray.data
 
+    # Deaths of workers would be printed to stdout, whatever log_to_driver says; Ray's debugger uses the same switch.
+    ray._private.worker._worker_logs_enabled = False
     logging.getLogger("ray.data").setLevel(logging.CRITICAL)
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False

@@ -81,6 +81,7 @@ class SliceScanner:
         self._watchdog = Watchdog(settings.stall_s)
         self._turns = threading.Semaphore(settings.slices_at_once)
         self._isolating = threading.Lock()
+        self._loading = threading.Lock()
         self._threads = ThreadPoolExecutor(settings.slices_at_once * settings.batches_at_once)
         # Plain processes that scan without Ray (the benchmark's) have no endpoint to tell.
         self._metrics = ScanMetrics(settings.engine) if ray.is_initialized() else None
@@ -150,10 +151,11 @@ class SliceScanner:
         if deaths >= ISOLATE_AFTER_DEATHS:
             return self._isolated(piece)
         with self._turns:
+            self._load()
             return list(self._watchdog.watch(self._batched(self._settings.source.read(piece))))
 
     def _isolated(self, piece: Slice) -> list[pa.Table]:
-        """The child needs an engine of its own: this one makes room, and comes back afterwards."""
+        """The child needs an engine of its own: this one makes room, and is loaded again by who needs it next."""
         with self._isolating:
             for _ in range(self._settings.slices_at_once):
                 self._turns.acquire()
@@ -162,18 +164,19 @@ class SliceScanner:
                     self._engine.close()
                     self._engine = None
                 samples = self._watchdog.watch(self._settings.source.read(piece))
-                tables = list(isolated_rows(self._settings, samples))
-                self._load()
-                return tables
+                return list(isolated_rows(self._settings, samples))
             finally:
                 self._turns.release(self._settings.slices_at_once)
 
     def _load(self) -> None:
-        if self._engine is None:
-            self._engine = engine_module(self._settings.engine).load(self._settings.options)
+        with self._loading:
+            if self._engine is not None:
+                return
+            engine = engine_module(self._settings.engine).load(self._settings.options)
             if self._settings.has_canary:
-                self._check_canary(self._engine)
-            self._scorer = BatchScorer(self._engine, self._settings.limits, self._settings.num_decode_threads)
+                self._check_canary(engine)
+            self._scorer = BatchScorer(engine, self._settings.limits, self._settings.num_decode_threads)
+            self._engine = engine
 
     def _check_canary(self, engine: Engine) -> None:
         """EngineError where this actor answers otherwise than the first one of the run did."""

@@ -19,7 +19,7 @@ def test_bad_images_cost_a_row_each(tmp_path: Path) -> None:
     code, out, err = finish(start_scan(tmp_path / "corpus", tmp_path / "run", *options, drill=drill))
     assert (code, err) == (0, "")
     scored = f"{NUM_IMAGES - 3} scored, 3 quarantined (crash 2, timeout 1)"
-    assert f"{NUM_IMAGES} images in 3 of 3 shards: {scored}" in out
+    assert out == f"{NUM_IMAGES} images in 3 of 3 shards: {scored}\n"
     found = rows(tmp_path / "run")
     assert [r["sha256"] for r in found] == [sha256(n) for n in range(NUM_IMAGES)]
     assert {n: r["reason"] for n, r in enumerate(found) if r["status"] == "quarantined"} == REASONS
