@@ -20,6 +20,7 @@ from ingest.errors import IncompleteError, PrivsieveError
 LOGICAL_CPUS_MIN = 4
 """Two logical CPUs would admit only one reader beside an actor; readers mostly wait, so they share the cores."""
 CONNECT_LIMIT_S = 5.0
+PORT_WAIT_VARIABLE = "RAY_gcs_server_port_wait_time_s"
 HTTP2_SETTINGS = 4
 """Type of the first frame that both sides of HTTP/2 send."""
 
@@ -135,22 +136,9 @@ def _session(address: str) -> Iterator[None]:
     import ray
 
     sigterm_before = signal.getsignal(signal.SIGTERM)
-    if address == "local":
-        ray.init(
-            address="local",
-            num_cpus=max(LOGICAL_CPUS_MIN, 2 * (os.cpu_count() or 1)),
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-        )
-    else:
-        os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "1")  # one try: something answers already
-        try:
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-        except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-            raise _not_joined(address, error) from None
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # Ray's own would end without a word
     try:
+        _connect(address)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # Ray's own would end without a word
         _quiet()
         yield
     except ray.exceptions.RayError as error:
@@ -160,6 +148,30 @@ def _session(address: str) -> Iterator[None]:
     finally:
         ray.shutdown()
         signal.signal(signal.SIGTERM, sigterm_before or signal.SIG_DFL)
+
+
+def _connect(address: str) -> None:
+    import ray
+
+    if address == "local":
+        ray.init(
+            address="local",
+            num_cpus=max(LOGICAL_CPUS_MIN, 2 * (os.cpu_count() or 1)),
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
+        return
+    wait_before = os.environ.get(PORT_WAIT_VARIABLE)
+    os.environ[PORT_WAIT_VARIABLE] = wait_before or "1"  # one try: something answers already
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        raise _not_joined(address, error) from None
+    finally:
+        del os.environ[PORT_WAIT_VARIABLE]
+        if wait_before is not None:
+            os.environ[PORT_WAIT_VARIABLE] = wait_before
 
 
 def _not_joined(address: str, error: Exception) -> PrivsieveError:

@@ -100,6 +100,4 @@ def joined(address: str) -> Iterator[None]:
     enable_token_auth_by_default()  # as a Ray of one's own does; who joins has to, and Ray may be imported already
     with pytest.MonkeyPatch.context() as changed:
         changed.setenv("RAY_ADDRESS", address)
-        # Who joins leaves one second here, too little for a Ray of its own that a later test starts.
-        changed.setenv("RAY_gcs_server_port_wait_time_s", "30")
         yield
