@@ -1,8 +1,10 @@
 """The order of the rooms, and a light start."""
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -44,6 +46,7 @@ def test_every_room_has_its_sign(room: str) -> None:
 def test_help_starts_light() -> None:
     code = f"""
 import sys
+import tomllib
 from jobs.cli import main
 try:
     main(["--help"])
@@ -54,3 +57,16 @@ print("loaded:", [name for name in {HEAVY!r} if name in sys.modules])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     assert "loaded: []" in done.stdout
     assert "scan" in done.stdout
+
+
+def test_a_wheel_has_every_package() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    found = [path.parent.relative_to(ROOT) for room in ROOMS for path in (ROOT / room).rglob("__init__.py")]
+    assert sorted(declared) == sorted(".".join(folder.parts) for folder in found)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_readme_names_every_file_of_a_room(room: str) -> None:
+    readme = (ROOT / "README.md").read_text()
+    names = {path.name for path in (ROOT / room).glob("*.py")} - {"__init__.py", "__main__.py"}
+    assert not {name for name in names if not re.search(rf"\b{re.escape(name)}\b", readme)}
