@@ -40,13 +40,14 @@ def shards(root: Place) -> list[str]:
 
 
 def check(root: Place, names: Sequence[str], category: str | None) -> None:
-    """SourceError where the first shard that can be read lacks an image column, or the one of `category`."""
+    """SourceError where the first shard that can be read lacks an image column, or one that gives the category."""
     for shard in names:
         try:
             with opened(root, shard) as stream:
                 file = _file(stream)
                 if file is not None:
-                    _columns(file.schema_arrow, shard, category)
+                    _columns(file.schema_arrow, shard)
+                    _label(file.schema_arrow, shard, category)
                     return
         except StorageError:
             continue  # the scan will tell
@@ -70,8 +71,29 @@ def image_column(schema: pa.Schema) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
+def _value_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
 def _is_bytes(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+    kind, types = _value_type(kind), pa.types
+    return bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    kind, types = _value_type(kind), pa.types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def _gives_categories(kind: pa.DataType) -> bool:
+    """Bytes and nested columns may hold pictures, and nothing of a picture may reach a row."""
+    inner, types = _value_type(kind), pa.types
+    return _is_text(kind) or bool(types.is_boolean(inner) or types.is_integer(inner) or types.is_null(inner))
+
+
+def _gives_keys(kind: pa.DataType) -> bool:
+    stored = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+    return not _is_bytes(stored) and not pa.types.is_nested(_value_type(stored))
 
 
 def _is_hugging_face(kind: pa.DataType) -> bool:
@@ -94,7 +116,8 @@ def _ranges(root: Place, shard: str, category: str | None) -> Iterator[list[Loca
         if file is None:
             yield [_damaged(0, "the file is cut or damaged: its footer cannot be read")]
             return
-        _columns(file.schema_arrow, shard, category)
+        _columns(file.schema_arrow, shard)
+        _label(file.schema_arrow, shard, category)
         groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
         num_rows = [rows.num_rows for rows in groups]
         if min(num_rows, default=0) < 0 or sum(num_rows) != file.metadata.num_rows:
@@ -131,7 +154,7 @@ def read(root: Place, piece: Slice, category: str | None) -> Iterator[Sample]:
             if file is None or group is None:
                 yield from (_lost(piece.shard, at, at.get("fault", CHANGED)) for at in locators)
                 continue
-            names = _columns(file.schema_arrow, piece.shard, category)
+            names = (*_columns(file.schema_arrow, piece.shard), _label(file.schema_arrow, piece.shard, category))
             try:
                 rows = _rows(file, group, [at["row"] for at in locators], [name for name in names if name])
             except DAMAGED:
@@ -150,21 +173,21 @@ def _lost(shard: str, locator: Locator, fault: Sequence[str]) -> Sample:
 
 def _rows(file: pq.ParquetFile, group: int, numbers: Sequence[int], names: list[str]) -> list[dict[str, Any]]:
     """The rows of a row group with these numbers, text as bytes, since it may be no valid text."""
-    table = file.read_row_group(group, columns=names)
     first, last = min(numbers), max(numbers)
-    table = table.slice(first, last - first + 1).take([number - first for number in numbers])
-    fields = [pa.field(f.name, _untexted(f.type)) for f in table.schema]
-    rows: list[dict[str, Any]] = table.cast(pa.schema(fields)).to_pylist()
+    table = _untexted(file.read_row_group(group, columns=names).slice(first, last - first + 1))
+    rows: list[dict[str, Any]] = table.take([number - first for number in numbers]).to_pylist()
     return rows
 
 
-def _untexted(kind: pa.DataType) -> pa.DataType:
-    """Text -> its bytes, also within a struct; times -> text."""
+def _untexted(table: pa.Table) -> pa.Table:
+    """Text -> its bytes, times -> text, dictionaries and views -> their values."""
+    return table.cast(pa.schema([pa.field(f.name, _untexted_type(f.type)) for f in table.schema]))
+
+
+def _untexted_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(kind):
-        return pa.struct([pa.field(f.name, _untexted(f.type)) for f in kind])
-    if pa.types.is_string(kind):
-        return pa.binary()
-    if pa.types.is_large_string(kind):
+        return pa.struct([pa.field(f.name, _untexted_type(f.type)) for f in kind])
+    if _is_text(kind) or _is_bytes(kind):
         return pa.large_binary()
     return pa.string() if pa.types.is_temporal(kind) else kind
 
@@ -200,7 +223,7 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
         with out.at(shard).create() as released, ExitStack() as stack:
             for group, indices, mask in _kept_rows(file, kept):
                 try:
-                    rows = file.read_row_group(group).filter(pa.array(mask))
+                    rows = _chosen(file.read_row_group(group), mask)
                     _check(rows, shard, indices, kept)
                 except DAMAGED:
                     raise changed(shard, f"row group {group} cannot be decoded") from None
@@ -226,14 +249,29 @@ def _kept_rows(file: pq.ParquetFile, kept: Kept) -> Iterator[tuple[int, list[int
         first += num_rows
 
 
+def _chosen(table: pa.Table, mask: Sequence[bool]) -> pa.Table:
+    """The rows that the mask says. By way of plain columns, since pyarrow filters no views."""
+    plain = pa.schema([f.with_type(_without_views(f.type)) for f in table.schema])
+    return table.cast(plain).filter(pa.array(mask)).cast(table.schema)
+
+
+def _without_views(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(kind):
+        return pa.struct([f.with_type(_without_views(f.type)) for f in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_without_views(kind.value_type)))
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    return pa.large_binary() if pa.types.is_binary_view(kind) else kind
+
+
 def _check(rows: pa.Table, shard: str, indices: Sequence[int], kept: Kept) -> None:
-    names = _columns(rows.schema, shard, None)
-    wanted = rows.select([name for name in names if name])
-    wanted = wanted.cast(pa.schema([pa.field(f.name, _untexted(f.type)) for f in wanted.schema]))
+    names = _columns(rows.schema, shard)
+    wanted = _untexted(rows.select([name for name in names if name]))
     seen = iter(indices)
     for batch in wanted.to_batches(CHECKED_ROWS):
         for row in batch.to_pylist():
-            sample = _sample(shard, next(seen), row, *names)
+            sample = _sample(shard, next(seen), row, *names, None)
             sha256 = None if sample.fault else hashlib.sha256(sample.encoded).hexdigest()
             kept.check_image(shard, sample.index, sample.key, sha256)
 
@@ -243,14 +281,28 @@ def _compression(rows: pq.RowGroupMetaData) -> str:
     return "none" if name == "uncompressed" else name
 
 
-def _columns(schema: pa.Schema, shard: str, category: str | None) -> tuple[str, str | None, str | None]:
-    """Names of the image, key and category columns. SourceError where there is no image or no such category."""
+def _columns(schema: pa.Schema, shard: str) -> tuple[str, str | None]:
+    """Names of the image column and of the key column. SourceError where there is no image."""
     column = image_column(schema)
     if column is None:
         names = ", ".join(schema.names[:12])
         raise SourceError(f"{printable(shard)} has no column with image bytes (binary or struct<bytes, path>): {names}")
+    named = [f.name for f in schema if f.name != column and _gives_keys(f.type)]
+    return column, next((name for name in KEY_NAMES if name in named), None)
+
+
+def _label(schema: pa.Schema, shard: str, category: str | None) -> str | None:
+    """Name of the category column. SourceError where there is no such column, or it gives no category."""
     if category is not None and category not in schema.names:
         raise SourceError(f'{printable(shard)} has no column "{category}" for --category{near(category, schema.names)}')
-    key = next((name for name in KEY_NAMES if name in schema.names and name != column), None)
     label = category or (DEFAULT_CATEGORY if DEFAULT_CATEGORY in schema.names else None)
-    return column, key, label
+    if label is None:
+        return None
+    kinds = [f.type for f in schema if f.name == label]  # names may stand twice
+    unfit = next((kind for kind in kinds if not _gives_categories(kind)), None)
+    if unfit is None:
+        return label
+    fitting = [printable(f.name) for f in schema if _gives_categories(f.type)]
+    advice = f"name another with --category: {', '.join(fitting[:12])}" if fitting else "it has no column that would do"
+    told = f'the category column "{printable(label)}" holds {str(unfit).partition("<")[0]}'
+    raise SourceError(f"{printable(shard)}: {told}, not text, boolean or whole numbers; {advice}")

@@ -1,5 +1,6 @@
 """Parquet files with images: columns, row groups, and damage."""
 
+import hashlib
 import io
 import random
 from pathlib import Path
@@ -9,9 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest import slices
-from ingest.errors import SourceError, StorageError
+from ingest.errors import IncompleteError, SourceError, StorageError
 from ingest.formats import open_source, parquet
+from ingest.release import Kept
 from ingest.sample import Sample
+from ingest.storage import place
 from tests.ingest.made import jpeg, parquet_file, pieces_of, samples_of
 
 NOISE = random.Random(0)
@@ -57,9 +60,111 @@ def test_plain_bytes_with_a_missing_image(file: Path, kind: pa.DataType) -> None
 
 def test_text_that_is_no_text_and_times_are_names(file: Path) -> None:
     broken = pa.array([b"caf\xe9", b"ok"], pa.binary()).view(pa.string())
+    samples = read(file, pa.table({"image": PICTURES[:2], "key": broken, "category": broken}))
+    assert [(s.key, s.category) for s in samples] == [("caf\\xe9", "caf\\xe9"), ("ok", "ok")]
     times = pa.array([1, None], pa.timestamp("ns"))
-    samples = read(file, pa.table({"image": PICTURES[:2], "key": broken, "category": times}))
-    assert [(s.key, s.category) for s in samples] == [("caf\\xe9", "1970-01-01 00:00:00.000000001"), ("ok", None)]
+    samples = read(file, pa.table({"image": PICTURES[:2], "key": times}))
+    assert [s.key for s in samples] == ["1970-01-01 00:00:00.000000001", "000000001"]
+
+
+TEXT_TYPES = [
+    pa.string(),
+    pa.large_string(),
+    pa.string_view(),
+    pa.dictionary(pa.int32(), pa.string()),
+    pa.dictionary(pa.int8(), pa.large_string()),
+]
+BYTES_TYPES = [pa.binary(), pa.large_binary(), pa.binary_view(), pa.dictionary(pa.int32(), pa.binary())]
+
+
+@pytest.mark.parametrize("kind", TEXT_TYPES, ids=str)
+def test_keys_and_categories_of_every_type_of_text(file: Path, kind: pa.DataType) -> None:
+    text = pa.array(["ä", None, "a name that is longer than twelve bytes", "ä"])
+    table = pa.table({"image": PICTURES[:4], "key": text.cast(kind), "scene": text.cast(kind)})
+    samples = read(file, table, "scene")
+    assert reasons(samples) == [None] * 4
+    assert [s.category for s in samples] == text.to_pylist()
+    assert [s.key for s in samples] == ["ä", "000000001", "a name that is longer than twelve bytes", "ä"]
+    assert [s.encoded for s in samples] == PICTURES[:4]
+
+
+@pytest.mark.parametrize("hugging_face", [False, True])
+@pytest.mark.parametrize("kind", BYTES_TYPES, ids=str)
+def test_images_of_every_type_of_bytes(
+    file: Path, kind: pa.DataType, hugging_face: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "MAX_SAMPLES", 3)
+    images = pa.array([PICTURES[0], None, PICTURES[2], PICTURES[0]]).cast(kind)
+    paths = pa.array(["0.jpg", "1.jpg", None, "a/deep/er/folder/3.jpg"]).cast(pa.string_view())
+    if hugging_face:
+        samples = read(file, pa.table({"photo": pa.StructArray.from_arrays([images, paths], ["bytes", "path"])}))
+    else:
+        samples = read(file, pa.table({"photo": images, "path": paths}))
+    assert reasons(samples) == [None, "no_image", None, None]
+    assert [s.encoded for s in samples] == [PICTURES[0], b"", PICTURES[2], PICTURES[0]]
+    assert [s.key for s in samples] == ["0.jpg", "1.jpg", "000000002", "a/deep/er/folder/3.jpg"]
+
+
+@pytest.mark.parametrize(
+    ("values", "categories"),
+    [
+        ([True, False], ["True", "False"]),
+        (pa.array([7, None], pa.uint8()), ["7", None]),
+        (pa.array([7, 8]).dictionary_encode(), ["7", "8"]),
+        (pa.nulls(2), [None, None]),
+    ],
+)
+def test_categories_that_are_no_text(file: Path, values: object, categories: list[str | None]) -> None:
+    assert [s.category for s in read(file, pa.table({"image": PICTURES[:2], "category": values}))] == categories
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (pa.array(PICTURES[:2]), "binary"),
+        (pa.array(PICTURES[:2]).dictionary_encode(), "dictionary"),
+        (pa.array(PICTURES[:2]).cast(pa.binary_view()), "binary_view"),
+        (pa.array([{"bytes": PICTURES[0], "path": "0.jpg"}] * 2), "struct"),
+        (pa.array([["a"], []]), "list"),
+        (pa.array([0.5, 1.0]), "double"),
+        (pa.array([1, 2], pa.timestamp("ns")), "timestamp[ns]"),
+        (pa.array([b"12", b"34"], pa.binary(2)), "fixed_size_binary[2]"),
+    ],
+)
+def test_a_column_that_gives_no_category_is_refused(file: Path, values: pa.Array, kind: str) -> None:
+    told = f'a.parquet: the category column "NAME" holds {kind}, not text, boolean or whole numbers; '
+    fitting = {"caption": ["x", "y"], "label": [1, 2], "private": [True, False], "weight": [0.5, 1.0]}
+    for name, category in (("scene", "scene"), ("category", None)):
+        parquet_file(file, pa.table({"image": PICTURES[:2], name: values, **fitting}))
+        with pytest.raises(SourceError) as caught:
+            open_source(str(file), None, category)
+        assert str(caught.value) == told.replace("NAME", name) + "name another with --category: caption, label, private"
+    assert [s.category for s in samples_of(open_source(str(file), None, "label"))] == ["1", "2"]
+    parquet_file(file, pa.table({"image": PICTURES[:2], "category": values}))
+    with pytest.raises(SourceError, match=r"whole numbers; it has no column that would do$"):
+        open_source(str(file), None, None)
+
+
+def test_the_image_column_gives_no_category(file: Path) -> None:
+    parquet_file(file, pa.table({"image": PICTURES[:2]}))
+    with pytest.raises(SourceError, match=r'^a.parquet: the category column "image" holds binary, not text'):
+        open_source(str(file), None, "image")
+
+
+def test_a_later_file_with_a_picture_for_a_category_is_refused_too(tmp_path: Path) -> None:
+    parquet_file(tmp_path / "a.parquet", pa.table({"image": PICTURES[:1], "category": ["x"]}))
+    parquet_file(tmp_path / "b.parquet", pa.table({"image": PICTURES[:1], "category": PICTURES[1:2]}))
+    source = open_source(str(tmp_path), None, None)
+    assert len(list(source.slices("a.parquet"))) == 1
+    with pytest.raises(SourceError, match=r'^b.parquet: the category column "category" holds binary'):
+        list(source.slices("b.parquet"))
+
+
+def test_bytes_and_nested_columns_give_no_keys(file: Path) -> None:
+    table = {"image": PICTURES[:1], "key": PICTURES[1:2], "id": [{"a": "words"}], "uid": [["words"]], "path": ["0.jpg"]}
+    assert [s.key for s in read(file, pa.table(table))] == ["0.jpg"]
+    del table["path"]
+    assert [s.key for s in read(file, pa.table(table))] == ["000000000"]
 
 
 @pytest.mark.parametrize(
@@ -160,3 +265,28 @@ def test_rows_are_cut_by_their_size(file: Path, monkeypatch: pytest.MonkeyPatch)
     assert max(len(piece.locators) for piece in pieces) == 2
     assert sum(len(piece.locators) for piece in pieces) == 20
     assert slices.MAX_BYTES == 64 * 2**20
+
+
+def test_columns_of_views_and_dictionaries_are_released_as_they_were(tmp_path: Path) -> None:
+    text = pa.array(["one", None, "a caption that is longer than twelve bytes", "", "five", "one"])
+    images = pa.StructArray.from_arrays(
+        [pa.array(PICTURES[:6]).cast(pa.binary_view()), text.cast(pa.string_view())], ["bytes", "path"]
+    )
+    table = pa.table(
+        {
+            "image": images,
+            "caption": text.cast(pa.string_view()),
+            "label": text.dictionary_encode(),
+            "tags": pa.array([["a"], [], None, ["b", None], [], []], pa.list_(pa.string_view())),
+            "category": pa.array(PICTURES[:6]),  # no category: the run was scanned with --category label
+        }
+    )
+    parquet_file(tmp_path / "a.parquet", table, rows=6)
+    root, hashes = place(str(tmp_path)), [hashlib.sha256(picture).hexdigest() for picture in PICTURES[:6]]
+    wanted = Kept({index: hashes[index] for index in (0, 2, 3, 5)}, 6)
+    assert parquet.write(root, "a.parquet", wanted, root.at("out")).num_samples == 4
+    released = pq.read_table(tmp_path / "out" / "a.parquet")
+    assert released.schema.equals(table.schema)
+    assert released.to_pylist() == [table.to_pylist()[index] for index in (0, 2, 3, 5)]
+    with pytest.raises(IncompleteError, match="sample 000000001 holds another image"):
+        parquet.write(root, "a.parquet", Kept({1: hashes[2]}, 6), root.at("other"))
