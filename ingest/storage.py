@@ -70,6 +70,11 @@ class Place:
             return bool(self.fs.exists(self.path))
         return self._kind() is not None
 
+    def is_within(self, folder: "Place") -> bool:
+        """Whether this is the folder or lies below it, links followed."""
+        own, other = (os.path.realpath(p.path) if p.is_local else p.path for p in (self, folder))
+        return self.fs == folder.fs and f"{own}/".startswith(f"{other.rstrip('/')}/")
+
     def is_dir(self) -> bool:
         """As `exists`; on an object store a folder is there where something lies below it."""
         if self.is_local:

@@ -5,7 +5,7 @@ death by the next one. Ray itself would restart a worker that an image kills for
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
 from ingest.slices import stem_of
 from ingest.storage import Place
@@ -19,11 +19,15 @@ GIVE_UP_AFTER_DEATHS = 5
 
 @dataclass(frozen=True)
 class Attempt:
-    """name: of the slice's result file. deaths: attempts that never ended. failure: why the last one gave up."""
+    """name: of the slice's result file. deaths: attempts that never ended. failure: why the last one gave up.
+
+    cause: type of the exception that ended the worker, where it was one; its text may hold content.
+    """
 
     name: str
     deaths: int
-    failure: str | None
+    failure: str | None = None
+    cause: str = ""
 
     @property
     def stem(self) -> str:
@@ -42,15 +46,19 @@ class Attempts:
     def __init__(self, place: Place):
         self._place = place
 
-    def begin(self, name: str) -> int:
-        """Notes that work on a slice begins; returns how many attempts died before."""
-        deaths = self._read(name).deaths
-        self._write(Attempt(name, deaths + 1, None))
-        return deaths
+    def begin(self, name: str) -> Attempt:
+        """Notes that work on a slice begins; returns how it went before."""
+        before = self._read(name)
+        self._write(Attempt(name, before.deaths + 1, cause=before.cause))
+        return before
 
     def end(self, name: str) -> None:
         """The slice has its result."""
         self._marker(name).remove()
+
+    def dies(self, name: str, cause: str) -> None:
+        """An exception that nobody foresaw ends the worker now."""
+        self._write(Attempt(name, self._read(name).deaths, cause=cause))
 
     def fail(self, name: str, failure: str) -> None:
         """The slice was given up in good order, so this was no death."""
@@ -65,7 +73,15 @@ class Attempts:
             if attempt.failure is not None:
                 self.end(attempt.name)
             elif attempt.deaths > ISOLATE_AFTER_DEATHS:
-                self._write(Attempt(attempt.name, ISOLATE_AFTER_DEATHS, None))
+                self._write(replace(attempt, deaths=ISOLATE_AFTER_DEATHS))
+
+    def pardon(self) -> None:
+        """The user interrupted the scan: what was under way died of that, and of nothing in a slice."""
+        for attempt in self.all():
+            if attempt.deaths > 1:
+                self._write(replace(attempt, deaths=attempt.deaths - 1))
+            elif attempt.failure is None:
+                self.end(attempt.name)
 
     def _marker(self, name: str) -> Place:
         return self._place.at(f"{name}.json")
@@ -73,11 +89,13 @@ class Attempts:
     def _read(self, name: str) -> Attempt:
         try:
             content = json.loads(self._marker(name).content())
-            return Attempt(name, int(content["deaths"]), content["failure"])
+            return Attempt(name, int(content["deaths"]), content["failure"], str(content["cause"]))
         except FileNotFoundError:
-            return Attempt(name, 0, None)
+            return Attempt(name, 0)
         except (ValueError, KeyError, TypeError):  # cut off while it was written
-            return Attempt(name, 1, None)
+            return Attempt(name, 1)
 
     def _write(self, attempt: Attempt) -> None:
-        self._marker(attempt.name).write(json.dumps({"deaths": attempt.deaths, "failure": attempt.failure}).encode())
+        said = asdict(attempt)
+        del said["name"]
+        self._marker(attempt.name).write(json.dumps(said).encode())

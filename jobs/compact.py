@@ -189,8 +189,8 @@ def _chosen_whole(url: str, record: RunRecord, inputs: list[_Input], done: Done)
     """RunError where a scan of chosen samples has fewer rows than it chose."""
     wanted, found = record.sample or record.limit, _num_rows(inputs)
     corpus = open_source(record.source, record.format, record.category)
-    others = (shard for shard in corpus.shards if stem_of(shard) not in done.present)
-    if found != wanted and (record.sample or any(next(corpus.slices(shard)).locators for shard in others)):
+    is_whole_corpus = record.limit is not None and all(stem_of(shard) in done.present for shard in corpus.shards)
+    if found != wanted and not is_whole_corpus:
         raise RunError(
             f"{url} is not finished: {found} of {wanted} chosen images have a row; "
             "run the same scan again, then compact"

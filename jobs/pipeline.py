@@ -55,7 +55,7 @@ def scan_slices(
         shard = left[int(row["number"])]
         watchdog, before = Watchdog(settings.stall_s), sha256()
         try:
-            if attempts.begin(listing_of(shard)) >= GIVE_UP_AFTER_DEATHS:
+            if attempts.begin(listing_of(shard)).deaths >= GIVE_UP_AFTER_DEATHS:
                 raise StorageError(f"{printable(shard)}: whoever lists it dies")
             state = source.state(shard)
             pieces = selected(source.slices(shard), shard, None if chosen is None else chosen[shard])

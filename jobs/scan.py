@@ -5,7 +5,8 @@ The command, what makes a run, and the count at the end; the work itself is `job
 
 import hashlib
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,7 +19,7 @@ from ingest.record import RunRecord
 from ingest.results import is_compacted, results
 from ingest.sample import printable
 from ingest.slices import CONFLICT, finished, stem_of
-from ingest.storage import Place
+from ingest.storage import Place, place
 from jobs.attempts import Attempts
 from jobs.engine_options import engine_options, said
 from jobs.lease import Lease, lease
@@ -106,6 +107,8 @@ def scan(
 
         show(corpus, engine, options, description, limits)
         return
+    if place(source).is_dir() and place(run_url).is_within(corpus.root):
+        raise RunError(f"{run_url} lies in the source; use a folder outside of it for --run")
     record = RunRecord(
         privsieve=__version__,
         code=code_hash(),
@@ -139,10 +142,10 @@ def scan(
     )
     with lease(run.at(LEASE), run_url, takeover) as held:
         Attempts(run.at(ATTEMPTS)).forgive()
-        with ray_session(ray_address):
+        with _pardoned(run), ray_session(ray_address):
             chosen = _chosen(corpus, sample, seed or 0, limit)
             shards = [shard for shard in corpus.shards if chosen is None or shard in chosen]
-            _refuse_growth(run, shards, run_url)
+            _refuse_other_shards(run, shards, run_url)
             gpus = default_num_gpus(ray_address, description.num_gpus) if engine_gpus is None else engine_gpus
             size = num_engines or default_num_engines(ray_address, engine_cpus, gpus)
             engines = EnginePool(size, engine_cpus, gpus)
@@ -151,11 +154,28 @@ def scan(
         _reconcile(run, corpus, shards, num_chosen, run_url, failures)
 
 
-def _refuse_growth(run: Place, shards: list[str], run_url: str) -> None:
-    """A compacted run is closed: readers would pass over what was added."""
+@contextmanager
+def _pardoned(run: Place) -> Iterator[None]:
+    """An interruption by the user is not held against the slices that were under way."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        with suppress(StorageError):
+            Attempts(run.at(ATTEMPTS)).pardon()
+        raise
+
+
+def _refuse_other_shards(run: Place, shards: list[str], run_url: str) -> None:
+    """RunError where the source lost shards that have rows, or a compacted run, which is closed, would get more."""
+    done = results(run).done
+    gone = done.present.keys() - {stem_of(shard) for shard in shards}
+    if gone:
+        raise RunError(
+            f"{len(gone)} shards that {run_url} has rows of are gone from the source ({printable(min(gone))} first); "
+            "restore them, or scan the source into a new run"
+        )
     if not is_compacted(run):
         return
-    done = results(run).done
     new = [shard for shard in shards if not finished(shard, done)]
     if new:
         raise RunError(

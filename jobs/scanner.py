@@ -27,7 +27,7 @@ from ingest.results import SCORES
 from ingest.sample import Sample, printable
 from ingest.slices import Slice, file_name
 from ingest.storage import Place
-from jobs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, Attempts
+from jobs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, Attempt, Attempts
 from jobs.batch import BatchScorer
 from jobs.isolation import IsolationError, isolated_rows
 from jobs.metrics import ScanMetrics
@@ -116,24 +116,26 @@ class SliceScanner:
         try:
             if self._settings.run.at(SCORES, name).exists():  # Ray asks again for what a lost machine had done
                 return _done(piece)
-            deaths = self._attempts.begin(name)
+            before = self._attempts.begin(name)
         except StorageError as error:
             return _failed(str(error), fatal=True)
         try:
-            self._scan(piece, chain, state, name, deaths)
+            self._scan(piece, chain, state, name, before)
         except (EngineError, IsolationError, SourceError, StorageError) as error:
             with suppress(StorageError):  # where the run cannot be written to, that is being told already
                 self._attempts.fail(name, str(error))
             return _failed(str(error), fatal=isinstance(error, EngineError | _WriteError))
-        except Exception:  # the edge of a slice: whatever a decoder or engine raised is one death, and bounded as such
+        except Exception as error:  # the edge of a slice: what a decoder or engine raised is one death, and bounded
+            with suppress(StorageError):
+                self._attempts.dies(name, type(error).__name__)
             os._exit(1)
         with suppress(StorageError):  # a mark that stays counts as a death, no more
             self._attempts.end(name)
         return _done(piece)
 
-    def _scan(self, piece: Slice, chain: str, state: str, name: str, deaths: int) -> None:
+    def _scan(self, piece: Slice, chain: str, state: str, name: str, before: Attempt) -> None:
         began = time.monotonic()
-        table = pa.concat_tables([SCHEMA.empty_table(), *self._tables(piece, deaths)])
+        table = pa.concat_tables([SCHEMA.empty_table(), *self._tables(piece, before)])
         if table.num_rows != len(piece.locators):
             raise RuntimeError(f"slice {piece.number}: {table.num_rows} rows for {len(piece.locators)} samples")
         if self._settings.source.state(piece.shard) != state:
@@ -145,10 +147,12 @@ class SliceScanner:
             if isinstance(self._engine, SpendsTokens):
                 self._metrics.tokens(self._engine.spent)
 
-    def _tables(self, piece: Slice, deaths: int) -> list[pa.Table]:
-        if deaths >= GIVE_UP_AFTER_DEATHS:
-            raise StorageError(f"{printable(piece.shard)}: the worker died {deaths} times in slice {piece.number}")
-        if deaths >= ISOLATE_AFTER_DEATHS:
+    def _tables(self, piece: Slice, before: Attempt) -> list[pa.Table]:
+        if before.deaths >= GIVE_UP_AFTER_DEATHS:
+            last = f", last of {before.cause}" if before.cause else ""
+            died = f"the worker died {before.deaths} times in slice {piece.number}{last}"
+            raise StorageError(f"{printable(piece.shard)}: {died}")
+        if before.deaths >= ISOLATE_AFTER_DEATHS:
             return self._isolated(piece)
         with self._turns:
             self._load()

@@ -9,18 +9,18 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ingest.errors import SourceError
-from ingest.slices import Slice, cut
+from ingest.slices import MAX_BYTES, Slice, cut
 
 Chosen = dict[str, list[int]] | None
 """Shard -> ascending indices of its chosen samples; None: all samples of all shards."""
 
 
 def first(shards: Sequence[str], counts: Sequence[int], limit: int) -> dict[str, list[int]]:
-    """The first `limit` samples in the order of the shards."""
+    """The first `limit` samples in the order of the shards; empty shards among them are chosen as such."""
     chosen: dict[str, list[int]] = {}
     for shard, count in zip(shards, counts, strict=True):
         taken = min(count, limit)
-        if taken:
+        if taken or not count:
             chosen[shard] = list(range(taken))
         limit -= taken
     return chosen
@@ -42,9 +42,12 @@ def draw(shards: Sequence[str], counts: Sequence[int], num_samples: int, seed: i
 
 
 def selected(pieces: Iterator[Slice], shard: str, indices: list[int] | None) -> Iterator[Slice]:
-    """The slices of a shard, or, with chosen indices, slices of these samples only."""
+    """The slices of a shard, or, with chosen indices, slices of these samples only.
+
+    What one sample weighs is not known any more; it counts as its share of the most that its slice may weigh.
+    """
     if indices is None:
         return pieces
     wanted = frozenset(indices)
-    locators = (at for piece in pieces for at in piece.locators if at["index"] in wanted)
-    return cut(shard, ((at, 0) for at in locators))
+    weighed = ((at, MAX_BYTES // len(piece.locators)) for piece in pieces for at in piece.locators)
+    return cut(shard, ((at, num_bytes) for at, num_bytes in weighed if at["index"] in wanted))

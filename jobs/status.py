@@ -47,14 +47,18 @@ def status(run_url: str, all_shards: bool, format_name: str) -> None:
     shards = [_status(shard, done, attempts) for shard in corpus.shards]
     if record.sample is not None or record.limit is not None:
         shards = [shard for shard in shards if shard.num_slices_done or shard.num_slices_begun or shard.failure]
+    gone = sorted(done.present.keys() - {stem_of(shard) for shard in corpus.shards})
     held = holder(run.at(LEASE))
     if format_name == "json":
-        click.echo(json.dumps({"scanned_by": asdict(held) if held else None, "shards": [asdict(s) for s in shards]}))
+        scanned_by = asdict(held) if held else None
+        click.echo(json.dumps({"scanned_by": scanned_by, "gone": gone, "shards": [asdict(s) for s in shards]}))
         return
     for line in _lines(shards, all_shards):
         click.echo(line)
     if record.sample is not None or record.limit is not None:
         click.echo("  (of a run with --sample or --limit only the shards that were begun are known)")
+    if gone:
+        click.echo(f"  {len(gone)} shards with results are gone from the source ({printable(gone[0])} first)")
     click.echo(_who(held))
 
 
