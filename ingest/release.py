@@ -5,13 +5,48 @@ shard may be released. The hash of every image that is copied tells.
 """
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from ingest.errors import IncompleteError
 from ingest.sample import printable
+from ingest.storage import Place
 
 RELEASE = "release.json"
 DECISIONS = "decisions.parquet"
 """What lies beside the shards of a release, so that a release can be scanned again."""
+UNFINISHED = "release.unfinished.json"
+"""Written first and removed last: what --resume continues."""
+DONE = "release.unfinished"
+"""Folder of the records of finished shards."""
+
+Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+class ReleaseRecord(BaseModel):
+    """Of what a release is: all of `release.unfinished.json`, and the head of `release.json`."""
+
+    model_config = ConfigDict(frozen=True)  # other keys are passed over: `release.json` has counts and hashes too
+
+    privsieve: str
+    source: str
+    sample: int | None
+    limit: int | None
+    run_sha256: Sha256
+    policy: str
+    policy_sha256: Sha256
+    kept_sha256: Sha256
+
+
+def release_record(file: Place) -> ReleaseRecord | None:
+    """None where there is no such file, or one that is of something else; StorageError where it cannot be read."""
+    if not file.exists():
+        return None
+    try:
+        return ReleaseRecord.model_validate_json(file.read())
+    except ValueError:
+        return None
 
 
 @dataclass(frozen=True)

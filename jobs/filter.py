@@ -9,7 +9,6 @@ that is done, so that --resume need not copy it again.
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ import pyarrow.parquet as pq
 from ingest.errors import IncompleteError, PolicyError, PrivsieveError, RunError, StorageError
 from ingest.formats import FORMATS, Source, open_source
 from ingest.record import RECORD, RunRecord, open_run
-from ingest.release import DECISIONS, RELEASE, Kept, Written
+from ingest.release import DECISIONS, DONE, RELEASE, UNFINISHED, Kept, ReleaseRecord, Written, release_record
 from ingest.results import RowRange, results
 from ingest.sample import printable
 from ingest.slices import finished, stem_of
@@ -31,10 +30,6 @@ from jobs.removal import remove_tree
 from jobs.run import rows_at
 from scoring.policy import Policy, load_policy
 
-UNFINISHED = "release.unfinished.json"
-"""Written first and removed last: what --resume continues."""
-DONE = "release.unfinished"
-"""Folder of the records of finished shards."""
 UNREADABLE = "(unreadable)"
 """The rule that drops what the policy would keep of a corpus although there are no bytes to copy."""
 
@@ -101,7 +96,7 @@ def filter(
     plan = _decide(run, record, corpus, policy)
     if not dry_run:
         out = place(out_url)
-        identity = _identity(run, record, policy) | {"kept_sha256": plan.kept_sha256()}
+        identity = _identity(run, record, policy, plan)
         _refuse_overlap(out, out_url, run, corpus, is_folder=place(record.source).is_dir())
         _prepare(out, out_url, identity, resume, overwrite)
         copier = _Copier(corpus, run, policy, out, resume)
@@ -188,16 +183,17 @@ def _hash_of(kept: Kept) -> str:
     return hashlib.sha256(json.dumps([sorted(kept.sha256.items()), kept.num_samples]).encode()).hexdigest()
 
 
-def _identity(run: Place, record: RunRecord, policy: Policy) -> dict[str, Any]:
-    return {
-        "privsieve": record.privsieve,
-        "source": record.source,
-        "sample": record.sample,
-        "limit": record.limit,
-        "run_sha256": hashlib.sha256(run.at(RECORD).read()).hexdigest(),
-        "policy": policy.name,
-        "policy_sha256": policy.sha256,
-    }
+def _identity(run: Place, record: RunRecord, policy: Policy, plan: _Plan) -> ReleaseRecord:
+    return ReleaseRecord(
+        privsieve=record.privsieve,
+        source=record.source,
+        sample=record.sample,
+        limit=record.limit,
+        run_sha256=hashlib.sha256(run.at(RECORD).read()).hexdigest(),
+        policy=policy.name,
+        policy_sha256=policy.sha256,
+        kept_sha256=plan.kept_sha256(),
+    )
 
 
 def _refuse_overlap(out: Place, url: str, run: Place, corpus: Source, is_folder: bool) -> None:
@@ -214,30 +210,29 @@ def _within(inner: Place, outer: Place) -> bool:
     return inner.fs == outer.fs and f"{real[0]}/".startswith(f"{real[1].rstrip('/')}/")
 
 
-def _prepare(out: Place, url: str, identity: dict[str, Any], resume: bool, overwrite: bool) -> None:
+def _prepare(out: Place, url: str, identity: ReleaseRecord, resume: bool, overwrite: bool) -> None:
     """Refuses a DEST that would lose data; marks the release as unfinished."""
-    is_begun = out.at(UNFINISHED).exists()
-    is_release = is_begun or out.at(RELEASE).exists()
-    if out.exists() and overwrite:
-        if not is_release:
-            raise StorageError(
-                f"{url} holds no release of privsieve, so --overwrite leaves it alone; remove it yourself"
-            )
-        remove_tree(out)
-    elif out.exists() and not resume:
+    begun, finished_one = release_record(out.at(UNFINISHED)), release_record(out.at(RELEASE))
+    is_release = begun is not None or finished_one is not None
+    if out.exists() and not resume and not overwrite:
         raise StorageError(f"{url} exists; give a new folder, or --resume, or --overwrite")
-    elif resume and is_release and not is_begun:
+    if out.exists() and not is_release:
+        foreign = [name for name in (RELEASE, UNFINISHED) if out.at(name).exists()]
+        why = f" (its {foreign[0]} is of something else)" if foreign else ""
+        left = ", so --overwrite leaves it alone; remove it yourself" if overwrite else " to resume; give a new folder"
+        raise StorageError(f"{url} holds no release of privsieve{why}{left}")
+    if resume and is_release and begun is None:
         raise StorageError(f"{url} is finished already; use --overwrite to write it again")
-    elif resume and is_begun and _record(out.at(UNFINISHED)) != identity:
+    if resume and begun not in (None, identity):
         raise StorageError(
             f"{url} was begun with another run or policy, or images were scanned again since; use --overwrite"
         )
-    elif resume and out.exists() and not is_release:
-        raise StorageError(f"{url} holds no release of privsieve to resume; give a new folder")
+    if overwrite:
+        remove_tree(out)
     if out.is_local:  # what a killed filter left
         for aside in Path(out.path).rglob(f"*{PART}"):
             aside.unlink()
-    out.at(UNFINISHED).write(_json(identity))
+    out.at(UNFINISHED).write(_json(identity.model_dump()))
 
 
 @dataclass(frozen=True)
@@ -328,7 +323,7 @@ def _write(copier: _Copier, plan: _Plan, ray_address: str | None, quiet: bool) -
     return hashes
 
 
-def _finish(out: Place, identity: dict[str, Any], plan: _Plan, hashes: dict[str, str]) -> None:
+def _finish(out: Place, identity: ReleaseRecord, plan: _Plan, hashes: dict[str, str]) -> None:
     """The decisions and `release.json`. IncompleteError where the counts do not add up."""
     actions = plan.actions()
     num_kept = sum(share.num_kept for share in plan.shares)
@@ -343,7 +338,7 @@ def _finish(out: Place, identity: dict[str, Any], plan: _Plan, hashes: dict[str,
     for (action, rule), count in sorted(plan.counts.items()):
         rules.setdefault(rule, {})[action] = count
     summary = {"num_images": plan.decisions.num_rows, "actions": actions, "rules": rules}
-    out.at(RELEASE).write(_json(identity | summary | {"sha256": dict(sorted(hashes.items()))}))
+    out.at(RELEASE).write(_json(identity.model_dump() | summary | {"sha256": dict(sorted(hashes.items()))}))
     remove_tree(out.at(DONE))
     out.at(UNFINISHED).remove()
 
@@ -361,14 +356,9 @@ def _print(plan: _Plan, policy: Policy, verb: str) -> None:
 def _sha256(written: Place) -> str:
     digest = hashlib.sha256()
     with written.open() as stream:
-        for block in _blocks(stream):
+        for block in iter(lambda: stream.read(2**22), b""):
             digest.update(block)
     return digest.hexdigest()
-
-
-def _blocks(stream: Any) -> Iterator[bytes]:
-    while block := stream.read(2**22):
-        yield block
 
 
 def _record(written: Place) -> dict[str, Any] | None:

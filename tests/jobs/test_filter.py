@@ -318,3 +318,35 @@ def test_a_wrong_filter_gets_one_line_and_writes_nothing(
     assert message in error
     assert len(error.strip().splitlines()) == 1
     assert files(crawl.parent) == before
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        ("release.json", '{"name": "my app"}'),
+        ("release.unfinished.json", '{"name": "my app"}'),
+        ("release.json", "[1, 2]"),
+        ("release.json", "not JSON"),
+        ("release.json", '{"privsieve": "0.1.0", "source": "x", "policy": "p", "policy_sha256": "00"}'),
+    ],
+)
+def test_a_folder_of_something_else_is_left_alone(
+    foreign: tuple[str, str],
+    crawl_run: Path,
+    tmp_path: Path,
+    policies: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    project = tmp_path / "my-app"
+    (project / "src").mkdir(parents=True)
+    (project / "src" / "main.c").write_text("int main(void) { return 0; }")
+    (project / foreign[0]).write_text(foreign[1])
+    before = files(project)
+    args = ("filter", crawl_run, "--policy", policies / "keep-all.yaml", "--out", project)
+    told = f"privsieve: {project} holds no release of privsieve (its {foreign[0]} is of something else)"
+    assert privsieve(*args, "--overwrite") == 2
+    assert capsys.readouterr().err == f"{told}, so --overwrite leaves it alone; remove it yourself\n"
+    assert privsieve(*args, "--resume") == 2
+    assert capsys.readouterr().err == f"{told} to resume; give a new folder\n"
+    assert privsieve(*args) == 2
+    assert files(project) == before
