@@ -28,10 +28,7 @@ from ingest.slices import finished, stem_of
 from ingest.storage import PART, Place, place, reason_of
 from jobs.removal import remove_tree
 from jobs.run import rows_at
-from scoring.policy import Policy, load_policy
-
-UNREADABLE = "(unreadable)"
-"""The rule that drops what the policy would keep of a corpus although there are no bytes to copy."""
+from scoring.policy import UNREADABLE, Policy, load_policy
 
 
 @dataclass(frozen=True)

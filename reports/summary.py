@@ -11,7 +11,7 @@ from typing import Any
 from ingest.errors import QueryError
 from ingest.sample import printable
 from reports.warehouse import PRIVATE, Run
-from scoring.expressions import boolean_expression, value_expression
+from scoring.expressions import boolean_expression, shown, value_expression
 from scoring.table import SCHEMA
 from scoring.taxonomy import ATTRIBUTES, KEYS, LEVELS, Attribute
 
@@ -209,9 +209,11 @@ def summarise(run: Run, by: str = "category", private: str = PRIVATE, min_count:
     """Ask every question of `queries/`. QueryError where `by` or `private` is not an expression over the row."""
     by_sql = value_expression(by, SCHEMA)
     private_sql = boolean_expression(private, SCHEMA)
-    groups = run.ask("rates", by=by_sql, private=private_sql)
+    groups = run.ask("rates", by=by_sql, private=private_sql, most=str(MAX_GROUPS + 1))
     if len(groups) > MAX_GROUPS:
-        raise QueryError(f"{by} makes {len(groups):,} groups; a report holds at most {MAX_GROUPS:,}")
+        raise QueryError(
+            f"{shown(by)} makes more than {MAX_GROUPS:,} groups, and a report holds no more; group by less"
+        )
     kept = [group for group in groups if group["num_scored"] >= min_count]
     kept_names = {group["group_name"] for group in kept}
     prevalence = {row["attribute"]: row for row in run.ask("prevalence")}
@@ -231,7 +233,7 @@ def summarise(run: Run, by: str = "category", private: str = PRIVATE, min_count:
         top=top,
         levels=tuple(Level(name=LEVELS[row["level"]], **row) for row in run.ask("levels")),
         prevalence=tuple(_prevalence(attribute, prevalence.get(attribute.key)) for attribute in ATTRIBUTES),
-        total=_rate(run.ask("rates", by="'all'", private=private_sql)),
+        total=_rate(run.ask("rates", by="'all'", private=private_sql, most="1")),
         rates=tuple(_rate([group]) for group in kept),
         num_groups=len(groups),
         quarantined=tuple(Reason(printable(row["reason"]), row["num_images"]) for row in run.ask("quarantined")),

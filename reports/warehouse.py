@@ -28,7 +28,8 @@ from ingest.record import RunRecord
 from ingest.results import COMPACT, SCORES, is_compacted, manifest
 from ingest.storage import Place
 from reports.duckdb_names import literal, location, without_wildcards
-from scoring.duckdb_errors import first_line, without_values
+from scoring.duckdb_errors import first_line, without_advice, without_values
+from scoring.expressions import bounded_nesting, check_characters
 from scoring.table import SCHEMA
 from scoring.taxonomy import ATTRIBUTES
 
@@ -153,7 +154,7 @@ def _statements(root: Place) -> str:
         'FROM (SELECT shard, "index", key, category, status, unnest(answers) AS answer FROM answers)',
         "CREATE OR REPLACE VIEW rates AS "
         "SELECT group_name AS category, * EXCLUDE (group_name, num_unknown)\n"
-        f"FROM (\n{query_text('rates', by='category', private=PRIVATE).strip().rstrip(';')}\n)",
+        f"FROM (\n{query_text('rates', by='category', private=PRIVATE, most='ALL').strip().rstrip(';')}\n)",
     )
     return ";\n\n".join(wanted) + ";\n"
 
@@ -201,6 +202,7 @@ def _check_reads_only(connection: duckdb.DuckDBPyConnection, statement: str) -> 
     The type of a statement is not enough: `WITH x AS (COPY … TO …) SELECT 1` is a SELECT too, and could write
     into the score folder, the one place that stays open. DuckDB's own parse tree tells.
     """
+    check_characters(statement)
     try:
         parsed = connection.extract_statements(statement)
     except duckdb.Error as error:
@@ -210,10 +212,11 @@ def _check_reads_only(connection: duckdb.DuckDBPyConnection, statement: str) -> 
         what = "several statements" if len(kinds) > 1 else kinds[0] if kinds else "nothing"
         raise QueryError(f"one SELECT statement is wanted, not {what}: a run is read-only")
     answer = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [statement]).fetchall()[0][0]
-    tree = json.loads(answer)
-    if tree["error"]:
-        raise QueryError(f"one plain SELECT statement is wanted: {tree['error_message']}")
-    writing = sorted({kind for kind in _query_nodes(tree) if kind not in _READS})
+    with bounded_nesting(statement):
+        tree = json.loads(answer)
+        if tree["error"]:
+            raise QueryError(f"one plain SELECT statement is wanted: {without_advice(tree['error_message'])}")
+        writing = sorted({kind for kind in _query_nodes(tree) if kind not in _READS})
     if writing:
         verb = writing[0].removesuffix("_NODE").removesuffix("_QUERY")
         raise QueryError(f"{verb} is not allowed inside a SELECT: a run is read-only")

@@ -31,8 +31,13 @@ def without_values(error: duckdb.Error, statement: str) -> str:
 
 def first_line(error: duckdb.Error) -> str:
     """Without the kind of error before it, such as "Binder Error: "."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return re.sub(r"^[A-Z][A-Za-z /]* Error: ", "", lines[0])
+    return without_advice(str(error)) or type(error).__name__
+
+
+def without_advice(message: str) -> str:
+    """The first line of what DuckDB says, without settings to change: nobody who writes here can change them."""
+    line = (message.strip().splitlines() or [""])[0]
+    return re.sub(r"^[A-Z][A-Za-z /]* Error: ", "", line).partition('. Use "SET ')[0]
 
 
 def _pointed_at(error: duckdb.Error, statement: str) -> str:

@@ -27,12 +27,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ingest.errors import PolicyError, QueryError, near
 from scoring.duckdb_errors import without_values
-from scoring.expressions import boolean_expression, columns_of
+from scoring.expressions import boolean_expression, columns_of, shown
 from scoring.table import SCHEMA, SCORE_COLUMNS
 from scoring.taxonomy import KEYS
 
 Action = Literal["keep", "flag", "drop"]
 Text = Annotated[str, Field(pattern=r"\S")]
+
+DEFAULT, QUARANTINED, UNREADABLE = "(default)", "(quarantined)", "(unreadable)"
+"""What is told as the rule where none of the policy decided; the last one by `filter`."""
 
 SEVERITY_NAMES = frozenset(column.name for column in SCORE_COLUMNS) - {"num_assessed"}
 
@@ -61,6 +64,7 @@ _REQUIRED = tuple(name for name, field in _PolicyFile.model_fields.items() if fi
 _WANTED = {
     "string_type": "write a text, in quotes",
     "string_pattern_mismatch": "write a text",
+    "string_unicode": "it holds characters that are no valid UTF-8",
     "list_type": "write a list of rules, each with a - before it",
     "model_type": f"a rule has the keys {', '.join(Rule.model_fields)}",
 }
@@ -100,7 +104,7 @@ class Policy:
             try:
                 connection.sql(self._statement(number)).to_arrow_table()
             except duckdb.Error:
-                return f'rule {number} "{rule.name}", when: {" ".join(rule.when.split())}'
+                return f'rule {number} "{rule.name}", when: {shown(rule.when)}'
         return "it cannot be applied"
 
     def blind_rules(self, assessed: Collection[str]) -> dict[str, list[str]]:
@@ -115,7 +119,7 @@ class Policy:
             connection.register("nothing", nothing)
             for rule, sql in zip(self.rules, self.sql, strict=True):
                 used = columns_of(rule.when, SCHEMA)
-                if used and used <= unknown and not connection.execute(f"SELECT {sql} FROM nothing").fetchall()[0][0]:
+                if used and used <= unknown and not _may_match(connection, sql):
                     blind[rule.name] = sorted(used)
         return blind
 
@@ -128,10 +132,18 @@ class Policy:
             return f"CASE WHEN status = 'quarantined' THEN {quarantined} {whens} ELSE {_quoted(default)} END"
 
         action = case([r.then for r in self.rules], _quoted(self.quarantined), self.default)
-        rule = case([r.name for r in self.rules], "'(quarantined)'", "(default)")
+        rule = case([r.name for r in self.rules], _quoted(QUARANTINED), DEFAULT)
         reason = case([r.reason for r in self.rules], "reason", "no rule matched")
         columns = f'shard, "index", "key", sha256, {action} AS action, {rule} AS rule, {reason} AS reason'
         return f"SELECT {columns} FROM score_rows"
+
+
+def _may_match(connection: duckdb.DuckDBPyConnection, sql: str) -> bool:
+    """Whether a condition can match the row `nothing`, all null. Where it fails, `decide` tells, if any row is met."""
+    try:
+        return bool(connection.execute(f"SELECT {sql} FROM nothing").fetchall()[0][0])
+    except duckdb.Error:
+        return True
 
 
 class _UniqueKeys(yaml.SafeLoader):
@@ -173,6 +185,11 @@ def _checked(text: bytes, file: str) -> Policy:
     for name in names:
         if names.count(name) > 1:
             raise PolicyError(f'two rules have the name "{name}"; give each its own')
+        if name.strip().startswith("(") and name.strip().endswith(")"):
+            of_its_own = f"{DEFAULT}, {QUARANTINED} and {UNREADABLE}"
+            raise PolicyError(
+                f'a rule has the name "{name}", but names in brackets are kept for {of_its_own}; rename it'
+            )
     return Policy(
         file=file,
         name=parsed.name,

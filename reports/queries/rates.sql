@@ -1,5 +1,6 @@
 -- What share of each group is private, and how sure is that?
 -- by: SQL value that groups the images. private: SQL condition; both are checked before they come here.
+-- most: how many groups at most, or ALL.
 -- num_scored (N) leaves out quarantined images. Images for which the condition is unknown (null, for instance an
 -- attribute that was not assessed) are in num_unknown and neither in the rate nor in its 95 % Wilson interval.
 WITH judged AS (
@@ -22,4 +23,5 @@ SELECT group_name, num_scored, num_private, num_unknown,
     wilson_high(num_private, num_scored - num_unknown) AS rate_high,
     num_quarantined
 FROM counted
-ORDER BY privacy_rate DESC NULLS LAST, rate_low DESC, group_name;
+ORDER BY privacy_rate DESC NULLS LAST, rate_low DESC, group_name
+LIMIT {most};

@@ -112,6 +112,33 @@ def test_an_empty_expression_is_one_line(make_run: MakeRun, option: str, capsys:
         assert capsys.readouterr().err == told
 
 
+@pytest.mark.parametrize(
+    ("verb", "told"),
+    [
+        (["sql", "SELECT \udcff"], r"character 8 is no valid UTF-8 text: SELECT \xff"),
+        (["report", "--by", "\udcff"], r"character 1 is no valid UTF-8 text: \xff"),
+        (["report", "--private", "level = \udcff"], r"character 9 is no valid UTF-8 text: level = \xff"),
+        (["report", "--by", "(" * 3000 + "level" + ")" * 3000], "Max expression depth limit of 1000 exceeded: ((((("),
+        (["report", "--by", "+".join(["level"] * 600)], "this is nested too deeply; write it in several parts: level+"),
+        (["sql", "SELECT " + "+".join(["1"] * 900)], "this is nested too deeply; write it in several parts: SELECT 1"),
+        (
+            ["sql", "SELECT " + "(" * 3000 + "1" + ")" * 3000],
+            "the SQL is not valid: Max expression depth limit of 1000 exceeded",
+        ),
+        (["report", "--by", "no" * 2000], 'no column "nonono'),
+    ],
+)
+def test_sql_that_nobody_can_ask_is_one_short_line(
+    make_run: MakeRun, verb: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert privsieve(verb[0], make_run(), *verb[1:]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"privsieve: {told}")
+    assert len(error.splitlines()) == 1
+    assert len(error) < 600
+    assert "SET max" not in error
+
+
 def test_report_json_and_csv(make_run: MakeRun) -> None:
     folder = make_run()
     found = json.loads(ran(report, folder, "--format", "json").stdout)

@@ -7,7 +7,7 @@ from reports import summary
 from reports.summary import Report, summarise
 from reports.warehouse import open_run
 from scoring.taxonomy import KEYS
-from tests.reports.conftest import HOSTILE, MakeRun, answer, nothing
+from tests.reports.conftest import HOSTILE, ROWS, MakeRun, answer, nothing
 
 
 @pytest.fixture
@@ -117,8 +117,19 @@ def test_failing_cast_is_one_line(make_run: MakeRun) -> None:
 
 def test_too_many_groups(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(summary, "MAX_GROUPS", 2)
-    with pytest.raises(QueryError, match="4 groups"):
+    with pytest.raises(
+        QueryError, match="category makes more than 2 groups, and a report holds no more; group by less"
+    ):
         summarise(open_run(str(make_run())))
+    monkeypatch.setattr(summary, "MAX_GROUPS", 4)
+    assert summarise(open_run(str(make_run(name="again")))).num_groups == 4
+
+
+def test_no_more_groups_are_fetched_than_a_report_holds(make_run: MakeRun) -> None:
+    run = open_run(str(make_run()))
+    asked = {"by": '"key" || shard', "private": "level = 1"}
+    assert len(run.ask("rates", **asked, most="3")) == 3
+    assert len(run.ask("rates", **asked, most="ALL")) == len(ROWS)
 
 
 def test_an_attribute_that_is_never_ruled_out_has_a_lower_bound_of_all_scored_images(make_run: MakeRun) -> None:

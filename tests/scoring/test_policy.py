@@ -85,6 +85,18 @@ def test_what_was_not_assessed_matches_no_condition() -> None:
         (b"[" * 5000, "not valid YAML"),
         (b"name: caf\xe9", "not valid YAML"),
         (b"\0", "not valid YAML"),
+        (_policy('  - {name: a, when: "level = \\uDCFF", then: drop, reason: r}'), "rule 1 when .* no valid UTF-8"),
+        (
+            _policy("  - {name: a, when: \"key = '\\0'\", then: drop, reason: r}"),
+            'rule 1 "a", when: character 8 is no v',
+        ),
+        *(
+            (
+                _policy(f'  - {{name: "{name}", when: level = 1, then: drop, reason: r}}'),
+                r"but names in brackets are kept for \(default\), \(quarantined\) and \(unreadable\); rename it$",
+            )
+            for name in ("(default)", "(quarantined)", "(unreadable)", " (mine) ")
+        ),
     ],
 )
 def test_a_wrong_policy_names_the_rule_and_what_is_near(text: bytes, message: str) -> None:
@@ -108,6 +120,30 @@ def test_a_condition_that_fails_on_a_row_is_told_by_file_and_rule_without_the_ro
         'test.yaml: rule 3 "numbers", when: key::INTEGER > 3: a value cannot be converted as asked; '
         "TRY_CAST(… AS …) gives null instead"
     )
+
+
+def test_a_condition_that_fails_where_nothing_was_assessed_is_told_too() -> None:
+    when = "CAST(coalesce(CAST(emotion_mental_health AS VARCHAR), 'n/a') AS DOUBLE) >= 0.5"
+    rules = _policy(f'  - {{name: moods, when: "{when}", then: drop, reason: r}}')
+    assert load_policy(rules, "test.yaml").blind_rules(["biometrics"]) == {}
+    assert _decide(rules, _row(emotion_mental_health=1)) == [("drop", "moods")]
+    with pytest.raises(PolicyError) as caught:
+        _decide(rules, _row(emotion_mental_health=float("nan")))
+    assert str(caught.value) == (
+        f'test.yaml: rule 1 "moods", when: {when}: a value cannot be converted as asked; '
+        "TRY_CAST(… AS …) gives null instead"
+    )
+
+
+@pytest.mark.parametrize("condition", ["(" * 3000 + "level" + ")" * 3000 + " = 1", "level = " + "+".join(["1"] * 900)])
+def test_of_an_enormous_condition_only_the_beginning_is_shown(condition: str) -> None:
+    with pytest.raises(PolicyError) as caught:
+        load_policy(_policy(f"  - {{name: a, when: {condition}, then: drop, reason: r}}"), "test.yaml")
+    told = str(caught.value)
+    assert told.startswith('test.yaml: rule 1 "a", when: ')
+    assert told.endswith(f"{condition[190:200]}… ({len(condition):,} characters)")
+    assert len(told) < 320
+    assert "SET" not in told
 
 
 @pytest.mark.parametrize(
