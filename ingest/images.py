@@ -8,14 +8,14 @@ what a viewer shows of it, so every frame and page is decoded, and so is colour 
 import codecs
 import io
 import re
-import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import simplejpeg
-from PIL import ExifTags, Image, UnidentifiedImageError
+from PIL import Image, ImageFile, UnidentifiedImageError
+
+from ingest.metadata import PNG_MAGIC, file_metadata, frame_metadata, png_metadata
 
 Pixels = npt.NDArray[np.uint8]
 """RGB, shape (height, width, 3), dtype uint8, in displayed orientation."""
@@ -62,7 +62,7 @@ class DecodedImage:
     views: what there is to see, at least one: the frames or pages in order, then the colours that lie under
     transparent pixels where they show something else. width, height: pixels of the first frame as displayed,
     before downscaling. format: lower case, by content. num_frames: in the file; num_frames_decoded: of these
-    in `views`. metadata: kinds of embedded metadata with a value (see `METADATA_KINDS`), never the values.
+    in `views`. metadata: kinds of embedded metadata with a value (see `ingest.metadata`), never the values.
     """
 
     views: tuple[Pixels, ...]
@@ -102,6 +102,9 @@ def decode(encoded: bytes, limits: ImageLimits) -> DecodedImage | Rejected:
     """
     if not encoded:
         return Rejected("empty", "the file has no bytes")
+    metadata: set[str] = set()
+    if encoded.startswith(PNG_MAGIC):
+        metadata, encoded = png_metadata(encoded)
     try:
         image = Image.open(io.BytesIO(encoded), formats=FORMATS)
     except UnidentifiedImageError:
@@ -112,7 +115,7 @@ def decode(encoded: bytes, limits: ImageLimits) -> DecodedImage | Rejected:
     format_name = _format_name(image)
     try:
         _check_size(image, limits)
-        return _decode(image, encoded, format_name, limits)
+        return _decode(image, encoded, format_name, limits, metadata)
     except _RejectionError as rejection:
         return rejection.rejected
     except Exception as error:  # the edge, as above
@@ -157,8 +160,12 @@ def _check_size(image: Image.Image, limits: ImageLimits) -> None:
         raise _RejectionError(Rejected("too_many_pixels", message, width, height, _format_name(image)))
 
 
-def _decode(image: Image.Image, encoded: bytes, format_name: str, limits: ImageLimits) -> DecodedImage:
-    metadata, orientation = _embedded_metadata(image)
+def _decode(
+    image: ImageFile.ImageFile, encoded: bytes, format_name: str, limits: ImageLimits, metadata: set[str]
+) -> DecodedImage:
+    behind_header = image.fp.tell() if format_name == "jpeg" and image.fp else 0
+    kinds, orientation = frame_metadata(image)
+    metadata = metadata | kinds | file_metadata(encoded, behind_header)
     num_frames = getattr(image, "n_frames", 1)
     num_decoded = min(num_frames, limits.max_frames)
     width, height = image.size
@@ -172,12 +179,20 @@ def _decode(image: Image.Image, encoded: bytes, format_name: str, limits: ImageL
         for index in range(num_decoded):
             image.seek(index)
             _check_size(image, limits)
+            if index:
+                metadata |= frame_metadata(image)[0]
             shown, under = _frame_pixels(image, limits)
             views.append(_oriented(shown, orientation))
             if under is not None:
                 hidden.append(_oriented(under, orientation))
     return DecodedImage(
-        tuple(views + hidden[: limits.max_frames]), width, height, format_name, num_frames, num_decoded, metadata
+        tuple(views + hidden[: limits.max_frames]),
+        width,
+        height,
+        format_name,
+        num_frames,
+        num_decoded,
+        frozenset(metadata),
     )
 
 
@@ -255,91 +270,3 @@ def _oriented(pixels: Pixels, orientation: int) -> Pixels:
     if orientation in (3, 4, 7, 8):
         pixels = pixels[::-1]
     return np.ascontiguousarray(pixels)
-
-
-# ---- embedded metadata: kinds only ------------------------------------------------------------------------------
-
-METADATA_KINDS = ("gps", "datetime", "camera", "serial", "artist", "copyright", "description")
-"""What `DecodedImage.metadata` can hold."""
-
-_EXIF_KINDS: dict[int, str] = {
-    ExifTags.Base.DateTime: "datetime",
-    ExifTags.Base.DateTimeOriginal: "datetime",
-    ExifTags.Base.DateTimeDigitized: "datetime",
-    ExifTags.Base.Make: "camera",
-    ExifTags.Base.Model: "camera",
-    ExifTags.Base.LensModel: "camera",
-    ExifTags.Base.BodySerialNumber: "serial",
-    ExifTags.Base.LensSerialNumber: "serial",
-    ExifTags.Base.ImageUniqueID: "serial",
-    ExifTags.Base.CameraOwnerName: "artist",
-    ExifTags.Base.Artist: "artist",
-    ExifTags.Base.XPAuthor: "artist",
-    ExifTags.Base.Copyright: "copyright",
-    ExifTags.Base.ImageDescription: "description",
-    ExifTags.Base.UserComment: "description",
-    ExifTags.Base.XPTitle: "description",
-    ExifTags.Base.XPComment: "description",
-}
-_XMP_KINDS: tuple[tuple[bytes, str], ...] = (
-    (rb"exif:GPSL", "gps"),
-    (rb"(xmp:CreateDate|photoshop:DateCreated|exif:DateTimeOriginal)", "datetime"),
-    (rb"(tiff:Model|aux:Lens)", "camera"),
-    (rb"aux:SerialNumber", "serial"),
-    (rb"(dc:creator|photoshop:AuthorsPosition)", "artist"),
-    (rb"dc:rights", "copyright"),
-    (rb"dc:description", "description"),
-)
-_TEXT_CHUNK_KINDS: tuple[tuple[str, str], ...] = (
-    ("gps", "gps"),
-    ("location", "gps"),
-    ("time", "datetime"),
-    ("date", "datetime"),
-    ("author", "artist"),
-    ("artist", "artist"),
-    ("copyright", "copyright"),
-    ("source", "camera"),
-    ("title", "description"),
-    ("description", "description"),
-    ("comment", "description"),
-)
-_SOFTWARE_TEXT_CHUNKS = ("date:create", "date:modify", "date:timestamp")  # ImageMagick's own, of the file
-
-
-def _embedded_metadata(image: Image.Image) -> tuple[frozenset[str], int]:
-    """The kinds of metadata with a value, and the EXIF orientation (1 where there is none or it is damaged)."""
-    kinds = set(_text_chunk_kinds(image)) | set(_xmp_kinds(image))
-    orientation = 1
-    try:
-        exif = image.getexif()
-        kinds |= set(_exif_kinds(exif))
-        stated = exif.get(ExifTags.Base.Orientation, 1)
-        orientation = stated if isinstance(stated, int) and 1 <= stated <= 8 else 1
-    except (SyntaxError, ValueError, KeyError, TypeError, IndexError, OSError, struct.error):
-        pass  # a damaged EXIF block carries nothing that a reader could use, and the pixels are still good
-    return frozenset(kinds), orientation
-
-
-def _exif_kinds(exif: Image.Exif) -> Iterator[str]:
-    gps = exif.get_ifd(ExifTags.IFD.GPSInfo)
-    if gps.get(ExifTags.GPS.GPSLatitude) and gps.get(ExifTags.GPS.GPSLongitude):
-        yield "gps"
-    for ifd in (exif, exif.get_ifd(ExifTags.IFD.Exif)):
-        for tag, value in ifd.items():
-            if tag in _EXIF_KINDS and str(value).strip(" \0:0"):
-                yield _EXIF_KINDS[tag]
-
-
-def _xmp_kinds(image: Image.Image) -> Iterator[str]:
-    packet = image.info.get("xmp") or image.info.get("XML:com.adobe.xmp") or b""
-    packet = packet.encode() if isinstance(packet, str) else packet
-    return (kind for pattern, kind in _XMP_KINDS if re.search(pattern, packet))
-
-
-def _text_chunk_kinds(image: Image.Image) -> Iterator[str]:
-    for name, value in image.info.items():
-        if image.format != "PNG" or not isinstance(value, str) or not value.strip():
-            continue
-        if str(name).lower() in _SOFTWARE_TEXT_CHUNKS:
-            continue
-        yield from (kind for word, kind in _TEXT_CHUNK_KINDS if word in str(name).lower())

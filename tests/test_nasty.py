@@ -1,19 +1,30 @@
 """Each nasty input has its reason, or is decoded as it is displayed."""
 
+import io
+import struct
+import zlib
+
 import numpy as np
 import pytest
+from PIL import ExifTags, Image, TiffImagePlugin
 
 from ingest.images import DecodedImage, ImageLimits, Pixels, Rejected, decode
+from scoring.engines.detectors.decisions import decide, embedded_findings, embedded_unread
+from scoring.taxonomy import KEYS
 from tests.nasty import (
     BOTTOM_LEFT,
     BOTTOM_RIGHT,
     CORNER_PX,
     HEIGHT,
     NASTY,
+    PNG_MAGIC,
     TOP_LEFT,
     TOP_RIGHT,
     WIDTH,
+    chunk,
     drawn,
+    encoded,
+    jpeg,
 )
 
 LIMITS = ImageLimits()
@@ -158,6 +169,124 @@ def test_hidden_writing_is_a_second_view(name: str) -> None:
 )
 def test_metadata_kinds(name: str, kinds: set[str]) -> None:
     assert decoded(name).metadata == kinds
+
+
+XMP = b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF><dc:creator>A. Example</dc:creator></rdf:RDF></x:xmpmeta>'
+EXIF_OF_AN_ARTIST = b"Exif\0\0II*\0\x08\0\0\0\x01\0\x3b\x01\x02\0\x04\0\0\0Ada\0\0\0\0\0"
+PICTURE = encoded(drawn(), "PNG")
+END = chunk(b"IEND", b"")
+
+
+def text_chunk(name: bytes, keyword: bytes, text: bytes, packed: bool = False) -> bytes:
+    text = zlib.compress(text) if packed else text
+    heads = {b"tEXt": b"", b"zTXt": b"\0", b"iTXt": (b"\1\0" if packed else b"\0\0") + b"\0\0"}
+    return chunk(name, keyword + b"\0" + heads[name] + text)
+
+
+def raw_profile(kind: bytes, content: bytes) -> bytes:
+    digits = b"\n".join(content.hex().encode()[at : at + 72] for at in range(0, 2 * len(content), 72))
+    return text_chunk(b"zTXt", b"Raw profile type " + kind, b"\n%s\n%8d\n%s\n" % (kind, len(content), digits), True)
+
+
+CHUNKS = {
+    "plain": (text_chunk(b"tEXt", b"Author", b"A. Example") + text_chunk(b"tEXt", b"Location", b"here"), "artist gps"),
+    "packed": (text_chunk(b"zTXt", b"Author", b"A. Example", True), "artist"),
+    "international": (text_chunk(b"iTXt", b"Author", "Ä. Example".encode()), "artist"),
+    "international_packed": (text_chunk(b"iTXt", b"Author", b"A. Example", True), "artist"),
+    "xmp": (text_chunk(b"iTXt", b"XML:com.adobe.xmp", XMP), "artist"),
+    "xmp_packed": (text_chunk(b"iTXt", b"XML:com.adobe.xmp", XMP, True), "artist"),
+    "exif": (chunk(b"eXIf", EXIF_OF_AN_ARTIST[6:]), "artist"),
+    "raw_exif": (raw_profile(b"exif", EXIF_OF_AN_ARTIST), "artist"),
+    "raw_xmp": (raw_profile(b"xmp", XMP), "artist"),
+    "blank": (text_chunk(b"tEXt", b"Author", b" \n"), ""),
+    "software": (text_chunk(b"tEXt", b"date:create", b"2020-01-01"), ""),
+    "damaged": (chunk(b"zTXt", b"Author\0\0no stream") + raw_profile(b"exif", b"words"), ""),
+    "too_large": (text_chunk(b"zTXt", b"Author", b"A" * (2**20 + 1), True), "artist unread"),
+    "too_large_profile": (text_chunk(b"iTXt", b"XML:com.adobe.xmp", b"A" * 2**24, True), "unread"),
+    "too_much": (text_chunk(b"zTXt", b"Note", b"A" * 2**20, True) * 65, "unread"),
+    "unknown_packing": (chunk(b"zTXt", b"Note\0\x07words"), "unread"),
+}
+
+
+@pytest.mark.parametrize("place", ["before_the_pixels", "behind_the_pixels"])
+@pytest.mark.parametrize("name", CHUNKS)
+def test_metadata_of_a_png_counts_wherever_it_lies_and_costs_no_picture(name: str, place: str) -> None:
+    chunks, kinds = CHUNKS[name]
+    header = len(PNG_MAGIC) + 25
+    at = header if place == "before_the_pixels" else len(PICTURE) - len(END)
+    image = decode(PICTURE[:at] + chunks + PICTURE[at:], LIMITS)
+    assert isinstance(image, DecodedImage), image
+    assert image.metadata == set(kinds.split())
+    assert (image.views[0] == np.asarray(drawn())).all()
+
+
+def test_text_behind_the_frames_that_are_not_scanned_counts() -> None:
+    frames = [drawn(str(number)) for number in range(20)]
+    whole = encoded(frames[0], "PNG", save_all=True, append_images=frames[1:])
+    image = decode(whole[: -len(END)] + CHUNKS["plain"][0] + END, LIMITS)
+    assert isinstance(image, DecodedImage), image
+    assert (image.num_frames, image.num_frames_decoded, image.metadata) == (20, 16, frozenset(("artist", "gps")))
+
+
+def segment(content: bytes) -> bytes:
+    return b"\xff\xe1" + struct.pack(">H", len(content) + 2) + content
+
+
+@pytest.mark.parametrize("content", [EXIF_OF_AN_ARTIST, b"http://ns.adobe.com/xap/1.0/\0" + XMP], ids=["exif", "xmp"])
+@pytest.mark.parametrize("place", ["header", "between_scans", "end"])
+def test_metadata_of_a_jpeg_counts_wherever_it_lies(content: bytes, place: str) -> None:
+    whole = encoded(drawn("sample"), "JPEG", progressive=True)
+    tables = whole.rindex(b"\xff\xc4")  # of the last scan
+    at = {"header": 2, "between_scans": tables, "end": len(whole)}[place]
+    image = decode(whole[:at] + segment(content) + whole[at:], LIMITS)
+    assert isinstance(image, DecodedImage), image
+    assert image.metadata == {"artist"}
+
+
+def test_xmp_at_the_end_and_comments_of_a_gif_count() -> None:
+    whole = encoded(drawn(), "GIF", comment=b"words")
+    image = decode(whole[:-1] + b"\x21\xff\x0bXMP DataXMP" + XMP + b"\x01\0\0;", LIMITS)
+    assert isinstance(image, DecodedImage), image
+    assert image.metadata == {"description", "artist"}
+
+
+@pytest.mark.parametrize("format_name", ["WEBP", "TIFF", "AVIF"])
+def test_xmp_and_exif_of_other_formats_count(format_name: str) -> None:
+    exif = Image.Exif()
+    exif[ExifTags.Base.Copyright] = "A. Example"
+    image = decode(encoded(drawn(), format_name, exif=exif.tobytes()), LIMITS)
+    assert isinstance(image, DecodedImage), image
+    assert image.metadata == {"copyright"}
+    tags = {"tiffinfo": {700: XMP}} if format_name == "TIFF" else {"xmp": XMP}
+    image = decode(encoded(drawn(), format_name, **tags), LIMITS)
+    assert isinstance(image, DecodedImage), image
+    assert image.metadata == {"artist"}
+
+
+def test_metadata_of_a_later_page_counts() -> None:
+    exif = Image.Exif()
+    exif[ExifTags.Base.Artist] = "A. Example"
+    pages = io.BytesIO()
+    with TiffImagePlugin.AppendingTiffWriter(pages) as writer:
+        for options in ({}, {"exif": exif}):
+            drawn().save(writer, "TIFF", **options)
+            writer.newFrame()
+    image = decode(pages.getvalue(), LIMITS)
+    assert isinstance(image, DecodedImage), image
+    assert (image.num_frames, image.metadata) == (2, frozenset(["artist"]))
+
+
+@pytest.mark.parametrize("block", [b"Exif\0\0", b"<rdf:RDF></rdf:RDF>", b"<rdf:RDF>" + b" " * 200])
+def test_more_metadata_than_is_read_is_not_known(block: bytes) -> None:
+    image = decode(jpeg() + block * 100_000, LIMITS)
+    assert isinstance(image, DecodedImage), image
+    assert image.metadata == {"unread"}
+
+
+@pytest.mark.parametrize(("kinds", "value"), [((), 0.0), (("unread",), None), (("unread", "artist"), 1.0)])
+def test_metadata_that_is_not_known_is_null_and_never_absent(kinds: tuple[str, ...], value: float | None) -> None:
+    found = decide(embedded_findings(kinds), embedded_unread(kinds)).values[KEYS.index("metadata")]
+    assert (None if np.isnan(found) else found) == value
 
 
 def test_format_is_told_by_content() -> None:

@@ -42,8 +42,13 @@ def embedded_findings(kinds: Iterable[str]) -> list[Finding]:
     return [Finding(attribute, value, told) for kind, attribute, value, told in _EMBEDDED if kind in present]
 
 
+def embedded_unread(kinds: Iterable[str]) -> tuple[str, ...]:
+    """The attributes that are not known where metadata could not be read."""
+    return ("metadata",) if "unread" in kinds else ()
+
+
 def decide(findings: Sequence[Finding], unread: Sequence[str] = ()) -> Assessment:
-    """unread: attributes that are null instead of absent, since there is text that could not be read."""
+    """unread: attributes that are null instead of absent, since there is text or metadata that could not be read."""
     values = not_assessed()
     for key in ABSENT_UNLESS_FOUND:
         values[KEYS.index(key)] = np.nan if key in unread else 0.0

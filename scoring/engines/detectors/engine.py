@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from scoring.assessment import Assessment, Outcome, Unscored, View
 from scoring.engines.detectors.barcodes import BarcodeReader, barcode_findings
-from scoring.engines.detectors.decisions import decide, embedded_findings
+from scoring.engines.detectors.decisions import decide, embedded_findings, embedded_unread
 from scoring.engines.detectors.faces import FaceFinder, face_findings
 from scoring.engines.detectors.nudity import NudityClassifier, nudity_findings
 from scoring.engines.detectors.page import Page
@@ -48,4 +48,5 @@ class DetectorsEngine:
             *nudity_findings(self.nudity.score(pixels)),
             *embedded_findings(view.metadata),
         ]
-        return decide(findings, TEXT_ATTRIBUTES if page.foreign else ())
+        foreign = TEXT_ATTRIBUTES if page.foreign else ()
+        return decide(findings, (*foreign, *embedded_unread(view.metadata)))

@@ -1,0 +1,204 @@
+"""Which kinds of metadata a file holds, wherever in it they lie. Kinds only, never the values.
+
+Pillow tells of the metadata before the pixels. A release ships the whole file, so what lies behind them counts too:
+PNG text after the pixels, EXIF between the scans of a JPEG, XMP at the end of a GIF, every page of a TIFF.
+"""
+
+import re
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
+
+from PIL import ExifTags, Image
+from PIL.PngImagePlugin import MAX_TEXT_CHUNK, MAX_TEXT_MEMORY
+
+METADATA_KINDS = ("gps", "datetime", "camera", "serial", "artist", "copyright", "description", "unread")
+"""unread: there is metadata that is too large to be read, so that what it tells is not known."""
+
+PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
+EXIF_MAGIC = b"Exif\0\0"
+XMP_OPENING, XMP_CLOSING = b"<rdf:RDF", b"</rdf:RDF"
+MAX_BLOCKS = 64
+MAX_EXIF_BYTES = 2**16
+MAX_XMP_BYTES = 2**24
+_DAMAGED = (SyntaxError, ValueError, KeyError, TypeError, IndexError, OSError, struct.error)
+"""A damaged EXIF block carries nothing that a reader could use, and the pixels are still good."""
+
+_EXIF_KINDS: dict[int, str] = {
+    ExifTags.Base.DateTime: "datetime",
+    ExifTags.Base.DateTimeOriginal: "datetime",
+    ExifTags.Base.DateTimeDigitized: "datetime",
+    ExifTags.Base.Make: "camera",
+    ExifTags.Base.Model: "camera",
+    ExifTags.Base.LensModel: "camera",
+    ExifTags.Base.BodySerialNumber: "serial",
+    ExifTags.Base.LensSerialNumber: "serial",
+    ExifTags.Base.ImageUniqueID: "serial",
+    ExifTags.Base.CameraOwnerName: "artist",
+    ExifTags.Base.Artist: "artist",
+    ExifTags.Base.XPAuthor: "artist",
+    ExifTags.Base.Copyright: "copyright",
+    ExifTags.Base.ImageDescription: "description",
+    ExifTags.Base.UserComment: "description",
+    ExifTags.Base.XPTitle: "description",
+    ExifTags.Base.XPComment: "description",
+}
+_XMP_KINDS: tuple[tuple[bytes, str], ...] = (
+    (rb"exif:GPSL", "gps"),
+    (rb"(xmp:CreateDate|photoshop:DateCreated|exif:DateTimeOriginal)", "datetime"),
+    (rb"(tiff:Model|aux:Lens)", "camera"),
+    (rb"aux:SerialNumber", "serial"),
+    (rb"(dc:creator|photoshop:AuthorsPosition)", "artist"),
+    (rb"dc:rights", "copyright"),
+    (rb"dc:description", "description"),
+)
+_TEXT_CHUNK_KINDS: tuple[tuple[str, str], ...] = (
+    ("gps", "gps"),
+    ("location", "gps"),
+    ("time", "datetime"),
+    ("date", "datetime"),
+    ("author", "artist"),
+    ("artist", "artist"),
+    ("copyright", "copyright"),
+    ("source", "camera"),
+    ("title", "description"),
+    ("description", "description"),
+    ("comment", "description"),
+)
+_SOFTWARE_TEXT_CHUNKS = ("date:create", "date:modify", "date:timestamp")  # ImageMagick's own, of the file
+
+
+def frame_metadata(image: Image.Image) -> tuple[set[str], int]:
+    """The kinds that the EXIF of the frame before its pixels has, and its orientation (1 where it tells none)."""
+    kinds = {"description"} if image.info.get("comment") else set()
+    try:
+        exif = image.getexif()
+        _add(kinds, _exif_kinds(exif))
+        stated = exif.get(ExifTags.Base.Orientation, 1)
+        return kinds, stated if isinstance(stated, int) and 1 <= stated <= 8 else 1
+    except _DAMAGED:
+        return kinds, 1
+
+
+def file_metadata(encoded: bytes, exif_from: int = 0) -> set[str]:
+    """The kinds in all XMP packets of the file, and in its EXIF blocks from byte `exif_from` on."""
+    kinds: set[str] = set()
+    at, left = encoded.find(XMP_OPENING), False
+    for _ in range(MAX_BLOCKS):
+        if at < 0:
+            break
+        last = encoded.find(XMP_CLOSING, at, at + MAX_XMP_BYTES)
+        if last < 0:
+            last = min(at + MAX_XMP_BYTES, len(encoded))
+            left |= last < len(encoded)
+        kinds |= _xmp_kinds(encoded[at:last])
+        at = encoded.find(XMP_OPENING, last)
+    left |= at >= 0
+    at = encoded.find(EXIF_MAGIC, exif_from)
+    for _ in range(MAX_BLOCKS):
+        if at < 0:
+            break
+        kinds |= _block_kinds(encoded[at : at + MAX_EXIF_BYTES])
+        at = encoded.find(EXIF_MAGIC, at + len(EXIF_MAGIC))
+    return kinds | {"unread"} if left or at >= 0 else kinds
+
+
+def png_metadata(encoded: bytes) -> tuple[set[str], bytes]:
+    """The kinds in a PNG's text and EXIF chunks, and the PNG without the text that is too large to be read.
+
+    Pillow would give up the whole picture over that. The limits are Pillow's.
+    """
+    kinds: set[str] = set()
+    rest, copied, room = [], 0, MAX_TEXT_MEMORY
+    for name, first, last in _chunks(encoded):
+        if name == b"eXIf":
+            kinds |= _block_kinds(EXIF_MAGIC + encoded[first : min(last, first + MAX_EXIF_BYTES)])
+        if name not in (b"tEXt", b"zTXt", b"iTXt"):
+            continue
+        keyword, _, value = encoded[first:last].partition(b"\0")
+        text = _text(name, value, room)
+        room = max(0, room - (MAX_TEXT_CHUNK if text is None else len(text)))
+        if text is None:
+            kinds |= {"unread", *_keyword_kinds(keyword)}
+            rest.append(encoded[copied : first - 8])
+            copied = last + 4
+        elif text.strip(b" \t\r\n\0"):
+            kinds |= _text_kinds(keyword, text)
+    return kinds, b"".join([*rest, encoded[copied:]]) if rest else encoded
+
+
+def _chunks(encoded: bytes) -> Iterator[tuple[bytes, int, int]]:
+    """Name of each chunk, and where its content begins and ends."""
+    at = len(PNG_MAGIC)
+    while at + 8 <= len(encoded):
+        first = at + 8
+        last = first + int.from_bytes(encoded[at : at + 4])
+        yield encoded[at + 4 : first], first, min(last, len(encoded))
+        at = last + 4
+
+
+def _text(name: bytes, value: bytes, room: int) -> bytes | None:
+    """None where it is too large, or packed in a way that nobody knows."""
+    packed = name == b"zTXt"
+    if packed:
+        method, value = value[:1], value[1:]
+    elif name == b"iTXt":
+        packed, method = value[:1] not in (b"", b"\0"), value[1:2]
+        value = value[2:].partition(b"\0")[2].partition(b"\0")[2]
+    if not packed:
+        return value if len(value) <= room else None
+    if method not in (b"", b"\0"):
+        return None
+    unpacker = zlib.decompressobj()
+    try:
+        text = unpacker.decompress(value, max(1, min(room, MAX_TEXT_CHUNK)))
+    except zlib.error:
+        return b""
+    return None if unpacker.unconsumed_tail or len(text) > room else text
+
+
+def _text_kinds(keyword: bytes, text: bytes) -> set[str]:
+    kinds = _keyword_kinds(keyword)
+    if keyword == b"XML:com.adobe.xmp":
+        kinds |= _xmp_kinds(text)
+    if keyword.lower().startswith(b"raw profile type"):  # ImageMagick's: a name, a length, hexadecimal digits
+        try:
+            kinds |= file_metadata(bytes.fromhex(b"".join(text.split(b"\n")[3:]).decode("ascii")))
+        except ValueError:
+            return kinds
+    return kinds
+
+
+def _keyword_kinds(keyword: bytes) -> set[str]:
+    name = keyword.decode("latin-1").lower()
+    return set() if name in _SOFTWARE_TEXT_CHUNKS else {kind for word, kind in _TEXT_CHUNK_KINDS if word in name}
+
+
+def _block_kinds(block: bytes) -> set[str]:
+    exif, kinds = Image.Exif(), set[str]()
+    try:
+        exif.load(block)
+        _add(kinds, _exif_kinds(exif))
+    except _DAMAGED:
+        return kinds
+    return kinds
+
+
+def _add(kinds: set[str], found: Iterable[str]) -> None:
+    """One by one, so that damage leaves what came before it."""
+    for kind in found:
+        kinds.add(kind)
+
+
+def _exif_kinds(exif: Image.Exif) -> Iterator[str]:
+    gps = exif.get_ifd(ExifTags.IFD.GPSInfo)
+    if gps.get(ExifTags.GPS.GPSLatitude) and gps.get(ExifTags.GPS.GPSLongitude):
+        yield "gps"
+    for ifd in (exif, exif.get_ifd(ExifTags.IFD.Exif)):
+        for tag, value in ifd.items():
+            if tag in _EXIF_KINDS and str(value).strip(" \0:0"):
+                yield _EXIF_KINDS[tag]
+
+
+def _xmp_kinds(packet: bytes) -> set[str]:
+    return {kind for pattern, kind in _XMP_KINDS if re.search(pattern, packet)}
