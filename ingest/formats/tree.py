@@ -9,7 +9,7 @@ import hashlib
 import os
 import posixpath
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Set
 
 from ingest.formats.shard import MAX_IMAGE_BYTES, TOO_MANY_BYTES, folders_below, listed, storage_faults
 from ingest.release import Kept, Written, changed
@@ -19,7 +19,7 @@ from ingest.storage import Place, reason_of
 
 SIDECAR_EXTENSIONS = frozenset([".txt", ".json", ".csv", ".md", ".parquet"])
 RELEASED_WITH_IMAGE = (".txt", ".json")
-"""Sidecars of the same stem that go with a kept image; listings of the whole folder may name what was dropped."""
+"""Sidecars that go with the images of their stem, if all of these are kept; a listing may name what was dropped."""
 
 ROOT = "."
 
@@ -94,14 +94,14 @@ def _content(here: Place, name: str) -> tuple[bytes, tuple[str, str] | None]:
 
 
 def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
-    """Copies the kept files, and the sidecars of the same stem, byte for byte."""
+    """Copies the kept files, and the sidecars that tell of kept files only, byte for byte."""
     here, there = (root, out) if shard == ROOT else (root.at(shard), out.at(shard))
     hashes: dict[str, str] = {}
     with storage_faults(shard):
         files = _listed(here)[0]
         kept.check_number(shard, len(files))
         names = {index: name for index, (name, _) in enumerate(files) if index in kept.sha256}
-        sidecars = _sidecars(here, names.values())
+        sidecars = _sidecars(here, {name for name, _ in files}, set(names.values()))
     for index, name in names.items():
         encoded = _present(here, name, shard)
         hashes[name] = hashlib.sha256(encoded).hexdigest()
@@ -115,8 +115,8 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
     return Written(len(names), {posixpath.join(in_folder, name): sha256 for name, sha256 in hashes.items()})
 
 
-def _sidecars(here: Place, names: Iterable[str]) -> list[str]:
-    stems = {posixpath.splitext(name)[0] for name in names}
+def _sidecars(here: Place, samples: Set[str], kept: Set[str]) -> list[str]:
+    stems = {posixpath.splitext(name)[0] for name in kept} - {posixpath.splitext(name)[0] for name in samples - kept}
     split = [(name, *posixpath.splitext(name)) for name in here.names()]
     found = [name for name, stem, extension in split if stem in stems and extension.lower() in RELEASED_WITH_IMAGE]
     return [name for name in found if here.fs.isfile(here.at(name).path)]

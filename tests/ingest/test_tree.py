@@ -1,5 +1,6 @@
 """Image trees: which files are rows, and what a file that is no file does."""
 
+import hashlib
 import os
 import socket
 from pathlib import Path
@@ -7,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from ingest.errors import StorageError
-from ingest.formats import open_source, shard
+from ingest.formats import FORMATS, open_source, shard
+from ingest.release import Kept
 from ingest.sample import Sample
+from ingest.storage import place
 from tests.forbidden import forbidden, public_folder
 from tests.ingest.made import jpeg, pieces_of, samples_of
 from tests.jobs.made import privsieve
@@ -135,6 +138,18 @@ def test_a_folder_that_may_not_be_read_is_told_before_anything_is_done(capsys: p
         told = "cannot list the folder b/deep: permission denied; nothing was done; make it readable, or move it out"
         assert capsys.readouterr().err == f"privsieve: {told} of the source\n"
         assert not run.exists()
+
+
+def test_a_caption_that_several_pictures_share_is_released_where_all_are_kept(tmp_path: Path) -> None:
+    source = tree(tmp_path / "in", "a/x.jpg", "a/x.png", "a/y.jpg", "a/y.webp", "a/z.jpg")
+    for name in ("x.txt", "x.json", "y.txt", "z.JSON"):
+        (source / "a" / name).write_bytes(b"words")
+    samples = {s.key: (s.index, hashlib.sha256(s.encoded).hexdigest()) for s in rows(source)}
+    kept = Kept(dict(hashed for key, hashed in samples.items() if key != "x.png"), 5)
+    written = FORMATS["tree"].write(place(str(source)), "a", kept, place(str(tmp_path / "out")))
+    released = {"x.jpg", "y.jpg", "y.webp", "y.txt", "z.jpg", "z.JSON"}
+    assert {path.name for path in (tmp_path / "out" / "a").iterdir()} == released
+    assert written.files.keys() == {f"a/{name}" for name in released}
 
 
 def test_a_file_that_would_fill_the_memory_is_not_read(tmp_path: Path) -> None:
