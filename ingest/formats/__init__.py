@@ -73,6 +73,8 @@ def open_source(url: str, format_name: str | None, category: str | None) -> Sour
     if format_name is not None and format_name not in FORMATS:
         known = ", ".join(FORMATS)
         raise SourceError(f'unknown format "{format_name}"{near(format_name, FORMATS)}; there are: {known}')
+    if category is not None and not category.strip():
+        raise SourceError("--category is blank: name a column, field or member of the samples, or leave it out")
     where = place(url)
     with storage_faults(url):
         if where.is_dir():

@@ -90,6 +90,18 @@ def test_what_is_nothing_is_told_in_one_line(tmp_path: Path, given: str, format_
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("category", ["", " "])
+@pytest.mark.parametrize("format_name", ["webdataset", "parquet", "tree"])
+def test_a_blank_category_is_refused(tmp_path: Path, format_name: str, category: str) -> None:
+    shard(tmp_path / "0.tar")
+    parquet_file(tmp_path / "0.parquet", pa.table({"image": [jpeg(1)]}))
+    (tmp_path / "a.jpg").write_bytes(jpeg(1))
+    line = "^--category is blank: name a column, field or member of the samples, or leave it out$"
+    with pytest.raises(SourceError, match=line):
+        open_source(str(tmp_path), format_name, category)
+    assert open_source(str(tmp_path), format_name, None).category is None
+
+
 class StumblingFileSystem(MemoryFileSystem):  # type: ignore[misc]
     """A store in memory that refuses to read every file with "refused" in its path."""
 
