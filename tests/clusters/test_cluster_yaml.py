@@ -2,6 +2,8 @@
 
 import copy
 import re
+import subprocess
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,21 @@ def test_every_start_asks_for_a_token(written: dict[str, Any]) -> None:
     starts = [written["head_start_ray_commands"][-1], written["worker_start_ray_commands"][-1]]
     assert all("RAY_AUTH_MODE=token" in start and " ray start " in f" {start}" for start in starts)
     assert "~/.ray/auth_token" in written["file_mounts"]
+
+
+def test_no_folder_that_git_ignores_travels(written: dict[str, Any]) -> None:
+    ignored = [line.rstrip("/") for line in (ROOT / ".gitignore").read_text().split() if line.endswith("/")]
+    assert {".venv", ".venv-vllm", "demo-out"} <= set(ignored)
+    assert set(written["rsync_exclude"]) == {".git", *ignored}
+
+
+def test_what_travels_is_all_that_git_holds(written: dict[str, Any]) -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("no git checkout: what it holds is not known")
+    held = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\n")
+    names = {name for path in held for name in Path(path).parts}
+    assert "cluster.yaml" in names
+    assert not [name for name in names for pattern in written["rsync_exclude"] if fnmatchcase(name, pattern)]
 
 
 def test_the_extras_and_pins_that_it_installs_exist(written: dict[str, Any]) -> None:
