@@ -3,7 +3,7 @@
 Decisions are made for every row before a byte is written. Then each shard is copied by a task of its own, its kept
 samples byte for byte, if they are still the pictures that were scanned. `release.json` is written last and only when
 all counts agree; until then `release.unfinished.json` is there, and below `release.unfinished/` a record per shard
-that is done, so that --resume need not copy it again.
+that is done, so that --resume need not copy it again. `release.lease.json` keeps a second filter out meanwhile.
 """
 
 import hashlib
@@ -20,12 +20,26 @@ import pyarrow.parquet as pq
 
 from ingest.errors import IncompleteError, PolicyError, PrivsieveError, RunError, StorageError
 from ingest.formats import FORMATS, Source, open_source
+from ingest.formats.tree import ROOT
 from ingest.record import RECORD, RunRecord, open_run
-from ingest.release import DECISIONS, DONE, RELEASE, UNFINISHED, Kept, ReleaseRecord, Written, release_record
+from ingest.release import (
+    DECISIONS,
+    DONE,
+    LEASE,
+    OWN_NAMES,
+    RELEASE,
+    UNFINISHED,
+    Kept,
+    ReleaseRecord,
+    Written,
+    refuse_misplaced,
+    release_record,
+)
 from ingest.results import RowRange, results
 from ingest.sample import printable
 from ingest.slices import finished, stem_of
 from ingest.storage import PART, Place, place, reason_of
+from jobs.lease import STALE_S, Lease, holder, lease
 from jobs.removal import remove_tree
 from jobs.run import rows_at
 from scoring.policy import UNREADABLE, Policy, load_policy
@@ -68,7 +82,7 @@ class _Plan:
 @click.argument("run_url", metavar="RUN")
 @click.option("--policy", "policy_path", required=True, help="YAML file of rules; see jobs/policies for examples.")
 @click.option("--out", "out_url", required=True, help="Folder or fsspec URL of the release; must not exist.")
-@click.option("--dry-run", is_flag=True, help="Print the counts and write nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the counts, tell what stands against DEST, write nothing.")
 @click.option("--resume", is_flag=True, help="Continue a filter into DEST that was interrupted.")
 @click.option("--overwrite", is_flag=True, help="Replace an earlier release in DEST.")
 @click.option("--ray-address", help="Ray cluster to use; default RAY_ADDRESS, else one of its own.")
@@ -91,16 +105,25 @@ def filter(
     corpus = open_source(record.source, record.format, record.category)
     blind = _blind(policy, record)
     plan = _decide(run, record, corpus, policy)
-    if not dry_run:
-        out = place(out_url)
-        identity = _identity(run, record, policy, plan)
-        _refuse_overlap(out, out_url, run, corpus, is_folder=place(record.source).is_dir())
-        _prepare(out, out_url, identity, resume, overwrite)
-        copier = _Copier(corpus, run, policy, out, resume)
-        _finish(out, identity, plan, _write(copier, plan, ray_address, quiet))
+    out = place(out_url)
+    identity = _identity(run, record, policy, plan)
     for rule, columns in blind.items():
         click.echo(f'  rule "{rule}" decided nothing: the {record.engine["name"]} engine does not judge {columns}')
-    _print(plan, policy, "would be" if dry_run else "were")
+    if dry_run:
+        _print(plan, policy, "would be")
+    refuse_misplaced(out, out_url, run, corpus.root, is_folder=place(record.source).is_dir())
+    _refuse_own_names(plan, corpus)
+    _refuse_loss(out, out_url, identity, resume, overwrite)
+    if dry_run:
+        return
+    if overwrite:
+        remove_tree(out)
+    with lease(out.at(LEASE), out_url, takeover=False) as held:
+        _begin(out, identity)
+        hashes = _write(_Copier(corpus, run, policy, out, resume), plan, ray_address, quiet, held)
+        held.confirm()
+        _finish(out, identity, plan, hashes)
+    _print(plan, policy, "were")
 
 
 def _blind(policy: Policy, record: RunRecord) -> dict[str, str]:
@@ -193,22 +216,20 @@ def _identity(run: Place, record: RunRecord, policy: Policy, plan: _Plan) -> Rel
     )
 
 
-def _refuse_overlap(out: Place, url: str, run: Place, corpus: Source, is_folder: bool) -> None:
-    """Refuses a DEST that would become part of the source, or that holds what is read."""
-    if _within(out, corpus.root) and (is_folder or _within(corpus.root, out)):
-        raise StorageError(f"{url} lies in the source; write the release to a folder outside of it")
-    for name, read in (("source", corpus.root), ("run", run)):
-        if _within(read, out):
-            raise StorageError(f"{url} holds the {name}; write the release to a folder of its own")
+def _refuse_own_names(plan: _Plan, corpus: Source) -> None:
+    """Refuses a source of which something would lie in DEST where a release has a file of its own."""
+    names = {share.shard.partition("/")[0] for share in plan.shares if share.num_kept}
+    if ROOT in names:  # the loose files of a tree, and their sidecars
+        rows = plan.decisions.filter(pc.equal(plan.decisions["shard"], ROOT))
+        keys = rows.filter(pc.not_equal(rows["action"], "drop"))["key"].to_pylist()
+        beside = OWN_NAMES & {f"{Path(key).stem}.json" for key in keys}
+        names |= {*keys} | {name for name in beside if corpus.root.at(name).exists()}
+    for name in sorted(names & OWN_NAMES):
+        raise StorageError(f"the source holds {name}, which a release has of its own; rename it and scan again")
 
 
-def _within(inner: Place, outer: Place) -> bool:
-    real = [str(Path(p.path).resolve()) if p.is_local else p.path for p in (inner, outer)]
-    return inner.fs == outer.fs and f"{real[0]}/".startswith(f"{real[1].rstrip('/')}/")
-
-
-def _prepare(out: Place, url: str, identity: ReleaseRecord, resume: bool, overwrite: bool) -> None:
-    """Refuses a DEST that would lose data; marks the release as unfinished."""
+def _refuse_loss(out: Place, url: str, identity: ReleaseRecord, resume: bool, overwrite: bool) -> None:
+    """Refuses a DEST that would lose data."""
     begun, finished_one = release_record(out.at(UNFINISHED)), release_record(out.at(RELEASE))
     is_release = begun is not None or finished_one is not None
     if out.exists() and not resume and not overwrite:
@@ -218,14 +239,22 @@ def _prepare(out: Place, url: str, identity: ReleaseRecord, resume: bool, overwr
         why = f" (its {foreign[0]} is of something else)" if foreign else ""
         left = ", so --overwrite leaves it alone; remove it yourself" if overwrite else " to resume; give a new folder"
         raise StorageError(f"{url} holds no release of privsieve{why}{left}")
+    held = holder(out.at(LEASE)) if is_release else None
+    if held is not None and not held.is_stale():
+        raise StorageError(
+            f"{url} is being written by process {held.pid} on {held.host}; wait for it, or stop it "
+            f"(one that was killed on another machine is given up after {STALE_S} s)"
+        )
     if resume and is_release and begun is None:
         raise StorageError(f"{url} is finished already; use --overwrite to write it again")
     if resume and begun not in (None, identity):
         raise StorageError(
             f"{url} was begun with another run or policy, or images were scanned again since; use --overwrite"
         )
-    if overwrite:
-        remove_tree(out)
+
+
+def _begin(out: Place, identity: ReleaseRecord) -> None:
+    """Marks the release as unfinished."""
     if out.is_local:  # what a killed filter left
         for aside in Path(out.path).rglob(f"*{PART}"):
             aside.unlink()
@@ -271,11 +300,11 @@ class _Copier:
         return written if all(file.exists() and _sha256(file) == sha256 for file, sha256 in files) else None
 
 
-def _write(copier: _Copier, plan: _Plan, ray_address: str | None, quiet: bool) -> dict[str, str]:
+def _write(copier: _Copier, plan: _Plan, ray_address: str | None, quiet: bool, held: Lease) -> dict[str, str]:
     """Copies every shard that keeps something; returns file name -> sha256.
 
     Where a shard has changed, the others are copied all the same, and IncompleteError comes at the end; a StorageError
-    comes at once.
+    comes at once, and so does one where another filter has taken DEST over.
     """
     from jobs.cluster import ray_session
     from jobs.progress import meter
@@ -302,6 +331,7 @@ def _write(copier: _Copier, plan: _Plan, ray_address: str | None, quiet: bool) -
         numbers = [{"number": n} for n in range(len(shares))]
         copies = ray.data.from_items(numbers, override_num_blocks=min(len(shares), 1000)).map(copy)
         for row in copies.iter_rows():
+            held.check()
             if row["failure"]:
                 raise StorageError(row["failure"])
             share = shares[int(row["number"])]
@@ -326,9 +356,6 @@ def _finish(out: Place, identity: ReleaseRecord, plan: _Plan, hashes: dict[str, 
     num_kept = sum(share.num_kept for share in plan.shares)
     if num_kept + actions["drop"] != plan.decisions.num_rows or num_kept != actions["keep"] + actions["flag"]:
         raise IncompleteError(f"{actions} for {plan.decisions.num_rows} rows: nothing is released")
-    for name in (RELEASE, DECISIONS):
-        if name in hashes:
-            raise StorageError(f"the source holds a file {name}, which a release has of its own; rename it")
     with out.at(DECISIONS).create() as file:
         pq.write_table(plan.decisions, file, compression="zstd")
     rules: dict[str, dict[str, int]] = {}

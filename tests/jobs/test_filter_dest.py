@@ -1,0 +1,115 @@
+"""Where `filter` writes: what it refuses to write over, beside or at the same time."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.jobs.made import jpeg, privsieve
+from tests.jobs.test_filter import KEEP_ALL, files, released
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    (tmp_path / "keep-all.yaml").write_text(KEEP_ALL)
+    return tmp_path / "keep-all.yaml"
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        ("release.json", '{"name": "my app"}'),
+        ("release.unfinished.json", '{"name": "my app"}'),
+        ("release.json", "[1, 2]"),
+        ("release.json", "not JSON"),
+        ("release.json", '{"privsieve": "0.1.0", "source": "x", "policy": "p", "policy_sha256": "00"}'),
+    ],
+)
+def test_a_folder_of_something_else_is_left_alone(
+    foreign: tuple[str, str],
+    scanned: Path,
+    tmp_path: Path,
+    policy: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    project = tmp_path / "my-app"
+    (project / "src").mkdir(parents=True)
+    (project / "src" / "main.c").write_text("int main(void) { return 0; }")
+    (project / foreign[0]).write_text(foreign[1])
+    before = files(project)
+    args = ("filter", scanned, "--policy", policy, "--out", project)
+    told = f"privsieve: {project} holds no release of privsieve (its {foreign[0]} is of something else)"
+    assert privsieve(*args, "--overwrite") == 2
+    assert capsys.readouterr().err == f"{told}, so --overwrite leaves it alone; remove it yourself\n"
+    assert privsieve(*args, "--resume") == 2
+    assert capsys.readouterr().err == f"{told} to resume; give a new folder\n"
+    assert privsieve(*args) == 2
+    assert files(project) == before
+
+
+@pytest.mark.parametrize("shard", ["decisions.parquet", "release.unfinished/0.parquet"])
+def test_shards_named_like_a_release_s_own_files_are_told_before_anything_is_written(
+    shard: str, tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, run, out = tmp_path / "source", tmp_path / "run", tmp_path / "out"
+    (source / shard).parent.mkdir(parents=True)
+    pq.write_table(pa.table({"image": [jpeg(1), jpeg(2)]}), source / shard)
+    assert privsieve("scan", source, "--run", run, "--engine", "canned") == 0
+    capsys.readouterr()
+    args = ("filter", run, "--policy", policy, "--out", out)
+    told = f"the source holds {shard.partition('/')[0]}, which a release has of its own; rename it and scan again"
+    for more in ((), ("--dry-run",)):
+        assert privsieve(*args, *more) == 2
+        assert capsys.readouterr().err == f"privsieve: {told}\n"
+        assert not out.exists()
+
+
+def test_of_a_tree_s_loose_files_only_what_would_be_released_is_told(
+    tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, run, out = tmp_path / "source", tmp_path / "run", tmp_path / "out"
+    source.mkdir()
+    (source / "1.jpg").write_bytes(jpeg(1))
+    (source / "release.json").write_text("{}")  # of no picture, so it stays behind
+    assert privsieve("scan", source, "--run", run, "--engine", "canned") == 0
+    args = ("filter", run, "--policy", policy, "--out", out)
+    assert privsieve(*args) == 0
+    assert released(out).keys() == {"1.jpg"}
+    (source / "release.jpg").write_bytes(jpeg(2))
+    again = tmp_path / "again"
+    assert privsieve("scan", source, "--run", again, "--engine", "canned") == 0
+    capsys.readouterr()
+    assert privsieve("filter", again, *args[2:-1], tmp_path / "other") == 2
+    assert "the source holds release.json, which a release has of its own" in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_second_filter_into_the_same_folder_is_refused(
+    scanned: Path, tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    args = ("filter", scanned, "--policy", policy, "--out", out)
+    assert privsieve(*args) == 0
+    assert not (out / "release.lease.json").exists()
+    (out / "00000.tar.0123abcd.part").write_bytes(b"of the other filter, at work")
+    hold = (
+        "import sys; from ingest.storage import place; from jobs.lease import lease\n"
+        "with lease(place(sys.argv[1]), '', takeover=False): print('held', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", hold, str(out / "release.lease.json")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        before = files(out)
+        capsys.readouterr()
+        for more in (("--overwrite",), ("--resume",), ("--overwrite", "--dry-run")):
+            assert privsieve(*args, *more) == 2
+            assert f"{out} is being written by process {other.pid} on " in capsys.readouterr().err
+        assert files(out) == before
+        other.kill()
+    assert (out / "release.lease.json").exists()
+    assert privsieve(*args, "--overwrite") == 0  # what a killed one left is no hindrance
+    assert released(out).keys() == {"00000.tar", "00001.tar"}
