@@ -35,20 +35,34 @@ def sql(run: str, statement: str | None, shell_setup: bool, output: str) -> None
 
     Views: images, scored, quarantined, attributes (one row per image and attribute), rates (one per category).
 
+    A run that is not finished says so on stderr, after the answer.
+
     Example: privsieve sql my-run "SELECT level, count(*) FROM scored GROUP BY ALL"
     """
-    from reports.warehouse import open_run, setup_statements
+    from ingest.record import open_run
+    from ingest.results import results
+    from jobs.coverage import coverage
+    from reports.warehouse import open_run as open_warehouse
+    from reports.warehouse import setup_statements
 
     if shell_setup == (statement is not None):
         raise QueryError("give either a SELECT statement or --shell-setup")
     if statement is None:
         click.echo(setup_statements(run), nl=False)
         return
-    names, rows = open_run(run).select(statement)
+    where, record = open_run(run)
+    found = results(where)
+    warehouse = open_warehouse(run)
+    names, rows = warehouse.select(statement)
     if output == "text":
         _write_text(names, rows)
     else:
         write_rows(names, rows, output)
+    sys.stdout.flush()  # listing the source may take a while
+    [[num_rows]] = warehouse.select("SELECT count(*) FROM images")[1]
+    warning = coverage(where, record, found, num_rows).warning
+    if warning:
+        click.echo(warning, err=True)
 
 
 def write_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], output: str) -> None:

@@ -21,6 +21,7 @@ from jobs.report import report
 from jobs.sql import sql
 from reports.warehouse import PRIVATE
 from tests.jobs.made import privsieve
+from tests.jobs.test_compact import made_run
 from tests.reports.conftest import HOSTILE, ROWS, MakeRun, answer, nothing
 
 
@@ -191,6 +192,19 @@ def test_sql_text_takes_no_markup_and_says_where_it_ends(make_run: MakeRun) -> N
     assert "[bold]x[/bold]" in result.stdout
     assert "\x1b" not in result.stdout
     assert "1,000 rows" in result.stderr
+
+
+def test_sql_says_that_a_run_is_unfinished_where_a_script_does_not_read_it(make_run: MakeRun, tmp_path: Path) -> None:
+    told = ran(sql, make_run(), "SELECT count(*) AS n FROM images", "--format", "csv")
+    assert told.stdout == "n\n8\n"
+    assert told.stderr == "MAY BE UNFINISHED: the source cannot be listed now\n"
+    (tmp_path / "scanned").mkdir()
+    run = made_run(tmp_path / "scanned", ((30, 30), (20,)))
+    assert ran(sql, run, "SELECT 1").stderr == ""
+    next((run / "scores").iterdir()).unlink()
+    told = ran(sql, run, "SELECT 1")
+    assert told.stderr == "UNFINISHED: 1 of 2 shards have images without a row; run the same scan again to finish it\n"
+    assert told.stderr == ran(report, run, "--format", "csv").stderr
 
 
 def test_sql_wants_a_statement_or_the_setup(make_run: MakeRun) -> None:
