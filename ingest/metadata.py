@@ -17,6 +17,8 @@ METADATA_KINDS = ("gps", "datetime", "camera", "serial", "artist", "copyright", 
 
 PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
 EXIF_MAGIC = b"Exif\0\0"
+IPTC_MAGIC = b"8BIM\x04\x04"
+"""Photoshop's image resource that holds IPTC; a name, a length and the datasets follow."""
 XMP_OPENING, XMP_CLOSING = b"<rdf:RDF", b"</rdf:RDF"
 MAX_BLOCKS = 64
 MAX_EXIF_BYTES = 2**16
@@ -44,7 +46,7 @@ _EXIF_KINDS: dict[int, str] = {
     ExifTags.Base.XPComment: "description",
 }
 _XMP_KINDS: tuple[tuple[bytes, str], ...] = (
-    (rb"exif:GPSL", "gps"),
+    (rb"(exif:GPSL|photoshop:(City|State|Country)|Iptc4xmpCore:Location)", "gps"),
     (rb"(xmp:CreateDate|photoshop:DateCreated|exif:DateTimeOriginal)", "datetime"),
     (rb"(tiff:Model|aux:Lens)", "camera"),
     (rb"aux:SerialNumber", "serial"),
@@ -52,6 +54,19 @@ _XMP_KINDS: tuple[tuple[bytes, str], ...] = (
     (rb"dc:rights", "copyright"),
     (rb"dc:description", "description"),
 )
+_IPTC_KINDS: dict[int, str] = {
+    5: "description",  # object name
+    55: "datetime",
+    80: "artist",  # by-line
+    90: "gps",  # city
+    92: "gps",  # sublocation
+    95: "gps",  # province
+    101: "gps",  # country
+    105: "description",  # headline
+    116: "copyright",
+    120: "description",  # caption
+}
+"""Datasets of record 2 of the IPTC Information Interchange Model."""
 _TEXT_CHUNK_KINDS: tuple[tuple[str, str], ...] = (
     ("gps", "gps"),
     ("location", "gps"),
@@ -100,7 +115,28 @@ def file_metadata(encoded: bytes, exif_from: int = 0) -> set[str]:
             break
         kinds |= _block_kinds(encoded[at : at + MAX_EXIF_BYTES])
         at = encoded.find(EXIF_MAGIC, at + len(EXIF_MAGIC))
+    left |= at >= 0
+    at = encoded.find(IPTC_MAGIC)
+    for _ in range(MAX_BLOCKS):
+        if at < 0:
+            break
+        kinds |= _iptc_kinds(encoded, at + len(IPTC_MAGIC))
+        at = encoded.find(IPTC_MAGIC, at + len(IPTC_MAGIC))
     return kinds | {"unread"} if left or at >= 0 else kinds
+
+
+def _iptc_kinds(encoded: bytes, at: int) -> set[str]:
+    """at: where the name of the resource begins, padded to an even length."""
+    kinds: set[str] = set()
+    at += (encoded[at] + 2 if at < len(encoded) else 0) & ~1
+    last = min(len(encoded), at + 4 + int.from_bytes(encoded[at : at + 4]))
+    at += 4
+    while at + 5 <= last and encoded[at] == 0x1C:
+        num_bytes = int.from_bytes(encoded[at + 3 : at + 5])
+        if encoded[at + 1] == 2 and encoded[at + 2] in _IPTC_KINDS and encoded[at + 5 : at + 5 + num_bytes].strip():
+            kinds.add(_IPTC_KINDS[encoded[at + 2]])
+        at += 5 + num_bytes
+    return kinds
 
 
 def png_metadata(encoded: bytes) -> tuple[set[str], bytes]:

@@ -243,6 +243,32 @@ def test_metadata_of_a_jpeg_counts_wherever_it_lies(content: bytes, place: str) 
     assert image.metadata == {"artist"}
 
 
+def iptc(*datasets: tuple[int, bytes], name: bytes = b"") -> bytes:
+    """Photoshop's segment of a JPEG with these datasets of record 2."""
+    held = b"".join(b"\x1c\x02" + bytes([number]) + struct.pack(">H", len(text)) + text for number, text in datasets)
+    padded = bytes([len(name)]) + name + b"\0" * (1 - len(name) % 2)
+    content = b"Photoshop 3.0\x008BIM\x04\x04" + padded + struct.pack(">I", len(held)) + held
+    return b"\xff\xed" + struct.pack(">H", len(content) + 2) + content
+
+
+@pytest.mark.parametrize(
+    ("block", "kinds"),
+    [
+        (iptc((80, b"A. Example"), (90, b"Utrecht")), {"artist", "gps"}),
+        (iptc((55, b"20260101"), (116, b"A. Example"), name=b"abc"), {"datetime", "copyright"}),
+        (iptc((0, b"\0\2"), (120, b"words"), name=b"ab"), {"description"}),
+        (iptc((80, b"  "), (25, b"a keyword")), set()),
+        (iptc((80, b"A. Example")).replace(b"\x1c\x02P\0", b"\x1c\x02P\xff"), {"artist"}),  # longer than the file
+        (iptc(), set()),
+    ],
+)
+def test_iptc_of_a_jpeg_counts(block: bytes, kinds: set[str]) -> None:
+    whole = encoded(drawn("sample"), "JPEG")
+    image = decode(whole[:2] + block + whole[2:], LIMITS)
+    assert isinstance(image, DecodedImage), image
+    assert image.metadata == kinds
+
+
 def test_xmp_at_the_end_and_comments_of_a_gif_count() -> None:
     whole = encoded(drawn(), "GIF", comment=b"words")
     image = decode(whole[:-1] + b"\x21\xff\x0bXMP DataXMP" + XMP + b"\x01\0\0;", LIMITS)
