@@ -133,8 +133,10 @@ def _iptc_kinds(encoded: bytes, at: int) -> set[str]:
     at += 4
     while at + 5 <= last and encoded[at] == 0x1C:
         num_bytes = int.from_bytes(encoded[at + 3 : at + 5])
-        if encoded[at + 1] == 2 and encoded[at + 2] in _IPTC_KINDS and encoded[at + 5 : at + 5 + num_bytes].strip():
-            kinds.add(_IPTC_KINDS[encoded[at + 2]])
+        kind, text = _IPTC_KINDS.get(encoded[at + 2]), encoded[at + 5 : at + 5 + num_bytes].strip()
+        is_program = kind == "artist" and any(chr(byte).isdigit() for byte in text)  # "Picasa 2.7"
+        if kind and encoded[at + 1] == 2 and text and not is_program:
+            kinds.add(kind)
         at += 5 + num_bytes
     return kinds
 
