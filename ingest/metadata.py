@@ -133,6 +133,8 @@ def _iptc_kinds(encoded: bytes, at: int) -> set[str]:
     at += 4
     while at + 5 <= last and encoded[at] == 0x1C:
         num_bytes = int.from_bytes(encoded[at + 3 : at + 5])
+        if at + 5 + num_bytes > last:
+            break  # damaged
         kind, text = _IPTC_KINDS.get(encoded[at + 2]), encoded[at + 5 : at + 5 + num_bytes].strip()
         is_program = kind == "artist" and any(chr(byte).isdigit() for byte in text)  # "Picasa 2.7"
         if kind and encoded[at + 1] == 2 and text and not is_program:
