@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ATTEMPTS = "attempts"
 LEASE = "lease.json"
-CANARY = "canary.json"
+CANARY = "canary"
 
 MAX_DIFFERENCES = 3
 """So many are told where settings differ."""

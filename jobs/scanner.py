@@ -4,6 +4,7 @@ Encoded bytes are read, decoded, scored and written in one process, since the ho
 costs more than anything but the model. A slice whose worker died or hung is tried again, then isolated.
 """
 
+import hashlib
 import io
 import os
 import threading
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -33,7 +35,7 @@ from jobs.isolation import IsolationError, isolated_rows
 from jobs.metrics import ScanMetrics
 from jobs.run import ATTEMPTS, CANARY
 from jobs.watchdog import Watchdog
-from scoring.assessment import Closable, Engine, EngineOptions, SpendsTokens
+from scoring.assessment import Closable, Engine, EngineOptions, SpendsTokens, Unscored
 from scoring.engines import engine_module
 from scoring.engines.vlm.canary import canary, difference, record
 from scoring.table import SCHEMA
@@ -89,7 +91,7 @@ class SliceScanner:
         self._broken = ""
         try:
             self._load()
-        except EngineError as error:
+        except (EngineError, StorageError) as error:
             self._broken = str(error)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
@@ -183,13 +185,21 @@ class SliceScanner:
             self._engine = engine
 
     def _check_canary(self, engine: Engine) -> None:
-        """EngineError where this actor answers otherwise than the first one of the run did."""
-        answer, first = engine.assess([canary()])[0], self._settings.run.at(CANARY)
-        if not first.exists():
-            first.write(record(answer))
-        why = difference(first.read(), answer)
-        if why is not None:
-            raise EngineError(f"an engine is set up otherwise than the first one of this run: {why}")
+        """EngineError where this actor cannot answer, or answers otherwise than another one of the run.
+
+        Each leaves its own answer first and reads the others' then: of two that start together one sees the other.
+        """
+        answer = engine.assess([canary()])[0]
+        if isinstance(answer, Unscored):
+            if answer.reason in ("engine_error", "engine_oom"):
+                raise EngineError(f"the engine cannot answer for a plain picture: {answer.message}")
+            return  # what it says is no answer, as may be for such a picture; nothing to compare
+        own, answers = record(answer), self._settings.run.at(CANARY)
+        answers.at(f"{hashlib.sha256(own).hexdigest()[:16]}.json").write(own)
+        for name in answers.names():
+            why = difference(answers.at(name).read(), own) if name.endswith(".json") else None
+            if why is not None:
+                raise EngineError(f"an engine is set up otherwise than another one of this run: {why}")
 
     def _batched(self, samples: Iterator[Sample]) -> Iterator[pa.Table]:
         """The rows of each batch, in order; as many batches are under way as the engine takes at once."""
@@ -197,13 +207,15 @@ class SliceScanner:
         batches = _batches(samples)
         while True:
             for batch in islice(batches, self._settings.batches_at_once - len(under_way)):
-                under_way.append(self._threads.submit(self._scorer.rows, batch))
                 self._queued(len(batch))
+                under_way.append(self._threads.submit(self._scorer.rows, batch))
+                under_way[-1].add_done_callback(partial(self._answered, len(batch)))
             if not under_way:
                 return
-            table = under_way.popleft().result()
-            self._queued(-table.num_rows)
-            yield table
+            yield under_way.popleft().result()
+
+    def _answered(self, num_images: int, _: "Future[pa.Table]") -> None:
+        self._queued(-num_images)
 
     def _queued(self, num_images: int) -> None:
         if self._metrics is not None:

@@ -103,14 +103,11 @@ def test_out_of_memory_costs_the_half_with_the_large_picture(small_memory: Calla
 
 
 def test_actors_agree_on_the_canary(engine: Callable[..., Any], adapter: Path) -> None:
-    plain_actor = engine("vllm", protocol="slots").assess([canary()])[0]
-    same = engine("transformers", protocol="slots").assess([canary()])[0]
-    tuned = engine("transformers", protocol="slots", adapter=str(adapter)).assess([canary()])[0]
-    assert difference(record(plain_actor), same) is None
-    assert "differ by 0." in (difference(record(plain_actor), tuned) or "")
-    failed = Unscored("engine_error", "no words")
-    assert difference(record(failed), failed) is None
-    assert "reason" in (difference(record(plain_actor), failed) or "")
+    plain_actor = record(engine("vllm", protocol="slots").assess([canary()])[0])
+    same = record(engine("transformers", protocol="slots").assess([canary()])[0])
+    tuned = record(engine("transformers", protocol="slots", adapter=str(adapter)).assess([canary()])[0])
+    assert difference(plain_actor, same) is None
+    assert "differ by 0." in (difference(plain_actor, tuned) or "")
 
 
 def _change(file: Path, **entries: Any) -> None:
