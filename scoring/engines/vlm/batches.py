@@ -13,7 +13,7 @@ from scoring.assessment import Outcome, Unscored, View
 from scoring.engines.vlm.adapter import Adapter, check_taken, plain
 from scoring.engines.vlm.greedy import Greedy
 from scoring.engines.vlm.images import prepared
-from scoring.engines.vlm.loading import model_of
+from scoring.engines.vlm.loading import FAULTS, model_of
 from scoring.engines.vlm.prefill import Prefill, Prefilled, Request
 from scoring.engines.vlm.prompting import Prompter, TokenPrompt
 from scoring.engines.vlm.settings import Settings
@@ -165,7 +165,7 @@ def _merged(model: Any, adapter: Adapter) -> Any:
 
     try:
         adapted: Any = PeftModel.from_pretrained(model, str(adapter.folder))
-    except (ValueError, RuntimeError, KeyError, TypeError) as error:
+    except FAULTS as error:
         raise EngineError(f'the adapter "{adapter.folder}" cannot be loaded ({type(error).__name__})') from error
     loaded = [name.split(".lora_")[0] for name in get_peft_model_state_dict(adapted)]
     check_taken(adapter, frozenset(plain(name) for name in loaded))

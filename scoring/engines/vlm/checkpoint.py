@@ -5,8 +5,7 @@ Nothing here imports torch: the checks run before any data is read.
 
 import hashlib
 import json
-import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,22 +55,26 @@ def check_model(folder: Path, *, has_weights: bool = True) -> None:
     """EngineError with the name of what is missing or wrong in a model folder."""
     config = read_json(folder / "config.json", f'the model folder "{folder}"')
     _one_of(folder, TOKENIZERS, "tokenizer")
-    if "vision_config" not in config:
+    if not isinstance(config.get("vision_config"), Mapping):
         kind = config.get("model_type", "unknown")
         raise EngineError(
             f'the model "{folder.name}" is not a vision-language model (model_type {kind}, no vision_config in its '
             "config.json); choose another --model"
         )
     _one_of(folder, IMAGE_PROCESSORS, "image processor configuration")
+    max_tokens(folder)
     if has_weights:
-        weight_files(folder)
+        weight_shapes(folder)
 
 
 def weight_files(folder: Path) -> list[Path]:
     """The safetensors files of a model, sorted. EngineError where one is missing or there are only pickles."""
     if (folder / INDEX).is_file():
         index = read_json(folder / INDEX, f'the model folder "{folder}"')
-        files = sorted({folder / str(name) for name in dict(index.get("weight_map", {})).values()})
+        names = index.get("weight_map")
+        if not isinstance(names, Mapping) or not names or not all(isinstance(name, str) for name in names.values()):
+            raise EngineError(f'the model folder "{folder}": its {INDEX} names no weight files; fetch the model again')
+        files = sorted({folder / name for name in names.values()})
         for file in files:
             if not file.is_file():
                 raise EngineError(f'the model folder "{folder}" has no {file.name}, which its {INDEX} names')
@@ -94,23 +97,45 @@ def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
 
 
 def safetensors_shapes(file: Path) -> dict[str, tuple[int, ...]]:
-    """Tensor name -> shape, from the header alone (8 bytes little-endian length, then JSON)."""
-    header = json.loads(_header(file))
-    return {name: tuple(entry["shape"]) for name, entry in header.items() if name != "__metadata__"}
+    """Tensor name -> shape, from the header alone (8 bytes little-endian length, then JSON).
+
+    EngineError where the header cannot be read, or does not account for every byte after it.
+    """
+    header = _header(file)
+    shapes: dict[str, tuple[int, ...]] = {}
+    ends = [0]
+    try:
+        for name, entry in json.loads(header).items():
+            if name != "__metadata__":
+                shapes[name] = tuple(int(length) for length in entry["shape"])
+                ends.append(int(entry["data_offsets"][1]))
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        raise EngineError(f"{_damaged(file)}: its safetensors header cannot be read; fetch it again") from None
+    size, expected = file.stat().st_size, 8 + len(header) + max(ends)
+    if size != expected:
+        raise EngineError(f"{_damaged(file)}: {size:,} bytes, of {expected:,} by its header; fetch it again")
+    return shapes
 
 
 def stored_dtype(folder: Path) -> str | None:
     """The precision that config.json states, None where it states none."""
     config = read_json(folder / "config.json", f'the model folder "{folder}"')
-    stated = [part.get("dtype") or part.get("torch_dtype") for part in (config, config.get("text_config") or {})]
+    stated = [part.get("dtype") or part.get("torch_dtype") for part in (config, _text_config(config, folder))]
     return next((str(dtype) for dtype in stated if dtype), None)
 
 
 def max_tokens(folder: Path) -> int | None:
     """Tokens of a prompt and its answer that the model was made for; None where config.json states none."""
     config = read_json(folder / "config.json", f'the model folder "{folder}"')
-    stated = (config.get("text_config") or config).get("max_position_embeddings")
-    return int(stated) if stated else None
+    stated = (_text_config(config, folder) or config).get("max_position_embeddings")
+    if stated is None:
+        return None
+    if not isinstance(stated, int) or stated < 1:
+        raise EngineError(
+            f'the model "{folder.name}": max_position_embeddings in its config.json is {json.dumps(stated)[:40]}, '
+            "which is no number of tokens"
+        )
+    return stated
 
 
 def read_json(file: Path, where: str) -> dict[str, Any]:
@@ -119,7 +144,7 @@ def read_json(file: Path, where: str) -> dict[str, Any]:
         raise EngineError(f"{where} has no {file.name}")
     try:
         content = json.loads(file.read_bytes())
-    except ValueError:
+    except (ValueError, RecursionError):
         raise EngineError(f"{where}: its {file.name} is no valid JSON") from None
     if not isinstance(content, dict):
         raise EngineError(f"{where}: its {file.name} is no JSON object")
@@ -153,11 +178,23 @@ def _one_of(folder: Path, names: Sequence[str], what: str) -> None:
         raise EngineError(f'the model folder "{folder}" has no {what}: none of {", ".join(names)}')
 
 
+def _text_config(config: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+    """Of the language model, empty where config.json has none apart."""
+    part = config.get("text_config") or {}
+    if not isinstance(part, Mapping):
+        raise EngineError(f'the model "{folder.name}": text_config in its config.json is no JSON object')
+    return part
+
+
+def _damaged(file: Path) -> str:
+    return f'"{file.name}" in "{file.parent}" is damaged or cut'
+
+
 def _header(file: Path) -> bytes:
     with file.open("rb") as stream:
         length = int.from_bytes(stream.read(8), "little")
-        if not 2 <= length <= os.path.getsize(file) - 8:
-            raise EngineError(f'"{file.name}" in "{file.parent}" is damaged or cut: it has no safetensors header')
+        if not 2 <= length <= file.stat().st_size - 8:
+            raise EngineError(f"{_damaged(file)}: it has no safetensors header; fetch it again")
         return stream.read(length)
 
 

@@ -2,11 +2,15 @@
 
 from typing import Any
 
+from safetensors import SafetensorError
 from transformers import AutoModelForImageTextToText
 from transformers.utils import logging
 
 from ingest.errors import EngineError
 from scoring.engines.vlm.checkpoint import Checkpoint
+
+FAULTS = (ValueError, OSError, LookupError, ImportError, RuntimeError, TypeError, AttributeError, SafetensorError)
+"""What loading raises for files that are damaged or of another kind."""
 
 
 def model_of(checkpoint: Checkpoint, dtype: str | None) -> Any:
@@ -26,7 +30,7 @@ def _loaded(checkpoint: Checkpoint, how: dict[str, str]) -> Any:
         model, found = AutoModelForImageTextToText.from_pretrained(
             checkpoint.folder, use_safetensors=True, trust_remote_code=False, output_loading_info=True, **how
         )
-    except (ValueError, OSError, KeyError, ImportError, RuntimeError) as error:
+    except FAULTS as error:
         raise EngineError(
             f'the model "{checkpoint.name}" cannot be loaded by transformers ({type(error).__name__}); '
             "its architecture may need a newer version or code of its own"
