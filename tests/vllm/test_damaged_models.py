@@ -1,6 +1,7 @@
 """Models and adapters that cannot work are told before anything is loaded: one line, whatever is wrong with them."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 from ingest.errors import EngineError
 from scoring.assessment import EngineOptions
 from scoring.engines import engine_module
+from scoring.protocols import protocol
+from scoring.protocols.interface import ProtocolOptions, Slots
 from tests.vllm.conftest import MAX_PIXELS
 
 INDEX = "model.safetensors.index.json"
@@ -119,3 +122,60 @@ def test_an_unreadable_header_of_the_model_is_told_beside_an_adapter_too(model: 
     said = _refusal("transformers", model=str(model), adapter=str(adapter))
     assert '"model.safetensors"' in said
     assert "its safetensors header cannot be read" in said
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (_holding("processor_config.json", b"[]"), "cannot be loaded ("),
+        (_holding("chat_template.jinja", b"{% if"), "cannot be asked (TemplateSyntaxError)"),
+        (_holding("chat_template.jinja", b"{{ raise_exception('no') }}"), "cannot be asked (TemplateError)"),
+        (_holding("chat_template.jinja", b"a model without pictures"), "its chat template leaves out the picture"),
+    ],
+)
+def test_a_model_whose_own_files_refuse_the_prompt_is_refused_before_it_is_loaded(
+    model: Path, damage: Callable[[Path], None], told: str
+) -> None:
+    damage(model)
+    for engine in ("transformers", "vllm"):
+        said = _refusal(engine, model=str(model))
+        assert said.startswith(("the processor of the model", "the model")), said
+        assert told in said
+        with pytest.raises(EngineError, match=re.escape(told)):
+            engine_module(engine).load(EngineOptions(model=str(model), max_pixels=MAX_PIXELS))
+
+
+def test_a_tokenizer_that_joins_digits_is_told(model: Path) -> None:
+    """The digits follow `=`; a token for both is what other families of models have."""
+    tokenizer = json.loads((model / "tokenizer.json").read_text())
+    form = protocol("slots", ProtocolOptions()).prompt.wanted
+    assert isinstance(form, Slots)
+    joined = [f"{form.pieces[0][-1]}{digit}" for digit in form.choices]
+    number = max(token["id"] for token in tokenizer["added_tokens"]) + 1
+    like = tokenizer["added_tokens"][0] | {"special": False}
+    tokenizer["added_tokens"] += [like | {"id": number, "content": joined[1]}]
+    (model / "tokenizer.json").write_text(json.dumps(tokenizer))
+    for engine in ("transformers", "vllm"):
+        assert "does not keep single digits as single tokens" in _refusal(engine, model=str(model))
+
+
+@pytest.mark.parametrize("name", ["slots", "json"])
+def test_a_prompt_longer_than_the_model_takes_is_told_before_it_is_loaded(checkpoint: Path, name: str) -> None:
+    texts = json.dumps({"system": "1" * 17_000}).encode()
+    for engine in ("transformers", "vllm"):
+        said = _refusal(engine, model=str(checkpoint), protocol=name, prompt_file=texts)
+        taken = re.search(r"the prompt, a picture and the answer take ([\d,]+) tokens", said)
+        assert taken is not None, said
+        assert 17_000 < int(taken[1].replace(",", "")) < 25_000
+        assert 'and the model "micro-vl" takes 16,384; shorten the --prompt-file' in said
+
+
+def test_the_picture_counts_in_what_the_model_takes(model: Path) -> None:
+    _config("text_config", "max_position_embeddings", to=100)(model)
+    taken = re.search(r"take ([\d,]+) tokens", _refusal("transformers", model=str(model)))
+    assert taken is not None
+    number = int(taken[1].replace(",", ""))
+    _config("text_config", "max_position_embeddings", to=number)(model)
+    assert engine_module("transformers").describe(EngineOptions(model=str(model), max_pixels=MAX_PIXELS)).weights
+    _config("text_config", "max_position_embeddings", to=number - 1)(model)
+    assert f"take {number:,} tokens" in _refusal("transformers", model=str(model))

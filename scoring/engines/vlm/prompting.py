@@ -1,14 +1,19 @@
 """Protocol prompt -> tokens, with the model's own chat template and tokenizer."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from PIL.Image import Image
+from PIL import Image
 
 from ingest.errors import EngineError
+from scoring.engines.vlm.checkpoint import max_tokens
 from scoring.protocols.interface import Generate, Prompt, Slots, Text
+
+VLLM_MAX_TOKENS = 16384
+"""Tokens of a prompt, picture and answer together for which vLLM makes room, where the model allows as many."""
 
 
 @dataclass(frozen=True)
@@ -35,17 +40,48 @@ class Prompter:
 
         try:
             self.processor: Any = AutoProcessor.from_pretrained(folder, trust_remote_code=False)
-        except (ValueError, OSError, KeyError, ImportError) as error:
+        except Exception as error:  # the edge: transformers passes on whatever a wrong file made it raise
             raise EngineError(
                 f'the processor of the model "{folder.name}" cannot be loaded ({type(error).__name__}); '
                 "models that need code of their own are not loaded"
             ) from error
-        if getattr(self.processor, "image_processor", None) is None or self.processor.chat_template is None:
-            what = "chat template" if getattr(self.processor, "image_processor", None) else "image processor"
+        has_images = getattr(self.processor, "image_processor", None) is not None
+        if not has_images or getattr(self.processor, "chat_template", None) is None:
+            what = "chat template" if has_images else "image processor"
             raise EngineError(f'the model "{folder.name}" has no {what}; choose an instruction-tuned vision model')
         self.tokenizer: Any = self.processor.tokenizer
         self._last: tuple[Prompt, TokenPrompt] | None = None
         self.image_size = _capped(self.processor.image_processor, max_pixels)
+        self._name, self._side_px = folder.name, math.isqrt(max_pixels)
+        self._max_tokens = min(self.tokenizer.model_max_length, max_tokens(folder) or self.tokenizer.model_max_length)
+
+    def check(self, prompt: Prompt, most: int | None = None) -> None:
+        """EngineError where no picture at all could be asked this. most: tokens that the engine takes at once."""
+        try:
+            tokens = self.tokens(prompt)
+            ids: Sequence[int] = tokens.token_ids
+            if prompt.has_image:
+                blank = Image.new("RGB", (self._side_px, self._side_px))
+                ids = self.processed(tokens.text, blank)["input_ids"][0].tolist()
+        except EngineError:
+            raise
+        except Exception as error:  # the edge: a chat template is a program, and a processor obeys its files
+            raise EngineError(
+                f'the model "{self._name}" cannot be asked ({type(error).__name__}): its chat template or its '
+                "processor refuses the prompt; choose another model, or another --protocol"
+            ) from error
+        if prompt.has_image and self.image_token_id is not None and self.image_token_id not in ids:
+            raise EngineError(
+                f'the model "{self._name}" cannot be asked: its chat template leaves out the picture; choose an '
+                "instruction-tuned vision model"
+            )
+        taken = len(ids) + (prompt.wanted.max_tokens if isinstance(prompt.wanted, Generate) else 0)
+        limit = min(self._max_tokens, most or self._max_tokens)
+        if taken > limit:
+            raise EngineError(
+                f'the prompt, a picture and the answer take {taken:,} tokens, and the model "{self._name}" takes '
+                f"{limit:,}; shorten the --prompt-file, lower --max-pixels, or choose another --protocol"
+            )
 
     def tokens(self, prompt: Prompt) -> TokenPrompt:
         """EngineError where the tokenizer does not keep the digits of slots as single tokens.
@@ -68,7 +104,7 @@ class Prompter:
         token = getattr(self.processor, "image_token_id", None)
         return None if token is None else int(token)
 
-    def processed(self, text: str, image: Image) -> Any:
+    def processed(self, text: str, image: Image.Image) -> Any:
         """What the model is fed for one picture, as tensors with a batch of 1, by argument name."""
         size = {} if self.image_size is None else {"size": self.image_size}
         return self.processor(text=[text], images=[image], return_tensors="pt", add_special_tokens=False, **size)

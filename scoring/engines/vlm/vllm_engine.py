@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from scoring.assessment import EngineDescription, EngineOptions
-from scoring.engines.vlm.settings import description, package_versions, settings
+from scoring.engines.vlm.settings import Settings, description, package_versions, settings
 
 if TYPE_CHECKING:
     from scoring.engines.vlm.requests import VllmEngine
@@ -17,17 +17,25 @@ BATCHES_AT_ONCE = 4
 
 
 def describe(options: EngineOptions) -> EngineDescription:
-    package_versions(NAME, NEEDED)
-    return description(NAME, settings(NAME, options, REFUSED, with_weights=False), PACKAGES, BATCHES_AT_ONCE)
+    return description(NAME, _chosen(options, with_weights=False), PACKAGES, BATCHES_AT_ONCE)
 
 
 def load(options: EngineOptions) -> "VllmEngine":
     """Starts vLLM in processes of its own, minutes for a large model. EngineError where it does not start, or where
     the adapter does not load whole."""
-    package_versions(NAME, NEEDED)
-    chosen = settings(NAME, options, REFUSED, with_weights=True)
+    chosen = _chosen(options, with_weights=True)
     from scoring.engines.vlm.loading import check_whole
     from scoring.engines.vlm.requests import VllmEngine
 
     check_whole(chosen.checkpoint)
     return VllmEngine(chosen)
+
+
+def _chosen(options: EngineOptions, *, with_weights: bool) -> Settings:
+    """As `settings`; EngineError also where the model's own files refuse the prompt, which no picture changes."""
+    package_versions(NAME, NEEDED)
+    chosen = settings(NAME, options, REFUSED, with_weights=with_weights)
+    from scoring.engines.vlm.prompting import VLLM_MAX_TOKENS, Prompter
+
+    Prompter(chosen.checkpoint.folder, chosen.max_pixels).check(chosen.protocol.prompt, VLLM_MAX_TOKENS)
+    return chosen
