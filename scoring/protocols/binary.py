@@ -13,7 +13,7 @@ import numpy as np
 from ingest.errors import EngineError
 from scoring.assessment import Assessment, Outcome, Unscored, not_assessed
 from scoring.protocols.interface import Answer, Generate, Prompt, ProtocolOptions, TextAnswer
-from scoring.protocols.reading import how_probable, normalised, own_words, text_of
+from scoring.protocols.reading import how_probable, own_words, probabilities_of, text_of
 from scoring.protocols.settings import refuse_rationale, refuse_thresholds, version, with_image
 from scoring.protocols.texts import Texts, Wording, fill, load_texts
 
@@ -62,7 +62,7 @@ class BinaryProtocol:
         if word is None:
             return Unscored("rejection", "the answer is neither yes nor no")
         is_private = word.lower() == "yes"
-        probability = _prob_yes(answer)
+        probability = _prob_yes(answer, is_private)
         reason = own_words(read[2] or "") if read and self.keep_rationale else ""
         kinds = [f"private{how_probable(probability)}"] if is_private else []
         return Assessment(
@@ -97,10 +97,11 @@ def _plain_word(text: str) -> str | None:
     return read[1] if read else None
 
 
-def _prob_yes(answer: TextAnswer) -> float:
-    """P(yes) against no at the first token that says anything, 0–1; NaN where that token is no start of either."""
+def _prob_yes(answer: TextAnswer, is_yes: bool) -> float:
+    """P(yes) against no at the first token that says anything, 0–1; NaN where that is no start of the answer."""
+    word = 0 if is_yes else 1
     for token in answer.tokens:
         if said := token.text.strip(_QUOTES):
-            is_candidate = any(candidate.startswith(said) for candidate in CANDIDATES)
-            return float(normalised(token, len(CANDIDATES))[0]) if is_candidate else float("nan")
+            is_start = CANDIDATES[word].startswith(said)
+            return probabilities_of(token, CANDIDATES, word)[0] if is_start else float("nan")
     return float("nan")

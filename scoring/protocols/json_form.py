@@ -10,9 +10,9 @@ import numpy as np
 
 from scoring.assessment import Assessment, Outcome, Unscored
 from scoring.protocols.interface import Answer, Generate, Prompt, ProtocolOptions
-from scoring.protocols.reading import evidence, form_probabilities, read_form, text_of
+from scoring.protocols.reading import DIGITS, evidence, form_probabilities, read_form, text_of
 from scoring.protocols.settings import refuse_rationale, version, with_image
-from scoring.protocols.texts import TextsOfAttributes, Wording, fill, load_texts
+from scoring.protocols.texts import TextsOfAttributes, Wording, load_texts
 from scoring.protocols.thresholds import Thresholds, load_thresholds
 from scoring.taxonomy import KEYS
 
@@ -51,7 +51,9 @@ class JsonProtocol:
         if self.thresholds.by_key:
             needed = [KEYS.index(key) for key in self.thresholds.by_key]
             if probabilities is None or np.isnan(probabilities[needed]).any():
-                return Unscored("no_probabilities", "thresholds need probabilities, and the engine gave none")
+                return Unscored(
+                    "no_probabilities", "thresholds need probabilities, and the engine gave none for a value"
+                )
             values = self.thresholds.apply(values, probabilities)
         return Assessment(values, evidence(values, probabilities), (), probabilities)
 
@@ -60,8 +62,8 @@ def make(variants: frozenset[str], options: ProtocolOptions) -> JsonProtocol:
     refuse_rationale("json", options)
     texts = load_texts("json", JsonTexts, options.prompts)
     thresholds = load_thresholds(options.thresholds)
-    instructions = fill("instructions", texts.instructions, {"attributes": texts.attributes()})
-    wanted = Generate(MAX_TOKENS, form_schema(MEANING), probability_tokens=("0", "1", "2"))
+    instructions = texts.asking("instructions", {})
+    wanted = Generate(MAX_TOKENS, form_schema(MEANING), probability_tokens=DIGITS)
     prompt = Prompt(with_image(texts.system, instructions), wanted)
     return JsonProtocol("json", version("json", REVISION, texts, [prompt], options, thresholds), prompt, thresholds)
 

@@ -19,6 +19,13 @@ MAX_ANSWER_CHARS = 50_000
 MAX_RATIONALE_CHARS = 300
 """Of one reason in the model's own words."""
 
+DIGITS = ("0", "1", "2")
+"""What a form holds whose probabilities are wanted: absent, ambiguous, present."""
+
+MIN_SHARE = 0.5
+"""Of all probability that the candidates must hold together where what was written is none of them to the letter. With
+less they are not what the model chose between, and dividing by their sum would make certainty out of noise."""
+
 _FENCED = re.compile(r"```(?:json)?\s*(\{.*\})\s*```", re.DOTALL)
 
 
@@ -65,30 +72,36 @@ def read_form(answer: TextAnswer, meaning: Mapping[float, float]) -> Values | Un
 def form_probabilities(answer: TextAnswer) -> Probabilities | None:
     """The probabilities of 0, 1 and 2 at the value tokens of a form that `read_form` has read.
 
-    Shape (22, 3), rows summing to 1; NaN rows where a value is no token of its own. None where no token has any.
+    Shape (22, 3), rows summing to 1; NaN rows where a value is no token of its own, or one that its probabilities do
+    not speak of (`probabilities_of`). None where no token has any.
     """
     if not any(token.probabilities for token in answer.tokens):
         return None
     ends = list(accumulate(len(token.text) for token in answer.tokens))
     found = np.full((len(KEYS), 3), np.nan, dtype=np.float32)
     for i, key in enumerate(KEYS):
-        written = re.search(rf'"{key}"\s*:\s*([012])', answer.text)
+        written = re.search(rf'"{key}"\s*:\s*([012])(?![\d.eE])', answer.text)
         if written is None or written.start(1) >= (ends[-1] if ends else 0):
             continue
         token = answer.tokens[bisect_right(ends, written.start(1))]
         if token.text.strip(' ",:{}\n\t') == written[1]:
-            found[i] = normalised(token, 3)
+            found[i] = probabilities_of(token, DIGITS, int(written[1]))
     return found
 
 
-def normalised(token: Token, num_candidates: int) -> Sequence[float]:
-    """The token's probabilities of its candidates, summing to 1; NaN where they are no such thing."""
+def probabilities_of(token: Token, candidates: Sequence[str], written: int) -> Sequence[float]:
+    """The token's probabilities of the candidates, summing to 1; NaN where they do not speak of what was written.
+
+    written: place of the candidate that the token means. The token itself may be another than the candidate's, such as
+    one with a space before the word; then the candidates count from `MIN_SHARE` on, which an engine that adds up such
+    spellings reaches. Answers are greedy, so where another candidate is more probable these are not the token's.
+    """
     given = token.probabilities or ()
     total = sum(given)
     # NaN fails every comparison.
-    if len(given) != num_candidates or not all(0 <= p <= 1.001 for p in given) or not total > 0:
-        return (float("nan"),) * num_candidates
-    return [p / total for p in given]
+    is_valid = len(given) == len(candidates) and all(0 <= p <= 1.001 for p in given) and total > 0
+    counts = is_valid and (token.text == candidates[written] or total >= MIN_SHARE) and given[written] == max(given)
+    return [p / total for p in given] if counts else (float("nan"),) * len(candidates)
 
 
 def own_words(text: str) -> str:

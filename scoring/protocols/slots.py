@@ -14,7 +14,7 @@ from scoring.assessment import Assessment, Outcome
 from scoring.protocols.interface import Answer, Prompt, ProtocolOptions, SlotAnswer, Slots
 from scoring.protocols.reading import evidence, unparsable
 from scoring.protocols.settings import refuse_rationale, version, with_image
-from scoring.protocols.texts import TextsOfAttributes, Wording, fill, load_texts
+from scoring.protocols.texts import TextsOfAttributes, Wording, fill, load_texts, must_hold
 from scoring.protocols.thresholds import Thresholds, load_thresholds, most_probable
 from scoring.taxonomy import KEYS
 
@@ -62,9 +62,12 @@ def make(variants: frozenset[str], options: ProtocolOptions) -> SlotsProtocol:
     thresholds = load_thresholds(options.thresholds)
     if len(texts.placeholder) != 1 or not texts.placeholder.isascii() or not texts.placeholder.isdigit():
         raise EngineError("the prompt file: placeholder must be a single digit, which is a single token")
-    said = {"attributes": texts.attributes(), "placeholder": texts.placeholder}
-    instructions = fill("instructions", texts.instructions, said)
     wanted = Slots(_pieces(texts.form_line), texts.placeholder)
+    if wanted.placeholder in wanted.choices:
+        raise EngineError(
+            f"the prompt file: placeholder must be none of {', '.join(wanted.choices)}, which are the answers"
+        )
+    instructions = texts.asking("instructions", {"placeholder": texts.placeholder})
     prompt = Prompt(with_image(texts.system, instructions), wanted)
     return SlotsProtocol("slots", version("slots", REVISION, texts, [prompt], options, thresholds), prompt, thresholds)
 
@@ -75,4 +78,5 @@ def _pieces(form_line: str) -> tuple[str, ...]:
     if form_line.count("{slot}") != 1:
         raise EngineError("the prompt file: form_line must hold {slot} exactly once")
     lines = [fill("form_line", form_line, {"key": key, "slot": mark}) for key in KEYS]
+    must_hold("form_line", form_line, "key", "the lines of the form name no attribute")
     return tuple("".join(lines).split(mark)[: len(KEYS)])

@@ -30,7 +30,7 @@ class Texts(BaseModel):
 class TextsOfAttributes(Texts):
     """Texts of a protocol that asks about the 22 attributes. questions: attribute key -> what is asked.
 
-    attribute_line: one line of {attributes}, with {number}, {key} and {question}.
+    attribute_line: one line of {attributes}, with {key} and, if they are wanted, {number} and {question}.
     """
 
     questions: dict[str, Wording]
@@ -42,7 +42,18 @@ class TextsOfAttributes(Texts):
         for number, key in enumerate(KEYS, 1):
             said = {"number": str(number), "key": key, "question": self.questions[key]}
             lines.append(fill("attribute_line", self.attribute_line, said))
+        must_hold("attribute_line", self.attribute_line, "key", "the attributes have no names")
         return "\n".join(lines)
+
+    def asking(self, name: str, values: Mapping[str, str]) -> str:
+        """The text of this name, which asks about the attributes, filled with them and with `values`.
+
+        EngineError where it does not ask about them.
+        """
+        text = getattr(self, name)
+        asked = fill(name, text, {"attributes": self.attributes(), **values})
+        must_hold(name, text, "attributes", "the model is not told what to look for")
+        return asked
 
 
 TextsType = TypeVar("TextsType", bound=Texts)
@@ -86,6 +97,12 @@ def fill(name: str, text: str, values: Mapping[str, str]) -> str:
                 f"the prompt file: {name}: no {{{word}}} is known{near(word, values)}; there are: {known}"
             )
     return re.sub(r"\{(\w+)\}", lambda match: values[match[1]], text)
+
+
+def must_hold(name: str, text: str, word: str, otherwise: str) -> None:
+    """EngineError where `word` is not in `text`; otherwise: what would come of it. name: of the text."""
+    if f"{{{word}}}" not in text:
+        raise EngineError(f"the prompt file: {name} must hold {{{word}}}, else {otherwise}")
 
 
 def parse_mapping(content: bytes, name: str) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def most_probable(probabilities: Probabilities) -> Values:
 
 
 def load_thresholds(content: bytes | None) -> Thresholds:
-    """EngineError: not YAML, an unknown attribute (with the near one), a threshold outside 0–1."""
+    """EngineError: not YAML, no attribute, an unknown one (with the near one), a threshold outside 0–1."""
     if content is None:
         return Thresholds({})
     by_key = {}
@@ -67,6 +67,8 @@ def load_thresholds(content: bytes | None) -> Thresholds:
         if key not in KEYS:
             raise EngineError(f'the thresholds file: no attribute is named "{key}"{near(key, KEYS)}')
         by_key[key] = _threshold(key, said)
+    if not by_key:
+        raise EngineError("the thresholds file names no attribute; name at least one, or leave out --thresholds")
     return Thresholds(by_key)
 
 

@@ -9,13 +9,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ingest.errors import EngineError
 from scoring.assessment import Assessment, Outcome, Unscored
 from scoring.protocols.interface import Answer, Generate, Message, Prompt, ProtocolOptions, Text, TextAnswer
 from scoring.protocols.json_form import form_schema
 from scoring.protocols.reading import evidence, own_words, read_form, text_of, unparsable
 from scoring.protocols.settings import refuse_thresholds, version, with_image, without_image
-from scoring.protocols.texts import TextsOfAttributes, Wording, fill, load_texts
+from scoring.protocols.texts import TextsOfAttributes, Wording, fill, load_texts, must_hold
 from scoring.taxonomy import KEYS
 
 VARIANTS: tuple[str, ...] = ()
@@ -85,14 +84,13 @@ class TwoPassProtocol:
 def make(variants: frozenset[str], options: ProtocolOptions) -> TwoPassProtocol:
     refuse_thresholds("two-pass", options)
     texts = load_texts("two-pass", TwoPassTexts, options.prompts)
-    attributes = texts.attributes()
     fill("note_line", texts.note_line, {"key": "", "note": ""})
-    for name, text, word in (("second", texts.second, "{notes}"), ("note_line", texts.note_line, "{note}")):
-        if word not in text:
-            raise EngineError(f"the prompt file: {name} must hold {word}, else the second pass has nothing to read")
-    asked = fill("first", texts.first, {"attributes": attributes})
+    must_hold("note_line", texts.note_line, "key", "the second pass cannot tell whose note it reads")
+    must_hold("note_line", texts.note_line, "note", "the second pass has nothing to read")
+    asked = texts.asking("first", {})
     first = Prompt(with_image(texts.first_system, asked), Generate(MAX_TOKENS_FIRST))
-    asked = fill("second", texts.second, {"attributes": attributes, "notes": _NOTES})
+    asked = fill("second", texts.second, {"attributes": texts.attributes(), "notes": _NOTES})
+    must_hold("second", texts.second, "notes", "the second pass has nothing to read")
     wanted = Generate(MAX_TOKENS_SECOND, form_schema(MEANING))
     second = Prompt(without_image(texts.second_system, asked), wanted)
     said = version("two-pass", REVISION, texts, [first, second], options)

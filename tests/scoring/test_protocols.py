@@ -124,11 +124,14 @@ def test_slots_without_valid_probabilities_are_unscored(probabilities: npt.NDArr
 
 def test_json_values_and_the_probabilities_of_the_value_tokens() -> None:
     text = form(gov_ids=2, age=1)
-    outcome = assessed(ask("json").parse([TextAnswer(text, tokens_of(text, (0.1, 0.2, 0.1)))]))
+    likely = {"0": (0.2, 0.1, 0.1), "1": (0.1, 0.2, 0.1), "2": (0.1, 0.1, 0.2)}
+    tokens = tuple(Token(char, likely.get(char, (0.0, 0.0, 0.0))) for char in text)
+    outcome = assessed(ask("json").parse([TextAnswer(text, tokens)]))
     by_key = dict(zip(KEYS, outcome.values.tolist(), strict=True))
     assert (by_key["gov_ids"], by_key["age"], by_key["nudity"]) == (1, 0.5, 0)
     assert outcome.probabilities is not None
-    np.testing.assert_allclose(outcome.probabilities, np.tile([0.25, 0.5, 0.25], (22, 1)), rtol=1e-6)
+    rows = {0: [0.5, 0.25, 0.25], 0.5: [0.25, 0.5, 0.25], 1: [0.25, 0.25, 0.5]}
+    np.testing.assert_allclose(outcome.probabilities, [rows[value] for value in by_key.values()], rtol=1e-6)
     assert outcome.evidence == ("gov_ids (low probability)",)
 
 
@@ -146,6 +149,47 @@ def test_a_value_that_shares_its_token_has_no_probability() -> None:
     assert outcome.probabilities is not None
     assert np.isnan(outcome.probabilities[0]).all()
     assert outcome.probabilities[1].tolist() == [0.5, 0.5, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("written", "chances", "probabilities"),
+    [
+        ("0", (1e-9, 3e-10, 7e-10), (0.5, 0.15, 0.35)),
+        (" 0", (1e-9, 1e-9, 9e-8), None),
+        (" 0", (9e-8, 1e-9, 1e-9), None),
+        (" 0", (0.6, 0.1, 0.1), (0.75, 0.125, 0.125)),
+        (" 0", (0.1, 0.1, 0.6), None),
+        ("0", (0.1, 0.1, 0.6), None),
+        ("0", (0.25, 0.5, 0.25), None),
+        ("0", (0.4, 0.4, 0.2), (0.4, 0.4, 0.2)),
+    ],
+    ids=["itself", "noise against", "noise for", "spaced, summed", "spaced, against", "against", "ambiguous", "tie"],
+)
+def test_the_probabilities_of_a_value_speak_of_what_was_written(
+    written: str, chances: tuple[float, ...], probabilities: tuple[float, ...] | None
+) -> None:
+    text = form().replace('"biometrics": 0', f'"biometrics":{written}')
+    place = text.index(f":{written}") + 1
+    tokens = (Token(text[:place]), Token(written, chances), Token(text[place + len(written) :]))
+    outcome = assessed(ask("json").parse([TextAnswer(text, tokens)]))
+    assert outcome.values[KEYS.index("biometrics")] == 0
+    assert outcome.probabilities is not None
+    found = outcome.probabilities[KEYS.index("biometrics")].tolist()
+    assert found == pytest.approx(probabilities or [np.nan] * 3, nan_ok=True)
+    judged = ask("json", thresholds=b"biometrics: 0.3").parse([TextAnswer(text, tokens)])
+    if probabilities is None:
+        assert isinstance(judged, Unscored)
+        assert judged.reason == "no_probabilities"
+    else:
+        assert assessed(judged).values[KEYS.index("biometrics")] in ((1,) if probabilities[2] >= 0.3 else (0, 0.5))
+
+
+def test_a_number_that_is_no_single_digit_has_no_probability() -> None:
+    text = form().replace('"biometrics": 0', '"biometrics": 0.2e1')
+    outcome = assessed(ask("json").parse([TextAnswer(text, tokens_of(text, (0.8, 0.1, 0.1)))]))
+    assert outcome.values[0] == 1
+    assert outcome.probabilities is not None
+    assert np.isnan(outcome.probabilities[0]).all()
 
 
 def test_json_with_thresholds_needs_probabilities() -> None:
@@ -315,6 +359,31 @@ def test_prob_private_is_yes_against_no_at_the_first_word() -> None:
     assert shouted.prob_private is None, "the candidates were not what was written"
     broken = assessed(ask("binary").parse([TextAnswer("Yes", (Token("Yes", (float("nan"), 0.1)),))]))
     assert broken.prob_private is None
+
+
+@pytest.mark.parametrize(
+    ("written", "chances", "prob_private"),
+    [
+        ("No", (1e-9, 3e-9), 0.25),
+        (" No", (1e-8, 1e-9), None),
+        (" No", (1e-9, 1e-8), None),
+        (" No", (0.2, 0.6), 0.25),
+        (" No", (0.6, 0.2), None),
+        ("No", (0.6, 0.2), None),
+        ("No", (0.5, 0.5), 0.5),
+        ("N", (1e-9, 1e-8), None),
+        ("N", (0.2, 0.6), 0.25),
+        ("Yes", (0.2, 0.6), None),
+    ],
+)
+def test_prob_private_speaks_of_the_word_that_was_written(
+    written: str, chances: tuple[float, float], prob_private: float | None
+) -> None:
+    tokens = (Token(written, chances), Token("o") if written == "N" else Token("."))
+    text = "".join(token.text for token in tokens)
+    outcome = assessed(ask("binary").parse([TextAnswer(text, tokens)]))
+    assert outcome.private is (written == "Yes")
+    assert outcome.prob_private == (prob_private if prob_private is None else pytest.approx(prob_private))
 
 
 def test_the_binary_reason_is_dropped_unless_it_is_to_be_kept() -> None:
