@@ -16,7 +16,6 @@ from PIL import Image
 
 from ingest.errors import EngineError
 from scoring.assessment import Assessment, EngineOptions, Outcome, Unscored, View
-from scoring.engines import engine_module
 from scoring.engines.openai.chat import jpeg_of
 from scoring.engines.openai.endpoint import GIVE_UP_AFTER, Endpoint, Patience
 from scoring.engines.openai.engine import OpenAIEngine
@@ -221,13 +220,15 @@ def test_no_more_requests_at_once_than_said(server: ChatServer) -> None:
     [
         ({"response_format": "response_format"}, [2, 1], {"logprobs", "max_tokens"}),
         ({"response_format": "response_format.json_schema"}, [2, 1], {"logprobs", "max_tokens"}),
-        ({"response_format": ""}, [2, 1], {"logprobs", "max_tokens"}),
+        ({"response_format": ""}, [2, 2], {"logprobs", "max_tokens"}),
         ({"logprobs": "top_logprobs"}, [2, 1], {"response_format", "max_tokens"}),
-        ({"logprobs": ""}, [3, 1], {"max_tokens"}),
+        ({"logprobs": ""}, [3, 3], {"max_tokens"}),
+        ({"logprobs": "messages"}, [3, 3], {"max_tokens"}),
+        ({"logprobs": "logprobs", "response_format": ""}, [3, 2], {"max_tokens"}),
         ({"max_tokens": "max_tokens"}, [2, 1], {"response_format", "logprobs", "max_completion_tokens"}),
     ],
 )
-def test_what_an_endpoint_refuses_is_left_out_from_then_on(
+def test_what_an_endpoint_refuses_is_left_out_and_remembered_where_it_is_named(
     server: ChatServer, refuses: dict[str, str], num_requests: list[int], left: set[str]
 ) -> None:
     server.refuses = refuses
@@ -251,6 +252,28 @@ def test_one_picture_that_is_refused_changes_nothing_for_the_others(server: Chat
     assert judged(asking.assess(views[1:])[0])
     assert "response_format" in server.bodies[-1]
     assert "logprobs" in server.bodies[-1]
+
+
+def test_a_request_refused_without_a_reason_leaves_the_probabilities_of_the_others(
+    server: ChatServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The second picture is judged by its probabilities, whatever became of the first."""
+    views = [view(1), view(2)]
+    server.script[sent(views[0])] = Reply((400, 400))
+    listed = [{"token": word, "logprob": math.log(chance)} for word, chance in (("0", 0.6), ("2", 0.4))]
+    place = FORM.index(f'"{KEYS[0]}": 0') + len(f'"{KEYS[0]}": ')
+    server.logprobs = [
+        {"token": FORM[:place], "top_logprobs": []},
+        {"token": "0", "top_logprobs": listed},
+    ]
+    asking = engine(server, thresholds=f"{KEYS[0]}: 0.3".encode())
+    first, second = (asking.assess([one])[0] for one in views)
+    assert unscored(first).reason == "no_probabilities"
+    assert judged(second) == {KEYS[0]: 1.0, "gov_ids": 1.0, "location": 0.5}
+    assert server.requests == {sent(views[0]): 3, sent(views[1]): 1}
+    assert [record.getMessage().partition(";")[0] for record in caplog.records] == [
+        "the endpoint refused a request without saying why, and answered it without: probabilities, structure"
+    ]
 
 
 def test_an_endpoint_that_answers_nobody_stops_the_job(server: ChatServer) -> None:
@@ -358,40 +381,3 @@ def test_two_passes_of_which_the_second_sees_no_picture(server: ChatServer) -> N
     properties = second["response_format"]["json_schema"]["schema"]["properties"]
     assert properties["gov_ids"] == {"type": "number", "enum": [0, 0.5, 1]}
     assert isinstance(second["messages"][-1]["content"], str)
-
-
-def test_what_run_json_tells(server: ChatServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
-    options = EngineOptions(endpoint="https://models.example.org/v1/", model="some/model")
-    found = engine_module("openai").describe(options)
-    assert found.protocol.startswith("json-1 ")
-    assert found.protocol.endswith(
-        ", model some/model at https://models.example.org/v1, 262144 pixels, JPEG quality 95"
-    )
-    assert (found.assessed, found.max_side_px, found.num_gpus) == (KEYS, 1024, 0)
-    assert SECRET not in repr(found)
-
-
-@pytest.mark.parametrize(
-    ("said", "message"),
-    [
-        ({"endpoint": None}, "the openai engine needs --endpoint: the base URL"),
-        ({"model": None}, "the openai engine needs --model"),
-        ({"protocol": "slots"}, "the slots protocol reads probabilities inside of the prompt"),
-        ({"protocol": "jsn"}, 'unknown protocol "jsn" (did you mean "json"?)'),
-        ({"adapter": "folder"}, "the openai engine takes no --adapter"),
-        ({"tensor_parallel_size": 2}, "the openai engine takes no --tensor-parallel-size"),
-        ({"endpoint": "ftp://host/v1"}, '--endpoint "ftp://host/v1" is no http or https URL'),
-        ({"endpoint": "localhost:8000"}, '--endpoint "localhost:8000" is no http or https URL'),
-        ({"endpoint": "http://host:port/v1"}, "--endpoint is no valid URL"),
-        ({"endpoint": f"https://me:{SECRET}@host/v1"}, "--endpoint holds a user name or password"),
-        ({"endpoint": f"https://host/v1?key={SECRET}"}, "--endpoint must end with its path"),
-    ],
-)
-def test_a_wrong_option_is_one_line(said: dict[str, Any], message: str) -> None:
-    options = EngineOptions(**({"endpoint": "http://127.0.0.1:1/v1", "model": "tiny-vl"} | said))
-    with pytest.raises(EngineError) as wrong:
-        engine_module("openai").describe(options)
-    assert str(wrong.value).startswith(message)
-    assert SECRET not in str(wrong.value)
-    assert len(str(wrong.value).splitlines()) == 1

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ingest.errors import EngineError
 from scoring.assessment import Outcome, Unscored, View
-from scoring.engines.openai.chat import answer_of, body_of, jpeg_of, left_out, spent_on
+from scoring.engines.openai.chat import OPTIONAL, answer_of, body_of, jpeg_of, left_out, spent_on
 from scoring.engines.openai.endpoint import Endpoint, NoAnswerError, Patience, RefusedError
 from scoring.engines.openai.settings import Settings
 from scoring.protocols.interface import Answer, Generate, Prompt, TextAnswer
@@ -28,6 +28,7 @@ class OpenAIEngine:
         self._threads = ThreadPoolExecutor(chosen.concurrency, thread_name_prefix="openai")
         self._lock = threading.Lock()
         self._without: frozenset[str] = frozenset()
+        self._has_told_guess = False
         self.spent: Counter[str] = Counter()
 
     def assess(self, views: Sequence[View]) -> list[Outcome]:
@@ -57,27 +58,38 @@ class OpenAIEngine:
             prompt = result
 
     def _answer(self, prompt: Prompt, jpeg: bytes) -> TextAnswer:
-        """What the endpoint refuses and the protocol can do without is left out, from then on in all requests."""
+        """What the endpoint refuses and the protocol can do without is left out: in all requests from then on where it
+        named the parameter, else in this one only, since it may have been the picture that was refused."""
         wanted = prompt.wanted
         assert isinstance(wanted, Generate), "settings() lets no other protocol pass"
-        without = self._without
+        without, named = self._without, frozenset[str]()
         while True:
             body = body_of(prompt, wanted, self._model, jpeg, without)
             try:
                 response = self._endpoint.chat(body)
             except RefusedError as refused:
-                without = _next(refused, body, without)
+                less = _next(refused, body, without)
+                named |= {name for name in less - without if refused.parameter.split(".")[0] in OPTIONAL[name]}
+                without = less
                 continue
-            self._remember(without)
+            self._remember(named, without)
             with self._lock:
                 self.spent.update(spent_on(response))
             return answer_of(response, wanted)
 
-    def _remember(self, without: frozenset[str]) -> None:
+    def _remember(self, named: frozenset[str], without: frozenset[str]) -> None:
+        log = logging.getLogger(__name__)
         with self._lock:
-            if more := without - self._without:
+            if more := named - self._without:
                 self._without |= more
-                logging.getLogger(__name__).warning("the endpoint refuses to give: %s", ", ".join(sorted(more)))
+                log.warning("the endpoint refuses to give: %s", ", ".join(sorted(more)))
+            if (guessed := without - self._without) and not self._has_told_guess:
+                self._has_told_guess = True
+                log.warning(
+                    "the endpoint refused a request without saying why, and answered it without: %s; other requests "
+                    "ask for everything again, which costs as many more where it refuses them all",
+                    ", ".join(sorted(guessed)),
+                )
 
 
 def _next(refused: RefusedError, body: dict[str, object], without: frozenset[str]) -> frozenset[str]:
