@@ -17,6 +17,7 @@ from scoring.engines.vlm.loading import FAULTS, model_of
 from scoring.engines.vlm.prefill import Prefill, Prefilled, Request
 from scoring.engines.vlm.prompting import Prompter, TokenPrompt
 from scoring.engines.vlm.settings import Settings
+from scoring.engines.vlm.silence import Silence
 from scoring.protocols.interface import Answer, Prompt, Protocol, SlotAnswer, Slots
 
 DEFAULT_BATCH_SIZE = 16
@@ -29,6 +30,7 @@ class TransformersEngine:
         self._protocol = chosen.protocol
         self._max_pixels = chosen.max_pixels
         self._batch_size = chosen.batch_size or DEFAULT_BATCH_SIZE
+        self._silence = Silence(chosen.max_pixels)
         self.prompter = Prompter(chosen.checkpoint.folder, chosen.max_pixels)
         self.model = model
         self.prefill = Prefill(self.model)
@@ -38,9 +40,12 @@ class TransformersEngine:
         return self.assess_with(self._protocol, views)
 
     def assess_with(self, protocol: Protocol, views: Sequence[View]) -> list[Outcome]:
-        """As `assess`, for another protocol."""
+        """As `assess`, for another protocol. EngineError where nothing is answered any more; the accelerator's own
+        error where it failed for good, which only another process gets over."""
         with torch.inference_mode():
-            return self._assess(protocol, views)
+            outcomes = self._assess(protocol, views)
+            self._silence.check(outcomes, lambda plain: self._assess(protocol, plain))
+            return outcomes
 
     def close(self) -> None:
         """Gives the model's memory back."""
@@ -92,6 +97,8 @@ class TransformersEngine:
             return list(self._answers(batch))
         except Exception as error:  # the edge: what models raise may hold content, so only its type is told
             if not _is_out_of_memory(error):
+                if _is_of_the_accelerator(error):
+                    raise
                 if len(batch) > 1:
                     return [answer for one in batch for answer in self._isolated([one], may_halve=may_halve)]
                 return [Unscored("engine_error", f"the model failed ({type(error).__name__})")]
@@ -146,8 +153,13 @@ def _is_out_of_memory(error: Exception) -> bool:
     """Only CUDA has a type of its own for it."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
-    said = ("out of memory", "can't allocate memory", "not enough memory")
+    said = ("out of memory", "can't allocate memory", "not enough memory", "STATUS_ALLOC_FAILED")
     return isinstance(error, RuntimeError) and any(words in str(error) for words in said)
+
+
+def _is_of_the_accelerator(error: Exception) -> bool:
+    """After it every call fails. Some come without the type of their own."""
+    return isinstance(error, torch.AcceleratorError) or (isinstance(error, RuntimeError) and "CUDA error" in str(error))
 
 
 def loaded(chosen: Settings) -> Any:

@@ -1,0 +1,43 @@
+"""When the engine is at fault, not the pictures: many in a row without an answer, and plain ones get none either."""
+
+import math
+import threading
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ingest.errors import EngineError
+from scoring.assessment import Outcome, Unscored, View
+
+GIVE_UP_AFTER = 16
+"""Views in a row without an answer after which as many plain pictures are asked: a scan may come upon a folder of
+pictures that no processor takes, and out of memory may need a full batch to show."""
+WITHOUT_ANSWER = frozenset(["engine_error", "engine_oom"])
+
+
+class Silence:
+    """Safe to use from several threads."""
+
+    def __init__(self, max_pixels: int):
+        side_px = math.isqrt(max_pixels)
+        self._plain = View(np.full((side_px, side_px, 3), 128, dtype=np.uint8), frozenset(), "0" * 64)
+        self._lock = threading.Lock()
+        self._num_without_answer = 0
+
+    def check(self, outcomes: Sequence[Outcome], ask: Callable[[Sequence[View]], Sequence[Outcome]]) -> None:
+        """EngineError where the engine answers nothing any more. outcomes: all that were asked, in order."""
+        with self._lock:
+            for outcome in outcomes:
+                self._num_without_answer = self._num_without_answer + 1 if _is_unanswered(outcome) else 0
+            if self._num_without_answer < GIVE_UP_AFTER:
+                return
+            number, self._num_without_answer = self._num_without_answer, 0
+        last = ask([self._plain] * GIVE_UP_AFTER)
+        if all(_is_unanswered(outcome) for outcome in last):
+            why = last[-1].message if isinstance(last[-1], Unscored) else ""
+            raise EngineError(f"the engine answered none of {number} pictures in a row, nor any plain one: {why}")
+
+
+def _is_unanswered(outcome: Outcome) -> bool:
+    """An answer that the protocol cannot read is one."""
+    return isinstance(outcome, Unscored) and outcome.reason in WITHOUT_ANSWER

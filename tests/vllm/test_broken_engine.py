@@ -1,0 +1,85 @@
+"""An engine that answers nothing any more ends the scan; it must not quarantine the whole corpus."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingest.errors import EngineError
+from scoring.assessment import EngineOptions, Unscored
+from scoring.engines.vlm.transformers_engine import load
+from tests.vllm.conftest import MAX_PIXELS, picture, probabilities
+
+
+@pytest.fixture
+def running(checkpoint: Path) -> Iterator[Any]:
+    """Of its own, to be broken."""
+    engine = load(EngineOptions(model=str(checkpoint), max_pixels=MAX_PIXELS, batch_size=4))
+    yield engine
+    engine.close()
+
+
+def _break(running: Any) -> None:
+    """One layer loses half of its matrix."""
+    import torch
+
+    layer = running.model.model.language_model.layers[1].mlp.down_proj
+    layer.weight = torch.nn.Parameter(layer.weight[:, ::2].clone())
+
+
+def test_a_model_that_fails_on_every_picture_ends_the_engine(running: Any) -> None:
+    views = [picture(seed, 64, 64) for seed in range(15)]
+    assert probabilities(running.assess(views[:1])).shape == (1, 22, 3)
+    _break(running)
+    said = running.assess(views)
+    assert [outcome.reason for outcome in said] == ["engine_error"] * 15
+    with pytest.raises(EngineError, match=r"none of 16 pictures in a row, nor any plain one: the model failed"):
+        running.assess([picture(20, 64, 64)])
+
+
+def test_pictures_that_no_processor_takes_do_not_end_the_engine(running: Any) -> None:
+    """Strips of 1 x 600 pixels, as a frame of an animation can be: the family refuses more than 200 to 1."""
+    strips = [picture(seed, 600, 1) for seed in range(20)]
+    for _ in range(2):
+        said = running.assess(strips)
+        assert [outcome.reason for outcome in said if isinstance(outcome, Unscored)] == ["engine_error"] * 20
+    assert probabilities(running.assess([picture(30, 64, 64)])).shape == (1, 22, 3)
+
+
+@pytest.mark.parametrize("kind", ["AcceleratorError", "RuntimeError"])
+def test_a_failed_gpu_ends_the_worker_with_its_own_error(running: Any, kind: str) -> None:
+    """What CUDA says, since a test machine has no GPU to break: raised where the model would."""
+    import torch
+
+    raised = RuntimeError if kind == "RuntimeError" else torch.AcceleratorError
+
+    def fail(*_: object) -> None:
+        raise raised("CUDA error: device-side assert triggered")
+
+    running.model.model.language_model.layers[1].register_forward_pre_hook(fail)
+    with pytest.raises(raised, match="device-side assert"):
+        running.assess([picture(seed, 64, 64) for seed in range(5)])
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "CUDA error: out of memory",
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+    ],
+)
+def test_a_full_gpu_costs_pictures_first_and_ends_the_engine_where_it_stays_full(running: Any, said: str) -> None:
+    import torch
+
+    def fail(*_: object) -> None:
+        raise torch.AcceleratorError(said)
+
+    hook = running.model.model.language_model.layers[1].register_forward_pre_hook(fail)
+    outcomes = running.assess([picture(seed, 64, 64) for seed in range(5)])
+    assert [outcome.reason for outcome in outcomes] == ["engine_oom"] * 5
+    hook.remove()
+    assert probabilities(running.assess([picture(7, 64, 64)])).shape == (1, 22, 3)
+    running.model.model.language_model.layers[1].register_forward_pre_hook(fail)
+    with pytest.raises(EngineError, match="out of memory with 2 pictures at once; lower --batch-size or --max-pixels"):
+        running.assess([picture(seed, 64, 64) for seed in range(16)])
