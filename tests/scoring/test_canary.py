@@ -46,9 +46,13 @@ def test_answers_of_two_actors(one: bytes, other: bytes, why: str | None) -> Non
         assert found == why
 
 
-def test_an_actor_without_a_probability_that_another_has_is_told() -> None:
-    lacking = np.full((22, 3), np.nan, dtype=np.float32)
-    assert difference(answered(), record(Assessment(not_assessed(), probabilities=lacking))) is not None
+@pytest.mark.parametrize(("num_lacking", "are_alike"), [(0, True), (2, True), (3, False), (22, False)])
+def test_an_actor_without_probabilities_that_another_has(num_lacking: int, are_alike: bool) -> None:
+    lacking = np.tile(np.array([0.6, 0.2, 0.2], dtype=np.float32), (22, 1))
+    lacking[:num_lacking] = np.nan
+    other = record(Assessment(not_assessed(), probabilities=lacking))
+    assert (difference(answered(), other) is None) == are_alike
+    assert (difference(other, answered()) is None) == are_alike
 
 
 def test_the_picture_is_the_same_in_every_process() -> None:

@@ -50,7 +50,7 @@ def difference(one: bytes, other: bytes) -> str | None:
     before, now = json.loads(one), json.loads(other)
     for name in ("probabilities", "prob_private"):
         if before[name] is not None and now[name] is not None:
-            apart = _largest(before[name], now[name])
+            apart = _largest(np.atleast_1d(before[name]), np.atleast_1d(now[name]))
             return f"{name} of the canary picture differ by {apart:.3f}" if apart > TOLERANCE else None
     if _num_different(before["values"], now["values"]) > MAX_VALUES:
         return "values of the canary picture differ"
@@ -68,12 +68,13 @@ def _plain(numbers: npt.NDArray[np.float32]) -> Any:
 
 
 def _largest(one: Any, other: Any) -> float:
-    """Largest difference; what only one of the two gives is as different as can be."""
-    first, second = (np.array(numbers, dtype=float) for numbers in (one, other))
-    if first.shape != second.shape:
+    """Largest difference. What only one of the two gives is as different as can be, but for `MAX_VALUES` of many: near
+    a tie a sound actor may have no probabilities for an attribute."""
+    first, second = (np.array(numbers, dtype=float).reshape(len(numbers), -1) for numbers in (one, other))
+    known = ~np.isnan(first).any(axis=1), ~np.isnan(second).any(axis=1)
+    if (known[0] != known[1]).sum() > (MAX_VALUES if len(first) > 1 else 0):
         return 1.0
-    apart = np.where(np.isnan(first) & np.isnan(second), 0.0, np.abs(first - second))
-    return float(np.nan_to_num(apart, nan=1.0).max())
+    return float(np.abs(first - second)[known[0] & known[1]].max(initial=0.0))
 
 
 def _num_different(one: list[float | None], other: list[float | None]) -> int:
