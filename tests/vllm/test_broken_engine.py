@@ -83,3 +83,24 @@ def test_a_full_gpu_costs_pictures_first_and_ends_the_engine_where_it_stays_full
     running.model.model.language_model.layers[1].register_forward_pre_hook(fail)
     with pytest.raises(EngineError, match="out of memory with 2 pictures at once; lower --batch-size or --max-pixels"):
         running.assess([picture(seed, 64, 64) for seed in range(16)])
+
+
+def test_a_vllm_that_refuses_every_picture_ends_the_engine_and_strips_do_not(checkpoint: Path) -> None:
+    """Asked by `assess_with` what is longer than there is room for: at a start it would have been refused."""
+    from scoring.engines.vlm.vllm_engine import load as load_vllm
+    from scoring.protocols import protocol
+    from scoring.protocols.interface import ProtocolOptions
+
+    long = protocol("slots", ProtocolOptions(prompts=b'{"system": "' + b"1" * 17_000 + b'"}'))
+    running = load_vllm(EngineOptions(model=str(checkpoint), max_pixels=MAX_PIXELS))
+    try:
+        for _ in range(2):
+            said = running.assess([picture(seed, 600, 1) for seed in range(20)])
+            assert [outcome.reason for outcome in said if isinstance(outcome, Unscored)] == ["engine_error"] * 20
+        assert probabilities(running.assess([picture(30, 64, 64)])).shape == (1, 22, 3)
+        said = running.assess_with(long, [picture(seed, 64, 64) for seed in range(15)])
+        assert [outcome.reason for outcome in said if isinstance(outcome, Unscored)] == ["engine_error"] * 15
+        with pytest.raises(EngineError, match="none of 16 pictures in a row, nor any plain one: vLLM refused"):
+            running.assess_with(long, [picture(20, 64, 64)])
+    finally:
+        running.close()

@@ -50,14 +50,14 @@ def _shrunk(view: View) -> Any:
 def test_a_prompt_that_is_too_long_with_its_picture_costs_its_row(
     engine: Callable[..., Any], checkpoint: Path, tmp_path: Path
 ) -> None:
-    """vLLM has a limit of tokens; here the words leave room for a small picture only."""
+    """vLLM has a limit of tokens; here the words leave room for a square of 25 visual tokens, and a strip takes 39."""
     short = tmp_path / "short"
     shutil.copytree(checkpoint, short)
     running = engine("transformers", protocol="slots")
     words = len(running.prompter.tokens(running._protocol.prompt).token_ids)
-    _change(short / "tokenizer_config.json", model_max_length=words + 100)
-    limited = engine("vllm", protocol="slots", model=str(short), max_pixels=512 * 512)
-    small, large = picture(1, 96, 128), picture(2, 512, 512)
+    _change(short / "tokenizer_config.json", model_max_length=words + 30)
+    limited = engine("vllm", protocol="slots", model=str(short))
+    small, large = picture(1, 96, 128), picture(2, 1270, 20)
     outcomes = limited.assess([small, large, small])
     assert outcomes[1] == Unscored("engine_error", "vLLM refused or lost the request (VLLMValidationError)")
     np.testing.assert_allclose(probabilities([outcomes[0]]), probabilities(running.assess([small])), atol=1e-5)

@@ -20,8 +20,9 @@ from scoring.assessment import Outcome, Unscored, View
 from scoring.engines.vlm.adapter import Adapter, check_taken, plain
 from scoring.engines.vlm.checkpoint import max_tokens, stored_dtype
 from scoring.engines.vlm.images import prepared
-from scoring.engines.vlm.prompting import Prompter, TokenPrompt, added_texts
+from scoring.engines.vlm.prompting import VLLM_MAX_TOKENS, Prompter, TokenPrompt, added_texts
 from scoring.engines.vlm.settings import Settings
+from scoring.engines.vlm.silence import Silence
 from scoring.protocols.interface import (
     Answer,
     Generate,
@@ -44,15 +45,13 @@ from vllm.sampling_params import StructuredOutputsParams
 from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.exceptions import EngineDeadError
 
-MAX_MODEL_LEN = 16384
-"""Tokens of a prompt, picture and answer together, where the model allows as many."""
-
 
 class VllmEngine:
     def __init__(self, chosen: Settings, load_format: str = "safetensors"):
         """load_format: "dummy" for random weights, which measure as well as real ones."""
         self._protocol = chosen.protocol
         self._max_pixels = chosen.max_pixels
+        self._silence = Silence(chosen.max_pixels)
         self.prompter = Prompter(chosen.checkpoint.folder, chosen.max_pixels)
         self._numbers = itertools.count()
         self.spent: Counter[str] = Counter()
@@ -66,7 +65,13 @@ class VllmEngine:
         return self.assess_with(self._protocol, views)
 
     def assess_with(self, protocol: Protocol, views: Sequence[View]) -> list[Outcome]:
-        """As `assess`, for another protocol; generating ones and `slots` need an engine each."""
+        """As `assess`, for another protocol; generating ones and `slots` need an engine each. EngineError where
+        nothing is answered any more."""
+        outcomes = self._asked(protocol, views)
+        self._silence.check(outcomes, lambda plain: self._asked(protocol, plain))
+        return outcomes
+
+    def _asked(self, protocol: Protocol, views: Sequence[View]) -> list[Outcome]:
         return list(self._wait(self._gathered(protocol, views)))
 
     def close(self) -> None:
@@ -207,14 +212,14 @@ def _started(chosen: Settings, prompter: Prompter, load_format: str) -> AsyncLLM
     if current_platform.is_cpu():
         os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "4")  # GiB; it would take nearly all memory there is
     num_gpus = chosen.tensor_parallel_size or 1
-    own_limits = (prompter.tokenizer.model_max_length, max_tokens(chosen.checkpoint.folder) or MAX_MODEL_LEN)
+    own_limits = (prompter.tokenizer.model_max_length, max_tokens(chosen.checkpoint.folder) or VLLM_MAX_TOKENS)
     try:
         arguments = AsyncEngineArgs(
             model=str(chosen.checkpoint.folder),
             load_format=load_format,
             trust_remote_code=False,
             dtype=chosen.dtype or stored_dtype(chosen.checkpoint.folder) or "auto",  # "auto" halves float32
-            max_model_len=int(min(MAX_MODEL_LEN, *own_limits)),
+            max_model_len=int(min(VLLM_MAX_TOKENS, *own_limits)),
             tensor_parallel_size=num_gpus,
             distributed_executor_backend="mp" if num_gpus > 1 else "uni",
             enforce_eager=current_platform.is_cpu(),
