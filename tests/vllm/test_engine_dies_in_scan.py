@@ -8,7 +8,9 @@ from pathlib import Path
 
 from tests.faults.drill import descendants, engine_actors, finish, make_shards, rows, sha256, start_scan
 
-NUM_SHARDS, NUM_IMAGES = 6, 24
+NUM_SHARDS, NUM_IMAGES = 40, 24
+"""Enough that the scan is far from its end when its first result is seen, also on a quick machine."""
+
 START_LIMIT_S = 600
 """Far above what a start takes, minutes on a machine that has other work."""
 
@@ -43,8 +45,9 @@ def test_every_image_has_one_row_although_vllm_was_killed(checkpoint: Path, tmp_
     scan = start_scan(tmp_path / "corpus", run, *said)
     try:
         assert _wait(START_LIMIT_S, lambda: scan.poll() is not None or any((run / "scores").glob("*.parquet")))
+        engines = set(_vllm_processes(scan.pid))
+        actors = set(engine_actors(scan.pid))
         assert scan.poll() is None, scan.communicate()
-        actors, engines = set(engine_actors(scan.pid)), set(_vllm_processes(scan.pid))
         assert (len(actors), len(engines)) == (1, 1)
         assert len(list((run / "scores").glob("*.parquet"))) < NUM_SHARDS, "it must be at work"
         os.kill(min(engines), signal.SIGKILL)
