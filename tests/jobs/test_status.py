@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from jobs.cli import main
-from tests.faults.drill import engine_actors, finish, make_shards, start_scan
+from tests.faults.drill import engine_actors, finish, make_shards, sha256, start_scan
 
 
 def _status(run: Path, *arguments: str) -> int:
@@ -23,10 +23,11 @@ def _status(run: Path, *arguments: str) -> int:
 def test_status_of_a_scan_at_work_killed_and_finished(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_shards(tmp_path / "corpus", 3, 30)
     run = tmp_path / "run"
-    # The drill is in the environment, which only workers of a Ray of the scan's own have.
+    # The drill is in the environment, which only workers of a Ray of the scan's own have. The first images of the
+    # other two shards take so long that the scan is killed before it is through with them.
     alone = ("--num-engines", "1", "--ray-address", "local")
-    scan = start_scan(tmp_path / "corpus", run, *alone, drill={"*": 0.1})
-    while scan.poll() is None and not list((run / "scores").glob("*")):
+    scan = start_scan(tmp_path / "corpus", run, *alone, drill={sha256(30): 60.0, sha256(60): 60.0})
+    while scan.poll() is None and not list((run / "scores").glob("*.parquet")):
         time.sleep(0.05)
     assert _status(run) == 0
     shown = capsys.readouterr().out

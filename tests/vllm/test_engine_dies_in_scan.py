@@ -51,7 +51,7 @@ def test_every_image_has_one_row_although_vllm_was_killed(checkpoint: Path, tmp_
         engines = set(_vllm_processes(scan.pid))
         actors = set(engine_actors(scan.pid))
         assert scan.poll() is None, scan.communicate()
-        assert (len(actors), len(engines)) == (1, 1)
+        assert (len(actors), len(engines)) == (1, 1), descendants(scan.pid)
         assert len(list((run / "scores").glob("*.parquet"))) < NUM_SHARDS, "it must be at work"
         os.kill(min(engines), signal.SIGKILL)
 
