@@ -65,7 +65,7 @@ class Attempts:
         self._write(Attempt(name, 0, failure))
 
     def all(self) -> list[Attempt]:
-        return [self._read(name.removesuffix(".json")) for name in self._place.names()]
+        return [self._read(name.removesuffix(".json")) for name in self._place.names() if name.endswith(".json")]
 
     def forgive(self) -> None:
         """A new scan tries again what was given up; what killed workers before goes straight to isolation."""

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from ingest.errors import RunError, StorageError
 from ingest.record import RECORD, RunRecord, open_run
-from ingest.results import COMPACT, RowRange, is_compacted
+from ingest.results import COMPACT, SCORES, RowRange, is_compacted
 from ingest.retries import is_of_storage, reason_of
 from ingest.storage import PART, Place, place
 
@@ -94,6 +94,14 @@ def refuse_other_files(root: Place, url: str) -> None:
     """RunError where `root`, in which no run was begun, holds more than the remains of a record half written."""
     if root.is_dir() and not all(name.startswith(RECORD) and name.endswith(PART) for name in root.names()):
         raise RunError(f"{url} holds other files and is no run; use a new folder for --run")
+
+
+def remove_unfinished(run: Place) -> None:
+    """What was left behind by workers killed while they wrote; for who holds the lease, when all workers are gone."""
+    for folder in (run.at(name) for name in (SCORES, ATTEMPTS, CANARY) if run.is_local):
+        for name in folder.names():
+            if name.endswith(PART):
+                folder.at(name).remove()
 
 
 def differences(before: BaseModel, now: BaseModel) -> str:

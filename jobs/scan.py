@@ -23,7 +23,7 @@ from ingest.storage import Place, place
 from jobs.attempts import Attempts
 from jobs.engine_options import engine_options, said
 from jobs.lease import Lease, lease
-from jobs.run import ATTEMPTS, LEASE, code_hash, start_or_continue
+from jobs.run import ATTEMPTS, LEASE, code_hash, remove_unfinished, start_or_continue
 from scoring.assessment import EngineDescription
 from scoring.engines import ENGINES, engine_module
 from scoring.taxonomy import TAXONOMY_VERSION
@@ -150,6 +150,7 @@ def scan(
             size = num_engines or default_num_engines(ray_address, engine_cpus, gpus)
             engines = EnginePool(size, engine_cpus, gpus)
             failures = _scan(settings, shards, chosen, engines, held, quiet)
+        remove_unfinished(run)
         num_chosen = None if chosen is None else sum(len(indices) for indices in chosen.values())
         _reconcile(run, corpus, shards, num_chosen, run_url, failures)
 

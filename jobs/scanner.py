@@ -84,6 +84,7 @@ class SliceScanner:
         self._turns = threading.Semaphore(settings.slices_at_once)
         self._isolating = threading.Lock()
         self._loading = threading.Lock()
+        self._dying = threading.Lock()
         self._threads = ThreadPoolExecutor(settings.slices_at_once * settings.batches_at_once)
         # Plain processes that scan without Ray (the benchmark's) have no endpoint to tell.
         self._metrics = ScanMetrics(settings.engine) if ray.is_initialized() else None
@@ -128,6 +129,7 @@ class SliceScanner:
                 self._attempts.fail(name, str(error))
             return _failed(str(error), fatal=isinstance(error, EngineError | _WriteError))
         except Exception as error:  # the edge of a slice: what a decoder or engine raised is one death, and bounded
+            self._dying.acquire()  # for good: of slices that die together one says why, and is not cut off in it
             with suppress(StorageError):
                 self._attempts.dies(name, type(error).__name__)
             os._exit(1)

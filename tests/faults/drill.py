@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -76,24 +77,36 @@ def descendants(pid: int) -> dict[int, str]:
     """Process id -> command line of everything that `pid` has started (Linux only)."""
     children: dict[int, list[int]] = {}
     commands: dict[int, str] = {}
-    for folder in Path("/proc").iterdir():
-        if not folder.name.isdigit():
-            continue
+    for child in (int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdigit()):
         try:
-            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            commands[int(folder.name)] = (folder / "cmdline").read_text().replace("\0", " ")
-        except (OSError, IndexError):
+            children.setdefault(_parent(child), []).append(child)
+            commands[child] = Path(f"/proc/{child}/cmdline").read_text().replace("\0", " ")
+        except OSError:
             continue  # it ended while we looked
-        children.setdefault(parent, []).append(int(folder.name))
     found: dict[int, str] = {}
     left = [pid]
     while left:
         for child in children.get(left.pop(), []):
-            found[child] = commands[child]
+            found[child] = commands.get(child, "")
             left.append(child)
     return found
 
 
+def named(pid: int, text: str) -> list[int]:
+    """Processes that `pid` has started with `text` in their names.
+
+    Not their own children: a process that was forked a moment ago still goes by the name of its parent.
+    """
+    found = {child for child, command in descendants(pid).items() if text in command}
+    with suppress(OSError):  # it ended while we looked
+        return [child for child in found if _parent(child) not in found]
+    return named(pid, text)
+
+
 def engine_actors(pid: int) -> list[int]:
     """Process ids of the engine actors that belong to the scan `pid`."""
-    return [child for child, command in descendants(pid).items() if "SliceScanner" in command]
+    return named(pid, "SliceScanner")
+
+
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])

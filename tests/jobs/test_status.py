@@ -42,8 +42,12 @@ def test_status_of_a_scan_at_work_killed_and_finished(tmp_path: Path, capsys: py
     assert told["scanned_by"]["pid"] == scan.pid
     assert _status(run) == 0
     assert "and is gone; run the same scan again to continue" in capsys.readouterr().out
+    unfinished = [run / "scores" / "a.parquet.0123abcd.part", run / "attempts" / "a.parquet.json.0123abcd.part"]
+    for left_behind in unfinished:
+        left_behind.write_bytes(b"of a worker that was killed while it wrote")
     code, out, err = finish(start_scan(tmp_path / "corpus", run))
     assert (code, err) == (0, "")
+    assert not any(left_behind.exists() for left_behind in unfinished)
     assert "90 images in 3 of 3 shards: 90 scored, 0 quarantined" in out
     assert _status(run) == 0
     assert capsys.readouterr().out.splitlines() == ["3 shards: 3 done, 0 left, 0 failed", "nobody scans it now"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.drill import descendants, engine_actors, finish, make_shards, rows, sha256, start_scan
+from tests.faults.drill import descendants, engine_actors, finish, make_shards, named, rows, sha256, start_scan
 
 NUM_SHARDS, NUM_IMAGES = 40, 24
 """Enough that the scan is far from its end when its first result is seen, also on a quick machine."""
@@ -16,10 +16,8 @@ NUM_SHARDS, NUM_IMAGES = 40, 24
 START_LIMIT_S = 600
 """Far above what a start takes, minutes on a machine that has other work."""
 
-
-def _vllm_processes(pid: int) -> list[int]:
-    """Those that hold the model: vLLM names them."""
-    return [child for child, command in descendants(pid).items() if "EngineCore" in command]
+ENGINE = "EngineCore"
+"""So vLLM names the process that holds the model."""
 
 
 def _is_alive(pid: int) -> bool:
@@ -48,16 +46,16 @@ def test_every_image_has_one_row_although_vllm_was_killed(checkpoint: Path, tmp_
     scan = start_scan(tmp_path / "corpus", run, *said)
     try:
         assert _wait(START_LIMIT_S, lambda: scan.poll() is not None or any((run / "scores").glob("*.parquet")))
-        engines = set(_vllm_processes(scan.pid))
+        engines = set(named(scan.pid, ENGINE))
         actors = set(engine_actors(scan.pid))
         assert scan.poll() is None, scan.communicate()
-        assert (len(actors), len(engines)) == (1, 1), descendants(scan.pid)
+        assert (len(actors), len(engines)) == (1, 1), list(descendants(scan.pid).values())
         assert len(list((run / "scores").glob("*.parquet"))) < NUM_SHARDS, "it must be at work"
         os.kill(min(engines), signal.SIGKILL)
 
         def is_replaced() -> bool:
             actors.update(engine_actors(scan.pid))
-            engines.update(_vllm_processes(scan.pid))
+            engines.update(named(scan.pid, ENGINE))
             return scan.poll() is not None or len(engines) == 2
 
         assert _wait(START_LIMIT_S, is_replaced)
