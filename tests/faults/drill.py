@@ -92,15 +92,15 @@ def descendants(pid: int) -> dict[int, str]:
     return found
 
 
-def named(pid: int, text: str) -> list[int]:
-    """Processes that `pid` has started with `text` in their names.
+def named(pid: int, *texts: str) -> list[int]:
+    """Processes that `pid` has started with one of `texts` in their names.
 
     Not their own children: a process that was forked a moment ago still goes by the name of its parent.
     """
-    found = {child for child, command in descendants(pid).items() if text in command}
+    found = {child for child, command in descendants(pid).items() if any(text in command for text in texts)}
     with suppress(OSError):  # it ended while we looked
         return [child for child in found if _parent(child) not in found]
-    return named(pid, text)
+    return named(pid, *texts)
 
 
 def engine_actors(pid: int) -> list[int]:
