@@ -51,7 +51,7 @@ def test_where_nothing_answers_the_user_does_not_wait(address: str) -> None:
     started_s = time.monotonic()
     with pytest.raises(PrivsieveError, match="nothing answers there"), ray_session(address):
         pass
-    assert time.monotonic() - started_s < 10
+    assert time.monotonic() - started_s < 30
 
 
 def test_ray_address_from_the_environment_is_checked_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,7 +69,7 @@ def test_something_else_that_answers_is_no_head(answer: bytes) -> None:
         address = f"127.0.0.1:{other.getsockname()[1]}"
         with pytest.raises(PrivsieveError, match="what answers there is no Ray head"), ray_session(address):
             pass
-    assert time.monotonic() - started_s < 10
+    assert time.monotonic() - started_s < 30
 
 
 def test_the_command_ends_with_one_line(tmp_path: Path) -> None:

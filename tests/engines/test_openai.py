@@ -24,7 +24,7 @@ from scoring.engines.vlm.settings import DEFAULT_MAX_PIXELS
 from scoring.taxonomy import KEYS
 from tests.engines.chat_server import FORM, SECRET, ChatServer, Reply
 
-QUICK = Patience(num_retries=3, num_timeouts=1, first_delay_s=0.02, max_delay_s=0.1, connect_s=2, read_s=0.4)
+QUICK = Patience(num_retries=3, num_timeouts=1, first_delay_s=0.02, max_delay_s=0.1, connect_s=10, read_s=30)
 
 
 @pytest.fixture
@@ -188,9 +188,9 @@ def test_what_never_passes_is_given_up_after_so_many_tries(server: ChatServer) -
 
 def test_a_slow_answer_is_waited_for_twice(server: ChatServer) -> None:
     views = [view(1), view(2)]
-    server.script[sent(views[0])] = Reply(delay_s=2)
-    lost, good = engine(server).assess(views)
-    assert unscored(lost) == Unscored("too_many_retries", "no answer within 0.4 s, tried again")
+    server.script[sent(views[0])] = Reply(delay_s=6)
+    lost, good = engine(server, dataclasses.replace(QUICK, read_s=1.5)).assess(views)
+    assert unscored(lost) == Unscored("too_many_retries", "no answer within 1.5 s, tried again")
     assert server.requests[sent(views[0])] == 2
     assert judged(good)
 
@@ -205,7 +205,7 @@ def test_retry_after_is_honoured_and_bounded(server: ChatServer) -> None:
     server.script[sent(view(2))] = Reply((503,))
     began = time.monotonic()
     assert judged(engine(server).assess([view(2)])[0])
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 60
 
 
 def test_no_more_requests_at_once_than_said(server: ChatServer) -> None:

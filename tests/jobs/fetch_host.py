@@ -96,7 +96,7 @@ class _Answers(BaseHTTPRequestHandler):
         self.answer_jpeg()
 
     def answer_silent(self) -> None:
-        time.sleep(6)
+        time.sleep(120)
 
     def answer_trickle(self) -> None:
         self.send_response(200)

@@ -57,7 +57,7 @@ def test_an_image_comes_byte_for_byte_also_after_a_redirection(host: str) -> Non
 def test_a_bad_answer_ends_with_its_reason_and_in_time(host: str, path: str, message: str) -> None:
     started = time.monotonic()
     assert message in _failure(f"{host}/{path}")
-    assert time.monotonic() - started < 3 * TIMEOUT_SECONDS
+    assert time.monotonic() - started < 20 * TIMEOUT_SECONDS
 
 
 def test_a_circle_of_redirections_ends(host: str) -> None:
