@@ -31,7 +31,8 @@ class Reply:
 
 
 class ChatServer(ThreadingHTTPServer):
-    """`script`: sha256 of the JPEG -> reply; `refuses`: parameters that every request is refused for."""
+    """`script`: sha256 of the JPEG -> reply; `refuses`: parameters that every request is refused for;
+    `models`: what it answers for; `listed`: what it says that it has, where that is something else."""
 
     daemon_threads = True
     # More than the default of 5: many connections come at once.
@@ -44,6 +45,7 @@ class ChatServer(ThreadingHTTPServer):
         self.refuses: dict[str, str] = {}
         self.keys: frozenset[str] = frozenset()
         self.models = ["tiny-vl"]
+        self.listed: list[str] | None = None
         self.retry_after = ""
         self.logprobs: Any = None
         self.usage: Any = None
@@ -77,7 +79,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(404, {"error": {"message": "no such path"}})
         if not self._may_come_in():
             return None
-        return self._send(200, {"object": "list", "data": [{"id": name} for name in self.server.models]})
+        listed = self.server.models if self.server.listed is None else self.server.listed
+        return self._send(200, {"object": "list", "data": [{"id": name} for name in listed]})
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

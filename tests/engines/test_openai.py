@@ -223,7 +223,8 @@ def test_no_more_requests_at_once_than_said(server: ChatServer) -> None:
         ({"response_format": ""}, [2, 2], {"logprobs", "max_tokens"}),
         ({"logprobs": "top_logprobs"}, [2, 1], {"response_format", "max_tokens"}),
         ({"logprobs": ""}, [3, 3], {"max_tokens"}),
-        ({"logprobs": "messages"}, [3, 3], {"max_tokens"}),
+        ({"logprobs": "options"}, [3, 3], {"max_tokens"}),
+        ({"logprobs": "top_logprobs[0]"}, [2, 1], {"response_format", "max_tokens"}),
         ({"logprobs": "logprobs", "response_format": ""}, [3, 2], {"max_tokens"}),
         ({"max_tokens": "max_tokens"}, [2, 1], {"response_format", "logprobs", "max_completion_tokens"}),
     ],
@@ -240,6 +241,27 @@ def test_what_an_endpoint_refuses_is_left_out_and_remembered_where_it_is_named(
     assert counts == num_requests
     optional = {"response_format", "logprobs", "max_tokens", "max_completion_tokens"}
     assert server.bodies[-1].keys() & optional == left
+
+
+@pytest.mark.parametrize("parameter", ["messages", "messages[1].content[1].image_url", "messages.1.content"])
+def test_refused_messages_cost_one_request_and_the_picture_that_they_hold(server: ChatServer, parameter: str) -> None:
+    views = [view(1), view(2)]
+    server.script[sent(views[0])] = Reply((400,), for_ever=True, error={"param": parameter})
+    refused, good = engine(server).assess(views)
+    assert unscored(refused) == Unscored("engine_error", "the endpoint refuses the messages (HTTP 400)")
+    assert server.requests == {sent(views[0]): 1, sent(views[1]): 1}
+    assert judged(good)
+
+
+def test_a_refused_limit_on_tokens_stops_the_job(server: ChatServer) -> None:
+    """Refused by its older name, then by its newer one: nothing is left that could be left out."""
+    server.refuses = {"max_tokens": "max_tokens", "max_completion_tokens": "max_completion_tokens"}
+    with pytest.raises(EngineError) as stopped:
+        engine(server).assess([view(1)])
+    assert str(stopped.value) == (
+        'the model "tiny-vl" refuses max_completion_tokens 1024 (HTTP 400); choose another --model or --protocol'
+    )
+    assert len(server.bodies) == 2
 
 
 def test_one_picture_that_is_refused_changes_nothing_for_the_others(server: ChatServer) -> None:
@@ -310,8 +332,28 @@ def test_the_own_variable_of_the_key_goes_first(server: ChatServer, monkeypatch:
 
 
 def test_an_unknown_model_stops_the_job(server: ChatServer) -> None:
-    with pytest.raises(EngineError, match=r'does not know the model "tiny-lv", or is no chat endpoint \(404\)'):
+    server.models = ["tiny-vl", *(f"other-{n}" for n in range(4)), "\x1b[2Jlast"]
+    with pytest.raises(EngineError) as stopped:
         engine(server, model="tiny-lv").assess([view(1)])
+    assert str(stopped.value) == (
+        f'{server.url} offers no model "tiny-lv" (did you mean "tiny-vl"?); there are: tiny-vl, other-0, other-1, '
+        "other-2, other-3, …"
+    )
+    server.models = ["\x1b[2Jtiny"]
+    with pytest.raises(EngineError, match=r"there are: \\x1b\[2Jtiny$"):
+        engine(server).assess([view(1)])
+
+
+def test_a_model_that_the_endpoint_answers_for_need_not_be_listed(server: ChatServer) -> None:
+    """As an alias, or a deployment that has a name of its own."""
+    server.listed = ["tiny-vl-2026-01-01"]
+    assert judged(engine(server).assess([view(1)])[0])
+    server.default = Reply((400,), for_ever=True, error={"param": "model"})
+    with pytest.raises(EngineError, match='offers no model "tiny-vl"'):
+        engine(server).assess([view(1)])
+    server.listed = ["tiny-vl"]
+    with pytest.raises(EngineError, match=r'does not know the model "tiny-vl", or is no chat endpoint \(400\)'):
+        engine(server).assess([view(1)])
 
 
 def test_a_wrong_address_stops_the_job(server: ChatServer) -> None:

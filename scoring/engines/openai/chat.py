@@ -2,6 +2,7 @@
 
 import base64
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -50,11 +51,21 @@ def body_of(prompt: Prompt, wanted: Generate, model: str, jpeg: bytes, without: 
 
 def left_out(body: Mapping[str, Any], without: frozenset[str], parameter: str) -> frozenset[str] | None:
     """What else to leave out of a refused request: what the endpoint named, else one after the other; None where
-    nothing is left that could be wrong."""
+    nothing is left that could be wrong. parameter: `top_level` of what the endpoint named."""
     can_go = [name for name, parameters in OPTIONAL.items() if parameters & body.keys()]
-    named = [name for name in can_go if parameter.split(".")[0] in OPTIONAL[name]]
+    named = [name for name in can_go if parameter in OPTIONAL[name]]
     chosen = (named or can_go)[:1]
     return without | set(chosen) if chosen else None
+
+
+def top_level(parameter: str) -> str:
+    """`messages` of `messages.[1].content` or `messages[1].content`."""
+    return re.split(r"[.\[]", parameter, maxsplit=1)[0]
+
+
+def needed(body: Mapping[str, Any], parameter: str) -> bool:
+    """Whether this is a parameter of the body that no answer can be had without."""
+    return parameter in body and not any(parameter in parameters for parameters in OPTIONAL.values())
 
 
 def answer_of(response: Mapping[str, Any], wanted: Generate) -> TextAnswer:

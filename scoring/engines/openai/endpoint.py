@@ -7,6 +7,7 @@ import os
 import random
 import re
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -23,7 +24,8 @@ from urllib3.exceptions import (
     SSLError,
 )
 
-from ingest.errors import EngineError
+from ingest.errors import EngineError, near
+from ingest.sample import printable
 
 KEY_VARIABLES = ("PRIVSIEVE_OPENAI_API_KEY", "OPENAI_API_KEY")
 """Where the key is looked for, in this order. An endpoint may need none."""
@@ -31,6 +33,8 @@ KEY_VARIABLES = ("PRIVSIEVE_OPENAI_API_KEY", "OPENAI_API_KEY")
 PASSING_STATUS = frozenset([408, 409, 429, 500, 502, 503, 504, 529])
 GIVE_UP_AFTER = 16
 """Views in a row without an answer after which the endpoint is at fault, not the views."""
+MAX_NAMES = 5
+"""So many models are named where the one that was asked for is not among them."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,7 @@ class Endpoint:
     """Safe to use from several threads. url: without a slash at its end. num_connections: kept open at once."""
 
     def __init__(self, url: str, model: str, num_connections: int, patience: Patience | None = None):
-        self._url, self._model = url, model
+        self.url, self._model = url, model
         self._patience = patience or Patience()
         self._key = key_from_environment()
         self._pool = _pool(url, num_connections)
@@ -113,9 +117,23 @@ class Endpoint:
             listed = json.loads(response.data)["data"]
             return [str(model["id"]) for model in listed]
         except NoAnswerError as error:
-            raise EngineError(f"{self._url}: {error.message}") from None
+            raise EngineError(f"{self.url}: {error.message}") from None
         except (RefusedError, ValueError, RecursionError, LookupError, TypeError):
             return []
+
+    def unknown_model(self, status: int) -> EngineError:
+        """What to raise where the endpoint says that there is no such model; the names that it offers, if it tells."""
+        offered: list[str] = []
+        with suppress(EngineError):
+            offered = [printable(name) for name in self.models()]
+        if offered and self._model not in offered:
+            names = ", ".join(offered[:MAX_NAMES]) + (", …" if len(offered) > MAX_NAMES else "")
+            there = f'offers no model "{self._model}"{near(self._model, offered)}; there are: {names}'
+            return EngineError(f"{self.url} {there}")
+        return EngineError(
+            f'{self.url} does not know the model "{self._model}", or is no chat endpoint ({status}); check --model and '
+            "--endpoint, which mostly ends in /v1"
+        )
 
     def answered(self) -> None:
         """A view got an answer, so the endpoint works."""
@@ -128,7 +146,7 @@ class Endpoint:
             self._num_without_answer += 1
             if self._num_without_answer >= GIVE_UP_AFTER:
                 raise EngineError(
-                    f"{self._url} answered none of {self._num_without_answer} pictures in a row, at last: {message}"
+                    f"{self.url} answered none of {self._num_without_answer} pictures in a row, at last: {message}"
                 )
 
     def _sent(self, method: str, path: str, body: bytes | None) -> urllib3.BaseHTTPResponse:
@@ -139,7 +157,7 @@ class Endpoint:
         try:
             return self._pool.request(
                 method,
-                self._url + path,
+                self.url + path,
                 body=body,
                 headers=headers,
                 redirect=False,
@@ -154,28 +172,25 @@ class Endpoint:
     def _without_answer(self, reason: Exception | None) -> EngineError | NoAnswerError:
         name = type(reason).__name__
         if isinstance(reason, SSLError):
-            return EngineError(f"{self._url}: no secure connection ({name}); check --endpoint and the certificates")
+            return EngineError(f"{self.url}: no secure connection ({name}); check --endpoint and the certificates")
         if isinstance(reason, (NewConnectionError, ConnectTimeoutError, ProxyError)):
-            return EngineError(f"{self._url} cannot be reached ({name}); check --endpoint and that the server runs")
+            return EngineError(f"{self.url} cannot be reached ({name}); check --endpoint and that the server runs")
         if isinstance(reason, ReadTimeoutError):
             return NoAnswerError("too_many_retries", f"no answer within {self._patience.read_s:g} s, tried again")
         return NoAnswerError("too_many_retries", f"the connection broke, tried again ({name})")
 
     def _check(self, response: urllib3.BaseHTTPResponse) -> None:
-        """Nothing of what the endpoint wrote gets into a message."""
+        """Nothing of what the endpoint wrote gets into a message, but for the names of its models."""
         status = response.status
         if 200 <= status < 300:
             return
         if status in (401, 403):
             what = "no key is set" if self._key is None else "the key is not accepted"
-            raise EngineError(f"{self._url} refuses access ({status}): {what}; set {' or '.join(KEY_VARIABLES)}")
+            raise EngineError(f"{self.url} refuses access ({status}): {what}; set {' or '.join(KEY_VARIABLES)}")
         if status == 404:
-            raise EngineError(
-                f'{self._url} does not know the model "{self._model}", or is no chat endpoint (404); check --model and '
-                "--endpoint, which mostly ends in /v1"
-            )
+            raise self.unknown_model(status)
         if 300 <= status < 400:
-            raise EngineError(f"{self._url} redirects ({status}); give the address that it leads to as --endpoint")
+            raise EngineError(f"{self.url} redirects ({status}); give the address that it leads to as --endpoint")
         if status in (400, 422):
             raise RefusedError(status, *_told(response.data))
         if status in PASSING_STATUS:

@@ -8,13 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ingest.errors import EngineError
 from scoring.assessment import Outcome, Unscored, View
-from scoring.engines.openai.chat import OPTIONAL, answer_of, body_of, jpeg_of, left_out, spent_on
+from scoring.engines.openai.chat import OPTIONAL, answer_of, body_of, jpeg_of, left_out, needed, spent_on, top_level
 from scoring.engines.openai.endpoint import Endpoint, NoAnswerError, Patience, RefusedError
 from scoring.engines.openai.settings import Settings
+from scoring.engines.vlm.canary import canary
 from scoring.protocols.interface import Answer, Generate, Prompt, TextAnswer
 
 FILTER_CODES = frozenset(["content_filter", "content_policy_violation", "moderation_blocked"])
 """How endpoints say that they do not want this picture."""
+WITHOUT_ANSWER = frozenset(["engine_error", "too_many_retries"])
 
 
 class OpenAIEngine:
@@ -35,6 +37,16 @@ class OpenAIEngine:
         """EngineError where no view would get an answer: the key, the model's name or the address is wrong, or the
         endpoint does not answer any more."""
         return list(self._threads.map(self._outcome, views))
+
+    def check(self) -> str:
+        """Asks for one made picture, before any of the corpus; what came of it, in a few words. EngineError as of
+        `assess`, and where there is no answer to it."""
+        (outcome,) = self.assess([canary()])
+        if not isinstance(outcome, Unscored):
+            return "answers"
+        if outcome.reason in WITHOUT_ANSWER:
+            raise EngineError(f"{self._endpoint.url} has no answer for a made picture: {outcome.message}")
+        return f"answers (for a made picture: {outcome.message})"
 
     def _outcome(self, view: View) -> Outcome:
         try:
@@ -68,8 +80,8 @@ class OpenAIEngine:
             try:
                 response = self._endpoint.chat(body)
             except RefusedError as refused:
-                less = _next(refused, body, without)
-                named |= {name for name in less - without if refused.parameter.split(".")[0] in OPTIONAL[name]}
+                less = self._next(refused, body, without)
+                named |= {name for name in less - without if top_level(refused.parameter) in OPTIONAL[name]}
                 without = less
                 continue
             self._remember(named, without)
@@ -91,17 +103,25 @@ class OpenAIEngine:
                     ", ".join(sorted(guessed)),
                 )
 
-
-def _next(refused: RefusedError, body: dict[str, object], without: frozenset[str]) -> frozenset[str]:
-    if refused.code in FILTER_CODES:
-        raise NoAnswerError("rejection", "a content filter of the endpoint refused the picture")
-    if refused.code == "model_not_found":
-        raise EngineError(f'the endpoint does not know the model "{body["model"]}"; check --model')
-    if refused.parameter == "temperature":
-        raise EngineError(
-            f'the model "{body["model"]}" refuses temperature 0; choose one that can answer without chance'
-        )
-    less = left_out(body, without, refused.parameter)
-    if less is None:
-        raise NoAnswerError("engine_error", f"the endpoint refuses the request ({refused})")
-    return less
+    def _next(self, refused: RefusedError, body: dict[str, object], without: frozenset[str]) -> frozenset[str]:
+        """What to leave out of the next attempt. EngineError where every request would be refused; NoAnswerError
+        where this one is and nothing can be left out of it, as where the messages, which hold the picture, are."""
+        parameter = top_level(refused.parameter)
+        if refused.code in FILTER_CODES:
+            raise NoAnswerError("rejection", "a content filter of the endpoint refused the picture")
+        if refused.code == "model_not_found" or parameter == "model":
+            raise self._endpoint.unknown_model(refused.status)
+        if parameter == "temperature":
+            raise EngineError(
+                f'the model "{self._model}" refuses temperature 0; choose one that can answer without chance'
+            )
+        if needed(body, parameter) and parameter != "messages":
+            raise EngineError(
+                f'the model "{self._model}" refuses {parameter} {body[parameter]} ({refused}); choose another --model '
+                "or --protocol"
+            )
+        less = None if needed(body, parameter) else left_out(body, without, parameter)
+        if less is None:
+            what = "the messages" if parameter == "messages" else "the request"
+            raise NoAnswerError("engine_error", f"the endpoint refuses {what} ({refused})")
+        return less
