@@ -49,6 +49,7 @@ from ingest.results import (
 from ingest.sample import printable
 from ingest.slices import Done, finished, result_names, stem_of
 from ingest.storage import Place
+from jobs.coverage import has_all_chosen
 from jobs.lease import Lease, lease
 from jobs.run import LEASE, rows_at
 from reports.duckdb_names import file_list, literal
@@ -187,12 +188,10 @@ def _finished_shards(url: str, record: RunRecord, done: Done) -> list[str]:
 
 def _chosen_whole(url: str, record: RunRecord, inputs: list[_Input], done: Done) -> list[_Input]:
     """RunError where a scan of chosen samples has fewer rows than it chose."""
-    wanted, found = record.sample or record.limit, _num_rows(inputs)
-    corpus = open_source(record.source, record.format, record.category)
-    is_whole_corpus = record.limit is not None and all(stem_of(shard) in done.present for shard in corpus.shards)
-    if found != wanted and not is_whole_corpus:
+    num_rows, corpus = _num_rows(inputs), open_source(record.source, record.format, record.category)
+    if not has_all_chosen(record, num_rows, corpus.shards, done):
         raise RunError(
-            f"{url} is not finished: {found} of {wanted} chosen images have a row; "
+            f"{url} is not finished: {num_rows} of {record.sample or record.limit} chosen images have a row; "
             "run the same scan again, then compact"
         )
     return inputs

@@ -1,10 +1,12 @@
 """Whether the rows of a run are those of its whole source, judged by names alone."""
 
+from collections.abc import Sequence
+
 from ingest.errors import SourceError, StorageError
 from ingest.formats import open_source
 from ingest.record import RunRecord
 from ingest.results import Results
-from ingest.slices import finished, stem_finished, stem_of
+from ingest.slices import Done, finished, stem_finished, stem_of
 from ingest.storage import Place
 from jobs.lease import holder
 from jobs.run import LEASE
@@ -30,10 +32,21 @@ def coverage(run: Place, record: RunRecord, found: Results, num_rows: int) -> Co
     if num_chosen is None:
         num_left = sum(not finished(shard, found.done) for shard in shards)
         return Coverage(not num_left, len(shards), num_left, num_rows, None, scanner)
-    if record.limit is not None and not num_cut and not scanner:  # the source may have fewer images
-        is_whole = all(stem_of(shard) in found.done.present for shard in shards)
+    if record.limit is not None and not num_cut and not scanner:
+        is_whole = has_all_chosen(record, num_rows, shards, found.done)
         return Coverage(True if is_whole else None, len(shards), 0, num_rows, num_chosen, None)
     return Coverage(False, len(shards), num_cut, num_rows, num_chosen, scanner)
+
+
+def has_all_chosen(record: RunRecord, num_rows: int, shards: Sequence[str], done: Done) -> bool:
+    """Whether a scan with --sample or --limit has a row for all that it chose; true where it was to take all.
+
+    shards: of the source. It may have fewer images than --limit wanted; then each shard has a result.
+    """
+    if record.sample is None and record.limit is None:
+        return True
+    is_all_there_is = record.limit is not None and all(stem_of(shard) in done.present for shard in shards)
+    return num_rows == (record.sample or record.limit) or is_all_there_is
 
 
 def _shards(record: RunRecord) -> tuple[str, ...] | None:

@@ -39,6 +39,7 @@ from ingest.results import RowRange, results
 from ingest.sample import printable
 from ingest.slices import finished, stem_of
 from ingest.storage import PART, Place, place, reason_of
+from jobs.coverage import has_all_chosen
 from jobs.lease import STALE_S, Lease, holder, lease
 from jobs.removal import remove_tree
 from jobs.run import rows_at
@@ -148,10 +149,9 @@ def _decide(run: Place, record: RunRecord, corpus: Source, policy: Policy) -> _P
     """A decision for every row of a complete run. RunError where rows are missing."""
     found = results(run)
     is_whole = record.sample is None and record.limit is None
-    shares, tables, empty = list[_Share](), list[pa.Table](), list[str]()
+    shares, tables = list[_Share](), list[pa.Table]()
     for shard in corpus.shards:
         if stem_of(shard) not in found.done.present and not is_whole:
-            empty.append(shard)
             continue
         if not finished(shard, found.done):
             raise RunError(f"{printable(shard)} is not scanned to its end; run the same scan again, then filter")
@@ -166,19 +166,13 @@ def _decide(run: Place, record: RunRecord, corpus: Source, policy: Policy) -> _P
             "released; restore them, or scan the source into a new run"
         )
     decisions = pa.concat_tables(tables) if tables else pa.table({name: [] for name in ("action", "rule")})
-    _check_chosen(record, corpus, empty, decisions.num_rows)
+    if not has_all_chosen(record, decisions.num_rows, corpus.shards, found.done):
+        wanted = record.sample or record.limit
+        raise RunError(
+            f"{decisions.num_rows} of {wanted} chosen images are scanned; run the same scan again, then filter"
+        )
     counts = Counter(zip(decisions["action"].to_pylist(), decisions["rule"].to_pylist(), strict=True))
     return _Plan(shares, decisions, counts)
-
-
-def _check_chosen(record: RunRecord, corpus: Source, empty: list[str], num_rows: int) -> None:
-    """RunError where a scan of chosen samples has fewer rows than it chose. empty: shards without any row."""
-    wanted = record.sample or record.limit
-    if wanted is None or num_rows == wanted:
-        return
-    whole_corpus = record.limit is not None and not any(next(corpus.slices(shard)).locators for shard in empty)
-    if not whole_corpus:
-        raise RunError(f"{num_rows} of {wanted} chosen images are scanned; run the same scan again, then filter")
 
 
 def _decisions(run: Place, rows: list[RowRange], policy: Policy) -> pa.Table:
