@@ -8,7 +8,7 @@ VLLM_BIN := $(VLLM_VENV)/bin
 DEMO_OUT := demo-out
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fetch test-vllm drill-vllm lint clean
+.PHONY: help demo test test-fetch test-vllm lint clean
 
 help:
 	@echo "make demo   install, then scan, report and filter the bundled corpus (results in $(DEMO_OUT)/)"
@@ -41,10 +41,7 @@ test-fetch: $(VENV)/.installed-test
 	$(BIN)/pytest -m fetch tests/jobs
 
 test-vllm: $(VLLM_VENV)/.installed
-	$(VLLM_BIN)/pytest -m 'vllm and not drill' tests/vllm
-
-drill-vllm: $(VLLM_VENV)/.installed
-	$(VLLM_BIN)/pytest -m drill tests/vllm
+	$(VLLM_BIN)/pytest -m vllm tests/vllm
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .

@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from tests.faults.drill import descendants, engine_actors, finish, make_shards, named, rows, sha256, start_scan
 
 NUM_SHARDS, NUM_IMAGES = 40, 24
@@ -37,7 +35,6 @@ def _wait(seconds: float, until: Callable[[], object]) -> bool:
     return False
 
 
-@pytest.mark.drill
 def test_every_image_has_one_row_although_vllm_was_killed(checkpoint: Path, tmp_path: Path) -> None:
     """The actor ends with its engine and Ray starts another one, which does again what was under way."""
     make_shards(tmp_path / "corpus", NUM_SHARDS, NUM_IMAGES)
