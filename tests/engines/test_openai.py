@@ -1,13 +1,11 @@
 """The openai engine against a real server on this machine: what comes back, what is tried again, what stops the job."""
 
 import dataclasses
-import hashlib
 import io
 import json
 import logging
 import math
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,57 +13,12 @@ import pytest
 from PIL import Image
 
 from ingest.errors import EngineError
-from scoring.assessment import Assessment, EngineOptions, Outcome, Unscored, View
+from scoring.assessment import Assessment, Unscored
 from scoring.engines.openai.chat import jpeg_of
-from scoring.engines.openai.endpoint import GIVE_UP_AFTER, Endpoint, Patience
-from scoring.engines.openai.engine import OpenAIEngine
-from scoring.engines.openai.settings import settings
-from scoring.engines.vlm.settings import DEFAULT_MAX_PIXELS
+from scoring.engines.openai.endpoint import GIVE_UP_AFTER, Endpoint
 from scoring.taxonomy import KEYS
+from tests.engines.asking import QUICK, engine, judged, sent, unscored, view
 from tests.engines.chat_server import FORM, SECRET, ChatServer, Reply
-
-QUICK = Patience(num_retries=3, num_timeouts=1, first_delay_s=0.02, max_delay_s=0.1, connect_s=10, read_s=30)
-
-
-@pytest.fixture
-def server() -> Iterator[ChatServer]:
-    running = ChatServer()
-    yield running
-    running.close()
-
-
-@pytest.fixture(autouse=True)
-def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in ("OPENAI_API_KEY", "PRIVSIEVE_OPENAI_API_KEY"):
-        monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-
-
-def view(shade: int, height: int = 24, width: int = 32) -> View:
-    pixels = np.full((height, width, 3), shade, dtype=np.uint8)
-    pixels[: height // 2] //= 2
-    return View(pixels, frozenset(), f"{shade:064x}")
-
-
-def sent(one: View, max_pixels: int = DEFAULT_MAX_PIXELS) -> str:
-    """The hash by which the server knows the picture."""
-    return hashlib.sha256(jpeg_of(one.pixels, max_pixels)).hexdigest()
-
-
-def engine(server: ChatServer, patience: Patience = QUICK, **said: Any) -> OpenAIEngine:
-    options = EngineOptions(**({"endpoint": server.url, "model": "tiny-vl"} | said))
-    return OpenAIEngine(settings(options), patience)
-
-
-def judged(outcome: Outcome) -> dict[str, float]:
-    assert isinstance(outcome, Assessment), outcome
-    return {key: float(value) for key, value in zip(KEYS, outcome.values, strict=True) if value}
-
-
-def unscored(outcome: Outcome) -> Unscored:
-    assert isinstance(outcome, Unscored), outcome
-    assert "secret" not in outcome.message
-    return outcome
 
 
 def test_one_answer_per_view_in_order(server: ChatServer) -> None:
@@ -215,89 +168,6 @@ def test_no_more_requests_at_once_than_said(server: ChatServer) -> None:
     assert server.most_at_once == 3
 
 
-@pytest.mark.parametrize(
-    ("refuses", "num_requests", "left"),
-    [
-        ({"response_format": "response_format"}, [2, 1], {"logprobs", "max_tokens"}),
-        ({"response_format": "response_format.json_schema"}, [2, 1], {"logprobs", "max_tokens"}),
-        ({"response_format": ""}, [2, 2], {"logprobs", "max_tokens"}),
-        ({"logprobs": "top_logprobs"}, [2, 1], {"response_format", "max_tokens"}),
-        ({"logprobs": ""}, [3, 3], {"max_tokens"}),
-        ({"logprobs": "options"}, [3, 3], {"max_tokens"}),
-        ({"logprobs": "top_logprobs[0]"}, [2, 1], {"response_format", "max_tokens"}),
-        ({"logprobs": "logprobs", "response_format": ""}, [3, 2], {"max_tokens"}),
-        ({"max_tokens": "max_tokens"}, [2, 1], {"response_format", "logprobs", "max_completion_tokens"}),
-    ],
-)
-def test_what_an_endpoint_refuses_is_left_out_and_remembered_where_it_is_named(
-    server: ChatServer, refuses: dict[str, str], num_requests: list[int], left: set[str]
-) -> None:
-    server.refuses = refuses
-    asking, counts = engine(server), []
-    for shade in (1, 2):
-        before = len(server.bodies)
-        assert judged(asking.assess([view(shade)])[0]) == {"gov_ids": 1.0, "location": 0.5}
-        counts.append(len(server.bodies) - before)
-    assert counts == num_requests
-    optional = {"response_format", "logprobs", "max_tokens", "max_completion_tokens"}
-    assert server.bodies[-1].keys() & optional == left
-
-
-@pytest.mark.parametrize("parameter", ["messages", "messages[1].content[1].image_url", "messages.1.content"])
-def test_refused_messages_cost_one_request_and_the_picture_that_they_hold(server: ChatServer, parameter: str) -> None:
-    views = [view(1), view(2)]
-    server.script[sent(views[0])] = Reply((400,), for_ever=True, error={"param": parameter})
-    refused, good = engine(server).assess(views)
-    assert unscored(refused) == Unscored("engine_error", "the endpoint refuses the messages (HTTP 400)")
-    assert server.requests == {sent(views[0]): 1, sent(views[1]): 1}
-    assert judged(good)
-
-
-def test_a_refused_limit_on_tokens_stops_the_job(server: ChatServer) -> None:
-    """Refused by its older name, then by its newer one: nothing is left that could be left out."""
-    server.refuses = {"max_tokens": "max_tokens", "max_completion_tokens": "max_completion_tokens"}
-    with pytest.raises(EngineError) as stopped:
-        engine(server).assess([view(1)])
-    assert str(stopped.value) == (
-        'the model "tiny-vl" refuses max_completion_tokens 1024 (HTTP 400); choose another --model or --protocol'
-    )
-    assert len(server.bodies) == 2
-
-
-def test_one_picture_that_is_refused_changes_nothing_for_the_others(server: ChatServer) -> None:
-    views = [view(1), view(2)]
-    server.script[sent(views[0])] = Reply((400,), for_ever=True)
-    asking = engine(server)
-    assert unscored(asking.assess(views[:1])[0]) == Unscored(
-        "engine_error", "the endpoint refuses the request (HTTP 400)"
-    )
-    assert judged(asking.assess(views[1:])[0])
-    assert "response_format" in server.bodies[-1]
-    assert "logprobs" in server.bodies[-1]
-
-
-def test_a_request_refused_without_a_reason_leaves_the_probabilities_of_the_others(
-    server: ChatServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The second picture is judged by its probabilities, whatever became of the first."""
-    views = [view(1), view(2)]
-    server.script[sent(views[0])] = Reply((400, 400))
-    listed = [{"token": word, "logprob": math.log(chance)} for word, chance in (("0", 0.6), ("2", 0.4))]
-    place = FORM.index(f'"{KEYS[0]}": 0') + len(f'"{KEYS[0]}": ')
-    server.logprobs = [
-        {"token": FORM[:place], "top_logprobs": []},
-        {"token": "0", "top_logprobs": listed},
-    ]
-    asking = engine(server, thresholds=f"{KEYS[0]}: 0.3".encode())
-    first, second = (asking.assess([one])[0] for one in views)
-    assert unscored(first).reason == "no_probabilities"
-    assert judged(second) == {KEYS[0]: 1.0, "gov_ids": 1.0, "location": 0.5}
-    assert server.requests == {sent(views[0]): 3, sent(views[1]): 1}
-    assert [record.getMessage().partition(";")[0] for record in caplog.records] == [
-        "the endpoint refused a request without saying why, and answered it without: probabilities, structure"
-    ]
-
-
 def test_an_endpoint_that_answers_nobody_stops_the_job(server: ChatServer) -> None:
     server.default = Reply((500,), for_ever=True)
     asking = engine(server, dataclasses.replace(QUICK, num_retries=0))
@@ -366,12 +236,6 @@ def test_a_wrong_address_stops_the_job(server: ChatServer) -> None:
 def test_a_redirect_is_not_followed(server: ChatServer) -> None:
     server.default = Reply((308,), for_ever=True)
     with pytest.raises(EngineError, match=r"redirects \(308\); give the address that it leads to as --endpoint"):
-        engine(server).assess([view(1)])
-
-
-def test_a_model_that_answers_by_chance_stops_the_job(server: ChatServer) -> None:
-    server.refuses = {"temperature": "temperature"}
-    with pytest.raises(EngineError, match="refuses temperature 0"):
         engine(server).assess([view(1)])
 
 

@@ -1,7 +1,6 @@
 """The endpoint is asked once before a scan begins: what would fail for every picture is told before there is a run."""
 
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -9,20 +8,6 @@ from ingest.errors import EngineError
 from scoring.assessment import EngineOptions
 from scoring.engines import openai
 from tests.engines.chat_server import SECRET, ChatServer, Reply
-
-
-@pytest.fixture
-def server() -> Iterator[ChatServer]:
-    running = ChatServer()
-    yield running
-    running.close()
-
-
-@pytest.fixture(autouse=True)
-def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in ("OPENAI_API_KEY", "PRIVSIEVE_OPENAI_API_KEY"):
-        monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
 
 
 def asked(server: ChatServer, model: str = "tiny-vl") -> str:

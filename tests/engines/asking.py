@@ -1,0 +1,44 @@
+"""Views, and the openai engine that asks a `ChatServer` about them."""
+
+import hashlib
+from typing import Any
+
+import numpy as np
+
+from scoring.assessment import Assessment, EngineOptions, Outcome, Unscored, View
+from scoring.engines.openai.chat import jpeg_of
+from scoring.engines.openai.endpoint import Patience
+from scoring.engines.openai.engine import OpenAIEngine
+from scoring.engines.openai.settings import settings
+from scoring.engines.vlm.settings import DEFAULT_MAX_PIXELS
+from scoring.taxonomy import KEYS
+from tests.engines.chat_server import ChatServer
+
+QUICK = Patience(num_retries=3, num_timeouts=1, first_delay_s=0.02, max_delay_s=0.1, connect_s=10, read_s=30)
+
+
+def view(shade: int, height: int = 24, width: int = 32) -> View:
+    pixels = np.full((height, width, 3), shade, dtype=np.uint8)
+    pixels[: height // 2] //= 2
+    return View(pixels, frozenset(), f"{shade:064x}")
+
+
+def sent(one: View, max_pixels: int = DEFAULT_MAX_PIXELS) -> str:
+    """The hash by which the server knows the picture."""
+    return hashlib.sha256(jpeg_of(one.pixels, max_pixels)).hexdigest()
+
+
+def engine(server: ChatServer, patience: Patience = QUICK, **said: Any) -> OpenAIEngine:
+    options = EngineOptions(**({"endpoint": server.url, "model": "tiny-vl"} | said))
+    return OpenAIEngine(settings(options), patience)
+
+
+def judged(outcome: Outcome) -> dict[str, float]:
+    assert isinstance(outcome, Assessment), outcome
+    return {key: float(value) for key, value in zip(KEYS, outcome.values, strict=True) if value}
+
+
+def unscored(outcome: Outcome) -> Unscored:
+    assert isinstance(outcome, Unscored), outcome
+    assert "secret" not in outcome.message
+    return outcome
