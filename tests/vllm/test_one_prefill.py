@@ -6,8 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
-from scoring.assessment import View
+from scoring.assessment import SpendsTokens, View
+from scoring.protocols import protocol
+from scoring.protocols.interface import ProtocolOptions
 from tests.vllm.conftest import picture, probabilities
 
 
@@ -51,6 +54,34 @@ def test_transformers_computes_the_text_before_the_picture_once(engine: Callable
     tokens = running.prompter.tokens(running._protocol.prompt).token_ids
     after_prefix = len(tokens) - tokens.index(running.prompter.image_token_id) - 1 + 96 * 128 // 32**2
     assert running.prefill.num_forward_tokens - before == after_prefix * len(fresh)
+
+
+def test_transformers_tells_what_it_spent(engine: Callable[..., Any]) -> None:
+    """40 pictures in batches of 16: of the second and all later ones the text before the picture is not read again."""
+    running = engine("transformers", protocol="slots")
+    told: object = running
+    assert isinstance(told, SpendsTokens)
+    prompt = running.prompter.tokens(running._protocol.prompt).token_ids
+    before_picture, num_prompt = prompt.index(running.prompter.image_token_id), len(prompt) - 1 + 96 * 128 // 32**2
+    running.assess([picture(0, 96, 128)])
+    before = Counter(running.spent)
+    running.assess([picture(seed, 96, 128) for seed in range(40)])
+    spent = running.spent - before
+    assert spent == {"requests": 40, "prompt": 40 * num_prompt, "cached": 40 * before_picture}
+
+
+@pytest.mark.parametrize("name", ["json", "severity", "binary:p1"])
+def test_both_engines_count_alike_what_they_read_and_write(engine: Callable[..., Any], name: str) -> None:
+    """What is cached differs, as each has a cache of its own; answers that are cut off are counted to their end."""
+    views, counts = [picture(seed, 96, 128) for seed in (130, 131, 132)], {}
+    for each in ("transformers", "vllm"):
+        running = engine(each, protocol="json")
+        before = Counter(running.spent)
+        running.assess_with(protocol(name, ProtocolOptions()), views)
+        counts[each] = {kind: number for kind, number in (running.spent - before).items() if kind != "cached"}
+    assert counts["transformers"] == counts["vllm"]
+    assert counts["vllm"]["requests"] == 3
+    assert counts["vllm"]["generated"] >= 3
 
 
 def test_a_shared_prefix_changes_nothing(engine: Callable[..., Any], views: list[View]) -> None:

@@ -2,6 +2,7 @@
 
 import gc
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,6 +36,7 @@ class TransformersEngine:
         self.model = model
         self.prefill = Prefill(self.model)
         self._greedy = Greedy(self.model, self.prefill, self.prompter.tokenizer)
+        self.spent: Counter[str] = Counter()
 
     def assess(self, views: Sequence[View]) -> list[Outcome]:
         return self.assess_with(self._protocol, views)
@@ -114,10 +116,18 @@ class TransformersEngine:
     def _answers(self, batch: Sequence[tuple[Prompt, TokenPrompt, Request]]) -> Sequence[Answer]:
         prompts = [tokens for _, tokens, _ in batch]
         wanted = batch[0][0].wanted
+        was_computed, was_generated = self.prefill.num_forward_tokens, self._greedy.num_generated
         before = self.prefill([request for _, _, request in batch], self._prefix(prompts))
+        num_prompt = sum(len(request.token_ids) for _, _, request in batch)
+        num_cached = num_prompt - (self.prefill.num_forward_tokens - was_computed)
+        answers: Sequence[Answer]
         if isinstance(wanted, Slots):
-            return self._slots(before, prompts[0])
-        return self._greedy.answers(before, prompts, wanted)
+            answers = self._slots(before, prompts[0])
+        else:
+            answers = self._greedy.answers(before, prompts, wanted)
+        num_generated = self._greedy.num_generated - was_generated
+        self.spent.update(requests=len(batch), prompt=num_prompt, cached=num_cached, generated=num_generated)
+        return answers
 
     def _slots(self, before: Prefilled, prompt: TokenPrompt) -> list[SlotAnswer]:
         head = self.model.get_output_embeddings()

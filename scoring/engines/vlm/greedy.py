@@ -13,6 +13,8 @@ from scoring.protocols.interface import Generate, TextAnswer, Token
 
 
 class Greedy:
+    """num_generated: tokens of all answers, the one that ends an answer included."""
+
     def __init__(self, model: Any, prefill: Prefill, tokenizer: Any):
         self._head = model.get_output_embeddings()
         self._prefill = prefill
@@ -22,6 +24,7 @@ class Greedy:
         self._ends = frozenset([ends] if isinstance(ends, int) else ends or []) | {tokenizer.eos_token_id}
         information = xgrammar.TokenizerInfo.from_huggingface(tokenizer, vocab_size=self._vocabulary)
         self._compiler = xgrammar.GrammarCompiler(information)
+        self.num_generated = 0
 
     def answers(self, before: Prefilled, prompts: Sequence[TokenPrompt], wanted: Generate) -> list[TextAnswer]:
         """One answer per request of `before`; all requests want the same, whatever their prompts."""
@@ -38,6 +41,7 @@ class Greedy:
             for row, token in enumerate(chosen.tolist()):
                 if not is_open[row]:
                     continue
+                self.num_generated += 1
                 if token in self._ends:
                     is_open[row] = False
                     continue
