@@ -204,8 +204,25 @@ class Place:
         if self.is_local:  # millions of results: names only, no details
             with os.scandir(self.path) as there:
                 return sorted(entry.name for entry in there if not entry.is_dir())
-        found = (posixpath.basename(e["name"]) for e in self.entries() if e["type"] != "directory")
+        found = (posixpath.basename(path) for path in self._remote_files())
         return sorted(name for name in found if name)  # consoles of object stores mark a folder by a file "folder/"
+
+    def _remote_files(self) -> Iterator[str]:
+        """Paths of the files directly in this folder.
+
+        In a bucket of S3 page by page, each tried again on its own: the entries of millions of results take gigabytes.
+        """
+        if "s3" not in _protocols(self.fs) or not self.path:
+            yield from (entry["name"] for entry in self.entries() if entry["type"] != "directory")
+            return
+        bucket, key, _ = self.fs.split_path(self.path)
+        asked = {"Bucket": bucket, "Prefix": f"{key}/" if key else "", "Delimiter": "/"}
+        while True:
+            page = self._remote("list", lambda: self.fs.call_s3("list_objects_v2", **asked))
+            yield from (found["Key"] for found in page.get("Contents", ()))
+            if not page.get("IsTruncated"):
+                return
+            asked["ContinuationToken"] = page["NextContinuationToken"]
 
     def _find(self) -> list[str]:
         found: list[str] = self.fs.find(self.path)

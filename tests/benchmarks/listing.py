@@ -1,6 +1,7 @@
 """What it costs to continue a scan of 500,000 shards of 10 slices each: from the names of results to what is left.
 
     python -m tests.benchmarks.listing [--num-shards 500000] [--num-slices 10] [--num-files 200000]
+        [--num-objects 1000000]
 
 Each measurement has a process of its own, so that its peak memory is its own; each ends with what it counted.
 
@@ -8,27 +9,45 @@ Each measurement has a process of its own, so that its peak memory is its own; e
     resume      the same, then names -> by_shard -> finished for every shard -> what is left
     results     the same from `compact-shards.parquet` of a compacted run instead of from names
     folder      listing a real folder of empty files on the local disk with `Place.names`
+    s3          as resume, with `results` of a run on S3: the driver asks a server beside it for pages of 1,000 names,
+                which are made up but else as those of AWS; the server answers at once and takes from the same cores
 
 One shard in a hundred lacks its last slice, so that something is left.
 """
 
 import multiprocessing
+import os
 import resource
 import tempfile
 import time
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from multiprocessing.connection import Connection
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import click
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.results import COMPACT, MANIFEST, PARTS, PARTS_SCHEMA, CompactFile, Manifest, results
+from ingest.results import COMPACT, MANIFEST, PARTS, PARTS_SCHEMA, SCORES, CompactFile, Manifest, results
 from ingest.slices import by_shard, file_name, finished, result_names, stem_of
 from ingest.storage import Place, place
 
 SHARDS_PER_FILE = 200
+NAMES_PER_PAGE = 1000
+
+OBJECT = (
+    "<Contents><Key>{}</Key><LastModified>2026-11-21T10:00:00.000Z</LastModified>"
+    "<ETag>&quot;9b2cf535f27731c974343645a3985328&quot;</ETag><ChecksumAlgorithm>CRC64NVME</ChecksumAlgorithm>"
+    "<ChecksumType>FULL_OBJECT</ChecksumType><Size>112640</Size><StorageClass>STANDARD</StorageClass></Contents>"
+)
+PAGE = (
+    '<?xml version="1.0" encoding="UTF-8"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
+    "<KeyCount>{}</KeyCount><IsTruncated>{}</IsTruncated>{}{}</ListBucketResult>"
+)
 
 
 def _shards(num_shards: int) -> list[str]:
@@ -120,6 +139,66 @@ def _folder(num_shards: int, num_slices: int) -> tuple[float, str]:
     return seconds, f"{len(names):,} empty files"
 
 
+def _serve(num_shards: int, num_slices: int, tell_port: Connection) -> None:
+    """The part of S3 that a listing needs, over a bucket that holds the run's result files and no more."""
+    keys = sorted(f"run/{SCORES}/{name}" for name in _names(_shards(num_shards), num_slices))
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+        def do_HEAD(self) -> None:
+            self.send_response(404)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def do_GET(self) -> None:
+            asked = {name: values[0] for name, values in parse_qs(urlsplit(self.path).query).items()}
+            start = max(bisect_left(keys, asked["prefix"]), bisect_right(keys, asked.get("continuation-token", "")))
+            end = max(start, bisect_left(keys, asked["prefix"] + "\x7f"))
+            page = keys[start : min(end, start + int(asked.get("max-keys", NAMES_PER_PAGE)))]
+            has_more = start + len(page) < end
+            token = f"<NextContinuationToken>{page[-1]}</NextContinuationToken>" if has_more else ""
+            objects = "".join(map(OBJECT.format, page))
+            content = PAGE.format(len(page), str(has_more).lower(), token, objects).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    tell_port.send(server.server_address[1])
+    server.serve_forever()
+
+
+def _s3(num_shards: int, num_slices: int) -> tuple[float, str]:
+    shards = _shards(num_shards)
+    fresh = multiprocessing.get_context("spawn")
+    told, tell = fresh.Pipe(duplex=False)
+    server = fresh.Process(target=_serve, args=(num_shards, num_slices, tell))
+    server.start()
+    os.environ |= {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{told.recv()}",
+        "AWS_ACCESS_KEY_ID": "none",
+        "AWS_SECRET_ACCESS_KEY": "none",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
+    try:
+        started, started_cpu = time.perf_counter(), time.process_time()
+        done = results(place("s3://bucket/run")).done
+        left = [shard for shard in shards if not finished(shard, done)]
+        seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - started_cpu
+    finally:
+        server.terminate()
+        server.join()
+    assert len(left) == sum(map(_lacks_last, range(num_shards)))
+    num_names = sum(bits.bit_count() for bits in done.present.values())
+    assert num_names == num_shards * num_slices - len(left)
+    return seconds, f"{num_names:,} names, {len(left):,} shards left; {cpu_seconds:.1f} s of CPU time"
+
+
 def _measured(label: str, work: Callable[[int, int], tuple[float, str]], num_shards: int, num_slices: int) -> str:
     seconds, counted = work(num_shards, num_slices)
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -130,7 +209,8 @@ def _measured(label: str, work: Callable[[int, int], tuple[float, str]], num_sha
 @click.option("--num-shards", type=click.IntRange(min=100), default=500_000, show_default=True)
 @click.option("--num-slices", type=click.IntRange(min=2), default=10, show_default=True)
 @click.option("--num-files", type=click.IntRange(min=10), default=200_000, show_default=True)
-def main(num_shards: int, num_slices: int, num_files: int) -> None:
+@click.option("--num-objects", type=click.IntRange(min=1000), default=1_000_000, show_default=True)
+def main(num_shards: int, num_slices: int, num_files: int, num_objects: int) -> None:
     """Measure the start of a scan that is continued."""
     fresh = multiprocessing.get_context("spawn")
     for label, work, shards in (
@@ -138,6 +218,7 @@ def main(num_shards: int, num_slices: int, num_files: int) -> None:
         ("resume", _resume, num_shards),
         ("results", _compacted, num_shards),
         ("folder", _folder, num_files // num_slices),
+        ("s3", _s3, num_objects // num_slices),
     ):
         with ProcessPoolExecutor(1, fresh) as process:
             click.echo(process.submit(_measured, label, work, shards, num_slices).result())

@@ -41,6 +41,24 @@ def test_the_mark_of_an_empty_folder_is_no_file(store: Proxy) -> None:
     assert place(f"s3://{BUCKET}/a").names() == ["one.txt"]
 
 
+def test_a_listing_of_many_pages_holds_every_name_once(store: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the store stumbles between two pages: it goes on where it was."""
+    monkeypatch.setenv("MOTO_S3_DEFAULT_MAX_KEYS", "3")
+    folder = place(f"s3://{BUCKET}/a")
+    names = sorted(["a b+c%25&d.txt", "ü=1?.txt", *(f"{number:05d}.parquet" for number in range(8))])
+    for name in names:
+        folder.at(name).write(b"x")
+    folder.at("00003", "below.txt").write(b"x")
+    place(f"s3://{BUCKET}/ab.txt").write(b"x")
+    store.seen.clear()
+    store.first(2, 503, "GET", "continuation-token")
+    assert folder.names() == names
+    assert store.faults == 2
+    pages = [path for _, path, _ in store.seen if "list-type=2" in path and "max-keys" not in path]
+    assert len(pages) == len(set(pages)) + 2 == 4 + 2
+    assert place(f"s3://{BUCKET}").names() == ["ab.txt"]
+
+
 def test_a_created_file_is_there_whole_or_not_at_all(store: Proxy) -> None:
     target = place(f"s3://{BUCKET}/a/big.bin")
     content = os.urandom(13 * 2**20)
