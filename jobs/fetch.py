@@ -160,7 +160,7 @@ def _alone(out: Place, out_url: str) -> Iterator[None]:
     new_folders = [] if out.exists() else [out]
     with ExitStack() as stack:
         try:
-            stack.enter_context(lease(out.at(SELECTED, LEASE), out_url, takeover=False))
+            stack.enter_context(lease(out.at(SELECTED, LEASE), out_url, takeover=None))
         except RunError:
             raise RunError(f"{out_url} is being fetched by another privsieve; wait for it, or stop it") from None
         try:

@@ -119,7 +119,7 @@ def filter(
         return
     if overwrite:
         remove_tree(out)
-    with lease(out.at(LEASE), out_url, takeover=False) as held:
+    with lease(out.at(LEASE), out_url, takeover=None) as held:
         _begin(out, identity)
         hashes = _write(_Copier(corpus, run, policy, out, resume), plan, ray_address, quiet, held)
         held.confirm()

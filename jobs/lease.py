@@ -95,14 +95,18 @@ class Lease:
 
 
 @contextmanager
-def lease(place: Place, url: str, takeover: bool) -> Iterator[Lease]:
-    """Holds the lease in the file `place` of the run `url`. RunError where another scan is at work."""
+def lease(place: Place, url: str, takeover: bool | None) -> Iterator[Lease]:
+    """Holds the lease in the file `place` of the run or release `url`. RunError where another command is at work.
+
+    takeover: what the user said; None for a command that does not ask.
+    """
     found = holder(place)
     if found is not None and not found.is_stale() and not takeover:
         age = max(0, time.time() - found.renewed)
+        after = f"try again {STALE_S} s later" if takeover is None else "give --takeover"
         raise RunError(
-            f"{url} is being scanned by process {found.pid} on {found.host} (seen {age:.0f} s ago); "
-            "wait for it, or stop it and give --takeover"
+            f"{url} is being worked on by process {found.pid} on {found.host} (seen {age:.0f} s ago); "
+            f"wait for it, or stop it and {after}"
         )
     held = Lease(place)
     held.renew()

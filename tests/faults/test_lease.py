@@ -22,7 +22,7 @@ def test_the_second_scan_is_refused_and_takes_over_when_told(tmp_path: Path) -> 
         time.sleep(0.05)
     code, out, err = finish(start_scan(tmp_path / "corpus", run))
     assert (code, out) == (2, "")
-    assert f"{run} is being scanned by process {first.pid} on {socket.gethostname()}" in err
+    assert f"{run} is being worked on by process {first.pid} on {socket.gethostname()}" in err
     assert "--takeover" in err
     code, out, err = finish(start_scan(tmp_path / "corpus", run, "--takeover"))
     assert (code, err) == (0, "")
@@ -45,11 +45,12 @@ def test_a_lease_of_a_scan_that_is_gone_is_taken(host: str, pid: int, age_s: flo
     assert not (tmp_path / "lease.json").exists()
 
 
-def test_a_lease_of_another_machine_holds_until_it_is_stale(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("takeover", "advice"), [(False, "give --takeover"), (None, f"try again {STALE_S} s later")])
+def test_a_lease_of_another_machine_holds_until_it_is_stale(tmp_path: Path, takeover: bool | None, advice: str) -> None:
     _held_by(tmp_path / "lease.json", "elsewhere", 1, STALE_S - 30)
     with (
-        pytest.raises(RunError, match="run is being scanned by process 1 on elsewhere"),
-        lease(place(str(tmp_path / "lease.json")), "run", takeover=False),
+        pytest.raises(RunError, match=f"run is being worked on by process 1 on elsewhere .* stop it and {advice}$"),
+        lease(place(str(tmp_path / "lease.json")), "run", takeover=takeover),
     ):
         pass
 
