@@ -56,8 +56,38 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
     trainer = trainers.BpeTrainer(
         vocab_size=VOCABULARY - len(SPECIAL), initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
     )
+    tokenizer.train_from_iterator(_texts(), trainer)
+    return _fast(tokenizer)
+
+
+def make_prefix_space_tokenizer(prepend: str, *, splits_digits: bool = True) -> PreTrainedTokenizerFast:
+    """Of the SentencePiece kind: `▁Yes` at the start of a text and after a space, `Yes` elsewhere.
+
+    prepend: "first", a text begins with ▁; "always", what follows a special token too. splits_digits: else `▁0` is a
+    token too.
+    """
+    tokenizer = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>"))
+    digits = [pre_tokenizers.Digits(individual_digits=True)] if splits_digits else []
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Metaspace("▁", prepend), *digits])
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY - len(SPECIAL),
+        special_tokens=["<unk>", *(f"<0x{byte:02X}>" for byte in range(256))],
+        initial_alphabet=[*map(chr, range(32, 127)), "\n"],
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator([*_texts(), *["Yes No", "(Yes)", "(No)", "(0) 0 (1) 1 (2) 2 (9) 9"] * 50], trainer)
+    return _fast(tokenizer)
+
+
+def _texts() -> list[str]:
     texts = [file.read_text() for file in sorted(Path(protocols.__file__).parent.glob("texts/*.yaml"))]
-    tokenizer.train_from_iterator([*texts * 3, *(f'{a.key}="{a.title}": {a.shows}' for a in ATTRIBUTES)], trainer)
+    return [*texts * 3, *(f'{a.key}="{a.title}": {a.shows}' for a in ATTRIBUTES)]
+
+
+def _fast(tokenizer: Tokenizer) -> PreTrainedTokenizerFast:
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|endoftext|>", model_max_length=16384
     )
@@ -110,10 +140,10 @@ def make_config(tokenizer: PreTrainedTokenizerFast) -> Qwen3VLConfig:
     )
 
 
-def make_checkpoint(folder: Path, seed: int = 0) -> Path:
+def make_checkpoint(folder: Path, seed: int = 0, tokenizer: PreTrainedTokenizerFast | None = None) -> Path:
     """A whole checkpoint below `folder`, in float32, loadable offline."""
     torch.manual_seed(seed)
-    tokenizer = make_tokenizer()
+    tokenizer = tokenizer or make_tokenizer()
     model = Qwen3VLForConditionalGeneration(make_config(tokenizer)).float()
     with torch.no_grad():
         for parameter in model.parameters():

@@ -41,7 +41,7 @@ Said = tuple[list[TextAnswer], Outcome]
 """What a model said about one picture, pass by pass, and what the protocol made of it."""
 
 
-def _same_words(engine: Callable[..., Any], views: list[View], asked: Protocol, tuned: str | None) -> list[Said]:
+def same_words(engine: Callable[..., Any], views: list[View], asked: Protocol, tuned: str | None) -> list[Said]:
     """What both engines said."""
     sides: dict[str, list[Said]] = {}
     for name in ("transformers", "vllm"):
@@ -82,7 +82,7 @@ def test_slots(engine: Callable[..., Any], views: list[View], adapter: Path, is_
 def test_generating_protocols(
     engine: Callable[..., Any], views: list[View], adapter: Path, name: str, is_tuned: bool
 ) -> None:
-    _same_words(engine, views[:3], protocol(name, ProtocolOptions()), str(adapter) if is_tuned else None)
+    same_words(engine, views[:3], protocol(name, ProtocolOptions()), str(adapter) if is_tuned else None)
 
 
 @pytest.mark.parametrize("is_tuned", [False, True], ids=["plain", "adapter"])
@@ -93,7 +93,7 @@ def test_two_passes(engine: Callable[..., Any], views: list[View], adapter: Path
     assert isinstance(shipped, TwoPassProtocol)
     notes = "".join(rf"{key}: (yes|no|unclear), [a-z]{{3,9}}( [a-z]{{3,9}}){{0,2}}\n" for key in KEYS)
     first = replace(shipped.prompt, wanted=Generate(MAX_TOKENS_FIRST, regex=notes))
-    found = _same_words(engine, views[:3], replace(shipped, prompt=first), str(adapter) if is_tuned else None)
+    found = same_words(engine, views[:3], replace(shipped, prompt=first), str(adapter) if is_tuned else None)
     for said, outcome in found:
         assert len(said) == 2
         assert isinstance(outcome, Assessment)

@@ -8,8 +8,8 @@ import torch
 import xgrammar
 
 from scoring.engines.vlm.prefill import Prefill, Prefilled
-from scoring.engines.vlm.prompting import TokenPrompt, added_texts
-from scoring.protocols.interface import Generate, TextAnswer, Token
+from scoring.engines.vlm.prompting import TokenPrompt, generated_tokens
+from scoring.protocols.interface import Generate, TextAnswer
 
 
 class Greedy:
@@ -54,16 +54,17 @@ class Greedy:
                 break
             hidden = self._prefill.decode(before, chosen)
         return [
-            self._answer(ids, found, bool(prompt.candidate_ids), cut)
+            self._answer(ids, found, prompt, wanted, cut)
             for ids, found, prompt, cut in zip(written, probabilities, prompts, is_open, strict=True)
         ]
 
-    def _answer(self, ids: list[int], found: list[tuple[float, ...]], has_tokens: bool, cut: bool) -> TextAnswer:
+    def _answer(
+        self, ids: list[int], found: list[tuple[float, ...]], prompt: TokenPrompt, wanted: Generate, cut: bool
+    ) -> TextAnswer:
         text = self._tokenizer.decode(ids, skip_special_tokens=True)
-        if not has_tokens:
+        if not prompt.candidate_ids:
             return TextAnswer(text, (), cut)
-        added = added_texts(self._tokenizer, ids)
-        return TextAnswer(text, tuple(Token(t, p) for t, p in zip(added, found, strict=True)), cut)
+        return TextAnswer(text, generated_tokens(self._tokenizer, ids, found, prompt, wanted), cut)
 
     def _matchers(self, wanted: Generate, count: int) -> list[Any] | None:
         if wanted.json_schema is not None:

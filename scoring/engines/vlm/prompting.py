@@ -10,7 +10,9 @@ from PIL import Image
 
 from ingest.errors import EngineError
 from scoring.engines.vlm.checkpoint import max_tokens
-from scoring.protocols.interface import Generate, Prompt, Slots, Text
+from scoring.protocols.interface import Generate, Prompt, Protocol, Slots, Text, Token
+from scoring.protocols.json_form import JsonProtocol
+from scoring.protocols.reading import MIN_SHARE
 
 VLLM_MAX_TOKENS = 16384
 """Tokens of a prompt, picture and answer together for which vLLM makes room, where the model allows as many."""
@@ -21,8 +23,8 @@ class TokenPrompt:
     """text: the whole prompt in the model's words, one placeholder for the image. token_ids: the same as tokens.
 
     slots_from_end: of `Slots`, where the 22 probabilities are read, as negative positions in token_ids: at the token
-    before each slot. candidate_ids: tokens of the slot's choices, or of `Generate.probability_tokens`; empty where
-    none are wanted or where two candidates begin with the same token.
+    before each slot. candidate_ids: tokens of the slot's choices, or of `Generate.probability_tokens`, as they are
+    where the answer stands; empty where none are wanted, or where not every candidate begins with a token of its own.
     """
 
     text: str
@@ -55,8 +57,9 @@ class Prompter:
         self._name, self._side_px = folder.name, math.isqrt(max_pixels)
         self._max_tokens = min(self.tokenizer.model_max_length, max_tokens(folder) or self.tokenizer.model_max_length)
 
-    def check(self, prompt: Prompt, most: int | None = None) -> None:
+    def check(self, protocol: Protocol, most: int | None = None) -> None:
         """EngineError where no picture at all could be asked this. most: tokens that the engine takes at once."""
+        prompt = protocol.prompt
         try:
             tokens = self.tokens(prompt)
             ids: Sequence[int] = tokens.token_ids
@@ -74,6 +77,11 @@ class Prompter:
             raise EngineError(
                 f'the model "{self._name}" cannot be asked: its chat template leaves out the picture; choose an '
                 "instruction-tuned vision model"
+            )
+        if isinstance(protocol, JsonProtocol) and protocol.thresholds.by_key and not tokens.candidate_ids:
+            raise EngineError(
+                f'the tokenizer of the model "{self._name}" has no token of its own for a digit of the answer, so that '
+                "--thresholds get no probabilities; choose --protocol slots, or leave --thresholds out"
             )
         taken = len(ids) + (prompt.wanted.max_tokens if isinstance(prompt.wanted, Generate) else 0)
         limit = min(self._max_tokens, most or self._max_tokens)
@@ -96,7 +104,7 @@ class Prompter:
         text = self._chat(prompt)
         if isinstance(prompt.wanted, Slots):
             return self._with_slots(text, prompt.wanted)
-        return TokenPrompt(text, self._ids(text), (), self._candidates(prompt.wanted))
+        return TokenPrompt(text, self._ids(text), (), self._candidates(text, prompt.wanted))
 
     @property
     def image_token_id(self) -> int | None:
@@ -130,25 +138,39 @@ class Prompter:
         slots = [at for at, (a, b) in enumerate(zip(first, second, strict=False)) if a != b]
         between = {tuple(token for at, token in enumerate(ids) if at not in slots) for ids in filled.values()}
         lengths = {len(ids) for ids in filled.values()}
-        if len(slots) != len(wanted.pieces) or len(between) > 1 or lengths != {slots[-1] + 1}:
+        candidates = {tuple(filled[choice][at] for choice in wanted.choices) for at in slots}
+        held, text = filled[wanted.placeholder], chat + wanted.placeholder.join(wanted.pieces)
+        # A token for a digit and what stands before it would leave a prompt that ends in another token.
+        is_alike = len(between) == len(candidates) == 1 and lengths == {slots[-1] + 1} and self._ids(text) == held[:-1]
+        if len(slots) != len(wanted.pieces) or not is_alike:
             raise EngineError(
-                "the model's tokenizer does not keep single digits as single tokens, which the slots protocol needs; "
-                "choose --protocol json or another model"
+                "the model's tokenizer does not keep single digits as single tokens, the same in every slot, which the "
+                "slots protocol needs; choose --protocol json or another model"
             )
-        held = filled[wanted.placeholder]
-        return TokenPrompt(
-            text=chat + wanted.placeholder.join(wanted.pieces),
-            token_ids=held[:-1],
-            slots_from_end=tuple(at - len(held) for at in slots),
-            candidate_ids=tuple(filled[choice][slots[0]] for choice in wanted.choices),
-        )
+        return TokenPrompt(text, held[:-1], tuple(at - len(held) for at in slots), candidates.pop())
 
     def _filled(self, chat: str, wanted: Slots, digit: str) -> tuple[int, ...]:
         return self._ids(chat + "".join(piece + digit for piece in wanted.pieces))
 
-    def _candidates(self, wanted: Generate) -> tuple[int, ...]:
-        first = [self._ids(text)[0] for text in wanted.probability_tokens]
-        return tuple(first) if len(set(first)) == len(first) else ()
+    def _candidates(self, chat: str, wanted: Generate) -> tuple[int, ...]:
+        """Where the answer begins, or at the first value of its form: a tokenizer of the SentencePiece kind has one
+        token for a word at the start of a text or after a space, and another one for it elsewhere."""
+        before = chat
+        if wanted.json_schema is not None:
+            before += f'{{"{next(iter(wanted.json_schema["properties"]))}":'
+        first = [self._first_token(before, word) for word in wanted.probability_tokens]
+        known = tuple(token for token in first if token is not None)
+        return known if len(set(known)) == len(first) else ()
+
+    def _first_token(self, before: str, word: str) -> int | None:
+        """None where no token begins the word there."""
+        held, ids = self._ids(before), self._ids(before + word)
+        keeps = ids[: len(held)] == held
+        token = ids[len(held)] if keeps else self._ids(word)[0]
+        said, now = self.tokenizer.decode(held), self.tokenizer.decode([*held, token])
+        added = now.removeprefix(said)
+        added = added.lstrip(" ") if keeps else added
+        return token if now.startswith(said) and added and word.startswith(added) else None
 
     def _ids(self, text: str) -> tuple[int, ...]:
         return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
@@ -165,6 +187,25 @@ def added_texts(tokenizer: Any, token_ids: Sequence[int]) -> list[str]:
         texts.append(whole[len(said) :] if whole.startswith(said) else "")
         said = whole if whole.startswith(said) else said
     return texts
+
+
+def generated_tokens(
+    tokenizer: Any,
+    token_ids: Sequence[int],
+    spreads: Sequence[tuple[float, ...]],
+    prompt: TokenPrompt,
+    wanted: Generate,
+) -> tuple[Token, ...]:
+    """What was generated, with the probabilities of the candidates at each token.
+
+    A token can read like a candidate and be another one, such as the word with a space before it, which does not show
+    at the start of an answer: then they count from `MIN_SHARE` on, as for a spelling that shows.
+    """
+    candidates = dict(zip(wanted.probability_tokens, prompt.candidate_ids, strict=True))
+    return tuple(
+        Token(text, None if candidates.get(text, token) != token and sum(spread) < MIN_SHARE else spread)
+        for text, token, spread in zip(added_texts(tokenizer, token_ids), token_ids, spreads, strict=True)
+    )
 
 
 def _capped(image_processor: Any, max_pixels: int) -> dict[str, int] | None:

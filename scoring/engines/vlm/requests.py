@@ -20,7 +20,7 @@ from scoring.assessment import Outcome, Unscored, View
 from scoring.engines.vlm.adapter import Adapter, check_taken, plain
 from scoring.engines.vlm.checkpoint import max_tokens, stored_dtype
 from scoring.engines.vlm.images import prepared
-from scoring.engines.vlm.prompting import VLLM_MAX_TOKENS, Prompter, TokenPrompt, added_texts
+from scoring.engines.vlm.prompting import VLLM_MAX_TOKENS, Prompter, TokenPrompt, generated_tokens
 from scoring.engines.vlm.settings import Settings
 from scoring.engines.vlm.silence import Silence
 from scoring.protocols.interface import (
@@ -31,7 +31,6 @@ from scoring.protocols.interface import (
     SlotAnswer,
     Slots,
     TextAnswer,
-    Token,
 )
 
 # Read by vLLM when it is imported. It would send usage statistics; at a lower level it logs every start at length.
@@ -142,9 +141,9 @@ class VllmEngine:
         text = self.prompter.tokenizer.decode(ids, skip_special_tokens=True)
         if not candidates:
             return TextAnswer(text, (), is_cut_off)
-        added = added_texts(self.prompter.tokenizer, ids)
-        spread = [tuple(float(np.exp(at[token].logprob)) for token in candidates) for at in written.logprobs]
-        return TextAnswer(text, tuple(Token(t, p) for t, p in zip(added, spread, strict=False)), is_cut_off)
+        spreads = [tuple(float(np.exp(at[token].logprob)) for token in candidates) for at in written.logprobs]
+        said = generated_tokens(self.prompter.tokenizer, ids, spreads[: len(ids)], tokens, wanted)
+        return TextAnswer(text, said, is_cut_off)
 
     async def _finished(self, ask: Any, asked: dict[str, Any], wanted: Any) -> Any:
         """The last output of a request; there are others only where an engine streams."""

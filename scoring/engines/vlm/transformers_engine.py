@@ -31,5 +31,5 @@ def _chosen(options: EngineOptions, *, with_weights: bool) -> Settings:
     package_versions(NAME, PACKAGES)
     from scoring.engines.vlm.prompting import Prompter
 
-    Prompter(chosen.checkpoint.folder, chosen.max_pixels).check(chosen.protocol.prompt)
+    Prompter(chosen.checkpoint.folder, chosen.max_pixels).check(chosen.protocol)
     return chosen

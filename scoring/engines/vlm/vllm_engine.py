@@ -37,5 +37,5 @@ def _chosen(options: EngineOptions, *, with_weights: bool) -> Settings:
     chosen = settings(NAME, options, REFUSED, with_weights=with_weights)
     from scoring.engines.vlm.prompting import VLLM_MAX_TOKENS, Prompter
 
-    Prompter(chosen.checkpoint.folder, chosen.max_pixels).check(chosen.protocol.prompt, VLLM_MAX_TOKENS)
+    Prompter(chosen.checkpoint.folder, chosen.max_pixels).check(chosen.protocol, VLLM_MAX_TOKENS)
     return chosen
