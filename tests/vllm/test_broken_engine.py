@@ -63,6 +63,30 @@ def test_a_failed_gpu_ends_the_worker_with_its_own_error(running: Any, kind: str
 
 
 @pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("CUDA error: out of memory", "has no room for it; end what else runs there, or choose a smaller model"),
+        ("CUDA error: uncorrectable ECC error encountered", "fails (AcceleratorError); run privsieve doctor"),
+    ],
+)
+def test_a_gpu_that_does_not_take_the_model_is_told_in_one_line(said: str, told: str) -> None:
+    """What CUDA says is raised where the weights would be copied to it."""
+    import torch
+
+    from scoring.engines.vlm.batches import placed
+
+    def fail(*_: object) -> None:
+        raise torch.AcceleratorError(said)
+
+    model = torch.nn.Linear(2, 2)
+    model._apply = fail
+    with pytest.raises(EngineError) as refused:
+        placed(model, "cuda", "some-model")
+    assert str(refused.value).startswith(f'the model "some-model" cannot be put on cuda, which {told}')
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
     "said",
     [
         "CUDA error: out of memory",

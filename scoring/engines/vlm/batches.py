@@ -178,7 +178,19 @@ def loaded(chosen: Settings) -> Any:
     model = model_of(chosen.checkpoint, chosen.dtype)
     if chosen.adapter is not None:
         model = _merged(model, chosen.adapter)
-    return model.to(device).eval()
+    return placed(model, device, chosen.checkpoint.name).eval()
+
+
+def placed(model: Any, device: str, name: str) -> Any:
+    """EngineError where the device has no room for the model, or fails."""
+    try:
+        return model.to(device)
+    except RuntimeError as error:
+        if _is_out_of_memory(error):
+            said = "has no room for it; end what else runs there, or choose a smaller model or --dtype bfloat16"
+        else:
+            said = f"fails ({type(error).__name__}); run privsieve doctor --engine transformers"
+        raise EngineError(f'the model "{name}" cannot be put on {device}, which {said}') from error
 
 
 def _merged(model: Any, adapter: Adapter) -> Any:
