@@ -1,22 +1,23 @@
 #!/bin/bash
-# A scan on Slurm: one Ray cluster over the nodes of the allocation.
-#   sbatch jobs/deploy/slurm.sh SOURCE --run RUN [more options of `privsieve scan`]
-# Start it in a folder that all nodes share. The same command continues a run, so a requeued job goes on where the
-# last one ended. Never run on a real Slurm cluster.
+# A scan on Slurm: an array of jobs of one node each, which form one Ray cluster as they come.
+#   sbatch --array=0-7 jobs/deploy/slurm.sh SOURCE --run RUN --num-engines 8 [more options of `privsieve scan`]
+# The first task is the head and scans; the others join it whenever they start, and may be preempted and come back.
+# A head that is requeued continues the run, and the others join it again. Start it in a folder that all nodes share.
+# Never run on a real Slurm cluster.
 #SBATCH --job-name=privsieve-scan
-#SBATCH --nodes=4
-#SBATCH --ntasks-per-node=1
+#SBATCH --array=0-3
+#SBATCH --nodes=1
 #SBATCH --exclusive
 #SBATCH --gpus-per-node=1
 #SBATCH --time=24:00:00
 #SBATCH --requeue
 #SBATCH --open-mode=append
-#SBATCH --output=%x-%j.log
+#SBATCH --output=%x-%A-%a.log
 
 set -euo pipefail
 
 if [ "$#" -lt 3 ]; then
-  echo "usage: sbatch jobs/deploy/slurm.sh SOURCE --run RUN [more options of privsieve scan]" >&2
+  echo "usage: sbatch --array=0-N jobs/deploy/slurm.sh SOURCE --run RUN [more options of privsieve scan]" >&2
   exit 2
 fi
 
@@ -24,41 +25,63 @@ fi
 # shellcheck disable=SC1091
 source "${PRIVSIEVE_VENV:-.venv}/bin/activate"
 
-mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
-head=${nodes[0]}
-port=$((20000 + SLURM_JOB_ID % 10000))
+# Where the tasks meet: the head's address, and a token readable by its owner only, since nodes are shared with others.
+meeting=$PWD/.privsieve-$SLURM_ARRAY_JOB_ID
+export RAY_AUTH_MODE=token
+export RAY_AUTH_TOKEN_PATH=$meeting/token
 export RAY_USAGE_STATS_ENABLED=0
 export RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S=0  # at the end nothing runs that could move elsewhere
-
-# One token per job, readable by its owner only: the nodes of a Slurm cluster are shared with other people.
-export RAY_AUTH_MODE=token
-export RAY_AUTH_TOKEN_PATH=$PWD/.ray-token-$SLURM_JOB_ID
-(umask 077 && head -c 20 /dev/urandom | od -An -tx1 | tr -d ' \n' >"$RAY_AUTH_TOKEN_PATH")
+node=(ray start --block --dashboard-agent-listen-port=0)
 
 stop() {
   # shellcheck disable=SC2046
   kill $(jobs -p) 2>/dev/null || true
   wait || true
-  rm -f "$RAY_AUTH_TOKEN_PATH"
 }
-trap stop EXIT
 
-# Nobody but this job uses the dashboard and the client server; their fixed ports would clash between jobs.
-address=$(srun --nodes=1 --ntasks=1 --nodelist="$head" hostname --ip-address | awk '{print $1}'):$port
-srun --nodes=1 --ntasks=1 --overlap --nodelist="$head" \
-  ray start --head --block --port="$port" --ray-client-server-port=$((port + 10000)) --include-dashboard=false &
-for node in "${nodes[@]:1}"; do
-  srun --nodes=1 --ntasks=1 --overlap --nodelist="$node" ray start --block --address="$address" &
-done
+lead() {
+  trap stop EXIT
+  rm -f "$meeting/address"  # of this task before it was requeued
+  (umask 077 && mkdir -p "$meeting" && head -c 20 /dev/urandom | od -An -tx1 | tr -d ' \n' >"$RAY_AUTH_TOKEN_PATH")
+  # Nobody but this array uses the dashboard and the client server; their fixed ports would clash between jobs.
+  local port=$((20000 + SLURM_ARRAY_JOB_ID % 10000))
+  local address
+  address=$(hostname --ip-address | awk '{print $1}'):$port
+  "${node[@]}" --head --port="$port" --ray-client-server-port=$((port + 10000)) --include-dashboard=false &
+  until (exec 3<>"/dev/tcp/${address%:*}/$port") 2>/dev/null; do
+    if ! kill -0 $! 2>/dev/null; then exit 1; fi  # Ray has said why
+    sleep 2
+  done
+  echo "$address" >"$meeting/address.part" && mv "$meeting/address.part" "$meeting/address"
 
-# Joins as soon as the head answers; the other nodes may come later, and the scan uses them from then on.
-for _ in $(seq 60); do
-  if (exec 3<>"/dev/tcp/${address%:*}/$port") 2>/dev/null; then break; fi
-  sleep 2
-done
+  # A requeued task takes its own run over without waiting for the lease to grow stale.
+  local takeover=() code=0
+  if [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ]; then takeover=(--takeover); fi
+  python -m jobs scan "$@" --ray-address "$address" "${takeover[@]}" || code=$?
+  if [ "$code" -ge 128 ]; then exit "$code"; fi  # killed: the others wait for the task to come back
+  rm -rf "$meeting"
+  scancel --state=PENDING "$SLURM_ARRAY_JOB_ID"  # there is nothing left to do for tasks that did not start yet
+  exit "$code"
+}
 
-# A requeued job takes its own run over without waiting for the lease to grow stale. Not in the background, so that
-# the exit code becomes that of the job.
-takeover=()
-if [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ]; then takeover=(--takeover); fi
-python -m jobs scan "$@" --ray-address "$address" "${takeover[@]}"
+follow() {
+  trap stop EXIT
+  local address began_s idle_since_s=$SECONDS met=""
+  until [ -n "$met" ] && [ ! -d "$meeting" ]; do  # the head has ended
+    if [ $((SECONDS - idle_since_s)) -ge 1800 ]; then
+      echo "there was no head for half an hour, so this node is given back" >&2
+      return
+    fi
+    if ! address=$(cat "$meeting/address" 2>/dev/null); then
+      sleep 5
+      continue
+    fi
+    met=yes began_s=$SECONDS
+    "${node[@]}" --address="$address" &
+    while [ "$(cat "$meeting/address" 2>/dev/null)" = "$address" ] && kill -0 $! 2>/dev/null; do sleep 5; done
+    stop
+    if [ $((SECONDS - began_s)) -ge 120 ]; then idle_since_s=$SECONDS; fi  # less: nobody answered
+  done
+}
+
+if [ "$SLURM_ARRAY_TASK_ID" = "$SLURM_ARRAY_TASK_MIN" ]; then lead "$@"; else follow; fi

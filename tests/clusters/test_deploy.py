@@ -16,6 +16,7 @@ import ray
 import yaml
 
 from jobs.scan import scan
+from scoring.engines.canned import DRILL
 from tests.conftest import free_ports
 
 ROOT = Path(__file__).parent.parent.parent
@@ -77,7 +78,7 @@ def test_the_slurm_script_is_bash_with_known_directives() -> None:
     directives = [line.split()[1] for line in script.read_text().splitlines() if line.startswith("#SBATCH")]
     named = [re.sub(r"^--|=.*$", "", directive) for directive in directives]
     assert set(named) <= SBATCH_OPTIONS
-    assert {"nodes", "ntasks-per-node", "requeue", "open-mode"} <= set(named)
+    assert {"array", "nodes", "requeue", "open-mode"} <= set(named)
     assert len(set(named)) == len(named)
     # sbatch reads directives only above the first command.
     commands = [n for n, line in enumerate(script.read_text().splitlines()) if line and not line.startswith("#")]
@@ -88,17 +89,16 @@ def test_the_slurm_script_is_bash_with_known_directives() -> None:
 def test_the_slurm_script_without_a_source_says_how_to_call_it() -> None:
     done = subprocess.run(["bash", str(DEPLOY / "slurm.sh")], capture_output=True, text=True, env=dict(os.environ))
     assert done.returncode == 2
-    assert done.stderr == "usage: sbatch jobs/deploy/slurm.sh SOURCE --run RUN [more options of privsieve scan]\n"
+    call = "sbatch --array=0-N jobs/deploy/slurm.sh SOURCE --run RUN [more options of privsieve scan]"
+    assert done.stderr == f"usage: {call}\n"
 
 
-def test_the_slurm_script_scans_on_an_allocation_of_one_node(tmp_path: Path) -> None:
-    """Slurm itself is not here: its two commands are stood in for by running the same thing on this machine."""
+def test_the_tasks_of_a_slurm_array_scan_together(tmp_path: Path) -> None:
+    """Slurm itself is not here: its command is stood in for, and both tasks run on this machine."""
     commands = tmp_path / "bin"
     commands.mkdir()
-    (commands / "scontrol").write_text("#!/bin/bash\nhostname\n")
-    (commands / "srun").write_text('#!/bin/bash\nwhile [[ $1 == --* ]]; do shift; done\nexec "$@"\n')
-    for command in commands.iterdir():
-        command.chmod(0o755)
+    (commands / "scancel").write_text(f'#!/bin/bash\necho "$@" >{tmp_path}/cancelled\n')
+    (commands / "scancel").chmod(0o755)
     ray_folder = tempfile.mkdtemp(prefix="ray-")  # a short path: Unix sockets lie in it
     environment = {name: text for name, text in os.environ.items() if not name.startswith("RAY_")}
     environment |= {
@@ -106,22 +106,27 @@ def test_the_slurm_script_scans_on_an_allocation_of_one_node(tmp_path: Path) -> 
         "PRIVSIEVE_VENV": str(Path(sys.executable).parent.parent),
         "PYTHONPATH": str(ROOT),
         "RAY_TMPDIR": ray_folder,
-        "SLURM_JOB_ID": str(free_ports(1)[0]),  # the script's ports follow from it
-        "SLURM_JOB_NODELIST": "this",
+        "SLURM_ARRAY_JOB_ID": str(free_ports(1)[0]),  # the script's ports follow from it
+        "SLURM_ARRAY_TASK_MIN": "0",
+        DRILL: str(tmp_path / "drill.json"),
     }
+    (tmp_path / "drill.json").write_text('{"*": 2}')  # seconds an image, so that the other task is there before the end
     corpus, run = ROOT / "jobs" / "demo" / "corpus" / "shards", tmp_path / "run"
-    options = ["--run", str(run), "--engine", "canned", "--num-engines", "1"]
+    options = ["--run", str(run), "--engine", "canned", "--num-engines", "2"]
+    script = ["bash", str(DEPLOY / "slurm.sh"), str(corpus), *options]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    tasks = [
+        subprocess.Popen(script, cwd=tmp_path, env=environment | {"SLURM_ARRAY_TASK_ID": number}, **pipes)
+        for number in ("1", "0")
+    ]
     try:
-        done = subprocess.run(
-            ["bash", str(DEPLOY / "slurm.sh"), str(corpus), *options],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+        other, head = (task.communicate(timeout=300)[0] for task in tasks)
     finally:
+        for task in tasks:
+            task.kill()
         shutil.rmtree(ray_folder, ignore_errors=True)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    assert "31 images in 2 of 2 shards: 27 scored, 4 quarantined" in done.stdout
-    assert not list(tmp_path.glob(".ray-token-*"))
+    assert [task.returncode for task in tasks] == [0, 0], head[-2000:] + other[-2000:]
+    assert "31 images in 2 of 2 shards: 27 scored, 4 quarantined" in head
+    assert "Ray runtime started" in other
+    assert (tmp_path / "cancelled").read_text() == f"--state=PENDING {environment['SLURM_ARRAY_JOB_ID']}\n"
+    assert not list(tmp_path.glob(".privsieve-*"))
