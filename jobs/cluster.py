@@ -41,9 +41,14 @@ def cluster_nodes() -> list[ClusterNode]:
     return [ClusterNode(float(found.get("CPU", 0)), float(found.get("GPU", 0))) for found in alive]
 
 
+def is_this_machine(address: str | None) -> bool:
+    """Whether `ray_session(address)` is of this machine alone."""
+    return _resolved(address) == "local"
+
+
 def default_num_gpus(address: str | None, wanted: float) -> float:
     """GPUs of an engine that would like `wanted`: none where this machine alone has none. A cluster may scale up."""
-    is_without = _resolved(address) == "local" and not any(node.num_gpus for node in cluster_nodes())
+    is_without = is_this_machine(address) and not any(node.num_gpus for node in cluster_nodes())
     return 0 if is_without else wanted
 
 
@@ -66,7 +71,7 @@ def default_num_engines(address: str | None, cpus_per_engine: float, gpus_per_en
 
     On this machine alone one per core that the process may use, since Ray is told twice as many CPUs as there are.
     """
-    if _resolved(address) == "local" and not gpus_per_engine:
+    if is_this_machine(address) and not gpus_per_engine:
         return max(1, int(_num_cores() / max(1.0, cpus_per_engine)))
     return engines_that_fit(cluster_nodes(), cpus_per_engine, gpus_per_engine)
 

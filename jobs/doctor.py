@@ -24,7 +24,7 @@ from pathlib import Path
 import click
 from packaging.requirements import Requirement
 
-from ingest.errors import IncompleteError, PrivsieveError, SourceError, StorageError, near
+from ingest.errors import IncompleteError, PrivsieveError, SourceError, StorageError
 from ingest.formats import open_source
 from ingest.images import ImageLimits, Rejected, decode
 from ingest.record import RECORD, open_run
@@ -33,7 +33,7 @@ from ingest.storage import PART, Place, place
 from jobs.engine_options import engine_options, said
 from jobs.memory import available_bytes
 from jobs.run import refuse_other_files
-from scoring.assessment import EngineOptions
+from scoring.assessment import AsksElsewhere, EngineOptions
 from scoring.engines import ENGINES, engine_module
 
 GIB = 2**30
@@ -85,7 +85,7 @@ class Gpu:
 @click.option("--ray-address", help="Ray cluster to join; default RAY_ADDRESS, else one of its own.")
 def doctor(engine: str, source: str | None, run_url: str | None, ray_address: str | None) -> None:
     """Check versions, GPU, memory, model files and storage: one line each, with what to do."""
-    engine_module(engine)
+    module = engine_module(engine)
     os.environ.setdefault(RETRY_VARIABLE, RETRY_S)
     options = said()
     checks: list[tuple[str, Callable[[], str]]] = [
@@ -100,8 +100,8 @@ def doctor(engine: str, source: str | None, run_url: str | None, ray_address: st
     ]
     if options.adapter is not None:
         checks.append(("adapter", partial(_adapter, engine, options)))
-    if engine == "openai":
-        checks.append(("endpoint", partial(_endpoint, options)))
+    if isinstance(module, AsksElsewhere):
+        checks.append(("endpoint", partial(module.check, options)))
     if source is not None:
         checks.append(("source", partial(_source, source)))
     if run_url is not None:
@@ -307,21 +307,6 @@ def _adapter(engine: str, options: EngineOptions) -> str:
     engine_module(engine).describe(options)
     fits = "fits the model" if _weight_bytes(options) else "is whole; whether it fits is told when the model is loaded"
     return f"{options.adapter}: {fits}"
-
-
-def _endpoint(options: EngineOptions) -> str:
-    from scoring.engines.openai.endpoint import KEY_VARIABLES, Endpoint, Patience, key_from_environment
-    from scoring.engines.openai.settings import settings
-
-    chosen = settings(options)
-    key = "a key is set" if key_from_environment() else f"no key is set ({' or '.join(KEY_VARIABLES)})"
-    offered = Endpoint(chosen.endpoint, chosen.model, 1, Patience(num_retries=1, read_s=20)).models()
-    if offered and chosen.model not in offered:
-        names = ", ".join(offered[:5]) + (", …" if len(offered) > 5 else "")
-        raise ProblemError(f'it offers no model "{chosen.model}"{near(chosen.model, offered)}; there are: {names}')
-    known = "offers the model" if offered else "does not tell which models it offers"
-    open_text = "" if chosen.endpoint.startswith("https://") else "; pictures and key travel unencrypted"
-    return f"answers and {known}; {key}{open_text}"
 
 
 def _source(url: str) -> str:

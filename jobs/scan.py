@@ -15,7 +15,7 @@ from ingest import __version__
 from ingest.errors import IncompleteError, RunError, StorageError, near
 from ingest.formats import Source, open_source, webdataset
 from ingest.images import ImageLimits
-from ingest.record import RunRecord
+from ingest.record import RECORD, RunRecord
 from ingest.results import is_compacted, results
 from ingest.sample import printable
 from ingest.slices import CONFLICT, finished, stem_of
@@ -24,7 +24,7 @@ from jobs.attempts import Attempts
 from jobs.engine_options import engine_options, said
 from jobs.lease import Lease, lease
 from jobs.run import ATTEMPTS, LEASE, code_hash, remove_unfinished, start_or_continue
-from scoring.assessment import EngineDescription
+from scoring.assessment import AsksElsewhere, EngineDescription, EngineModule, EngineOptions
 from scoring.engines import ENGINES, engine_module
 from scoring.taxonomy import TAXONOMY_VERSION
 
@@ -99,7 +99,8 @@ def scan(
     if seed is not None and sample is None:
         raise click.UsageError("--seed is of --sample: give --sample too, or leave --seed out")
     options = said()
-    description = engine_module(engine).describe(options)
+    module = engine_module(engine)
+    description = module.describe(options)
     corpus = open_source(source, format_name, category)
     limits = ImageLimits(max_pixels_in, max_frames, description.max_side_px)
     if dry_run:
@@ -123,6 +124,7 @@ def scan(
         taxonomy=TAXONOMY_VERSION,
         engine=_comparable(description),
     )
+    _check(module, options, run_url, ray_address)
     run = start_or_continue(run_url, record)
     from jobs.cluster import default_num_engines, default_num_gpus, ray_session
     from jobs.pipeline import EnginePool
@@ -153,6 +155,16 @@ def scan(
         remove_unfinished(run)
         num_chosen = None if chosen is None else sum(len(indices) for indices in chosen.values())
         _reconcile(run, corpus, shards, num_chosen, run_url, failures)
+
+
+def _check(module: EngineModule, options: EngineOptions, run_url: str, ray_address: str | None) -> None:
+    """EngineError where a new run would get no answer. A cluster may have another key and reach other addresses; a run
+    that was begun may have all of its rows."""
+    from jobs.cluster import is_this_machine
+
+    is_new = not place(run_url).at(RECORD).exists()
+    if isinstance(module, AsksElsewhere) and is_new and is_this_machine(ray_address):
+        module.check(options)
 
 
 @contextmanager

@@ -163,6 +163,15 @@ class EngineModule(Protocol):
     def load(self, options: EngineOptions) -> Engine: ...
 
 
+@runtime_checkable
+class AsksElsewhere(Protocol):
+    """An engine module whose model is not on the machines of the scan."""
+
+    def check(self, options: EngineOptions) -> str:
+        """Asks once whether there are answers; what was found, in one line. EngineError where there would be none."""
+        ...
+
+
 def not_assessed() -> Values:
     """A fresh vector of 22 NaN."""
     return np.full(len(KEYS), np.nan, dtype=np.float32)

@@ -82,7 +82,7 @@ def test_every_picture_is_a_row(
         assert "secret" not in text
 
 
-def test_a_wrong_key_stops_the_scan_in_one_line(
+def test_a_wrong_key_stops_the_scan_in_one_line_before_there_is_a_run(
     server: ChatServer,
     corpus: Path,
     tmp_path: Path,
@@ -94,10 +94,23 @@ def test_a_wrong_key_stops_the_scan_in_one_line(
     monkeypatch.setenv("OPENAI_API_KEY", wrong)
     run = tmp_path / "run"
     said = ("--engine", "openai", "--endpoint", server.url, "--model", "tiny-vl")
-    assert privsieve("scan", corpus, "--run", run, *said, "--quiet") in (1, 2)
+    assert privsieve("scan", corpus, "--run", run, *said, "--quiet") == 2
     (line,) = capfd.readouterr().err.splitlines()
     assert line.startswith("privsieve: ")
     assert "refuses access (401): the key is not accepted; set PRIVSIEVE_OPENAI_API_KEY or OPENAI_API_KEY" in line
     assert wrong not in line
-    assert not list(run.glob("scores/*.parquet"))
-    assert wrong not in texts_below(run)
+    assert not run.exists()
+
+
+def test_a_scan_that_is_done_asks_nobody(
+    server: ChatServer, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    scan = ("scan", corpus, "--run", tmp_path / "run", "--engine", "openai", "--endpoint", server.url)
+    assert privsieve(*scan, "--model", "tiny-vl", "--num-engines", 1, "--quiet") == 0
+    server.keys = frozenset(["Bearer of another key"])
+    asked = len(server.bodies)
+    assert privsieve(*scan, "--model", "tiny-vl", "--num-engines", 1, "--quiet") == 0
+    assert len(server.bodies) == asked
+    assert "10 images in 2 of 2 shards: 10 scored" in capfd.readouterr().out

@@ -152,12 +152,12 @@ def test_an_endpoint(server: ChatServer, monkeypatch: pytest.MonkeyPatch, capsys
     _, found, _ = examined(capsys, *asked, "tiny-vl")
     assert found["endpoint"] == (
         "ok",
-        "answers and offers the model; a key is set; pictures and key travel unencrypted",
+        "answers; a key is set; pictures and key travel unencrypted",
     )
     _, found, _ = examined(capsys, *asked, "tiny-lv")
     assert found["endpoint"] == (
         "problem",
-        'it offers no model "tiny-lv" (did you mean "tiny-vl"?); there are: tiny-vl',
+        f'{server.url} offers no model "tiny-lv" (did you mean "tiny-vl"?); there are: tiny-vl',
     )
     server.keys = frozenset(["Bearer right"])
     _, found, _ = examined(capsys, *asked, "tiny-vl")
