@@ -11,11 +11,15 @@ import pytest
 from ingest.errors import EngineError
 from scoring.assessment import EngineOptions
 from scoring.engines import engine_module
+from scoring.engines.vlm.checkpoint import BLOCK_BYTES, content_sha256, safetensors_shapes, weight_files
+from scoring.engines.vlm.checkpoint import checkpoint as checkpoint_of
 from scoring.protocols import protocol
 from scoring.protocols.interface import ProtocolOptions, Slots
+from tests.jobs.made import privsieve, shard
 from tests.vllm.conftest import MAX_PIXELS
 
 INDEX = "model.safetensors.index.json"
+SHARD = "model-00001-of-00001.safetensors"
 
 
 @pytest.fixture
@@ -36,6 +40,19 @@ def _holding(name: str, content: bytes) -> Callable[[Path], None]:
         (folder / name).write_bytes(content)
 
     return damage
+
+
+def _sharded(folder: Path) -> None:
+    """The same weights as a shard with its index."""
+    (folder / "model.safetensors").rename(folder / SHARD)
+    _indexed(dict.fromkeys(safetensors_shapes(folder / SHARD), SHARD))(folder)
+
+
+def _twice(folder: Path) -> None:
+    """Shards with their index, and beside them another model.safetensors, as saving again into a folder leaves them."""
+    content = (folder / "model.safetensors").read_bytes()
+    _sharded(folder)
+    _holding("model.safetensors", content)(folder)
 
 
 def _config(*place: str, to: object) -> Callable[[Path], None]:
@@ -77,6 +94,12 @@ def _refusal(engine: str, **said: object) -> str:
         (_indexed({}), f"its {INDEX} names no weight files"),
         (_indexed(["a", "b"]), f"its {INDEX} names no weight files"),
         (_indexed({"a": "gone.safetensors"}), "has no gone.safetensors"),
+        (
+            _twice,
+            f"has weights twice, model.safetensors and {SHARD} (by its {INDEX}), and engines differ in which they",
+        ),
+        (_holding("old.safetensors", b""), f"has old.safetensors beside model.safetensors, and no {INDEX} that tells"),
+        (_holding("adapter_config.json", b"{}"), "holds an adapter (adapter_config.json), which not every engine"),
         (_config("vision_config", to=None), "is not a vision-language model (model_type qwen3_vl"),
         (_config("text_config", to=[1]), "text_config in its config.json is no JSON object"),
         (
@@ -91,6 +114,65 @@ def test_a_model_that_cannot_work_is_refused_before_it_is_loaded(
     damage(model)
     for engine in ("transformers", "vllm"):
         assert told.format(folder=model) in _refusal(engine, model=str(model))
+
+
+def test_weights_that_lie_twice_in_the_folder_are_told_by_dry_run_doctor_and_scan(
+    model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """transformers loads model.safetensors and vLLM the shards: run.json would name what was not used."""
+    _twice(model)
+    shard(tmp_path / "0.tar", 0, 1)
+    run, said = tmp_path / "run", ["--engine", "vllm", "--model", model]
+    for more in ([], ["--dry-run"]):
+        assert privsieve("scan", tmp_path / "0.tar", "--run", run, *said, *more) == 2
+        told = capfd.readouterr().err.splitlines()
+        assert len(told) == 1
+        assert told[0].startswith(f'privsieve: the model folder "{model}" has weights twice')
+        assert told[0].endswith("remove model.safetensors, or the index with its files")
+        assert not run.exists()
+    assert privsieve("doctor", *said) == 1
+    assert f"has weights twice, model.safetensors and {SHARD}" in " ".join(capfd.readouterr().out.split())
+
+
+def test_one_set_of_weights_is_taken_however_it_is_stored(model: Path) -> None:
+    whole = safetensors_shapes(model / "model.safetensors")
+    _indexed(dict.fromkeys(whole, "model.safetensors"))(model)
+    assert [file.name for file in weight_files(model)] == ["model.safetensors"]
+    (model / INDEX).unlink()
+    _sharded(model)
+    _holding("consolidated.safetensors", b"of another format, which the index leaves out")(model)
+    for engine in ("transformers", "vllm"):
+        assert engine_module(engine).describe(EngineOptions(model=str(model), max_pixels=MAX_PIXELS)).weights
+
+
+def test_run_json_tells_apart_weights_that_differ_anywhere(model: Path) -> None:
+    """Two runs are comparable only with the same weights: one bit of them counts, wherever it lies."""
+
+    def digest() -> str:
+        return checkpoint_of(str(model), with_weights=False).digest()
+
+    file = model / "model.safetensors"
+    before, content = digest(), file.read_bytes()
+    assert digest() == before
+    for at in range(len(content) // 8, len(content), len(content) // 5):
+        _holding(file.name, content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])(model)
+        assert digest() != before
+    _holding(file.name, content)(model)
+    assert digest() == before
+
+
+def test_every_block_of_a_large_file_counts_and_so_does_their_order(tmp_path: Path) -> None:
+    def digest(name: str, *blocks: bytes) -> str:
+        (tmp_path / name).mkdir()
+        with (tmp_path / name / "weights").open("wb") as stream:
+            for number, block in enumerate(blocks):
+                stream.seek(number * BLOCK_BYTES)
+                stream.write(block)
+        return content_sha256([tmp_path / name / "weights"])
+
+    assert digest("a", b"1", b"2", b"3") == digest("b", b"1", b"2", b"3")
+    others = [(b"2", b"1", b"3"), (b"1", b"2", b"4"), (b"1", b"2"), (b"1", b"2", b"3\0")]
+    assert len({digest("c", b"1", b"2", b"3"), *(digest(str(n), *other) for n, other in enumerate(others))}) == 5
 
 
 def test_a_cut_file_tells_both_sizes(model: Path) -> None:

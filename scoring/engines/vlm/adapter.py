@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ingest.errors import EngineError
-from scoring.engines.vlm.checkpoint import read_json, safetensors_shapes, sampled_sha256, weight_shapes
+from scoring.engines.vlm.checkpoint import ADAPTER_CONFIG, content_sha256, read_json, safetensors_shapes, weight_shapes
 
 WEIGHTS = "adapter_model.safetensors"
-CONFIG = "adapter_config.json"
 _HALF = re.compile(r"(?P<module>.+)\.lora_(?P<half>A|B)(\.\w+)?\.weight")
 UNSUPPORTED = (
     "use_dora",
@@ -32,12 +31,15 @@ _WRAPPERS = frozenset({"base_model", "model", "language_model"})
 
 @dataclass(frozen=True)
 class Adapter:
-    """modules: the names as the adapter writes them, sorted. rank: the largest one. digest: sha256 in hex."""
+    """modules: the names as the adapter writes them, sorted. rank: the largest one."""
 
     folder: Path
     modules: tuple[str, ...]
     rank: int
-    digest: str
+
+    def digest(self) -> str:
+        """sha256 in hex, of every byte."""
+        return content_sha256([self.folder / ADAPTER_CONFIG, self.folder / WEIGHTS])
 
 
 def adapter(folder: str) -> Adapter:
@@ -45,8 +47,8 @@ def adapter(folder: str) -> Adapter:
     root = Path(folder).expanduser()
     where = f'the adapter "{folder}"'
     if not root.is_dir():
-        raise EngineError(f"{where} does not exist; give the folder that holds {CONFIG} and {WEIGHTS}")
-    config = read_json(root / CONFIG, where)
+        raise EngineError(f"{where} does not exist; give the folder that holds {ADAPTER_CONFIG} and {WEIGHTS}")
+    config = read_json(root / ADAPTER_CONFIG, where)
     if config.get("peft_type") != "LORA":
         raise EngineError(f"{where} is of type {config.get('peft_type')}; only LORA adapters are loaded")
     for option in UNSUPPORTED:
@@ -57,7 +59,7 @@ def adapter(folder: str) -> Adapter:
     shapes = _halves(root / WEIGHTS, where)
     rank = max(shape[0] for (_, half), shape in shapes.items() if half == "A")
     modules = tuple(sorted({module for module, _ in shapes}))
-    return Adapter(root, modules, rank, sampled_sha256([root / CONFIG, root / WEIGHTS]))
+    return Adapter(root, modules, rank)
 
 
 def check_fits(given: Adapter, model: Path) -> None:

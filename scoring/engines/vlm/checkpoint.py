@@ -5,32 +5,43 @@ Nothing here imports torch: the checks run before any data is read.
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from ingest.errors import EngineError
 
-INDEX = "model.safetensors.index.json"
+WHOLE = "model.safetensors"
+INDEX = f"{WHOLE}.index.json"
+ADAPTER_CONFIG = "adapter_config.json"
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "tekken.json")
 IMAGE_PROCESSORS = ("processor_config.json", "preprocessor_config.json")
-SMALL_FILES = ("*.json", "*.jinja", "*.txt", "*.model")
+SMALL_SUFFIXES = (".json", ".jinja", ".txt", ".model")
 UNSAFE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
-SAMPLE_BYTES = 1 << 20
+BLOCK_BYTES = 64 << 20
+PIECE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
 class Checkpoint:
     """folder: with all files of it. name: for people and run.json, without its place on this machine.
-
-    digest: sha256 in hex, of the commit for a model of the hub; for a folder of its small files and, of each weight
-    file, the size, the header and three samples of 1 MiB, so that it takes no time for 16 GB.
-    """
+    is_of_hub: then the name tells the commit, which tells the content."""
 
     folder: Path
     name: str
-    digest: str
+    is_of_hub: bool
+
+    def digest(self) -> str:
+        """sha256 in hex, of the commit for a model of the hub; of a folder every byte of its small files and weights,
+        which takes as long as to read them. Engines load without it."""
+        if self.is_of_hub:
+            return hashlib.sha256(self.name.encode()).hexdigest()
+        small = (f for f in self.folder.iterdir() if f.is_file() and f.suffix in SMALL_SUFFIXES)
+        return content_sha256([*sorted(small), *weight_files(self.folder)])
 
 
 def checkpoint(model: str, *, with_weights: bool) -> Checkpoint:
@@ -41,18 +52,22 @@ def checkpoint(model: str, *, with_weights: bool) -> Checkpoint:
     folder = Path(model).expanduser()
     if folder.is_dir():
         check_model(folder)
-        return Checkpoint(folder, folder.resolve().name, _digest(folder))
+        return Checkpoint(folder, folder.resolve().name, is_of_hub=False)
     name, _, revision = model.partition("@")
     if name.count("/") != 1 or name.startswith(("/", ".", "~")):
         raise EngineError(f'the model folder "{model}" does not exist; give a folder or a hub name such as owner/name')
     folder = _fetched(name, revision or None, with_weights)
     check_model(folder, has_weights=with_weights)
-    said = f"{name}@{folder.name}"
-    return Checkpoint(folder, said, hashlib.sha256(said.encode()).hexdigest())
+    return Checkpoint(folder, f"{name}@{folder.name}", is_of_hub=True)
 
 
 def check_model(folder: Path, *, has_weights: bool = True) -> None:
     """EngineError with the name of what is missing or wrong in a model folder."""
+    if (folder / ADAPTER_CONFIG).is_file():
+        raise EngineError(
+            f'the model folder "{folder}" holds an adapter ({ADAPTER_CONFIG}), which not every engine would load with '
+            "the model: move it into a folder of its own and give that as --adapter"
+        )
     config = read_json(folder / "config.json", f'the model folder "{folder}"')
     _one_of(folder, TOKENIZERS, "tokenizer")
     if not isinstance(config.get("vision_config"), Mapping):
@@ -68,7 +83,9 @@ def check_model(folder: Path, *, has_weights: bool = True) -> None:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The safetensors files of a model, sorted. EngineError where one is missing or there are only pickles."""
+    """The safetensors files of a model, sorted. EngineError where one is missing, where there are only pickles, and
+    where transformers and vLLM would not load the same ones."""
+    single = folder / WHOLE
     if (folder / INDEX).is_file():
         index = read_json(folder / INDEX, f'the model folder "{folder}"')
         names = index.get("weight_map")
@@ -78,9 +95,20 @@ def weight_files(folder: Path) -> list[Path]:
         for file in files:
             if not file.is_file():
                 raise EngineError(f'the model folder "{folder}" has no {file.name}, which its {INDEX} names')
+        if single.is_file() and files != [single]:
+            other = next(file.name for file in files if file != single)
+            raise EngineError(
+                f'the model folder "{folder}" has weights twice, {WHOLE} and {other} (by its {INDEX}), and engines '
+                f"differ in which they load: remove {WHOLE}, or the index with its files"
+            )
         return files
-    single = folder / "model.safetensors"
     if single.is_file():
+        others = sorted(file.name for file in folder.glob("*.safetensors") if file != single)
+        if others:
+            raise EngineError(
+                f'the model folder "{folder}" has {others[0]} beside {WHOLE}, and no {INDEX} that tells which are the '
+                "weights; engines differ in which they load: remove one of the two"
+            )
         return [single]
     unsafe = sorted(f.name for f in folder.iterdir() if f.suffix in UNSAFE_SUFFIXES)
     if unsafe:
@@ -88,7 +116,7 @@ def weight_files(folder: Path) -> list[Path]:
             f'the model folder "{folder}" has its weights as {unsafe[0]}, which can run code when loaded; '
             "only safetensors are loaded: convert it"
         )
-    raise EngineError(f'the model folder "{folder}" has no weights: neither model.safetensors nor {INDEX}')
+    raise EngineError(f'the model folder "{folder}" has no weights: neither {WHOLE} nor {INDEX}')
 
 
 def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
@@ -151,26 +179,34 @@ def read_json(file: Path, where: str) -> dict[str, Any]:
     return content
 
 
-def sampled_sha256(files: Sequence[Path]) -> str:
-    """sha256 in hex over names, sizes and content; of safetensors the header and three samples instead of all."""
+def content_sha256(files: Sequence[Path]) -> str:
+    """sha256 in hex over names, sizes and content, every byte of it."""
     digest = hashlib.sha256()
     for file in files:
-        size = file.stat().st_size
-        digest.update(f"{file.name}\0{size}\0".encode())
-        if file.suffix != ".safetensors":
-            digest.update(file.read_bytes())
-            continue
-        digest.update(_header(file))
-        with file.open("rb") as stream:
-            for start in (0, size // 2, max(0, size - SAMPLE_BYTES)):
-                stream.seek(start)
-                digest.update(stream.read(SAMPLE_BYTES))
+        found = file.stat()
+        digest.update(f"{file.name}\0{found.st_size}\0".encode())
+        digest.update(_blocks_sha256(file.resolve(), found.st_size, found.st_mtime_ns))
     return digest.hexdigest()
 
 
-def _digest(folder: Path) -> str:
-    small = sorted(f for f in folder.iterdir() if f.is_file() and f.suffix in (".json", ".jinja", ".txt", ".model"))
-    return sampled_sha256([*small, *weight_files(folder)])
+@lru_cache(maxsize=1024)
+def _blocks_sha256(file: Path, num_bytes: int, mtime_ns: int) -> bytes:
+    """sha256 of those of the file's blocks, which all cores work out together: one would take 10 s for 16 GB at best.
+    mtime_ns: so that the same process reads a file once, and again only where it was changed."""
+    digest = hashlib.sha256()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for of_block in pool.map(lambda start: _block_sha256(file, start), range(0, num_bytes, BLOCK_BYTES)):
+            digest.update(of_block)
+    return digest.digest()
+
+
+def _block_sha256(file: Path, start: int) -> bytes:
+    digest = hashlib.sha256()
+    with file.open("rb", buffering=0) as stream:
+        stream.seek(start)
+        for _ in range(BLOCK_BYTES // PIECE_BYTES):
+            digest.update(stream.read(PIECE_BYTES))
+    return digest.digest()
 
 
 def _one_of(folder: Path, names: Sequence[str], what: str) -> None:
@@ -205,7 +241,7 @@ def _fetched(name: str, revision: str | None, with_weights: bool) -> Path:
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
     except ImportError:
         raise EngineError('a model of the hub needs huggingface_hub: pip install "privsieve[transformers]"') from None
-    wanted = [*SMALL_FILES, "*.safetensors"] if with_weights else list(SMALL_FILES)
+    wanted = [f"*{suffix}" for suffix in (*SMALL_SUFFIXES, *((".safetensors",) if with_weights else ()))]
     try:
         return Path(snapshot_download(name, revision=revision, allow_patterns=wanted))
     except HFValidationError:

@@ -58,9 +58,9 @@ def description(
     name: str, chosen: Settings, packages: tuple[str, ...], batches_at_once: int = 1
 ) -> EngineDescription:
     """packages: those that can change the answers; EngineError where one is not installed."""
-    weights = {chosen.checkpoint.name: chosen.checkpoint.digest}
+    weights = {chosen.checkpoint.name: chosen.checkpoint.digest()}
     if chosen.adapter is not None:
-        weights |= {f"adapter {chosen.adapter.folder.resolve().name}": chosen.adapter.digest}
+        weights |= {f"adapter {chosen.adapter.folder.resolve().name}": chosen.adapter.digest()}
     return EngineDescription(
         name=name,
         protocol=f"{chosen.protocol.version}, {chosen.max_pixels} pixels, {chosen.dtype or 'stored'} precision",
