@@ -178,7 +178,8 @@ def not_assessed() -> Values:
 
 
 def worst(outcomes: Sequence[Outcome]) -> Outcome:
-    """Join the views of one image: per attribute the highest value counts, wherever it was seen.
+    """Join the views of one image: per attribute the highest value counts, wherever it was seen, with the
+    probabilities of that view.
 
     0 needs every view: where one view was not assessed and no other shows more, the image is not assessed.
     One unscored view makes the image unscored, since what it shows is not known.
@@ -200,14 +201,16 @@ def worst(outcomes: Sequence[Outcome]) -> Outcome:
         for view, a in enumerate(assessments)
         for b in a.boxes
     )
+    private = _highest([a.private for a in assessments])
+    chances = [a.prob_private for a in assessments if a.private == private and a.prob_private is not None]
     return Assessment(
         values,
         evidence,
         boxes,
-        _worst_probabilities(assessments),
+        _probabilities_of(values, assessments),
         holistic_score=_highest([a.holistic_score for a in assessments]),
-        private=_highest([a.private for a in assessments]),
-        prob_private=_highest([a.prob_private for a in assessments]),
+        private=private,
+        prob_private=max(chances, default=None),
     )
 
 
@@ -217,12 +220,15 @@ def _highest(judged: Sequence[Number | None]) -> Number | None:
     return max(known) if len(known) == len(judged) else None
 
 
-def _worst_probabilities(assessments: Sequence[Assessment]) -> npt.NDArray[np.float32] | None:
-    """Per attribute the distribution of the view with the highest P(present)."""
-    known = [a.probabilities for a in assessments if a.probabilities is not None]
-    if len(known) < len(assessments):
+def _probabilities_of(values: Values, assessments: Sequence[Assessment]) -> npt.NDArray[np.float32] | None:
+    """Per attribute those of the view whose value counts; of several such views that with the highest P(present)."""
+    if all(a.probabilities is None for a in assessments):
         return None
-    stacked = np.stack(known)
-    chosen = np.argmax(np.nan_to_num(stacked[:, :, 2], nan=-1.0), axis=0)
+    unknown = np.full((len(KEYS), 3), np.nan, dtype=np.float32)
+    stacked = np.stack([unknown if a.probabilities is None else a.probabilities for a in assessments])
+    is_its_own = np.stack([a.values for a in assessments]) == values  # never where NaN, which nobody judged
+    present = np.where(is_its_own, np.nan_to_num(stacked[:, :, 2], nan=-1.0), -2.0)
+    chosen = np.argmax(present, axis=0)
     result: npt.NDArray[np.float32] = stacked[chosen, np.arange(len(KEYS))]
+    result[np.isnan(values)] = np.nan
     return result

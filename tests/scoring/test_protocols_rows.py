@@ -61,10 +61,66 @@ def test_of_several_views_the_worst_judgement_counts() -> None:
     joined = worst([view(False, 0.2, 0.3), view(True, 0.8, 0.1)])
     assert isinstance(joined, Assessment)
     assert (joined.private, joined.prob_private, joined.holistic_score) == (True, 0.8, 0.3)
-    unknown = worst([view(False, 0.2, 0.3), view(False, None, 0.1)])
-    assert isinstance(unknown, Assessment)
-    assert (unknown.private, unknown.prob_private) == (False, None)
     assert np.isnan(joined.values).all()
+    for views, private, probability in (
+        ([(True, None), (False, 0.2)], True, None),
+        ([(True, 0.6), (False, None)], True, 0.6),
+        ([(True, 0.6), (True, None), (True, 0.7)], True, 0.7),
+        ([(False, 0.2), (False, None)], False, 0.2),
+        ([(False, None), (False, None)], False, None),
+    ):
+        one = worst([view(*said, 0.1) for said in views])
+        assert isinstance(one, Assessment)
+        assert (one.private, one.prob_private) == (private, probability)
+
+
+NO_CHANCES = (float("nan"),) * 3
+
+
+def of_frames(*frames: tuple[float, tuple[float, float, float]]) -> list[float]:
+    """(value, probabilities) of gov_ids in each frame -> the value and the probabilities of the image."""
+    first = KEYS.index("gov_ids")
+    views = []
+    for value, chances in frames:
+        values = np.zeros(len(KEYS), dtype=np.float32)
+        values[first] = value
+        probabilities = np.tile(np.array([0.9, 0.06, 0.04], dtype=np.float32), (len(KEYS), 1))
+        probabilities[first] = chances
+        views.append(Assessment(values, probabilities=probabilities))
+    joined = worst(views)
+    assert isinstance(joined, Assessment)
+    assert joined.probabilities is not None
+    return [float(joined.values[first]), *joined.probabilities[first].tolist()]
+
+
+@pytest.mark.parametrize(
+    ("frames", "image"),
+    [
+        ([(1, NO_CHANCES), (0, (0.98, 0.01, 0.01))], (1, *NO_CHANCES)),
+        ([(0.5, (0.1, 0.5, 0.4)), (0, (0.53, 0.01, 0.46))], (0.5, 0.1, 0.5, 0.4)),
+        ([(0, (0.9, 0.05, 0.05)), (1, (0.2, 0.1, 0.7)), (0.5, (0.1, 0.5, 0.4))], (1, 0.2, 0.1, 0.7)),
+        ([(1, (0.2, 0.1, 0.7)), (1, (0.05, 0.05, 0.9)), (1, NO_CHANCES)], (1, 0.05, 0.05, 0.9)),
+        ([(0, NO_CHANCES), (0, (0.98, 0.01, 0.01))], (0, 0.98, 0.01, 0.01)),
+        ([(0, (0.9, 0.05, 0.05)), (float("nan"), (0.2, 0.1, 0.7))], (float("nan"), *NO_CHANCES)),
+    ],
+    ids=["it has none", "ambiguous", "present", "the surest", "the only one", "not assessed"],
+)
+def test_the_probabilities_of_an_animation_are_those_of_the_frame_whose_value_counts(
+    frames: list[tuple[float, tuple[float, float, float]]], image: tuple[float, ...]
+) -> None:
+    assert of_frames(*frames) == pytest.approx(image, nan_ok=True)
+    assert of_frames(*reversed(frames)) == pytest.approx(image, nan_ok=True)
+
+
+def test_an_animation_with_a_frame_without_any_probabilities_keeps_those_of_the_others() -> None:
+    answer = SlotAnswer(np.tile(np.array([0.1, 0.2, 0.7], dtype=np.float32), (22, 1)))
+    known = protocol("slots", ProtocolOptions()).parse([answer])
+    assert isinstance(known, Assessment)
+    for other, probability in ((known, 0.7), (Assessment(known.values), None)):
+        joined = worst([Assessment(np.zeros(len(KEYS), dtype=np.float32)), other])
+        assert isinstance(joined, Assessment)
+        (row,) = to_table(facts(1), [joined]).to_pylist()
+        assert (row["gov_ids"], row["prob_gov_ids"]) == (1, probability and pytest.approx(probability))
 
 
 def test_a_report_of_a_binary_run_counts_what_was_asked_and_no_level(tmp_path: Path) -> None:
