@@ -72,6 +72,24 @@ def test_probabilities_that_are_none_leave_the_values(server: ChatServer, logpro
     assert judged(outcome) == {"gov_ids": 1.0, "location": 0.5}
 
 
+def test_a_number_that_no_float_holds_costs_no_worker(server: ChatServer) -> None:
+    at = FORM.index('"gov_ids": 2') + len('"gov_ids": ')
+    listed = [{"token": "2", "logprob": -0.1}, {"token": "1", "logprob": -(10**400)}]
+    server.logprobs = [{"token": FORM[:at]}, {"token": "2", "top_logprobs": listed}]
+    server.usage = {"prompt_tokens": 10**400, "completion_tokens": 50}
+    asked = engine(server)
+    (outcome,) = asked.assess([view(1)])
+    assert isinstance(outcome, Assessment)
+    assert outcome.probabilities is not None
+    assert outcome.probabilities[KEYS.index("gov_ids")].tolist() == [0, 0, 1]
+    assert asked.spent == {"generated": 50}
+    server.logprobs = [{"token": FORM[:at]}, {"token": "2", "top_logprobs": listed[1:]}]
+    (outcome,) = asked.assess([view(2)])
+    assert isinstance(outcome, Assessment)
+    assert outcome.probabilities is None
+    assert judged(outcome) == {"gov_ids": 1.0, "location": 0.5}
+
+
 @pytest.mark.parametrize(
     ("usage", "spent"),
     [

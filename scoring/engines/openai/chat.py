@@ -18,6 +18,12 @@ from scoring.protocols.interface import Generate, Prompt, Text, TextAnswer, Toke
 MAX_TOP_LOGPROBS = 20
 """The most that OpenAI allows and vLLM gives by default. Candidates below are taken as impossible."""
 
+LEAST_LOGPROB = -1000.0
+"""Already without any probability; JSON knows integers that are too long for `exp`."""
+
+MAX_COUNT = 10**9
+"""Of tokens for one answer; more is nonsense, and may be more than a metric can hold."""
+
 STRUCTURE, PROBABILITIES, MAX_TOKENS = "structure", "probabilities", "max_tokens"
 OPTIONAL = {
     STRUCTURE: frozenset(["response_format", "structured_outputs"]),
@@ -96,7 +102,7 @@ def spent_on(response: Mapping[str, Any]) -> dict[str, int]:
         "cached": details.get("cached_tokens") if isinstance(details, dict) else None,
         "generated": told.get("completion_tokens"),
     }
-    return {kind: count for kind, count in counts.items() if type(count) is int and count >= 0}
+    return {kind: count for kind, count in counts.items() if type(count) is int and 0 <= count <= MAX_COUNT}
 
 
 def _content(parts: Sequence[object], jpeg: bytes) -> str | list[dict[str, Any]]:
@@ -152,5 +158,5 @@ def _probabilities(entry: Mapping[str, Any], candidates: Sequence[str]) -> tuple
     for other in listed if isinstance(listed, list) else []:
         written, logprob = (other.get("token"), other.get("logprob")) if isinstance(other, dict) else (None, None)
         if isinstance(written, str) and written.strip() in found and isinstance(logprob, int | float) and logprob <= 0:
-            found[written.strip()] += math.exp(logprob)
+            found[written.strip()] += math.exp(max(logprob, LEAST_LOGPROB))
     return tuple(found.values()) if any(found.values()) else None
