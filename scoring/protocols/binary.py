@@ -2,6 +2,8 @@
 
 Variants: the wording `p1` (the default) … `p4`; `classes` adds the list of what counts as private; `reason` asks for
 one sentence of explanation. The answer is left free, since a grammar would turn every refusal into an answer.
+
+With a reason the word must be done before the reason begins, since "No idea" and "No-one can say" are no answers.
 """
 
 import re
@@ -19,7 +21,7 @@ from scoring.protocols.texts import Texts, Wording, fill, load_texts
 
 WORDINGS = ("p1", "p2", "p3", "p4")
 VARIANTS = (*WORDINGS, "classes", "reason")
-REVISION = 1
+REVISION = 2
 
 MAX_TOKENS = 8
 MAX_TOKENS_WITH_REASON = 96
@@ -28,8 +30,20 @@ CANDIDATES = ("Yes", "No")
 _QUOTES = "\"'*` \n\t"
 _WORD = re.compile(r"(yes|no)[.!]?", re.IGNORECASE | re.ASCII)
 _WORD_AND_REASON = re.compile(
-    r"[\"'*`]*(yes|no)[\"'*`]*\s*(?:$|[.,:;!\n–—-](.*))", re.IGNORECASE | re.ASCII | re.DOTALL
+    r"[\"'*`]*(?P<word>yes|no)[\"'*`]*"
+    r"(?:\s*(?:$|[.,:;!\n—]|[-–](?=\s|$))|\s+(?=(?:because|since|as|it|this|the|there|an?)\b))(?P<reason>.*)",
+    re.IGNORECASE | re.ASCII | re.DOTALL,
 )
+"""The word ends with the text, punctuation, a dash with a space after it, a line, or before a word that begins a reason
+and cannot belong to "no"."""
+
+_REFUSAL = re.compile(
+    r"\W*(?:but )?(?:(?:I['’]m|I am) )?(?:very |so )?"
+    r"(?:sorry|I apologi[sz]e"
+    r"|(?:unable to|I can['’]t|I cannot|I can not|I won['’]t|I will not) (?:help|assist|answer))\b",
+    re.IGNORECASE,
+)
+"""How a reason begins that takes the word back. Not "I cannot see a person", which is a reason."""
 
 
 class BinaryTexts(Texts):
@@ -58,12 +72,14 @@ class BinaryProtocol:
         if isinstance(answer, Unscored):
             return answer
         read = _WORD_AND_REASON.fullmatch(answer.text.strip()) if self.has_reason else None
-        word = read[1] if read else _plain_word(answer.text)
+        word = read["word"] if read else _plain_word(answer.text)
         if word is None:
             return Unscored("rejection", "the answer is neither yes nor no")
+        if read and _REFUSAL.match(read["reason"]):
+            return Unscored("rejection", "the answer is a refusal behind yes or no")
         is_private = word.lower() == "yes"
         probability = _prob_yes(answer, is_private)
-        reason = own_words(read[2] or "") if read and self.keep_rationale else ""
+        reason = own_words(read["reason"]) if read and self.keep_rationale else ""
         kinds = [f"private{how_probable(probability)}"] if is_private else []
         return Assessment(
             not_assessed(),

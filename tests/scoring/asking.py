@@ -1,7 +1,8 @@
 """Every protocol, by the names that a user would write."""
 
+from scoring.assessment import Assessment, Outcome
 from scoring.protocols import protocol
-from scoring.protocols.interface import Protocol, ProtocolOptions
+from scoring.protocols.interface import Prompt, Protocol, ProtocolOptions
 
 ALL_NAMES = (
     "slots",
@@ -22,3 +23,8 @@ ALL_NAMES = (
 
 def ask(name: str, **options: bytes | bool) -> Protocol:
     return protocol(name, ProtocolOptions(**options))  # type: ignore[arg-type]
+
+
+def assessed(outcome: Outcome | Prompt) -> Assessment:
+    assert isinstance(outcome, Assessment), outcome
+    return outcome

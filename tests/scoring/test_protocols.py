@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from scoring.assessment import Assessment, Outcome, Unscored
+from scoring.assessment import Unscored
 from scoring.protocols.interface import (
     Generate,
     Image,
@@ -18,14 +18,9 @@ from scoring.protocols.interface import (
     Token,
 )
 from scoring.taxonomy import KEYS
-from tests.scoring.asking import ALL_NAMES, ask
+from tests.scoring.asking import ALL_NAMES, ask, assessed
 
 ABSENT, AMBIGUOUS, PRESENT = (0.9, 0.06, 0.04), (0.2, 0.5, 0.3), (0.01, 0.02, 0.97)
-
-
-def assessed(outcome: Outcome | Prompt) -> Assessment:
-    assert isinstance(outcome, Assessment), outcome
-    return outcome
 
 
 def texts_of(prompt: Prompt) -> str:
@@ -306,88 +301,3 @@ def test_severity_modes_tell_neither_bands_nor_weights_and_only_one_tells_levels
     assert [mode for mode, text in said.items() if "Linkage-based" in text] == ["taxonomy"]
     assert "anonymised" in texts_of(ask("severity:intuition,counterfactual").prompt)
     assert ask("severity").name == "severity:taxonomy"
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "private"),
-    [
-        ("binary", "Yes", True),
-        ("binary", " no.", False),
-        ("binary:P3,classes", '"Yes"', True),
-        ("binary:reason", "Yes. A face can be recognised.", True),
-        ("binary:reason", "**No** - only a landscape.", False),
-        ("binary:reason", "No", False),
-    ],
-)
-def test_binary_answers(name: str, text: str, private: bool) -> None:
-    outcome = assessed(ask(name).parse([TextAnswer(text)]))
-    assert outcome.private is private
-    assert outcome.prob_private is None
-    assert outcome.evidence == (("private",) if private else ())
-    assert np.isnan(outcome.values).all()
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("binary", ""),
-        ("binary", "Yes and no"),
-        ("binary", "Yes. It shows a face."),
-        ("binary", "I cannot answer that."),
-        ("binary:reason", "No idea."),
-        ("binary:reason", "Yes/No"),
-        ("binary:reason", "The answer is yes."),
-    ],
-)
-def test_anything_but_yes_or_no_is_a_rejection(name: str, text: str) -> None:
-    assert ask(name).parse([TextAnswer(text)]) == Unscored("rejection", "the answer is neither yes nor no")
-
-
-def test_binary_leaves_the_model_free_to_refuse() -> None:
-    wanted = ask("binary").prompt.wanted
-    assert isinstance(wanted, Generate)
-    assert wanted.json_schema is None
-    assert wanted.regex is None
-
-
-def test_prob_private_is_yes_against_no_at_the_first_word() -> None:
-    tokens = (Token("\n", (0.0, 0.0)), Token("Yes", (0.6, 0.2)), Token(".", (0.0, 0.0)))
-    outcome = assessed(ask("binary").parse([TextAnswer("\nYes.", tokens)]))
-    assert outcome.prob_private == pytest.approx(0.75)
-    assert outcome.evidence == ("private (moderate probability)",)
-    shouted = assessed(ask("binary").parse([TextAnswer("YES", (Token("YES", (1e-9, 1e-12)),))]))
-    assert shouted.prob_private is None, "the candidates were not what was written"
-    broken = assessed(ask("binary").parse([TextAnswer("Yes", (Token("Yes", (float("nan"), 0.1)),))]))
-    assert broken.prob_private is None
-
-
-@pytest.mark.parametrize(
-    ("written", "chances", "prob_private"),
-    [
-        ("No", (1e-9, 3e-9), 0.25),
-        (" No", (1e-8, 1e-9), None),
-        (" No", (1e-9, 1e-8), None),
-        (" No", (0.2, 0.6), 0.25),
-        (" No", (0.6, 0.2), None),
-        ("No", (0.6, 0.2), None),
-        ("No", (0.5, 0.5), 0.5),
-        ("N", (1e-9, 1e-8), None),
-        ("N", (0.2, 0.6), 0.25),
-        ("Yes", (0.2, 0.6), None),
-    ],
-)
-def test_prob_private_speaks_of_the_word_that_was_written(
-    written: str, chances: tuple[float, float], prob_private: float | None
-) -> None:
-    tokens = (Token(written, chances), Token("o") if written == "N" else Token("."))
-    text = "".join(token.text for token in tokens)
-    outcome = assessed(ask("binary").parse([TextAnswer(text, tokens)]))
-    assert outcome.private is (written == "Yes")
-    assert outcome.prob_private == (prob_private if prob_private is None else pytest.approx(prob_private))
-
-
-def test_the_binary_reason_is_dropped_unless_it_is_to_be_kept() -> None:
-    answer = TextAnswer("Yes. A letter to Jane Roe is readable.")
-    assert assessed(ask("binary:reason").parse([answer])).evidence == ("private",)
-    kept = assessed(ask("binary:reason", keep_rationale=True).parse([answer]))
-    assert kept.evidence == ("private", "A letter to Jane Roe is readable.")
