@@ -16,13 +16,12 @@ Score and decision are apart: a policy can be changed and applied again without 
 """
 
 import hashlib
-from collections.abc import Collection, Hashable
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import duckdb
 import pyarrow as pa
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ingest.errors import PolicyError, QueryError, near
@@ -30,6 +29,7 @@ from scoring.duckdb_errors import without_values
 from scoring.expressions import boolean_expression, columns_of, shown
 from scoring.table import SCHEMA, SCORE_COLUMNS
 from scoring.taxonomy import KEYS
+from scoring.yaml_files import YamlError, load_yaml
 
 Action = Literal["keep", "flag", "drop"]
 Text = Annotated[str, Field(pattern=r"\S")]
@@ -146,19 +146,6 @@ def _may_match(connection: duckdb.DuckDBPyConnection, sql: str) -> bool:
         return True
 
 
-class _UniqueKeys(yaml.SafeLoader):
-    """YAML as usual, but a key that comes twice is an error: plain YAML takes the last one without a word."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[str] = set()
-        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
-            if key.value in seen:
-                line = key.start_mark.line + 1
-                raise PolicyError(f'the key "{key.value}" stands twice, the second time at line {line}; keep one')
-            seen.add(key.value)
-        return super().construct_mapping(node, deep)
-
-
 def load_policy(text: bytes, file: str) -> Policy:
     """A policy from the bytes of its YAML file. PolicyError: file, rule, what is near; checks everything."""
     try:
@@ -169,11 +156,9 @@ def load_policy(text: bytes, file: str) -> Policy:
 
 def _checked(text: bytes, file: str) -> Policy:
     try:
-        content = yaml.load(text, _UniqueKeys)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: such as a date that does not exist
-        mark = getattr(error, "problem_mark", None)
-        at = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise PolicyError(f"the policy is not valid YAML{at}") from None
+        content = load_yaml(text, "the policy")
+    except YamlError as error:
+        raise PolicyError(str(error)) from None
     if not isinstance(content, dict):
         keys = ", ".join(_REQUIRED)
         raise PolicyError(f"the policy is {_kind(content)}; it wants the keys {keys}, see jobs/policies for examples")

@@ -8,15 +8,17 @@ are filled in; the shipped texts show which there are, and an unknown one is ref
 import hashlib
 import json
 import re
+import unicodedata
 from collections.abc import Mapping
 from importlib import resources
 from typing import Annotated, Any, TypeVar
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ingest.errors import EngineError, near
+from ingest.sample import printable
 from scoring.taxonomy import KEYS
+from scoring.yaml_files import YamlError, load_yaml
 
 Wording = Annotated[str, Field(max_length=20_000)]
 
@@ -62,7 +64,7 @@ TextsType = TypeVar("TextsType", bound=Texts)
 def load_texts(protocol: str, model: type[TextsType], replacing: bytes | None) -> TextsType:
     """The shipped texts of a protocol, with those of a prompt file in their place.
 
-    EngineError: not YAML, an unknown name (with the near one), or a text that is none.
+    EngineError: not YAML, an unknown name (with the near one), a name twice, or a text that is none.
     """
     shipped = _shipped(protocol)
     if issubclass(model, TextsOfAttributes):
@@ -77,6 +79,7 @@ def load_texts(protocol: str, model: type[TextsType], replacing: bytes | None) -
             _check_names(questions, KEYS, "attribute", "the prompt file, questions")
             shipped["questions"] |= questions
         shipped |= given
+        _refuse_control_characters(given | questions)
     try:
         return model.model_validate(shipped)
     except ValidationError as error:
@@ -108,11 +111,9 @@ def must_hold(name: str, text: str, word: str, otherwise: str) -> None:
 def parse_mapping(content: bytes, name: str) -> dict[str, Any]:
     """A YAML or JSON file that holds a mapping with names as keys; EngineError where it holds anything else."""
     try:
-        parsed = yaml.safe_load(content)
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        at = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise EngineError(f"{name} is not valid YAML{at}") from None
+        parsed = load_yaml(content, name)
+    except YamlError as error:
+        raise EngineError(str(error)) from None
     if not isinstance(parsed, dict) or not all(isinstance(key, str) for key in parsed):
         raise EngineError(f"{name} must hold names and their values, one `name: value` each")
     return parsed
@@ -127,7 +128,18 @@ def hash_of(content: object) -> str:
 def _check_names(given: Mapping[str, Any], known: Mapping[str, Any] | tuple[str, ...], noun: str, where: str) -> None:
     for name in given:
         if name not in known:
-            raise EngineError(f'{where}: no {noun} is named "{name}"{near(name, known)}; there are: {", ".join(known)}')
+            said, there_are = printable(str(name)), ", ".join(known)
+            raise EngineError(f'{where}: no {noun} is named "{said}"{near(said, known)}; there are: {there_are}')
+
+
+def _refuse_control_characters(texts: Mapping[str, Any]) -> None:
+    """EngineError: no model is meant to read them, and some stand for places in a text before it is filled in."""
+    for name, text in texts.items():
+        for character in text if isinstance(text, str) else "":
+            if unicodedata.category(character) == "Cc" and character not in "\t\n\r":
+                raise EngineError(
+                    f"the prompt file: {name} holds the control character U+{ord(character):04X}; leave it out"
+                )
 
 
 def _shipped(name: str) -> dict[str, Any]:

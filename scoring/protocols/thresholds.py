@@ -16,6 +16,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ingest.errors import EngineError, near
+from ingest.sample import printable
 from scoring.assessment import Values
 from scoring.protocols.interface import Probabilities
 from scoring.protocols.texts import parse_mapping
@@ -65,7 +66,7 @@ def load_thresholds(content: bytes | None) -> Thresholds:
     by_key = {}
     for key, said in parse_mapping(content, "the thresholds file").items():
         if key not in KEYS:
-            raise EngineError(f'the thresholds file: no attribute is named "{key}"{near(key, KEYS)}')
+            raise EngineError(f'the thresholds file: no attribute is named "{printable(key)}"{near(key, KEYS)}')
         by_key[key] = _threshold(key, said)
     if not by_key:
         raise EngineError("the thresholds file names no attribute; name at least one, or leave out --thresholds")

@@ -95,6 +95,8 @@ def test_a_protocol_travels_to_other_processes(name: str) -> None:
         ("two-pass", {"thresholds": b"age: 1"}, "gives no probabilities of the attributes; leave out --thresholds"),
         ("slots", {"prompts": b"sytem: x"}, 'no text is named "sytem" (did you mean "system"?)'),
         ("slots", {"prompts": b"questions: {gov_id: x}"}, 'no attribute is named "gov_id" (did you mean "gov_ids"?)'),
+        ("slots", {"prompts": b"questions: {1: x}"}, 'no attribute is named "1"; there are: '),
+        ("slots", {"thresholds": b'"a\\nb": 0.5'}, 'no attribute is named "a\\nb"'),
         ("slots", {"prompts": b"questions: all"}, "questions must map attribute keys to texts"),
         ("slots", {"prompts": b"instructions: '{atributes}'"}, 'no {atributes} is known (did you mean "attributes"?)'),
         ("slots", {"prompts": b"system: 3"}, "the prompt file: system: input should be a valid string"),
@@ -135,6 +137,38 @@ def test_a_protocol_travels_to_other_processes(name: str) -> None:
         ("slots", {"thresholds": b"age: 1.5"}, "age, present: input should be less than or equal to 1"),
         ("slots", {"thresholds": b"age: .nan"}, "the thresholds file, age, present: input should be"),
         ("slots", {"thresholds": b"age: {ambigous: 0.1}"}, 'unknown name "ambigous" (did you mean "ambiguous"?)'),
+        (
+            "slots",
+            {"prompts": b"system: a\nsystem: b"},
+            'the prompt file: the key "system" stands twice, the second time at',
+        ),
+        (
+            "slots",
+            {"prompts": b"questions:\n  age: a\n  gender: b\n  age: c"},
+            'the prompt file: the key "age" stands twice, the second time at line 4; keep one',
+        ),
+        (
+            "slots",
+            {"thresholds": b"gov_ids: 0.9\nage: 0.5\ngov_ids: 0.1"},
+            'the thresholds file: the key "gov_ids" stands twice, the second time at line 3; keep one',
+        ),
+        (
+            "json",
+            {"thresholds": b'{"age": {"present": 0.5, "present": 0.6}}'},
+            'the thresholds file: the key "present" stands twice, the second time at line 1; keep one',
+        ),
+        ("slots", {"prompts": b'"a\\nb": x\n'}, 'no text is named "a\\nb"; there are: '),
+        (
+            "slots",
+            {"prompts": b'form_line: "{key}\\0={slot}\\n"'},
+            "the prompt file: form_line holds the control character U+0000; leave it out",
+        ),
+        (
+            "two-pass",
+            {"prompts": b'questions: {age: "Present: \\x1b[0m an age."}'},
+            "the prompt file: age holds the control character U+001B; leave it out",
+        ),
+        ("slots", {"thresholds": b"age: 1e-3x"}, "the thresholds file, age, present: input should be a valid number"),
         ("slots", {"thresholds": b"age: yes"}, "the thresholds file, age, present: input should be a valid number"),
     ],
 )
@@ -143,6 +177,14 @@ def test_a_wrong_call_is_told(name: str, options: dict[str, bytes | bool], messa
         ask(name, **options)
     assert message in str(told.value)
     assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("said", ["1e-3", "1E-3", "1.0e-3", "10.e-4", "0.001", "+1e-3", "0.1e-2"])
+def test_a_small_threshold_can_be_written_as_one_does(said: str) -> None:
+    yaml_text, json_text = f"age: {said}", f'{{"age": {{"present": {said}}}}}'
+    assert {ask("slots", thresholds=text.encode()).version for text in (yaml_text, json_text)} == {
+        ask("slots", thresholds=b"age: 0.001").version
+    }
 
 
 def test_protocols_load_no_model_library() -> None:

@@ -1,0 +1,51 @@
+"""YAML that people write by hand: policies, wordings, thresholds."""
+
+import re
+from collections.abc import Hashable
+from typing import Any
+
+import yaml
+
+from ingest.sample import printable
+
+
+class YamlError(Exception):
+    """One line: which file, what is wrong and where."""
+
+
+def load_yaml(content: bytes, what: str) -> Any:
+    """What a file of YAML or JSON holds. YamlError where it is neither, or a key stands twice. what: the file, in
+    words."""
+    try:
+        return yaml.load(content, _Loader)
+    except _TwiceError as error:
+        raise YamlError(f"{what}: {error}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: such as a date that does not exist
+        mark = getattr(error, "problem_mark", None)
+        at = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise YamlError(f"{what} is not valid YAML{at}") from None
+
+
+class _TwiceError(Exception):
+    pass
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML as usual, but a key that comes twice is an error: plain YAML takes the last one without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[str] = set()
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            if key.value in seen:
+                line = key.start_mark.line + 1
+                raise _TwiceError(
+                    f'the key "{printable(key.value)}" stands twice, the second time at line {line}; keep one'
+                )
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+# A number to JSON and to people, a text to YAML 1.1.
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$", re.ASCII), list("-+0123456789")
+)
