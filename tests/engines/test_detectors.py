@@ -3,6 +3,7 @@
 import logging
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +15,7 @@ from ingest.images import Pixels
 from scoring.assessment import Assessment, EngineOptions, Unscored, View
 from scoring.engines import detectors
 from scoring.engines.detectors import models
+from scoring.engines.detectors.writing import TEXT_ATTRIBUTES
 from scoring.taxonomy import KEYS
 
 if TYPE_CHECKING:
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 pytest.importorskip("rapidocr", reason="the detectors extra is not installed")
 
 SECRET = "Harriet Okafor"
+WRITING = Path(__file__).parent / "writing"
+"""Small pages in scripts that the detectors cannot read. All names are fictitious."""
+CORPUS = Path(__file__).parents[2] / "jobs" / "demo" / "corpus" / "tree"
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +88,63 @@ def test_a_page_of_prose_is_a_document_without_personal_data(engine: "DetectorsE
     answer = assess(engine, drawn(prose))
     assert value(answer, "documents") == 1
     assert [key for key in KEYS if value(answer, key) > 0] == ["documents"]
+
+
+def picture(path: Path) -> Pixels:
+    return np.asarray(Image.open(path).convert("RGB"))
+
+
+@pytest.mark.parametrize("script", ["cyrillic", "arabic", "hebrew", "mixed"])
+def test_writing_that_cannot_be_read_is_not_assessed_instead_of_absent(engine: "DetectorsEngine", script: str) -> None:
+    answer = assess(engine, picture(WRITING / f"{script}.png"))
+    for key in ("gov_ids", "contact_details", "full_legal_name", "financial_data"):
+        assert np.isnan(value(answer, key)), key
+    for key in ("biometrics", "nudity", "background_people"):  # what is seen without reading
+        assert value(answer, key) == 0, key
+
+
+def test_what_is_read_beside_unreadable_writing_stays_found(engine: "DetectorsEngine") -> None:
+    page = drawn(["", "", "", "", "Mail: harriet.okafor@example.org"], size=(700, 460))
+    page = page.copy()
+    page[:225, :560] = picture(WRITING / "cyrillic.png")
+    answer = assess(engine, page)
+    assert value(answer, "contact_details") == 1
+    assert np.isnan(value(answer, "full_legal_name"))
+
+
+def bricks() -> Pixels:
+    wall = Image.new("RGB", (700, 460), "#aaa69c")
+    draw = ImageDraw.Draw(wall)
+    for row in range(16):
+        for column in range(-1, 8):
+            x, y = 96 * column + 48 * (row % 2), 30 * row
+            draw.rectangle((x, y, x + 90, y + 25), fill=(150 + 9 * (column % 3), 70, 55))
+    return np.asarray(wall)
+
+
+def windows() -> Pixels:
+    facade = Image.new("RGB", (700, 460), "#c8beaa")
+    draw = ImageDraw.Draw(facade)
+    for x in range(20, 680, 26):
+        for y in range(20, 440, 60):
+            draw.rectangle((x, y, x + 18, y + 24), fill="#323c46")
+    return np.asarray(facade)
+
+
+@pytest.mark.parametrize(
+    "pixels",
+    [
+        bricks(),
+        windows(),
+        np.random.default_rng(0).normal(128, 60, (300, 400, 3)).clip(0, 255).astype(np.uint8),
+        *(picture(CORPUS / name) for name in ("object/coins.png", "object/scissors.jpg", "art/painting.jpg")),
+    ],
+    ids=["bricks", "windows", "noise", "coins", "scissors", "painting"],
+)
+def test_textures_and_photographs_without_text_are_assessed(engine: "DetectorsEngine", pixels: Pixels) -> None:
+    answer = assess(engine, pixels)
+    judged = [key for key in TEXT_ATTRIBUTES if key != "medical_data"]  # which is never ruled out
+    assert [key for key in judged if np.isnan(value(answer, key))] == []
 
 
 def test_plain_colour_shows_nothing(engine: "DetectorsEngine") -> None:

@@ -28,7 +28,7 @@ def page(*texts: str) -> Page:
 
 
 def assessed(found: Page) -> Assessment:
-    return decide(text_findings(found), TEXT_ATTRIBUTES if found.foreign else ())
+    return decide(text_findings(found), TEXT_ATTRIBUTES if found.is_partly_unread else ())
 
 
 def value(assessment: Assessment, key: str) -> float:
@@ -257,6 +257,35 @@ def test_a_plate_is_told_in_a_picture_with_little_else_to_read() -> None:
         "AF 2041",
     )
     assert value(assessed(manual), "non_unique_id") == 0
+
+
+def blank(width: float, height: float, y: float) -> Line:
+    """A box in which nothing was read."""
+    area = (0.1, y / HEIGHT, 0.1 + width / WIDTH, (y + height) / HEIGHT)
+    return Line("", 0.9, 100 + width / 2, y + height / 2, width, height, area)
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_unread"),
+    [
+        ((blank(300, 30, 50),), True),
+        ((blank(30, 300, 50),), True),  # turned by 90 degrees
+        ((blank(70, 30, 50), blank(60, 60, 200)), False),  # too stubby for writing
+        ((line("Patient record", 50, 50), blank(200, 24, 100)), True),
+        ((line("Дата рождения", 50, 50),), True),
+        ((line("中国", 50, 50),), True),
+        ((*(line("All of this can be read well", 50, 40 * i) for i in range(9)), blank(70, 24, 500)), False),
+        ((Line("12.03.1985", 0.95, 300, 50, 400, 28, (0.1, 0.0, 0.5, 0.1)),), True),  # only its last part was read
+        ((line("WELCOME", 50, 50, confidence=0.65),), True),  # such as Armenian
+        ((line("WELCOME", 50, 50),), False),
+        ((), False),
+    ],
+)
+def test_a_page_is_partly_unread_where_lines_hold_more_than_was_read(lines: tuple[Line, ...], is_unread: bool) -> None:
+    found = Page(lines, WIDTH, HEIGHT)
+    assert found.is_partly_unread == is_unread
+    answer = assessed(found)
+    assert np.isnan(value(answer, "gov_ids")) == np.isnan(value(answer, "full_legal_name")) == is_unread
 
 
 def test_text_in_another_script_leaves_the_text_attributes_open() -> None:

@@ -48,5 +48,5 @@ class DetectorsEngine:
             *nudity_findings(self.nudity.score(pixels)),
             *embedded_findings(view.metadata),
         ]
-        foreign = TEXT_ATTRIBUTES if page.foreign else ()
-        return decide(findings, (*foreign, *embedded_unread(view.metadata)))
+        text_unread = TEXT_ATTRIBUTES if page.is_partly_unread else ()
+        return decide(findings, (*text_unread, *embedded_unread(view.metadata)))

@@ -8,10 +8,12 @@ from functools import cached_property
 from scoring.engines.detectors import patterns
 from scoring.engines.detectors.fields import Field, read_fields, same_row
 from scoring.engines.detectors.findings import Finding
-from scoring.engines.detectors.text import READABLE, Line
+from scoring.engines.detectors.text import LINE_SHAPE, READABLE, SURELY_READ, Line
 from scoring.engines.detectors.vocabulary import terms
 
 _LATIN = re.compile(r"[0-9A-Za-zÀ-ɏ]")
+_MOST_UNREAD = 0.1
+"""Of English pages up to a twentieth is not read well: small print, logos, a signature."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +29,15 @@ class Page:
         return tuple(line for line in self.lines if line.confidence >= READABLE and _LATIN.search(line.text))
 
     @cached_property
-    def foreign(self) -> bool:
-        """Most of the text is in a script or hand that these rules cannot read."""
-        written = [line for line in self.lines if len(line.text.strip()) >= 2]
-        unread = sum(len(line.text) for line in written if not _is_latin(line))
-        return bool(written) and unread > 0.5 * sum(len(line.text) for line in written)
+    def unread(self) -> tuple[Line, ...]:
+        """Lines in a script or hand that these rules cannot read."""
+        return tuple(line for line in self.lines if _is_unread(line))
+
+    @cached_property
+    def is_partly_unread(self) -> bool:
+        """More of the text is unread than a few signs, so that what was not found may stand there."""
+        unread = sum(line.length for line in self.unread)
+        return unread > _MOST_UNREAD * (unread + sum(line.length for line in self.lines if _is_read(line)))
 
     @cached_property
     def fields(self) -> list[Field]:
@@ -88,10 +94,23 @@ def found(attribute: str, value: float, kind: str, line: Line) -> Finding:
     return Finding(attribute, value, kind, line.area, line.confidence)
 
 
-def _is_latin(line: Line) -> bool:
-    letters = [c for c in line.text if c.isalnum()]
-    latin = sum(bool(_LATIN.match(c)) for c in letters)
-    return line.confidence >= READABLE and latin > 0.5 * len(letters)
+def _is_latin(text: str) -> bool:
+    """Rulings and what is blacked out by signs ("***-**-****") have no letters of another script."""
+    letters = [c for c in text if c.isalnum()]
+    return not letters or sum(bool(_LATIN.match(c)) for c in letters) > 0.5 * len(letters)
+
+
+def _is_read(line: Line) -> bool:
+    """Of a mixed line ("Дата 12.03.1985") only the part is read that is known: few signs for its length."""
+    if line.length < LINE_SHAPE:
+        return line.confidence >= READABLE and _is_latin(line.text)
+    return line.confidence >= SURELY_READ and _is_latin(line.text) and len(line.text.strip()) >= line.length
+
+
+def _is_unread(line: Line) -> bool:
+    """Writing for its shape, or, however short, for its letters: two signs of Chinese are a name."""
+    is_other_script = line.confidence >= READABLE and len(line.text.strip()) >= 2 and not _is_latin(line.text)
+    return not _is_read(line) and (line.length >= LINE_SHAPE or is_other_script)
 
 
 def is_prose(text: str) -> bool:

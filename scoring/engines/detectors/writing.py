@@ -15,6 +15,8 @@ TEXT_ATTRIBUTES = (
     "medical_data",
     "financial_data",
     "gov_ids",
+    "documents",
+    "metadata",
 )
 """What is null, not absent, where there is text that cannot be read."""
 
@@ -58,7 +60,7 @@ def paper(page: Page) -> Iterator[Finding]:
         yield found("documents", 1.0, kind, max(page.readable, key=lambda line: len(line.text)))
     elif page.num_chars >= 25 and len(page.readable) >= 2:
         yield found("documents", 0.5, "some writing", max(page.readable, key=lambda line: len(line.text)))
-    elif len(page.lines) >= 6 and page.foreign:
+    elif len(page.unread) >= 6:
         yield Finding("documents", 0.5, "writing that is not read")
 
 
