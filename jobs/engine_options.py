@@ -13,7 +13,10 @@ _KEY = __name__
 
 
 def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-    """Notes what was said under the name of the field of `EngineOptions`; a flag that is not set says nothing."""
+    """Notes what was said under the name of the field of `EngineOptions`; a flag that is not set says nothing. Blank is
+    refused: it is mostly a shell variable that is not set, and would be taken for the default."""
+    if isinstance(value, str) and not value.strip():
+        raise click.BadParameter("it is empty; give a value, or leave the option out", context, parameter)
     if value not in (None, False):
         said_so_far: dict[str, Any] = context.meta.setdefault(_KEY, {})
         said_so_far[str(parameter.name)] = value.read() if isinstance(parameter.type, click.File) else value
