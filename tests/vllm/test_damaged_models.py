@@ -48,6 +48,11 @@ def _sharded(folder: Path) -> None:
     _indexed(dict.fromkeys(safetensors_shapes(folder / SHARD), SHARD))(folder)
 
 
+def _without_its_shard(folder: Path) -> None:
+    _sharded(folder)
+    (folder / SHARD).unlink()
+
+
 def _twice(folder: Path) -> None:
     """Shards with their index, and beside them another model.safetensors, as saving again into a folder leaves them."""
     content = (folder / "model.safetensors").read_bytes()
@@ -93,7 +98,7 @@ def _refusal(engine: str, **said: object) -> str:
         (_indexed([]), f"its {INDEX} names no weight files"),
         (_indexed({}), f"its {INDEX} names no weight files"),
         (_indexed(["a", "b"]), f"its {INDEX} names no weight files"),
-        (_indexed({"a": "gone.safetensors"}), "has no gone.safetensors"),
+        (_without_its_shard, f"has no {SHARD}, which its {INDEX} names"),
         (
             _twice,
             f"has weights twice, model.safetensors and {SHARD} (by its {INDEX}), and engines differ in which they",
@@ -132,6 +137,24 @@ def test_weights_that_lie_twice_in_the_folder_are_told_by_dry_run_doctor_and_sca
         assert not run.exists()
     assert privsieve("doctor", *said) == 1
     assert f"has weights twice, model.safetensors and {SHARD}" in " ".join(capfd.readouterr().out.split())
+
+
+def test_weights_that_lie_twice_in_the_cache_of_the_hub_are_told_before_a_scan(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository = tmp_path / "hub" / "models--owner--name"
+    (repository / "refs").mkdir(parents=True)
+    (repository / "refs" / "main").write_text("0" * 40)
+    snapshot = shutil.copytree(model, repository / "snapshots" / ("0" * 40))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    _without_its_shard(snapshot)
+    options = EngineOptions(model="owner/name", max_pixels=MAX_PIXELS)
+    assert list(engine_module("vllm").describe(options).weights) == ["owner/name@" + "0" * 40], (
+        "a scan fetches the rest"
+    )
+    shutil.copy(model / "model.safetensors", snapshot)
+    assert "has weights twice" in _refusal("vllm", model="owner/name")
 
 
 def test_one_set_of_weights_is_taken_however_it_is_stored(model: Path) -> None:

@@ -78,38 +78,23 @@ def check_model(folder: Path, *, has_weights: bool = True) -> None:
         )
     _one_of(folder, IMAGE_PROCESSORS, "image processor configuration")
     max_tokens(folder)
+    check_one_set(folder)
     if has_weights:
         weight_shapes(folder)
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The safetensors files of a model, sorted. EngineError where one is missing, where there are only pickles, and
-    where transformers and vLLM would not load the same ones."""
-    single = folder / WHOLE
-    if (folder / INDEX).is_file():
-        index = read_json(folder / INDEX, f'the model folder "{folder}"')
-        names = index.get("weight_map")
-        if not isinstance(names, Mapping) or not names or not all(isinstance(name, str) for name in names.values()):
-            raise EngineError(f'the model folder "{folder}": its {INDEX} names no weight files; fetch the model again')
-        files = sorted({folder / name for name in names.values()})
-        for file in files:
-            if not file.is_file():
-                raise EngineError(f'the model folder "{folder}" has no {file.name}, which its {INDEX} names')
-        if single.is_file() and files != [single]:
-            other = next(file.name for file in files if file != single)
-            raise EngineError(
-                f'the model folder "{folder}" has weights twice, {WHOLE} and {other} (by its {INDEX}), and engines '
-                f"differ in which they load: remove {WHOLE}, or the index with its files"
-            )
+    """The safetensors files of a model, sorted. EngineError where one is missing or there are only pickles, and as of
+    `check_one_set`."""
+    check_one_set(folder)
+    files = _indexed(folder)
+    for file in files:
+        if not file.is_file():
+            raise EngineError(f'the model folder "{folder}" has no {file.name}, which its {INDEX} names')
+    if files:
         return files
-    if single.is_file():
-        others = sorted(file.name for file in folder.glob("*.safetensors") if file != single)
-        if others:
-            raise EngineError(
-                f'the model folder "{folder}" has {others[0]} beside {WHOLE}, and no {INDEX} that tells which are the '
-                "weights; engines differ in which they load: remove one of the two"
-            )
-        return [single]
+    if (folder / WHOLE).is_file():
+        return [folder / WHOLE]
     unsafe = sorted(f.name for f in folder.iterdir() if f.suffix in UNSAFE_SUFFIXES)
     if unsafe:
         raise EngineError(
@@ -117,6 +102,26 @@ def weight_files(folder: Path) -> list[Path]:
             "only safetensors are loaded: convert it"
         )
     raise EngineError(f'the model folder "{folder}" has no weights: neither {WHOLE} nor {INDEX}')
+
+
+def check_one_set(folder: Path) -> None:
+    """EngineError where transformers, which takes model.safetensors before an index, and vLLM, which takes what the
+    index names or else all safetensors, would load different weights."""
+    single = folder / WHOLE
+    if not single.is_file():
+        return
+    indexed = _indexed(folder)
+    if others := [file.name for file in indexed if file != single]:
+        raise EngineError(
+            f'the model folder "{folder}" has weights twice, {WHOLE} and {others[0]} (by its {INDEX}), and engines '
+            f"differ in which they load: remove {WHOLE}, or the index with its files"
+        )
+    found = sorted(file.name for file in folder.glob("*.safetensors") if file != single)
+    if found and not indexed:
+        raise EngineError(
+            f'the model folder "{folder}" has {found[0]} beside {WHOLE}, and no {INDEX} that tells which are the '
+            "weights; engines differ in which they load: remove one of the two"
+        )
 
 
 def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
@@ -207,6 +212,16 @@ def _block_sha256(file: Path, start: int) -> bytes:
         for _ in range(BLOCK_BYTES // PIECE_BYTES):
             digest.update(stream.read(PIECE_BYTES))
     return digest.digest()
+
+
+def _indexed(folder: Path) -> list[Path]:
+    """What the index names, sorted, whether it is there or not; empty without an index."""
+    if not (folder / INDEX).is_file():
+        return []
+    names = read_json(folder / INDEX, f'the model folder "{folder}"').get("weight_map")
+    if not isinstance(names, Mapping) or not names or not all(isinstance(name, str) for name in names.values()):
+        raise EngineError(f'the model folder "{folder}": its {INDEX} names no weight files; fetch the model again')
+    return sorted({folder / name for name in names.values()})
 
 
 def _one_of(folder: Path, names: Sequence[str], what: str) -> None:
