@@ -207,7 +207,7 @@ def _blocks_sha256(file: Path, num_bytes: int, mtime_ns: int) -> bytes:
 
 def _block_sha256(file: Path, start: int) -> bytes:
     digest = hashlib.sha256()
-    with file.open("rb", buffering=0) as stream:
+    with file.open("rb") as stream:
         stream.seek(start)
         for _ in range(BLOCK_BYTES // PIECE_BYTES):
             digest.update(stream.read(PIECE_BYTES))
