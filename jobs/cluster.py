@@ -52,6 +52,20 @@ def default_num_gpus(address: str | None, wanted: float) -> float:
     return 0 if is_without else wanted
 
 
+def refuse_impossible(address: str | None, cpus_per_engine: float, gpus_per_engine: float) -> None:
+    """PrivsieveError where no engine fits on this machine alone: Ray would wait for ever. A cluster may scale up."""
+    if not is_this_machine(address):
+        return
+    here = cluster_nodes()[0]
+    for option, wanted, found in (
+        ("--engine-cpus", cpus_per_engine, here.num_cpus),
+        ("--engine-gpus", gpus_per_engine, here.num_gpus),
+    ):
+        if wanted > found:
+            kind = option.rpartition("-")[2].upper()
+            raise PrivsieveError(f"{option} {wanted:g}: this machine has {found:g} {kind}; give less, or --ray-address")
+
+
 def engines_that_fit(nodes: Sequence[ClusterNode], cpus_per_engine: float, gpus_per_engine: float) -> int:
     """How many engine actors the machines hold at once, at least 1; an engine never spans machines.
 

@@ -27,6 +27,7 @@ from ingest import __version__
 from ingest.errors import IncompleteError, RunError, SourceError, StorageError
 from ingest.storage import Place, place
 from jobs.lease import lease
+from jobs.option_types import FiniteRange
 from jobs.run import LEASE, differences
 from reports.duckdb_names import location
 
@@ -71,7 +72,7 @@ class SelectionRecord(BaseModel):
 @click.option("--images-per-shard", type=click.IntRange(min=2), default=1_000, show_default=True)
 @click.option("--processes", type=click.IntRange(min=1), help="Shards at once; default one per CPU core.")
 @click.option("--threads", type=click.IntRange(min=1), default=16, show_default=True, help="Requests per process.")
-@click.option("--timeout", type=click.FloatRange(min=0.1), default=10, show_default=True, help="Seconds per answer.")
+@click.option("--timeout", type=FiniteRange(min=0.1), default=10, show_default=True, help="Seconds per answer.")
 @click.option("--retries", type=click.IntRange(min=0), default=0, show_default=True, help="After any failure.")
 @click.option("--max-bytes", type=click.IntRange(min=1), default=20_000_000, show_default=True, help="Per image.")
 @click.option("--user-agent-token", default="privsieve", show_default=True, help="The name that hosts see.")

@@ -15,9 +15,8 @@ import ray.data
 
 from ingest.errors import PrivsieveError, SourceError, StorageError
 from ingest.formats import Source
-from ingest.results import results
 from ingest.sample import printable
-from ingest.slices import has_result, only
+from ingest.slices import Done, has_result, only
 from jobs.attempts import GIVE_UP_AFTER_DEATHS, Attempts, listing_of
 from jobs.run import ATTEMPTS
 from jobs.scanner import ScanSettings, SliceScanner
@@ -45,11 +44,11 @@ class EnginePool:
 
 
 def scan_slices(
-    settings: ScanSettings, left: list[str], chosen: Chosen, engines: EnginePool
+    settings: ScanSettings, left: list[str], chosen: Chosen, engines: EnginePool, done: Done
 ) -> Iterator[dict[str, Any]]:
-    """Scans the slices of the shards `left` that have no result; yields `SliceScanner`'s counts as slices finish."""
+    """Scans the slices of the shards `left` that are not `done`; yields `SliceScanner`'s counts as slices finish."""
     source, attempts = settings.source, Attempts(settings.run.at(ATTEMPTS))
-    done = only(left, results(settings.run).done)
+    done = only(left, done)
 
     def slice_shard(row: dict[str, Any]) -> Iterator[dict[str, str]]:
         shard = left[int(row["number"])]

@@ -13,13 +13,16 @@ from ingest.errors import EngineError
 from ingest.formats import open_source
 from ingest.images import ImageLimits
 from jobs.engine_options import engine_options, said
+from jobs.option_types import FiniteRange
 from jobs.planning.arithmetic import Figure, Plan, plan_of
 from jobs.planning.measuring import Answering, measure
 from jobs.planning.recorded import HOST_COSTS, SPEEDS
 from scoring.assessment import EngineOptions
 from scoring.engines import canned, engine_module
 from scoring.engines.vlm.images import max_side_px
-from scoring.engines.vlm.settings import DEFAULT_MAX_PIXELS
+from scoring.engines.vlm.settings import DEFAULT_MAX_PIXELS, DEFAULT_PROTOCOL
+from scoring.protocols import protocol
+from scoring.protocols.interface import ProtocolOptions
 
 
 @click.command()
@@ -27,9 +30,9 @@ from scoring.engines.vlm.settings import DEFAULT_MAX_PIXELS
 @click.option("--engine", default="detectors", show_default=True, help="Who would answer.")
 @engine_options
 @click.option("--gpus", type=click.IntRange(min=1), default=1, show_default=True, help="GPUs, or engine processes.")
-@click.option("--price-per-hour", type=click.FloatRange(min=0), help="Of one GPU or process, in any currency.")
+@click.option("--price-per-hour", type=FiniteRange(min=0), help="Of one GPU or process, in any currency.")
 @click.option("--sample-size", type=click.IntRange(min=1), default=64, show_default=True, help="Images to look at.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the sample.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the sample.")
 @click.option("--source-format", help="As --format of scan: webdataset, tree or parquet; recognised where not said.")
 @click.option("--category", help="As of scan.")
 @click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
@@ -68,6 +71,8 @@ def _answering(name: str, options: EngineOptions) -> Answering:
     except EngineError as error:
         if name not in SPEEDS:
             raise
+        asked = ProtocolOptions(options.prompt_file, options.thresholds, bool(options.keep_rationale))
+        protocol(options.protocol or DEFAULT_PROTOCOL, asked)  # what is wrong there is wrong on every machine
         speed = replace(SPEEDS[name], origin=f"{SPEEDS[name].origin} ({error})")
         limits = ImageLimits(max_side_px=None if max_pixels is None else max_side_px(max_pixels))
         return Answering(canned.load(EngineOptions()), limits, max_pixels, speed, host_cost)

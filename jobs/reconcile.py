@@ -23,12 +23,14 @@ class Tally:
     """Rows of result files, added up. reasons: quarantined rows by reason.
 
     num_with_category: rows whose category is not null. changed: shards whose results are of two states of the source.
+    foreign: a slice's result that was made with other settings, the first such.
     """
 
     num_rows: int
     num_with_category: int
     reasons: Counter[str]
     changed: list[str]
+    foreign: str | None
 
     @property
     def num_quarantined(self) -> int:
@@ -37,7 +39,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class _Marks:
-    """What a footer tells. shard, before, after: of a slice's result only, see `jobs.scanner.SliceScanner.scan`."""
+    """What a footer tells. shard, before, after, settings: only of slices, see `jobs.scanner.SliceScanner`."""
 
     num_rows: int
     num_with_category: int
@@ -45,14 +47,21 @@ class _Marks:
     shard: str
     before: str
     after: str
+    settings: str | None = None
 
 
-def tally(run: Place) -> Tally:
-    """Adds up what the footers of the result files say; RunError names a file that is damaged."""
+def tally(run: Place, settings_hash: str) -> Tally:
+    """Adds up what the footers of the result files say; RunError names a file that is damaged.
+
+    settings_hash: what slices must have been scanned with.
+    """
     num_rows, num_with_category, reasons, changed = 0, 0, Counter[str](), list[str]()
-    last = _Marks(0, 0, reasons, "", "", "")
+    last, foreign = _Marks(0, 0, reasons, "", "", ""), None
     with ThreadPoolExecutor(FILES_AT_ONCE) as threads:
-        for marks in threads.map(_marks, score_files(run)):
+        files = score_files(run)
+        for file, marks in zip(files, threads.map(_marks, files), strict=True):
+            if marks.settings not in (None, settings_hash):
+                foreign = foreign or file.path
             num_rows += marks.num_rows
             num_with_category += marks.num_with_category
             reasons += marks.reasons
@@ -60,7 +69,7 @@ def tally(run: Place) -> Tally:
             if marks.shard and not follows and marks.shard not in changed:
                 changed.append(marks.shard)
             last = marks
-    return Tally(num_rows, num_with_category, reasons, changed)
+    return Tally(num_rows, num_with_category, reasons, changed, foreign)
 
 
 def _marks(result: Place) -> _Marks:
@@ -74,7 +83,8 @@ def _marks(result: Place) -> _Marks:
         if int(marks["num_rows"]) == metadata.num_rows:
             reasons = Counter({reason: int(count) for reason, _, count in parts})
             shard = marks.get("shard", "") if before else ""
-            return _Marks(metadata.num_rows, _num_with_category(metadata), reasons, shard, before, after)
+            counts = (metadata.num_rows, _num_with_category(metadata))
+            return _Marks(*counts, reasons, shard, before, after, marks.get("settings"))
     except (pa.ArrowInvalid, OSError, ValueError, KeyError) as error:
         if is_of_storage(error):
             raise StorageError(f"cannot read the score file {result.path}: {reason_of(error)}") from None

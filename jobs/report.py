@@ -50,7 +50,12 @@ def _not_empty(context: click.Context, parameter: click.Parameter, value: str) -
     show_default=True,
     help="How many of the highest and of the lowest groups to show.",
 )
-@click.option("--html", "html_path", type=click.Path(path_type=Path), help="Write one self-contained page as well.")
+@click.option(
+    "--html",
+    "html_path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write one self-contained page as well.",
+)
 @click.option(
     "--format",
     "output",
@@ -75,6 +80,8 @@ def report(run: str, by: str, private: str, min_count: int, top: int, html_path:
     summary = summarise(open_warehouse(run), by, private, min_count, top)
     summary = replace(summary, coverage=coverage(where, record, found, summary.num_images))
     if html_path is not None:
+        if not html_path.name:
+            raise click.BadParameter("this names no file", param_hint="'--html'")
         _write_page(summary, html_path)
     if output == "json":
         import json

@@ -76,23 +76,31 @@ def _remedy(rows: RowRange) -> str:
     return "restore it from a copy, or scan into a new run" if is_compact else "delete it and run the same scan again"
 
 
-def start_or_continue(url: str, record: RunRecord) -> Place:
-    """Writes `run.json`, or compares with the one that is there. RunError with the difference."""
+def refuse_other(url: str, record: RunRecord) -> RunRecord | None:
+    """The record of the run at `url`, None where none is begun. RunError where it differs, or other files lie there."""
     root = place(url)
-    if root.at(RECORD).exists():
-        before = open_run(url)[1]
-        different = differences(before, record.model_copy(update={"code": before.code}))
-        if different:
-            raise RunError(f"{url} was scanned with other settings: {different}; use another --run")
-        return root
-    refuse_other_files(root, url)
-    root.at(RECORD).write((json.dumps(record.model_dump(), indent=2) + "\n").encode())
-    return root
+    if not root.at(RECORD).exists():
+        refuse_other_files(root, url)
+        return None
+    before = open_run(url)[1]
+    different = differences(before, record.model_copy(update={"code": before.code}))
+    if different:
+        raise RunError(f"{url} was scanned with other settings: {different}; use another --run")
+    return before
+
+
+def start_or_continue(url: str, record: RunRecord) -> RunRecord:
+    """Writes `run.json` where there is none, and returns what is there; for who holds the lease. See `refuse_other`."""
+    before = refuse_other(url, record)
+    if before is None:
+        place(url).at(RECORD).write((json.dumps(record.model_dump(), indent=2) + "\n").encode())
+    return before or record
 
 
 def refuse_other_files(root: Place, url: str) -> None:
-    """RunError where `root`, in which no run was begun, holds more than the remains of a record half written."""
-    if root.is_dir() and not all(name.startswith(RECORD) and name.endswith(PART) for name in root.names()):
+    """RunError where `root`, in which no run was begun, holds more than what a scan does before it begins one."""
+    others = [name for name in root.names() if name != LEASE and not name.endswith(PART)]
+    if others or any(not name.startswith((LEASE, RECORD)) for name in root.names()):
         raise RunError(f"{url} holds other files and is no run; use a new folder for --run")
 
 

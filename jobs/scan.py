@@ -15,15 +15,16 @@ from ingest import __version__
 from ingest.errors import IncompleteError, RunError, StorageError, near
 from ingest.formats import Source, open_source, webdataset
 from ingest.images import ImageLimits
-from ingest.record import RECORD, RunRecord
+from ingest.record import RunRecord
 from ingest.results import is_compacted, results
 from ingest.sample import printable
-from ingest.slices import CONFLICT, finished, stem_of
+from ingest.slices import CONFLICT, Done, finished, stem_of
 from ingest.storage import Place, place
 from jobs.attempts import Attempts
 from jobs.engine_options import engine_options, said
 from jobs.lease import Lease, lease
-from jobs.run import ATTEMPTS, LEASE, code_hash, remove_unfinished, start_or_continue
+from jobs.option_types import FiniteRange
+from jobs.run import ATTEMPTS, LEASE, code_hash, refuse_other, remove_unfinished, start_or_continue
 from scoring.assessment import AsksElsewhere, EngineDescription, EngineModule, EngineOptions
 from scoring.engines import ENGINES, engine_module
 from scoring.taxonomy import TAXONOMY_VERSION
@@ -47,7 +48,7 @@ MAX_FIELDS = 20
 @click.option("--format", "format_name", help="webdataset, tree or parquet; recognised where not said.")
 @click.option("--category", help="JSON field, cls, or Parquet column that names a sample's class.")
 @click.option("--sample", type=click.IntRange(min=1), help="Scan a uniform random sample of so many images.")
-@click.option("--seed", type=int, help="Seed of --sample; default 0.")
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of --sample; default 0.")
 @click.option("--limit", type=click.IntRange(min=1), help="Scan only the first so many images.")
 @click.option(
     "--max-pixels-in",
@@ -64,9 +65,9 @@ MAX_FIELDS = 20
     help="Frames or pages that are scanned, from the first.",
 )
 @click.option("--num-engines", type=click.IntRange(min=1), help="Engine actors; default as many as fit.")
-@click.option("--engine-cpus", type=click.FloatRange(min=0.5), default=1, show_default=True, help="CPUs per engine.")
-@click.option("--engine-gpus", type=click.FloatRange(min=0), help="GPUs per engine; default what the engine asks for.")
-@click.option("--stall-seconds", type=click.FloatRange(min=1), default=600, show_default=True, help=STALL_HELP)
+@click.option("--engine-cpus", type=FiniteRange(min=0.5), default=1, show_default=True, help="CPUs per engine.")
+@click.option("--engine-gpus", type=FiniteRange(min=0), help="GPUs per engine; default what the engine asks for.")
+@click.option("--stall-seconds", type=FiniteRange(min=1), default=600, show_default=True, help=STALL_HELP)
 @click.option("--image-memory-mb", type=click.IntRange(min=100), help=MEMORY_HELP)
 @click.option("--takeover", is_flag=True, help="Scan although another scan holds the run.")
 @click.option("--ray-address", help="Ray cluster to use; default RAY_ADDRESS, else one of its own.")
@@ -124,9 +125,10 @@ def scan(
         taxonomy=TAXONOMY_VERSION,
         engine=_comparable(description),
     )
-    _check(module, options, run_url, ray_address)
-    run = start_or_continue(run_url, record)
-    from jobs.cluster import default_num_engines, default_num_gpus, ray_session
+    if refuse_other(run_url, record) is None:
+        _check(module, options, ray_address)
+    run = place(run_url)
+    from jobs.cluster import default_num_engines, default_num_gpus, ray_session, refuse_impossible
     from jobs.pipeline import EnginePool
     from jobs.scanner import ScanSettings
 
@@ -137,6 +139,7 @@ def scan(
         options=options,
         limits=limits,
         settings_hash=hashlib.sha256(record.model_dump_json(exclude={"code"}).encode()).hexdigest(),
+        code=record.code or "",
         stall_s=stall_seconds,
         batches_at_once=description.batches_at_once,
         has_canary=description.num_gpus > 0,
@@ -147,23 +150,26 @@ def scan(
         with _pardoned(run), ray_session(ray_address):
             chosen = _chosen(corpus, sample, seed or 0, limit)
             shards = [shard for shard in corpus.shards if chosen is None or shard in chosen]
-            _refuse_other_shards(run, shards, run_url)
             gpus = default_num_gpus(ray_address, description.num_gpus) if engine_gpus is None else engine_gpus
+            refuse_impossible(ray_address, engine_cpus, gpus)
             size = num_engines or default_num_engines(ray_address, engine_cpus, gpus)
-            engines = EnginePool(size, engine_cpus, gpus)
-            failures = _scan(settings, shards, chosen, engines, held, quiet)
+            begun = start_or_continue(run_url, record)
+            done = results(run).done
+            _refuse_other_shards(run, shards, run_url, done)
+            left = [shard for shard in shards if not finished(shard, done)]
+            if left and begun.code not in (None, record.code):
+                click.echo(f"{run_url} was begun with other code of privsieve; new rows are of this one", err=True)
+            failures = _scan(settings, left, chosen, EnginePool(size, engine_cpus, gpus), done, held, quiet)
         remove_unfinished(run)
         num_chosen = None if chosen is None else sum(len(indices) for indices in chosen.values())
-        _reconcile(run, corpus, shards, num_chosen, run_url, failures)
+        _reconcile(settings, shards, num_chosen, run_url, failures)
 
 
-def _check(module: EngineModule, options: EngineOptions, run_url: str, ray_address: str | None) -> None:
-    """EngineError where a new run would get no answer. A cluster may have another key and reach other addresses; a run
-    that was begun may have all of its rows."""
+def _check(module: EngineModule, options: EngineOptions, ray_address: str | None) -> None:
+    """EngineError where a new run would get no answer. A cluster may have another key and reach other addresses."""
     from jobs.cluster import is_this_machine
 
-    is_new = not place(run_url).at(RECORD).exists()
-    if isinstance(module, AsksElsewhere) and is_new and is_this_machine(ray_address):
+    if isinstance(module, AsksElsewhere) and is_this_machine(ray_address):
         module.check(options)
 
 
@@ -178,9 +184,8 @@ def _pardoned(run: Place) -> Iterator[None]:
         raise
 
 
-def _refuse_other_shards(run: Place, shards: list[str], run_url: str) -> None:
+def _refuse_other_shards(run: Place, shards: list[str], run_url: str, done: Done) -> None:
     """RunError where the source lost shards that have rows, or a compacted run, which is closed, would get more."""
-    done = results(run).done
     gone = done.present.keys() - {stem_of(shard) for shard in shards}
     if gone:
         raise RunError(
@@ -234,25 +239,24 @@ def _chosen(corpus: Source, sample: int | None, seed: int, limit: int | None) ->
 
 def _scan(
     settings: "ScanSettings",
-    shards: list[str],
+    left: list[str],
     chosen: "Chosen",
     engines: "EnginePool",
+    done: Done,
     held: Lease,
     quiet: bool,
 ) -> list[str]:
-    """Scans what has no result yet; returns why slices have none, one line each."""
+    """Scans what has no result yet of the shards `left`; returns why slices have none, one line each."""
     from jobs.pipeline import scan_slices
     from jobs.progress import meter
 
-    done = results(settings.run).done
-    left = [shard for shard in shards if not finished(shard, done)]
     if not left:
         return []
     total = None if chosen is None else sum(len(chosen[shard]) for shard in left)
     failures: list[str] = []
     num_ended = 0
     with meter("scan", total, quiet) as progress:
-        for counts in scan_slices(settings, left, chosen, engines):
+        for counts in scan_slices(settings, left, chosen, engines, done):
             held.check()
             if counts["fatal"]:
                 raise IncompleteError(f"{counts['failure']}; run the same command again to continue")
@@ -265,14 +269,17 @@ def _scan(
 
 
 def _reconcile(
-    run: Place, corpus: Source, shards: list[str], num_chosen: int | None, run_url: str, failures: list[str]
+    settings: "ScanSettings", shards: list[str], num_chosen: int | None, run_url: str, failures: list[str]
 ) -> None:
     """Prints the last line, or raises IncompleteError: which shards have slices without a result, and why."""
     from jobs.reconcile import tally
 
-    done = results(run).done
+    corpus, done = settings.source, results(settings.run).done
     missing = [shard for shard in shards if not finished(shard, done)]
-    found = tally(run)
+    found = tally(settings.run, settings.settings_hash)
+    if found.foreign:
+        told = f"the score file {found.foreign} was made with other settings"
+        raise RunError(f"{told}; remove it and run the same scan again")
     by_reason = ", ".join(f"{reason} {n}" for reason, n in found.reasons.most_common())
     click.echo(
         f"{found.num_rows} images in {len(shards) - len(missing)} of {len(shards)} shards: "

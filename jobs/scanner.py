@@ -48,7 +48,8 @@ BATCH_SAMPLES = 16
 class ScanSettings:
     """What an actor needs to know; sent to each once.
 
-    run: the run folder. stall_s: seconds without a finished batch after which a slice is given up.
+    run: the run folder. code: see `ingest.record.RunRecord`.
+    stall_s: seconds without a finished batch after which a slice is given up.
     image_memory_bytes: what the child that scans image by image may take; None: half of what is free.
     batches_at_once: of a slice, given to the engine by as many threads. has_canary: engines must agree on a picture.
     """
@@ -59,6 +60,7 @@ class ScanSettings:
     options: EngineOptions
     limits: ImageLimits
     settings_hash: str
+    code: str
     stall_s: float = 600
     image_memory_bytes: int | None = None
     num_decode_threads: int = 2
@@ -197,10 +199,19 @@ class SliceScanner:
                 raise EngineError(f"the engine cannot answer for a plain picture: {answer.message}")
             return  # what it says is no answer, as may be for such a picture; nothing to compare
         own, answers = record(answer), self._settings.run.at(CANARY)
-        answers.at(f"{hashlib.sha256(own).hexdigest()[:16]}.json").write(own)
+        file = answers.at(f"{hashlib.sha256(own).hexdigest()[:16]}.json")
+        is_first = not file.exists()
+        file.write(own)
         for name in answers.names():
-            why = difference(answers.at(name).read(), own) if name.endswith(".json") else None
+            if not name.endswith(".json"):
+                continue
+            try:
+                why = difference(answers.at(name).read(), own)
+            except (ValueError, KeyError, TypeError):
+                raise EngineError(f"{answers.at(name).path} is damaged; remove it") from None
             if why is not None:
+                if is_first:  # refused, so nothing for others to agree with
+                    file.remove()
                 raise EngineError(f"an engine is set up otherwise than another one of this run: {why}")
 
     def _batched(self, samples: Iterator[Sample]) -> Iterator[pa.Table]:
@@ -227,6 +238,7 @@ class SliceScanner:
         """Footer metadata: what the file is a result of, so that counts reconcile without reading rows."""
         marks = {
             "settings": self._settings.settings_hash,
+            "code": self._settings.code,
             "shard": piece.shard.encode("utf-8", "backslashreplace").decode(),
             "chain": chain,
             "num_rows": str(table.num_rows),

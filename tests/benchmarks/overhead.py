@@ -31,7 +31,7 @@ from ingest.formats import Source, open_source
 from ingest.images import DecodedImage, ImageLimits, decode
 from ingest.results import SCORES
 from ingest.sample import Sample
-from ingest.slices import Slice, file_name
+from ingest.slices import Done, Slice, file_name
 from ingest.storage import place
 from jobs.cluster import ray_session
 from jobs.pipeline import EnginePool, scan_slices
@@ -150,7 +150,7 @@ class Times:
 
 
 def on_ray(settings: ScanSettings) -> None:
-    for counts in scan_slices(settings, list(settings.source.shards), None, EnginePool(NUM_PROCESSES)):
+    for counts in scan_slices(settings, list(settings.source.shards), None, EnginePool(NUM_PROCESSES), Done({}, {})):
         if counts["failure"]:
             raise RuntimeError(counts["failure"])
 
@@ -160,7 +160,7 @@ def timed(way: Callable[[ScanSettings], None], source: Source, folder: Path, num
     notes = folder / "notes"
     timed_source = TimedSource(source.root, source.format, source.shards, source.category, str(notes))
     scores = folder / SCORES
-    settings = ScanSettings(timed_source, place(str(folder)), "canned", EngineOptions(), ImageLimits(), "benchmark")
+    settings = ScanSettings(timed_source, place(str(folder)), "canned", EngineOptions(), ImageLimits(), "benchmark", "")
     began = ready = time.time()
     if way is on_ray:
         with ray_session("local"):

@@ -25,6 +25,7 @@ def test_a_scan_that_was_killed_before_its_record_was_whole_begins_again(tmp_pat
     run = tmp_path / "other"
     run.mkdir()
     (run / "run.json.0123abcd.part").write_bytes(b'{"privs')
+    (run / "lease.json").write_bytes(b"{}")
     start_or_continue(str(run), record)
     assert open_run(str(run))[1] == record
     (run / "run.json").rename(run / "diary.txt")
@@ -54,7 +55,7 @@ def test_a_score_file_that_may_not_be_read_is_not_called_damaged() -> None:
         where = place(str(run))
         found = results(where).of("00000.tar")
         file = next((run / "scores").iterdir())
-        for read in (lambda: rows_at(where, found), lambda: tally(where)):
+        for read in (lambda: rows_at(where, found), lambda: tally(where, "any")):
             with (
                 forbidden(file),
                 pytest.raises(StorageError, match=rf"^cannot read the score file {file}: permission denied$"),
