@@ -104,6 +104,7 @@ def filter(
     policy = load_policy(_policy_bytes(policy_path), policy_path)
     run, record = open_run(run_url)
     corpus = open_source(record.source, record.format, record.category)
+    policy = policy.for_engine(record.engine)
     blind = _blind(policy, record)
     plan = _decide(run, record, corpus, policy)
     out = place(out_url)

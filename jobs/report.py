@@ -144,7 +144,8 @@ def _write_text(summary: "Report") -> None:
         _rates(f"Lowest privacy rates by {summary.by}", summary.lowest)
     total = summary.total
     rate = f"{percent(total.privacy_rate)} ({percent(total.rate_low)} – {percent(total.rate_high)})"
-    click.echo(f"all images: {total.num_private:,} private of {total.num_scored:,} scored, {rate}")
+    unknown = f", {total.num_unknown:,} unknown" if total.num_unknown else ""
+    click.echo(f"all images: {total.num_private:,} private of {total.num_scored:,} scored{unknown}, {rate}")
     for note in summary.notes:
         click.echo(note)
     if summary.quarantined:

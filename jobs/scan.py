@@ -207,6 +207,8 @@ def _comparable(description: EngineDescription) -> dict[str, Any]:
         "name": description.name,
         "protocol": description.protocol,
         "assessed": list(description.assessed),
+        # Only where there are some, so that runs of other engines begun before this was told can be continued.
+        **({"only_affirmed": list(description.only_affirmed)} if description.only_affirmed else {}),
         "weights": description.weights,
         "versions": description.versions,
         "max_side_px": description.max_side_px,

@@ -10,9 +10,8 @@ from typing import Any
 
 from ingest.errors import QueryError
 from ingest.sample import printable
-from reports.warehouse import PRIVATE, Run
-from scoring.expressions import boolean_expression, shown, value_expression
-from scoring.table import SCHEMA
+from reports.warehouse import IMAGE_SCHEMA, PRIVATE, Run, privacy_condition
+from scoring.expressions import shown, value_expression
 from scoring.taxonomy import ATTRIBUTES, KEYS, LEVELS, Attribute
 
 MAX_GROUPS = 10_000
@@ -186,8 +185,12 @@ class Report:
     def notes(self) -> tuple[str, ...]:
         """How the rates were made, one sentence each."""
         notes = [f"private: {printable(self.private)}. N: scored images; quarantined images are in no rate."]
-        if any(rate.num_unknown for rate in (self.total, *self.rates)):
-            notes.append("unknown: scored images for which the condition needs what was not assessed; in no rate.")
+        if self.total.num_unknown:
+            notes.append(
+                f"unknown: {self.total.num_unknown:,} scored images of which the condition needs what could not be "
+                "judged, though the engine judges it in others (such as text in a script that it cannot read); a rate "
+                "is private / (N - unknown)."
+            )
         hidden = self.num_groups - len(self.rates)
         if hidden:
             notes.append(f"{hidden:,} of {self.num_groups:,} groups have fewer than {self.min_count:,} scored images.")
@@ -207,8 +210,8 @@ class Report:
 
 def summarise(run: Run, by: str = "category", private: str = PRIVATE, min_count: int = 1, top: int = 15) -> Report:
     """Ask every question of `queries/`. QueryError where `by` or `private` is not an expression over the row."""
-    by_sql = value_expression(by, SCHEMA)
-    private_sql = boolean_expression(private, SCHEMA)
+    by_sql = value_expression(by, IMAGE_SCHEMA)
+    private_sql = privacy_condition(private)
     groups = run.ask("rates", by=by_sql, private=private_sql, most=str(MAX_GROUPS + 1))
     if len(groups) > MAX_GROUPS:
         raise QueryError(

@@ -2,12 +2,12 @@
 
 Views over the score files of a run, made from the row of `scoring.table` and the taxonomy:
 
-    images       every input image, one row each
+    images       every input image, one row each, with `unknown_level` (scoring.gaps)
     scored       the images that have a score
     quarantined  the images that have none, with their reason
     attributes   one row per image and attribute; value 0 | 0.5 | 1, null = not assessed
     answers      `images` with its attributes as a list, for questions about pairs
-    rates        one row per category: how many scored images are private (level 1 or 2)
+    rates        one row per category: how many scored images are private (level 1 or 2), of how many that is unknown
 
 and the macros `wilson_low(k, n)`, `wilson_high(k, n)`: 95 % Wilson score interval of a share k/n.
 Source of the interval: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", 1927.
@@ -21,6 +21,7 @@ from importlib import resources
 from typing import Any, NoReturn
 
 import duckdb
+import pyarrow as pa
 
 from ingest import record
 from ingest.errors import QueryError, RunError, near
@@ -29,13 +30,18 @@ from ingest.results import COMPACT, SCORES, is_compacted, manifest
 from ingest.storage import Place
 from reports.duckdb_names import literal, location, without_wildcards
 from scoring.duckdb_errors import first_line, without_advice, without_values
-from scoring.expressions import bounded_nesting, check_characters
+from scoring.expressions import boolean_expression, bounded_nesting, check_characters, columns_of
+from scoring.gaps import PRIVATE_UNKNOWN, UNKNOWN_LEVEL, ruled_out_by, unknown_level_sql
+from scoring.policy import SEVERITY_NAMES
 from scoring.table import SCHEMA
 from scoring.taxonomy import ATTRIBUTES
 
 VIEWS = ("images", "scored", "quarantined", "attributes", "answers", "rates")
 PRIVATE = "level IN (1, 2)"
 """What counts as private where nothing else is asked."""
+
+IMAGE_SCHEMA = SCHEMA.append(pa.field(UNKNOWN_LEVEL.name, UNKNOWN_LEVEL.type))
+"""The columns of the view `images`."""
 
 _Z = "1.959963984540054"  # the 97.5 % point of the normal distribution
 
@@ -114,7 +120,7 @@ def open_run(run: str) -> Run:
         connection.register_filesystem(root.fs)
     was_compacted = is_compacted(root)
     try:
-        connection.execute(_statements(root))
+        connection.execute(_statements(root, described))
         _lock(connection, location(root.at(COMPACT if was_compacted else SCORES)))
     except duckdb.Error as error:
         raise RunError(f"the score files of {run} cannot be read: {first_line(error)}") from None
@@ -123,7 +129,7 @@ def open_run(run: str) -> Run:
 
 def setup_statements(run: str) -> str:
     """The statements that make the same views in a user's own DuckDB; they read the score files where they lie."""
-    return _statements(record.open_run(run)[0])
+    return _statements(*record.open_run(run))
 
 
 def query_text(question: str, **placeholders: str) -> str:
@@ -133,19 +139,33 @@ def query_text(question: str, **placeholders: str) -> str:
     return re.sub(r"\{(\w+)\}", lambda match: placeholders.get(match[1], match[0]), text)
 
 
-def _statements(root: Place) -> str:
+def privacy_condition(private: str) -> str:
+    """The checked SQL of a condition, null where it is not known. QueryError where it is none over the images.
+
+    Level and score count what was not judged as absent: where they do not make an image private, but an attribute of
+    level 1 or 2 was not judged in it, they leave the question open.
+    """
+    sql = boolean_expression(private, IMAGE_SCHEMA)
+    if not columns_of(private, IMAGE_SCHEMA) & SEVERITY_NAMES:
+        return sql
+    return f"({sql}) OR CASE WHEN {PRIVATE_UNKNOWN} THEN NULL ELSE false END"
+
+
+def _statements(root: Place, described: RunRecord) -> str:
     """Macros and views, as SQL. Without a score file yet `images` is an empty table of the same columns."""
     paths = _score_paths(root)
     listed = ", ".join(map(literal, paths))
     # Folders named `a=b` above the run are no columns of its rows.
     source = f"SELECT * FROM read_parquet([{listed}], hive_partitioning = false)" if paths else _no_rows()
+    rates = query_text("rates", by="category", private=privacy_condition(PRIVATE), most="ALL")
+    unknown = f"{unknown_level_sql(ruled_out_by(described.engine))} AS {UNKNOWN_LEVEL.name}"
     answers = ",\n    ".join(
         f"{{'attribute': {literal(a.key)}, 'attribute_level': {a.level}, 'value': {a.key}}}" for a in ATTRIBUTES
     )
     wanted = (
         _WILSON.format(side="low", edge="0", bound="0.0", sign="-"),
         _WILSON.format(side="high", edge="n", bound="1.0", sign="+"),
-        f"CREATE OR REPLACE VIEW images AS {source}",
+        f"CREATE OR REPLACE VIEW images AS SELECT *, {unknown}\nFROM ({source})",
         "CREATE OR REPLACE VIEW scored AS SELECT * FROM images WHERE status = 'scored'",
         "CREATE OR REPLACE VIEW quarantined AS SELECT * FROM images WHERE status = 'quarantined'",
         f"CREATE OR REPLACE VIEW answers AS SELECT *, [\n    {answers}\n] AS answers FROM images",
@@ -153,8 +173,8 @@ def _statements(root: Place) -> str:
         "answer.attribute_level, answer.value, status\n"
         'FROM (SELECT shard, "index", key, category, status, unnest(answers) AS answer FROM answers)',
         "CREATE OR REPLACE VIEW rates AS "
-        "SELECT group_name AS category, * EXCLUDE (group_name, num_unknown)\n"
-        f"FROM (\n{query_text('rates', by='category', private=PRIVATE, most='ALL').strip().rstrip(';')}\n)",
+        "SELECT group_name AS category, * EXCLUDE (group_name)\n"
+        f"FROM (\n{rates.strip().rstrip(';')}\n)",
     )
     return ";\n\n".join(wanted) + ";\n"
 

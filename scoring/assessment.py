@@ -82,7 +82,8 @@ Outcome = Assessment | Unscored
 class EngineDescription:
     """What makes two runs comparable; written to run.json. Must be had without loading a model.
 
-    assessed: the keys that the engine can judge at all. weights: model file name -> sha256 in hex.
+    assessed: the keys that the engine can judge at all. only_affirmed: those of them that are never 0, so that a null
+    says nothing of an image. weights: model file name -> sha256 in hex.
     versions: package -> version, of what can change the answers. max_side_px: views larger than this are
     downscaled before the engine sees them; None keeps the full size. num_gpus: what one engine takes where there are
     any. batches_at_once: how many calls of `assess` the engine takes at the same time, from as many threads. Neither
@@ -97,6 +98,7 @@ class EngineDescription:
     max_side_px: int | None = None
     num_gpus: int = 0
     batches_at_once: int = 1
+    only_affirmed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,17 @@
     default: keep
     quarantined: drop
 
-`when` is a SQL condition over the columns of `scoring.table`; it can reach nothing else (`scoring.expressions`).
+`when` is a SQL condition over the columns of `scoring.table` and `unknown_level` of `scoring.gaps`; it can reach
+nothing else (`scoring.expressions`).
 What is quarantined and kept is copied as it is; a sample without readable bytes (`sha256` is null: a dangling link, a
 tar that is cut there, no image member) cannot be copied, and `filter` drops it by the rule "(unreadable)".
 Score and decision are apart: a policy can be changed and applied again without another scan.
 """
 
 import hashlib
-from collections.abc import Collection
-from dataclasses import dataclass
-from typing import Annotated, Literal, get_args
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, get_args
 
 import duckdb
 import pyarrow as pa
@@ -27,6 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ingest.errors import PolicyError, QueryError, near
 from scoring.duckdb_errors import without_values
 from scoring.expressions import boolean_expression, columns_of, shown
+from scoring.gaps import UNKNOWN_LEVEL, ruled_out_by, unknown_level_sql
 from scoring.table import SCHEMA, SCORE_COLUMNS
 from scoring.taxonomy import KEYS
 from scoring.yaml_files import YamlError, load_yaml
@@ -37,7 +39,9 @@ Text = Annotated[str, Field(pattern=r"\S")]
 DEFAULT, QUARANTINED, UNREADABLE = "(default)", "(quarantined)", "(unreadable)"
 """What is told as the rule where none of the policy decided; the last one by `filter`."""
 
-SEVERITY_NAMES = frozenset(column.name for column in SCORE_COLUMNS) - {"num_assessed"}
+SEVERITY_NAMES = frozenset(column.name for column in (*SCORE_COLUMNS, UNKNOWN_LEVEL)) - {"num_assessed"}
+
+_SCHEMA = SCHEMA.append(pa.field(UNKNOWN_LEVEL.name, UNKNOWN_LEVEL.type))
 
 
 class _Strict(BaseModel):
@@ -73,7 +77,10 @@ _WANTED = {
 
 @dataclass(frozen=True)
 class Policy:
-    """A checked policy. file: as it was given. sha256: of the file's bytes."""
+    """A checked policy. file: as it was given. sha256: of the file's bytes.
+
+    ruled_out: what is 0 where the engine of the run finds nothing; null is a gap there.
+    """
 
     file: str
     name: str
@@ -82,12 +89,17 @@ class Policy:
     default: Action
     quarantined: Action
     sql: tuple[str, ...]
+    ruled_out: tuple[str, ...] = ()
+
+    def for_engine(self, engine: Mapping[str, Any]) -> "Policy":
+        """For the rows of a run with this engine in its run.json."""
+        return replace(self, ruled_out=ruled_out_by(engine))
 
     def decide(self, rows: pa.Table) -> pa.Table:
         """Rows of `SCHEMA` -> shard, index, key, sha256, action, rule, reason; one per row and in order.
 
-        A condition that is null (an attribute was not assessed) does not match. PolicyError names the rule whose
-        condition fails on a row.
+        A condition that is null (an attribute was not assessed) does not match; `unknown_level` tells where.
+        PolicyError names the rule whose condition fails on a row.
         """
         with duckdb.connect() as connection:
             connection.execute("SET enable_external_access = false; SET preserve_insertion_order = true")
@@ -113,12 +125,12 @@ class Policy:
         assessed: the attributes that the run's engine judges; without any there is no level and no score either.
         """
         unknown = frozenset(KEYS) - frozenset(assessed) | (frozenset() if assessed else SEVERITY_NAMES)
-        nothing = pa.table({name: pa.nulls(1, SCHEMA.field(name).type) for name in SCHEMA.names})
+        nothing = pa.table({field.name: pa.nulls(1, field.type) for field in _SCHEMA})
         blind: dict[str, list[str]] = {}
         with duckdb.connect() as connection:
             connection.register("nothing", nothing)
             for rule, sql in zip(self.rules, self.sql, strict=True):
-                used = columns_of(rule.when, SCHEMA)
+                used = columns_of(rule.when, _SCHEMA)
                 if used and used <= unknown and not _may_match(connection, sql):
                     blind[rule.name] = sorted(used)
         return blind
@@ -135,7 +147,8 @@ class Policy:
         rule = case([r.name for r in self.rules], _quoted(QUARANTINED), DEFAULT)
         reason = case([r.reason for r in self.rules], "reason", "no rule matched")
         columns = f'shard, "index", "key", sha256, {action} AS action, {rule} AS rule, {reason} AS reason'
-        return f"SELECT {columns} FROM score_rows"
+        unknown = f"{unknown_level_sql(self.ruled_out)} AS {UNKNOWN_LEVEL.name}"
+        return f"SELECT {columns} FROM (SELECT *, {unknown} FROM score_rows)"
 
 
 def _may_match(connection: duckdb.DuckDBPyConnection, sql: str) -> bool:
@@ -188,7 +201,7 @@ def _checked(text: bytes, file: str) -> Policy:
 
 def _condition(number: int, rule: Rule) -> str:
     try:
-        return boolean_expression(rule.when, SCHEMA)
+        return boolean_expression(rule.when, _SCHEMA)
     except QueryError as error:
         raise PolicyError(f'rule {number} "{rule.name}", when: {error}') from None
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from ingest.sample import SAMPLE_COLUMNS, Column
 from scoring import severity
 from scoring.assessment import Assessment
+from scoring.gaps import UNKNOWN_LEVEL
 from scoring.taxonomy import ATTRIBUTES, KEYS, LEVELS
 
 BOX_TYPE = pa.struct(
@@ -180,5 +181,9 @@ def columns_document() -> str:
         kind = "list<box>" if column.name == "boxes" else str(column.type)
         unit = column.unit.replace("|", "\\|")
         lines.append(f"| `{column.name}` | {kind} | {unit} | {column.meaning} |")
-    lines += ["", f"`boxes` holds structs of {', '.join(f'`{field.name}`' for field in BOX_TYPE)}."]
+    lines += ["", f"`boxes` holds structs of {', '.join(f'`{field.name}`' for field in BOX_TYPE)}.", ""]
+    lines += [
+        f"Policies, `report` and the view `images` of `sql` know one column more, `{UNKNOWN_LEVEL.name}`: "
+        f"{UNKNOWN_LEVEL.meaning}. `level` and the scores count such an attribute as absent."
+    ]
     return "\n".join(lines) + "\n"

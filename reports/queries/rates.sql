@@ -1,8 +1,9 @@
 -- What share of each group is private, and how sure is that?
 -- by: SQL value that groups the images. private: SQL condition; both are checked before they come here.
 -- most: how many groups at most, or ALL.
--- num_scored (N) leaves out quarantined images. Images for which the condition is unknown (null, for instance an
--- attribute that was not assessed) are in num_unknown and neither in the rate nor in its 95 % Wilson interval.
+-- num_scored (N) leaves out quarantined images. Images for which the condition is unknown (null: it, or the level it
+-- asks for, depends on an attribute that could not be judged) are in num_unknown and neither in the rate nor in its
+-- 95 % Wilson interval; the rate is num_private / (num_scored - num_unknown).
 WITH judged AS (
     SELECT coalesce(({by})::VARCHAR, '(none)') AS group_name, status,
         CASE WHEN status = 'scored' THEN ({private})::BOOLEAN END AS is_private

@@ -46,10 +46,18 @@ ROWS: tuple[Row, ...] = (
 
 @pytest.fixture
 def make_run(tmp_path: Path) -> MakeRun:
-    def make(rows: Sequence[Row] = ROWS, name: str = "run", assessed: Sequence[str] = KEYS) -> Path:
+    def make(
+        rows: Sequence[Row] = ROWS,
+        name: str = "run",
+        assessed: Sequence[str] = KEYS,
+        only_affirmed: Sequence[str] = ("beliefs", "location"),
+    ) -> Path:
         folder = tmp_path / name
         (folder / "scores").mkdir(parents=True)
-        engine = asdict(canned.describe(EngineOptions())) | {"assessed": list(assessed)}
+        engine = asdict(canned.describe(EngineOptions())) | {
+            "assessed": list(assessed),
+            "only_affirmed": list(only_affirmed),
+        }
         (folder / "run.json").write_text(run_record(engine).model_dump_json())
         half = (len(rows) + 1) // 2
         for part, some in enumerate((rows[:half], rows[half:])):

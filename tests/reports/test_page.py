@@ -72,6 +72,14 @@ def test_charts_show_the_top_and_the_table_all(make_run: MakeRun) -> None:
     assert all(f'<th scope="row">c{i:03}</th>' in page for i in range(100))
 
 
+def test_page_tells_how_many_images_are_unknown_beside_the_rate(make_run: MakeRun) -> None:
+    told = "<div><dt>Private or not: unknown</dt><dd>1</dd></div>"
+    page = render(summarise(open_run(str(make_run(rows=[("a", answer(gov_ids=None)), ("a", answer())])))))
+    assert told in page
+    assert "a rate is private / (N - unknown)" in page
+    assert "Private or not" not in render(summarise(open_run(str(make_run(name="other")))))
+
+
 def test_page_of_an_empty_run(make_run: MakeRun) -> None:
     empty = summarise(open_run(str(make_run(rows=()))))
     assert charts(empty) == {}

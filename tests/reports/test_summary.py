@@ -56,6 +56,46 @@ def test_condition_on_what_was_not_assessed_is_unknown_not_absent(make_run: Make
     assert any(note.startswith("unknown:") for note in found.notes)
 
 
+GAPS = (
+    ("page", answer(gov_ids=None, full_legal_name=None)),
+    ("page", answer(full_legal_name=None, age=1)),
+    ("page", answer(gov_ids=None, nudity=1)),
+    ("page", answer(documents=None)),
+    ("page", answer(beliefs=None)),
+)
+"""Unknown, unknown, private all the same, not private by what could be judged twice: level 4, and never ruled out."""
+
+
+def test_what_could_not_be_judged_is_unknown_and_not_counted_as_not_private(make_run: MakeRun) -> None:
+    run = open_run(str(make_run(rows=GAPS)))
+    total = summarise(run).total
+    assert (total.num_scored, total.num_private, total.num_unknown) == (5, 1, 2)
+    assert total.privacy_rate == pytest.approx(1 / 3)
+    assert [note for note in summarise(run).notes if "unknown: 2 scored images" in note and "N - unknown" in note]
+    _, rates = run.select("SELECT num_private, num_unknown, privacy_rate FROM rates")
+    assert list(rates) == [(1, 2, pytest.approx(1 / 3))]
+    _, levels = run.select('SELECT unknown_level FROM images ORDER BY shard, "index"')
+    assert [level for (level,) in levels] == [1, 2, 1, 4, None]
+    by_level = summarise(run, by="unknown_level").rates
+    assert {rate.group: rate.num_unknown for rate in by_level} == {"1": 1, "2": 1, "4": 0, "(none)": 0}
+
+
+@pytest.mark.parametrize(
+    ("private", "num_private", "num_unknown"),
+    [("score > 0.5", 1, 2), ("level = 2", 1, 2), ("nudity = 1", 1, 0), ("gov_ids = 1", 0, 2), ("level = 3", 1, 2)],
+)
+def test_only_conditions_on_what_was_not_judged_are_unknown(
+    make_run: MakeRun, private: str, num_private: int, num_unknown: int
+) -> None:
+    total = summarise(open_run(str(make_run(rows=GAPS))), private=private).total
+    assert (total.num_private, total.num_unknown) == (num_private, num_unknown)
+
+
+def test_an_engine_that_judges_nothing_in_any_image_has_no_gaps(make_run: MakeRun) -> None:
+    run = open_run(str(make_run(rows=[("a", answer(biometrics=None, gov_ids=0))], assessed=["gov_ids"])))
+    assert summarise(run).total.num_unknown == 0
+
+
 def test_by_expression_and_min_count(make_run: MakeRun) -> None:
     found = summarise(open_run(str(make_run())), by="upper(category)", min_count=2)
     assert [rate.group for rate in found.rates] == ["BEACH", "OFFICE"]

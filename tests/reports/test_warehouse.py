@@ -25,7 +25,7 @@ def test_views_hold_every_row(make_run: MakeRun) -> None:
         "SELECT (FROM images SELECT count(*)), (FROM scored SELECT count(*)), "
         "(FROM quarantined SELECT count(*)), (FROM attributes SELECT count(*))",
     ) == [(8, 6, 2, 8 * 22)]
-    assert run.select("FROM images")[0] == SCHEMA.names
+    assert run.select("FROM images")[0] == [*SCHEMA.names, "unknown_level"]
 
 
 def test_attributes_keep_what_was_not_assessed_apart(make_run: MakeRun) -> None:
@@ -39,13 +39,14 @@ def test_attributes_keep_what_was_not_assessed_apart(make_run: MakeRun) -> None:
 def test_rates_leave_out_quarantined_images(make_run: MakeRun) -> None:
     run = open_run(str(make_run()))
     found = {row[0]: row[1:] for row in rows(run, "FROM rates")}
-    names = ["category", "num_scored", "num_private", "privacy_rate", "rate_low", "rate_high", "num_quarantined"]
-    assert run.select("FROM rates")[0] == names
+    counts, rate = ["num_scored", "num_private", "num_unknown"], ["privacy_rate", "rate_low", "rate_high"]
+    assert run.select("FROM rates")[0] == ["category", *counts, *rate, "num_quarantined"]
     assert set(found) == {"beach", "office", "attic", "(none)"}
     interval = binomtest(2, 3).proportion_ci(0.95, method="wilson")
-    assert found["beach"] == (3, 2, pytest.approx(2 / 3), pytest.approx(interval.low), pytest.approx(interval.high), 1)
-    assert found["attic"] == (0, 0, None, None, None, 1)
-    assert found["(none)"][:3] == (1, 0, 0.0)
+    expected = [pytest.approx(share) for share in (2 / 3, interval.low, interval.high)]
+    assert found["beach"] == (3, 2, 0, *expected, 1)
+    assert found["attic"] == (0, 0, 0, None, None, None, 1)
+    assert found["(none)"][:4] == (1, 0, 0, 0.0)
 
 
 @pytest.mark.parametrize(("k", "n"), [(0, 1), (1, 1), (0, 50), (50, 50), (3, 17), (999, 100_000)])
@@ -68,7 +69,7 @@ def test_run_without_score_files_has_empty_typed_views(make_run: MakeRun) -> Non
     run = open_run(str(make_run(rows=())))
     for view in VIEWS:
         assert rows(run, f"FROM {view}") == []
-    assert run.select("FROM images")[0] == SCHEMA.names
+    assert run.select("FROM images")[0] == [*SCHEMA.names, "unknown_level"]
 
 
 def test_odd_folder_name(make_run: MakeRun) -> None:

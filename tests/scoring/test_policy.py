@@ -173,6 +173,61 @@ def test_the_shipped_policies_load_and_drop_identity_documents(name: str) -> Non
     assert [action for action, _ in _decide(text, _row(gov_ids=0.5), _row())] == ["drop", "keep"]
 
 
+DETECTORS = {
+    "assessed": ["biometrics", "gov_ids", "full_legal_name", "financial_data", "beliefs", "age", "documents"],
+    "only_affirmed": ["beliefs", "age"],
+}
+"""As a run.json says it: beliefs and age are null in most images, all that is not named here in every one."""
+
+
+def _judged(**values: float | None) -> Assessment:
+    """As such an engine answers: 0 for what it rules out, null for the rest."""
+    nulls = {key: np.nan for key in KEYS if key not in DETECTORS["assessed"] or key in DETECTORS["only_affirmed"]}
+    return _row(**(nulls | {key: np.nan if value is None else value for key, value in values.items()}))
+
+
+@pytest.mark.parametrize(
+    ("name", "rule", "of_a_name"),
+    [
+        ("strict", "not-fully-judged", "flag"),
+        ("research", "not-fully-judged", "flag"),
+        ("identity-documents-only", "not-judged", "keep"),
+    ],
+)
+def test_the_shipped_policies_flag_what_the_engine_could_not_judge(name: str, rule: str, of_a_name: str) -> None:
+    policy = load_policy(files("jobs").joinpath("policies", f"{name}.yaml").read_bytes(), f"{name}.yaml")
+    verdicts = [
+        _judged(gov_ids=None, full_legal_name=None, documents=None),
+        _judged(full_legal_name=None),
+        _judged(gov_ids=1, full_legal_name=None),
+        _judged(documents=None),
+        _judged(),
+    ]
+    rows = to_table([Facts("s.tar", i, f"k{i}", None, 1, "00") for i in range(len(verdicts))], verdicts)
+    decided = policy.for_engine(DETECTORS).decide(rows).to_pylist()
+    assert [row["action"] for row in decided] == ["flag", of_a_name, "drop", "keep", "keep"]
+    assert decided[0]["rule"] == rule
+    assert "could not be judged" in decided[0]["reason"]
+    assert "text in a script that is not read" in decided[0]["reason"]
+
+
+@pytest.mark.parametrize("name", ["strict", "research", "identity-documents-only"])
+def test_a_run_whose_engine_judges_no_attribute_is_still_nothing_to_decide_on(name: str) -> None:
+    policy = load_policy(files("jobs").joinpath("policies", f"{name}.yaml").read_bytes(), f"{name}.yaml")
+    assert len(policy.blind_rules([])) == len(policy.rules)
+
+
+def test_the_level_of_what_was_not_judged_is_the_most_severe_one() -> None:
+    lines = [f"  - {{name: n{n}, when: unknown_level = {n}, then: flag, reason: r}}" for n in (1, 2, 3, 4)]
+    policy = load_policy(_policy(*lines), "test.yaml").for_engine({"assessed": list(KEYS)})
+    gaps = (("gov_ids", "age"), ("beliefs", "age"), ("age", "documents"), ("documents",), ())
+    verdicts: list[Verdict] = [_row(**dict.fromkeys(keys, float("nan"))) for keys in gaps]
+    verdicts.append(Quarantined("empty", "the file has no bytes"))
+    rows = to_table([Facts("s.tar", i, f"k{i}", None, 1, "00") for i in range(len(verdicts))], verdicts)
+    decided = policy.decide(rows)["rule"].to_pylist()
+    assert decided == ["n1", "n2", "n3", "n4", "(default)", "(quarantined)"]
+
+
 def test_rules_that_look_only_at_what_was_not_assessed_are_told() -> None:
     rules = [
         ("tattoos", "unique_body_markings >= 0.5"),

@@ -17,7 +17,7 @@ Each model runs on one CPU thread; nothing is downloaded or written.
 from typing import TYPE_CHECKING
 
 from scoring.assessment import EngineDescription, EngineOptions
-from scoring.engines.detectors.decisions import ASSESSED
+from scoring.engines.detectors.decisions import ABSENT_UNLESS_FOUND, ASSESSED
 from scoring.engines.detectors.models import INSTALL, SHA256, checked_path, package_versions
 from scoring.taxonomy import KEYS
 
@@ -37,6 +37,7 @@ def describe(options: EngineOptions) -> EngineDescription:
         name="detectors",
         protocol=PROTOCOL,
         assessed=tuple(key for key in KEYS if key in ASSESSED),
+        only_affirmed=tuple(key for key in KEYS if key in ASSESSED and key not in ABSENT_UNLESS_FOUND),
         weights={name: SHA256[name] for name in SHA256 if checked_path(name)},
         versions=package_versions(),
         max_side_px=MAX_SIDE_PX,

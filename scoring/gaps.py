@@ -1,0 +1,40 @@
+"""What an engine could not judge in one image though it judges it in others, such as text in a script it cannot read.
+
+Level and score count what is not known as absent. The column `unknown_level` tells where that may be wrong: it is
+computed from the row and `run.json`, for policies, reports and the view `images`, and is stored nowhere.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from ingest.sample import Column
+from scoring.taxonomy import ATTRIBUTES, KEYS, LEVELS
+
+UNKNOWN_LEVEL = Column(
+    "unknown_level",
+    pa.int8(),
+    "",
+    "most severe level of which an attribute was not judged in this image though the engine judges it in others, "
+    "null where there is none",
+)
+PRIVATE_UNKNOWN = f"{UNKNOWN_LEVEL.name} IN (1, 2)"
+
+
+def ruled_out_by(engine: Mapping[str, Any]) -> tuple[str, ...]:
+    """The attributes that are 0 where the engine of a run.json finds nothing; a null in one of them is a gap.
+
+    The others are null in most images or in all, which says nothing of any one of them.
+    """
+    assessed, affirmed = engine.get("assessed") or (), engine.get("only_affirmed") or ()
+    return tuple(key for key in KEYS if key in assessed and key not in affirmed)
+
+
+def unknown_level_sql(ruled_out: Collection[str]) -> str:
+    """The value of `UNKNOWN_LEVEL` over a row."""
+    whens = []
+    for level in sorted(set(LEVELS) - {0}):
+        null = " OR ".join(f"{a.key} IS NULL" for a in ATTRIBUTES if a.level == level and a.key in ruled_out)
+        whens += [f"WHEN status = 'scored' AND ({null}) THEN {level}"] if null else []
+    return f"CAST(CASE {' '.join(whens)} END AS TINYINT)" if whens else "CAST(NULL AS TINYINT)"
