@@ -42,7 +42,7 @@ def test_a_run_that_cannot_be_written_is_told_before_anything_is_scanned(tmp_pat
     for run, why in ((Path("/proc/run"), "no such file or directory"), (tmp_path / "file" / "run", "not a directory")):
         code, out, err = finish(start_scan(tmp_path / "corpus", run))
         assert (code, out) == (2, "")
-        assert err == f"privsieve: cannot write {run}/run.json: {why}\n"
+        assert err == f"privsieve: cannot write {run}/lease.json: {why}\n"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

@@ -206,7 +206,7 @@ def main(
         click.echo("   px batch visual  tokens  images/s TFLOP/im  share   tower ms   text ms  host ms")
         for side_px in sides_px:
             asked = protocol("slots", ProtocolOptions())
-            chosen = Settings(Checkpoint(folder, model_size, ""), None, asked, side_px**2, None, None, None)
+            chosen = Settings(Checkpoint(folder, model_size, is_of_hub=False), None, asked, side_px**2, None, None, None)
             engine = TransformersEngine(chosen, model)
             for batch_size in (int(size) for size in batches.split(",")):
                 try:
@@ -222,7 +222,7 @@ def main(
         for side_px in sides_px if vllm_pictures else []:
             asked = protocol("slots", ProtocolOptions())
             measure_vllm(
-                Settings(Checkpoint(folder, model_size, ""), None, asked, side_px**2, None, None, None),
+                Settings(Checkpoint(folder, model_size, is_of_hub=False), None, asked, side_px**2, None, None, None),
                 side_px,
                 vllm_pictures,
             )
