@@ -44,7 +44,7 @@ def holder(place: Place) -> Holder | None:
     """Who holds the lease in the file `place`, if anybody."""
     try:
         return Holder(**json.loads(place.content()))
-    except (FileNotFoundError, ValueError, TypeError):  # none, or cut off while it was written
+    except (FileNotFoundError, NotADirectoryError, ValueError, TypeError):  # none, or cut off while it was written
         return None
 
 

@@ -206,7 +206,8 @@ def main(
         click.echo("   px batch visual  tokens  images/s TFLOP/im  share   tower ms   text ms  host ms")
         for side_px in sides_px:
             asked = protocol("slots", ProtocolOptions())
-            chosen = Settings(Checkpoint(folder, model_size, is_of_hub=False), None, asked, side_px**2, None, None, None)
+            checkpoint = Checkpoint(folder, model_size, is_of_hub=False)
+            chosen = Settings(checkpoint, None, asked, side_px**2, None, None, None)
             engine = TransformersEngine(chosen, model)
             for batch_size in (int(size) for size in batches.split(",")):
                 try:
