@@ -117,7 +117,7 @@ def _write_text(summary: "Report") -> None:
     for line in summary.headlines:
         click.echo(line)
     _table(
-        "Levels (of the scored images)",
+        "Levels (of the scored images; what was not assessed counts as absent)",
         ["level", "images", "share"],
         [[f"{row.level} {row.name}", f"{row.num_images:,}", percent(row.share)] for row in summary.levels],
     )
@@ -143,7 +143,8 @@ def _write_text(summary: "Report") -> None:
     if summary.lowest:
         _rates(f"Lowest privacy rates by {summary.by}", summary.lowest)
     total = summary.total
-    rate = f"{percent(total.privacy_rate)} ({percent(total.rate_low)} – {percent(total.rate_high)})"
+    interval = f"({percent(total.rate_low)} – {percent(total.rate_high)})"
+    rate = "no rate" if total.privacy_rate is None else f"{percent(total.privacy_rate)} {interval}"
     unknown = f", {total.num_unknown:,} unknown" if total.num_unknown else ""
     click.echo(f"all images: {total.num_private:,} private of {total.num_scored:,} scored{unknown}, {rate}")
     for note in summary.notes:

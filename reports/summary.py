@@ -187,10 +187,12 @@ class Report:
         notes = [f"private: {printable(self.private)}. N: scored images; quarantined images are in no rate."]
         if self.total.num_unknown:
             notes.append(
-                f"unknown: {self.total.num_unknown:,} scored images of which the condition needs what could not be "
-                "judged, though the engine judges it in others (such as text in a script that it cannot read); a rate "
-                "is private / (N - unknown)."
+                f"unknown ({self.total.num_unknown:,}): scored images for which the condition needs what could not be "
+                "judged in them, such as text in a script that is not read. rate: private / (N - unknown)."
             )
+        without = sum(rate.privacy_rate is None and rate.num_unknown > 0 for rate in self.rates)
+        if without:
+            notes.append(f"{without:,} of {self.num_groups:,} groups have no rate, since all their images are unknown.")
         hidden = self.num_groups - len(self.rates)
         if hidden:
             notes.append(f"{hidden:,} of {self.num_groups:,} groups have fewer than {self.min_count:,} scored images.")

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import shutil
 import tarfile
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.jobs.made import privsieve, rows
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_every_image_is_exactly_one_row(scanned: Path) -> None:
@@ -61,6 +64,26 @@ def test_a_sample_is_reproducible(corpus: Path, tmp_path: Path) -> None:
     drawn = [sorted((r["shard"], r["index"]) for r in rows(tmp_path / name)) for name in ("a", "b")]
     assert drawn[0] == drawn[1]
     assert len(set(drawn[0])) == 9
+
+
+def test_a_page_that_the_detectors_cannot_read_is_unknown_in_the_report_and_flagged_in_the_release(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("rapidocr", reason="the detectors extra is not installed")
+    source, run = tmp_path / "source", tmp_path / "run"
+    source.mkdir()
+    shutil.copy(ROOT / "tests/engines/writing/cyrillic.png", source)
+    shutil.copy(ROOT / "jobs/demo/corpus/tree/object/coins.png", source)
+    assert privsieve("scan", source, "--run", run, "--quiet") == 0
+    assert {row["key"]: row["gov_ids"] for row in rows(run)} == {"cyrillic.png": None, "coins.png": 0}
+    capsys.readouterr()
+    assert privsieve("report", run) == 0
+    assert "all images: 0 private of 2 scored, 1 unknown, 0.0 % (0.0 % – 79.3 %)" in capsys.readouterr().out
+    strict = ROOT / "jobs/policies/strict.yaml"
+    assert privsieve("filter", run, "--policy", strict, "--out", tmp_path / "out", "--dry-run") == 0
+    told = capsys.readouterr().out
+    assert re.search(r"flag +1 +not-fully-judged\n", told)
+    assert 'policy "strict": of 2 images 1 would be kept, 1 kept and flagged, 0 dropped' in told
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_report_text_never_shows_not_assessed_as_zero(make_run: MakeRun) -> None
 def test_report_text_tells_unknown_images_apart_from_those_that_are_not_private(make_run: MakeRun) -> None:
     text = ran(report, make_run(rows=[("a", answer(gov_ids=None)), ("a", answer()), ("b", answer(gov_ids=1))])).stdout
     assert "\nall images: 1 private of 3 scored, 1 unknown, 50.0 % (" in text
-    assert "unknown: 1 scored images of which" in text
+    assert "unknown (1): scored images for which" in text
     assert "unknown" not in ran(report, make_run(name="other")).stdout.partition("all images")[2]
 
 

@@ -76,7 +76,7 @@ def test_page_tells_how_many_images_are_unknown_beside_the_rate(make_run: MakeRu
     told = "<div><dt>Private or not: unknown</dt><dd>1</dd></div>"
     page = render(summarise(open_run(str(make_run(rows=[("a", answer(gov_ids=None)), ("a", answer())])))))
     assert told in page
-    assert "a rate is private / (N - unknown)" in page
+    assert "rate: private / (N - unknown)" in page
     assert "Private or not" not in render(summarise(open_run(str(make_run(name="other")))))
 
 

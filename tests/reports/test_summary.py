@@ -53,7 +53,7 @@ def test_condition_on_what_was_not_assessed_is_unknown_not_absent(make_run: Make
     found = summarise(open_run(str(make_run())), private="beliefs = 0", by="'all'")
     assert (found.total.num_scored, found.total.num_private, found.total.num_unknown) == (6, 4, 2)
     assert found.total.privacy_rate == 1.0
-    assert any(note.startswith("unknown:") for note in found.notes)
+    assert any(note.startswith("unknown (2):") for note in found.notes)
 
 
 GAPS = (
@@ -71,7 +71,8 @@ def test_what_could_not_be_judged_is_unknown_and_not_counted_as_not_private(make
     total = summarise(run).total
     assert (total.num_scored, total.num_private, total.num_unknown) == (5, 1, 2)
     assert total.privacy_rate == pytest.approx(1 / 3)
-    assert [note for note in summarise(run).notes if "unknown: 2 scored images" in note and "N - unknown" in note]
+    (note,) = (note for note in summarise(run).notes if note.startswith("unknown (2): scored images"))
+    assert note.endswith("rate: private / (N - unknown).")
     _, rates = run.select("SELECT num_private, num_unknown, privacy_rate FROM rates")
     assert list(rates) == [(1, 2, pytest.approx(1 / 3))]
     _, levels = run.select('SELECT unknown_level FROM images ORDER BY shard, "index"')
@@ -89,6 +90,15 @@ def test_only_conditions_on_what_was_not_judged_are_unknown(
 ) -> None:
     total = summarise(open_run(str(make_run(rows=GAPS))), private=private).total
     assert (total.num_private, total.num_unknown) == (num_private, num_unknown)
+
+
+def test_a_group_of_nothing_but_unknown_images_has_no_rate_and_is_told(make_run: MakeRun) -> None:
+    found = summarise(open_run(str(make_run(rows=[("page", answer(gov_ids=None)), ("beach", answer())]))))
+    assert {rate.group: (rate.num_unknown, rate.privacy_rate) for rate in found.rates} == {
+        "page": (1, None),
+        "beach": (0, 0.0),
+    }
+    assert "1 of 2 groups have no rate, since all their images are unknown." in found.notes
 
 
 def test_an_engine_that_judges_nothing_in_any_image_has_no_gaps(make_run: MakeRun) -> None:
