@@ -36,9 +36,13 @@ SHARDS_PER_TASK = 100
 
 @dataclass(frozen=True)
 class EnginePool:
-    """How many engine actors, and what Ray sets aside for each."""
+    """How many engine actors, and what Ray sets aside for each.
+
+    size: from the start. max_size: Ray adds actors up to it while slices wait, and gives idle ones back.
+    """
 
     size: int
+    max_size: int
     num_cpus: float = 1
     num_gpus: float = 0
 
@@ -71,7 +75,7 @@ def scan_slices(
                 attempts.fail(listing_of(shard), str(error))
             yield {"slice": "", "chain": "", "state": "", "failure": str(error)}
 
-    num_slicers = max(1, engines.size // ENGINES_PER_SLICER)
+    num_slicers = min(len(left), max(1, engines.max_size // ENGINES_PER_SLICER))
     num_tasks = min(len(left), max(num_slicers, len(left) // SHARDS_PER_TASK))
     numbers = ray.data.from_items([{"number": n} for n in range(len(left))], override_num_blocks=num_tasks)
     pieces = numbers.flat_map(slice_shard, num_cpus=SLICER_CPUS, compute=ray.data.TaskPoolStrategy(size=num_slicers))
@@ -80,7 +84,8 @@ def scan_slices(
         fn_constructor_args=(settings,),
         batch_size=1,
         compute=ray.data.ActorPoolStrategy(
-            size=engines.size,
+            min_size=engines.size,
+            max_size=engines.max_size,
             max_concurrent_calls_per_actor=settings.slices_at_once,
             enable_true_multi_threading=settings.slices_at_once > 1,
         ),

@@ -65,6 +65,7 @@ MAX_FIELDS = 20
     help="Frames or pages that are scanned, from the first.",
 )
 @click.option("--num-engines", type=click.IntRange(min=1), help="Engine actors; default as many as fit.")
+@click.option("--max-engines", type=click.IntRange(min=1), help="Grow to so many while slices wait; default: do not.")
 @click.option("--engine-cpus", type=FiniteRange(min=0.5), default=1, show_default=True, help="CPUs per engine.")
 @click.option("--engine-gpus", type=FiniteRange(min=0), help="GPUs per engine; default what the engine asks for.")
 @click.option("--stall-seconds", type=FiniteRange(min=1), default=600, show_default=True, help=STALL_HELP)
@@ -85,6 +86,7 @@ def scan(
     max_pixels_in: int,
     max_frames: int,
     num_engines: int | None,
+    max_engines: int | None,
     engine_cpus: float,
     engine_gpus: float | None,
     stall_seconds: float,
@@ -99,6 +101,8 @@ def scan(
         raise click.UsageError("--sample and --limit exclude each other: give one of them")
     if seed is not None and sample is None:
         raise click.UsageError("--seed is of --sample: give --sample too, or leave --seed out")
+    if max_engines is not None and max_engines < (num_engines or 1):
+        raise click.UsageError(f"--max-engines {max_engines} is less than --num-engines {num_engines}")
     options = said()
     module = engine_module(engine)
     description = module.describe(options)
@@ -153,13 +157,15 @@ def scan(
             gpus = default_num_gpus(ray_address, description.num_gpus) if engine_gpus is None else engine_gpus
             refuse_impossible(ray_address, engine_cpus, gpus)
             size = num_engines or default_num_engines(ray_address, engine_cpus, gpus)
+            size = min(size, max_engines or size)
+            engines = EnginePool(size, max_engines or size, engine_cpus, gpus)
             begun = start_or_continue(run_url, record)
             done = results(run).done
             _refuse_other_shards(run, shards, run_url, done)
             left = [shard for shard in shards if not finished(shard, done)]
             if left and begun.code not in (None, record.code):
                 click.echo(f"{run_url} was begun with other code of privsieve; new rows are of this one", err=True)
-            failures = _scan(settings, left, chosen, EnginePool(size, engine_cpus, gpus), done, held, quiet)
+            failures = _scan(settings, left, chosen, engines, done, held, quiet)
         remove_unfinished(run)
         num_chosen = None if chosen is None else sum(len(indices) for indices in chosen.values())
         _reconcile(settings, shards, num_chosen, run_url, failures)

@@ -150,7 +150,8 @@ class Times:
 
 
 def on_ray(settings: ScanSettings) -> None:
-    for counts in scan_slices(settings, list(settings.source.shards), None, EnginePool(NUM_PROCESSES), Done({}, {})):
+    engines = EnginePool(NUM_PROCESSES, NUM_PROCESSES)
+    for counts in scan_slices(settings, list(settings.source.shards), None, engines, Done({}, {})):
         if counts["failure"]:
             raise RuntimeError(counts["failure"])
 

@@ -12,6 +12,7 @@ import pytest
 from ingest.errors import PrivsieveError
 from jobs.cluster import ClusterNode, engines_that_fit, ray_session
 from tests.conftest import free_ports
+from tests.faults.drill import engine_actors, finish, make_shards, start_scan
 
 ROOT = Path(__file__).parent.parent.parent
 HEAD = ClusterNode(num_cpus=0, num_gpus=0)
@@ -81,3 +82,15 @@ def test_the_command_ends_with_one_line(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f'privsieve: Ray address "{address}": nothing answers there')
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_pool_grows_while_slices_wait(tmp_path: Path) -> None:
+    make_shards(tmp_path / "corpus", 8, 10)
+    alone = ("--num-engines", "1", "--max-engines", "2", "--ray-address", "local")
+    scan = start_scan(tmp_path / "corpus", tmp_path / "run", *alone, drill={"*": 0.5})
+    most = 0
+    while scan.poll() is None:
+        most = max(most, len(engine_actors(scan.pid)))
+        time.sleep(0.1)
+    assert finish(scan) == (0, "80 images in 8 of 8 shards: 80 scored, 0 quarantined\n", "")
+    assert most == 2
