@@ -87,7 +87,7 @@ def test_the_command_ends_with_one_line(tmp_path: Path) -> None:
 def test_the_pool_grows_while_slices_wait(tmp_path: Path) -> None:
     make_shards(tmp_path / "corpus", 8, 10)
     alone = ("--num-engines", "1", "--max-engines", "2", "--ray-address", "local")
-    scan = start_scan(tmp_path / "corpus", tmp_path / "run", *alone, drill={"*": 0.5})
+    scan = start_scan(tmp_path / "corpus", tmp_path / "run", *alone, drill={"*": 0.3})
     most = 0
     while scan.poll() is None:
         most = max(most, len(engine_actors(scan.pid)))

@@ -51,7 +51,13 @@ def test_a_wrong_number_is_one_line_and_no_run(
     assert len(said.err.splitlines()) == 1
     assert said.out == ""
     assert not run.exists() or not any(run.iterdir())
-    assert privsieve(*scan, "--sample", 5) == 0
+
+
+def test_the_right_sample_is_taken_after_a_wrong_one(corpus: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    scan = ("scan", corpus, "--run", run, "--engine", "canned", "--quiet", "--sample")
+    assert privsieve(*scan, 7) == 2
+    assert privsieve(*scan, 5) == 0
     assert len(rows(run)) == 5
 
 
