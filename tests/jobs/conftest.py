@@ -10,7 +10,7 @@ from tests.jobs.made import privsieve, shard
 
 JOINING = (
     *("test_compact", "test_filter", "test_scan_and_filter", "test_scan_and_source", "test_scan_refusals"),
-    "test_status",
+    *("test_status", "test_older_runs"),
 )
 """Modules whose tests join the head. Fixtures that outlive a test, the run below among them, start a Ray of their own,
 as a user does who says nothing."""
