@@ -43,6 +43,7 @@ from jobs.coverage import has_all_chosen
 from jobs.lease import STALE_S, Lease, holder, lease
 from jobs.removal import remove_tree
 from jobs.run import rows_at
+from jobs.terminal import write_line
 from scoring.policy import UNREADABLE, Policy, load_policy
 
 
@@ -110,7 +111,7 @@ def filter(
     out = place(out_url)
     identity = _identity(run, record, policy, plan)
     for rule, columns in blind.items():
-        click.echo(f'  rule "{rule}" decided nothing: the {record.engine["name"]} engine does not judge {columns}')
+        write_line(f'  rule "{rule}" decided nothing: the {record.engine["name"]} engine does not judge {columns}')
     if dry_run:
         _print(plan, policy, "would be")
     refuse_misplaced(out, out_url, run, corpus.root, is_folder=place(record.source).is_dir())
@@ -364,9 +365,9 @@ def _finish(out: Place, identity: ReleaseRecord, plan: _Plan, hashes: dict[str, 
 
 def _print(plan: _Plan, policy: Policy, verb: str) -> None:
     for (action, rule), count in sorted(plan.counts.items(), key=lambda item: -item[1]):
-        click.echo(f"  {action:4}  {count:8}  {rule}")
+        write_line(f"  {action:4}  {count:8}  {rule}")
     actions = plan.actions()
-    click.echo(
+    write_line(
         f'policy "{policy.name}": of {plan.decisions.num_rows} images {actions["keep"]} {verb} kept, '
         f"{actions['flag']} kept and flagged, {actions['drop']} dropped"
     )

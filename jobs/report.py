@@ -9,6 +9,7 @@ import click
 
 from ingest.errors import StorageError
 from jobs.sql import write_rows, write_table
+from jobs.terminal import write_json, write_line
 
 if TYPE_CHECKING:
     from reports.summary import Rate, Report
@@ -84,20 +85,18 @@ def report(run: str, by: str, private: str, min_count: int, top: int, html_path:
             raise click.BadParameter("this names no file", param_hint="'--html'")
         _write_page(summary, html_path)
     if output == "json":
-        import json
-
-        click.echo(json.dumps(asdict(summary), indent=1))
+        write_json(asdict(summary), indent=1)
     elif output == "csv":
         from reports.summary import Rate
 
         if summary.warning:
-            click.echo(summary.warning, err=True)
+            write_line(summary.warning, to_stderr=True)
         names = [field.name for field in fields(Rate)]
         write_rows(names, ([getattr(rate, name) for name in names] for rate in summary.rates), "csv")
     else:
         _write_text(summary)
         if html_path is not None:
-            click.echo(f"page written to {html_path}")
+            write_line(f"page written to {html_path}")
 
 
 def _write_page(summary: "Report", path: Path) -> None:
@@ -115,7 +114,7 @@ def _write_page(summary: "Report", path: Path) -> None:
 
 def _write_text(summary: "Report") -> None:
     for line in summary.headlines:
-        click.echo(line)
+        write_line(line)
     _table(
         "Levels (of the scored images; what was not assessed counts as absent)",
         ["level", "images", "share"],
@@ -146,9 +145,9 @@ def _write_text(summary: "Report") -> None:
     interval = f"({percent(total.rate_low)} – {percent(total.rate_high)})"
     rate = "no rate" if total.privacy_rate is None else f"{percent(total.privacy_rate)} {interval}"
     unknown = f", {total.num_unknown:,} unknown" if total.num_unknown else ""
-    click.echo(f"all images: {total.num_private:,} private of {total.num_scored:,} scored{unknown}, {rate}")
+    write_line(f"all images: {total.num_private:,} private of {total.num_scored:,} scored{unknown}, {rate}")
     for note in summary.notes:
-        click.echo(note)
+        write_line(note)
     if summary.quarantined:
         _table(
             "Quarantined images by reason",
@@ -174,7 +173,8 @@ def _rates(title: str, rates: "tuple[Rate, ...]") -> None:
 
 def _table(title: str, heads: list[str], rows: list[list[str]]) -> None:
     """The first column holds words, the others numbers."""
-    click.echo(f"\n{title}", nl=False)
+    write_line()
+    write_line(title, nl=False)
     write_table(heads, rows, range(1, len(heads)))
 
 
