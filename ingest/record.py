@@ -31,6 +31,20 @@ class RunRecord(BaseModel):
     taxonomy: str
     engine: dict[str, Any]
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the run is to have all images of its source, and not a part chosen by --sample or --limit."""
+        return self.sample is None and self.limit is None
+
+    @property
+    def scope(self) -> str:
+        """Which images of its source the run is of, in words."""
+        if self.sample is not None:
+            return f"random sample of {self.sample:,} images (seed {self.seed})"
+        if self.limit is not None:
+            return f"first {self.limit:,} images only (--limit): not representative"
+        return "all images of the source"
+
 
 def open_run(url: str) -> tuple[Place, RunRecord]:
     """An existing run. RunError in one line where there is none."""

@@ -9,6 +9,7 @@ that is done, so that --resume need not copy it again. `release.lease.json` keep
 import hashlib
 import json
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,8 @@ from jobs.lease import STALE_S, Lease, holder, lease
 from jobs.removal import remove_tree
 from jobs.run import rows_at
 from jobs.terminal import write_line
+from scoring.level_zero import ADVICE, matches_level_0_too
+from scoring.made_up import made_up
 from scoring.policy import UNREADABLE, Policy, load_policy
 
 
@@ -110,8 +113,8 @@ def filter(
     plan = _decide(run, record, corpus, policy)
     out = place(out_url)
     identity = _identity(run, record, policy, plan)
-    for rule, columns in blind.items():
-        write_line(f'  rule "{rule}" decided nothing: the {record.engine["name"]} engine does not judge {columns}')
+    for line in _cautions(record, policy, blind):
+        write_line(line)
     if dry_run:
         _print(plan, policy, "would be")
     refuse_misplaced(out, out_url, run, corpus.root, is_folder=place(record.source).is_dir())
@@ -125,7 +128,7 @@ def filter(
         _begin(out, identity)
         hashes = _write(_Copier(corpus, run, policy, out, resume), plan, ray_address, quiet, held)
         held.confirm()
-        _finish(out, identity, plan, hashes)
+        _finish(out, identity, record, plan, hashes)
     _print(plan, policy, "were")
 
 
@@ -138,6 +141,18 @@ def _blind(policy: Policy, record: RunRecord) -> dict[str, str]:
             f"{record.engine['name']} engine judges (protocol {record.engine['protocol']})"
         )
     return found
+
+
+def _cautions(record: RunRecord, policy: Policy, blind: dict[str, str]) -> Iterator[str]:
+    """What to know before the counts: of which images they are, and rules that may not do what was meant."""
+    yield record.scope
+    if fake := made_up(record.engine):
+        yield fake
+    for rule, columns in blind.items():
+        yield f'  rule "{rule}" decided nothing: the {record.engine["name"]} engine does not judge {columns}'
+    for one, sql in zip(policy.rules, policy.sql, strict=True):
+        if one.then != "keep" and matches_level_0_too(sql):
+            yield f'  rule "{one.name}" {ADVICE}'
 
 
 def _policy_bytes(path: str) -> bytes:
@@ -346,7 +361,7 @@ def _write(copier: _Copier, plan: _Plan, ray_address: str | None, quiet: bool, h
     return hashes
 
 
-def _finish(out: Place, identity: ReleaseRecord, plan: _Plan, hashes: dict[str, str]) -> None:
+def _finish(out: Place, identity: ReleaseRecord, record: RunRecord, plan: _Plan, hashes: dict[str, str]) -> None:
     """The decisions and `release.json`. IncompleteError where the counts do not add up."""
     actions = plan.actions()
     num_kept = sum(share.num_kept for share in plan.shares)
@@ -357,8 +372,9 @@ def _finish(out: Place, identity: ReleaseRecord, plan: _Plan, hashes: dict[str, 
     rules: dict[str, dict[str, int]] = {}
     for (action, rule), count in sorted(plan.counts.items()):
         rules.setdefault(rule, {})[action] = count
+    scope = {"scope": record.scope, "made_up": made_up(record.engine)}
     summary = {"num_images": plan.decisions.num_rows, "actions": actions, "rules": rules}
-    out.at(RELEASE).write(_json(identity.model_dump() | summary | {"sha256": dict(sorted(hashes.items()))}))
+    out.at(RELEASE).write(_json(identity.model_dump() | scope | summary | {"sha256": dict(sorted(hashes.items()))}))
     remove_tree(out.at(DONE))
     out.at(UNFINISHED).remove()
 

@@ -68,7 +68,8 @@ def _not_empty(context: click.Context, parameter: click.Parameter, value: str) -
 def report(run: str, by: str, private: str, min_count: int, top: int, html_path: Path | None, output: str) -> None:
     """Report what the scan in RUN found: levels, attributes, and privacy rates per group.
 
-    Rates leave out quarantined images; intervals are 95 % Wilson intervals. A run that is not finished says so first.
+    Rates leave out quarantined images; intervals are 95 % Wilson intervals. What is said first: whether they are of all
+    images of the source, of a part chosen by --sample or --limit, or of a scan that is not finished.
     """
     from ingest.record import open_run
     from ingest.results import results
@@ -89,8 +90,8 @@ def report(run: str, by: str, private: str, min_count: int, top: int, html_path:
     elif output == "csv":
         from reports.summary import Rate
 
-        if summary.warning:
-            write_line(summary.warning, to_stderr=True)
+        for caution in summary.cautions:
+            write_line(caution, to_stderr=True)
         names = [field.name for field in fields(Rate)]
         write_rows(names, ([getattr(rate, name) for name in names] for rate in summary.rates), "csv")
     else:
@@ -146,7 +147,7 @@ def _write_text(summary: "Report") -> None:
     rate = "no rate" if total.privacy_rate is None else f"{percent(total.privacy_rate)} {interval}"
     unknown = f", {total.num_unknown:,} unknown" if total.num_unknown else ""
     write_line(f"all images: {total.num_private:,} private of {total.num_scored:,} scored{unknown}, {rate}")
-    for note in summary.notes:
+    for note in (summary.private_meaning, *summary.notes):
         write_line(note)
     if summary.quarantined:
         _table(

@@ -36,7 +36,7 @@ def sql(run: str, statement: str | None, shell_setup: bool, output: str) -> None
 
     Views: images, scored, quarantined, attributes (one row per image and attribute), rates (one per category).
 
-    A run that is not finished says so on stderr, after the answer.
+    stderr says after the answer whether the run is of a part of its source, not finished, or of made-up answers.
 
     Example: privsieve sql my-run "SELECT level, count(*) FROM scored GROUP BY ALL"
     """
@@ -45,6 +45,7 @@ def sql(run: str, statement: str | None, shell_setup: bool, output: str) -> None
     from jobs.coverage import coverage
     from reports.warehouse import open_run as open_warehouse
     from reports.warehouse import setup_statements
+    from scoring.made_up import made_up
 
     if shell_setup == (statement is not None):
         raise QueryError("give either a SELECT statement or --shell-setup")
@@ -62,8 +63,8 @@ def sql(run: str, statement: str | None, shell_setup: bool, output: str) -> None
     sys.stdout.flush()  # listing the source may take a while
     [[num_rows]] = warehouse.select("SELECT count(*) FROM images")[1]
     warning = coverage(where, record, found, num_rows).warning
-    if warning:
-        write_line(warning, to_stderr=True)
+    for caution in filter(None, (None if record.is_whole else record.scope, warning, made_up(record.engine))):
+        write_line(caution, to_stderr=True)
 
 
 def write_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], output: str) -> None:

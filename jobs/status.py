@@ -45,18 +45,19 @@ def status(run_url: str, all_shards: bool, format_name: str) -> None:
         attempts.setdefault(attempt.stem, []).append(attempt)
     done = results(run).done
     shards = [_status(shard, done, attempts) for shard in corpus.shards]
-    if record.sample is not None or record.limit is not None:
+    if not record.is_whole:
         shards = [shard for shard in shards if shard.num_slices_done or shard.num_slices_begun or shard.failure]
     gone = sorted(done.present.keys() - {stem_of(shard) for shard in corpus.shards})
     held = holder(run.at(LEASE))
     if format_name == "json":
         scanned_by = asdict(held) if held else None
-        write_json({"scanned_by": scanned_by, "gone": gone, "shards": [asdict(s) for s in shards]})
+        told = {"scope": record.scope, "scanned_by": scanned_by, "gone": gone}
+        write_json(told | {"shards": [asdict(s) for s in shards]})
         return
+    if not record.is_whole:
+        write_line(f"{record.scope}; only shards that were begun are listed")
     for line in _lines(shards, all_shards):
         write_line(line)
-    if record.sample is not None or record.limit is not None:
-        write_line("  (of a run with --sample or --limit only the shards that were begun are known)")
     if gone:
         write_line(f"  {len(gone)} shards with results are gone from the source ({printable(gone[0])} first)")
     write_line(_who(held))
