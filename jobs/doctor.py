@@ -116,7 +116,7 @@ def _is_well(name: str, check: Callable[[], str]) -> bool:
     try:
         is_ok, text = True, check()
     except (ProblemError, PrivsieveError) as error:
-        is_ok, text = False, str(error).splitlines()[0]
+        is_ok, text = False, str(error)
     except (OSError, subprocess.SubprocessError, PackageNotFoundError) as error:
         is_ok, text = False, f"could not be checked ({type(error).__name__})"
     write_line(f"{'ok' if is_ok else 'problem':<9}{name:<10}{text}")
