@@ -8,6 +8,7 @@ from ingest.errors import RunError
 from ingest.storage import Place, place
 
 RECORD = "run.json"
+WHOLE = "all images of the source"
 
 
 class RunRecord(BaseModel):
@@ -43,7 +44,7 @@ class RunRecord(BaseModel):
             return f"random sample of {self.sample:,} images (seed {self.seed})"
         if self.limit is not None:
             return f"first {self.limit:,} images only (--limit): not representative"
-        return "all images of the source"
+        return WHOLE
 
 
 def open_run(url: str) -> tuple[Place, RunRecord]:

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from ingest.errors import IncompleteError, PolicyError, PrivsieveError, RunError, StorageError
 from ingest.formats import FORMATS, Source, open_source
 from ingest.formats.tree import ROOT
-from ingest.record import RECORD, RunRecord, open_run
+from ingest.record import RECORD, WHOLE, RunRecord, open_run
 from ingest.release import (
     DECISIONS,
     DONE,
@@ -113,7 +113,7 @@ def filter(
     plan = _decide(run, record, corpus, policy)
     out = place(out_url)
     identity = _identity(run, record, policy, plan)
-    for line in _cautions(record, policy, blind):
+    for line in _cautions(record, plan, policy, blind):
         write_line(line)
     if dry_run:
         _print(plan, policy, "would be")
@@ -143,9 +143,14 @@ def _blind(policy: Policy, record: RunRecord) -> dict[str, str]:
     return found
 
 
-def _cautions(record: RunRecord, policy: Policy, blind: dict[str, str]) -> Iterator[str]:
+def _scope(record: RunRecord, plan: _Plan) -> str:
+    """Which images of the source the decisions are of; all where `--limit` asked for more than there are."""
+    return WHOLE if record.limit is not None and plan.decisions.num_rows < record.limit else record.scope
+
+
+def _cautions(record: RunRecord, plan: _Plan, policy: Policy, blind: dict[str, str]) -> Iterator[str]:
     """What to know before the counts: of which images they are, and rules that may not do what was meant."""
-    yield record.scope
+    yield _scope(record, plan)
     if fake := made_up(record.engine):
         yield fake
     for rule, columns in blind.items():
@@ -372,7 +377,7 @@ def _finish(out: Place, identity: ReleaseRecord, record: RunRecord, plan: _Plan,
     rules: dict[str, dict[str, int]] = {}
     for (action, rule), count in sorted(plan.counts.items()):
         rules.setdefault(rule, {})[action] = count
-    scope = {"scope": record.scope, "made_up": made_up(record.engine)}
+    scope = {"scope": _scope(record, plan), "made_up": made_up(record.engine)}
     summary = {"num_images": plan.decisions.num_rows, "actions": actions, "rules": rules}
     out.at(RELEASE).write(_json(identity.model_dump() | scope | summary | {"sha256": dict(sorted(hashes.items()))}))
     remove_tree(out.at(DONE))

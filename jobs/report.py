@@ -1,7 +1,7 @@
 """The verb `report`: what a run found, as text, JSON, CSV, and one HTML page."""
 
 import os
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,7 +80,7 @@ def report(run: str, by: str, private: str, min_count: int, top: int, html_path:
     where, record = open_run(run)
     found = results(where)
     summary = summarise(open_warehouse(run), by, private, min_count, top)
-    summary = replace(summary, coverage=coverage(where, record, found, summary.num_images))
+    summary = summary.covering(coverage(where, record, found, summary.num_images))
     if html_path is not None:
         if not html_path.name:
             raise click.BadParameter("this names no file", param_hint="'--html'")

@@ -62,8 +62,9 @@ def sql(run: str, statement: str | None, shell_setup: bool, output: str) -> None
         write_rows(names, rows, output)
     sys.stdout.flush()  # listing the source may take a while
     [[num_rows]] = warehouse.select("SELECT count(*) FROM images")[1]
-    warning = coverage(where, record, found, num_rows).warning
-    for caution in filter(None, (None if record.is_whole else record.scope, warning, made_up(record.engine))):
+    covered = coverage(where, record, found, num_rows)
+    part = None if record.is_whole or covered.has_all else record.scope
+    for caution in filter(None, (part, covered.warning, made_up(record.engine))):
         write_line(caution, to_stderr=True)
 
 

@@ -5,10 +5,11 @@ counted as absent; a rate comes with its 95 % interval; names that a corpus give
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ingest.errors import QueryError
+from ingest.record import WHOLE
 from ingest.sample import printable
 from reports.warehouse import IMAGE_SCHEMA, PRIVATE, Run, privacy_condition
 from scoring.expressions import shown, value_expression
@@ -113,6 +114,11 @@ class Coverage:
     scanner: str | None
 
     @property
+    def has_all(self) -> bool:
+        """Whether `--limit` asked for more images than the source has."""
+        return bool(self.is_complete) and self.num_chosen is not None and self.num_rows < self.num_chosen
+
+    @property
     def warning(self) -> str | None:
         """What a reader must know of a part that looks like the whole; None where it is the whole."""
         if self.is_complete:
@@ -167,6 +173,11 @@ class Report:
     levels_by_group: tuple[GroupLevels, ...]
     cooccurrence: tuple[Pair, ...]
     coverage: Coverage | None = None
+
+    def covering(self, coverage: Coverage) -> "Report":
+        """This report, and what was found out about the source."""
+        is_whole = self.is_whole or coverage.has_all
+        return replace(self, coverage=coverage, is_whole=is_whole, scope=WHOLE if is_whole else self.scope)
 
     @property
     def num_not_assessed(self) -> int:

@@ -24,6 +24,7 @@ def _said(run: Path, when: str, then: str, capsys: pytest.CaptureFixture[str]) -
     ("chosen", "told"),
     [
         ({"engine": DETECTORS}, ["all images of the source"]),
+        ({"engine": DETECTORS, "limit": 21}, ["all images of the source"]),
         ({"engine": DETECTORS, "limit": 20}, ["first 20 images only (--limit): not representative"]),
         ({"engine": DETECTORS, "sample": 20, "seed": 3}, ["random sample of 20 images (seed 3)"]),
         (

@@ -72,6 +72,18 @@ def test_without_the_source_the_results_alone_are_judged(tmp_path: Path, capsys:
     assert _covered(run, capsys) is False
 
 
+def test_a_limit_that_the_source_does_not_reach_is_all_of_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = made_run(tmp_path, SHARDS, limit=1000)
+    assert _headline(run, capsys) == "all images of the source"
+    assert privsieve("report", run, "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["scope"], found["is_whole"]) == ("all images of the source", True)
+    assert privsieve("sql", run, "SELECT 1", "--format", "csv") == 0
+    assert "--limit" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("chosen", "told"),
     [
