@@ -8,6 +8,7 @@ from ingest.errors import RunError
 from ingest.storage import Place, place
 
 RECORD = "run.json"
+WHOLE = "all images of the source"
 
 
 class RunRecord(BaseModel):
@@ -30,6 +31,20 @@ class RunRecord(BaseModel):
     max_frames: int
     taxonomy: str
     engine: dict[str, Any]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the run is to have all images of its source, and not a part chosen by --sample or --limit."""
+        return self.sample is None and self.limit is None
+
+    @property
+    def scope(self) -> str:
+        """Which images of its source the run is of, in words."""
+        if self.sample is not None:
+            return f"random sample of {self.sample:,} images (seed {self.seed})"
+        if self.limit is not None:
+            return f"first {self.limit:,} images only (--limit): not representative"
+        return WHOLE
 
 
 def open_run(url: str) -> tuple[Place, RunRecord]:

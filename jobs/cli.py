@@ -9,6 +9,7 @@ import click
 from ingest import __version__
 from ingest.errors import PrivsieveError, near
 from ingest.storage import reason_of
+from jobs.terminal import write_line
 
 VERBS: dict[str, str] = {
     "fetch": "Download images named by metadata into shards.",
@@ -73,5 +74,5 @@ def main(args: list[str] | None = None) -> None:
         message, code = "interrupted; run the same command again to continue (filter: with --resume)", 130
     else:
         sys.exit(code if isinstance(code, int) else 0)
-    click.echo(f"privsieve: {message}", err=True)
+    write_line(f"privsieve: {message}", to_stderr=True)
     sys.exit(code)

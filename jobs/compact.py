@@ -52,6 +52,7 @@ from ingest.storage import Place
 from jobs.coverage import has_all_chosen
 from jobs.lease import Lease, lease
 from jobs.run import LEASE, rows_at
+from jobs.terminal import write_line
 from reports.duckdb_names import file_list, literal
 from scoring.table import SCHEMA
 
@@ -109,12 +110,12 @@ def compact(run_url: str, rows_per_file: int, takeover: bool) -> None:
         num_removed = _remove_slices(run, held)
     what = f"{compacted.num_rows} rows of {compacted.num_shards} shards in {len(compacted.files)} files"
     if was_compacted and not num_removed:
-        click.echo(f"{run_url} is compacted already, nothing to do: {what}")
+        write_line(f"{run_url} is compacted already, nothing to do: {what}")
     elif was_compacted:
-        click.echo(f"{run_url} was compacted: {what}; the last {num_removed} small files are removed now")
+        write_line(f"{run_url} was compacted: {what}; the last {num_removed} small files are removed now")
     else:
         num_bytes = sum(file.num_bytes for file in compacted.files)
-        click.echo(f"{what} ({num_bytes / 1e6:.1f} MB), from {compacted.num_slices} small ones, which are removed")
+        write_line(f"{what} ({num_bytes / 1e6:.1f} MB), from {compacted.num_slices} small ones, which are removed")
 
 
 def _compact(run: Place, url: str, record: RunRecord, rows_per_file: int, held: Lease) -> Manifest:

@@ -6,6 +6,7 @@ from ingest.errors import SourceError, StorageError
 from ingest.formats import open_source
 from ingest.record import RunRecord
 from ingest.results import Results
+from ingest.sample import printable
 from ingest.slices import Done, finished, stem_finished, stem_of
 from ingest.storage import Place
 from jobs.lease import holder
@@ -19,7 +20,7 @@ def coverage(run: Place, record: RunRecord, found: Results, num_rows: int) -> Co
     The source is listed only where the results do not tell by themselves.
     """
     held = holder(run.at(LEASE))
-    scanner = f"process {held.pid} on {held.host}" if held is not None and not held.is_stale() else None
+    scanner = f"process {held.pid} on {printable(held.host)}" if held is not None and not held.is_stale() else None
     num_begun = len(found.done)
     num_chosen = record.sample or record.limit
     if found.ranges is not None or (num_chosen is not None and num_rows == num_chosen):

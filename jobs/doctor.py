@@ -33,6 +33,7 @@ from ingest.storage import PART, Place, place
 from jobs.engine_options import engine_options, said
 from jobs.memory import available_bytes
 from jobs.run import refuse_other_files
+from jobs.terminal import write_line
 from scoring.assessment import AsksElsewhere, EngineOptions
 from scoring.engines import ENGINES, engine_module
 
@@ -115,10 +116,10 @@ def _is_well(name: str, check: Callable[[], str]) -> bool:
     try:
         is_ok, text = True, check()
     except (ProblemError, PrivsieveError) as error:
-        is_ok, text = False, str(error).splitlines()[0]
+        is_ok, text = False, str(error)
     except (OSError, subprocess.SubprocessError, PackageNotFoundError) as error:
         is_ok, text = False, f"could not be checked ({type(error).__name__})"
-    click.echo(f"{'ok' if is_ok else 'problem':<9}{name:<10}{text}")
+    write_line(f"{'ok' if is_ok else 'problem':<9}{name:<10}{text}")
     return is_ok
 
 

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
-import click
-
 from ingest.formats import Source
 from ingest.images import ImageLimits, Pixels, Rejected, decode
-from ingest.sample import Sample, printable
+from ingest.sample import Sample
+from jobs.terminal import write_line, write_lines
 from scoring.assessment import EngineDescription, EngineOptions
 from scoring.engines.openai.settings import DEFAULT_PROTOCOL as DEFAULT_CHAT_PROTOCOL
 from scoring.engines.vlm.checkpoint import IMAGE_PROCESSORS, checkpoint, read_json
@@ -36,11 +35,11 @@ def show(
     corpus: Source, engine: str, options: EngineOptions, description: EngineDescription, limits: ImageLimits
 ) -> None:
     """Prints everything. EngineError, SourceError, StorageError where the scan itself could not begin."""
-    click.echo(f"engine     {description.name}")
-    click.echo(f"protocol   {description.protocol}")
-    click.echo(f"assesses   {_assessed(description)}")
+    write_line(f"engine     {description.name}")
+    write_line(f"protocol   {description.protocol}")
+    write_line(f"assesses   {_assessed(description)}")
     if engine not in DEFAULT_PROTOCOLS:
-        click.echo("prompt     none: this engine is not asked in words")
+        write_line("prompt     none: this engine is not asked in words")
         _show_pictures(corpus, limits, lambda pixels: f"seen at {pixels.shape[1]}x{pixels.shape[0]}")
         return
     said = ProtocolOptions(options.prompt_file, options.thresholds, bool(options.keep_rationale))
@@ -48,11 +47,11 @@ def show(
     max_pixels = options.max_pixels or DEFAULT_MAX_PIXELS
     _show_prompt(asked)
     if engine == "openai" or options.model is None:
-        click.echo("tokens     not known here: the endpoint has the tokenizer")
+        write_line("tokens     not known here: the endpoint has the tokenizer")
         _show_pictures(corpus, limits, lambda pixels: _as_sent(pixels, max_pixels))
         return
     folder = checkpoint(options.model, with_weights=False).folder
-    click.echo(f"tokens     {_num_tokens(folder, asked.prompt, max_pixels):,} of text per picture")
+    write_line(f"tokens     {_num_tokens(folder, asked.prompt, max_pixels):,} of text per picture")
     _show_pictures(corpus, limits, lambda pixels: _as_seen(folder, pixels, max_pixels))
 
 
@@ -66,20 +65,20 @@ def _assessed(description: EngineDescription) -> str:
 
 
 def _show_prompt(asked: Protocol) -> None:
-    click.echo(f"prompt     {asked.name}, version {asked.version}")
+    write_line(f"prompt     {asked.name}, version {asked.version}")
     for message in asked.prompt.messages:
-        click.echo(f"--- {message.role}")
+        write_line(f"--- {message.role}")
         for part in message.parts:
-            click.echo(part.text if isinstance(part, Text) else "[the picture]")
+            write_lines(part.text if isinstance(part, Text) else "[the picture]")
     wanted = asked.prompt.wanted
     if isinstance(wanted, Slots):
-        click.echo("--- assistant, of which the probabilities at the digits are read")
-        click.echo("".join(piece + wanted.placeholder for piece in wanted.pieces))
+        write_line("--- assistant, of which the probabilities at the digits are read")
+        write_lines("".join(piece + wanted.placeholder for piece in wanted.pieces))
     else:
         form = "a JSON form" if wanted.json_schema else f"as {wanted.regex}" if wanted.regex else "free"
-        click.echo(f"--- assistant: {form}, at most {wanted.max_tokens} tokens")
+        write_line(f"--- assistant: {form}, at most {wanted.max_tokens} tokens")
     if asked.passes > 1:
-        click.echo(f"--- then {asked.passes - 1} more without the picture, about the answer")
+        write_line(f"--- then {asked.passes - 1} more without the picture, about the answer")
 
 
 def _num_tokens(folder: Path, prompt: Prompt, max_pixels: int) -> int:
@@ -93,15 +92,15 @@ def _num_tokens(folder: Path, prompt: Prompt, max_pixels: int) -> int:
 def _show_pictures(corpus: Source, limits: ImageLimits, told: Callable[[Pixels], str]) -> None:
     """One line for each of the first pictures; by number, since names may tell what is to be seen."""
     samples = list(islice(_samples(corpus), NUM_PICTURES))
-    click.echo(f"pictures   the first {len(samples)}:")
+    write_line(f"pictures   the first {len(samples)}:")
     for sample in samples:
         image = Rejected(*sample.fault) if sample.fault is not None else decode(sample.encoded, limits)
-        where = f"  {printable(sample.shard)} {sample.index}"
+        where = f"  {sample.shard} {sample.index}"
         if isinstance(image, Rejected):
-            click.echo(f"{where}: quarantined, {image.reason}")
+            write_line(f"{where}: quarantined, {image.reason}")
             continue
         views = f", {len(image.views)} views" if len(image.views) > 1 else ""
-        click.echo(f"{where}: {image.width}x{image.height}{views}, {told(image.views[0])}")
+        write_line(f"{where}: {image.width}x{image.height}{views}, {told(image.views[0])}")
 
 
 def _samples(corpus: Source) -> Iterator[Sample]:

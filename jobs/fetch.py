@@ -29,6 +29,7 @@ from ingest.storage import Place, place
 from jobs.lease import lease
 from jobs.option_types import FiniteRange
 from jobs.run import LEASE, differences
+from jobs.terminal import write_line
 from reports.duckdb_names import location
 
 RECORD = "fetch.json"
@@ -302,7 +303,7 @@ def _program(python: Path, settings: dict[str, Any], errors: Any) -> Iterator["s
 def _print(outcomes: Counter[str], out_url: str) -> None:
     num_failed = outcomes.total() - outcomes[""]
     reasons = ", ".join(f"{reason} {count}" for reason, count in outcomes.most_common() if reason)
-    click.echo(
+    write_line(
         f"{outcomes.total()} URLs: {outcomes['']} downloaded, {num_failed} failed{f' ({reasons})' if reasons else ''}"
     )
-    click.echo(f"next: privsieve scan {out_url} --run RUN")
+    write_line(f"next: privsieve scan {out_url} --run RUN")

@@ -9,6 +9,7 @@ that is done, so that --resume need not copy it again. `release.lease.json` keep
 import hashlib
 import json
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ import pyarrow.parquet as pq
 from ingest.errors import IncompleteError, PolicyError, PrivsieveError, RunError, StorageError
 from ingest.formats import FORMATS, Source, open_source
 from ingest.formats.tree import ROOT
-from ingest.record import RECORD, RunRecord, open_run
+from ingest.record import RECORD, WHOLE, RunRecord, open_run
 from ingest.release import (
     DECISIONS,
     DONE,
@@ -43,6 +44,9 @@ from jobs.coverage import has_all_chosen
 from jobs.lease import STALE_S, Lease, holder, lease
 from jobs.removal import remove_tree
 from jobs.run import rows_at
+from jobs.terminal import write_line
+from scoring.level_zero import ADVICE, matches_level_0_too
+from scoring.made_up import made_up
 from scoring.policy import UNREADABLE, Policy, load_policy
 
 
@@ -109,8 +113,8 @@ def filter(
     plan = _decide(run, record, corpus, policy)
     out = place(out_url)
     identity = _identity(run, record, policy, plan)
-    for rule, columns in blind.items():
-        click.echo(f'  rule "{rule}" decided nothing: the {record.engine["name"]} engine does not judge {columns}')
+    for line in _cautions(record, plan, policy, blind):
+        write_line(line)
     if dry_run:
         _print(plan, policy, "would be")
     refuse_misplaced(out, out_url, run, corpus.root, is_folder=place(record.source).is_dir())
@@ -124,7 +128,7 @@ def filter(
         _begin(out, identity)
         hashes = _write(_Copier(corpus, run, policy, out, resume), plan, ray_address, quiet, held)
         held.confirm()
-        _finish(out, identity, plan, hashes)
+        _finish(out, identity, record, plan, hashes)
     _print(plan, policy, "were")
 
 
@@ -137,6 +141,23 @@ def _blind(policy: Policy, record: RunRecord) -> dict[str, str]:
             f"{record.engine['name']} engine judges (protocol {record.engine['protocol']})"
         )
     return found
+
+
+def _scope(record: RunRecord, plan: _Plan) -> str:
+    """Which images of the source the decisions are of; all where `--limit` asked for more than there are."""
+    return WHOLE if record.limit is not None and plan.decisions.num_rows < record.limit else record.scope
+
+
+def _cautions(record: RunRecord, plan: _Plan, policy: Policy, blind: dict[str, str]) -> Iterator[str]:
+    """What to know before the counts: of which images they are, and rules that may not do what was meant."""
+    yield _scope(record, plan)
+    if fake := made_up(record.engine):
+        yield fake
+    for rule, columns in blind.items():
+        yield f'  rule "{rule}" decided nothing: the {record.engine["name"]} engine does not judge {columns}'
+    for one, sql in zip(policy.rules, policy.sql, strict=True):
+        if one.then != "keep" and matches_level_0_too(sql):
+            yield f'  rule "{one.name}" {ADVICE}'
 
 
 def _policy_bytes(path: str) -> bytes:
@@ -345,7 +366,7 @@ def _write(copier: _Copier, plan: _Plan, ray_address: str | None, quiet: bool, h
     return hashes
 
 
-def _finish(out: Place, identity: ReleaseRecord, plan: _Plan, hashes: dict[str, str]) -> None:
+def _finish(out: Place, identity: ReleaseRecord, record: RunRecord, plan: _Plan, hashes: dict[str, str]) -> None:
     """The decisions and `release.json`. IncompleteError where the counts do not add up."""
     actions = plan.actions()
     num_kept = sum(share.num_kept for share in plan.shares)
@@ -356,17 +377,18 @@ def _finish(out: Place, identity: ReleaseRecord, plan: _Plan, hashes: dict[str, 
     rules: dict[str, dict[str, int]] = {}
     for (action, rule), count in sorted(plan.counts.items()):
         rules.setdefault(rule, {})[action] = count
+    scope = {"scope": _scope(record, plan), "made_up": made_up(record.engine)}
     summary = {"num_images": plan.decisions.num_rows, "actions": actions, "rules": rules}
-    out.at(RELEASE).write(_json(identity.model_dump() | summary | {"sha256": dict(sorted(hashes.items()))}))
+    out.at(RELEASE).write(_json(identity.model_dump() | scope | summary | {"sha256": dict(sorted(hashes.items()))}))
     remove_tree(out.at(DONE))
     out.at(UNFINISHED).remove()
 
 
 def _print(plan: _Plan, policy: Policy, verb: str) -> None:
     for (action, rule), count in sorted(plan.counts.items(), key=lambda item: -item[1]):
-        click.echo(f"  {action:4}  {count:8}  {rule}")
+        write_line(f"  {action:4}  {count:8}  {rule}")
     actions = plan.actions()
-    click.echo(
+    write_line(
         f'policy "{policy.name}": of {plan.decisions.num_rows} images {actions["keep"]} {verb} kept, '
         f"{actions['flag']} kept and flagged, {actions['drop']} dropped"
     )

@@ -4,7 +4,6 @@ Some random shards are listed, a small random sample of their images is read, de
 written. The work is in `jobs.planning`.
 """
 
-import json
 from dataclasses import asdict, replace
 
 import click
@@ -17,6 +16,7 @@ from jobs.option_types import FiniteRange
 from jobs.planning.arithmetic import Figure, Plan, plan_of
 from jobs.planning.measuring import Answering, measure
 from jobs.planning.recorded import HOST_COSTS, SPEEDS
+from jobs.terminal import escaped, write_json
 from scoring.assessment import EngineOptions
 from scoring.engines import canned, engine_module
 from scoring.engines.vlm.images import max_side_px
@@ -56,7 +56,7 @@ def plan(
     measured = measure(corpus, answering, sample_size, seed)
     found = plan_of(measured, gpus, price_per_hour)
     if output == "json":
-        click.echo(json.dumps(asdict(found), indent=1))
+        write_json(asdict(found), indent=1)
     else:
         _write_text(found)
 
@@ -114,7 +114,7 @@ def _write_text(found: Plan) -> None:
     for head in ("", "estimate", "range 5–95 %", "how"):
         table.add_column(Text(head), justify="right" if head.startswith(("e", "r")) else "left", overflow="fold")
     for line in lines:
-        table.add_row(*map(Text, line))
+        table.add_row(*(Text(escaped(cell)) for cell in line))
     console().print(table)
 
 

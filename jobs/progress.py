@@ -1,6 +1,5 @@
 """Progress of long work: a bar on a terminal, a plain line per minute in a log, nothing with --quiet."""
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,6 +7,8 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.text import Text
+
+from jobs.terminal import write_line
 
 LINE_EVERY_S = 60.0
 PARTS = 1000
@@ -77,7 +78,7 @@ class _LineMeter(Meter):
     def _show(self) -> None:
         if self.elapsed_s >= self._next_s:
             self._next_s = (self.elapsed_s // LINE_EVERY_S + 1) * LINE_EVERY_S
-            print(f"{self.label}: {', '.join(self.facts())}", file=sys.stderr, flush=True)
+            write_line(f"{self.label}: {', '.join(self.facts())}", to_stderr=True)
 
 
 class _BarMeter(Meter):

@@ -1,7 +1,7 @@
 """The verb `report`: what a run found, as text, JSON, CSV, and one HTML page."""
 
 import os
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +9,7 @@ import click
 
 from ingest.errors import StorageError
 from jobs.sql import write_rows, write_table
+from jobs.terminal import write_json, write_line
 
 if TYPE_CHECKING:
     from reports.summary import Rate, Report
@@ -67,7 +68,8 @@ def _not_empty(context: click.Context, parameter: click.Parameter, value: str) -
 def report(run: str, by: str, private: str, min_count: int, top: int, html_path: Path | None, output: str) -> None:
     """Report what the scan in RUN found: levels, attributes, and privacy rates per group.
 
-    Rates leave out quarantined images; intervals are 95 % Wilson intervals. A run that is not finished says so first.
+    Rates leave out quarantined images; intervals are 95 % Wilson intervals. What is said first: whether they are of all
+    images of the source, of a part chosen by --sample or --limit, or of a scan that is not finished.
     """
     from ingest.record import open_run
     from ingest.results import results
@@ -78,26 +80,24 @@ def report(run: str, by: str, private: str, min_count: int, top: int, html_path:
     where, record = open_run(run)
     found = results(where)
     summary = summarise(open_warehouse(run), by, private, min_count, top)
-    summary = replace(summary, coverage=coverage(where, record, found, summary.num_images))
+    summary = summary.covering(coverage(where, record, found, summary.num_images))
     if html_path is not None:
         if not html_path.name:
             raise click.BadParameter("this names no file", param_hint="'--html'")
         _write_page(summary, html_path)
     if output == "json":
-        import json
-
-        click.echo(json.dumps(asdict(summary), indent=1))
+        write_json(asdict(summary), indent=1)
     elif output == "csv":
         from reports.summary import Rate
 
-        if summary.warning:
-            click.echo(summary.warning, err=True)
+        for caution in summary.cautions:
+            write_line(caution, to_stderr=True)
         names = [field.name for field in fields(Rate)]
         write_rows(names, ([getattr(rate, name) for name in names] for rate in summary.rates), "csv")
     else:
         _write_text(summary)
         if html_path is not None:
-            click.echo(f"page written to {html_path}")
+            write_line(f"page written to {html_path}")
 
 
 def _write_page(summary: "Report", path: Path) -> None:
@@ -115,7 +115,7 @@ def _write_page(summary: "Report", path: Path) -> None:
 
 def _write_text(summary: "Report") -> None:
     for line in summary.headlines:
-        click.echo(line)
+        write_line(line)
     _table(
         "Levels (of the scored images; what was not assessed counts as absent)",
         ["level", "images", "share"],
@@ -146,9 +146,9 @@ def _write_text(summary: "Report") -> None:
     interval = f"({percent(total.rate_low)} – {percent(total.rate_high)})"
     rate = "no rate" if total.privacy_rate is None else f"{percent(total.privacy_rate)} {interval}"
     unknown = f", {total.num_unknown:,} unknown" if total.num_unknown else ""
-    click.echo(f"all images: {total.num_private:,} private of {total.num_scored:,} scored{unknown}, {rate}")
-    for note in summary.notes:
-        click.echo(note)
+    write_line(f"all images: {total.num_private:,} private of {total.num_scored:,} scored{unknown}, {rate}")
+    for note in (summary.private_meaning, *summary.notes):
+        write_line(note)
     if summary.quarantined:
         _table(
             "Quarantined images by reason",
@@ -174,7 +174,8 @@ def _rates(title: str, rates: "tuple[Rate, ...]") -> None:
 
 def _table(title: str, heads: list[str], rows: list[list[str]]) -> None:
     """The first column holds words, the others numbers."""
-    click.echo(f"\n{title}", nl=False)
+    write_line()
+    write_line(title, nl=False)
     write_table(heads, rows, range(1, len(heads)))
 
 

@@ -25,6 +25,7 @@ from jobs.engine_options import engine_options, said
 from jobs.lease import Lease, lease
 from jobs.option_types import FiniteRange
 from jobs.run import ATTEMPTS, LEASE, code_hash, refuse_other, remove_unfinished, start_or_continue
+from jobs.terminal import write_line
 from scoring.assessment import AsksElsewhere, EngineDescription, EngineModule, EngineOptions
 from scoring.engines import ENGINES, engine_module
 from scoring.taxonomy import TAXONOMY_VERSION
@@ -164,7 +165,8 @@ def scan(
             _refuse_other_shards(run, shards, run_url, done)
             left = [shard for shard in shards if not finished(shard, done)]
             if left and begun.code not in (None, record.code):
-                click.echo(f"{run_url} was begun with other code of privsieve; new rows are of this one", err=True)
+                told = f"{run_url} was begun with other code of privsieve; new rows are of this one"
+                write_line(told, to_stderr=True)
             failures = _scan(settings, left, chosen, engines, done, held, quiet)
         remove_unfinished(run)
         num_chosen = None if chosen is None else sum(len(indices) for indices in chosen.values())
@@ -289,7 +291,7 @@ def _reconcile(
         told = f"the score file {found.foreign} was made with other settings"
         raise RunError(f"{told}; remove it and run the same scan again")
     by_reason = ", ".join(f"{reason} {n}" for reason, n in found.reasons.most_common())
-    click.echo(
+    write_line(
         f"{found.num_rows} images in {len(shards) - len(missing)} of {len(shards)} shards: "
         f"{found.num_rows - found.num_quarantined} scored, "
         f"{found.num_quarantined} quarantined{f' ({by_reason})' if by_reason else ''}"
@@ -312,7 +314,7 @@ def _reconcile(
             f"`privsieve status {run_url}` lists them; run the same scan again to continue"
         )
     if corpus.category is not None and found.num_rows and not found.num_with_category:
-        click.echo(f"the category is null in every row: {_no_category(corpus, corpus.category)}", err=True)
+        write_line(f"the category is null in every row: {_no_category(corpus, corpus.category)}", to_stderr=True)
 
 
 def _no_category(corpus: Source, category: str) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ingest.errors import QueryError
+from jobs.terminal import escaped, write_line, write_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,7 +36,7 @@ def sql(run: str, statement: str | None, shell_setup: bool, output: str) -> None
 
     Views: images, scored, quarantined, attributes (one row per image and attribute), rates (one per category).
 
-    A run that is not finished says so on stderr, after the answer.
+    stderr says after the answer whether the run is of a part of its source, not finished, or of made-up answers.
 
     Example: privsieve sql my-run "SELECT level, count(*) FROM scored GROUP BY ALL"
     """
@@ -44,11 +45,12 @@ def sql(run: str, statement: str | None, shell_setup: bool, output: str) -> None
     from jobs.coverage import coverage
     from reports.warehouse import open_run as open_warehouse
     from reports.warehouse import setup_statements
+    from scoring.made_up import made_up
 
     if shell_setup == (statement is not None):
         raise QueryError("give either a SELECT statement or --shell-setup")
     if statement is None:
-        click.echo(setup_statements(run), nl=False)
+        write_lines(setup_statements(run))
         return
     where, record = open_run(run)
     found = results(where)
@@ -60,9 +62,10 @@ def sql(run: str, statement: str | None, shell_setup: bool, output: str) -> None
         write_rows(names, rows, output)
     sys.stdout.flush()  # listing the source may take a while
     [[num_rows]] = warehouse.select("SELECT count(*) FROM images")[1]
-    warning = coverage(where, record, found, num_rows).warning
-    if warning:
-        click.echo(warning, err=True)
+    covered = coverage(where, record, found, num_rows)
+    part = None if record.is_whole or covered.has_all else record.scope
+    for caution in filter(None, (part, covered.warning, made_up(record.engine))):
+        write_line(caution, to_stderr=True)
 
 
 def write_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], output: str) -> None:
@@ -81,27 +84,26 @@ def write_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], output: str)
 
 
 def _write_text(names: Sequence[str], all_rows: Iterable[Sequence[Any]]) -> None:
-    from ingest.sample import printable
-
     rows = iter(all_rows)
     shown = list(itertools.islice(rows, MAX_TEXT_ROWS))
     numbers = {place for place in range(len(names)) if any(isinstance(row[place], (int, float)) for row in shown)}
-    cells = [["null" if value is None else printable(str(value)) for value in row] for row in shown]
-    write_table([printable(name) for name in names], cells, numbers)
+    cells = [["null" if value is None else str(value) for value in row] for row in shown]
+    write_table(names, cells, numbers)
     if next(rows, None) is not None:
-        click.echo(f"the first {MAX_TEXT_ROWS:,} rows; --format csv or json gives all of them", err=True)
+        write_line(f"the first {MAX_TEXT_ROWS:,} rows; --format csv or json gives all of them", to_stderr=True)
 
 
 def write_table(heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: Collection[int]) -> None:
     """A table on stdout; where the screen is too narrow for it, a paragraph per row. numbers: places of such columns.
 
-    Cells are `Text`, which takes no markup: a category named "[bold]" stays that.
+    Cells are escaped, and `Text`, which takes no markup: a category named "[bold]" stays that.
     """
     from rich import box
     from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
+    heads, rows = [escaped(head) for head in heads], [[escaped(cell) for cell in row] for row in rows]
     out = console(len(heads))
     widths = [max(map(cell_len, column)) for column in zip(heads, *rows, strict=True)]
     folded = [width if place in numbers else min(width, MIN_WORDS) for place, width in enumerate(widths)]
@@ -124,20 +126,20 @@ def _write_paragraphs(heads: Sequence[str], rows: Iterable[Sequence[str]], width
     """Each row as its first cell, and below it the others, several on a line where they fit."""
     from rich.cells import cell_len
 
-    click.echo()
+    write_line()
     for row in rows:
         first, *others = (f"{head} {cell}" for head, cell in zip(heads, row, strict=True))
-        click.echo(first)
+        write_line(first)
         line = ""
         for cell in others:
             longer = f"{line} · {cell}" if line else f"  {cell}"
             if line and cell_len(longer) > width:
-                click.echo(line)
+                write_line(line)
                 longer = f"  {cell}"
             line = longer
         if line:
-            click.echo(line)
-    click.echo()
+            write_line(line)
+    write_line()
 
 
 def console(num_columns: int = 8) -> "Console":

@@ -1,6 +1,5 @@
 """`privsieve status RUN`: how far a scan is, here or elsewhere, judged by the result files that are there."""
 
-import json
 import time
 from dataclasses import asdict, dataclass
 
@@ -14,6 +13,7 @@ from ingest.slices import Done, finished, stem_of
 from jobs.attempts import Attempt, Attempts
 from jobs.lease import Holder, holder
 from jobs.run import ATTEMPTS, LEASE
+from jobs.terminal import write_json, write_line
 
 MAX_LISTED = 20
 
@@ -45,21 +45,22 @@ def status(run_url: str, all_shards: bool, format_name: str) -> None:
         attempts.setdefault(attempt.stem, []).append(attempt)
     done = results(run).done
     shards = [_status(shard, done, attempts) for shard in corpus.shards]
-    if record.sample is not None or record.limit is not None:
+    if not record.is_whole:
         shards = [shard for shard in shards if shard.num_slices_done or shard.num_slices_begun or shard.failure]
     gone = sorted(done.present.keys() - {stem_of(shard) for shard in corpus.shards})
     held = holder(run.at(LEASE))
     if format_name == "json":
         scanned_by = asdict(held) if held else None
-        click.echo(json.dumps({"scanned_by": scanned_by, "gone": gone, "shards": [asdict(s) for s in shards]}))
+        told = {"scope": record.scope, "scanned_by": scanned_by, "gone": gone}
+        write_json(told | {"shards": [asdict(s) for s in shards]})
         return
+    if not record.is_whole:
+        write_line(f"{record.scope}; only shards that were begun are listed")
     for line in _lines(shards, all_shards):
-        click.echo(line)
-    if record.sample is not None or record.limit is not None:
-        click.echo("  (of a run with --sample or --limit only the shards that were begun are known)")
+        write_line(line)
     if gone:
-        click.echo(f"  {len(gone)} shards with results are gone from the source ({printable(gone[0])} first)")
-    click.echo(_who(held))
+        write_line(f"  {len(gone)} shards with results are gone from the source ({printable(gone[0])} first)")
+    write_line(_who(held))
 
 
 def _status(shard: str, done: Done, attempts: dict[str, list[Attempt]]) -> ShardStatus:

@@ -1,13 +1,18 @@
 """Places and texts in DuckDB's SQL."""
 
 from collections.abc import Iterable
+from itertools import groupby
 
 from ingest.storage import Place
 
 
 def literal(text: str) -> str:
-    """A text as a SQL string."""
-    return "'" + text.replace("'", "''") + "'"
+    """A text as a SQL string; what is not printable as chr(…), since the statement may be shown on a terminal."""
+    if text.isprintable():
+        return "'" + text.replace("'", "''") + "'"
+    runs = (("".join(run), is_printable) for is_printable, run in groupby(text, str.isprintable))
+    parts = (literal(run) if is_printable else " || ".join(f"chr({ord(c)})" for c in run) for run, is_printable in runs)
+    return f"({' || '.join(parts)})"
 
 
 def location(place: Place) -> str:

@@ -5,13 +5,16 @@ counted as absent; a rate comes with its 95 % interval; names that a corpus give
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ingest.errors import QueryError
+from ingest.record import WHOLE
 from ingest.sample import printable
 from reports.warehouse import IMAGE_SCHEMA, PRIVATE, Run, privacy_condition
 from scoring.expressions import shown, value_expression
+from scoring.level_zero import ADVICE, matches_level_0_too
+from scoring.made_up import made_up
 from scoring.taxonomy import ATTRIBUTES, KEYS, LEVELS, Attribute
 
 MAX_GROUPS = 10_000
@@ -79,13 +82,19 @@ class GroupLevels:
 
 @dataclass(frozen=True)
 class Pair:
-    """share: of the `num_assessed` images that show `attribute` and where `other` was assessed, those showing both."""
+    """num_images: scored images that show `attribute`. num_assessed: those of them in which `other` was assessed.
+
+    share: num_both / num_images, 0–1; None where `other` was assessed in none of them. is_lower_bound: where it was not
+    assessed in some.
+    """
 
     attribute: str
     other: str
     num_both: int
+    num_images: int
     num_assessed: int
     share: float | None
+    is_lower_bound: bool
 
 
 @dataclass(frozen=True)
@@ -103,6 +112,11 @@ class Coverage:
     num_rows: int
     num_chosen: int | None
     scanner: str | None
+
+    @property
+    def has_all(self) -> bool:
+        """Whether `--limit` asked for more images than the source has."""
+        return bool(self.is_complete) and self.num_chosen is not None and self.num_rows < self.num_chosen
 
     @property
     def warning(self) -> str | None:
@@ -126,8 +140,10 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Report:
-    """assessed: keys that the engine can judge. by, private: as the user wrote them.
+    """scope: which images of the source the run is of; is_whole: whether these are all. made_up: a warning where the
+    answers are not of the pictures.
 
+    assessed: keys that the engine can judge. by, private: as the user wrote them. private_meaning: one sentence.
     total: the rate over all images. rates: groups with at least `min_count` scored images, highest rate first;
     num_groups counts all of them. top: how many of the highest and of the lowest to show where space is short.
     coverage: None where nobody looked.
@@ -135,13 +151,17 @@ class Report:
 
     run: str
     source: str
+    scope: str
+    is_whole: bool
     engine: str
+    made_up: str | None
     assessed: tuple[str, ...]
     num_images: int
     num_scored: int
     num_quarantined: int
     by: str
     private: str
+    private_meaning: str
     min_count: int
     top: int
     levels: tuple[Level, ...]
@@ -154,6 +174,11 @@ class Report:
     cooccurrence: tuple[Pair, ...]
     coverage: Coverage | None = None
 
+    def covering(self, coverage: Coverage) -> "Report":
+        """This report, and what was found out about the source."""
+        is_whole = self.is_whole or coverage.has_all
+        return replace(self, coverage=coverage, is_whole=is_whole, scope=WHOLE if is_whole else self.scope)
+
     @property
     def num_not_assessed(self) -> int:
         """Attributes of the taxonomy that the engine does not judge."""
@@ -165,10 +190,17 @@ class Report:
         return self.coverage.warning if self.coverage else None
 
     @property
+    def cautions(self) -> tuple[str, ...]:
+        """Why the figures are not those of the whole source, or of no picture at all; one line each."""
+        found = (None if self.is_whole else self.scope, self.warning, self.made_up)
+        return tuple(caution for caution in found if caution)
+
+    @property
     def headlines(self) -> tuple[str, ...]:
         """What a reader must know before any figure, one line each."""
-        lines = [self.warning] if self.warning else []
+        lines = [self.scope] if self.is_whole and not self.warning else []
         lines += [
+            *self.cautions,
             f"run         {self.run}",
             f"source      {self.source}",
             f"engine      {self.engine}",
@@ -184,7 +216,7 @@ class Report:
     @property
     def notes(self) -> tuple[str, ...]:
         """How the rates were made, one sentence each."""
-        notes = [f"private: {printable(self.private)}. N: scored images; quarantined images are in no rate."]
+        notes = ["N: scored images; quarantined images are in no rate."]
         if self.total.num_unknown:
             notes.append(
                 f"unknown ({self.total.num_unknown:,}): scored images for which the condition needs what could not be "
@@ -227,6 +259,9 @@ def summarise(run: Run, by: str = "category", private: str = PRIVATE, min_count:
     return Report(
         run=printable(run.url),
         source=printable(run.record.source),
+        scope=run.record.scope,
+        is_whole=run.record.is_whole,
+        made_up=made_up(run.record.engine),
         engine=_engine(run.record.engine),
         assessed=_assessed(run.record.engine, prevalence),
         num_images=num_scored + num_quarantined,
@@ -234,6 +269,7 @@ def summarise(run: Run, by: str = "category", private: str = PRIVATE, min_count:
         num_quarantined=num_quarantined,
         by=by,
         private=private,
+        private_meaning=_private_meaning(private, private_sql),
         min_count=min_count,
         top=top,
         levels=tuple(Level(name=LEVELS[row["level"]], **row) for row in run.ask("levels")),
@@ -275,6 +311,13 @@ def _rate(rows: list[dict[str, Any]]) -> Rate:
         return Rate("all", 0, 0, 0, None, None, None, 0)
     values = dict(rows[0])
     return Rate(group=printable(values.pop("group_name")), **values)
+
+
+def _private_meaning(private: str, private_sql: str) -> str:
+    if private == PRIVATE:
+        return "private: an attribute of level 1 or 2 is present (our choice; --private sets another condition)"
+    warning = f"; it {ADVICE}" if matches_level_0_too(private_sql) else ""
+    return f"private: {printable(private)} (set with --private){warning}"
 
 
 def _engine(engine: Mapping[str, Any]) -> str:

@@ -37,6 +37,14 @@ def test_reports_know_neither_ray_nor_engines() -> None:
 
 
 @pytest.mark.parametrize("room", ROOMS)
+def test_only_one_module_writes_to_the_terminal(room: str) -> None:
+    for path in sorted((ROOT / room).rglob("*.py")):
+        called = {ast.unparse(n.func) for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)}
+        direct = called & {"print", "click.echo", "click.secho", "sys.stdout.write", "sys.stderr.write"}
+        assert not direct or path.name == "terminal.py", f"{path.relative_to(ROOT)} calls {direct}; use jobs.terminal"
+
+
+@pytest.mark.parametrize("room", ROOMS)
 def test_every_room_has_its_sign(room: str) -> None:
     sign = ast.get_docstring(ast.parse((ROOT / room / "__init__.py").read_text())) or ""
     assert "May import" in sign or "may import" in sign

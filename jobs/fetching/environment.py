@@ -11,10 +11,9 @@ import sys
 from importlib import resources
 from pathlib import Path
 
-import click
-
 from ingest.errors import EngineError
 from ingest.storage import Place
+from jobs.terminal import write_line
 
 IMG2DATASET = "1.47.0"
 STAMP = "privsieve.json"
@@ -64,7 +63,7 @@ def python_of(folder: Path, wanted: list[str]) -> Path:
 
 
 def _make(folder: Path, python: Path, wanted: list[str]) -> None:
-    click.echo(f"making the environment of img2dataset in {folder} (once, about 1.1 GB)", err=True)
+    write_line(f"making the environment of img2dataset in {folder} (once, about 1.1 GB)", to_stderr=True)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _stamp(folder, [])

@@ -6,7 +6,7 @@ Plotly reads a small HTML in labels, so that every name of the corpus is escaped
 import html
 from typing import Any
 
-from reports.summary import Rate, Report
+from reports.summary import Pair, Rate, Report
 from scoring.taxonomy import ATTRIBUTES, LEVELS
 
 Figure = dict[str, Any]
@@ -83,7 +83,7 @@ def _levels(report: Report, shown: list[Rate]) -> Figure:
 
 def _pairs(report: Report) -> Figure:
     """Rows: images that show this; columns: share of them that show that. Empty where it was not assessed."""
-    shares = {(pair.attribute, pair.other): pair.share for pair in report.cooccurrence}
+    pairs = {(p.attribute, p.other): p for p in report.cooccurrence if p.attribute != p.other and p.share is not None}
     present = {pair.attribute for pair in report.cooccurrence}
     rows = [a for a in ATTRIBUTES if a.key in present]
     columns = [a for a in ATTRIBUTES if a.key in present or a.key in report.assessed]
@@ -91,19 +91,27 @@ def _pairs(report: Report) -> Figure:
         "type": "heatmap",
         "x": [column.title for column in columns],
         "y": [row.title for row in rows],
-        "z": [[None if row == column else shares.get((row.key, column.key)) for column in columns] for row in rows],
+        "z": [[pair.share if (pair := pairs.get((r.key, c.key))) else None for c in columns] for r in rows],
+        "text": [[_pair_text(pairs.get((r.key, c.key)), r.title, c.title) for c in columns] for r in rows],
         "zmin": 0,
         "zmax": 1,
         "colorscale": "Viridis",
         "hoverongaps": False,
         "colorbar": {"tickformat": ".0%", "thickness": 12},
-        "hovertemplate": "of images with %{y}, %{z:.1%} show %{x}<extra></extra>",
+        "hovertemplate": "%{text}<extra></extra>",
     }
     layout = _layout([], "")
     layout["height"] = 220 + 22 * len(rows)
     layout["xaxis"] |= {"tickangle": -45, "showgrid": False}
     layout["yaxis"] = {"autorange": "reversed", "automargin": True, "showgrid": False, "zeroline": False}
     return {"data": [trace], "layout": layout}
+
+
+def _pair_text(pair: Pair | None, attribute: str, other: str) -> str:
+    if pair is None or pair.share is None:
+        return ""
+    share = f"{'at least ' if pair.is_lower_bound else ''}{pair.share:.1%}"
+    return f"of {pair.num_images:,} images with {attribute}, {share} show {other}"
 
 
 def _layout(shown: list[Rate], title: str) -> Figure:

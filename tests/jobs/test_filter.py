@@ -194,7 +194,9 @@ def test_only_what_was_scanned_is_released(
             found |= {member.partition(".")[0] for member in archive.getnames()}
     assert found == scored
     assert len(decided(out)) == 11
-    assert json.loads((out / "release.json").read_text())["sample"] == 11
+    summary = json.loads((out / "release.json").read_text())
+    assert (summary["sample"], summary["scope"]) == (11, "random sample of 11 images (seed 1)")
+    assert summary["made_up"] == "MADE-UP ANSWERS: the canned engine looks at no picture"
     next((run / "scores").iterdir()).unlink()
     capsys.readouterr()
     assert privsieve("filter", run, "--policy", policies / "keep-all.yaml", "--out", tmp_path / "other") == 2

@@ -29,7 +29,7 @@ def _covered(run: Path, capsys: pytest.CaptureFixture[str]) -> object:
 
 def test_a_finished_run_has_no_warning_compacted_or_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = made_run(tmp_path, SHARDS)
-    assert _headline(run, capsys) == f"run         {run}"
+    assert _headline(run, capsys) == "all images of the source"
     assert _covered(run, capsys) is True
     assert privsieve("compact", run) == 0
     assert _covered(run, capsys) is True
@@ -43,7 +43,7 @@ def test_a_part_says_so_in_every_form(tmp_path: Path, capsys: pytest.CaptureFixt
     assert _headline(run, capsys) == told
     assert privsieve("report", run, "--format", "csv", "--html", page) == 0
     out, err = capsys.readouterr()
-    assert err.strip() == told
+    assert err.splitlines() == [told, "MADE-UP ANSWERS: the canned engine looks at no picture"]
     assert out.startswith("group,")
     assert f"<strong>{told}</strong>" in page.read_text()
     assert _covered(run, capsys) is False
@@ -72,6 +72,18 @@ def test_without_the_source_the_results_alone_are_judged(tmp_path: Path, capsys:
     assert _covered(run, capsys) is False
 
 
+def test_a_limit_that_the_source_does_not_reach_is_all_of_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = made_run(tmp_path, SHARDS, limit=1000)
+    assert _headline(run, capsys) == "all images of the source"
+    assert privsieve("report", run, "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["scope"], found["is_whole"]) == ("all images of the source", True)
+    assert privsieve("sql", run, "SELECT 1", "--format", "csv") == 0
+    assert "--limit" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("chosen", "told"),
     [
@@ -86,4 +98,12 @@ def test_chosen_images_are_counted(
 ) -> None:
     run = made_run(tmp_path, SHARDS[:2], **chosen)
     tar(tmp_path / "corpus" / "00002.tar", {"a.jpg": b"not scanned"})
-    assert _headline(run, capsys).startswith(told or "run  ")
+    scope = "first {} images only (--limit): not representative" if "limit" in chosen else "random sample of {} images"
+    assert _headline(run, capsys).startswith(scope.format(chosen.get("limit") or chosen["sample"]))
+    assert privsieve("sql", run, "SELECT 1", "--format", "csv") == 0
+    first, *others, made_up = capsys.readouterr().err.splitlines()
+    assert first.startswith(scope.format(chosen.get("limit") or chosen["sample"]))
+    assert [line.startswith(told or "-") for line in others] == ([True] if told else [])
+    assert made_up == "MADE-UP ANSWERS: the canned engine looks at no picture"
+    assert privsieve("status", run) == 0
+    assert capsys.readouterr().out.splitlines()[0] == f"{first}; only shards that were begun are listed"

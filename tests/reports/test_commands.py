@@ -34,10 +34,13 @@ def ran(command: object, *arguments: object) -> Result:
 def test_report_text_says_first_what_it_rests_on(make_run: MakeRun) -> None:
     lines = ran(report, make_run()).stdout.splitlines()
     assert lines[0] == "MAY BE UNFINISHED: the source cannot be listed now"
-    assert lines[2] == "source      /data/corpus"
-    assert lines[3] == "engine      canned · sha256"
-    assert lines[4] == "images      8: 6 scored, 2 quarantined"
-    assert lines[5] == "attributes  the engine assesses 22 of 22"
+    assert lines[1] == "MADE-UP ANSWERS: the canned engine looks at no picture"
+    assert lines[3] == "source      /data/corpus"
+    assert lines[4] == "engine      canned · sha256"
+    assert lines[5] == "images      8: 6 scored, 2 quarantined"
+    assert lines[6] == "attributes  the engine assesses 22 of 22"
+    total = next(n for n, line in enumerate(lines) if line.startswith("all images: 3 private of 6 scored"))
+    assert lines[total + 1].startswith("private: an attribute of level 1 or 2 is present (our choice; --private")
     text = "\n".join(lines)
     assert "truncated" in text
     assert "\x1b" not in text
@@ -151,6 +154,10 @@ def test_report_json_and_csv(make_run: MakeRun) -> None:
     folder = make_run()
     found = json.loads(ran(report, folder, "--format", "json").stdout)
     assert found["num_images"] == 8
+    assert (found["scope"], found["is_whole"]) == ("all images of the source", True)
+    assert found["made_up"] == "MADE-UP ANSWERS: the canned engine looks at no picture"
+    assert found["private_meaning"].startswith("private: an attribute of level 1 or 2 is present")
+    assert {"num_both", "num_images", "num_assessed", "share", "is_lower_bound"} <= found["cooccurrence"][0].keys()
     assert found["rates"][0]["group"] == "beach"
     rows = list(csv.DictReader(io.StringIO(ran(report, folder, "--format", "csv").stdout)))
     assert [row["group"] for row in rows] == ["beach", "office", "(none)"]
@@ -204,13 +211,15 @@ def test_sql_text_takes_no_markup_and_says_where_it_ends(make_run: MakeRun) -> N
 def test_sql_says_that_a_run_is_unfinished_where_a_script_does_not_read_it(make_run: MakeRun, tmp_path: Path) -> None:
     told = ran(sql, make_run(), "SELECT count(*) AS n FROM images", "--format", "csv")
     assert told.stdout == "n\n8\n"
-    assert told.stderr == "MAY BE UNFINISHED: the source cannot be listed now\n"
+    made_up = "MADE-UP ANSWERS: the canned engine looks at no picture\n"
+    assert told.stderr == f"MAY BE UNFINISHED: the source cannot be listed now\n{made_up}"
     (tmp_path / "scanned").mkdir()
     run = made_run(tmp_path / "scanned", ((30, 30), (20,)))
-    assert ran(sql, run, "SELECT 1").stderr == ""
+    assert ran(sql, run, "SELECT 1").stderr == made_up
     next((run / "scores").iterdir()).unlink()
     told = ran(sql, run, "SELECT 1")
-    assert told.stderr == "UNFINISHED: 1 of 2 shards have images without a row; run the same scan again to finish it\n"
+    unfinished = "UNFINISHED: 1 of 2 shards have images without a row; run the same scan again to finish it\n"
+    assert told.stderr == unfinished + made_up
     assert told.stderr == ran(report, run, "--format", "csv").stderr
 
 

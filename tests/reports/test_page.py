@@ -4,6 +4,7 @@ import html
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -78,6 +79,31 @@ def test_page_tells_how_many_images_are_unknown_beside_the_rate(make_run: MakeRu
     assert told in page
     assert "rate: private / (N - unknown)" in page
     assert "Private or not" not in render(summarise(open_run(str(make_run(name="other")))))
+
+
+def test_page_says_first_what_its_figures_are_of(make_run: MakeRun) -> None:
+    run = open_run(str(make_run()))
+    body = render(summarise(run)).partition("<h1>")[2]
+    assert body.index("Of all images of the source") < body.index("Source /data/corpus")
+    banner = '<p class="warning made-up"><strong>MADE-UP ANSWERS: the canned engine looks at no picture</strong></p>'
+    assert body.index(banner) < body.index("Source /data/corpus")
+    assert "<p class=\"soft\">private: an attribute of level 1 or 2 is present (our choice" in body
+    record = run.record.model_copy(update={"limit": 80, "engine": {"name": "detectors"}})
+    part = render(summarise(replace(run, record=record))).partition("<h1>")[2]
+    assert '<p class="warning"><strong>first 80 images only (--limit): not representative</strong></p>' in part
+    assert "MADE-UP" not in part
+    assert "all images of the source" not in part
+
+
+def test_pairs_tell_their_number_of_images_and_that_a_share_is_a_lower_bound(make_run: MakeRun) -> None:
+    rows = [(None, answer(biometrics=1, location=value)) for value in (1.0, None, None)]
+    found = summarise(open_run(str(make_run(rows))))
+    (trace,) = charts(found)["chart-pairs"]["data"]
+    told = [text for row in trace["text"] for text in row if text]
+    assert "of 3 images with Biometrics, at least 33.3% show Location" in told
+    assert "of 1 images with Location, 100.0% show Biometrics" in told
+    (row,) = re.findall(r"<tr><td>biometrics</td><td>location</td>(.*?)</tr>", render(found), re.DOTALL)
+    assert re.findall(r">(.+?)</td>", row) == ["1", "3", "≥ 33.3 %"]
 
 
 def test_page_of_an_empty_run(make_run: MakeRun) -> None:

@@ -1,11 +1,14 @@
 """Figures of a run that was counted by hand."""
 
+from dataclasses import replace
+
 import pytest
 
 from ingest.errors import QueryError
 from reports import summary
 from reports.summary import Report, summarise
 from reports.warehouse import open_run
+from scoring.table import Quarantined
 from scoring.taxonomy import KEYS
 from tests.reports.conftest import HOSTILE, ROWS, MakeRun, answer, nothing
 
@@ -120,6 +123,73 @@ def test_cooccurrence(report: Report) -> None:
     assert (pairs["biometrics", "age"].num_both, pairs["biometrics", "age"].share) == (1, 0.5)
     assert pairs["full_legal_name", "beliefs"].share is None
     assert (pairs["age", "beliefs"].num_both, pairs["age", "beliefs"].num_assessed) == (0, 1)
+
+
+def test_shares_of_pairs_are_of_all_images_that_show_the_first_and_lower_bounds_where_the_other_is_null(
+    make_run: MakeRun,
+) -> None:
+    rows = [
+        (None, answer(biometrics=1, location=1, age=1)),
+        (None, answer(biometrics=1, location=None, age=1)),
+        (None, answer(biometrics=1, location=None, age=None)),
+        (None, answer(biometrics=1, location=0.5)),
+        (None, answer(location=1, beliefs=None)),
+        (None, Quarantined("truncated", "the file ends early")),
+    ]
+    found = summarise(open_run(str(make_run(rows)))).cooccurrence
+    pairs = {(p.attribute, p.other): (p.num_both, p.num_images, p.num_assessed, p.share) for p in found}
+    bounds = {(p.attribute, p.other) for p in found if p.is_lower_bound}
+    assert pairs["biometrics", "location"] == (1, 4, 2, 0.25)  # of the two that were assessed it would be a half
+    assert pairs["location", "biometrics"] == (1, 2, 2, 0.5)
+    assert pairs["biometrics", "age"] == (2, 4, 3, 0.5)
+    assert pairs["biometrics", "nudity"] == (0, 4, 4, 0.0)
+    assert pairs["location", "beliefs"] == (0, 2, 1, 0.0)
+    assert pairs["age", "location"] == (1, 2, 1, 0.5)
+    assert bounds >= {("biometrics", "location"), ("biometrics", "age"), ("location", "beliefs"), ("age", "location")}
+    assert not bounds & {("location", "biometrics"), ("biometrics", "nudity")}
+
+
+def test_a_pair_of_which_the_other_was_never_assessed_has_no_share(make_run: MakeRun) -> None:
+    run = open_run(str(make_run([(None, answer(biometrics=1, location=None)), (None, answer(location=1))])))
+    (pair,) = (p for p in summarise(run).cooccurrence if (p.attribute, p.other) == ("biometrics", "location"))
+    assert (pair.num_images, pair.num_assessed, pair.share, pair.is_lower_bound) == (1, 0, None, False)
+
+
+@pytest.mark.parametrize(
+    ("settings", "scope", "is_whole"),
+    [
+        ({}, "all images of the source", True),
+        ({"limit": 80}, "first 80 images only (--limit): not representative", False),
+        ({"sample": 100_000, "seed": 7}, "random sample of 100,000 images (seed 7)", False),
+    ],
+)
+def test_the_first_line_says_which_images_of_the_source_the_figures_are_of(
+    make_run: MakeRun, settings: dict[str, int], scope: str, is_whole: bool
+) -> None:
+    run = open_run(str(make_run()))
+    found = summarise(replace(run, record=run.record.model_copy(update=settings)))
+    assert (found.scope, found.is_whole, found.headlines[0]) == (scope, is_whole, scope)
+
+
+def test_canned_answers_are_called_made_up_and_those_of_other_engines_are_not(make_run: MakeRun) -> None:
+    run = open_run(str(make_run()))
+    told = "MADE-UP ANSWERS: the canned engine looks at no picture"
+    assert summarise(run).made_up == told
+    assert told in summarise(run).headlines
+    other = summarise(replace(run, record=run.record.model_copy(update={"engine": {"name": "detectors"}})))
+    assert (other.made_up, other.cautions) == (None, ())
+
+
+def test_what_private_means_is_said_and_that_less_than_takes_level_0(make_run: MakeRun) -> None:
+    run = open_run(str(make_run()))
+    usual = "private: an attribute of level 1 or 2 is present (our choice; --private sets another condition)"
+    assert summarise(run).private_meaning == usual
+    assert summarise(run, private="nudity = 1").private_meaning == "private: nudity = 1 (set with --private)"
+    assert summarise(run, private="level < 3").private_meaning == (
+        "private: level < 3 (set with --private); it also matches images in which nothing was found, since their level "
+        "is 0; write for example: level IN (1, 2)"
+    )
+    assert "nothing was found" not in summarise(run, private="level BETWEEN 1 AND 3").private_meaning
 
 
 def test_engine_that_assesses_little_says_so(make_run: MakeRun) -> None:

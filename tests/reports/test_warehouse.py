@@ -217,3 +217,11 @@ def test_what_fails_on_a_row_says_what_to_do_and_nothing_of_the_row(
 )
 def test_reading_is_allowed(make_run: MakeRun, statement: str) -> None:
     assert rows(open_run(str(make_run())), statement)
+
+
+def test_setup_statements_of_a_run_in_a_folder_of_control_characters(make_run: MakeRun) -> None:
+    statements = setup_statements(str(make_run(name="a'b\x1b[31m\x9b\u202eé")))
+    assert not [c for c in statements if not c.isprintable() and c != "\n"]
+    with duckdb.connect() as fresh:
+        fresh.execute(statements)
+        assert fresh.execute("SELECT count(*) FROM images").fetchall() == [(len(ROWS),)]

@@ -1,0 +1,34 @@
+"""The one way to stdout and stderr: every line escapes what a corpus, a file or a library may have put into it.
+
+A name that holds an escape sequence could otherwise colour, hide or rewrite what the terminal shows.
+"""
+
+import json
+from typing import Any
+
+import click
+
+
+def escaped(text: str) -> str:
+    """The text on one line, with control characters and those that turn the writing round as backslash escapes."""
+    if text.isprintable():
+        return text
+    from ingest.sample import printable  # here, since it loads pyarrow: `--help` and most errors need none
+
+    return printable(text)
+
+
+def write_line(text: str = "", to_stderr: bool = False, nl: bool = True) -> None:
+    """One line; a line break in the text is escaped too. nl: whether the line ends here."""
+    click.echo(escaped(text), err=to_stderr, nl=nl)
+
+
+def write_lines(text: str) -> None:
+    """A text of several lines, to stdout."""
+    for line in text.removesuffix("\n").split("\n"):
+        write_line(line)
+
+
+def write_json(value: Any, indent: int | None = None) -> None:
+    """ASCII only. The delete character is the one control character that JSON leaves as it is."""
+    click.echo(json.dumps(value, indent=indent).replace("\x7f", "\\u007f"))

@@ -1,0 +1,209 @@
+"""Text that a corpus, a file or a setting holds reaches the terminal only with its control characters escaped."""
+
+import json
+import re
+import time
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ingest.sample import printable
+from ingest.slices import file_name
+from jobs.cli import VERBS
+from scoring.table import SCHEMA, Facts, Quarantined, to_table
+from scoring.taxonomy import KEYS
+from tests.jobs.made import jpeg, privsieve, tar
+from tests.records import run_record
+from tests.reports.conftest import answer
+
+ODD = "odd\x1b[31m\x9b\r\x07\u202e"
+"""Red letters, the same by one character, back to the start of the line, a bell, and writing from right to left."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """A folder whose every name and text is odd; `run` is finished, `half` is not, `busy` is being scanned."""
+
+    folder: Path
+
+    @property
+    def corpus(self) -> Path:
+        return self.folder / f"corpus-{ODD}"
+
+    def policy(self, text: str) -> Path:
+        """`ODD` in the text stands for the odd characters, as YAML writes them."""
+        path = self.folder / f"policy-{ODD}.yaml"
+        path.write_text(text.replace("ODD", json.dumps(ODD)[1:-1]))
+        return path
+
+    def rules(self, when: str, name: str = "ODD") -> Path:
+        return self.policy(
+            f'name: "p-ODD"\ndefault: keep\nrules:\n  - {{name: "{name}", when: "{when}", then: drop, reason: "ODD"}}\n'
+        )
+
+    def file(self, text: str) -> Path:
+        path = self.folder / f"file-{ODD}.yaml"
+        path.write_text(text.replace("ODD", json.dumps(ODD)[1:-1]))
+        return path
+
+    def table(self) -> Path:
+        """Parquet with odd names of columns, as a corpus and as metadata."""
+        folder = self.folder / f"table-{ODD}"
+        folder.mkdir(exist_ok=True)
+        pq.write_table(pa.table({f"column-{ODD}": ["x"], f"other-{ODD}": [1]}), folder / f"part-{ODD}.parquet")
+        return folder
+
+    def run(self, name: str = "run", engine: dict[str, object] | None = None, limit: int | None = None) -> Path:
+        """Rows of two shards, one quarantined for an odd reason."""
+        run, made_by = self.folder / f"{name}-{ODD}", {"name": f"canned-{ODD}", "protocol": ODD, "assessed": list(KEYS)}
+        if run.exists():
+            return run
+        (run / "scores").mkdir(parents=True)
+        record = run_record(engine or made_by)
+        record = record.model_copy(update={"source": str(self.corpus), "limit": limit})
+        (run / "run.json").write_text(record.model_dump_json())
+        for shard in (f"a-{ODD}.tar", f"b-{ODD}.tar"):
+            facts = [Facts(shard, n, f"{ODD}{n}", f"street-{ODD}", 9, f"{n:064x}") for n in range(2)]
+            table = to_table(facts, [answer(gov_ids=1), Quarantined(f"reason-{ODD}", ODD)]).cast(SCHEMA)
+            pq.write_table(table, run / "scores" / file_name(shard, 0, True))
+        return run
+
+    def half(self) -> Path:
+        run = self.run("half")
+        (run / "scores" / file_name(f"b-{ODD}.tar", 0, True)).unlink(missing_ok=True)
+        name = file_name(f"b-{ODD}.tar", 0, True)
+        (run / "attempts").mkdir(exist_ok=True)
+        (run / "attempts" / f"{name}.json").write_text(json.dumps({"deaths": 0, "failure": f"no-{ODD}", "cause": ODD}))
+        return run
+
+    def busy(self) -> Path:
+        run = self.half()
+        lease = {"id": ODD, "host": f"host-{ODD}", "pid": 7, "renewed": time.time()}
+        (run / "lease.json").write_text(json.dumps(lease))
+        return run
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Made:
+    made = Made(tmp_path / f"folder-{ODD}")
+    made.corpus.mkdir(parents=True)
+    for name in ("a", "b"):
+        tar(made.corpus / f"{name}-{ODD}.tar", {f"{ODD}{n}.jpg": jpeg(n) for n in range(2)})
+    return made
+
+
+Case = tuple[str, Callable[[Made], list[object]]]
+
+CASES: tuple[Case, ...] = (
+    (ODD, lambda made: []),
+    ("fetch", lambda made: [f"absent-{ODD}", "--out", made.folder / "out"]),
+    ("fetch", lambda made: [made.table(), "--out", made.folder / "out"]),
+    ("fetch", lambda made: [made.table(), "--out", made.folder / "out", "--where", f"column-{ODD} = 1"]),
+    ("fetch", lambda made: [made.table(), "--out", made.folder / "out", "--caption-keywords", ODD]),
+    ("fetch", lambda made: [made.table(), "--out", made.corpus]),
+    ("plan", lambda made: [f"absent-{ODD}"]),
+    ("plan", lambda made: [made.corpus, "--engine", ODD]),
+    ("plan", lambda made: [made.corpus, "--engine", "canned", "--source-format", ODD]),
+    ("plan", lambda made: [made.table(), "--engine", "canned", "--category", f"colum-{ODD}"]),
+    ("plan", lambda made: [made.table(), "--engine", "canned", f"--{ODD}"]),
+    ("doctor", lambda made: ["--engine", ODD]),
+    ("doctor", lambda made: ["--engine", "canned", "--source", ODD, "--run", "memory:/x", "--ray-address", ODD]),
+    ("scan", lambda made: [f"absent-{ODD}", "--run", made.folder / "new"]),
+    ("scan", lambda made: [made.corpus, "--run", made.folder / "new", "--engine", ODD]),
+    ("scan", lambda made: [made.corpus, "--run", made.folder / "new", ODD]),
+    ("scan", lambda made: [made.corpus, "--run", made.run(), "--engine", "canned"]),
+    ("scan", lambda made: [made.corpus, "--run", made.corpus, "--engine", "canned"]),
+    ("scan", lambda made: [made.table(), "--run", made.folder / "new", "--engine", "canned"]),
+    ("scan", lambda made: [made.corpus, "--run", made.folder / "new", "--engine", "canned", "--dry-run"]),
+    (
+        "scan",
+        lambda made: [
+            *(made.corpus, "--run", made.folder / "new", "--engine", "openai", "--model", ODD),
+            *("--endpoint", "http://127.0.0.1:9", "--protocol", f"json-{ODD}"),
+        ],
+    ),
+    (
+        "scan",
+        lambda made: [
+            *(made.corpus, "--run", made.folder / "new", "--engine", "openai", "--model", "m", "--dry-run"),
+            *("--endpoint", "http://127.0.0.1:9", "--prompt-file", made.file('"ODD": 1\n')),
+        ],
+    ),
+    (
+        "scan",
+        lambda made: [
+            *(made.corpus, "--run", made.folder / "new", "--engine", "openai", "--model", "m", "--dry-run"),
+            *("--endpoint", "http://127.0.0.1:9", "--thresholds", made.file('"ODD": 1\n"ODD": 2\n')),
+        ],
+    ),
+    ("scan", lambda made: [made.corpus, "--run", made.folder / "new", "--prompt-file", made.folder / f"no-{ODD}"]),
+    ("status", lambda made: [f"absent-{ODD}"]),
+    ("status", lambda made: [made.run(), "--all"]),
+    ("status", lambda made: [made.busy()]),
+    ("status", lambda made: [made.busy(), "--format", "json"]),
+    ("report", lambda made: [f"absent-{ODD}"]),
+    ("report", lambda made: [made.run()]),
+    ("report", lambda made: [made.run(), "--html", made.folder / f"page-{ODD}.html"]),
+    ("report", lambda made: [made.run(), "--html", made.folder / f"absent-{ODD}" / "page.html"]),
+    ("report", lambda made: [made.run(), "--format", "json"]),
+    ("report", lambda made: [made.busy()]),
+    ("report", lambda made: [made.busy(), "--format", "csv"]),
+    ("report", lambda made: [made.run(), "--by", f"'{ODD}'"]),
+    ("report", lambda made: [made.run(), "--by", f"category-{ODD}"]),
+    ("report", lambda made: [made.run(), "--private", f"category = '{ODD}'"]),
+    ("report", lambda made: [made.run(), "--private", f"'{ODD}'"]),
+    ("sql", lambda made: [f"absent-{ODD}", "SELECT 1"]),
+    ("sql", lambda made: [made.run(), "SELECT * FROM images"]),
+    ("sql", lambda made: [made.busy(), f"SELECT category AS \"name-{ODD}\", '{ODD}' AS x FROM images"]),
+    ("sql", lambda made: [made.run(), f'FROM "{ODD}"']),
+    ("sql", lambda made: [made.run(), f'SELECT "{ODD}" FROM images']),
+    ("sql", lambda made: [made.run(), f"SELECT {ODD}"]),
+    ("sql", lambda made: [made.run(), "--shell-setup"]),
+    ("filter", lambda made: [made.run(), "--policy", f"absent-{ODD}", "--out", made.folder / "out"]),
+    ("filter", lambda made: [made.run(), "--policy", made.rules("level = 1"), "--out", made.folder, "--dry-run"]),
+    (
+        "filter",
+        lambda made: [
+            made.run("blind", {"name": f"e-{ODD}", "protocol": ODD, "assessed": ["gov_ids"]}),
+            *("--policy", made.rules("nudity = 1", 'n" , when: level = 1, then: keep, reason: r}\n  - {name: "ODD')),
+            *("--out", made.folder / f"out-{ODD}", "--dry-run"),
+        ],
+    ),
+    (
+        "filter",
+        lambda made: [
+            made.run("blind", {"name": f"e-{ODD}", "protocol": ODD, "assessed": ["gov_ids"]}),
+            *("--policy", made.rules("nudity = 1"), "--out", made.folder / "out"),
+        ],
+    ),
+    ("filter", lambda made: [made.run(), "--policy", made.rules("level ="), "--out", made.folder / "out"]),
+    ("filter", lambda made: [made.run(), "--policy", made.rules("key::INT = 1"), "--out", made.folder / "out"]),
+    ("filter", lambda made: [made.run(), "--policy", made.policy('name: p\n"ODD": 1\n'), "--out", "out"]),
+    ("filter", lambda made: [made.run(), "--policy", made.policy('name: p\n"ODD": 1\n"ODD": 2\n'), "--out", "out"]),
+    ("filter", lambda made: [made.half(), "--policy", made.rules("level = 1"), "--out", made.folder / "out"]),
+    ("filter", lambda made: [made.run(), "--policy", made.rules("level = 1"), "--out", made.corpus / "out"]),
+    ("compact", lambda made: [f"absent-{ODD}"]),
+    ("compact", lambda made: [made.half()]),
+    ("compact", lambda made: [made.busy()]),
+)
+
+
+def test_every_verb_is_asked() -> None:
+    assert {verb for verb, _ in CASES} == {*VERBS, ODD}
+
+
+@pytest.mark.parametrize("case", CASES, ids=[f"{n}-{printable(verb)}" for n, (verb, _) in enumerate(CASES)])
+def test_no_control_character_reaches_the_terminal(case: Case, made: Made, capsys: pytest.CaptureFixture[str]) -> None:
+    verb, arguments = case
+    code = privsieve(verb, *arguments(made))
+    out, err = capsys.readouterr()
+    reaching = {c for c in out + err if unicodedata.category(c) in ("Cc", "Cf") and c not in "\n\t"}
+    assert not reaching
+    assert re.search(r"\\(x|u00)9b", out + err) or "--shell-setup" in arguments(made)  # escaped, and not left out
+    if code and verb != "doctor":
+        assert len(err.splitlines()) == 1
