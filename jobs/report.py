@@ -149,6 +149,8 @@ def _write_text(summary: "Report") -> None:
     click.echo(f"all images: {total.num_private:,} private of {total.num_scored:,} scored{unknown}, {rate}")
     for note in summary.notes:
         click.echo(note)
+    if summary.unseen_note:
+        click.echo(summary.unseen_note)
     if summary.quarantined:
         _table(
             "Quarantined images by reason",

@@ -73,6 +73,9 @@ def unseen_in(encoded: bytes, pieces: Iterable[Piece], scanned: Scanned, has_mor
     search, num_bytes = PictureSearch(scanned), Counter[str]()
     kinds = {FRAMES} if has_more_frames else set[str]()
     for piece in pieces:
+        if piece.kind == FRAMES:
+            num_bytes[FRAMES] += len(piece.content) if piece.num_bytes is None else piece.num_bytes
+            continue
         if piece.num_bytes is not None:
             if piece.num_bytes and not (piece.content and search.is_copy(piece.content)):
                 kinds.add(piece.kind)
@@ -86,5 +89,5 @@ def unseen_in(encoded: bytes, pieces: Iterable[Piece], scanned: Scanned, has_mor
             num_bytes[piece.kind] += len(rest.strip(rest[:1]))
         elif found.new is not None:
             num_bytes[EMBEDDED_IMAGE] += len(piece.content) - found.new
-    kinds |= {kind for kind in (TRAILING_DATA, UNKNOWN_CHUNK) if num_bytes[kind] > IGNORED_BYTES}
+    kinds |= {kind for kind in (FRAMES, TRAILING_DATA, UNKNOWN_CHUNK) if num_bytes[kind] > IGNORED_BYTES}
     return Unseen(tuple(sorted(kinds)), min(sum(num_bytes[kind] for kind in kinds), len(encoded)))

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
+from PIL import Image, ImageFilter
 
 Pixels = npt.NDArray[np.uint8]
 """RGB, shape (height, width, 3), dtype uint8."""
@@ -17,10 +17,11 @@ _COMPARED_SIDE_PX = 512
 _COARSE_SIDE_PX = 16
 _COARSE_TOLERANCE = 40
 _TOLERANCE = 28
+_BLUR = ImageFilter.BoxBlur(2)
 _BLOCK_PX = 8
 _MAX_DIFFERENT = 0.2
 """Share of the pixels of one block that may differ by more than the tolerance, of 255."""
-_BORDER_PX = 2
+_BORDER_PX = 3
 _ROUNDING_PX = 1.5
 _ROUNDING = 1.03
 _WHOLE: Box = (0, 0, 1, 1)
@@ -67,13 +68,21 @@ class Scanned:
         else:
             inner = min(width / self.width, height / self.height)
             candidates = [
-                (_middle(self.width * inner / width, self.height * inner / height), _WHOLE),
+                _in_bars(self.width * inner / width, self.height * inner / height, width, height),
                 (_WHOLE, _middle(width / scale / self.width, height / scale / self.height)),
             ]
         for inside, shown in candidates:
             is_larger = (inside[2] - inside[0]) * width > (shown[2] - shown[0]) * self.width * _ROUNDING + _ROUNDING_PX
             if not is_larger:
                 yield inside, shown
+
+
+def _in_bars(share_x: float, share_y: float, width: int, height: int) -> tuple[Box, Box]:
+    """What lies in bars, less some pixels beside them, into which their colour runs; and that of the view."""
+    less_x = _BORDER_PX / width if share_x < 1 else 0
+    less_y = _BORDER_PX / height if share_y < 1 else 0
+    inner = max(share_x - 2 * less_x, 1 / width), max(share_y - 2 * less_y, 1 / height)
+    return _middle(*inner), _middle(inner[0] / share_x, inner[1] / share_y)
 
 
 def _middle(width: float, height: float) -> Box:
@@ -87,11 +96,11 @@ def _small(image: Image.Image) -> Image.Image:
 
 
 def _has_plain_bars(picture: Image.Image, inner: Box) -> bool:
-    """Whether there is nothing outside of the inner part, to a pixel or two at its border."""
+    """Whether there is nothing outside of the inner part, but for some pixels at its border."""
     left, upper, right, lower = (round(part * side) for part, side in zip(inner, picture.size * 2, strict=True))
     width, height = picture.size
-    above, below = (0, 0, width, upper - _BORDER_PX), (0, lower + _BORDER_PX, width, height)
-    before, behind = (0, 0, left - _BORDER_PX, height), (right + _BORDER_PX, 0, width, height)
+    above, below = (0, 0, width, upper - 2 * _BORDER_PX), (0, lower + 2 * _BORDER_PX, width, height)
+    before, behind = (0, 0, left - 2 * _BORDER_PX, height), (right + 2 * _BORDER_PX, 0, width, height)
     for bar in (above, below, before, behind):
         if bar[2] > bar[0] and bar[3] > bar[1]:
             values = np.asarray(picture.crop(bar))
@@ -108,8 +117,11 @@ def _is_same(picture: Image.Image, inner: Box, view: Image.Image, shown: Box) ->
     size = min(first.width, second.width), min(first.height, second.height)
     here, there = _resized(first, size), _resized(second, size)
     values, around = np.asarray(here, np.int16), np.asarray(there, np.int16)
-    lowest, highest = _nearby(np.minimum, around) - _TOLERANCE, _nearby(np.maximum, around) + _TOLERANCE
-    differs = np.any((values < lowest) | (values > highest), axis=2)
+    lowest, highest = _nearby(np.minimum, around), _nearby(np.maximum, around)
+    # Thumbnails are often sharpened, which shows where there is contrast already.
+    beyond = np.maximum(lowest - values, values - highest) - (highest - lowest) // 2
+    blurred, blurred_around = (np.asarray(part.filter(_BLUR), np.int16) for part in (here, there))
+    differs = np.any((beyond > _TOLERANCE) | (np.abs(blurred - blurred_around) > _TOLERANCE), axis=2)
     return bool(_share_by_block(np.asarray(differs)).max() <= _MAX_DIFFERENT)
 
 
@@ -125,10 +137,10 @@ def _nearby(smaller_or_larger: np.ufunc, values: npt.NDArray[np.int16]) -> npt.N
 
 
 def _share_by_block(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+    """Blocks that the border cuts count as whole ones."""
     starts = [np.arange(0, side, _BLOCK_PX) for side in mask.shape]
     sums = np.add.reduceat(np.add.reduceat(mask.astype(np.int64), starts[0], axis=0), starts[1], axis=1)
-    heights, widths = (np.diff([*start, side]) for start, side in zip(starts, mask.shape, strict=True))
-    return np.asarray(sums / (heights[:, None] * widths[None, :]))
+    return np.asarray(sums / np.prod(np.minimum(mask.shape, _BLOCK_PX)))
 
 
 def _part(image: Image.Image, box: Box) -> Image.Image:

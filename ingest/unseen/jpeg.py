@@ -19,7 +19,12 @@ _TABLES = frozenset([*range(0xC0, 0xCC), *range(0xCD, 0xD0), 0xDB, 0xDD])
 _WITHOUT_LENGTH = frozenset([0x00, 0x01, *range(0xD0, 0xD9)])
 
 _METADATA: dict[int, tuple[tuple[bytes, int], ...]] = {
-    0xE1: ((b"Exif\0", 6), (b"http://ns.adobe.com/xap/1.0/\0", 29), (b"http://ns.adobe.com/xmp/extension/\0", 75)),
+    0xE1: (
+        (b"Exif\0", 6),
+        (b"http://ns.adobe.com/xap/1.0/\0", 29),
+        (b"http://ns.adobe.com/xmp/extension/\0", 75),
+        (b"XMP\0://ns.adobe.com/xap/1.0/\0", 29),  # some program's mistake
+    ),
     0xE2: ((b"ICC_PROFILE\0", 14),),
     0xEB: ((b"JP", 8),),  # JUMBF, which holds C2PA
     0xED: ((b"Photoshop 3.0\0", 14),),

@@ -32,7 +32,7 @@ _MAGICS: tuple[tuple[bytes, int, str], ...] = (
     (b"jP  \r\n\x87\n", 4, ""),
 )
 """What stands near the beginning of a picture, how far behind it, and Pillow's name; "" for what is not decoded."""
-_PLAINEST = _MAGICS[:2]
+_IN_PIXELS = _MAGICS[:2]
 _SURE = frozenset(["JPEG", "PNG", "WEBP", "AVIF"])
 """A header of these that can be read is no accident; of the others the pixels must decode as well."""
 _BASE64 = re.compile(rb"(?:/9j/|iVBORw0KGgo|UklGR|R0lGOD)(?:[A-Za-z0-9+/=\s]|&#x?[0-9aAdD]{1,2};)*+")
@@ -62,9 +62,9 @@ class PictureSearch:
         self._compared_left = _MAX_COMPARED
 
     def look(self, content: bytes, is_pixels: bool) -> Found:
-        """Pictures anywhere in some bytes, as text in base 64 too. In the data of pixels only the plainest are found."""
+        """Pictures anywhere in some bytes, also as text in base 64; in the data of pixels only JPEG and PNG."""
         copies = list[Range]()
-        for at, format_name in _candidates(content, _PLAINEST if is_pixels else _MAGICS):
+        for at, format_name in _candidates(content, _IN_PIXELS if is_pixels else _MAGICS):
             outcome = self._judged(content[at:], format_name)
             if outcome == "new":
                 return Found(at)

@@ -124,6 +124,8 @@ class _Account:
             claimed += taken
         marks = sorted(first for first, _ in self.unknown)
         for first, last in unclaimed(claimed, num_bytes):
+            if last - first < 2 * file.header_bytes and encoded[first:last].lstrip(b"\0")[:4] == encoded[:4]:
+                continue  # pages that were written one by one each have a header
             is_of_tag = bisect_left(marks, first) < bisect_left(marks, last)
             yield Piece(TRAILING_DATA if last == num_bytes and not is_of_tag else UNKNOWN_CHUNK, encoded[first:last])
 
