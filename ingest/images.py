@@ -15,13 +15,18 @@ import numpy.typing as npt
 import simplejpeg
 from PIL import Image, ImageFile, UnidentifiedImageError
 
+from ingest import unseen
 from ingest.metadata import PNG_MAGIC, file_metadata, frame_metadata, png_metadata
+from ingest.unseen import jpeg, tiff_file
 
 Pixels = npt.NDArray[np.uint8]
 """RGB, shape (height, width, 3), dtype uint8, in displayed orientation."""
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "PPM")
 """Pillow's names of the formats that are opened; all others are rejected by content."""
+
+MAX_SCANS = 100
+"""Scans of one JPEG, refused above: each goes over the whole picture. Encoders make about ten."""
 
 Image.init()
 # Size limits are our own and apply to every page (see _check_size); Pillow's would warn at half the limit.
@@ -63,6 +68,7 @@ class DecodedImage:
     transparent pixels where they show something else. width, height: pixels of the first frame as displayed,
     before downscaling. format: lower case, by content. num_frames: in the file; num_frames_decoded: of these
     in `views`. metadata: kinds of embedded metadata with a value (see `ingest.metadata`), never the values.
+    unseen: kinds of content of the file that are not in `views` (see `ingest.unseen`), and how many bytes that is.
     """
 
     views: tuple[Pixels, ...]
@@ -72,6 +78,8 @@ class DecodedImage:
     num_frames: int
     num_frames_decoded: int
     metadata: frozenset[str]
+    unseen: tuple[str, ...]
+    unseen_bytes: int
 
 
 @dataclass(frozen=True)
@@ -95,18 +103,17 @@ class _RejectionError(Exception):
 
 
 def decode(encoded: bytes, limits: ImageLimits) -> DecodedImage | Rejected:
-    """Decode one image file. Reasons: empty, not_an_image, unsupported_format, too_many_pixels, truncated, corrupt.
+    """Decode one image file. Reasons: empty, not_an_image, unsupported_format, too_many_pixels, too_many_scans,
+    truncated, corrupt.
 
     >>> decode(b"", ImageLimits()).reason
     'empty'
     """
     if not encoded:
         return Rejected("empty", "the file has no bytes")
-    metadata: set[str] = set()
-    if encoded.startswith(PNG_MAGIC):
-        metadata, encoded = png_metadata(encoded)
+    metadata, readable = png_metadata(encoded) if encoded.startswith(PNG_MAGIC) else (set[str](), encoded)
     try:
-        image = Image.open(io.BytesIO(encoded), formats=FORMATS)
+        image = Image.open(io.BytesIO(readable), formats=FORMATS)
     except UnidentifiedImageError:
         return _unidentified(encoded)
     except Exception as error:  # the edge: hostile bytes make the parsers raise anything
@@ -160,31 +167,47 @@ def _check_size(image: Image.Image, limits: ImageLimits) -> None:
         raise _RejectionError(Rejected("too_many_pixels", message, width, height, _format_name(image)))
 
 
+def _check_scans(image: Image.Image, stream: jpeg.Stream) -> None:
+    if stream.num_scans > MAX_SCANS:
+        message = f"{stream.num_scans} scans in one JPEG, the limit is {MAX_SCANS}"
+        raise _RejectionError(Rejected("too_many_scans", message, *image.size, _format_name(image)))
+
+
 def _decode(
     image: ImageFile.ImageFile, encoded: bytes, format_name: str, limits: ImageLimits, metadata: set[str]
 ) -> DecodedImage:
     behind_header = image.fp.tell() if format_name == "jpeg" and image.fp else 0
     kinds, orientation = frame_metadata(image)
     metadata = metadata | kinds | file_metadata(encoded, behind_header)
-    num_frames = getattr(image, "n_frames", 1)
+    num_frames = tiff_file.num_pages(encoded) if format_name == "tiff" else getattr(image, "n_frames", 1)
     num_decoded = min(num_frames, limits.max_frames)
     width, height = image.size
     if orientation >= 5:
         width, height = height, width
     views: list[Pixels] = []
     hidden: list[Pixels] = []
-    if format_name == "jpeg" and num_frames == 1 and image.mode in ("RGB", "L"):
-        views.append(_oriented(_jpeg_pixels(encoded, image.size, limits), orientation))
-    else:
-        for index in range(num_decoded):
-            image.seek(index)
-            _check_size(image, limits)
-            if index:
-                metadata |= frame_metadata(image)[0]
+    streams: list[jpeg.Stream] = []
+    for index in range(num_decoded):
+        image.seek(index)
+        _check_size(image, limits)
+        if format_name == "jpeg":
+            streams += jpeg.streams(encoded, [getattr(image, "offset", 0)])
+            _check_scans(image, streams[-1])
+        if index:
+            metadata |= frame_metadata(image)[0]
+        if format_name == "jpeg" and num_frames == 1 and image.mode in ("RGB", "L"):
+            shown, under = _jpeg_pixels(encoded, image.size, limits), None
+        else:
             shown, under = _frame_pixels(image, limits)
-            views.append(_oriented(shown, orientation))
-            if under is not None:
-                hidden.append(_oriented(under, orientation))
+        views.append(_oriented(shown, orientation))
+        if under is not None:
+            hidden.append(_oriented(under, orientation))
+    found = unseen.unseen_in(
+        encoded,
+        unseen.pieces_of(image, encoded, num_decoded, streams),
+        unseen.Scanned(views + hidden, width, height),
+        has_more_frames=num_frames > num_decoded,
+    )
     return DecodedImage(
         tuple(views + hidden[: limits.max_frames]),
         width,
@@ -193,6 +216,8 @@ def _decode(
         num_frames,
         num_decoded,
         frozenset(metadata),
+        found.kinds,
+        found.num_bytes,
     )
 
 

@@ -150,13 +150,13 @@ def png_metadata(encoded: bytes) -> tuple[set[str], bytes]:
     """
     kinds: set[str] = set()
     rest, copied, room = [], 0, MAX_TEXT_MEMORY
-    for name, first, last in _chunks(encoded):
+    for name, first, last in png_chunks(encoded):
         if name == b"eXIf":
             kinds |= _block_kinds(EXIF_MAGIC + encoded[first : min(last, first + MAX_EXIF_BYTES)])
         if name not in (b"tEXt", b"zTXt", b"iTXt"):
             continue
         keyword, _, value = encoded[first:last].partition(b"\0")
-        text = _text(name, value, room)
+        text = chunk_text(name, value, room)
         room = max(0, room - (MAX_TEXT_CHUNK if text is None else len(text)))
         if text is None:
             kinds |= {"unread", *_keyword_kinds(keyword)}
@@ -167,7 +167,7 @@ def png_metadata(encoded: bytes) -> tuple[set[str], bytes]:
     return kinds, b"".join([*rest, encoded[copied:]]) if rest else encoded
 
 
-def _chunks(encoded: bytes) -> Iterator[tuple[bytes, int, int]]:
+def png_chunks(encoded: bytes) -> Iterator[tuple[bytes, int, int]]:
     """Name of each chunk, and where its content begins and ends."""
     at = len(PNG_MAGIC)
     while at + 8 <= len(encoded):
@@ -177,8 +177,8 @@ def _chunks(encoded: bytes) -> Iterator[tuple[bytes, int, int]]:
         at = last + 4
 
 
-def _text(name: bytes, value: bytes, room: int) -> bytes | None:
-    """None where it is too large, or packed in a way that nobody knows."""
+def chunk_text(name: bytes, value: bytes, room: int) -> bytes | None:
+    """What a text chunk holds behind its keyword; None where it is larger than `room`, or packed in an unknown way."""
     packed = name == b"zTXt"
     if packed:
         method, value = value[:1], value[1:]
@@ -201,12 +201,17 @@ def _text_kinds(keyword: bytes, text: bytes) -> set[str]:
     kinds = _keyword_kinds(keyword)
     if keyword == b"XML:com.adobe.xmp":
         kinds |= _xmp_kinds(text)
-    if keyword.lower().startswith(b"raw profile type"):  # ImageMagick's: a name, a length, hexadecimal digits
-        try:
-            kinds |= file_metadata(bytes.fromhex(b"".join(text.split(b"\n")[3:]).decode("ascii")))
-        except ValueError:
-            return kinds
-    return kinds
+    return kinds | file_metadata(raw_profile(keyword, text))
+
+
+def raw_profile(keyword: bytes, text: bytes) -> bytes:
+    """What ImageMagick packs into text: a name, a length, hexadecimal digits. Nothing where this is none."""
+    if not keyword.lower().startswith(b"raw profile type"):
+        return b""
+    try:
+        return bytes.fromhex(b"".join(text.split(b"\n")[3:]).decode("ascii"))
+    except ValueError:
+        return b""
 
 
 def _keyword_kinds(keyword: bytes) -> set[str]:

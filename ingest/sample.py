@@ -11,13 +11,17 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the row per image: name, Arrow type, unit ("" where there is none), meaning, may it be null."""
+    """A column of the row per image: name, Arrow type, unit ("" where there is none), meaning, may it be null.
+
+    is_later: rows of older versions have no such column; they are read as null, so it must be nullable.
+    """
 
     name: str
     type: pa.DataType
     unit: str
     meaning: str
     nullable: bool = True
+    is_later: bool = False
 
 
 SAMPLE_COLUMNS: tuple[Column, ...] = (
@@ -30,6 +34,20 @@ SAMPLE_COLUMNS: tuple[Column, ...] = (
     Column("format", pa.string(), "", "image format told from the content, null where not known"),
     Column("num_frames", pa.int32(), "", "frames or pages in the file, null where not decoded"),
     Column("num_frames_scanned", pa.int32(), "", "frames or pages that were scanned, from the first"),
+    Column(
+        "unseen",
+        pa.list_(pa.string()),
+        "",
+        "kinds of content in the file that were not scanned, sorted; empty if there is none, null if that is not known",
+        is_later=True,
+    ),
+    Column(
+        "unseen_bytes",
+        pa.int64(),
+        "bytes",
+        "size of that content in the file, roughly; 0 if there is none, null if that is not known",
+        is_later=True,
+    ),
     Column("num_bytes", pa.int64(), "bytes", "encoded size, null where there are no bytes"),
     Column("sha256", pa.string(), "hex", "hash of the encoded bytes, null where there are no bytes"),
 )

@@ -68,4 +68,6 @@ def _facts(sample: Sample, decoded: DecodedImage | Rejected) -> Facts:
         format=decoded.format,
         num_frames=decoded.num_frames if isinstance(decoded, DecodedImage) else None,
         num_frames_scanned=decoded.num_frames_decoded if isinstance(decoded, DecodedImage) else None,
+        unseen=decoded.unseen if isinstance(decoded, DecodedImage) else None,
+        unseen_bytes=decoded.unseen_bytes if isinstance(decoded, DecodedImage) else None,
     )

@@ -54,7 +54,7 @@ from jobs.lease import Lease, lease
 from jobs.run import LEASE, rows_at
 from jobs.terminal import write_line
 from reports.duckdb_names import file_list, literal
-from scoring.table import SCHEMA
+from reports.score_rows import score_rows
 
 if TYPE_CHECKING:
     import duckdb
@@ -291,9 +291,8 @@ def _write(
     connection: "duckdb.DuckDBPyConnection", folder: Place, inputs: Sequence[_Input], joined: Path, place: Place
 ) -> None:
     """Joins slices in a file on this machine's disk, checks it, then gives it its place."""
-    columns = ", ".join(f'"{name}"' for name in SCHEMA.names)
-    rows = f"read_parquet({file_list(folder.at(one.name) for one in inputs)}, hive_partitioning = false)"
-    counted = _asked(connection, folder, f"SELECT reason, count(*) FROM {rows} WHERE reason IS NOT NULL GROUP BY ALL")
+    rows = score_rows(connection, file_list(folder.at(one.name) for one in inputs), folder.path)
+    counted = _asked(connection, folder, f"SELECT reason, count(*) FROM ({rows}) WHERE reason IS NOT NULL GROUP BY ALL")
     marks = {
         "slices": _hash(inputs),
         "num_rows": str(_num_rows(inputs)),
@@ -303,7 +302,7 @@ def _write(
     _asked(
         connection,
         folder,
-        f"COPY (SELECT {columns} FROM {rows}) TO {literal(str(joined))} "
+        f"COPY ({rows}) TO {literal(str(joined))} "
         f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROWS_PER_GROUP}, KV_METADATA {{{footer}}})",
     )
     _check(connection, inputs, joined, place)

@@ -66,11 +66,15 @@ class _Share:
 
 @dataclass(frozen=True)
 class _Plan:
-    """shares: one per shard that has rows. decisions: every row's decision. counts: (action, rule) -> rows."""
+    """shares: one per shard that has rows. decisions: every row's decision. counts: (action, rule) -> rows.
+
+    num_older: scored rows of a version that did not record what was not scanned.
+    """
 
     shares: list[_Share]
     decisions: pa.Table
     counts: Counter[tuple[str, str]]
+    num_older: int
 
     def actions(self) -> dict[str, int]:
         by_action = Counter[str]()
@@ -135,7 +139,7 @@ def filter(
 def _blind(policy: Policy, record: RunRecord) -> dict[str, str]:
     """Rules that look only at what the run's engine does not judge. PolicyError where every rule does."""
     found = {name: ", ".join(used) for name, used in policy.blind_rules(record.engine["assessed"]).items()}
-    if found and len(found) == len(policy.rules):
+    if policy.is_blind(record.engine["assessed"]):
         raise PolicyError(
             f"{policy.file}: this policy can decide nothing about this run: no rule looks at anything that the "
             f"{record.engine['name']} engine judges (protocol {record.engine['protocol']})"
@@ -158,6 +162,11 @@ def _cautions(record: RunRecord, plan: _Plan, policy: Policy, blind: dict[str, s
     for one, sql in zip(policy.rules, policy.sql, strict=True):
         if one.then != "keep" and matches_level_0_too(sql):
             yield f'  rule "{one.name}" {ADVICE}'
+    if plan.num_older:
+        yield (
+            f"  {plan.num_older} rows were scanned by an older version that did not record unseen content; "
+            "scan again to have it judged"
+        )
 
 
 def _policy_bytes(path: str) -> bytes:
@@ -171,16 +180,18 @@ def _decide(run: Place, record: RunRecord, corpus: Source, policy: Policy) -> _P
     """A decision for every row of a complete run. RunError where rows are missing."""
     found = results(run)
     is_whole = record.sample is None and record.limit is None
-    shares, tables = list[_Share](), list[pa.Table]()
+    shares, tables, num_older = list[_Share](), list[pa.Table](), 0
     for shard in corpus.shards:
         if stem_of(shard) not in found.done.present and not is_whole:
             continue
         if not finished(shard, found.done):
             raise RunError(f"{printable(shard)} is not scanned to its end; run the same scan again, then filter")
-        rows = found.of(shard)
-        tables.append(_decisions(run, rows, policy))
+        ranges = found.of(shard)
+        rows = rows_at(run, ranges)
+        num_older += rows.filter((pc.field("status") == "scored") & pc.field("unseen").is_null()).num_rows
+        tables.append(_decisions(rows, policy))
         kept = _kept(tables[-1], is_whole)
-        shares.append(_Share(shard, rows, len(kept.sha256), is_whole, _hash_of(kept)))
+        shares.append(_Share(shard, ranges, len(kept.sha256), is_whole, _hash_of(kept)))
     num_gone = len(found.done.present) - len(shares)
     if num_gone:
         raise IncompleteError(
@@ -194,12 +205,12 @@ def _decide(run: Place, record: RunRecord, corpus: Source, policy: Policy) -> _P
             f"{decisions.num_rows} of {wanted} chosen images are scanned; run the same scan again, then filter"
         )
     counts = Counter(zip(decisions["action"].to_pylist(), decisions["rule"].to_pylist(), strict=True))
-    return _Plan(shares, decisions, counts)
+    return _Plan(shares, decisions, counts, num_older)
 
 
-def _decisions(run: Place, rows: list[RowRange], policy: Policy) -> pa.Table:
+def _decisions(rows: pa.Table, policy: Policy) -> pa.Table:
     """The decisions of a policy for the rows of one shard; what has no bytes is always dropped."""
-    decided = policy.decide(rows_at(run, rows))
+    decided = policy.decide(rows)
     lost = pc.and_(pc.is_null(decided["sha256"]), pc.not_equal(decided["action"], "drop"))
     told = pc.binary_join_element_wise("there is nothing that could be copied", decided["reason"], ": ")
     for name, value in (("reason", told), ("rule", UNREADABLE), ("action", "drop")):
@@ -293,7 +304,7 @@ class _Copier:
         before = self._before(record) if self.resume else None
         if before is not None:
             return before
-        kept = _kept(_decisions(self.run, share.rows, self.policy), share.is_whole)
+        kept = _kept(_decisions(rows_at(self.run, share.rows), self.policy), share.is_whole)
         if _hash_of(kept) != share.kept_sha256:
             raise IncompleteError(
                 f"{printable(share.shard)} was scanned again since the decisions were made; nothing is released; "

@@ -149,6 +149,8 @@ def _write_text(summary: "Report") -> None:
     write_line(f"all images: {total.num_private:,} private of {total.num_scored:,} scored{unknown}, {rate}")
     for note in (summary.private_meaning, *summary.notes):
         write_line(note)
+    if summary.unseen_note:
+        write_line(summary.unseen_note)
     if summary.quarantined:
         _table(
             "Quarantined images by reason",

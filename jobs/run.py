@@ -37,13 +37,13 @@ def rows_at(run: Place, ranges: Sequence[RowRange], columns: Sequence[str] | Non
     """
     import pyarrow as pa
 
-    from scoring.table import SCHEMA
+    from scoring.table import SCHEMA, as_schema
 
     tables = [SCHEMA.empty_table().select(list(columns) if columns else SCHEMA.names)]
     for rows in ranges:
         place = run.at(rows.path)
         try:
-            tables.append(_read(place, rows, columns).cast(tables[0].schema))
+            tables.append(as_schema(_read(place, rows, columns), tables[0].schema))
         except (pa.ArrowInvalid, pa.ArrowKeyError, OSError, ValueError) as error:
             if not rows.path.startswith(f"{COMPACT}/") and is_compacted(run):
                 raise RunError(f"{run.path} was compacted meanwhile; ask again") from None

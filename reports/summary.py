@@ -11,6 +11,7 @@ from typing import Any
 from ingest.errors import QueryError
 from ingest.record import WHOLE
 from ingest.sample import printable
+from ingest.unseen import UNSEEN_KINDS
 from reports.warehouse import IMAGE_SCHEMA, PRIVATE, Run, privacy_condition
 from scoring.expressions import shown, value_expression
 from scoring.level_zero import ADVICE, matches_level_0_too
@@ -70,6 +71,18 @@ class Rate:
 class Reason:
     reason: str
     num_images: int
+
+
+@dataclass(frozen=True)
+class UnseenContent:
+    """num_images: with content that was not scanned; by_kind: of each kind in it (`ingest.unseen.UNSEEN_KINDS`).
+
+    num_unknown: decoded images of which it is not known, since an older version scanned them.
+    """
+
+    num_images: int
+    num_unknown: int
+    by_kind: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -170,6 +183,7 @@ class Report:
     rates: tuple[Rate, ...]
     num_groups: int
     quarantined: tuple[Reason, ...]
+    unseen: UnseenContent
     levels_by_group: tuple[GroupLevels, ...]
     cooccurrence: tuple[Pair, ...]
     coverage: Coverage | None = None
@@ -231,6 +245,17 @@ class Report:
         return tuple(notes)
 
     @property
+    def unseen_note(self) -> str | None:
+        """How many files hold more than was scanned; None where it is known that none does."""
+        if not self.unseen.num_images:
+            if not self.unseen.num_unknown:
+                return None
+            return f"Whether {self.unseen.num_unknown:,} images hold content that was not scanned was not recorded."
+        kinds = ", ".join(f"{kind} {count:,}" for kind, count in self.unseen.by_kind.items() if count)
+        unknown = f"; not known of {self.unseen.num_unknown:,}" if self.unseen.num_unknown else ""
+        return f"{self.unseen.num_images:,} images hold content that was not scanned ({kinds}){unknown}."
+
+    @property
     def highest(self) -> tuple[Rate, ...]:
         """The `top` groups of highest rate, highest first."""
         return tuple(rate for rate in self.rates if rate.privacy_rate is not None)[: self.top]
@@ -278,6 +303,7 @@ def summarise(run: Run, by: str = "category", private: str = PRIVATE, min_count:
         rates=tuple(_rate([group]) for group in kept),
         num_groups=len(groups),
         quarantined=tuple(Reason(printable(row["reason"]), row["num_images"]) for row in run.ask("quarantined")),
+        unseen=_unseen(run),
         levels_by_group=tuple(
             GroupLevels(
                 printable(row["group_name"]),
@@ -301,6 +327,12 @@ def _prevalence(attribute: Attribute, row: Mapping[str, Any] | None) -> Prevalen
     share = row["share"] if row else None
     bound = bool(row and row["is_lower_bound"])
     return Prevalence(attribute.key, attribute.title, attribute.level, **counts, share=share, is_lower_bound=bound)
+
+
+def _unseen(run: Run) -> UnseenContent:
+    counts = ",\n    ".join(f"count(*) FILTER (list_contains(kinds, '{kind}')) AS {kind}" for kind in UNSEEN_KINDS)
+    row = run.ask("unseen", counts=counts)[0]
+    return UnseenContent(row["num_images"], row["num_unknown"], {kind: row[kind] for kind in UNSEEN_KINDS})
 
 
 _COUNTS = ("num_present", "num_ambiguous", "num_absent", "num_not_assessed")

@@ -29,6 +29,7 @@ from ingest.record import RunRecord
 from ingest.results import COMPACT, SCORES, is_compacted, manifest
 from ingest.storage import Place
 from reports.duckdb_names import literal, location, without_wildcards
+from reports.score_rows import score_rows
 from scoring.duckdb_errors import first_line, without_advice, without_values
 from scoring.expressions import boolean_expression, bounded_nesting, check_characters, columns_of
 from scoring.gaps import PRIVATE_UNKNOWN, UNKNOWN_LEVEL, ruled_out_by, unknown_level_sql
@@ -120,7 +121,7 @@ def open_run(run: str) -> Run:
         connection.register_filesystem(root.fs)
     was_compacted = is_compacted(root)
     try:
-        connection.execute(_statements(root, described))
+        connection.execute(_statements(connection, root, described))
         _lock(connection, location(root.at(COMPACT if was_compacted else SCORES)))
     except duckdb.Error as error:
         raise RunError(f"the score files of {run} cannot be read: {first_line(error)}") from None
@@ -129,7 +130,11 @@ def open_run(run: str) -> Run:
 
 def setup_statements(run: str) -> str:
     """The statements that make the same views in a user's own DuckDB; they read the score files where they lie."""
-    return _statements(*record.open_run(run))
+    root, described = record.open_run(run)
+    with duckdb.connect() as connection:
+        if not root.is_local:
+            connection.register_filesystem(root.fs)
+        return _statements(connection, root, described)
 
 
 def query_text(question: str, **placeholders: str) -> str:
@@ -151,12 +156,10 @@ def privacy_condition(private: str) -> str:
     return f"({sql}) OR CASE WHEN {PRIVATE_UNKNOWN} THEN NULL ELSE false END"
 
 
-def _statements(root: Place, described: RunRecord) -> str:
+def _statements(connection: duckdb.DuckDBPyConnection, root: Place, described: RunRecord) -> str:
     """Macros and views, as SQL. Without a score file yet `images` is an empty table of the same columns."""
     paths = _score_paths(root)
-    listed = ", ".join(map(literal, paths))
-    # Folders named `a=b` above the run are no columns of its rows.
-    source = f"SELECT * FROM read_parquet([{listed}], hive_partitioning = false)" if paths else _no_rows()
+    source = score_rows(connection, f"[{', '.join(map(literal, paths))}]" if paths else "", root.path)
     rates = query_text("rates", by="category", private=privacy_condition(PRIVATE), most="ALL")
     unknown = f"{unknown_level_sql(ruled_out_by(described.engine))} AS {UNKNOWN_LEVEL.name}"
     answers = ",\n    ".join(
@@ -188,14 +191,6 @@ def _score_paths(root: Place) -> list[str]:
     scores = root.at(SCORES)
     found = any(name.endswith(".parquet") for name in scores.names())
     return [f"{without_wildcards(location(scores))}/*.parquet"] if found else []
-
-
-def _no_rows() -> str:
-    with duckdb.connect() as connection:
-        connection.register("empty_rows", SCHEMA.empty_table())
-        columns = connection.execute("DESCRIBE empty_rows").fetchall()
-    casts = ",\n    ".join(f'NULL::{kind} AS "{name}"' for name, kind, *_ in columns)
-    return f"SELECT\n    {casts}\nWHERE false"
 
 
 def _lock(connection: duckdb.DuckDBPyConnection, folder: str) -> None:

@@ -41,6 +41,9 @@ DEFAULT, QUARANTINED, UNREADABLE = "(default)", "(quarantined)", "(unreadable)"
 
 SEVERITY_NAMES = frozenset(column.name for column in (*SCORE_COLUMNS, UNKNOWN_LEVEL)) - {"num_assessed"}
 
+_NOT_SCANNED = frozenset(["unseen", "unseen_bytes", "num_frames", "num_frames_scanned"])
+"""Columns of what was not scanned, which tell nothing of what was."""
+
 _SCHEMA = SCHEMA.append(pa.field(UNKNOWN_LEVEL.name, UNKNOWN_LEVEL.type))
 
 
@@ -134,6 +137,12 @@ class Policy:
                 if used and used <= unknown and not _may_match(connection, sql):
                     blind[rule.name] = sorted(used)
         return blind
+
+    def is_blind(self, assessed: Collection[str]) -> bool:
+        """Whether no rule can tell anything of what the images show, though some are meant to."""
+        blind = self.blind_rules(assessed)
+        others = [columns_of(rule.when, _SCHEMA) for rule in self.rules if rule.name not in blind]
+        return bool(blind) and all(used and used <= _NOT_SCANNED for used in others)
 
     def _statement(self, num_rules: int) -> str:
         """The decisions of the first rules."""

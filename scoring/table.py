@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ingest.sample import SAMPLE_COLUMNS, Column
+from ingest.unseen import UNSEEN_KINDS
 from scoring import severity
 from scoring.assessment import Assessment
 from scoring.gaps import UNKNOWN_LEVEL
@@ -76,6 +77,9 @@ COLUMNS: tuple[Column, ...] = (
 
 SCHEMA = pa.schema([pa.field(c.name, c.type, nullable=c.nullable) for c in COLUMNS])
 
+LATER = frozenset(column.name for column in COLUMNS if column.is_later)
+"""Columns that rows of older versions lack."""
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -92,6 +96,8 @@ class Facts:
     format: str | None = None
     num_frames: int | None = None
     num_frames_scanned: int | None = None
+    unseen: tuple[str, ...] | None = None
+    unseen_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -124,6 +130,18 @@ def to_table(facts: Sequence[Facts], verdicts: Sequence[Verdict]) -> pa.Table:
     table = pa.Table.from_arrays(arrays, schema=SCHEMA)
     assert table.num_rows == len(facts) == len(verdicts)
     return table
+
+
+def as_schema(rows: pa.Table, schema: pa.Schema = SCHEMA) -> pa.Table:
+    """Rows of any version as those of `schema`, null in the columns that were added later.
+
+    pyarrow.ArrowInvalid or ValueError where they have other columns.
+    """
+    for name in schema.names:
+        if name in LATER and name not in rows.column_names:
+            rows = rows.append_column(schema.field(name), pa.nulls(rows.num_rows, schema.field(name).type))
+    is_same = set(rows.column_names) == set(schema.names)
+    return (rows.select(schema.names) if is_same else rows).cast(schema)
 
 
 def _scores(assessments: Sequence[Assessment | None]) -> dict[str, object]:
@@ -178,10 +196,12 @@ def columns_document() -> str:
     """
     lines = ["# The row per image", "", "| column | type | unit | meaning |", "|---|---|---|---|"]
     for column in COLUMNS:
-        kind = "list<box>" if column.name == "boxes" else str(column.type)
+        kind = "list<box>" if column.name == "boxes" else str(column.type).replace("<item: ", "<")
         unit = column.unit.replace("|", "\\|")
         lines.append(f"| `{column.name}` | {kind} | {unit} | {column.meaning} |")
     lines += ["", f"`boxes` holds structs of {', '.join(f'`{field.name}`' for field in BOX_TYPE)}.", ""]
+    kinds = "; ".join(f"`{kind}`: {meaning}" for kind, meaning in UNSEEN_KINDS.items())
+    lines += [f"Kinds of `unseen`: {kinds}. Rows of versions before it have null there.", ""]
     lines += [
         f"Policies, `report` and the view `images` of `sql` know one column more, `{UNKNOWN_LEVEL.name}`: "
         f"{UNKNOWN_LEVEL.meaning}. `level` and the scores count such an attribute as absent."

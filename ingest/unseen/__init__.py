@@ -1,0 +1,93 @@
+"""What a file holds beyond the pictures that are scanned. A release ships the file, all of it.
+
+One walker per format says what lies where (`jpeg`, `png`, …), and `unseen_in` judges it: padding is nothing, nor is a
+picture that is a smaller copy of what was scanned. Damage never raises; what a walker does not reach counts as unseen.
+Not found is what is hidden in the compressed pixels themselves, such as rows behind those that the header names.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from PIL import ImageFile
+
+from ingest.unseen import avif, bare, gif, jpeg, png, tiff, webp
+from ingest.unseen.copies import Scanned
+from ingest.unseen.jpeg import Stream
+from ingest.unseen.pictures import Found, PictureSearch
+from ingest.unseen.pieces import (
+    EMBEDDED_IMAGE,
+    FRAMES,
+    IGNORED_BYTES,
+    METADATA,
+    PIXELS,
+    TRAILING_DATA,
+    UNKNOWN_CHUNK,
+    Piece,
+    unclaimed,
+)
+
+UNSEEN_KINDS = {
+    EMBEDDED_IMAGE: "another picture inside the file that is no smaller copy of what was scanned",
+    FRAMES: "frames or pages behind those that were scanned",
+    TRAILING_DATA: "data behind the end of the picture",
+    UNKNOWN_CHUNK: "a part of the file that is neither picture nor known metadata",
+}
+"""Every kind of content that no engine looks at."""
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """kinds: of `UNSEEN_KINDS`, sorted; none where everything was looked at. num_bytes: how much of the file it is."""
+
+    kinds: tuple[str, ...]
+    num_bytes: int
+
+
+__all__ = ["UNSEEN_KINDS", "Scanned", "Unseen", "pieces_of", "unseen_in"]
+
+
+def pieces_of(image: ImageFile.ImageFile, encoded: bytes, num_seen: int, streams: Sequence[Stream]) -> Iterator[Piece]:
+    """num_seen: frames that are scanned. streams: where these lie in a JPEG."""
+    match image.format:
+        case "JPEG" | "MPO":
+            return jpeg.pieces(encoded, streams)
+        case "PNG":
+            return png.pieces(encoded, num_seen)
+        case "GIF":
+            return gif.pieces(encoded, num_seen)
+        case "WEBP":
+            return webp.pieces(encoded, num_seen)
+        case "TIFF":
+            return tiff.pieces(encoded, num_seen)
+        case "AVIF":
+            return avif.pieces(encoded, num_seen, has_alpha=image.mode == "RGBA")
+        case "BMP":
+            return bare.bmp_pieces(encoded)
+        case _:
+            return bare.ppm_pieces(encoded)
+
+
+def unseen_in(encoded: bytes, pieces: Iterable[Piece], scanned: Scanned, has_more_frames: bool) -> Unseen:
+    """What of the pieces of a file counts. has_more_frames: than were scanned."""
+    search, num_bytes = PictureSearch(scanned), Counter[str]()
+    kinds = {FRAMES} if has_more_frames else set[str]()
+    for piece in pieces:
+        if piece.kind == FRAMES:
+            num_bytes[FRAMES] += len(piece.content) if piece.num_bytes is None else piece.num_bytes
+            continue
+        if piece.num_bytes is not None:
+            if piece.num_bytes and not (piece.content and search.is_copy(piece.content)):
+                kinds.add(piece.kind)
+                num_bytes[piece.kind] += piece.num_bytes
+            continue
+        found = search.look(piece.content, is_pixels=piece.kind == PIXELS) if piece.content else Found()
+        if found.new is not None:
+            kinds.add(EMBEDDED_IMAGE)
+        if piece.kind not in (METADATA, PIXELS):
+            rest = b"".join(piece.content[first:last] for first, last in unclaimed(found.copies, len(piece.content)))
+            num_bytes[piece.kind] += len(rest.strip(rest[:1]))
+        elif found.new is not None:
+            num_bytes[EMBEDDED_IMAGE] += len(piece.content) - found.new
+    kinds |= {kind for kind in (FRAMES, TRAILING_DATA, UNKNOWN_CHUNK) if num_bytes[kind] > IGNORED_BYTES}
+    return Unseen(tuple(sorted(kinds)), min(sum(num_bytes[kind] for kind in kinds), len(encoded)))

@@ -1,0 +1,76 @@
+"""BMP and PPM: a header, and pixels that lie bare. `image.tile` of Pillow says where they begin."""
+
+import io
+import re
+from collections.abc import Iterator
+
+import numpy as np
+from PIL import Image, ImageFile
+
+from ingest.unseen.pieces import METADATA, TRAILING_DATA, UNKNOWN_CHUNK, Piece, unclaimed
+
+_COMMENT = re.compile(rb"#[^\r\n]*")
+_WHITESPACE = b" \t\n\x0b\x0c\r"
+_IS_WORD = bytes(value not in _WHITESPACE for value in range(256))
+
+_FILE_HEADER_BYTES, _MAX_INFO_BYTES, _MASK_BYTES = 14, 124, 16
+_LINKED_PROFILE = b"DEBM"
+
+
+def bmp_pieces(encoded: bytes) -> Iterator[Piece]:
+    """Run-length coded pixels are taken to be as long as the header says."""
+    image = _opened(encoded)
+    decoder, _, pixels, arguments = image.tile[0]
+    info_bytes = min(_MAX_INFO_BYTES, _number(encoded, 14, 4))
+    num_colours = 2 ** _number(encoded, 28, 2) if info_bytes > 12 and _number(encoded, 28, 2) <= 8 else 0
+    header = _FILE_HEADER_BYTES + info_bytes + _MASK_BYTES + 4 * (num_colours or 256 * (info_bytes <= 12))
+    if decoder == "raw" and isinstance(arguments, tuple):
+        num_bytes = int(arguments[1]) * image.height
+    else:
+        num_bytes = _number(encoded, 34, 4) or len(encoded)
+    profile = (0, 0)
+    if info_bytes == _MAX_INFO_BYTES and encoded[70:74] == _LINKED_PROFILE:
+        first = _FILE_HEADER_BYTES + _number(encoded, 126, 4)
+        profile = (first, first + _number(encoded, 130, 4))
+        yield Piece(METADATA, encoded[slice(*profile)])
+    for first, last in unclaimed([(0, header), (pixels, pixels + num_bytes), profile], len(encoded)):
+        yield Piece(TRAILING_DATA if last == len(encoded) else UNKNOWN_CHUNK, encoded[first:last])
+
+
+def _opened(encoded: bytes) -> ImageFile.ImageFile:
+    """Not loaded, since that empties `tile`."""
+    return Image.open(io.BytesIO(encoded), formats=("BMP", "PPM"))
+
+
+def _number(encoded: bytes, at: int, num_bytes: int) -> int:
+    return int.from_bytes(encoded[at : at + num_bytes], "little")
+
+
+def ppm_pieces(encoded: bytes) -> Iterator[Piece]:
+    image = _opened(encoded)
+    decoder, _, first, given = image.tile[0]
+    arguments = given if isinstance(given, tuple) else (given,)
+    mode = str(arguments[0])
+    header = encoded[:first]
+    num_values = image.width * image.height * Image.getmodebands(image.mode)
+    if decoder == "ppm_plain":
+        yield Piece(UNKNOWN_CHUNK, b"".join(_COMMENT.findall(encoded, first)))
+        words = _COMMENT.sub(lambda comment: b" " * len(comment[0]), encoded[first:])
+        last = first + _end_of_word(words, num_values, is_digit=image.mode == "1")
+    elif mode.startswith("1"):
+        last = first + -(-image.width // 8) * image.height
+    else:
+        is_wide = mode.startswith("I;16") or (decoder == "ppm" and arguments[1] > 255)
+        last = first + num_values * (4 if mode.startswith("F") else 2 if is_wide else 1)
+    yield Piece(UNKNOWN_CHUNK, b"".join(_COMMENT.findall(header)))
+    yield Piece(TRAILING_DATA, encoded[last:])
+
+
+def _end_of_word(words: bytes, number: int, is_digit: bool) -> int:
+    """Where the last one of so many words ends, of a bitmap's single digits too, which need no space between them."""
+    is_word = np.frombuffer(words.translate(_IS_WORD), np.uint8)
+    is_end = is_word.copy()
+    if not is_digit:
+        is_end[:-1] &= is_word[1:] == 0
+    ends = np.flatnonzero(is_end)
+    return int(ends[number - 1]) + 1 if 0 < number <= len(ends) else len(words)

@@ -1,0 +1,127 @@
+"""Pictures inside other bytes: found by how they begin, and compared with what was scanned."""
+
+import base64
+import binascii
+import io
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from PIL import Image
+
+from ingest.unseen import jpeg
+from ingest.unseen.copies import Scanned
+from ingest.unseen.pieces import IGNORED_BYTES, METADATA, Range
+from ingest.unseen.tiff_file import second_directory
+
+_MAGICS: tuple[tuple[bytes, int, str], ...] = (
+    (b"\xff\xd8\xff", 0, "JPEG"),
+    (b"\x89PNG\r\n\x1a\n", 0, "PNG"),
+    (b"GIF87a", 0, "GIF"),
+    (b"GIF89a", 0, "GIF"),
+    (b"WEBPVP8", 8, "WEBP"),
+    (b"ftypavif", 4, "AVIF"),
+    (b"ftypavis", 4, "AVIF"),
+    (b"II*\0", 0, "TIFF"),
+    (b"MM\0*", 0, "TIFF"),
+    (b"ftypheic", 4, ""),
+    (b"ftypheix", 4, ""),
+    (b"ftypmif1", 4, ""),
+    (b"JXL \r\n\x87\n", 4, ""),
+    (b"jP  \r\n\x87\n", 4, ""),
+)
+"""What stands near the beginning of a picture, how far behind it, and Pillow's name; "" for what is not decoded."""
+_IN_PIXELS = _MAGICS[:2]
+_SURE = frozenset(["JPEG", "PNG", "WEBP", "AVIF"])
+"""A header of these that can be read is no accident; of the others the pixels must decode as well."""
+_BASE64 = re.compile(rb"(?:/9j/|iVBORw0KGgo|UklGR|R0lGOD)(?:[A-Za-z0-9+/=\s]|&#x?[0-9aAdD]{1,2};)*+")
+_ENTITY = re.compile(rb"&#x?[0-9aAdD]{1,2};|\s")
+
+_MAX_CANDIDATES = 64
+_MAX_COMPARED = 8
+"""Of one file. Where there are more, one of them counts as new."""
+
+Outcome = Literal["none", "copy", "new"]
+
+
+@dataclass(frozen=True)
+class Found:
+    """new: where a picture begins that shows something else, None without one. copies: where mere copies lie."""
+
+    new: int | None = None
+    copies: tuple[Range, ...] = ()
+
+
+class PictureSearch:
+    """Looks for pictures in the parts of one file, within bounds for all of them together."""
+
+    def __init__(self, scanned: Scanned):
+        self._scanned = scanned
+        self._candidates_left = _MAX_CANDIDATES
+        self._compared_left = _MAX_COMPARED
+
+    def look(self, content: bytes, is_pixels: bool) -> Found:
+        """Pictures anywhere in some bytes, also as text in base 64; in the data of pixels only JPEG and PNG."""
+        copies = list[Range]()
+        for at, format_name in _candidates(content, _IN_PIXELS if is_pixels else _MAGICS):
+            outcome = self._judged(content[at:], format_name)
+            if outcome == "new":
+                return Found(at)
+            if outcome == "copy" and format_name == "JPEG":
+                copies.extend((at + first, at + last) for first, last in _plain_parts(content[at:]))
+        for text in () if is_pixels else _BASE64.finditer(content):
+            decoded = _from_base64(text[0])
+            if any(at == 0 and self._judged(decoded, name) == "new" for at, name in _candidates(decoded, _MAGICS)):
+                return Found(text.start())
+        return Found(None, tuple(copies))
+
+    def is_copy(self, content: bytes) -> bool:
+        """Whether a picture file shows nothing else."""
+        return any(self._compared(content, name) == "copy" for name in ("TIFF", "PPM"))
+
+    def _judged(self, content: bytes, format_name: str) -> Outcome:
+        self._candidates_left -= 1
+        if self._candidates_left < 0 or not format_name:
+            return "new"
+        others = second_directory(content) if format_name == "TIFF" else None
+        outcomes = [self._compared(each, format_name) for each in (content, others) if each is not None]
+        return "new" if "new" in outcomes else "copy" if "copy" in outcomes else "none"
+
+    def _compared(self, content: bytes, format_name: str) -> Outcome:
+        """A picture with more pixels than what was scanned is not decoded: it counts as new."""
+        outcome: Outcome = "none"
+        try:
+            picture = Image.open(io.BytesIO(content), formats=(format_name,))
+            outcome = "new" if format_name in _SURE else "none"
+            self._compared_left -= 1
+            if self._compared_left < 0 or not self._scanned.is_larger_than(picture.size):
+                return "new"
+            return "copy" if self._scanned.holds(picture) and getattr(picture, "n_frames", 1) == 1 else "new"
+        except Exception:  # the edge, as in ingest.images: hostile bytes make the parsers raise anything
+            return outcome
+
+
+def _candidates(content: bytes, magics: Sequence[tuple[bytes, int, str]]) -> Iterator[tuple[int, str]]:
+    """Where pictures may begin."""
+    for magic, num_before, format_name in magics:
+        at = content.find(magic)
+        while at >= 0:
+            if at >= num_before:
+                yield at - num_before, format_name
+            at = content.find(magic, at + 1)
+
+
+def _plain_parts(content: bytes) -> list[Range]:
+    """Where a JPEG that `content` begins with lies, less what in it is neither pixels nor metadata."""
+    stream = jpeg.streams(content, [0])[0]
+    num_unknown = sum(len(p.content) for p in jpeg.pieces(content[: stream.last], [stream]) if p.kind != METADATA)
+    return [(0, stream.last)] if num_unknown <= IGNORED_BYTES else []
+
+
+def _from_base64(text: bytes) -> bytes:
+    digits = _ENTITY.sub(b"", text).rstrip(b"=")
+    try:
+        return base64.b64decode(digits[: len(digits) - len(digits) % 4])
+    except binascii.Error:
+        return b""

@@ -1,0 +1,65 @@
+"""PNG and APNG: chunks, and what lies behind IEND.
+
+Source of the names: W3C, "Portable Network Graphics (PNG) Specification (Third Edition)", and its list of extensions.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from PIL.PngImagePlugin import MAX_TEXT_MEMORY
+
+from ingest.metadata import PNG_MAGIC, chunk_text, png_chunks, raw_profile
+from ingest.unseen.pieces import FRAMES, METADATA, PIXELS, TRAILING_DATA, UNKNOWN_CHUNK, Piece
+
+_METADATA_CHUNKS = frozenset([b"eXIf", b"iCCP", b"caBX"])
+_TEXTS = frozenset([b"tEXt", b"zTXt", b"iTXt"])
+_SMALL = frozenset(
+    b"IHDR PLTE tRNS cHRM gAMA sBIT sRGB cICP mDCV mDCv cLLI cLLi bKGD hIST pHYs sPLT tIME acTL oFFs pCAL sCAL "
+    b"gIFg gIFx gIFt sTER iDOT vpAg orNT".split()
+)
+_MAX_SMALL_BYTES = 1024
+"""So much of each name; the largest that is meant is a palette, 768 bytes."""
+_CONTROL_BYTES = 26
+_NUMBER_BYTES = 4
+"""Before the data of a later frame."""
+
+
+def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
+    """num_seen: frames that are scanned, the first picture counted."""
+    pixels, index, last, before = list[bytes](), 0, len(PNG_MAGIC), b""
+    num_bytes, room = Counter[bytes](), MAX_TEXT_MEMORY
+    for name, first, end in png_chunks(encoded):
+        content, last = encoded[first:end], min(end + 4, len(encoded))
+        if name == b"IEND":
+            yield Piece(UNKNOWN_CHUNK, content)
+            break
+        if name == b"fcTL":
+            index += bool(pixels)
+            yield Piece(UNKNOWN_CHUNK, content[_CONTROL_BYTES:])
+        elif name == b"IDAT" and (not pixels or before == b"IDAT"):
+            pixels.append(content)
+        elif name == b"fdAT":
+            if 0 < index < num_seen:
+                pixels.append(content[_NUMBER_BYTES:])
+            else:
+                yield Piece(FRAMES, content)
+        elif name in _TEXTS:
+            text = _text(name, content, room)
+            room = max(0, room - len(text or b""))
+            yield Piece(UNKNOWN_CHUNK, content) if text is None else Piece(METADATA, text)
+        elif name in _METADATA_CHUNKS:
+            yield Piece(METADATA, content)
+        else:
+            num_bytes[name] += len(content)
+            if name not in _SMALL or num_bytes[name] > _MAX_SMALL_BYTES:
+                yield Piece(UNKNOWN_CHUNK, content)
+        before = name
+    yield Piece(PIXELS, b"".join(pixels))
+    yield Piece(TRAILING_DATA, encoded[last:])
+
+
+def _text(name: bytes, content: bytes, room: int) -> bytes | None:
+    """What a text chunk holds once it is unpacked; None where that is larger than `room`."""
+    keyword, _, value = content.partition(b"\0")
+    text = chunk_text(name, value, room)
+    return None if text is None else raw_profile(keyword, text) or text

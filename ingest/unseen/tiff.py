@@ -1,0 +1,175 @@
+"""TIFF: what the scanned pages do not account for.
+
+They account for the header, their directories, the values of known tags, and as many strips or tiles as they need.
+"""
+
+import struct
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ingest.unseen import jpeg
+from ingest.unseen.pieces import (
+    EMBEDDED_IMAGE,
+    FRAMES,
+    METADATA,
+    PIXELS,
+    TRAILING_DATA,
+    UNKNOWN_CHUNK,
+    Piece,
+    Range,
+    merged,
+    num_bytes_of,
+    unclaimed,
+)
+from ingest.unseen.tiff_file import Directory, Entry, TiffFile
+
+_WIDTH, _HEIGHT, _BITS, _COMPRESSION, _SAMPLES, _PLANAR = 256, 257, 258, 259, 277, 284
+_STRIP_OFFSETS, _ROWS_PER_STRIP, _STRIP_BYTES = 273, 278, 279
+_TILE_WIDTH, _TILE_HEIGHT, _TILE_OFFSETS, _TILE_BYTES = 322, 323, 324, 325
+_JPEG_OFFSET, _JPEG_BYTES = 513, 514
+_UNCOMPRESSED, _OLD_JPEG, _JPEG = 1, 6, 7
+_EXIF, _GPS, _INTEROPERABILITY, _SUB_DIRECTORIES = 34665, 34853, 40965, 330
+_POSITIONS = frozenset([_STRIP_OFFSETS, _STRIP_BYTES, _TILE_OFFSETS, _TILE_BYTES])
+_METADATA_TAGS = frozenset(
+    [
+        *(*range(269, 273), 285, 305, 306, 315, 316, 333, 337, 33432),  # texts
+        *(700, 33723, 34377, 34675, 18246, 18249, *range(40091, 40096), 50341),  # XMP, IPTC, Photoshop, ICC, Windows
+        *(33550, 33922, 34264, 34735, 34736, 34737, 42112, 42113),  # where on the earth
+    ]
+)
+_TABLES = frozenset([301, 320, 347, 519, 520, 521])
+"""Of any size, and needed to decode."""
+_LAST_BASELINE_TAG = 532
+_POINTERS = frozenset([_EXIF, _GPS, _SUB_DIRECTORIES])
+_MAX_SMALL_BYTES = 1024
+_MAX_COMPARED = 8
+_MAX_INNER = 8
+
+
+def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
+    """num_seen: pages that are scanned."""
+    file, account = TiffFile(encoded), _Account()
+    account.claimed.append((0, file.header_bytes))
+    met = set[int]()
+    try:
+        place = file.first_page
+        while place and place not in met:
+            met.add(place)
+            directory = file.directory(place)
+            if len(met) <= num_seen:
+                account.add_page(file, directory)
+            else:
+                account.frames.append((directory.first, directory.last))
+                account.frames.extend(_pixels(file, directory)[0])
+            place = directory.following
+    except struct.error:
+        pass  # damaged: nothing accounts for what was not reached
+    yield from account.pieces(file)
+
+
+@dataclass(frozen=True)
+class _Account:
+    """Ranges of a file. compressed: pixels of scanned pages. frames: of the other pages. unknown: of unknown tags.
+
+    sub_directories: where directories lie that are no page.
+    """
+
+    claimed: list[Range] = field(default_factory=list)
+    metadata: list[Range] = field(default_factory=list)
+    compressed: list[Range] = field(default_factory=list)
+    frames: list[Range] = field(default_factory=list)
+    unknown: list[Range] = field(default_factory=list)
+    sub_directories: list[int] = field(default_factory=list)
+
+    def add_page(self, file: TiffFile, directory: Directory) -> None:
+        entries = directory.entries
+        self.claimed.append((directory.first, entries[0].place[0] if entries else directory.last))
+        self.claimed.append((entries[-1].place[1] if entries else directory.first, directory.last))
+        pixels, num_positions = _pixels(file, directory)
+        is_compressed = file.number(directory, _COMPRESSION, _UNCOMPRESSED) not in (_UNCOMPRESSED, _OLD_JPEG, _JPEG)
+        (self.compressed if is_compressed else self.claimed).extend(pixels)
+        for entry in entries:
+            is_known = _is_known(entry) and directory.by_tag[entry.tag] is entry
+            (self.claimed if is_known else self.unknown).append(entry.place)
+            first, last = entry.values
+            if entry.tag in _POSITIONS:
+                last = min(last, first + num_positions * entry.value_bytes)
+            if not entry.is_inside:
+                known = self.metadata if entry.tag in _METADATA_TAGS else self.claimed
+                (known if is_known else self.unknown).append((first, last))
+        self.sub_directories.extend(file.numbers(directory, _SUB_DIRECTORIES, len(file.encoded)))
+        self._add_metadata(file, directory)
+
+    def _add_metadata(self, file: TiffFile, directory: Directory) -> None:
+        """EXIF with what hangs on it."""
+        left = [place for tag in (_EXIF, _GPS) for place in file.numbers(directory, tag, 1)]
+        for place in left:
+            inner = file.directory(place)
+            self.claimed.append((inner.first, inner.last))
+            self.metadata.extend(entry.values for entry in inner.entries if not entry.is_inside)
+            if len(left) < _MAX_INNER:
+                left.extend(file.numbers(inner, _INTEROPERABILITY, 1))
+
+    def pieces(self, file: TiffFile) -> Iterator[Piece]:
+        encoded, num_bytes = file.encoded, len(file.encoded)
+        for kind, ranges in ((METADATA, self.metadata), (PIXELS, self.compressed)):
+            yield from (Piece(kind, encoded[first:last]) for first, last in merged(ranges, num_bytes))
+        yield Piece(FRAMES, b"", num_bytes_of(merged(self.frames, num_bytes)))
+        claimed = [*self.claimed, *self.compressed, *self.metadata, *self.frames]
+        for number, place in enumerate(self.sub_directories):
+            taken = _sub_picture(file, place)
+            content = file.beginning_at(place) if number < _MAX_COMPARED and taken else b""
+            yield Piece(EMBEDDED_IMAGE, content, num_bytes_of(merged(taken, num_bytes)))
+            claimed += taken
+        marks = sorted(first for first, _ in self.unknown)
+        for first, last in unclaimed(claimed, num_bytes):
+            if last - first < 2 * file.header_bytes and encoded[first:last].lstrip(b"\0")[:4] == encoded[:4]:
+                continue  # pages that were written one by one each have a header
+            is_of_tag = bisect_left(marks, first) < bisect_left(marks, last)
+            yield Piece(TRAILING_DATA if last == num_bytes and not is_of_tag else UNKNOWN_CHUNK, encoded[first:last])
+
+
+def _is_known(entry: Entry) -> bool:
+    if entry.tag in _METADATA_TAGS or entry.tag in _TABLES or entry.tag in _POSITIONS or entry.tag in _POINTERS:
+        return True
+    return entry.tag <= _LAST_BASELINE_TAG and entry.values[1] - entry.values[0] <= _MAX_SMALL_BYTES
+
+
+def _sub_picture(file: TiffFile, place: int) -> list[Range]:
+    """All of a directory that is no page, nothing where it cannot be read."""
+    try:
+        directory = file.directory(place)
+        values = [entry.values for entry in directory.entries if not entry.is_inside]
+        return [(directory.first, directory.last), *values, *_pixels(file, directory)[0]]
+    except struct.error:
+        return []
+
+
+def _pixels(file: TiffFile, directory: Directory) -> tuple[list[Range], int]:
+    """The strips or tiles that a picture needs, and how many these are."""
+    width, height = file.number(directory, _WIDTH, 0), file.number(directory, _HEIGHT, 0)
+    compression = file.number(directory, _COMPRESSION, _UNCOMPRESSED)
+    is_tiled = _TILE_OFFSETS in directory.by_tag
+    if is_tiled:
+        part_width, rows = file.number(directory, _TILE_WIDTH, width), file.number(directory, _TILE_HEIGHT, height)
+    else:
+        part_width, rows = width, min(height, file.number(directory, _ROWS_PER_STRIP, height))
+    num_samples = file.number(directory, _SAMPLES, 1)
+    bits = file.numbers(directory, _BITS, num_samples) or (1,)
+    is_planar = file.number(directory, _PLANAR, 1) == 2
+    num_parts = -(-width // max(1, part_width)) * -(-height // max(1, rows)) * (num_samples if is_planar else 1)
+    row_bits = part_width * (max(bits) if is_planar else max(sum(bits), num_samples * bits[0]))
+    offsets = file.numbers(directory, _TILE_OFFSETS if is_tiled else _STRIP_OFFSETS, num_parts)
+    sizes = file.numbers(directory, _TILE_BYTES if is_tiled else _STRIP_BYTES, num_parts)
+    parts = []
+    for number, first in enumerate(offsets):
+        num_bytes = sizes[number] if number < len(sizes) else len(file.encoded)
+        if compression == _UNCOMPRESSED:
+            num_bytes = min(num_bytes, -(-row_bits // 8) * rows)
+        elif compression == _JPEG:
+            num_bytes = min(num_bytes, jpeg.streams(file.encoded[first : first + num_bytes], [0])[0].last)
+        parts.append((first, first + num_bytes))
+    for first in file.numbers(directory, _JPEG_OFFSET, 1):
+        parts.append((first, first + file.number(directory, _JPEG_BYTES, len(file.encoded))))
+    return parts, num_parts

@@ -1,0 +1,132 @@
+"""The directories of a TIFF or BigTIFF, and the numbers in them. Source: Adobe, "TIFF Revision 6.0"."""
+
+import struct
+from dataclasses import dataclass
+from functools import cached_property
+
+from ingest.unseen.pieces import Range
+
+_TYPE_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8}
+_NUMBERS = {1: "B", 3: "H", 4: "I", 13: "I", 16: "Q", 18: "Q"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One tag. place: its own bytes. values: where its values lie, which is in `place` if `is_inside`."""
+
+    tag: int
+    kind: int
+    place: Range
+    values: Range
+    is_inside: bool
+
+    @property
+    def value_bytes(self) -> int:
+        return _TYPE_BYTES.get(self.kind, 1)
+
+
+@dataclass(frozen=True)
+class Directory:
+    """following: where the next one lies, 0 if there is none."""
+
+    first: int
+    last: int
+    entries: tuple[Entry, ...]
+    following: int
+
+    @cached_property
+    def by_tag(self) -> dict[int, Entry]:
+        """The last one of each tag, which is the one that counts."""
+        return {entry.tag: entry for entry in self.entries}
+
+
+class TiffFile:
+    """struct.error comes where the file ends before what is asked for, and where it is read more than twice over."""
+
+    def __init__(self, encoded: bytes):
+        self.encoded = encoded
+        self._order = ">" if encoded[:2] == b"MM" else "<"
+        is_big = encoded[2:4] in (b"\x2b\0", b"\0\x2b")
+        self._number, self._offset = ("Q", "Q") if is_big else ("H", "I")
+        self._start = 8 if is_big else 4
+        self._offset_bytes = struct.calcsize(self._offset)
+        self.header_bytes = self._start + self._offset_bytes
+        self._room = 2 * len(encoded)
+
+    @property
+    def first_page(self) -> int:
+        return self._at(self._start, self._offset)
+
+    def following(self, place: int) -> int:
+        return self._at(self._entries(place)[1], self._offset)
+
+    def directory(self, place: int) -> Directory:
+        first, last = self._entries(place)
+        following, entries = self._at(last, self._offset), []
+        self._take(last - first)
+        for at in range(first, last, 4 + 2 * self._offset_bytes):
+            tag, kind = struct.unpack_from(self._order + "HH", self.encoded, at)
+            inside = at + 4 + self._offset_bytes
+            num_bytes = self._at(at + 4, self._offset) * _TYPE_BYTES.get(kind, 1)
+            is_inside = num_bytes <= self._offset_bytes
+            values = inside if is_inside else self._at(inside, self._offset)
+            end = inside + self._offset_bytes
+            entries.append(Entry(tag, kind, (at, end), (values, values + num_bytes), is_inside))
+        return Directory(place, last + self._offset_bytes, tuple(entries), following)
+
+    def numbers(self, directory: Directory, tag: int, most: int) -> tuple[int, ...]:
+        """The first values of a tag, at most so many; none of a tag that is not there or holds no whole numbers."""
+        entry = directory.by_tag.get(tag)
+        if entry is None or entry.kind not in _NUMBERS:
+            return ()
+        first, last = entry.values
+        count = min((last - first) // entry.value_bytes, most)
+        self._take(count * entry.value_bytes)
+        return struct.unpack_from(f"{self._order}{count}{_NUMBERS[entry.kind]}", self.encoded, first)
+
+    def number(self, directory: Directory, tag: int, default: int) -> int:
+        return (*self.numbers(directory, tag, 1), default)[0]
+
+    def beginning_at(self, place: int) -> bytes:
+        """The same file with the directory at `place` as its first one."""
+        offset = struct.pack(self._order + self._offset, place)
+        return self.encoded[: self._start] + offset + self.encoded[self.header_bytes :]
+
+    def _entries(self, place: int) -> Range:
+        first = place + struct.calcsize(self._number)
+        return first, first + self._at(place, self._number) * (4 + 2 * self._offset_bytes)
+
+    def _at(self, place: int, what: str) -> int:
+        return int(struct.unpack_from(self._order + what, self.encoded, place)[0])
+
+    def _take(self, num_bytes: int) -> None:
+        """Directories that lie over each other, and values that many tags share, would take for ever."""
+        self._room -= num_bytes
+        if self._room < 0:
+            raise struct.error("read more than twice over")
+
+
+def num_pages(encoded: bytes) -> int:
+    """Pages in the file; Pillow's own count takes time by the square of it.
+
+    A page that lies behind the end of the file is counted, so that it is missed where it is decoded.
+    """
+    file, met = TiffFile(encoded), set[int]()
+    try:
+        page = file.first_page
+        while page and page not in met:
+            met.add(page)
+            page = file.following(page)
+    except struct.error:
+        return len(met)
+    return len(met)
+
+
+def second_directory(encoded: bytes) -> bytes | None:
+    """The file with its second directory as its first one, None without one. EXIF has its thumbnail there."""
+    file = TiffFile(encoded)
+    try:
+        place = file.following(file.first_page)
+        return file.beginning_at(place) if place else None
+    except struct.error:
+        return None

@@ -1,0 +1,424 @@
+"""Picture files that hold a card where nobody looks, in memory and deterministic.
+
+`HIDING`: name -> (maker, kinds of `ingest.unseen` that must be found). `SHOWING`: files with nothing unseen.
+"""
+
+import base64
+import io
+import struct
+import zlib
+from collections.abc import Callable
+
+import numpy as np
+from PIL import Image, ImageDraw, TiffImagePlugin
+
+from tests.nasty import chunk, encoded
+
+SIDE_PX = 256
+NUM_SCANNED = 16
+
+
+def scene(shade: int = 0) -> Image.Image:
+    """A harmless picture with some structure."""
+    image = Image.linear_gradient("L").resize((SIDE_PX, 192)).convert("RGB")
+    draw = ImageDraw.Draw(image)
+    draw.ellipse((30, 40, 130, 150), fill=(200, 60 + shade, 40))
+    draw.rectangle((150, 20, 230, 170), fill=(40, 90, 180 - shade))
+    return image
+
+
+def card(width: int = 160) -> Image.Image:
+    image = Image.new("RGB", (160, 100), (20, 40, 90))
+    draw = ImageDraw.Draw(image)
+    draw.rectangle((14, 30, 36, 46), fill=(210, 180, 90))
+    draw.text((14, 60), "4111 1111 1111 1111", fill="white")
+    return image.resize((width, width * 100 // 160))
+
+
+def card_file(format_name: str = "JPEG") -> bytes:
+    return encoded(card(), format_name)
+
+
+def jpeg(**options: object) -> bytes:
+    return encoded(scene(), "JPEG", quality=88, **options)
+
+
+def thumbnail(format_name: str = "JPEG", side_px: int = 128, **options: object) -> bytes:
+    small = scene()
+    small.thumbnail((side_px, side_px))
+    return encoded(small, format_name, **options)
+
+
+def segment(marker: int, content: bytes) -> bytes:
+    return struct.pack(">BBH", 0xFF, marker, len(content) + 2) + content
+
+
+def with_segments(*segments: bytes, whole: bytes | None = None) -> bytes:
+    whole = whole or jpeg()
+    return whole[:2] + b"".join(segments) + whole[2:]
+
+
+def exif(picture: bytes, compression: int = 6) -> bytes:
+    """An EXIF block whose second directory is a thumbnail."""
+    first = struct.pack("<HI", 0, 14)
+    tags = ((0x0103, 3, compression), (0x0201, 4, 14 + 2 + 3 * 12 + 4), (0x0202, 4, len(picture)))
+    second = struct.pack("<H", 3) + b"".join(struct.pack("<HHII", tag, kind, 1, value) for tag, kind, value in tags)
+    return b"II*\0" + struct.pack("<I", 8) + first + second + struct.pack("<I", 0) + picture
+
+
+def exif_of_bare_pixels(image: Image.Image) -> bytes:
+    """An EXIF block whose thumbnail is uncompressed."""
+    tiff = encoded(image, "TIFF")
+    first = struct.unpack("<I", tiff[4:8])[0]
+    return tiff[:4] + struct.pack("<I", len(tiff)) + tiff[8:] + struct.pack("<HI", 0, first)
+
+
+def photoshop(picture: bytes) -> bytes:
+    resource = struct.pack(">IIIIIIHH", 1, 160, 100, 480, 48000, len(picture), 24, 1) + picture
+    return b"Photoshop 3.0\x008BIM\x04\x0c\0\0" + struct.pack(">I", len(resource)) + resource
+
+
+def xmp(picture: bytes) -> bytes:
+    text = base64.b64encode(picture).decode()
+    broken = "&#xA;".join(text[at : at + 76] for at in range(0, len(text), 76))
+    return f"<x:xmpmeta><rdf:RDF><xmpGImg:image>{broken}</xmpGImg:image></rdf:RDF></x:xmpmeta>".encode()
+
+
+def extended_xmp(content: bytes) -> bytes:
+    head = b"http://ns.adobe.com/xmp/extension/\0" + b"0" * 32
+    parts = [content[at : at + 700] for at in range(0, len(content), 700)]
+    return b"".join(segment(0xE1, head + struct.pack(">II", len(content), 700 * n) + p) for n, p in enumerate(parts))
+
+
+def mpo(*pictures: Image.Image) -> bytes:
+    """Pillow's own writer gives wrong places for more than two pictures."""
+    files = [encoded(picture, "JPEG") for picture in pictures]
+    num_before = 2 + 4 + 4  # SOI, and the segment up to where places count from
+    tables = struct.pack("<4sIHHHIIHHIII", b"II*\0", 8, 2, 0xB001, 4, 1, len(files), 0xB002, 7, 16 * len(files), 38, 0)
+    num_added = 4 + 4 + len(tables) + 16 * len(files)
+    entries, place = b"", num_added - num_before
+    for number, file in enumerate(files):
+        entries += struct.pack("<IIIHH", 0, len(file), place if number else 0, 0, 0)
+        place += len(file)
+    files[0] = with_segments(segment(0xE2, b"MPF\0" + tables + entries), whole=files[0])
+    return b"".join(files)
+
+
+def png(**options: object) -> bytes:
+    return encoded(scene(), "PNG", **options)
+
+
+def with_chunks(*chunks: bytes, before: bytes = b"IEND", whole: bytes | None = None) -> bytes:
+    whole = whole or png()
+    at = whole.index(before) - 4
+    return whole[:at] + b"".join(chunks) + whole[at:]
+
+
+def gif(*blocks: bytes) -> bytes:
+    return encoded(scene(), "GIF")[:-1] + b"".join(blocks) + b";"
+
+
+def sub_blocks(content: bytes) -> bytes:
+    parts = [content[at : at + 255] for at in range(0, len(content), 255)]
+    return b"".join(bytes([len(part)]) + part for part in parts) + b"\0"
+
+
+def riff_chunk(name: bytes, content: bytes) -> bytes:
+    return name + struct.pack("<I", len(content)) + content + b"\0" * (len(content) % 2)
+
+
+def webp(*chunks: bytes, **options: object) -> bytes:
+    body = encoded(scene(), "WEBP", **options)[8:] + b"".join(chunks)
+    return b"RIFF" + struct.pack("<I", len(body)) + body
+
+
+def frames(num_frames: int, format_name: str, **options: object) -> bytes:
+    """The card is the last frame."""
+    pictures = [scene(3 * number) for number in range(num_frames - 1)]
+    pictures.append(Image.new("RGB", scene().size, "black"))
+    pictures[-1].paste(card(), (20, 20))
+    return encoded(pictures[0], format_name, save_all=True, append_images=pictures[1:], **options)
+
+
+def tiff(**options: object) -> bytes:
+    return encoded(scene(), "TIFF", **options)
+
+
+def tiff_with_sub_directory(image: Image.Image) -> bytes:
+    """The sub-directory is a page of its own that the first page points to."""
+    out = io.BytesIO()
+    tags = TiffImagePlugin.ImageFileDirectory_v2()
+    tags[TiffImagePlugin.SUBIFD], tags.tagtype[TiffImagePlugin.SUBIFD] = 0xFFFFFFF, 4
+    scene().save(out, "TIFF", tiffinfo=tags)
+    first, second = bytearray(out.getvalue()), encoded(image, "TIFF")
+    at = first.index(struct.pack("<I", 0xFFFFFFF))
+    # Offsets in the second file count from where it begins, so it is written again at its place.
+    base = len(first)
+    moved = moved_tiff(second, base)
+    first[at : at + 4] = struct.pack("<I", base + struct.unpack("<I", second[4:8])[0])
+    return bytes(first) + moved
+
+
+def moved_tiff(content: bytes, base: int) -> bytes:
+    """A little-endian TIFF of one page whose places count from `base` bytes before it."""
+    whole = bytearray(content)
+    directory = struct.unpack("<I", whole[4:8])[0]
+    sizes = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8}
+    for number in range(struct.unpack("<H", whole[directory : directory + 2])[0]):
+        at = directory + 2 + 12 * number
+        tag, kind, count, value = struct.unpack("<HHII", whole[at : at + 12])
+        if sizes[kind] * count > 4 or tag == 273:
+            whole[at + 8 : at + 12] = struct.pack("<I", value + base)
+    return bytes(whole)
+
+
+def bmp() -> bytes:
+    return encoded(scene(), "BMP")
+
+
+def bmp_with_gap(content: bytes) -> bytes:
+    """The pixels begin behind `content`."""
+    whole = bmp()
+    first = struct.unpack("<I", whole[10:14])[0]
+    return whole[:10] + struct.pack("<I", first + len(content)) + whole[14:first] + content + whole[first:]
+
+
+def plain_ppm(more: str = "") -> bytes:
+    values = np.asarray(scene().resize((16, 12))).reshape(-1)
+    return ("P3\n# made here\n16 12\n255\n" + " ".join(map(str, values)) + "\n" + more).encode()
+
+
+def avif(**options: object) -> bytes:
+    return encoded(scene(), "AVIF", **options)
+
+
+def box(name: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content) + 8) + name + content
+
+
+def avif_with_item(kind: bytes, content: bytes) -> bytes:
+    """One item more, which nothing refers to; its data lies in a box of its own."""
+    whole = avif()
+    head, meta, data = (whole[first:last] for first, last in box_ranges(whole, 0, len(whole)))
+    children = {meta[first + 4 : first + 8]: meta[first:last] for first, last in box_ranges(meta, 12, len(meta))}
+    item = children[b"iinf"][14:]
+    other = box(b"infe", b"\2\0\0\0\0\2\0\0" + kind + b"\0")
+    children[b"iinf"] = box(b"iinf", b"\0\0\0\0\0\2" + item + other)
+    properties = children[b"iprp"].index(b"ipma") - 4
+    linked = children[b"iprp"][properties:]
+    linked = box(b"ipma", linked[8:12] + struct.pack(">I", 2) + linked[16:] + b"\0\2" + linked[18:])
+    sized = children[b"iprp"][:properties] + linked
+    grown = len(other) + 14 + len(sized) - len(children[b"iprp"])
+    children[b"iprp"] = box(b"iprp", sized[8:])
+    place, length = struct.unpack(">II", children[b"iloc"][-8:])
+    entries = struct.pack(">HHHII", 1, 0, 1, place + grown, length)
+    entries += struct.pack(">HHHII", 2, 0, 1, len(whole) + grown + 8, len(content))
+    children[b"iloc"] = box(b"iloc", b"\0\0\0\0\x44\0\0\2" + entries)
+    return head + box(b"meta", b"\0\0\0\0" + b"".join(children.values())) + data + box(b"mdat", content)
+
+
+def box_ranges(whole: bytes, at: int, last: int) -> list[tuple[int, int]]:
+    found = []
+    while at < last:
+        size = struct.unpack(">I", whole[at : at + 4])[0]
+        found.append((at, at + size))
+        at += size
+    return found
+
+
+def painted_over(image: Image.Image) -> Image.Image:
+    ImageDraw.Draw(image).rectangle((150, 20, 190, 60), fill="black")
+    return image
+
+
+def wide() -> Image.Image:
+    return scene().crop((0, 20, SIDE_PX, 164))
+
+
+def letterboxed(image: Image.Image) -> bytes:
+    """In 160 x 120 pixels, as cameras do."""
+    small = image.resize((160, round(160 * image.height / image.width)))
+    whole = Image.new("RGB", (160, 120))
+    whole.paste(small, (0, (120 - small.height) // 2))
+    return encoded(whole, "JPEG", quality=80)
+
+
+def turned_exif(picture: bytes) -> bytes:
+    """Says that the picture is to be turned; its thumbnail is as the sensor saw it."""
+    first = struct.pack("<HHHIII", 1, 0x0112, 3, 1, 8, 26)
+    tags = ((0x0103, 3, 6), (0x0201, 4, 26 + 2 + 3 * 12 + 4), (0x0202, 4, len(picture)))
+    second = struct.pack("<H", 3) + b"".join(struct.pack("<HHII", tag, kind, 1, value) for tag, kind, value in tags)
+    return b"Exif\0\0II*\0" + struct.pack("<I", 8) + first + second + struct.pack("<I", 0) + picture
+
+
+def half_transparent() -> Image.Image:
+    image = scene().convert("RGBA")
+    image.putalpha(Image.linear_gradient("L").resize(image.size))
+    return image
+
+
+def tiff_with_larger_strip(content: bytes) -> bytes:
+    """The strip is said to go on to the end of the file."""
+    whole = bytearray(tiff() + content)
+    directory = struct.unpack("<I", whole[4:8])[0]
+    for at in range(directory + 2, directory + 2 + 12 * struct.unpack("<H", whole[directory : directory + 2])[0], 12):
+        if struct.unpack("<H", whole[at : at + 2])[0] == 279:
+            whole[at + 8 : at + 12] = struct.pack("<I", len(whole))
+    return bytes(whole)
+
+
+CARD = card_file()
+HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
+    "gif_frame_17.gif": (lambda: frames(17, "GIF"), ("frames",)),
+    "apng_frame_17.png": (lambda: frames(17, "PNG"), ("frames",)),
+    "webp_frame_17.webp": (lambda: frames(17, "WEBP", lossless=True), ("frames",)),
+    "avif_frame_17.avif": (lambda: frames(17, "AVIF"), ("frames",)),
+    "tiff_page_17.tiff": (lambda: frames(17, "TIFF"), ("frames",)),
+    "mpo_frame_17.jpg": (
+        lambda: mpo(*(scene(n) for n in range(16)), card()),
+        ("embedded_image", "frames", "trailing_data"),
+    ),
+    "behind_jpeg.jpg": (lambda: jpeg() + CARD, ("embedded_image", "trailing_data")),
+    "behind_png.png": (lambda: png() + CARD, ("embedded_image", "trailing_data")),
+    "behind_gif.gif": (lambda: gif() + CARD, ("embedded_image", "trailing_data")),
+    "behind_webp.webp": (lambda: webp() + CARD, ("embedded_image", "trailing_data")),
+    "behind_avif.avif": (lambda: avif() + CARD, ("embedded_image", "trailing_data")),
+    "behind_bmp.bmp": (lambda: bmp() + CARD, ("embedded_image", "trailing_data")),
+    "behind_tiff.tiff": (lambda: tiff() + CARD, ("embedded_image", "trailing_data")),
+    "behind_packed_tiff.tiff": (lambda: tiff(compression="tiff_lzw") + CARD, ("embedded_image", "trailing_data")),
+    "behind_ppm.ppm": (lambda: encoded(scene(), "PPM") + CARD, ("embedded_image", "trailing_data")),
+    "behind_plain_ppm.ppm": (lambda: plain_ppm("17 " * 40), ("trailing_data",)),
+    "archive_behind.jpg": (lambda: jpeg() + b"PK\3\4" + bytes(range(256)), ("trailing_data",)),
+    "behind_mpo.jpg": (lambda: mpo(scene(), scene(9)) + CARD, ("embedded_image", "trailing_data")),
+    "app9.jpg": (lambda: with_segments(segment(0xE9, CARD)), ("embedded_image", "unknown_chunk")),
+    "app9_in_two.jpg": (
+        lambda: with_segments(segment(0xE9, CARD[:900]), segment(0xE9, CARD[900:])),
+        ("embedded_image", "unknown_chunk"),
+    ),
+    "app9_packed.jpg": (lambda: with_segments(segment(0xE9, zlib.compress(card().tobytes()))), ("unknown_chunk",)),
+    "app9_between_scans.jpg": (
+        lambda: (w := jpeg(progressive=True)).replace(w[-2:], segment(0xE9, CARD) + w[-2:]),
+        ("embedded_image", "unknown_chunk"),
+    ),
+    "dnl.jpg": (lambda: with_segments(segment(0xDC, CARD)), ("embedded_image", "unknown_chunk")),
+    "comment.jpg": (lambda: with_segments(segment(0xFE, CARD)), ("embedded_image",)),
+    "icc.jpg": (lambda: jpeg(icc_profile=b"no profile" * 20 + CARD), ("embedded_image",)),
+    "exif_thumbnail.jpg": (lambda: jpeg(exif=b"Exif\0\0" + exif(CARD)), ("embedded_image",)),
+    "exif_bare_thumbnail.jpg": (lambda: jpeg(exif=b"Exif\0\0" + exif_of_bare_pixels(card(96))), ("embedded_image",)),
+    "exif_thumbnail.png": (lambda: with_chunks(chunk(b"eXIf", exif(CARD))), ("embedded_image",)),
+    "exif_thumbnail.webp": (lambda: webp(exif=exif(CARD)), ("embedded_image",)),
+    "exif_thumbnail.avif": (lambda: avif(exif=exif(CARD)), ("embedded_image",)),
+    "photoshop_thumbnail.jpg": (lambda: with_segments(segment(0xED, photoshop(CARD))), ("embedded_image",)),
+    "photoshop_thumbnail.tiff": (lambda: tiff(tiffinfo={34377: photoshop(CARD)[14:]}), ("embedded_image",)),
+    "xmp_thumbnail.jpg": (lambda: jpeg(xmp=xmp(CARD)), ("embedded_image",)),
+    "xmp_thumbnail.webp": (lambda: webp(xmp=xmp(CARD)), ("embedded_image",)),
+    "extended_xmp.jpg": (lambda: with_segments(extended_xmp(xmp(CARD))), ("embedded_image",)),
+    "jfif_thumbnail.jpg": (
+        lambda: (w := jpeg())[:2] + segment(0xE0, b"JFIF\0\1\2\0\0\1\0\1\x60\x3c" + card(96).tobytes()) + w[20:],
+        ("embedded_image",),
+    ),
+    "jfxx_thumbnail.jpg": (
+        lambda: (w := jpeg())[:20] + segment(0xE0, b"JFXX\0\x10" + CARD) + w[20:],
+        ("embedded_image", "unknown_chunk"),
+    ),
+    "larger_than_scanned.jpg": (
+        lambda: jpeg(exif=b"Exif\0\0" + exif(encoded(scene().resize((512, 384)), "JPEG"))),
+        ("embedded_image",),
+    ),
+    "unblurred_thumbnail.jpg": (
+        lambda: encoded(painted_over(scene()), "JPEG", exif=b"Exif\0\0" + exif(thumbnail(side_px=160))),
+        ("embedded_image",),
+    ),
+    "cut_off_thumbnail.jpg": (lambda: jpeg(exif=b"Exif\0\0" + exif(CARD[:-200])), ("embedded_image",)),
+    "private_chunk.png": (lambda: with_chunks(chunk(b"prVt", CARD)), ("embedded_image", "unknown_chunk")),
+    "packed_chunk.png": (
+        lambda: with_chunks(chunk(b"prVt", zlib.compress(card().tobytes()))),
+        ("unknown_chunk",),
+    ),
+    "known_name.png": (lambda: with_chunks(chunk(b"tIME", CARD)), ("embedded_image", "unknown_chunk")),
+    "text.png": (lambda: with_chunks(chunk(b"tEXt", b"Comment\0" + CARD)), ("embedded_image",)),
+    "packed_text.png": (
+        lambda: with_chunks(chunk(b"zTXt", b"Comment\0\0" + zlib.compress(CARD))),
+        ("embedded_image",),
+    ),
+    "raw_profile.png": (
+        lambda: with_chunks(
+            chunk(b"zTXt", b"Raw profile type exif\0\0" + zlib.compress(f"\nexif\n{len(CARD)}\n{CARD.hex()}".encode()))
+        ),
+        ("embedded_image",),
+    ),
+    "more_pixels.png": (lambda: with_chunks(chunk(b"IDAT", CARD)), ("embedded_image",)),
+    "later_pixels.png": (
+        lambda: with_chunks(chunk(b"tIME", b"\7\xea\1\1\0\0\0"), chunk(b"IDAT", CARD)),
+        ("embedded_image", "unknown_chunk"),
+    ),
+    "frames_without_animation.png": (lambda: with_chunks(chunk(b"fdAT", b"\0\0\0\0" + CARD)), ("frames",)),
+    "application.gif": (lambda: gif(b"!\xff" + sub_blocks(b"PRIVATE0001" + CARD)), ("embedded_image", "unknown_chunk")),
+    "plain_text.gif": (lambda: gif(b"!\1" + sub_blocks(b"\0" * 12 + b"4111 1111 " * 9)), ("unknown_chunk",)),
+    "comment.gif": (lambda: gif(b"!\xfe" + sub_blocks(CARD)), ("embedded_image",)),
+    "garbage.gif": (lambda: gif(b"\5" * 40 + b"4111 1111 1111 1111 " * 9), ("unknown_chunk",)),
+    "private_chunk.webp": (lambda: webp(riff_chunk(b"PRVT", CARD)), ("embedded_image", "unknown_chunk")),
+    "second_picture.webp": (
+        lambda: webp(encoded(card(), "WEBP")[12:]),
+        ("unknown_chunk",),
+    ),
+    "gap.bmp": (lambda: bmp_with_gap(b"\0" * 2000 + CARD), ("embedded_image", "unknown_chunk")),
+    "sub_directory.tiff": (lambda: tiff_with_sub_directory(card()), ("embedded_image",)),
+    "private_tag.tiff": (lambda: tiff(tiffinfo={65000: CARD}), ("embedded_image", "unknown_chunk")),
+    "two_strips.tiff": (lambda: tiff_with_larger_strip(CARD), ("embedded_image", "trailing_data")),
+    "item.avif": (lambda: avif_with_item(b"av01", encoded(card(), "AVIF")[275:]), ("embedded_image",)),
+    "free_box.avif": (lambda: avif() + box(b"free", CARD), ("embedded_image", "unknown_chunk")),
+    "unused_data.avif": (lambda: avif() + box(b"mdat", CARD), ("embedded_image", "unknown_chunk")),
+}
+
+SHOWING: dict[str, Callable[[], bytes]] = {
+    "plain.jpg": jpeg,
+    "progressive.jpg": lambda: jpeg(progressive=True),
+    "restarts.jpg": lambda: jpeg(restart_marker_blocks=4),
+    "grey.jpg": lambda: encoded(scene().convert("L"), "JPEG"),
+    "cmyk.jpg": lambda: encoded(scene().convert("CMYK"), "JPEG"),
+    "two_frames.jpg": lambda: mpo(scene(), scene(9)),
+    "padded.jpg": lambda: jpeg() + b"\0" * 5000,
+    "few_bytes_more.jpg": lambda: jpeg() + b"\r\n" + bytes(range(50)),
+    "with_profile.jpg": lambda: jpeg(icc_profile=bytes(range(256)) * 400, comment=b"made here"),
+    "thumbnail.jpg": lambda: jpeg(exif=b"Exif\0\0" + exif(thumbnail())),
+    "bare_thumbnail.jpg": lambda: jpeg(
+        exif=b"Exif\0\0" + exif_of_bare_pixels(Image.open(io.BytesIO(thumbnail("PNG"))))
+    ),
+    "letterboxed_thumbnail.jpg": lambda: encoded(wide(), "JPEG", exif=b"Exif\0\0" + exif(letterboxed(wide()))),
+    "unturned_thumbnail.jpg": lambda: encoded(scene().rotate(90, expand=True), "JPEG", exif=turned_exif(thumbnail())),
+    "preview_behind.jpg": lambda: jpeg() + thumbnail(side_px=200) + b"\0" * 300,
+    "preview_segment.jpg": lambda: with_segments(segment(0xE4, thumbnail())),
+    "thumbnail.png": lambda: with_chunks(chunk(b"eXIf", exif(thumbnail()))),
+    "plain.png": png,
+    "palette.png": lambda: encoded(scene().convert("P"), "PNG", transparency=3),
+    "chunks.png": lambda: with_chunks(
+        chunk(b"iDOT", b"\0" * 28), chunk(b"caBX", b"jumb" * 99), chunk(b"tEXt", b"Title\0words"), before=b"IDAT"
+    ),
+    "animated.png": lambda: frames(NUM_SCANNED, "PNG"),
+    "default_image.png": lambda: frames(5, "PNG", default_image=True),
+    "animated.gif": lambda: frames(NUM_SCANNED, "GIF", loop=0, comment=b"words"),
+    "xmp.gif": lambda: gif(b"!\xff\x0bXMP DataXMP<rdf:RDF></rdf:RDF>\1" + bytes(range(255, -1, -1)) + b"\0"),
+    "lossy.webp": webp,
+    "lossless.webp": lambda: webp(lossless=True, exif=exif(thumbnail()), icc_profile=b"profile" * 90),
+    "transparent.webp": lambda: encoded(half_transparent(), "WEBP"),
+    "animated.webp": lambda: frames(NUM_SCANNED, "WEBP", lossless=True),
+    "plain.bmp": bmp,
+    "palette.bmp": lambda: encoded(scene().convert("P"), "BMP"),
+    "one_bit.bmp": lambda: encoded(scene().convert("1"), "BMP"),
+    "plain.tiff": tiff,
+    "packed.tiff": lambda: tiff(compression="tiff_lzw", description="words", exif=Image.Exif()),
+    "jpeg.tiff": lambda: tiff(compression="jpeg"),
+    "big.tiff": lambda: tiff(big_tiff=True),
+    "pages.tiff": lambda: frames(NUM_SCANNED, "TIFF"),
+    "reduced.tiff": lambda: tiff_with_sub_directory(scene().resize((128, 96))),
+    "grey16.tiff": lambda: encoded(Image.fromarray(np.asarray(scene().convert("L")).astype(np.uint16) * 257), "TIFF"),
+    "plain.ppm": lambda: encoded(scene(), "PPM"),
+    "grey.pgm": lambda: encoded(scene().convert("L"), "PPM"),
+    "bitmap.pbm": lambda: encoded(scene().convert("1"), "PPM"),
+    "words.ppm": plain_ppm,
+    "plain.avif": avif,
+    "transparent.avif": lambda: encoded(half_transparent(), "AVIF"),
+    "exif.avif": lambda: avif(exif=exif(thumbnail())),
+    "animated.avif": lambda: frames(NUM_SCANNED, "AVIF"),
+}
