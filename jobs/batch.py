@@ -45,9 +45,14 @@ class BatchScorer:
         return verdicts
 
 
-def quarantined(sample: Sample, reason: str, message: str) -> pa.Table:
+def facts_of(sample: Sample) -> Facts:
+    """What is known of a sample before it is decoded."""
+    return _facts(sample, Rejected(*(sample.fault or ("", ""))))
+
+
+def quarantined(facts: Facts, reason: str, message: str) -> pa.Table:
     """The row of a sample that could not be looked at."""
-    return to_table([_facts(sample, Rejected(reason, message))], [Quarantined(reason, message)])
+    return to_table([facts], [Quarantined(reason, message)])
 
 
 def _verdict(outcome: Outcome) -> Verdict:

@@ -2,8 +2,9 @@
 
     python -m jobs.isolation FD     the child; the parent talks to it through the inherited connection FD
 
-The child is a fresh interpreter, so nothing that killed the worker is shared with it. An image that the child does
-not survive becomes a row `crash` (the process died or took too much memory) or `timeout`.
+The child is a fresh interpreter, so nothing that killed the worker is shared with it. It reads and scores. An image
+that it does not survive becomes a row `crash` (the process died or took too much memory) or `timeout`. So does a
+sample that it does not survive reading, together with those that are read with it.
 """
 
 import os
@@ -11,18 +12,23 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from multiprocessing.connection import Connection, Pipe
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from ingest.errors import EngineError, PrivsieveError
-from ingest.sample import Sample
-from jobs.batch import BatchScorer, quarantined
+from ingest.formats.parquet_rows import READ_BYTES
+from ingest.sample import Sample, printable
+from ingest.slices import Locator, Slice
+from jobs.batch import BatchScorer, facts_of, quarantined
 from jobs.memory import available_bytes, resident_bytes
 from scoring.engines import engine_module
+from scoring.table import Facts
 
 if TYPE_CHECKING:
     from jobs.scanner import ScanSettings
@@ -41,36 +47,55 @@ Fault = tuple[str, str]
 """Reason code and message of a row without a score."""
 
 
+@dataclass(frozen=True)
+class Lost:
+    """A sample that the child did not survive. facts: what is known of it, None where it could not be read."""
+
+    fault: Fault
+    facts: Facts | None
+
+
 class IsolationError(PrivsieveError):
     """The engine does not work in a child; that says nothing of the image."""
 
 
-def isolated_rows(settings: "ScanSettings", samples: Iterable[Sample]) -> Iterator[pa.Table]:
-    """The row of each sample, in order; bounded by twice `settings.stall_s` per image.
+def isolated_rows(settings: "ScanSettings", piece: Slice) -> Iterator[pa.Table]:
+    """The rows of a slice, in order; bounded by four times `settings.stall_s` per image.
 
-    IsolationError where the engine itself does not work in the child.
+    IsolationError where the engine itself does not work in the child; SourceError, StorageError from reading.
     """
     child: _Child | None = None
+    left: Sequence[Locator] = piece.locators
     try:
-        for sample in samples:
+        while left:
             for _ in range(TRIES):
-                child = child or _Child(settings)
-                answer = child.score(sample, settings.stall_s)
+                child = child or _Child(settings, replace(piece, locators=list(left)))
+                answer = child.next(settings.stall_s)
                 if isinstance(answer, pa.Table):
                     break
-                if isinstance(answer, EngineError):
-                    raise IsolationError(str(answer))
                 child.stop()
                 child = None
-            yield quarantined(sample, *answer) if isinstance(answer, tuple) else answer
+            rows = [answer] if isinstance(answer, pa.Table) else _lost_rows(answer, piece.shard, left)
+            yield from rows
+            left = left[len(rows) :]
     finally:
         if child is not None:
             child.stop()
 
 
+def _lost_rows(lost: Lost, shard: str, left: Sequence[Locator]) -> list[pa.Table]:
+    """One row, or, where nothing could be read, those of the samples that follow in the same row group, if any."""
+    if lost.facts is not None:
+        return [quarantined(lost.facts, *lost.fault)]
+    group = left[0].get("group")
+    together = takewhile(lambda at: at.get("group") == group, left)
+    unread = (Sample(printable(shard), at["index"], f"@{at['index']}", None, b"", lost.fault) for at in together)
+    return [quarantined(facts_of(sample), *lost.fault) for sample in unread]
+
+
 class _Child:
-    def __init__(self, settings: "ScanSettings"):
-        self._memory_limit = settings.image_memory_bytes or int(available_bytes() * MEMORY_SHARE)
+    def __init__(self, settings: "ScanSettings", piece: Slice):
+        self._image_memory = settings.image_memory_bytes or int(available_bytes() * MEMORY_SHARE)
         self._connection, theirs = Pipe()
         arguments = [sys.executable, "-m", "jobs.isolation", str(theirs.fileno())]
         path = os.pathsep.join(p for p in sys.path if p)
@@ -84,34 +109,41 @@ class _Child:
             start_new_session=True,  # an engine may have processes of its own, which must end with it
         )
         theirs.close()
-        self._connection.send((settings.engine, settings.options, settings.limits))
-        self._memory_at_start = 0
-        answer = self._answer(START_LIMIT_S)
+        self._connection.send((settings.engine, settings.options, settings.limits, settings.source, piece))
+        answer = self._answer(START_LIMIT_S, sys.maxsize, 0)
         if answer is not True:
             self.stop()
             why = answer[1] if isinstance(answer, tuple) else "no answer"
             raise IsolationError(f"the {settings.engine} engine does not start in a process of its own: {why}")
         self._memory_at_start = resident_bytes(self._process.pid)
 
-    def score(self, sample: Sample, limit_s: float) -> "pa.Table | Fault | EngineError":
-        """The row, or what the engine raised, or why the child did not come back; then it must be stopped."""
-        try:
-            self._connection.send(sample)
-        except OSError:  # it died after the sample before
-            return "crash", self._cause_of_death()
-        return self._answer(limit_s)
+    def next(self, limit_s: float) -> pa.Table | Lost:
+        """The row of the next sample, or why the child did not come back; then it must be stopped.
 
-    def _answer(self, limit_s: float) -> Any:
+        What is left over from the images before counts as reading, which a fresh child may survive.
+        """
+        facts = self._answer(limit_s, max(self._image_memory, READ_BYTES), self._memory_at_start)
+        if not isinstance(facts, Facts):
+            return Lost((facts[0], f"while it was read: {facts[1]}"), None)
+        memory = resident_bytes(self._process.pid)
+        try:
+            self._connection.send(True)
+        except OSError:
+            return Lost(("crash", self._cause_of_death()), facts)
+        row = self._answer(limit_s, self._image_memory, memory)
+        return row if isinstance(row, pa.Table) else Lost(row, facts)
+
+    def _answer(self, limit_s: float, max_bytes: int, bytes_before: int) -> Any:
+        """What the child says, or a Fault. Errors that it tells are raised."""
         until = time.monotonic() + limit_s
         while time.monotonic() < until:
             try:
                 if self._connection.poll(0.05):
-                    return self._connection.recv()
+                    return _raised(self._connection.recv())
             except (EOFError, OSError):
                 return "crash", self._cause_of_death()
-            taken = resident_bytes(self._process.pid) - self._memory_at_start
-            if self._memory_at_start and taken > self._memory_limit:
-                return "crash", f"needs more than {self._memory_limit // 2**20} MB of memory"
+            if resident_bytes(self._process.pid) - bytes_before > max_bytes:
+                return "crash", f"needs more than {max_bytes // 2**20} MB of memory"
         return "timeout", f"no answer within {limit_s:g} s"
 
     def _cause_of_death(self) -> str:
@@ -128,25 +160,31 @@ class _Child:
         self._connection.close()
 
 
+def _raised(answer: Any) -> Any:
+    if isinstance(answer, EngineError):
+        raise IsolationError(str(answer))
+    if isinstance(answer, PrivsieveError):
+        raise answer
+    return answer
+
+
 def _serve(connection: Connection) -> None:
-    """The child's side: settings first, then a sample at a time."""
+    """The child's side: what is known of a sample first, then its row, as soon as the parent is ready for it."""
     try:  # where memory runs out, this process goes and not its parent
         with open("/proc/self/oom_score_adj", "w") as file:
             file.write("1000")
     except OSError:
         pass
-    engine, options, limits = connection.recv()
+    engine, options, limits, source, piece = connection.recv()
     scorer = BatchScorer(engine_module(engine).load(options), limits, num_threads=1)
     connection.send(True)
-    while True:
-        try:
-            sample = connection.recv()
-        except EOFError:
-            return
-        try:
+    try:
+        for sample in source.read(piece):
+            connection.send(facts_of(sample))
+            connection.recv()
             connection.send(scorer.rows([sample]))
-        except EngineError as error:
-            connection.send(error)
+    except PrivsieveError as error:
+        connection.send(error)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from ingest.formats import Source
 from ingest.images import ImageLimits
 from ingest.results import SCORES
 from ingest.sample import Sample, printable
-from ingest.slices import Slice, file_name
+from ingest.slices import MAX_BYTES, Slice, file_name
 from ingest.storage import Place
 from jobs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, Attempt, Attempts
 from jobs.batch import BatchScorer
@@ -41,7 +41,7 @@ from scoring.engines.vlm.canary import canary, difference, record
 from scoring.table import SCHEMA
 
 BATCH_SAMPLES = 16
-"""Images decoded and scored together: bounds the pixels in memory."""
+"""Images decoded and scored together: bounds the pixels in memory. Fewer where their files take `MAX_BYTES`."""
 
 
 @dataclass(frozen=True)
@@ -173,8 +173,7 @@ class SliceScanner:
                 if isinstance(self._engine, Closable):
                     self._engine.close()
                     self._engine = None
-                samples = self._watchdog.watch(self._settings.source.read(piece))
-                return list(isolated_rows(self._settings, samples))
+                return list(isolated_rows(self._settings, piece))
             finally:
                 self._turns.release(self._settings.slices_at_once)
 
@@ -258,7 +257,14 @@ class _WriteError(StorageError):
 
 
 def _batches(samples: Iterator[Sample]) -> Iterator[list[Sample]]:
-    while batch := list(islice(samples, BATCH_SAMPLES)):
+    batch, num_bytes = list[Sample](), 0
+    for sample in samples:
+        batch.append(sample)
+        num_bytes += len(sample.encoded)
+        if len(batch) == BATCH_SAMPLES or num_bytes >= MAX_BYTES:
+            yield batch
+            batch, num_bytes = [], 0
+    if batch:
         yield batch
 
 

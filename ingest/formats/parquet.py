@@ -4,6 +4,7 @@ A file is a shard, a row is a sample. Slices are row ranges of one row group, si
 """
 
 import hashlib
+import io
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import compress, groupby
@@ -13,6 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import SourceError, StorageError, near
+from ingest.formats.parquet_pages import DamagedPageError, LargePageError
+from ingest.formats.parquet_rows import MAX_IMAGE_PAGE_BYTES, MAX_TEXT_PAGE_BYTES, AmbiguousColumnError, Leaf, rows
 from ingest.formats.shard import files_below, opened
 from ingest.release import DECISIONS, RELEASE, Kept, Written, changed
 from ingest.sample import Sample, printable
@@ -26,9 +29,22 @@ DEFAULT_CATEGORY = "category"
 CHECKED_ROWS = 64
 """Rows that become Python objects at once."""
 
-DAMAGED = (OSError, pa.ArrowException, UnicodeDecodeError)
-"""What pyarrow raises over a damaged file; failures of the storage are StorageErrors before it sees them."""
+MAX_TEXT_BYTES = 2**16
+"""Of a key or a category: a slice holds 1,024 of each."""
 
+MAX_ROWS = 2**20
+"""A file with more rows than this and more rows than bytes is not listed row by row."""
+
+MAX_EXPANSION = 1024
+"""Times the size of the file: what its footer may say that a row group takes, to be believed when slices are cut."""
+
+DAMAGED = (OSError, pa.ArrowException, UnicodeDecodeError, DamagedPageError)
+"""What a damaged file raises; failures of the storage are StorageErrors before pyarrow sees them."""
+
+MAX_NAME_CHARACTERS = 60
+"""Of a column, where several are listed in a message."""
+
+TOO_LARGE = "too_large"
 CHANGED = ("unreadable", "the file is not what it was when it was listed")
 
 
@@ -93,6 +109,8 @@ def _gives_categories(kind: pa.DataType) -> bool:
 
 def _gives_keys(kind: pa.DataType) -> bool:
     stored = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+    if pa.types.is_fixed_size_binary(_value_type(stored)) and _value_type(stored).byte_width > MAX_TEXT_BYTES:
+        return False  # even a null takes this much
     return not _is_bytes(stored) and not pa.types.is_nested(_value_type(stored))
 
 
@@ -114,55 +132,55 @@ def _ranges(root: Place, shard: str, category: str | None) -> Iterator[list[Loca
     with opened(root, shard) as stream:
         file = _file(stream)
         if file is None:
-            yield [_damaged(0, "the file is cut or damaged: its footer cannot be read")]
+            yield [_unlisted("corrupt_shard", "the file is cut or damaged: its footer cannot be read")]
             return
         _columns(file.schema_arrow, shard)
         _label(file.schema_arrow, shard, category)
         groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
         num_rows = [rows.num_rows for rows in groups]
         if min(num_rows, default=0) < 0 or sum(num_rows) != file.metadata.num_rows:
-            yield [_damaged(0, "the file is damaged: its footer contradicts itself about the number of rows")]
+            told = "the file is damaged: its footer contradicts itself about the number of rows"
+            yield [_unlisted("corrupt_shard", told)]
+            return
+        file_bytes = stream.seek(0, io.SEEK_END)
+        if sum(num_rows) > max(MAX_ROWS, file_bytes):
+            yield [_unlisted(TOO_LARGE, f"the file says that it has {sum(num_rows)} rows, in {file_bytes} bytes")]
             return
         first = 0
         for group, rows in enumerate(groups):
-            at_once = _rows_per_slice(rows)
+            at_once = _rows_per_slice(rows, file_bytes)
             for offset in range(0, rows.num_rows, at_once):
                 span = range(offset, min(offset + at_once, rows.num_rows))
                 yield [{"index": first + row, "group": group, "row": row} for row in span]
             first += rows.num_rows
 
 
-def _damaged(index: int, message: str) -> Locator:
-    return {"index": index, "fault": ["corrupt_shard", message]}
+def _unlisted(reason: str, message: str) -> Locator:
+    """The one sample of a file whose rows cannot be listed."""
+    return {"index": 0, "fault": [reason, message]}
 
 
-def _rows_per_slice(rows: pq.RowGroupMetaData) -> int:
+def _rows_per_slice(rows: pq.RowGroupMetaData, file_bytes: int) -> int:
     """So many rows that their mean size, other columns included, keeps within the limit of a slice.
 
     What the footer tells of single columns is left alone: pyarrow ends the process where that is damaged.
     """
-    fitting = MAX_BYTES * rows.num_rows // max(1, rows.total_byte_size)
+    group_bytes = min(rows.total_byte_size, MAX_EXPANSION * file_bytes)
+    fitting = MAX_BYTES * rows.num_rows // max(1, group_bytes)
     return max(1, min(MAX_SAMPLES, int(fitting)))
 
 
 def read(root: Place, piece: Slice, category: str | None) -> Iterator[Sample]:
-    """Rows of a row group that cannot be decoded have no bytes, each."""
+    """Rows of a row group that cannot be decoded, or only with too much memory, have no bytes, each."""
     with opened(root, piece.shard) as stream:
         file = _file(stream)
         for group, located in groupby(piece.locators, key=lambda locator: locator.get("group")):
             locators = list(located)
-            if file is None or group is None:
+            if file is None or group is None or group >= file.num_row_groups:
                 yield from (_lost(piece.shard, at, at.get("fault", CHANGED)) for at in locators)
                 continue
             names = (*_columns(file.schema_arrow, piece.shard), _label(file.schema_arrow, piece.shard, category))
-            try:
-                rows = _rows(file, group, [at["row"] for at in locators], [name for name in names if name])
-            except DAMAGED:
-                fault = ("unreadable", f"row group {group} cannot be decoded")
-                yield from (_lost(piece.shard, at, fault) for at in locators)
-                continue
-            for at, row in zip(locators, rows, strict=True):
-                yield _sample(piece.shard, at["index"], row, *names)
+            yield from _samples(stream, file, piece.shard, group, locators, *names)
 
 
 def _lost(shard: str, locator: Locator, fault: Sequence[str]) -> Sample:
@@ -171,12 +189,57 @@ def _lost(shard: str, locator: Locator, fault: Sequence[str]) -> Sample:
     return Sample(printable(shard), index, key, None, b"", (fault[0], fault[1]))
 
 
-def _rows(file: pq.ParquetFile, group: int, numbers: Sequence[int], names: list[str]) -> list[dict[str, Any]]:
-    """The rows of a row group with these numbers, text as bytes, since it may be no valid text."""
-    first, last = min(numbers), max(numbers)
-    table = _untexted(file.read_row_group(group, columns=names).slice(first, last - first + 1))
-    rows: list[dict[str, Any]] = table.take([number - first for number in numbers]).to_pylist()
-    return rows
+def _samples(
+    stream: BinaryIO,
+    file: pq.ParquetFile,
+    shard: str,
+    group: int,
+    locators: Sequence[Locator],
+    column: str,
+    key: str | None,
+    label: str | None,
+) -> Iterator[Sample]:
+    """The samples of one row group; those that cannot be decoded are lost, and all that follow."""
+    left, fault = iter(locators), CHANGED
+    names, leaves = zip(*_leaves(file.schema_arrow, column, key, label), strict=True)
+    try:
+        for values in rows(stream, file, group, [at["row"] for at in locators], leaves, _value):
+            row: dict[str, Any] = {}
+            for name, found in zip(names, values, strict=True):
+                row[name] = row[name] | found if row.get(name) else found  # a struct comes in parts
+            yield _sample(shard, next(left)["index"], row, column, key, label)
+    except AmbiguousColumnError:
+        fault = ("several_images", f'the file has several columns "{printable(column)}"')
+    except LargePageError:
+        limits = f"{MAX_IMAGE_PAGE_BYTES // 2**20} MB, or {MAX_TEXT_PAGE_BYTES // 2**20} MB of keys or categories"
+        fault = (TOO_LARGE, f"row group {group} has a page that decodes to more than {limits}")
+    except DAMAGED:
+        fault = ("unreadable", f"row group {group} cannot be decoded")
+    yield from (_lost(shard, at, fault) for at in left)
+
+
+def _leaves(schema: pa.Schema, column: str, key: str | None, label: str | None) -> Iterator[tuple[str, Leaf]]:
+    """What is read of which column; of a struct with an image its bytes, and its path where that is the key."""
+    kinds = {f.name: f.type for f in schema}
+    if pa.types.is_struct(kinds[column]):
+        parts = {f.name: f.type for f in kinds[column]}
+        yield column, Leaf(f"{column}.bytes", True, pa.types.is_dictionary(parts["bytes"]))
+        if key is None and "path" in parts and not pa.types.is_nested(_value_type(parts["path"])):
+            yield column, Leaf(f"{column}.path", False, pa.types.is_dictionary(parts["path"]))
+    else:
+        yield column, Leaf(column, True, pa.types.is_dictionary(kinds[column]))
+    for name in dict.fromkeys((key, label)):
+        if name is not None:
+            yield name, Leaf(name, False, pa.types.is_dictionary(kinds[name]))
+
+
+def _value(array: pa.Array) -> Any:
+    """What an array of one value holds: text as bytes, since it may be no valid text, times as text."""
+    if pa.types.is_struct(array.type):
+        if array.null_count:
+            return None
+        return {f.name: _value(array.field(number)) for number, f in enumerate(array.type)}
+    return array.cast(_untexted_type(array.type))[0].as_py()
 
 
 def _untexted(table: pa.Table) -> pa.Table:
@@ -202,6 +265,9 @@ def _sample(shard: str, index: int, row: dict[str, object], column: str, key: st
     encoded = image.get("bytes") if isinstance(image, dict) else image
     named = row[key] if key else path
     value = row[label] if label else None
+    if any(isinstance(text, bytes | str) and len(text) > MAX_TEXT_BYTES for text in (named, value)):
+        fault = (TOO_LARGE, f"its key or category has more than {MAX_TEXT_BYTES} bytes")
+        return Sample(printable(shard), index, f"{index:09d}", None, b"", fault)
     return Sample(
         shard=printable(shard),
         index=index,
@@ -285,16 +351,17 @@ def _columns(schema: pa.Schema, shard: str) -> tuple[str, str | None]:
     """Names of the image column and of the key column. SourceError where there is no image."""
     column = image_column(schema)
     if column is None:
-        names = ", ".join(schema.names[:12])
-        raise SourceError(f"{printable(shard)} has no column with image bytes (binary or struct<bytes, path>): {names}")
-    named = [f.name for f in schema if f.name != column and _gives_keys(f.type)]
-    return column, next((name for name in KEY_NAMES if name in named), None)
+        told = "has no column with image bytes (binary or struct<bytes, path>)"
+        raise SourceError(f"{printable(shard)} {told}: {_listed(schema.names)}")
+    unfit = {f.name for f in schema if not _gives_keys(f.type)} | {column}  # names may stand twice
+    return column, next((name for name in KEY_NAMES if name in schema.names and name not in unfit), None)
 
 
 def _label(schema: pa.Schema, shard: str, category: str | None) -> str | None:
     """Name of the category column. SourceError where there is no such column, or it gives no category."""
     if category is not None and category not in schema.names:
-        raise SourceError(f'{printable(shard)} has no column "{category}" for --category{near(category, schema.names)}')
+        close = near(category, map(printable, schema.names))
+        raise SourceError(f'{printable(shard)} has no column "{printable(category)}" for --category{close}')
     label = category or (DEFAULT_CATEGORY if DEFAULT_CATEGORY in schema.names else None)
     if label is None:
         return None
@@ -302,7 +369,12 @@ def _label(schema: pa.Schema, shard: str, category: str | None) -> str | None:
     unfit = next((kind for kind in kinds if not _gives_categories(kind)), None)
     if unfit is None:
         return label
-    fitting = [printable(f.name) for f in schema if _gives_categories(f.type)]
-    advice = f"name another with --category: {', '.join(fitting[:12])}" if fitting else "it has no column that would do"
-    told = f'the category column "{printable(label)}" holds {str(unfit).partition("<")[0]}'
+    fitting = [f.name for f in schema if _gives_categories(f.type)]
+    advice = f"name another with --category: {_listed(fitting)}" if fitting else "it has no column that would do"
+    told = f'the category column "{printable(label)}" holds {printable(str(unfit).partition("<")[0])}'
     raise SourceError(f"{printable(shard)}: {told}, not text, boolean or whole numbers; {advice}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first names, each cut where it is long."""
+    return ", ".join(printable(name)[:MAX_NAME_CHARACTERS] for name in names[:12])

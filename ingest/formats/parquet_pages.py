@@ -1,0 +1,224 @@
+"""What the pages of a Parquet file take once they are decoded, read from their headers before pyarrow decodes them.
+
+pyarrow allocates what a page header says, up to 2 GB a page, and a file of 2 KB can fill that: compression and
+dictionaries multiply. Sizes in the footer are no help, since nothing makes them true.
+"""
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+MAX_HEADER_BYTES = 16 * 2**20
+"""pyarrow's own limit."""
+
+
+class LargePageError(Exception):
+    """Decoding would take more memory than is allowed."""
+
+
+class DamagedPageError(Exception):
+    """A page header that cannot be read; what cannot be read here is not handed to pyarrow either."""
+
+
+class PageGuard(io.RawIOBase):
+    """A Parquet file as pyarrow reads one column chunk of it: front to back, from the first read on.
+
+    A read that holds a page header is not answered where the page would take too much: LargePageError.
+    num_values: of the chunk. max_bytes: what its decoded dictionary and one decoded page may take together.
+    is_batched: several rows are decoded at once, see `next_batch`.
+    """
+
+    def __init__(self, stream: BinaryIO, num_values: int, max_bytes: int, is_batched: bool):
+        super().__init__()
+        self._stream, self._offset = stream, 0
+        self._num_values_left, self._max_bytes, self._is_batched = num_values, max_bytes, is_batched
+        self._next_header = -1
+        self._held = b""
+        self._dictionary_bytes = self._batch_bytes = 0
+
+    def next_batch(self) -> None:
+        """The pages of one batch, other than of indices into the dictionary, may take `max_bytes` together."""
+        self._batch_bytes = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        if whence == io.SEEK_SET:
+            self._offset = offset
+        else:
+            self._offset = self._stream.seek(offset, whence)
+        return self._offset
+
+    def tell(self) -> int:
+        return self._offset
+
+    def read(self, size: int = -1, /) -> bytes:
+        self._stream.seek(self._offset)
+        found = self._stream.read(size)
+        self._check(found)
+        self._offset += len(found)
+        return found
+
+    def _check(self, found: bytes) -> None:
+        """Every header that begins in these bytes; one that does not end in them is held until the next read."""
+        begin, content = self._offset - len(self._held), self._held + found
+        self._held = b""
+        if self._next_header < 0:
+            self._next_header = begin
+        while begin <= self._next_header < begin + len(content):
+            try:
+                header = page_header(content, self._next_header - begin)
+            except IndexError:
+                self._held = content[self._next_header - begin :]
+                if len(self._held) > MAX_HEADER_BYTES:
+                    raise DamagedPageError from None
+                return
+            except DamagedPageError:
+                if self._num_values_left > 0:
+                    raise
+                return  # behind the last page there may be anything
+            self._weigh(header)
+            self._next_header += header.num_bytes + header.compressed_bytes
+
+    def _weigh(self, header: "PageHeader") -> None:
+        if header.is_dictionary:
+            self._dictionary_bytes = header.decoded_bytes
+        else:
+            self._num_values_left -= header.num_values
+            self._batch_bytes += 0 if header.is_indices else header.decoded_bytes
+        page_bytes = 0 if header.is_dictionary else header.decoded_bytes
+        if self._dictionary_bytes + page_bytes > self._max_bytes:
+            raise LargePageError
+        if self._is_batched and self._batch_bytes > self._max_bytes:
+            raise LargePageError
+
+
+@dataclass(frozen=True)
+class PageHeader:
+    """num_bytes: of the header. compressed_bytes: of what follows it. num_values: 0 where it holds no data."""
+
+    num_bytes: int
+    kind: int
+    compressed_bytes: int
+    uncompressed_bytes: int
+    num_values: int
+    encoding: int
+
+    @property
+    def is_dictionary(self) -> bool:
+        return self.kind == _DICTIONARY_PAGE
+
+    @property
+    def is_indices(self) -> bool:
+        return self.encoding in (2, 8)  # PLAIN_DICTIONARY, RLE_DICTIONARY
+
+    @property
+    def decoded_bytes(self) -> int:
+        """pyarrow keeps a dictionary as it was and once more, with a pointer per value; deltas have lengths."""
+        content = max(self.compressed_bytes, self.uncompressed_bytes)
+        if self.is_dictionary:
+            return 2 * content + 16 * self.num_values
+        return content + 8 * self.num_values * (self.encoding in (6, 7))  # DELTA_LENGTH_BYTE_ARRAY, DELTA_BYTE_ARRAY
+
+
+_DICTIONARY_PAGE = 2
+_DATA_HEADERS = {0: (5, 2), _DICTIONARY_PAGE: (7, 2), 3: (8, 4)}
+"""Kind of page -> the field that holds its own header, and the field of the encoding in that."""
+
+_STOP, _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _STRUCT = 0, 1, 2, 3, 4, 5, 6, 7, 8, 12
+_MAX_DEPTH = 8
+
+
+def page_header(content: bytes, at: int) -> PageHeader:
+    """The header that begins at this offset. IndexError where the content ends before it does.
+
+    It must mean the same here as to pyarrow, so of two fields with one number the last counts, and what Parquet has
+    no use for (lists, maps, unknown types) is refused: DamagedPageError.
+    """
+    thrift = _Compact(content, at)
+    numbers: dict[int, int] = {}
+    inner: dict[int, dict[int, int]] = {}
+    for field, kind in thrift.fields():
+        if kind == _I32:
+            numbers[field] = thrift.integer()
+        elif kind == _STRUCT and field in (5, 7, 8):
+            inner[field] = thrift.integers()
+        else:
+            thrift.skip(kind)
+    try:
+        kind, uncompressed, compressed = numbers[1], numbers[2], numbers[3]
+        num_values = encoding = 0
+        if kind in _DATA_HEADERS:
+            number, encoding_field = _DATA_HEADERS[kind]
+            num_values, encoding = inner[number][1], inner[number][encoding_field]
+    except KeyError:
+        raise DamagedPageError from None
+    if min(uncompressed, compressed, num_values) < 0:
+        raise DamagedPageError
+    return PageHeader(thrift.at - at, kind, compressed, uncompressed, num_values, encoding)
+
+
+class _Compact:
+    """A cursor in Thrift's compact protocol. IndexError at the end of the content."""
+
+    def __init__(self, content: bytes, at: int):
+        self._content, self.at = content, at
+
+    def _byte(self) -> int:
+        self.at += 1
+        return self._content[self.at - 1]
+
+    def _varint(self) -> int:
+        value = 0
+        for shift in range(0, 70, 7):
+            byte = self._byte()
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+        raise DamagedPageError
+
+    def integer(self) -> int:
+        """32 bits, zigzag; higher bits are dropped, as pyarrow drops them."""
+        value = self._varint() & 0xFFFFFFFF
+        return (value >> 1) ^ -(value & 1)
+
+    def fields(self) -> Iterator[tuple[int, int]]:
+        """(number, type) of each field of a struct; the value must be taken before the next one is asked for."""
+        number = 0
+        while (head := self._byte()) & 15 != _STOP:
+            number = number + (head >> 4) if head >> 4 else self.integer()
+            number = (number + 0x8000) % 0x10000 - 0x8000
+            yield number, head & 15
+
+    def integers(self) -> dict[int, int]:
+        """The 32-bit fields of a struct."""
+        found: dict[int, int] = {}
+        for field, kind in self.fields():
+            if kind == _I32:
+                found[field] = self.integer()
+            else:
+                self.skip(kind)
+        return found
+
+    def skip(self, kind: int, depth: int = 0) -> None:
+        if kind in (_TRUE, _FALSE):
+            return
+        if kind in (_I16, _I32, _I64):
+            self._varint()
+        elif kind in (_BYTE, _DOUBLE, _BINARY):
+            length = self._varint() & 0xFFFFFFFF if kind == _BINARY else 8 if kind == _DOUBLE else 1
+            if length >= 2**31:
+                raise DamagedPageError
+            self.at += length
+            if self.at > len(self._content):
+                raise IndexError
+        elif kind == _STRUCT and depth < _MAX_DEPTH:
+            for _, inner in self.fields():
+                self.skip(inner, depth + 1)
+        else:
+            raise DamagedPageError

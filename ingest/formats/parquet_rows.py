@@ -1,0 +1,117 @@
+"""The rows of a row group of a Parquet file, decoded one by one in a bounded part of the memory.
+
+A dictionary, a delta or a compressed page can make a few bytes of a file into gigabytes. So each column is decoded on
+its own, a row at a time, behind a `PageGuard`.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ingest.formats.parquet_pages import DamagedPageError, PageGuard
+from ingest.slices import MAX_BYTES
+
+MAX_IMAGE_PAGE_BYTES = 512 * 2**20
+MAX_TEXT_PAGE_BYTES = 64 * 2**20
+"""What a page of images, or of other values, may take once it is decoded. Writers that make one page of a whole row
+group keep to about 500 MB."""
+
+HELD_BYTES = 2 * MAX_BYTES
+"""Rows that are kept while the rest of their row group is checked, so that an ordinary slice is decoded only once."""
+
+READ_BYTES = 3 * MAX_IMAGE_PAGE_BYTES + HELD_BYTES
+"""What reading takes at most: a page, a value decoded from it, and that value handed over."""
+
+IMAGE_BUFFER_BYTES = 4 * 2**20
+TEXT_BUFFER_BYTES = 256 * 2**10
+"""Fetched at once; less of text, of which few bytes can become many."""
+
+DICTIONARY_ROWS = 64
+"""Rows of a dictionary column of Arrow's that are decoded at once: it builds its whole dictionary again each time."""
+
+
+class AmbiguousColumnError(Exception):
+    """Several columns have the path of the image."""
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A column without columns below it. path: such as `image.bytes`. is_dictionary: Arrow makes it a dictionary."""
+
+    path: str
+    is_image: bool
+    is_dictionary: bool
+
+    def index(self, file: pq.ParquetFile) -> int:
+        """Of several columns of this path the last; of images there must be one."""
+        found = [index for index in range(len(file.schema)) if file.schema.column(index).path == self.path]
+        if not found:
+            raise DamagedPageError
+        if self.is_image and len(found) > 1:
+            raise AmbiguousColumnError
+        return found[-1]
+
+
+def rows(
+    stream: BinaryIO,
+    file: pq.ParquetFile,
+    group: int,
+    numbers: Collection[int],
+    leaves: Sequence[Leaf],
+    value_of: Callable[[pa.Array], Any],
+) -> Iterator[tuple[Any, ...]]:
+    """For each of these rows of the group, ascending, the values of the columns. value_of: takes an array of one value.
+
+    LargePageError, DamagedPageError or what pyarrow raises where any row of the group cannot be decoded, before the
+    first row: rows of such a group cannot be copied into a release either.
+    """
+    wanted = sorted(numbers)
+    held, num_held_bytes, num_rows = list[tuple[Any, ...]](), 0, 0
+    for number, arrays in enumerate(_decoded(stream, file, group, leaves)):
+        num_rows += 1
+        if num_held_bytes <= HELD_BYTES and len(held) < len(wanted) and number == wanted[len(held)]:
+            row = tuple(map(value_of, arrays))
+            num_held_bytes += sum(map(_num_bytes, row))
+            if num_held_bytes <= HELD_BYTES:
+                held.append(row)
+    if num_rows != file.metadata.row_group(group).num_rows:
+        raise DamagedPageError
+    left = frozenset(wanted[len(held) :])
+    yield from held
+    held.clear()
+    if left:
+        for number, arrays in enumerate(_decoded(stream, file, group, leaves)):
+            if number in left:
+                yield tuple(map(value_of, arrays))
+
+
+def _num_bytes(value: Any) -> int:
+    if isinstance(value, dict):
+        return sum(map(_num_bytes, value.values()))
+    return len(value) if isinstance(value, bytes) else 0
+
+
+def _decoded(
+    stream: BinaryIO, file: pq.ParquetFile, group: int, leaves: Sequence[Leaf]
+) -> Iterator[tuple[pa.Array, ...]]:
+    """Arrays of one value, a column each, of all rows of the group."""
+    return zip(*(_column(stream, file, group, leaf) for leaf in leaves), strict=False)
+
+
+def _column(stream: BinaryIO, file: pq.ParquetFile, group: int, leaf: Leaf) -> Iterator[pa.Array]:
+    num_rows = file.metadata.row_group(group).num_rows
+    max_bytes = MAX_IMAGE_PAGE_BYTES if leaf.is_image else MAX_TEXT_PAGE_BYTES
+    guard = PageGuard(stream, num_rows, max_bytes, leaf.is_dictionary)
+    buffer_bytes = IMAGE_BUFFER_BYTES if leaf.is_image else TEXT_BUFFER_BYTES
+    column = pq.ParquetFile(guard, metadata=file.metadata, buffer_size=buffer_bytes, pre_buffer=False)
+    at_once = DICTIONARY_ROWS if leaf.is_dictionary else 1
+    batches = column.reader.iter_batches(
+        at_once, row_groups=[group], column_indices=[leaf.index(file)], use_threads=False
+    )
+    for batch in batches:
+        array = batch.column(0)
+        yield from (array.slice(number, 1) for number in range(len(array)))
+        guard.next_batch()
