@@ -186,11 +186,6 @@ class Place:
         list_all: Callable[[], list[dict[str, Any]]] = lambda: self.fs.ls(self.path, detail=True)  # noqa: E731
         return list_all() if self.is_local else self._remote("list", list_all)
 
-    def find(self) -> list[str]:
-        """Paths of all files below this folder, sorted."""
-        found: list[str] = self.fs.find(self.path) if self.is_local else self._remote("list", self._find)
-        return found
-
     def matches(self, pattern: str) -> list[str]:
         """Paths on this file system that a glob pattern names, sorted."""
         if self.is_local:
@@ -224,10 +219,6 @@ class Place:
                 return
             asked["ContinuationToken"] = page["NextContinuationToken"]
 
-    def _find(self) -> list[str]:
-        found: list[str] = self.fs.find(self.path)
-        return found
-
     def _kind(self) -> str | None:
         try:
             return str(self._remote("reach", lambda: self.fs.info(self.path))["type"])
@@ -236,7 +227,15 @@ class Place:
 
     def _make_folder(self) -> None:
         """Not on object stores: they have no folders, and a driver would make a missing bucket."""
-        if not _protocols(self.fs) & EXTRAS.keys():
+        if self.is_local:  # not os.makedirs, which goes into itself for each folder of a deep path
+            folder, missing = posixpath.dirname(self.path), list[str]()
+            while not os.path.isdir(folder):
+                missing.append(folder)
+                folder = posixpath.dirname(folder)
+            for path in reversed(missing):
+                with suppress(FileExistsError):
+                    os.mkdir(path)
+        elif not _protocols(self.fs) & EXTRAS.keys():
             self.fs.makedirs(posixpath.dirname(self.path), exist_ok=True)
 
     def _remote(self, verb: str, call: Callable[[], Answer]) -> Answer:

@@ -73,7 +73,7 @@ class SelectionRecord(BaseModel):
 @click.option("--images-per-shard", type=click.IntRange(min=2), default=1_000, show_default=True)
 @click.option("--processes", type=click.IntRange(min=1), help="Shards at once; default one per CPU core.")
 @click.option("--threads", type=click.IntRange(min=1), default=16, show_default=True, help="Requests per process.")
-@click.option("--timeout", type=FiniteRange(min=0.1), default=10, show_default=True, help="Seconds per answer.")
+@click.option("--timeout", type=FiniteRange(min=0.1), default=10, show_default=True, help="Seconds per URL, in all.")
 @click.option("--retries", type=click.IntRange(min=0), default=0, show_default=True, help="After any failure.")
 @click.option("--max-bytes", type=click.IntRange(min=1), default=20_000_000, show_default=True, help="Per image.")
 @click.option("--user-agent-token", default="privsieve", show_default=True, help="The name that hosts see.")
@@ -281,6 +281,8 @@ def _program(python: Path, settings: dict[str, Any], errors: Any) -> Iterator["s
     program = Path(__file__).parent / "fetching" / "program.py"
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     quiet = {"RAY_USAGE_STATS_ENABLED": "0", "WANDB_MODE": "disabled", "NO_ALBUMENTATIONS_UPDATE": "1"}
+    if settings["ray"]["address"] == "local":
+        quiet["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # Ray listens on the loopback interface only
     process = subprocess.Popen(
         [str(python), "-I", str(program), json.dumps(settings)],
         stdin=subprocess.PIPE,

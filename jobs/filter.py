@@ -39,10 +39,10 @@ from ingest.release import (
 from ingest.results import RowRange, results
 from ingest.sample import printable
 from ingest.slices import finished, stem_of
-from ingest.storage import PART, Place, place, reason_of
+from ingest.storage import Place, place, reason_of
 from jobs.coverage import has_all_chosen
 from jobs.lease import STALE_S, Lease, holder, lease
-from jobs.removal import remove_tree
+from jobs.removal import remove_half_written, remove_tree
 from jobs.run import rows_at
 from jobs.terminal import write_line
 from scoring.level_zero import ADVICE, matches_level_0_too
@@ -282,9 +282,8 @@ def _refuse_loss(out: Place, url: str, identity: ReleaseRecord, resume: bool, ov
 
 def _begin(out: Place, identity: ReleaseRecord) -> None:
     """Marks the release as unfinished."""
-    if out.is_local:  # what a killed filter left
-        for aside in Path(out.path).rglob(f"*{PART}"):
-            aside.unlink()
+    if out.is_local and out.exists():  # what a killed filter left
+        remove_half_written(out)
     out.at(UNFINISHED).write(_json(identity.model_dump()))
 
 

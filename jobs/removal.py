@@ -1,20 +1,51 @@
-"""A folder and all below it, gone."""
+"""A folder and all below it, gone; and what a killed process left half written in it.
 
-import shutil
+Folder by folder without going into itself, so that no depth is too much for Python. Links are not followed.
+"""
+
+import errno
+import os
+from pathlib import Path
 
 from ingest.errors import StorageError
 from ingest.retries import retried, store_errors
-from ingest.storage import Place, reason_of
+from ingest.storage import PART, Place, reason_of
 
 
 def remove_tree(folder: Place) -> None:
     """The folder is gone with all that lies in it, whether or not it was there. StorageError where it cannot be."""
     try:
         if folder.is_local:
-            shutil.rmtree(folder.path)
+            _remove(folder.path)
         else:
             retried(lambda: folder.fs.rm(folder.path, recursive=True))
     except FileNotFoundError:
         pass
     except store_errors() as error:
         raise StorageError(f"cannot remove {folder.path}: {reason_of(error)}") from None
+
+
+def remove_half_written(folder: Place) -> None:
+    """Removes every local file below the folder that is not whole."""
+    for path in _folders(folder.path):
+        for name in folder.at(path).names():
+            if name.endswith(PART):
+                Path(path, name).unlink()
+
+
+def _remove(top: str) -> None:
+    if os.path.islink(top):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+    for folder in reversed(_folders(top)):
+        for name in os.listdir(folder):
+            os.unlink(os.path.join(folder, name))
+        os.rmdir(folder)
+
+
+def _folders(top: str) -> list[str]:
+    """The folder and all folders below it, each before those that lie in it."""
+    found = [top]
+    for folder in found:  # it grows
+        with os.scandir(folder) as entries:
+            found += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    return found

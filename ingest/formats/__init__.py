@@ -11,7 +11,7 @@ from typing import Protocol
 
 from ingest.errors import SourceError, near
 from ingest.formats import parquet, tree, webdataset
-from ingest.formats.shard import files_below, storage_faults
+from ingest.formats.shard import folders_below, storage_faults
 from ingest.release import Kept, Written
 from ingest.sample import Sample
 from ingest.slices import Slice
@@ -136,9 +136,9 @@ def expand_braces(pattern: str) -> list[str]:
 
 def _recognised(where: Place, url: str) -> str:
     """Tars make a WebDataset, Parquet files with image bytes a Parquet corpus, anything else is an image tree."""
-    found = files_below(where)
-    kinds = {_kind(p) for p in found}
-    pictures = any(p.lower().rpartition(".")[2] in webdataset.IMAGE_EXTENSIONS for p in found)
+    names = [name for _, found in folders_below(where) for name, _ in found.files]
+    kinds = {_kind(name) for name in names}
+    pictures = any(name.lower().rpartition(".")[2] in webdataset.IMAGE_EXTENSIONS for name in names)
     if "webdataset" in kinds and pictures:
         raise SourceError(f"{url} holds both .tar shards and loose pictures; say which with --format")
     return next((name for name in ("webdataset", "parquet") if name in kinds and not pictures), "tree")

@@ -1,11 +1,14 @@
 """Opening shards: what goes wrong in the storage is a StorageError, and never taken for damage of the content."""
 
+import errno
 import io
+import logging
 import os
 import posixpath
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import BinaryIO, cast
 
 from ingest.errors import StorageError
@@ -62,47 +65,91 @@ class _Guarded(io.RawIOBase):
         return True
 
 
-def listed(here: Place) -> tuple[list[tuple[str, int]], list[str]]:
-    """(name, size in bytes) of the files in a folder and the names of its folders, both sorted, none hidden.
+@dataclass(frozen=True)
+class Listing:
+    """What lies in a folder and is not hidden, sorted by name. files: (name, size in bytes).
 
-    OSError where the folder cannot be listed.
+    closed: folders that are not entered. These are links to folders, since links can lead round and round or to the
+    whole machine, and folders whose path is too long for the system.
     """
-    files, folders = list[tuple[str, int]](), list[str]()
-    for entry in here.entries():
-        name = posixpath.basename(entry["name"].rstrip("/"))
-        is_mark = entry["name"].rstrip("/") == here.path.rstrip("/")  # object stores list a folder in itself
-        if name.startswith(".") or is_mark:
+
+    files: list[tuple[str, int]]
+    folders: list[str]
+    closed: list[str]
+
+
+def listed(here: Place) -> Listing:
+    """OSError where the folder cannot be listed."""
+    found = Listing([], [], [])
+    for name, size, kind in _local_entries(here) if here.is_local else _remote_entries(here):
+        if name.startswith("."):
             continue
-        if entry["type"] == "directory" or (here.is_local and os.path.isdir(entry["name"])):
-            folders.append(name)
+        if kind is None:
+            found.files.append((name, size))
         else:
-            files.append((name, int(entry.get("size") or 0)))
-    return sorted(files), sorted(folders)
+            (found.folders if kind else found.closed).append(name)
+    return Listing(sorted(found.files), sorted(found.folders), sorted(found.closed))
 
 
-def folders_below(root: Place) -> Iterator[tuple[str, list[str]]]:
-    """(path relative to the root, names of the files in it) of the root ("") and every folder below it, none hidden.
+def _local_entries(here: Place) -> Iterator[tuple[str, int, bool | None]]:
+    """Name, size in bytes and, of folders only, whether they can be entered."""
+    longest = os.pathconf(here.path, "PC_PATH_MAX") - 1  # bytes; the system counts the zero at the end
+    with os.scandir(here.path) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield entry.name, 0, len(os.fsencode(entry.path)) <= longest
+            elif os.path.isdir(entry.path):
+                yield entry.name, 0, False
+            else:
+                yield entry.name, _size(entry), None
 
-    Links to folders are followed, but not back to a folder that they lie in. StorageError where one cannot be listed.
-    """
-    yield from _below(root, "", frozenset())
 
-
-def _below(root: Place, folder: str, above: frozenset[str]) -> Iterator[tuple[str, list[str]]]:
-    here = root.at(folder)
-    real = os.path.realpath(here.path) if here.is_local else here.path
-    if real in above:
-        return
+def _size(entry: "os.DirEntry[str]") -> int:
+    """Bytes; 0 where a link leads nowhere or the file is gone meanwhile: reading it says so."""
     try:
-        files, folders = listed(here)
+        return entry.stat().st_size
     except OSError as error:
-        told = f"cannot list the folder {printable(folder or root.path)}: {reason_of(error)}"
-        raise StorageError(f"{told}; nothing was done; make it readable, or move it out of the source") from None
-    yield folder, [name for name, _ in files]
-    for name in folders:
-        yield from _below(root, posixpath.join(folder, name), above | {real})
+        if entry.is_symlink() or error.errno in (errno.ENOENT, errno.ENAMETOOLONG):
+            return 0
+        raise
+
+
+def _remote_entries(here: Place) -> Iterator[tuple[str, int, bool | None]]:
+    """As `_local_entries`."""
+    for entry in here.entries():
+        path = entry["name"].rstrip("/")
+        if path != here.path.rstrip("/"):  # object stores list a folder in itself
+            yield posixpath.basename(path), int(entry.get("size") or 0), True if entry["type"] == "directory" else None
+
+
+def folders_below(root: Place) -> Iterator[tuple[str, Listing]]:
+    """(path relative to the root, what lies in it) of the root ("") and every folder below it, none hidden.
+
+    StorageError where one cannot be listed.
+    """
+    waiting = [""]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            found = listed(root.at(folder))
+        except OSError as error:
+            told = f"cannot list the folder {printable(folder or root.path)}: {reason_of(error)}"
+            raise StorageError(f"{told}; nothing was done; make it readable, or move it out of the source") from None
+        yield folder, found
+        waiting += [posixpath.join(folder, name) for name in reversed(found.folders)]
 
 
 def files_below(root: Place) -> list[str]:
-    """Every file below a folder that is not hidden, as paths relative to it, sorted."""
-    return sorted(posixpath.join(folder, name) for folder, names in folders_below(root) for name in names)
+    """Every file below a folder that is not hidden, as paths relative to it, sorted. A line in the log where folders
+    are not entered: unlike a tree, the other formats have no row for them."""
+    files, closed = list[str](), list[str]()
+    for folder, found in folders_below(root):
+        files += [posixpath.join(folder, name) for name, _ in found.files]
+        closed += [posixpath.join(folder, name) for name in found.closed]
+    if closed:
+        logging.getLogger(__name__).warning(
+            "%d folders are not entered, being links or too deep, %s first; give each as a source of its own",
+            len(closed),
+            printable(min(closed)),
+        )
+    return sorted(files)

@@ -1,7 +1,8 @@
 """Image folder trees, Places365's `a/airfield/0001.jpg` included.
 
 A folder that holds files is a shard; its files in the order of their names are the samples. Every file that is
-not hidden is a sample, sidecars apart, so that a web page named .jpg becomes a row instead of vanishing.
+not hidden is a sample, sidecars apart, so that a web page named .jpg becomes a row instead of vanishing. So does a
+link to a folder, which is not followed: a row without a score says that it is there.
 """
 
 import errno
@@ -11,7 +12,7 @@ import posixpath
 import stat
 from collections.abc import Iterator, Set
 
-from ingest.formats.shard import MAX_IMAGE_BYTES, TOO_MANY_BYTES, folders_below, listed, storage_faults
+from ingest.formats.shard import MAX_IMAGE_BYTES, TOO_MANY_BYTES, Listing, folders_below, listed, storage_faults
 from ingest.release import Kept, Written, changed
 from ingest.sample import Sample, printable
 from ingest.slices import Locator, Slice, cut
@@ -26,25 +27,27 @@ ROOT = "."
 LINK_FAULTS = (errno.ELOOP, errno.ENAMETOOLONG)
 """What a single file can be wrong with, beside missing, forbidden and being a folder; all else is the storage's."""
 
+NOT_A_FILE = ("not_a_file", "a pipe, socket or device, not a file")
+LINKED_FOLDER = ("linked_folder", "a link to a folder, which is not followed; scan the folder itself")
+
 
 def shards(root: Place) -> list[str]:
     """Every folder that holds a sample, as paths relative to the root ("." is the root itself), sorted."""
-    return sorted(folder or ROOT for folder, names in folders_below(root) if any(map(_is_sample, names)))
+    return sorted(folder or ROOT for folder, found in folders_below(root) if _samples(found))
 
 
 def _is_sample(name: str) -> bool:
     return posixpath.splitext(name)[1].lower() not in SIDECAR_EXTENSIONS
 
 
-def _listed(here: Place) -> tuple[list[tuple[str, int]], list[str]]:
-    """(name, size in bytes) of the samples in a folder and the names of its folders, both sorted, none hidden."""
-    files, folders = listed(here)
-    return [(name, size) for name, size in files if _is_sample(name)], folders
+def _samples(found: Listing) -> list[tuple[str, int]]:
+    """(name, size in bytes) of the samples in a folder, sorted."""
+    return sorted([(name, size) for name, size in found.files if _is_sample(name)] + [(n, 0) for n in found.closed])
 
 
 def slices(root: Place, shard: str, category: str | None) -> Iterator[Slice]:
     with storage_faults(shard):
-        files = _listed(root if shard == ROOT else root.at(shard))[0]
+        files = _samples(listed(root if shard == ROOT else root.at(shard)))
     yield from cut(shard, (_located(index, name, size) for index, (name, size) in enumerate(files)))
 
 
@@ -76,11 +79,7 @@ def _content(here: Place, name: str) -> tuple[bytes, tuple[str, str] | None]:
     """The file's bytes, or why it has none. OSError and StorageError where the storage fails."""
     where = here.at(name)
     try:
-        if where.is_local:
-            mode = os.stat(where.path).st_mode  # opening a pipe would wait for a writer
-            if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-                return b"", ("not_a_file", "a pipe, socket or device, not a file")
-        return where.content(), None
+        return _local_content(where.path) if where.is_local else (where.content(), None)
     except (FileNotFoundError, NotADirectoryError) as error:
         if not here.is_dir():
             raise  # the whole folder is gone
@@ -88,9 +87,36 @@ def _content(here: Place, name: str) -> tuple[bytes, tuple[str, str] | None]:
     except (PermissionError, IsADirectoryError) as error:
         return b"", ("unreadable", reason_of(error))
     except OSError as error:
-        if error.errno not in LINK_FAULTS:
+        if error.errno not in LINK_FAULTS and not (where.is_local and _is_of_the_system(where.path)):
             raise
         return b"", ("unreadable", reason_of(error))
+
+
+def _local_content(path: str) -> tuple[bytes, tuple[str, str] | None]:
+    """As `_content`. Never waits for a writer, and reads no more than an image may have, whatever the file says."""
+    mode = os.stat(path).st_mode  # opening alone can do something to a device
+    if stat.S_ISDIR(mode) and os.path.islink(path):
+        return b"", LINKED_FOLDER
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        return b"", NOT_A_FILE
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            return b"", NOT_A_FILE
+        if found.st_size == 0:  # files below /proc say so too, and some of them never end
+            return b"", None
+        content = file.read(min(found.st_size, MAX_IMAGE_BYTES) + 1) or b""
+        if len(content) > found.st_size:  # it is larger than it said
+            content += file.read(MAX_IMAGE_BYTES + 1 - len(content)) or b""
+        return (content, None) if len(content) <= MAX_IMAGE_BYTES else (b"", TOO_MANY_BYTES)
+
+
+def _is_of_the_system(path: str) -> bool:
+    """Whether a link leads to a file without any storage, as below /proc and /sys; to fail is its own fault."""
+    try:
+        return os.statvfs(path).f_blocks == 0
+    except OSError:
+        return False
 
 
 def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
@@ -98,7 +124,7 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
     here, there = (root, out) if shard == ROOT else (root.at(shard), out.at(shard))
     hashes: dict[str, str] = {}
     with storage_faults(shard):
-        files = _listed(here)[0]
+        files = _samples(listed(here))
         kept.check_number(shard, len(files))
         names = {index: name for index, (name, _) in enumerate(files) if index in kept.sha256}
         sidecars = _sidecars(here, {name for name, _ in files}, set(names.values()))

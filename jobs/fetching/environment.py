@@ -68,12 +68,13 @@ def _make(folder: Path, python: Path, wanted: list[str]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         _stamp(folder, [])
         with open(folder / LOG, "wb") as log, resources.as_file(resources.files("jobs.fetching") / "pins.txt") as pins:
-            install = [python, "-m", "pip", "install", "--disable-pip-version-check", "-c", pins, *wanted]
-            for command in ([sys.executable, "-m", "venv", folder], install):
+            # Isolated (-I): a file named pip.py in the folder of the command must not run.
+            install = [python, "-I", "-m", "pip", "install", "--disable-pip-version-check", "-c", pins, *wanted]
+            for command in ([sys.executable, "-I", "-m", "venv", folder], install):
                 done = subprocess.run(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
                 if done.returncode:
                     raise EngineError(
-                        f"the environment of img2dataset cannot be made: {' '.join(map(str, command[1:4]))} failed; "
+                        f"the environment of img2dataset cannot be made: {' '.join(map(str, command[2:5]))} failed; "
                         f"{folder / LOG} says why, then give the same command again"
                     )
         _stamp(folder, wanted)

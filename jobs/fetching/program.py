@@ -21,9 +21,13 @@ import urllib.request
 from dataclasses import dataclass
 from typing import Any
 
+# Possessive (`*+`), as in `ingest.images`, which cannot be imported here: else a page of nothing but comments would be
+# tried in exponentially many ways.
 IMAGE_HEADS = re.compile(
     rb"\xff\xd8\xff|\x89PNG|GIF8|BM|II[*+]\0|MM\0[*+]|RIFF....WEBP|....ftyp|P[1-7]\s"
-    rb"|\xff\x0a|\0\0\0\x0c(JXL |jP  )|\xff\x4f\xff\x51|(\xef\xbb\xbf)?\s*(<\?xml.*?\?>|<!.*?>|\s)*<svg[\s>]",
+    rb"|\xff\x0a|\0\0\0\x0c(?:JXL |jP  )|\xff\x4f\xff\x51"
+    rb"|(?i:(?:\xef\xbb\xbf)?+\s*+(?:<\?.*?\?>\s*+|<!--.*?-->\s*+)*+"
+    rb"(?:<!DOCTYPE\s+(?:[\w.-]+:)?svg\b|<(?:[\w.-]+:)?svg[\s/>]))",
     re.DOTALL,
 )
 """How image files begin, also of formats that a scan will not decode: an error page is told from a picture."""
@@ -31,7 +35,7 @@ IMAGE_HEADS = re.compile(
 
 @dataclass(frozen=True)
 class Bounds:
-    """max_bytes: of one response. timeout_seconds: of each connection, and again of each whole answer.
+    """max_bytes: of one response. timeout_seconds: of one URL, from connecting to the last byte, redirections included.
 
     private_addresses: whether hosts in private networks may be asked.
     """
@@ -51,19 +55,15 @@ class RefusedError(OSError):
 class _Reader(io.RawIOBase):
     """A connection's bytes until the deadline and the size limit; what trickles in cannot hold a thread for ever."""
 
-    def __init__(self, raw: io.RawIOBase, connection: socket.socket, bounds: Bounds):
-        self._raw, self._connection, self._bounds = raw, connection, bounds
-        self._ends = time.monotonic() + bounds.timeout_seconds
-        self._left_bytes = bounds.max_bytes + 2**16  # the headers come through here too
+    def __init__(self, raw: io.RawIOBase, connection: socket.socket, max_bytes: int, ends: float):
+        self._raw, self._connection, self._ends = raw, connection, ends
+        self._left_bytes = max_bytes + 2**16  # the headers come through here too
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        left_seconds = self._ends - time.monotonic()
-        if left_seconds <= 0:
-            raise TimeoutError("timed out")
-        self._connection.settimeout(left_seconds)
+        self._connection.settimeout(_left_seconds(self._ends))
         num_bytes = self._raw.readinto(buffer)
         self._left_bytes -= num_bytes or 0
         if self._left_bytes < 0:
@@ -87,10 +87,10 @@ class _Buffered(io.BufferedReader):
 
 
 class _Response(http.client.HTTPResponse):
-    def __init__(self, bounds: Bounds, sock: socket.socket, *args: Any, **rest: Any):
+    def __init__(self, bounds: Bounds, ends: float, sock: socket.socket, *args: Any, **rest: Any):
         super().__init__(sock, *args, **rest)
         self._bounds = bounds
-        buffered = _Buffered(_Reader(self.fp.detach(), sock, bounds))
+        buffered = _Buffered(_Reader(self.fp.detach(), sock, bounds.max_bytes, ends))
         buffered.max_bytes = bounds.max_bytes
         self.fp = buffered
 
@@ -107,16 +107,10 @@ class _Response(http.client.HTTPResponse):
 
 
 class _Http(http.client.HTTPConnection):
-    def __init__(self, host: str, bounds: Bounds, check_peer: bool, **rest: Any):
+    def __init__(self, host: str, bounds: Bounds, ends: float, only_public: bool, **rest: Any):
         super().__init__(host, **rest)
-        self._check_peer = check_peer
-        self.response_class = functools.partial(_Response, bounds)  # type: ignore[assignment]
-
-    def connect(self) -> None:
-        super().connect()
-        if self._check_peer and not _is_public(self.sock.getpeername()[0]):
-            self.close()
-            raise RefusedError("private_address")
+        self._create_connection = functools.partial(_connected, ends, only_public)
+        self.response_class = functools.partial(_Response, bounds, ends)  # type: ignore[assignment]
 
 
 class _Https(_Http, http.client.HTTPSConnection):
@@ -135,15 +129,66 @@ class _Handler(urllib.request.AbstractHTTPHandler):
         return self._open(_Https, request)
 
     def _open(self, kind: type[_Http], request: urllib.request.Request) -> http.client.HTTPResponse:
-        check_peer = not self._bounds.private_addresses and not request.has_proxy()  # a proxy may well be private
-        return self.do_open(kind, request, bounds=self._bounds, check_peer=check_peer)  # type: ignore[arg-type]
+        ends = vars(request).setdefault("ends", time.monotonic() + self._bounds.timeout_seconds)
+        only_public = not self._bounds.private_addresses and not request.has_proxy()  # a proxy may well be private
+        return self.do_open(kind, request, bounds=self._bounds, ends=ends, only_public=only_public)  # type: ignore[arg-type]
 
     http_request = https_request = urllib.request.AbstractHTTPHandler.do_request_
 
 
-def _is_public(address: str) -> bool:
+class _Redirections(urllib.request.HTTPRedirectHandler):
+    """Where a URL leads to shares its time."""
+
+    def redirect_request(self, req: urllib.request.Request, *rest: Any) -> urllib.request.Request | None:
+        following = super().redirect_request(req, *rest)
+        if following is not None:
+            vars(following)["ends"] = vars(req)["ends"]
+        return following
+
+
+def _left_seconds(ends: float) -> float:
+    left = ends - time.monotonic()
+    if left <= 0:
+        raise TimeoutError("timed out")
+    return left
+
+
+def _connected(ends: float, only_public: bool, address: tuple[str, int], *_: Any) -> socket.socket:
+    """A connection to the first address of the host that takes one; its timeout is what is left of the URL's time."""
+    error: OSError = RefusedError("private_address")
+    for family, kind, protocol, _name, target in socket.getaddrinfo(*address, type=socket.SOCK_STREAM):
+        if only_public and not is_public(str(target[0])):
+            continue
+        connection = socket.socket(family, kind, protocol)
+        try:
+            connection.settimeout(_left_seconds(ends))
+            connection.connect(target)
+            connection.settimeout(_left_seconds(ends))  # of the handshake of https
+        except OSError as failure:
+            connection.close()
+            error = failure
+        else:
+            return connection
+    raise error
+
+
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_COMPATIBLE = ipaddress.ip_network("::/96")
+_LOCAL = (ipaddress.ip_network("64:ff9b:1::/48"), ipaddress.ip_network("fec0::/10"))
+"""NAT64 inside of one network, and the addresses of a site; `is_global` of Python 3.11 takes them for public."""
+
+
+def is_public(address: str) -> bool:
+    """Whether the address is of the public internet; one that holds an IPv4 address leads to that."""
     parsed = ipaddress.ip_address(address.partition("%")[0])
-    return (getattr(parsed, "ipv4_mapped", None) or parsed).is_global
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return parsed.is_global and not parsed.is_multicast
+    held = parsed.ipv4_mapped or parsed.sixtofour or (parsed.teredo or (None, None))[1]
+    if parsed in _NAT64 or parsed in _COMPATIBLE:
+        held = ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF)
+    if held is not None:
+        return is_public(str(held))
+    return parsed.is_global and not parsed.is_multicast and not any(parsed in network for network in _LOCAL)
 
 
 def bounded_opener(bounds: Bounds) -> urllib.request.OpenerDirector:
@@ -153,7 +198,7 @@ def bounded_opener(bounds: Bounds) -> urllib.request.OpenerDirector:
         urllib.request.ProxyHandler(),
         urllib.request.UnknownHandler(),
         urllib.request.HTTPDefaultErrorHandler(),
-        urllib.request.HTTPRedirectHandler(),
+        _Redirections(),
         urllib.request.HTTPErrorProcessor(),
         _Handler(bounds),
     ):

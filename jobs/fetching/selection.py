@@ -15,6 +15,7 @@ import yaml
 
 from ingest.errors import PrivsieveError, QueryError, SourceError, near
 from ingest.formats import expand_braces
+from ingest.formats.shard import files_below
 from ingest.sample import printable
 from ingest.storage import Place, place
 from jobs.fetching.columns import normalised_names
@@ -151,7 +152,8 @@ def image_key(row: int, images_per_shard: int) -> str:
 
 def _paths(where: Place, url: str) -> list[str]:
     if where.is_dir():
-        paths = [p for p in where.find() if _kind(p) and not posixpath.basename(p).startswith((".", "_"))]
+        names = [name for name in files_below(where) if _kind(name) and not posixpath.basename(name).startswith("_")]
+        paths = [where.at(name).path for name in names]
     elif where.exists():
         paths = [where.path]
     else:

@@ -18,7 +18,10 @@ SECRET = "sk-test-0123456789"
 
 @dataclass
 class Reply:
-    """What a picture gets: statuses of its first requests, then 200 (the last one stays if `for_ever`)."""
+    """What a picture gets: statuses of its first requests, then 200 (the last one stays if `for_ever`).
+
+    packing: what is said of how `raw` is packed. byte_s: the wait before each byte of it.
+    """
 
     statuses: tuple[int, ...] = ()
     for_ever: bool = False
@@ -28,6 +31,8 @@ class Reply:
     delay_s: float = 0.0
     error: dict[str, Any] = field(default_factory=dict)
     raw: bytes | None = None
+    packing: str = ""
+    byte_s: float = 0.0
 
 
 class ChatServer(ThreadingHTTPServer):
@@ -127,7 +132,7 @@ class _Handler(BaseHTTPRequestHandler):
             status = reply.statuses[min(number, len(reply.statuses) - 1)]
             self._send(status, {"error": {"message": "the picture shows a secret"} | reply.error})
         elif reply.raw is not None:
-            self._send_bytes(200, reply.raw)
+            self._send_bytes(200, reply.raw, reply.packing, reply.byte_s)
         else:
             message = {"role": "assistant", "content": reply.text} | reply.message
             choice = {"index": 0, "message": message, "finish_reason": reply.finish}
@@ -138,14 +143,20 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, status: int, content: object) -> None:
         self._send_bytes(status, json.dumps(content).encode())
 
-    def _send_bytes(self, status: int, content: bytes) -> None:
+    def _send_bytes(self, status: int, content: bytes, packing: str = "", byte_s: float = 0.0) -> None:
         self.send_response(status)
+        if packing:
+            self.send_header("Content-Encoding", packing)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))
         if self.server.retry_after and status in (429, 503):
             self.send_header("Retry-After", self.server.retry_after)
         self.end_headers()
-        self.wfile.write(content)
+        for start in range(0, len(content) if byte_s else 0):
+            time.sleep(byte_s)
+            self.wfile.write(content[start : start + 1])
+        if not byte_s:
+            self.wfile.write(content)
 
 
 def _sha256_of_picture(body: dict[str, Any]) -> str:

@@ -1,11 +1,13 @@
 """The openai engine against a real server on this machine: what comes back, what is tried again, what stops the job."""
 
 import dataclasses
+import gzip
 import io
 import json
 import logging
 import math
 import time
+import zlib
 from typing import Any
 
 import numpy as np
@@ -15,10 +17,15 @@ from PIL import Image
 from ingest.errors import EngineError
 from scoring.assessment import Assessment, Unscored
 from scoring.engines.openai.chat import jpeg_of
+from scoring.engines.openai.connections import MAX_ANSWER_BYTES
 from scoring.engines.openai.endpoint import GIVE_UP_AFTER, Endpoint
 from scoring.taxonomy import KEYS
 from tests.engines.asking import QUICK, engine, judged, sent, unscored, view
 from tests.engines.chat_server import FORM, SECRET, ChatServer, Reply
+
+
+def completion(text: str) -> bytes:
+    return json.dumps({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}).encode()
 
 
 def test_one_answer_per_view_in_order(server: ChatServer) -> None:
@@ -164,6 +171,45 @@ def test_a_slow_answer_is_waited_for_twice(server: ChatServer) -> None:
     assert unscored(lost) == Unscored("too_many_retries", "no answer within 1.5 s, tried again")
     assert server.requests[sent(views[0])] == 2
     assert judged(good)
+
+
+def test_an_answer_that_trickles_is_given_up_as_one_that_does_not_come(server: ChatServer) -> None:
+    views = [view(1), view(2)]
+    server.script[sent(views[0])] = Reply(raw=completion(FORM), byte_s=0.3)
+    lost, good = engine(server, dataclasses.replace(QUICK, read_s=3)).assess(views)
+    assert unscored(lost) == Unscored("too_many_retries", "no answer within 3 s, tried again")
+    assert server.requests[sent(views[0])] == 2
+    assert judged(good)
+
+
+@pytest.mark.parametrize("packing", ["gzip", "deflate", "GZIP", "identity"])
+def test_a_packed_answer_is_read(server: ChatServer, packing: str) -> None:
+    plain = completion(FORM)
+    packed = {"gzip": gzip.compress(plain), "deflate": zlib.compress(plain)}
+    server.default = Reply(raw=packed.get(packing.lower(), plain), packing=packing)
+    assert judged(engine(server).assess([view(1)])[0]) == {"gov_ids": 1.0, "location": 0.5}
+
+
+def test_an_answer_without_end_costs_its_view_only(server: ChatServer) -> None:
+    too_long = completion(FORM) + b" " * MAX_ANSWER_BYTES
+    replies = [
+        Reply(raw=too_long),
+        Reply(raw=gzip.compress(too_long), packing="gzip"),
+        Reply(raw=b"not packed at all", packing="gzip"),
+        Reply(raw=completion(FORM), packing="br"),
+        Reply(),
+    ]
+    views = [view(10 * number) for number in range(len(replies))]
+    server.script = {sent(one): reply for one, reply in zip(views, replies, strict=True)}
+    found = engine(server).assess(views)
+    assert [(outcome.reason, outcome.message) for outcome in map(unscored, found[:-1])] == [
+        ("engine_error", "the endpoint sent more than 8 MiB"),
+        ("engine_error", "the endpoint sent more than 8 MiB"),
+        ("engine_error", "what the endpoint sent cannot be unpacked"),
+        ("engine_error", "what the endpoint sent cannot be unpacked"),
+    ]
+    assert judged(found[-1])
+    assert all(server.requests[sent(one)] == 1 for one in views)
 
 
 def test_retry_after_is_honoured_and_bounded(server: ChatServer) -> None:

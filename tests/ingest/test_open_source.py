@@ -50,12 +50,17 @@ def test_pictures_beside_their_metadata_table_are_a_tree(tmp_path: Path) -> None
     assert open_source(str(tmp_path), None, None).format == "tree"
 
 
-def test_linked_folders_and_shards_are_found_and_loops_are_not_walked(tmp_path: Path) -> None:
+def test_linked_shards_are_found_and_linked_folders_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     shard(tmp_path / "elsewhere" / "1.tar")
     shard(tmp_path / "in" / "0.tar")
+    (tmp_path / "in" / "1.tar").symlink_to("../elsewhere/1.tar")
     (tmp_path / "in" / "more").symlink_to("../elsewhere")
-    (tmp_path / "in" / "loop").symlink_to(".")
-    assert open_source(str(tmp_path / "in"), None, None).shards == ("0.tar", "more/1.tar")
+    (tmp_path / "in" / "loop.tar").symlink_to(".")
+    source = open_source(str(tmp_path / "in"), None, None)
+    assert (source.format, source.shards) == ("webdataset", ("0.tar", "1.tar"))
+    assert caplog.messages == [
+        "2 folders are not entered, being links or too deep, loop.tar first; give each as a source of its own"
+    ]
 
 
 def test_a_tar_that_is_a_pipe_is_an_error_and_no_wait(tmp_path: Path) -> None:

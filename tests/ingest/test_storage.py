@@ -9,6 +9,7 @@ import pytest
 
 from ingest import retries
 from ingest.errors import StorageError
+from ingest.formats.shard import files_below
 from ingest.retries import may_pass, reason_of, retried
 from ingest.storage import place
 
@@ -21,7 +22,7 @@ def test_local_files_are_whole_and_listed(tmp_path: Path) -> None:
     folder.at("a.txt").write(b"a")
     folder.at("below", "c.txt").write(b"c")
     assert folder.names() == ["a.txt", "b.txt"]
-    assert [Path(path).name for path in folder.find()] == ["a.txt", "b.txt", "c.txt"]
+    assert files_below(folder) == ["a.txt", "b.txt", "below/c.txt"]
     assert [Path(path).name for path in folder.matches(f"{folder.path}/*.txt")] == ["a.txt", "b.txt"]
     assert folder.at("a.txt").read() == b"a"
     assert folder.at("below").is_dir()

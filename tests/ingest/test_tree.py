@@ -76,20 +76,24 @@ def test_odd_names(tmp_path: Path, name: str, key: str) -> None:
     assert sample.encoded == jpeg(0)
 
 
-def test_links_are_followed_but_never_round_and_round(tmp_path: Path) -> None:
-    tree(tmp_path, "a/1.jpg", "b/2.jpg")
+def test_links_to_files_are_followed_and_links_to_folders_are_rows_that_say_so(tmp_path: Path) -> None:
+    source = tree(tmp_path / "source", "a/1.jpg", "b/2.jpg")
     (tmp_path / "elsewhere.jpg").write_bytes(jpeg(9))
-    (tmp_path / "a" / "linked.jpg").symlink_to("../elsewhere.jpg")
-    (tmp_path / "a" / "up").symlink_to("..")
-    (tmp_path / "b" / "other").symlink_to("../a")
-    assert [(s.shard, s.key) for s in rows(tmp_path)] == [
-        (".", "elsewhere.jpg"),
-        ("a", "1.jpg"),
-        ("a", "linked.jpg"),
-        ("b", "2.jpg"),
-        ("b/other", "1.jpg"),
-        ("b/other", "linked.jpg"),
-    ]
+    (source / "a" / "linked.jpg").symlink_to("../../elsewhere.jpg")
+    (source / "a" / "up").symlink_to("..")
+    (source / "b" / "other").symlink_to("../a")
+    (source / "b" / "out.txt").symlink_to(tmp_path)
+    found = {(s.shard, s.key): s for s in rows(source)}
+    linked = ("linked_folder", "a link to a folder, which is not followed; scan the folder itself")
+    assert {place: sample.fault for place, sample in found.items()} == {
+        ("a", "1.jpg"): None,
+        ("a", "linked.jpg"): None,
+        ("a", "up"): linked,
+        ("b", "2.jpg"): None,
+        ("b", "other"): linked,
+        ("b", "out.txt"): linked,
+    }
+    assert found["a", "linked.jpg"].encoded == jpeg(9)
 
 
 def test_what_is_no_file_is_a_row_and_blocks_nothing(tmp_path: Path) -> None:

@@ -55,6 +55,16 @@ class _Answers(BaseHTTPRequestHandler):
     def answer_svg(self) -> None:
         self._send(b'<?xml version="1.0"?><!-- a circle --><svg xmlns="http://www.w3.org/2000/svg"/>')
 
+    def answer_drawing(self) -> None:
+        subset = b'<!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "svg11.dtd" [<!ENTITY a "b>">]>'
+        self._send(b"\xef\xbb\xbf<?xml version='1.0'?>\n<!-- by hand -> with > signs -->\n" + subset + b"<svg/>")
+
+    def answer_comments(self) -> None:
+        self._send(b"<!a>" * 1_024)
+
+    def answer_instructions(self) -> None:
+        self._send(b"<?xml?> <!----> " * 256)
+
     def answer_nothing(self) -> None:
         self._send(b"")
 
@@ -75,6 +85,10 @@ class _Answers(BaseHTTPRequestHandler):
 
     def answer_circle(self) -> None:
         self._send(b"", 302, Location="/circle")
+
+    def answer_slow_circle(self) -> None:
+        time.sleep(0.4)
+        self._send(b"", 302, Location=f"/slow-circle?{time.monotonic()}")
 
     def answer_to_file(self) -> None:
         self._send(b"", 302, Location="ftp://127.0.0.1/etc/passwd")

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from jobs.fetching.program import Bounds, bounded_opener
+from jobs.fetching.program import Bounds, bounded_opener, is_public
 from tests.jobs.fetch_host import MAX_BYTES, image_host, picture
 
 TIMEOUT_SECONDS = 1.0
+PATIENCE_SECONDS = 60.0
+"""For answers that come."""
 
 
 @pytest.fixture(scope="module")
@@ -18,16 +20,16 @@ def host() -> Iterator[str]:
         yield address
 
 
-def _fetched(url: str, private_addresses: bool = True) -> bytes:
-    opener = bounded_opener(Bounds(MAX_BYTES, TIMEOUT_SECONDS, private_addresses))
-    with opener.open(url, timeout=TIMEOUT_SECONDS) as answer:
+def _fetched(url: str, private_addresses: bool = True, timeout_seconds: float = PATIENCE_SECONDS) -> bytes:
+    opener = bounded_opener(Bounds(MAX_BYTES, timeout_seconds, private_addresses))
+    with opener.open(url, timeout=timeout_seconds) as answer:
         content: bytes = answer.read()
     return content
 
 
 def _failure(url: str, private_addresses: bool = True) -> str:
     with pytest.raises(OSError, match=r".") as failed:
-        _fetched(url, private_addresses)
+        _fetched(url, private_addresses, TIMEOUT_SECONDS)
     return str(failed.value)
 
 
@@ -36,6 +38,7 @@ def test_an_image_comes_byte_for_byte_also_after_a_redirection(host: str) -> Non
     assert _fetched(f"{host}/png.jpg") == picture("PNG")
     assert _fetched(f"{host}/moved") == picture("JPEG")
     assert _fetched(f"{host}/svg").endswith(b'<svg xmlns="http://www.w3.org/2000/svg"/>')
+    assert _fetched(f"{host}/drawing").endswith(b"<svg/>")
 
 
 @pytest.mark.parametrize(
@@ -43,6 +46,8 @@ def test_an_image_comes_byte_for_byte_also_after_a_redirection(host: str) -> Non
     [
         ("missing", "HTTP Error 404: Not Found"),
         ("page", "refused: not_an_image"),
+        ("comments", "refused: not_an_image"),
+        ("instructions", "refused: not_an_image"),
         ("nothing", "refused: empty"),
         ("reserved", "refused: opted_out"),
         ("huge", "refused: too_large"),
@@ -52,6 +57,7 @@ def test_an_image_comes_byte_for_byte_also_after_a_redirection(host: str) -> Non
         ("silent", "timed out"),
         ("trickle", "timed out"),
         ("trickling-headers", "timed out"),
+        ("slow-circle", "timed out"),
     ],
 )
 def test_a_bad_answer_ends_with_its_reason_and_in_time(host: str, path: str, message: str) -> None:
@@ -75,6 +81,36 @@ def test_only_http_is_spoken(host: str) -> None:
 def test_private_addresses_are_not_asked_unless_said(host: str) -> None:
     assert "refused: private_address" in _failure(f"{host}/jpeg", private_addresses=False)
     assert "refused: private_address" in _failure(host.replace("127.0.0.1", "localhost"), private_addresses=False)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "10.0.0.1",
+        "100.64.0.1",
+        "169.254.169.254",
+        "224.0.0.5",
+        "::1",
+        "fe80::1%eth0",
+        "fec0::1",
+        "ff0e::1",
+        "::10.0.0.1",
+        "::ffff:169.254.169.254",
+        "64:ff9b::a9fe:a9fe",
+        "64:ff9b:1::808:808",
+        "2002:a00:1::1",
+        "2001:0:808:808::f5ff:fffe",
+    ],
+)
+def test_an_address_that_leads_into_a_private_network_is_private(address: str) -> None:
+    assert not is_public(address)
+
+
+@pytest.mark.parametrize(
+    "address", ["8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808", "2002:808:808::1"]
+)
+def test_an_address_that_holds_a_public_one_is_public(address: str) -> None:
+    assert is_public(address)
 
 
 def test_a_port_where_nothing_listens(host: str) -> None:

@@ -28,6 +28,7 @@ EXPECTED: dict[str, str | None] = {
     "/no-index-for-others": None,
     "/missing": "http_404",
     "/page": "not_an_image",
+    "/comments": "not_an_image",
     "/nothing": "empty",
     "/no-ai": "opted_out",
     "/no-index-for-us": "opted_out",

@@ -13,6 +13,7 @@ import s3fs
 
 from ingest import storage
 from ingest.errors import StorageError
+from ingest.formats.shard import files_below
 from ingest.storage import place
 from tests.storage.conftest import BUCKET, KEY_ID, SECRET, Fault, Proxy
 
@@ -26,7 +27,7 @@ def test_what_is_written_is_read_listed_and_fresh(store: Proxy) -> None:
     s3fs.S3FileSystem(skip_instance_cache=True).pipe_file(f"{BUCKET}/a/two.txt", b"two")  # as another process would
     folder.at("below", "three.txt").write(b"three")
     assert folder.names() == ["one.txt", "two.txt"]
-    assert folder.find() == [f"{BUCKET}/a/{name}" for name in ("below/three.txt", "one.txt", "two.txt")]
+    assert files_below(folder) == ["below/three.txt", "one.txt", "two.txt"]
     assert folder.matches(f"{folder.path}/t*.txt") == [f"{BUCKET}/a/two.txt"]
     assert folder.at("two.txt").read() == b"two"
     assert folder.is_dir()

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ingest.formats.shard import files_below
 from ingest.storage import place
 from jobs.cli import main
 from scoring.table import SCHEMA
@@ -64,8 +65,7 @@ def rows(run: str) -> list[dict[str, object]]:
 
 def files(url: str) -> dict[str, bytes]:
     root = place(url)
-    names = [path[len(root.path) + 1 :] for path in root.find()]
-    return {name: root.at(name).read() for name in names}
+    return {name: root.at(name).read() for name in files_below(root)}
 
 
 @pytest.mark.parametrize("format_name", ["webdataset", "tree", "parquet"])

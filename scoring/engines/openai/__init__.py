@@ -1,6 +1,7 @@
 """Any endpoint that speaks OpenAI's chat completions: `vllm serve`, another server of your own, a hosted model.
 
     settings.py   what the user said, checked      endpoint.py   HTTP: tries again, tells what is fatal
+    connections.py   answers bounded in time and size
     chat.py       protocol prompt -> request, response -> answer      engine.py   views -> outcomes, several at once
 
 What is asked and how the answer is read is the protocol's (`scoring.protocols`). The key comes from the environment

@@ -10,12 +10,11 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote, urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import urllib3
 from urllib3.exceptions import (
     ConnectTimeoutError,
+    DecodeError,
     HTTPError,
     MaxRetryError,
     NewConnectionError,
@@ -26,6 +25,7 @@ from urllib3.exceptions import (
 
 from ingest.errors import EngineError, near
 from ingest.sample import printable
+from scoring.engines.openai.connections import MAX_ANSWER_BYTES, TooLongError, connections, unpacked
 
 KEY_VARIABLES = ("PRIVSIEVE_OPENAI_API_KEY", "OPENAI_API_KEY")
 """Where the key is looked for, in this order. An endpoint may need none."""
@@ -39,9 +39,9 @@ MAX_NAMES = 5
 
 @dataclass(frozen=True)
 class Patience:
-    """num_retries: after the first attempt, of one request; num_timeouts of them may follow an attempt without a word
-    for read_s. Delays double from first_delay_s to max_delay_s, each shortened by a random part of up to a half; what
-    the endpoint asks for by Retry-After counts instead, up to max_delay_s.
+    """num_retries: after the first attempt, of one request; num_timeouts of them may follow an attempt without a
+    whole answer within read_s. Delays double from first_delay_s to max_delay_s, each shortened by a random part of up
+    to a half; what the endpoint asks for by Retry-After counts instead, up to max_delay_s.
 
     Two rounds of a batch fit into the 600 s after which a scan takes its worker for hung.
     """
@@ -88,7 +88,7 @@ class Endpoint:
         self.url, self._model = url, model
         self._patience = patience or Patience()
         self._key = key_from_environment()
-        self._pool = _pool(url, num_connections)
+        self._pool = connections(url, num_connections)
         self._lock = threading.Lock()
         self._num_without_answer = 0
         # It would log every attempt with the address; the endpoint is told once, in the error.
@@ -97,10 +97,10 @@ class Endpoint:
     def chat(self, body: dict[str, Any]) -> dict[str, Any]:
         """The response to a chat completion. EngineError: no request would be answered. NoAnswerError: this one is
         not. RefusedError: this one is wrong, maybe in something that can be left out."""
-        response = self._sent("POST", "/chat/completions", json.dumps(body).encode())
-        self._check(response)
+        status, content = self._sent("POST", "/chat/completions", json.dumps(body).encode())
+        self._check(status, content)
         try:
-            found = json.loads(response.data)
+            found = json.loads(content)
         except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):
@@ -110,11 +110,11 @@ class Endpoint:
     def models(self) -> list[str]:
         """The names that the endpoint offers, empty where it does not tell. EngineError as of `chat`."""
         try:
-            response = self._sent("GET", "/models", None)
-            if response.status == 404:
+            status, content = self._sent("GET", "/models", None)
+            if status == 404:
                 return []
-            self._check(response)
-            listed = json.loads(response.data)["data"]
+            self._check(status, content)
+            listed = json.loads(content)["data"]
             return [str(model["id"]) for model in listed]
         except NoAnswerError as error:
             raise EngineError(f"{self.url}: {error.message}") from None
@@ -149,13 +149,14 @@ class Endpoint:
                     f"{self.url} answered none of {self._num_without_answer} pictures in a row, at last: {message}"
                 )
 
-    def _sent(self, method: str, path: str, body: bytes | None) -> urllib3.BaseHTTPResponse:
+    def _sent(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
+        """Status and content."""
         patience = self._patience
         headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "privsieve"}
         if self._key is not None:
             headers["Authorization"] = f"Bearer {self._key}"
         try:
-            return self._pool.request(
+            response = self._pool.request(
                 method,
                 self.url + path,
                 body=body,
@@ -163,7 +164,9 @@ class Endpoint:
                 redirect=False,
                 timeout=urllib3.Timeout(connect=patience.connect_s, read=patience.read_s),
                 retries=_Retries.of(patience),
+                decode_content=False,  # it would be unpacked without a bound
             )
+            return response.status, unpacked(response)
         except MaxRetryError as error:
             raise self._without_answer(error.reason) from None
         except HTTPError as error:
@@ -177,11 +180,14 @@ class Endpoint:
             return EngineError(f"{self.url} cannot be reached ({name}); check --endpoint and that the server runs")
         if isinstance(reason, ReadTimeoutError):
             return NoAnswerError("too_many_retries", f"no answer within {self._patience.read_s:g} s, tried again")
+        if isinstance(reason, TooLongError):
+            return NoAnswerError("engine_error", f"the endpoint sent more than {MAX_ANSWER_BYTES // 2**20} MiB")
+        if isinstance(reason, DecodeError):
+            return NoAnswerError("engine_error", "what the endpoint sent cannot be unpacked")
         return NoAnswerError("too_many_retries", f"the connection broke, tried again ({name})")
 
-    def _check(self, response: urllib3.BaseHTTPResponse) -> None:
+    def _check(self, status: int, content: bytes) -> None:
         """Nothing of what the endpoint wrote gets into a message, but for the names of its models."""
-        status = response.status
         if 200 <= status < 300:
             return
         if status in (401, 403):
@@ -192,7 +198,7 @@ class Endpoint:
         if 300 <= status < 400:
             raise EngineError(f"{self.url} redirects ({status}); give the address that it leads to as --endpoint")
         if status in (400, 422):
-            raise RefusedError(status, *_told(response.data))
+            raise RefusedError(status, *_told(content))
         if status in PASSING_STATUS:
             tried = f"{self._patience.num_retries} times again"
             raise NoAnswerError("too_many_retries", f"the endpoint answered HTTP {status}, tried {tried}")
@@ -227,21 +233,6 @@ class _Retries(urllib3.Retry):
         except HTTPError:  # what it asks for cannot be read
             return None
         return None if asked_s is None else asked_s + self.get_backoff_time()
-
-
-def _pool(url: str, num_connections: int) -> urllib3.PoolManager:
-    """Proxies as the environment says (HTTPS_PROXY, NO_PROXY); certificates of the system (SSL_CERT_FILE)."""
-    parts = urlsplit(url)
-    proxy = getproxies().get(parts.scheme)
-    if not proxy or proxy_bypass(parts.hostname or ""):
-        return urllib3.PoolManager(maxsize=num_connections, block=True)
-    proxy = proxy if "://" in proxy else f"http://{proxy}"
-    try:
-        account = urllib3.util.parse_url(proxy).auth
-        headers = urllib3.make_headers(proxy_basic_auth=unquote(account)) if account else None
-        return urllib3.ProxyManager(proxy, maxsize=num_connections, block=True, proxy_headers=headers)
-    except HTTPError:  # its text may hold the account
-        raise EngineError(f"{parts.scheme.upper()}_PROXY names no http proxy; correct it, or set NO_PROXY") from None
 
 
 def _told(content: bytes) -> tuple[str, str]:
