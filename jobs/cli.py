@@ -3,12 +3,14 @@
 import importlib
 import os
 import sys
+from contextlib import suppress
 
 import click
 
 from ingest import __version__
 from ingest.errors import PrivsieveError, near
 from ingest.storage import reason_of
+from scoring.duckdb_limits import is_left_behind
 
 VERBS: dict[str, str] = {
     "fetch": "Download images named by metadata into shards.",
@@ -74,4 +76,8 @@ def main(args: list[str] | None = None) -> None:
     else:
         sys.exit(code if isinstance(code, int) else 0)
     click.echo(f"privsieve: {message}", err=True)
+    if is_left_behind():  # interpreters wait for it, or complain about it, as they end
+        with suppress(OSError):
+            sys.stdout.flush()
+        os._exit(code)
     sys.exit(code)

@@ -26,7 +26,8 @@ RUN_URL = "run://"
 class ReadOnlyFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
     """The files of a remote store under their own URLs.
 
-    failure: the last StorageError, which DuckDB passes on only as the text of a traceback.
+    failure: what the last StorageError said, which DuckDB passes on only inside the text of a traceback. Not the error
+    itself: that would keep the connection alive, by a way that Python cannot see.
     """
 
     cachable = False
@@ -34,7 +35,7 @@ class ReadOnlyFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no 
     def __init__(self, store: AbstractFileSystem):
         super().__init__()
         self.protocol = store.protocol
-        self.failure: StorageError | None = None
+        self.failure: str | None = None
         self._store = store
 
     def open(self, path: str, mode: str = "rb", **_: Any) -> io.RawIOBase:
@@ -43,6 +44,7 @@ class ReadOnlyFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no 
         return _File(self._place(path), self)
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
+        """FileNotFoundError is an answer: DuckDB asks so whether a file is there."""
         return {"name": path, "size": self._place(path).size(), "type": "file"}
 
     def modified(self, path: str) -> datetime:
@@ -50,7 +52,8 @@ class ReadOnlyFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no 
         return datetime.fromtimestamp(zlib.crc32(self._place(path).stamp().encode()), UTC)
 
     def glob(self, path: str, **_: Any) -> list[str]:
-        return self._place(path).matches(self._place(path).path)
+        pattern = self._place(path)
+        return pattern.matches(pattern.path)
 
     @contextmanager
     def noting(self, place: Place) -> Iterator[None]:
@@ -58,9 +61,9 @@ class ReadOnlyFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no 
         try:
             yield
         except (StorageError, OSError) as error:
-            plain = StorageError(f"cannot read {place.path}: {reason_of(error)}")
-            self.failure = error if isinstance(error, StorageError) else plain
-            raise self.failure from None
+            known = isinstance(error, StorageError)
+            self.failure = str(error) if known else f"cannot read {place.path}: {reason_of(error)}"
+            raise
 
     def _place(self, path: str) -> Place:
         return Place(self._store, self._store._strip_protocol(path))

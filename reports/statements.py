@@ -106,10 +106,8 @@ def _refused(node: Mapping[str, Any], tables: frozenset[str]) -> str | None:
         return None if not schema and name.lower() in tables else _no_view(".".join([*schema, name]))
     if kind == "TABLE_FUNCTION":
         name = node["function"]["function_name"].lower()
-        can = ", ".join(TABLE_FUNCTIONS)
-        return (
-            None if name in TABLE_FUNCTIONS else f'"{shown(name)}" cannot stand after FROM; functions that can: {can}'
-        )
+        allowed = ", ".join(TABLE_FUNCTIONS)
+        return None if name in TABLE_FUNCTIONS else f'"{shown(name)}" cannot stand after FROM; allowed are {allowed}'
     if kind == "SHOW_REF" and node["show_type"] not in ("DESCRIBE", "SUMMARY"):
         return f"SHOW is not allowed; there are: {', '.join(VIEWS)}"
     return None

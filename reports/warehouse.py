@@ -24,7 +24,7 @@ import duckdb
 import pyarrow as pa
 
 from ingest import record
-from ingest.errors import QueryError, RunError
+from ingest.errors import QueryError, RunError, StorageError
 from ingest.record import RunRecord
 from ingest.results import COMPACT, SCORES, is_compacted, manifest
 from ingest.storage import Place
@@ -100,6 +100,7 @@ class Run:
     @contextmanager
     def _refusing(self, statement: str) -> Iterator[None]:
         """What goes wrong in DuckDB, in one line for the user."""
+        self.files.failure = None
         try:
             yield
         except StoppedError as stop:
@@ -108,7 +109,7 @@ class Run:
         except duckdb.Error as error:
             self._check_not_replaced()
             if self.files.failure is not None:
-                raise self.files.failure from None
+                raise StorageError(self.files.failure) from None
             refuse(error, statement)
 
     def _check_not_replaced(self) -> None:
@@ -129,8 +130,9 @@ def open_run(run: str, limits: Limits = NO_LIMITS) -> Run:
         _lock(connection, limits)
     except duckdb.Error as error:
         if files.failure is not None:
-            raise files.failure from None
-        raise RunError(f"the score files of {run} cannot be read: {first_line(error)}") from None
+            raise StorageError(files.failure) from None
+        told = first_line(error).replace(RUN_URL, "")
+        raise RunError(f"the score files of {run} cannot be read: {told}") from None
     return Run(run, described, connection, files, limits, lambda: is_compacted(root) != was_compacted)
 
 

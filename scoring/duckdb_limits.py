@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     import duckdb
 
-GRACE_S = 5.0
+GRACE_S = 2.0
 """A query that was interrupted has so long to stop."""
 
 _LOOK_S = 0.1

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import duckdb
@@ -61,7 +62,7 @@ def value_expression(text: str, schema: pa.Schema) -> str:
 def columns_of(text: str, schema: pa.Schema) -> frozenset[str]:
     """The columns of `schema` that a checked expression looks at."""
     names = frozenset(schema.names)
-    with duckdb.connect() as connection, bounded_nesting(text):
+    with _database().cursor() as connection, bounded_nesting(text):
         nodes = _nodes(_parse(connection, text)["statements"][0]["node"]["select_list"][0], names)
         used = {str(node["column_names"][0]).lower() for node, _ in nodes if node["class"] == "COLUMN_REF"}
     return frozenset(name for name in names if name.lower() in used)
@@ -93,8 +94,7 @@ def _checked(text: str, schema: pa.Schema) -> tuple[str, str]:
     check_characters(text)
     if repeats_too_much(text):
         raise QueryError(f"CASE x WHEN … repeats x for every WHEN; write CASE WHEN x = … instead: {shown(text)}")
-    with duckdb.connect() as connection:
-        connection.execute("SET enable_external_access = false")
+    with _database().cursor() as connection:
         with bounded_nesting(text):
             tree = _parse(connection, text)
             _check_nodes(tree, frozenset(schema.names), text)
@@ -106,6 +106,17 @@ def _checked(text: str, schema: pa.Schema) -> tuple[str, str]:
         except duckdb.Error as error:
             raise QueryError(f"{shown(first_line(error))}: {shown(text)}") from None
     return sql, str(described[0][1])
+
+
+@cache
+def _database() -> duckdb.DuckDBPyConnection:
+    """Empty and closed to the outside; to start one takes longer than all that is done with it."""
+    connection = duckdb.connect()
+    connection.execute(
+        "SET python_enable_replacements = false; SET temp_directory = ''; "
+        "SET enable_external_access = false; SET lock_configuration = true"
+    )
+    return connection
 
 
 def _parse(connection: duckdb.DuckDBPyConnection, text: str) -> dict[str, Any]:
