@@ -90,8 +90,7 @@ class Place:
         if self.is_local:
             stream: BinaryIO = self.fs.open(self.path, "rb")
             return stream
-        size = int(self._remote("read", lambda: self.fs.info(self.path))["size"])
-        return io.BufferedReader(_Ranges(self, size), BLOCK_BYTES)
+        return io.BufferedReader(_Ranges(self, self.size()), BLOCK_BYTES)
 
     def content(self) -> bytes:
         """The whole file, for callers to whom its absence is an answer: errors as with `open`."""
@@ -106,6 +105,24 @@ class Place:
             return self.content()
         except OSError as error:
             raise StorageError(f"cannot read {self.path}: {reason_of(error)}") from None
+
+    def size(self) -> int:
+        """In bytes; errors as with `open`."""
+        info = self.fs.info(self.path) if self.is_local else self._remote("read", lambda: self.fs.info(self.path))
+        return int(info["size"])
+
+    def read_range(self, start: int, end: int) -> bytes:
+        """Bytes `start` to `end` of a remote file, by a request of its own: threads do not disturb each other."""
+        try:
+            return self._remote("read", lambda: self._fetch(start, end))
+        except FileNotFoundError:
+            raise StorageError(f"cannot read {self.path}: it is gone since it was opened") from None
+
+    def _fetch(self, start: int, end: int) -> bytes:
+        found: bytes = self.fs.cat_file(self.path, start=start, end=end)
+        if len(found) != end - start:
+            raise ConnectionError("a range came back with another length")
+        return found
 
     def write(self, content: bytes) -> None:
         """Aside, flushed to disk, then renamed; on object stores one PUT, which is whole or not there."""
@@ -273,19 +290,10 @@ class _Ranges(io.RawIOBase):
         start, end = self._offset, min(self._offset + len(view), self._size)
         if start >= end:
             return 0
-        try:
-            found = self._source._remote("read", lambda: self._fetch(start, end))
-        except FileNotFoundError:
-            raise StorageError(f"cannot read {self._source.path}: it is gone since it was opened") from None
+        found = self._source.read_range(start, end)
         view[: len(found)] = found
         self._offset = end
         return len(found)
-
-    def _fetch(self, start: int, end: int) -> bytes:
-        found: bytes = self._source.fs.cat_file(self._source.path, start=start, end=end)
-        if len(found) != end - start:
-            raise ConnectionError("a range came back with another length")
-        return found
 
 
 class NewFile(io.RawIOBase):

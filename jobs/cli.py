@@ -3,6 +3,7 @@
 import importlib
 import os
 import sys
+from contextlib import suppress
 
 import click
 
@@ -10,6 +11,7 @@ from ingest import __version__
 from ingest.errors import PrivsieveError, near
 from ingest.storage import reason_of
 from jobs.terminal import write_line
+from scoring.duckdb_limits import is_left_behind
 
 VERBS: dict[str, str] = {
     "fetch": "Download images named by metadata into shards.",
@@ -75,4 +77,8 @@ def main(args: list[str] | None = None) -> None:
     else:
         sys.exit(code if isinstance(code, int) else 0)
     write_line(f"privsieve: {message}", to_stderr=True)
+    if is_left_behind():  # interpreters wait for it, or complain about it, as they end
+        with suppress(OSError):
+            sys.stdout.flush()
+        os._exit(code)
     sys.exit(code)

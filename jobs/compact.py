@@ -54,6 +54,7 @@ from jobs.lease import Lease, lease
 from jobs.run import LEASE, rows_at
 from jobs.terminal import write_line
 from reports.duckdb_names import file_list, literal
+from reports.run_files import ReadOnlyFiles
 from reports.score_rows import score_rows
 
 if TYPE_CHECKING:
@@ -255,7 +256,7 @@ def _connection(run: Place, aside: str) -> "duckdb.DuckDBPyConnection":
     connection.execute(f"SET memory_limit = '{MEMORY_GB}GB'; SET preserve_insertion_order = true")
     connection.execute("SET temp_directory = $1", [aside])
     if not run.is_local:
-        connection.register_filesystem(run.fs)
+        connection.register_filesystem(ReadOnlyFiles(run.fs))
     return connection
 
 

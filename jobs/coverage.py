@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 
+from fsspec.core import split_protocol
+
 from ingest.errors import SourceError, StorageError
 from ingest.formats import open_source
 from ingest.record import RunRecord
 from ingest.results import Results
 from ingest.sample import printable
 from ingest.slices import Done, finished, stem_finished, stem_of
-from ingest.storage import Place
+from ingest.storage import EXTRAS, Place
 from jobs.lease import holder
 from jobs.run import LEASE
 from reports.summary import Coverage
@@ -51,6 +53,12 @@ def has_all_chosen(record: RunRecord, num_rows: int, shards: Sequence[str], done
 
 
 def _shards(record: RunRecord) -> tuple[str, ...] | None:
+    """None where the source cannot be listed, or lies on a host of its own choice: run.json may be somebody else's,
+    and a report of their run must not ask any address that it names. `status` does, and a scan.
+    """
+    protocol = split_protocol(record.source)[0]
+    if "::" in record.source or protocol not in (None, "file", "local", *EXTRAS):
+        return None
     try:
         return open_source(record.source, record.format, record.category).shards
     except (SourceError, StorageError):

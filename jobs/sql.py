@@ -6,7 +6,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 MAX_TEXT_ROWS = 1_000
 """A table on a screen ends here; csv and json give every row."""
 
+MEMORY_SHARE = 0.6
+"""Of the memory that is free at the start, so much is for a statement."""
+
 MIN_WORDS = 16
 """Columns of words are folded down to this width on a narrow screen; numbers never are."""
 _PADDINGS = ((1, 1), (0, 1), (0, 0))
@@ -31,20 +34,33 @@ _PADDINGS = ((1, 1), (0, 1), (0, 0))
 @click.argument("statement", required=False)
 @click.option("--shell-setup", is_flag=True, help="Print the statements that make the same views in your own DuckDB.")
 @click.option("--format", "output", type=click.Choice(["text", "json", "csv"]), default="text", show_default=True)
-def sql(run: str, statement: str | None, shell_setup: bool, output: str) -> None:
+@click.option(
+    "--timeout",
+    "timeout_s",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0, min_open=True),
+    default=600,
+    show_default=True,
+    help="Stop the statement after so long; it is also stopped at 60 % of the free memory.",
+)
+def sql(run: str, statement: str | None, shell_setup: bool, output: str, timeout_s: float) -> None:
     """Ask RUN one SELECT statement. It is read-only and reaches nothing outside the run.
 
     Views: images, scored, quarantined, attributes (one row per image and attribute), rates (one per category).
 
     stderr says after the answer whether the run is of a part of its source, not finished, or of made-up answers.
 
+    --format csv writes the values as they are. A spreadsheet may run a text that begins with = + - or @ as a formula.
+
     Example: privsieve sql my-run "SELECT level, count(*) FROM scored GROUP BY ALL"
     """
     from ingest.record import open_run
     from ingest.results import results
     from jobs.coverage import coverage
+    from jobs.memory import available_bytes
     from reports.warehouse import open_run as open_warehouse
     from reports.warehouse import setup_statements
+    from scoring.duckdb_limits import Limits
     from scoring.made_up import made_up
 
     if shell_setup == (statement is not None):
@@ -54,7 +70,8 @@ def sql(run: str, statement: str | None, shell_setup: bool, output: str) -> None
         return
     where, record = open_run(run)
     found = results(where)
-    warehouse = open_warehouse(run)
+    limits = Limits(timeout_s, int(MEMORY_SHARE * available_bytes()))
+    warehouse = open_warehouse(run, limits)
     names, rows = warehouse.select(statement)
     if output == "text":
         _write_text(names, rows)
@@ -69,12 +86,16 @@ def sql(run: str, statement: str | None, shell_setup: bool, output: str) -> None
 
 
 def write_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], output: str) -> None:
-    """Rows to stdout as csv with a header, or as a JSON array with one object per line."""
+    """Rows to stdout as csv with a header, or as a JSON array with one object per line.
+
+    On a terminal csv shows control characters as escapes, as JSON does anywhere: it would obey them.
+    """
     stream = sys.stdout
     if output == "csv":
         writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(names)
-        writer.writerows(rows)
+        shown = _printable if stream.isatty() else iter
+        writer.writerow(shown(names))
+        writer.writerows(map(shown, rows))
         return
     before = "[\n"
     for row in rows:
@@ -148,6 +169,12 @@ def console(num_columns: int = 8) -> "Console":
 
     is_given = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
     return Console(file=sys.stdout, width=None if is_given else max(120, 20 * num_columns), highlight=False)
+
+
+def _printable(cells: Iterable[Any]) -> Iterator[str]:
+    from ingest.sample import printable
+
+    return (printable("" if cell is None else str(cell)) for cell in cells)
 
 
 def _plain(value: Any) -> Any:

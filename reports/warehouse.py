@@ -13,31 +13,33 @@ and the macros `wilson_low(k, n)`, `wilson_high(k, n)`: 95 % Wilson score interv
 Source of the interval: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", 1927.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any, NoReturn
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 
 from ingest import record
-from ingest.errors import QueryError, RunError, near
+from ingest.errors import QueryError, RunError, StorageError
 from ingest.record import RunRecord
 from ingest.results import COMPACT, SCORES, is_compacted, manifest
 from ingest.storage import Place
 from reports.duckdb_names import literal, location, without_wildcards
+from reports.run_files import RUN_URL, RunFiles
 from reports.score_rows import score_rows
-from scoring.duckdb_errors import first_line, without_advice, without_values
-from scoring.expressions import boolean_expression, bounded_nesting, check_characters, columns_of
+from reports.statements import check_reads_only, refuse
+from scoring.duckdb_errors import first_line
+from scoring.duckdb_limits import NO_LIMITS, Limits, OutOfTimeError, StoppedError, Watch
+from scoring.expressions import boolean_expression, columns_of
 from scoring.gaps import PRIVATE_UNKNOWN, UNKNOWN_LEVEL, ruled_out_by, unknown_level_sql
 from scoring.policy import SEVERITY_NAMES
 from scoring.table import SCHEMA
 from scoring.taxonomy import ATTRIBUTES
 
-VIEWS = ("images", "scored", "quarantined", "attributes", "answers", "rates")
 PRIVATE = "level IN (1, 2)"
 """What counts as private where nothing else is asked."""
 
@@ -53,59 +55,63 @@ _WILSON = f"""CREATE OR REPLACE MACRO wilson_{{side}}(k, n) AS CASE
     WHEN n > 0 THEN (k / n + pow({_Z}, 2) / 2 / n
      {{sign}} {_Z} * sqrt((k / n) * (1 - k / n) / n + pow({_Z} / 2 / n, 2))) / (1 + pow({_Z}, 2) / n) END"""
 
-_NO_TABLE = re.compile(r"Table with name (.+?) does not exist")
-_NO_FUNCTION = re.compile(r'Function with name "?(.+?)"? does not exist(?:.*?Did you mean "(.+?)")?', re.DOTALL)
-_NO_COLUMN = re.compile(r'(?:Referenced column|column named) "(.+?)"')
-
-_READS = frozenset(["SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"])
-
 
 @dataclass(frozen=True)
 class Run:
     """An opened run. url: as it was given. record: its run.json. connection: locked, with the views.
 
+    files: how the connection reaches the score files. limits: of one statement that a user writes.
     replaced: whether the files that the views read have been compacted since, so that some may be gone.
     """
 
     url: str
     record: RunRecord
     connection: duckdb.DuckDBPyConnection
+    files: RunFiles
+    limits: Limits
     replaced: Callable[[], bool]
 
     def select(self, statement: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
         """Column names and rows of one SELECT that a user wrote. QueryError in one line where it is anything else."""
-        _check_reads_only(self.connection, statement)
-        try:
-            self.connection.execute(statement)
-            names = [str(column[0]) for column in self.connection.description or []]
-        except duckdb.Error as error:
-            self._check_not_replaced()
-            _refuse(error, statement)
-        return names, self._fetched(statement)
+        watch = Watch(self.connection, self.limits)
+        with self._refusing(statement):
+            watch.run(lambda: check_reads_only(self.connection, statement))
+            watch.run(lambda: self.connection.execute(statement))
+        names = [str(column[0]) for column in self.connection.description or []]
+        return names, self._fetched(statement, watch)
 
     def ask(self, question: str, **placeholders: str) -> list[dict[str, Any]]:
         """The rows of `queries/<question>.sql` as dicts. Placeholders must be checked SQL (scoring.expressions)."""
-        try:
-            self.connection.execute(query_text(question, **placeholders))
-            names = [str(column[0]) for column in self.connection.description or []]
-            rows = [dict(zip(names, row, strict=True)) for row in self.connection.fetchall()]
-        except duckdb.Error as error:
-            self._check_not_replaced()
-            _refuse(error, statement="")  # the user wrote but the placeholders
+        text = query_text(question, **placeholders)
+        with self._refusing(statement=""):  # the user wrote but the placeholders
+            rows = Watch(self.connection).run(lambda: self.connection.execute(text).fetchall())
+        names = [str(column[0]) for column in self.connection.description or []]
         self._check_not_replaced()
-        return rows
+        return [dict(zip(names, row, strict=True)) for row in rows]
 
-    def _fetched(self, statement: str) -> Iterator[tuple[Any, ...]]:
+    def _fetched(self, statement: str, watch: Watch) -> Iterator[tuple[Any, ...]]:
         while True:
-            try:
-                rows = self.connection.fetchmany(10_000)
-            except duckdb.Error as error:
-                self._check_not_replaced()
-                _refuse(error, statement)
+            with self._refusing(statement):
+                rows = watch.run(lambda: self.connection.fetchmany(10_000))
             if not rows:
                 self._check_not_replaced()
                 return
             yield from rows
+
+    @contextmanager
+    def _refusing(self, statement: str) -> Iterator[None]:
+        """What goes wrong in DuckDB, in one line for the user."""
+        self.files.failure = None
+        try:
+            yield
+        except StoppedError as stop:
+            more = ", or allow more with --timeout" if isinstance(stop, OutOfTimeError) else ""
+            raise QueryError(f"the statement was stopped {stop}; ask for less at once{more}") from None
+        except duckdb.Error as error:
+            self._check_not_replaced()
+            if self.files.failure is not None:
+                raise StorageError(self.files.failure) from None
+            refuse(error, statement)
 
     def _check_not_replaced(self) -> None:
         """RunError where rows may have been missing in an answer."""
@@ -113,19 +119,22 @@ class Run:
             raise RunError(f"{self.url} was compacted meanwhile; ask again")
 
 
-def open_run(run: str) -> Run:
+def open_run(run: str, limits: Limits = NO_LIMITS) -> Run:
     """Open a run folder or URL. RunError where there is no run.json, StorageError where it cannot be reached."""
     root, described = record.open_run(run)
     connection = duckdb.connect()
-    if not root.is_local:
-        connection.register_filesystem(root.fs)
     was_compacted = is_compacted(root)
+    files = RunFiles(root.at(COMPACT if was_compacted else SCORES))
+    connection.register_filesystem(files)
     try:
-        connection.execute(_statements(connection, root, described))
-        _lock(connection, location(root.at(COMPACT if was_compacted else SCORES)))
+        connection.execute(_statements(connection, root, described, lambda folder: RUN_URL))
+        _lock(connection, limits)
     except duckdb.Error as error:
-        raise RunError(f"the score files of {run} cannot be read: {first_line(error)}") from None
-    return Run(run, described, connection, lambda: is_compacted(root) != was_compacted)
+        if files.failure is not None:
+            raise StorageError(files.failure) from None
+        told = first_line(error).replace(RUN_URL, "")
+        raise RunError(f"the score files of {run} cannot be read: {told}") from None
+    return Run(run, described, connection, files, limits, lambda: is_compacted(root) != was_compacted)
 
 
 def setup_statements(run: str) -> str:
@@ -134,7 +143,7 @@ def setup_statements(run: str) -> str:
     with duckdb.connect() as connection:
         if not root.is_local:
             connection.register_filesystem(root.fs)
-        return _statements(connection, root, described)
+        return _statements(connection, root, described, _where_it_lies)
 
 
 def query_text(question: str, **placeholders: str) -> str:
@@ -156,9 +165,14 @@ def privacy_condition(private: str) -> str:
     return f"({sql}) OR CASE WHEN {PRIVATE_UNKNOWN} THEN NULL ELSE false END"
 
 
-def _statements(connection: duckdb.DuckDBPyConnection, root: Place, described: RunRecord) -> str:
-    """Macros and views, as SQL. Without a score file yet `images` is an empty table of the same columns."""
-    paths = _score_paths(root)
+def _statements(
+    connection: duckdb.DuckDBPyConnection, root: Place, described: RunRecord, prefix: Callable[[Place], str]
+) -> str:
+    """Macros and views, as SQL. Without a score file yet `images` is an empty table of the same columns.
+
+    prefix: what DuckDB is given before the name of a file in a folder.
+    """
+    paths = _score_paths(root, prefix)
     source = score_rows(connection, f"[{', '.join(map(literal, paths))}]" if paths else "", root.path)
     rates = query_text("rates", by="category", private=privacy_condition(PRIVATE), most="ALL")
     unknown = f"{unknown_level_sql(ruled_out_by(described.engine))} AS {UNKNOWN_LEVEL.name}"
@@ -182,86 +196,29 @@ def _statements(connection: duckdb.DuckDBPyConnection, root: Place, described: R
     return ";\n\n".join(wanted) + ";\n"
 
 
-def _score_paths(root: Place) -> list[str]:
+def _score_paths(root: Place, prefix: Callable[[Place], str]) -> list[str]:
     """What `read_parquet` is given: the files of a compacted run, else one pattern; none without any score file."""
     compacted = manifest(root)
     if compacted is not None:
-        folder = without_wildcards(location(root.at(COMPACT)))
-        return [f"{folder}/{file.name}" for file in compacted.files]
+        return [f"{prefix(root.at(COMPACT))}{file.name}" for file in compacted.files]
     scores = root.at(SCORES)
     found = any(name.endswith(".parquet") for name in scores.names())
-    return [f"{without_wildcards(location(scores))}/*.parquet"] if found else []
+    return [f"{prefix(scores)}*.parquet"] if found else []
 
 
-def _lock(connection: duckdb.DuckDBPyConnection, folder: str) -> None:
-    """From here on nothing but the score folder can be read, and no setting changed.
+def _where_it_lies(folder: Place) -> str:
+    return f"{without_wildcards(location(folder))}/"
 
-    No spilling to disk: DuckDB would put its temporary files into the folder that the user stands in.
+
+def _lock(connection: duckdb.DuckDBPyConnection, limits: Limits) -> None:
+    """From here on the connection reaches `run://` for reading and nothing else, and no setting can be changed.
+
+    No spilling to disk: there is no file system for it.
     """
-    # The path as it is, and as a pattern, which is checked as well before it is expanded. Each with two and with
-    # three slashes, since a filesystem of fsspec may write its URLs either way.
-    spellings = {folder, without_wildcards(folder)}
-    spellings |= {spelling.replace(":///", "://", 1) for spelling in spellings}
-    allowed = ", ".join(map(literal, sorted(spellings)))
+    if limits.memory_bytes is not None:
+        connection.execute(f"SET memory_limit = '{limits.memory_bytes}B'")
     connection.execute(
         "SET python_enable_replacements = false; SET autoinstall_known_extensions = false; "
-        "SET autoload_known_extensions = false; SET temp_directory = ''; "
-        f"SET allowed_directories = [{allowed}]; "
-        "SET enable_external_access = false; SET lock_configuration = true"
+        "SET autoload_known_extensions = false; SET temp_directory = ''; SET disabled_filesystems = 'LocalFileSystem'; "
+        f"SET allowed_directories = ['{RUN_URL}']; SET enable_external_access = false; SET lock_configuration = true"
     )
-
-
-def _check_reads_only(connection: duckdb.DuckDBPyConnection, statement: str) -> None:
-    """One SELECT, and no node in it that writes.
-
-    The type of a statement is not enough: `WITH x AS (COPY … TO …) SELECT 1` is a SELECT too, and could write
-    into the score folder, the one place that stays open. DuckDB's own parse tree tells.
-    """
-    check_characters(statement)
-    try:
-        parsed = connection.extract_statements(statement)
-    except duckdb.Error as error:
-        _refuse(error, statement)
-    kinds = [kind.type.name for kind in parsed]
-    if kinds != ["SELECT"]:
-        what = "several statements" if len(kinds) > 1 else kinds[0] if kinds else "nothing"
-        raise QueryError(f"one SELECT statement is wanted, not {what}: a run is read-only")
-    answer = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [statement]).fetchall()[0][0]
-    with bounded_nesting(statement):
-        tree = json.loads(answer)
-        if tree["error"]:
-            raise QueryError(f"one plain SELECT statement is wanted: {without_advice(tree['error_message'])}")
-        writing = sorted({kind for kind in _query_nodes(tree) if kind not in _READS})
-    if writing:
-        verb = writing[0].removesuffix("_NODE").removesuffix("_QUERY")
-        raise QueryError(f"{verb} is not allowed inside a SELECT: a run is read-only")
-
-
-def _query_nodes(node: Any) -> Iterator[str]:
-    if isinstance(node, list):
-        for child in node:
-            yield from _query_nodes(child)
-    elif isinstance(node, dict):
-        kind = node.get("type")
-        if isinstance(kind, str) and kind.endswith("_NODE"):
-            yield kind
-        for child in node.values():
-            yield from _query_nodes(child)
-
-
-def _refuse(error: duckdb.Error, statement: str) -> NoReturn:
-    """QueryError in one line, with what is near a misspelt name."""
-    said, whole = first_line(error), str(error)
-    if isinstance(error, duckdb.CatalogException) and (found := _NO_TABLE.match(said)):
-        view = found[1].strip('"')
-        said = f'no view "{view}"{near(view, VIEWS)}; there are: {", ".join(VIEWS)}'
-    elif isinstance(error, duckdb.CatalogException) and (found := _NO_FUNCTION.search(whole)):
-        meant = f' (did you mean "{found[2]}"?)' if found[2] else ""
-        said = f'no function "{found[1]}"{meant}; DuckDB\'s documentation lists them'
-    elif isinstance(error, duckdb.BinderException) and (found := _NO_COLUMN.search(said)):
-        candidates = re.findall('"(.+?)"', whole.partition("Candidate bindings:")[2].partition("\n")[0])
-        meant = near(found[1], candidates or SCHEMA.names)  # of views with many columns DuckDB offers none
-        said = f'no column "{found[1]}"{meant}; "DESCRIBE images" lists those of the view images'
-    else:
-        said = without_values(error, statement)
-    raise QueryError(said) from None

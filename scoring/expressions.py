@@ -2,7 +2,8 @@
 
 DuckDB's own parser turns the text into a tree; every node of it must be on an allow-list. There is no way to a
 table, a file, a setting or the environment, and what is used afterwards is the tree written out again, so that
-comments and brackets in the text cannot change the statement around it.
+comments and brackets in the text cannot change the statement around it. What it costs per row is bounded
+(`scoring.expression_cost`).
 Source: DuckDB documentation, "SQL to/from JSON" (json_serialize_sql, json_deserialize_sql).
 """
 
@@ -10,6 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import duckdb
@@ -18,6 +20,7 @@ import pyarrow as pa
 from ingest.errors import QueryError, near
 from ingest.sample import printable
 from scoring.duckdb_errors import first_line, without_advice
+from scoring.expression_cost import is_too_costly, repeats_too_much
 
 FUNCTIONS = frozenset(
     """abs round floor ceil greatest least coalesce lower upper length len trim ltrim rtrim left right substring
@@ -26,6 +29,15 @@ FUNCTIONS = frozenset(
     list_min list_extract array_extract array_length struct_extract list_value isnan ifnull nullif""".split()  # noqa: SIM905
 )
 """Functions that an expression may call: pure, and none that builds large values."""
+
+TYPES = frozenset(
+    """boolean bool logical tinyint smallint integer bigint hugeint utinyint usmallint uinteger ubigint uhugeint
+    int1 int2 int4 int8 uint8 uint16 uint32 uint64 short long signed float float4 double float8 decimal
+    varchar text string bpchar date time timestamp datetime timestamptz interval uuid json list""".split()  # noqa: SIM905
+)
+"""Types that an expression may cast to, also as the elements of a list. Not BIT and BLOB: each way there and back makes
+a text several times longer.
+"""
 
 _PLAIN_NODES = frozenset(["CONSTANT", "COMPARISON", "CONJUNCTION", "OPERATOR", "BETWEEN", "CASE", "CAST", "TYPE"])
 _HEAD = "SELECT (\n"
@@ -50,7 +62,7 @@ def value_expression(text: str, schema: pa.Schema) -> str:
 def columns_of(text: str, schema: pa.Schema) -> frozenset[str]:
     """The columns of `schema` that a checked expression looks at."""
     names = frozenset(schema.names)
-    with duckdb.connect() as connection, bounded_nesting(text):
+    with _database().cursor() as connection, bounded_nesting(text):
         nodes = _nodes(_parse(connection, text)["statements"][0]["node"]["select_list"][0], names)
         used = {str(node["column_names"][0]).lower() for node, _ in nodes if node["class"] == "COLUMN_REF"}
     return frozenset(name for name in names if name.lower() in used)
@@ -80,8 +92,9 @@ def shown(text: str) -> str:
 
 def _checked(text: str, schema: pa.Schema) -> tuple[str, str]:
     check_characters(text)
-    with duckdb.connect() as connection:
-        connection.execute("SET enable_external_access = false")
+    if repeats_too_much(text):
+        raise QueryError(f"CASE x WHEN … repeats x for every WHEN; write CASE WHEN x = … instead: {shown(text)}")
+    with _database().cursor() as connection:
         with bounded_nesting(text):
             tree = _parse(connection, text)
             _check_nodes(tree, frozenset(schema.names), text)
@@ -93,6 +106,17 @@ def _checked(text: str, schema: pa.Schema) -> tuple[str, str]:
         except duckdb.Error as error:
             raise QueryError(f"{shown(first_line(error))}: {shown(text)}") from None
     return sql, str(described[0][1])
+
+
+@cache
+def _database() -> duckdb.DuckDBPyConnection:
+    """Empty and closed to the outside; to start one takes longer than all that is done with it."""
+    connection = duckdb.connect()
+    connection.execute(
+        "SET python_enable_replacements = false; SET temp_directory = ''; "
+        "SET enable_external_access = false; SET lock_configuration = true"
+    )
+    return connection
 
 
 def _parse(connection: duckdb.DuckDBPyConnection, text: str) -> dict[str, Any]:
@@ -111,21 +135,46 @@ def _parse(connection: duckdb.DuckDBPyConnection, text: str) -> dict[str, Any]:
 
 
 def _check_nodes(tree: dict[str, Any], columns: frozenset[str], text: str) -> None:
-    for node, names in _nodes(tree["statements"][0]["node"]["select_list"][0], columns):
-        kind = node["class"]
-        if kind == "COLUMN_REF":
-            name = node["column_names"][0]
-            if name.lower() not in {known.lower() for known in names}:
-                raise QueryError(f'no column "{shown(name)}"{near(name, names)}{_position(node)}: {shown(text)}')
-        elif kind == "FUNCTION":
-            name = node["function_name"]
-            plain = not (node["filter"] or node["distinct"] or node["order_bys"]["orders"])
-            if not plain or not (node["is_operator"] or name.lower() in FUNCTIONS):
-                what = f'the function "{shown(name)}" is not allowed{near(name, FUNCTIONS)}'
-                raise QueryError(f"{what}{_position(node)}: {shown(text)}")
-        elif kind not in _PLAIN_NODES and kind != "LAMBDA":
-            what = f"{kind.lower()} is not allowed in an expression over the row"
-            raise QueryError(f"{what}{_position(node)}: {shown(text)}")
+    expression = tree["statements"][0]["node"]["select_list"][0]
+    for node, names in _nodes(expression, columns):
+        refused = _refused(node, names, columns)
+        if refused:
+            is_call = node["class"] == "FUNCTION" and node["function_name"].lower() not in FUNCTIONS
+            allowed = f"; functions that are allowed: {', '.join(sorted(FUNCTIONS))}" if is_call else ""
+            raise QueryError(f"{refused}{_position(node)}: {shown(text)}{allowed}")
+    if is_too_costly(expression, text):
+        raise QueryError(
+            "this uses parts of itself too many times over, as nullif, split_part, replace, BETWEEN, IN and lists do "
+            f"inside each other; write it in several parts: {shown(text)}"
+        )
+
+
+def _refused(node: Mapping[str, Any], names: frozenset[str], columns: frozenset[str]) -> str | None:
+    """What is wrong with one node of an expression, None where nothing is. names: the columns and those of lambdas."""
+    kind = node["class"]
+    if kind == "COLUMN_REF":
+        name = node["column_names"][0]
+        known = name.lower() in {other.lower() for other in names}
+        return None if known else f'no column "{shown(name)}"{near(name, names)}'
+    if kind == "FUNCTION":
+        return _refused_function(node)
+    if kind == "TYPE" and node["type_name"].lower().removesuffix(" with time zone") not in TYPES:
+        return f"a cast to {shown(node['type_name'])} is not allowed in an expression over the row"
+    if kind == "LAMBDA":
+        return "a lambda inside a lambda is not allowed" if names != columns else None
+    return None if kind in _PLAIN_NODES else f"{kind.lower()} is not allowed in an expression over the row"
+
+
+def _refused_function(node: Mapping[str, Any]) -> str | None:
+    name = node["function_name"].lower()
+    if not (node["is_operator"] or name in FUNCTIONS):
+        return f'the function "{shown(name)}" is not allowed{near(name, FUNCTIONS)}'
+    if node["filter"] or node["distinct"] or node["order_bys"]["orders"]:
+        return f'the function "{name}" takes no FILTER, DISTINCT or ORDER BY here'
+    arguments = [argument["expression"] for argument in node["arguments"]]
+    if name == "replace" and not all("text" in (a.get("literal") or {}) for a in arguments[1:]):
+        return "replace wants texts in quotes as its second and third argument"
+    return None
 
 
 def _nodes(node: Any, names: frozenset[str]) -> Iterator[tuple[Mapping[str, Any], frozenset[str]]]:

@@ -27,6 +27,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ingest.errors import PolicyError, QueryError, near
 from scoring.duckdb_errors import without_values
+from scoring.duckdb_limits import Limits, StoppedError, Watch
 from scoring.expressions import boolean_expression, columns_of, shown
 from scoring.gaps import UNKNOWN_LEVEL, ruled_out_by, unknown_level_sql
 from scoring.table import SCHEMA, SCORE_COLUMNS
@@ -38,6 +39,9 @@ Text = Annotated[str, Field(pattern=r"\S")]
 
 DEFAULT, QUARANTINED, UNREADABLE = "(default)", "(quarantined)", "(unreadable)"
 """What is told as the rule where none of the policy decided; the last one by `filter`."""
+
+LIMITS = Limits(seconds=600)
+"""Of the decisions on one shard, which take milliseconds; a regular expression can be made to take hours."""
 
 SEVERITY_NAMES = frozenset(column.name for column in (*SCORE_COLUMNS, UNKNOWN_LEVEL)) - {"num_assessed"}
 
@@ -107,8 +111,13 @@ class Policy:
         with duckdb.connect() as connection:
             connection.execute("SET enable_external_access = false; SET preserve_insertion_order = true")
             connection.register("score_rows", rows)
+            statement = self._statement(len(self.rules))
             try:
-                return connection.sql(self._statement(len(self.rules))).to_arrow_table()
+                return Watch(connection, LIMITS).run(lambda: connection.sql(statement).to_arrow_table())
+            except StoppedError as stop:
+                raise PolicyError(
+                    f"{self.file}: deciding on one shard was stopped {stop}; use simpler conditions"
+                ) from None
             except duckdb.Error as error:
                 told = f"{self._failing(connection)}: {without_values(error, '')}"
                 raise PolicyError(f"{self.file}: {told}") from None

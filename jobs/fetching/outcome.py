@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from ingest.errors import IncompleteError
 from ingest.storage import Place
 from reports.duckdb_names import file_list, literal
+from reports.run_files import ReadOnlyFiles
 
 FETCHED = "fetch.parquet"
 SELECTED = "selected"
@@ -104,7 +105,7 @@ def reconcile(out: Place, num_selected: int, images_per_shard: int) -> Counter[s
     num_rows = sum(finished.values())
     with duckdb.connect() as connection:
         if not out.is_local:
-            connection.register_filesystem(out.fs)
+            connection.register_filesystem(ReadOnlyFiles(out.fs))
         rows = _outcomes(connection, out, sorted(finished)) if finished else None
         num_known = rows.aggregate("count(DISTINCT key)").fetchall()[0][0] if rows else 0
         if rows is None or not num_known == num_rows == num_selected:

@@ -20,6 +20,7 @@ from ingest.sample import printable
 from ingest.storage import Place, place
 from jobs.fetching.columns import normalised_names
 from reports.duckdb_names import file_list, literal
+from reports.run_files import ReadOnlyFiles
 from scoring.expressions import boolean_expression
 
 ROWS_PER_FILE = 200_000
@@ -56,7 +57,7 @@ def open_metadata(url: str) -> Metadata:
         raise SourceError(f"{url} holds metadata of several kinds ({', '.join(sorted(kinds))}); name one, as *.parquet")
     connection = duckdb.connect()
     if not where.is_local:
-        connection.register_filesystem(where.fs)
+        connection.register_filesystem(ReadOnlyFiles(where.fs))
     files = [Place(where.fs, path) for path in paths]
     kind = kinds.pop()
     options = _options(connection, kind, files[0])

@@ -1,0 +1,129 @@
+"""Files as DuckDB may reach them: through a file system of fsspec that opens for reading and can do nothing else.
+
+DuckDB's own list of allowed folders allows writing as well as reading, so a connection that must not write gets no
+file system of DuckDB's but this one. DuckDB also lets several threads read one open file, each of which moves to its
+place first; here every thread has a place of its own.
+"""
+
+import fnmatch
+import io
+import os
+import threading
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+from fsspec.spec import AbstractFileSystem
+
+from ingest.errors import StorageError
+from ingest.storage import Place, reason_of
+
+RUN_URL = "run://"
+
+
+class ReadOnlyFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
+    """The files of a remote store under their own URLs.
+
+    failure: what the last StorageError said, which DuckDB passes on only inside the text of a traceback. Not the error
+    itself: that would keep the connection alive, by a way that Python cannot see.
+    """
+
+    cachable = False
+
+    def __init__(self, store: AbstractFileSystem):
+        super().__init__()
+        self.protocol = store.protocol
+        self.failure: str | None = None
+        self._store = store
+
+    def open(self, path: str, mode: str = "rb", **_: Any) -> io.RawIOBase:
+        if mode != "rb":
+            raise PermissionError(f"{path} is for reading only")
+        return _File(self._place(path), self)
+
+    def info(self, path: str, **_: Any) -> dict[str, Any]:
+        """FileNotFoundError is an answer: DuckDB asks so whether a file is there."""
+        return {"name": path, "size": self._place(path).size(), "type": "file"}
+
+    def modified(self, path: str) -> datetime:
+        """Another time for another content, which is all that DuckDB's cache asks for."""
+        return datetime.fromtimestamp(zlib.crc32(self._place(path).stamp().encode()), UTC)
+
+    def glob(self, path: str, **_: Any) -> list[str]:
+        pattern = self._place(path)
+        return pattern.matches(pattern.path)
+
+    @contextmanager
+    def noting(self, place: Place) -> Iterator[None]:
+        """Keeps why a file cannot be read."""
+        try:
+            yield
+        except (StorageError, OSError) as error:
+            known = isinstance(error, StorageError)
+            self.failure = str(error) if known else f"cannot read {place.path}: {reason_of(error)}"
+            raise
+
+    def _place(self, path: str) -> Place:
+        return Place(self._store, self._store._strip_protocol(path))
+
+
+class RunFiles(ReadOnlyFiles):
+    """The files that lie directly in one folder, as `run://NAME`; nothing else is reached."""
+
+    def __init__(self, folder: Place):
+        super().__init__(folder.fs)
+        self.protocol = RUN_URL.removesuffix("://")
+        self._folder = folder
+
+    def glob(self, path: str, **_: Any) -> list[str]:
+        pattern = path.removeprefix(RUN_URL)
+        return [f"{RUN_URL}{name}" for name in fnmatch.filter(self._folder.names(), pattern)]
+
+    def _place(self, path: str) -> Place:
+        name = path.removeprefix(RUN_URL)
+        if "/" in name or name in ("", ".", ".."):
+            raise FileNotFoundError(path)
+        return self._folder.at(name)
+
+
+class _File(io.RawIOBase):
+    """An open file in which every thread has its own position."""
+
+    def __init__(self, place: Place, files: ReadOnlyFiles):
+        self._place, self._files, self._position = place, files, threading.local()
+        with files.noting(place):
+            self._stream = place.open() if place.is_local else None
+            self._size = os.fstat(self._stream.fileno()).st_size if self._stream else place.size()
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return getattr(self._position, "offset", 0)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        self._position.offset = max(0, offset + (0, self.tell(), self._size)[whence])
+        return self.tell()
+
+    def read(self, size: int = -1, /) -> bytes:
+        start = self.tell()
+        end = self._size if size < 0 else min(self._size, start + size)
+        if start >= end:
+            return b""
+        with self._files.noting(self._place):
+            if self._stream is None:
+                found = self._place.read_range(start, end)
+            else:
+                found = os.pread(self._stream.fileno(), end - start, start)
+        self._position.offset = start + len(found)
+        return found
+
+    def close(self) -> None:
+        if not self.closed and self._stream is not None:
+            self._stream.close()
+        super().close()

@@ -1,0 +1,96 @@
+"""How long a query of DuckDB may run, how much memory the process may take meanwhile, and how a query is stopped.
+
+The query runs in a thread of its own, so that Ctrl-C is heard at once. DuckDB looks between batches of rows whether
+it should stop. One call of a function that takes minutes is not stopped by that: it is left behind, and a command
+that ends with one left behind must not wait for it (`jobs.cli`).
+"""
+
+import resource
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    import duckdb
+
+GRACE_S = 2.0
+"""A query that was interrupted has so long to stop."""
+
+_LOOK_S = 0.1
+_THREAD = "duckdb-query"
+_RSS_UNIT_BYTES = 1 if sys.platform == "darwin" else 1024
+
+Answer = TypeVar("Answer")
+
+
+class StoppedError(Exception):
+    """A query reached a limit; `str(error)` says which, such as "after 600 seconds"."""
+
+
+class OutOfTimeError(StoppedError):
+    pass
+
+
+@dataclass(frozen=True)
+class Limits:
+    """seconds: in DuckDB, without the time that its rows lie unread. memory_bytes: of the process at its largest,
+    since DuckDB's own limit does not count the text that functions make. None: no limit.
+    """
+
+    seconds: float | None = None
+    memory_bytes: int | None = None
+
+
+NO_LIMITS = Limits()
+
+
+class Watch:
+    """Runs the parts of one query, one after the other, within common limits."""
+
+    def __init__(self, connection: "duckdb.DuckDBPyConnection", limits: Limits = NO_LIMITS):
+        self._connection, self._limits, self._spent_s = connection, limits, 0.0
+
+    def run(self, work: Callable[[], Answer]) -> Answer:
+        """What `work` returns or raises. StoppedError at a limit; KeyboardInterrupt stops the query as well."""
+        answers, failures, done = list[Answer](), list[BaseException](), threading.Event()
+
+        def target() -> None:
+            try:
+                answers.append(work())
+            except BaseException as error:
+                failures.append(error)
+            finally:
+                done.set()
+
+        started_s = time.monotonic()
+        threading.Thread(target=target, name=_THREAD, daemon=True).start()
+        try:
+            while not done.wait(_LOOK_S):
+                self._check(self._spent_s + time.monotonic() - started_s)
+        except BaseException:
+            self._connection.interrupt()
+            done.wait(GRACE_S)
+            raise
+        self._spent_s += time.monotonic() - started_s
+        if failures:
+            raise failures[0]
+        return answers[0]
+
+    def _check(self, spent_s: float) -> None:
+        seconds, memory_bytes = self._limits.seconds, self._limits.memory_bytes
+        if seconds is not None and spent_s > seconds:
+            raise OutOfTimeError(f"after {seconds:g} seconds")
+        if memory_bytes is not None and _peak_bytes() > memory_bytes:
+            raise StoppedError(f"at {memory_bytes / 1e9:.1f} GB of memory")
+
+
+def is_left_behind() -> bool:
+    """Whether a query that was to stop still runs in this process."""
+    return any(thread.name == _THREAD for thread in threading.enumerate())
+
+
+def _peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT_BYTES

@@ -1,0 +1,132 @@
+"""DuckDB reads a run and can write nowhere, even where the check of statements is passed by."""
+
+import hashlib
+import io
+import threading
+from pathlib import Path
+
+import duckdb
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ingest.errors import StorageError
+from ingest.storage import Place, place
+from reports.run_files import ReadOnlyFiles, RunFiles
+from reports.warehouse import open_run
+from tests.reports.conftest import MakeRun
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """Every file below a folder, and what it holds."""
+    return {str(p): hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "COPY (SELECT 1) TO 'run://0.parquet'",
+        "COPY (SELECT 1) TO 'run://new.parquet'",
+        "COPY (SELECT 1 AS a, 2 AS b) TO 'run://' (FORMAT parquet, PARTITION_BY a, OVERWRITE_OR_IGNORE)",
+        "COPY (SELECT 1) TO 'RUN/scores/0.parquet'",
+        "COPY (SELECT 1) TO 'file://RUN/scores/0.parquet'",
+        "COPY (SELECT 1) TO 'RUN/../out.csv'",
+        "COPY (SELECT 1) TO 'RUN/new' (FORMAT csv, PER_THREAD_OUTPUT)",
+        "WITH x AS (COPY (SELECT 1) TO 'run://0.parquet') SELECT 1",
+        "SELECT * FROM json_execute_serialized_sql(json_serialize_sql("
+        "'WITH x AS (COPY (SELECT 1) TO ''run://0.parquet'') SELECT 1'))",
+        "SELECT * FROM json_execute_serialized_sql(json_serialize_sql("
+        "'WITH x AS (COPY (SELECT 1) TO ''RUN/scores/0.parquet'') SELECT 1'))",
+        "EXPORT DATABASE 'run://x'",
+        "EXPORT DATABASE 'RUN/x'",
+        "ATTACH 'RUN/x.duckdb'",
+        "ATTACH 'run://x.duckdb'",
+        "SET disabled_filesystems = ''",
+        "SET allowed_directories = ['RUN']",
+        "FROM read_text('RUN/run.json')",
+        "FROM read_blob('/etc/passwd')",
+        "CREATE PERSISTENT SECRET s (TYPE http)",
+        "INSTALL httpfs",
+    ],
+)
+def test_the_connection_itself_cannot_write_nor_read_anything_else(
+    make_run: MakeRun, tmp_path: Path, statement: str
+) -> None:
+    folder = make_run()
+    before, run = contents(tmp_path), open_run(str(folder))
+    with pytest.raises(duckdb.Error):
+        run.connection.execute(statement.replace("RUN", str(folder))).fetchall()
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("path", ["run://../run.json", "run:///etc/passwd", "run://*/../run.json"])
+def test_the_connection_finds_nothing_above_the_scores(make_run: MakeRun, path: str) -> None:
+    assert open_run(str(make_run())).connection.execute(f"FROM read_blob('{path}')").fetchall() == []
+
+
+def test_only_files_that_lie_directly_in_the_folder_are_reached(tmp_path: Path) -> None:
+    (tmp_path / "scores").mkdir()
+    for name in ("outside", "scores/a.parquet", "scores/b.txt"):
+        (tmp_path / name).write_bytes(b"12345")
+    files = RunFiles(place(str(tmp_path / "scores")))
+    assert files.glob("run://*.parquet") == ["run://a.parquet"]
+    assert files.open("run://a.parquet").read() == b"12345"
+    for name in ("../outside", "..", "", "/etc/passwd", str(tmp_path / "outside"), "absent"):
+        assert not files.isfile(f"run://{name}")
+        with pytest.raises((FileNotFoundError, StorageError)):
+            files.open(f"run://{name}")
+    for mode in ("wb", "ab", "r+b", "rb+", "xb"):
+        with pytest.raises(PermissionError):
+            files.open("run://a.parquet", mode)
+    assert sorted(contents(tmp_path).values()) == [hashlib.sha256(b"12345").hexdigest()] * 3
+
+
+@pytest.mark.parametrize("is_local", [True, False])
+def test_threads_that_share_an_open_file_do_not_move_each_other(tmp_path: Path, is_local: bool) -> None:
+    memory = fsspec.filesystem("memory")
+    where = place(str(tmp_path)) if is_local else Place(memory, "/shared-file")
+    where.at("a").write(bytes(range(100)))
+    with RunFiles(where).open("run://a") as file:
+        file.seek(10)
+        other = threading.Thread(target=file.seek, args=(90,))
+        other.start()
+        other.join()
+        assert (file.tell(), file.read(3)) == (10, bytes([10, 11, 12]))
+        assert file.seek(-5, io.SEEK_END) == 95
+        assert (file.read(), file.read(1)) == (bytes(range(95, 100)), b"")
+    if not is_local:
+        memory.rm("/shared-file", recursive=True)
+
+
+def test_a_wide_file_that_several_threads_read_at_once_is_read_right(tmp_path: Path) -> None:
+    numbers = np.random.default_rng(0).integers(0, 2**62, (40, 50_000))
+    table = pa.table({f"c{i}": column for i, column in enumerate(numbers)})
+    pq.write_table(table, tmp_path / "wide.parquet", compression="none")
+    sums = ", ".join(f"sum(c{i})" for i in range(len(numbers)))
+    for files, url in (
+        (RunFiles(place(str(tmp_path))), "run://*.parquet"),
+        (ReadOnlyFiles(_in_memory(tmp_path)), "memory:///wide/wide.parquet"),
+    ):
+        with duckdb.connect() as connection:
+            connection.register_filesystem(files)
+            connection.execute("SET threads = 4")
+            [found] = connection.execute(f"SELECT {sums} FROM read_parquet('{url}')").fetchall()
+        assert list(found) == [sum(map(int, column)) for column in numbers]
+    fsspec.filesystem("memory").rm("/wide", recursive=True)
+
+
+def _in_memory(folder: Path) -> fsspec.AbstractFileSystem:
+    memory = fsspec.filesystem("memory")
+    memory.put(str(folder), "/wide", recursive=True)
+    return memory
+
+
+def test_a_score_file_that_cannot_be_read_is_named(make_run: MakeRun) -> None:
+    folder = make_run()
+    run = open_run(str(folder))
+    (folder / "scores" / "0.parquet").unlink()
+    (folder / "scores" / "0.parquet").symlink_to("absent")
+    with pytest.raises(StorageError, match=r"cannot read .*/scores/0\.parquet: no such file or directory"):
+        list(run.select("SELECT sum(index) FROM images")[1])
