@@ -4,7 +4,8 @@ A corpus may have changed since it was scanned; then the decisions are about oth
 shard may be released. The hash of every image that is copied tells.
 """
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -95,6 +96,20 @@ class Written:
     files: dict[str, str]
     dropped: dict[int, str]
     left_out: dict[str, int]
+
+    def to_json(self) -> str:
+        """ASCII only: undecodable file names survive as lone surrogate escapes."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(text: str | bytes) -> "Written":
+        """ValueError where the text is damaged, or of an older version."""
+        content = json.loads(text)
+        try:
+            dropped = {int(index): str(why) for index, why in content["dropped"].items()}
+            return Written(int(content["num_samples"]), dict(content["files"]), dropped, dict(content["left_out"]))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError("no record of what was written") from error
 
 
 def changed(shard: str, what: str) -> IncompleteError:
