@@ -9,7 +9,14 @@ from tests.conftest import joined, ray_head
 from tests.jobs.made import privsieve, shard
 
 JOINING = (
-    *("test_compact", "test_filter", "test_scan_and_filter", "test_scan_and_source", "test_scan_refusals"),
+    *(
+        "test_compact",
+        "test_filter",
+        "test_filter_members",
+        "test_scan_and_filter",
+        "test_scan_and_source",
+        "test_scan_refusals",
+    ),
     "test_status",
 )
 """Modules whose tests join the head. Fixtures that outlive a test, the run below among them, start a Ray of their own,
