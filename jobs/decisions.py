@@ -1,4 +1,4 @@
-"""What a policy decides for every row of a run, shard by shard, and what became of it when the shards were copied."""
+"""What a policy decides for every row of a run, shard by shard; after the copy, also what had to be dropped."""
 
 import hashlib
 import json

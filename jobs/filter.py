@@ -51,7 +51,7 @@ MEANINGS: dict[Members, str] = {
 }
 
 MAX_KINDS, MAX_KINDS_PRINTED = 100, 8
-"""Of members and columns that were left out: so many are told apart."""
+"""Of members and columns that were left out: so many are counted by themselves."""
 
 
 @click.command()
@@ -299,7 +299,7 @@ def _finish(out: Place, identity: ReleaseRecord, plan: Plan, written: Iterable[W
 
 
 def _left_out(written: Iterable[Written]) -> dict[str, int]:
-    """How many of each kind, the most frequent first; rare kinds are told together."""
+    """How many of each kind, the most frequent first; rare kinds are added up."""
     found = Counter[str]()
     for done in written:
         found.update(done.left_out)

@@ -300,7 +300,7 @@ def _located(index: int, found: _Group | Damage) -> tuple[Locator, int]:
     if isinstance(found, Damage):
         return _damaged(index, found), 0
     fault = found.fault()
-    # The span is read by nobody, but an interrupted scan knows its slices by the hash of their locators.
+    # The span is not read, but it is part of the hash by which a continued scan recognises its slices.
     span = [[part.member.start, part.member.end] for part in found.parts[:MAX_MEMBERS]]
     locator: Locator = {"index": index, "key": found.key, "span": span}
     for part in found.parts[:MAX_MEMBERS]:

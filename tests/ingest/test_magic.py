@@ -1,4 +1,4 @@
-"""Pictures told by how they begin, whatever they are called; captions, tables and code are none."""
+"""Pictures are recognised by their first bytes; captions, tables and code are not taken for pictures."""
 
 import io
 import json
