@@ -1,8 +1,8 @@
 """A tar that was compressed as a whole, read like a plain one.
 
 Every position is one of the decompressed content. Going forward costs decompressing what lies between; going back
-further than a few kB costs starting again, so whoever reads should read in the order of the offsets. Each slice of a
-compressed shard decompresses the shard from its beginning.
+further than `KEPT_BYTES` costs starting again, so read in the order of the offsets. Each slice of a compressed shard
+decompresses the shard from its beginning.
 """
 
 import io
@@ -13,6 +13,9 @@ import pyarrow as pa
 STEP_BYTES = 4096
 """Compressed bytes and decompressed bytes taken at once. So much is lost before a place that is damaged, or what the
 block of the compression holds (Zstandard: 128 KB) where that is more."""
+
+KEPT_BYTES = 2**19
+"""Decompressed content that is kept for ways back; more than a search for the next header overshoots."""
 
 MIN_LIMIT_BYTES = 64 * 2**20
 MAX_RATIO = 200
@@ -45,10 +48,10 @@ class Decompressed(io.RawIOBase):
     def _start_again(self) -> None:
         self._raw.seek(0)
         self._content = pa.CompressedInputStream(pa.PythonFile(_Steps(self._raw), "r"), self._codec)
-        self._window, self._window_start, self._last_step = b"", 0, b""
+        self._window, self._window_start = bytearray(), 0
 
     def _advance(self) -> bool:
-        """Decompresses one step; False at the end. The window keeps the step before, for short ways back."""
+        """Decompresses one step; False at the end."""
         end = self._window_start + len(self._window)
         if end == self._size:
             return False
@@ -63,8 +66,11 @@ class Decompressed(io.RawIOBase):
         if not step:
             self._size = end
             return False
-        self._window_start = end - len(self._last_step)
-        self._window, self._last_step = self._last_step + step, step
+        self._window += step
+        excess = len(self._window) - KEPT_BYTES
+        if excess > KEPT_BYTES:  # seldom, since what is kept has to move
+            del self._window[:excess]
+            self._window_start += excess
         return True
 
     def read(self, size: int = -1, /) -> bytes:
@@ -73,7 +79,8 @@ class Decompressed(io.RawIOBase):
         parts: list[bytes] = []
         left = size if size >= 0 else self._limit_bytes
         while left > 0:
-            part = self._window[self._position - self._window_start :][:left]
+            first = self._position - self._window_start
+            part = bytes(self._window[first : first + left])
             if part:
                 parts.append(part)
                 self._position += len(part)

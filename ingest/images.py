@@ -5,7 +5,6 @@ header before anything is allocated, and only the listed formats are ever opened
 what a viewer shows of it, so every frame and page is decoded, and so is colour that hides under full transparency.
 """
 
-import codecs
 import io
 import re
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import simplejpeg
 from PIL import Image, ImageFile, UnidentifiedImageError
 
 from ingest import unseen
+from ingest.magic import HEAD_BYTES, picture_format
 from ingest.metadata import PNG_MAGIC, file_metadata, frame_metadata, png_metadata
 from ingest.unseen import jpeg, tiff_file
 
@@ -31,21 +31,6 @@ MAX_SCANS = 100
 Image.init()
 # Size limits are our own and apply to every page (see _check_size); Pillow's would warn at half the limit.
 Image.MAX_IMAGE_PIXELS = None
-
-_OTHER_FORMATS: tuple[tuple[bytes, str], ...] = (
-    (rb"\A....ftyp(heic|heix|mif1|msf1|hevc)", "HEIC"),
-    (rb"\A(\xff\x0a|\x00\x00\x00\x0cJXL )", "JPEG XL"),
-    (rb"\A(\x00\x00\x00\x0cjP  |\xff\x4f\xff\x51)", "JPEG 2000"),
-    (rb"\A%PDF-", "PDF"),
-    (rb"\A8BPS", "Photoshop"),
-    (rb"\A\x00\x00[\x01\x02]\x00", "icon"),
-)
-# Possessive (`*+`): else a file of nothing but comments would be tried in exponentially many ways.
-_SVG = re.compile(
-    r"\s*+(?:<\?.*?\?>\s*+|<!--.*?-->\s*+)*+(?:<!DOCTYPE\s+(?:[\w.-]+:)?svg\b|<(?:[\w.-]+:)?svg[\s/>])",
-    re.DOTALL | re.IGNORECASE,
-)
-_HEAD_BYTES = 8192  # drawing programs put long comments before the root element
 
 
 @dataclass(frozen=True)
@@ -133,26 +118,12 @@ def decode(encoded: bytes, limits: ImageLimits) -> DecodedImage | Rejected:
 
 
 def _unidentified(encoded: bytes) -> Rejected:
-    head = encoded[:_HEAD_BYTES]
-    if _SVG.match(_xml_text(head)):
-        return Rejected("unsupported_format", "SVG is not decoded")
-    for pattern, name in _OTHER_FORMATS:
-        if re.match(pattern, head, re.DOTALL):
-            return Rejected("unsupported_format", f"{name} is not decoded")
-    if re.match(rb"\xff\xd8\xff|\x89PNG|GIF8|BM|II\*\0|MM\0\*|RIFF....WEBP", head, re.DOTALL):
+    name = picture_format(encoded[:HEAD_BYTES])
+    if name is None:
+        return Rejected("not_an_image", "the content is no known image format")
+    if name in FORMATS:
         return Rejected("corrupt", "the header is damaged or cut")
-    return Rejected("not_an_image", "the content is no known image format")
-
-
-def _xml_text(head: bytes) -> str:
-    """The beginning of an XML file: UTF-16 by its byte order mark or its zero bytes, else what ASCII extends to."""
-    if head.startswith(codecs.BOM_UTF16_LE) or head[1:2] == b"\0":
-        encoding = "utf-16-le"
-    elif head.startswith(codecs.BOM_UTF16_BE) or head[:1] == b"\0":
-        encoding = "utf-16-be"
-    else:
-        encoding = "utf-8"
-    return head.decode(encoding, "replace").removeprefix("\ufeff")
+    return Rejected("unsupported_format", f"{name} is not decoded")
 
 
 def _format_name(image: Image.Image) -> str:

@@ -4,13 +4,15 @@ A corpus may have changed since it was scanned; then the decisions are about oth
 shard may be released. The hash of every image that is copied tells.
 """
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ingest.errors import IncompleteError, StorageError
+from ingest.members import Members
 from ingest.sample import printable
 from ingest.storage import Place
 
@@ -43,6 +45,7 @@ class ReleaseRecord(BaseModel):
     policy: str
     policy_sha256: Sha256
     kept_sha256: Sha256
+    members: Members | None = None  # of older versions, which released whatever lay beside a picture
 
 
 def release_record(file: Place) -> ReleaseRecord | None:
@@ -60,11 +63,13 @@ class Kept:
     """The samples of a shard that are released.
 
     sha256: index -> hash of the encoded image as it was scanned. num_samples: how many samples the shard had then,
-    None where only some of them were scanned.
+    None where only some of them were scanned. members: what goes with them. category: what gave it, see `Source`.
     """
 
     sha256: dict[int, str]
     num_samples: int | None
+    members: Members = "listed"
+    category: str | None = None
 
     def check_number(self, shard: str, num_found: int) -> None:
         """IncompleteError where the shard has another number of samples now."""
@@ -81,10 +86,30 @@ class Kept:
 
 @dataclass(frozen=True)
 class Written:
-    """num_samples: so many were written. files: name below the release -> sha256 of the file."""
+    """num_samples: so many were written. files: name below the release -> sha256 of the file.
+
+    dropped: index -> why this kept sample was not written after all. left_out: what lay beside the samples that were
+    written and stayed behind: an extension, or "column " and a name -> how many.
+    """
 
     num_samples: int
     files: dict[str, str]
+    dropped: dict[int, str]
+    left_out: dict[str, int]
+
+    def to_json(self) -> str:
+        """ASCII only: undecodable file names survive as lone surrogate escapes."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(text: str | bytes) -> "Written":
+        """ValueError where the text is damaged, or of an older version."""
+        content = json.loads(text)
+        try:
+            dropped = {int(index): str(why) for index, why in content["dropped"].items()}
+            return Written(int(content["num_samples"]), dict(content["files"]), dropped, dict(content["left_out"]))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError("no record of what was written") from error
 
 
 def changed(shard: str, what: str) -> IncompleteError:

@@ -1,10 +1,13 @@
 """The strict tar walker: every member with its place, and every byte that is not a member reported.
 
 Python's tarfile reads the headers; unlike it, this walker does not take a damaged header for the end of the
-archive and does not stop at it: it looks for the next header and says which bytes it could not read.
+archive and does not stop at it: it looks for the next header and says which bytes it could not read. The stream is
+gone through forward, with ways back of at most `SEARCHED_BYTES` (`ingest.compressed` depends on it).
 """
 
+import hashlib
 import io
+import stat
 import tarfile
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
@@ -15,12 +18,19 @@ END = b"\0" * (2 * BLOCK)
 """What closes a tar archive."""
 
 MAGIC, MAGIC_OFFSET = b"ustar", 257
-SEARCHED_BYTES = 512 * BLOCK
+FIRST_SEARCHED_BYTES, SEARCHED_BYTES = 8 * BLOCK, 512 * BLOCK
+"""Read at once, at first and at most, where damage or the end is looked at."""
+
+MAX_NAME_BYTES = 4096
+"""A longer name is shortened: no file system takes it as a path, and names travel with every slice."""
+SHORTENED_CHARACTERS = 100
 
 MAX_HEADER_BYTES = 2**20
 MAX_HEADER_READS = 64
 """What one member's headers may take: long names and pax records need little, and hostile ones would fill the memory
 or follow one another without end."""
+
+MAX_MTIME = 8**11
 
 _UNREADABLE = (tarfile.TarError, OSError, ValueError, OverflowError, RecursionError)
 """What Python's reader raises over hostile headers; streams must raise something else when the storage fails."""
@@ -28,9 +38,10 @@ _UNREADABLE = (tarfile.TarError, OSError, ValueError, OverflowError, RecursionEr
 
 @dataclass(frozen=True)
 class Member:
-    """name: as stored. start…end: header to padded end. data_start, size: the content. is_file: a regular file.
+    """name: as stored, or shortened. start…end: header to padded end. data_start, size: the content.
 
-    is_folder: a directory. is_sparse: a regular file that is stored without its holes, `size` counts them.
+    is_file: a regular file. is_folder: a directory. is_sparse: a regular file that is stored without its holes, `size`
+    counts them. has_set_id: it would run as another user or group. mtime: seconds, 0 where it is no sane number.
     """
 
     name: str
@@ -41,6 +52,9 @@ class Member:
     is_file: bool
     is_folder: bool = False
     is_sparse: bool = False
+    has_set_id: bool = False
+    is_name_shortened: bool = False
+    mtime: int = 0
 
 
 @dataclass(frozen=True)
@@ -75,28 +89,38 @@ def walk(stream: BinaryIO, size: int, cause: str | None = None) -> Iterator[Memb
         yield Damage(end, end, None)
 
 
+def header(member: Member) -> bytes:
+    """A new header for a regular file: its name, size and time, and nothing else of the old one."""
+    info = tarfile.TarInfo(member.name)
+    info.size, info.mtime = member.size, member.mtime
+    return info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")
+
+
 def _walk(stream: BinaryIO, size: int) -> Iterator[Member | Damage]:
-    offset = 0
-    while offset < size:
-        stopped = yield from _walk_from(stream, offset, size)
-        if stopped is None:
+    start, found = 0, _archive(stream, 0)
+    while True:
+        if isinstance(found, tarfile.TarFile):
+            stopped = yield from _members(found, stream, size)
+            if stopped is None:
+                return
+            start, found = stopped
+        after = _next_header(stream, found, size)
+        readable = _archive(stream, after) if after < size else None
+        if isinstance(readable, int):
+            found = readable
+            continue
+        if start < after:
+            yield Damage(start, after, None)
+        if readable is None:
             return
-        start, resume = stopped
-        while (after := _next_header(stream, resume, size)) < size:
-            readable = _archive(stream, after)
-            if isinstance(readable, tarfile.TarFile):
-                break
-            resume = readable
-        yield Damage(start, after, None)
-        offset = after
+        found = readable
 
 
-def _walk_from(stream: BinaryIO, offset: int, size: int) -> Generator[Member | Damage, None, tuple[int, int] | None]:
+def _members(
+    archive: tarfile.TarFile, stream: BinaryIO, size: int
+) -> Generator[Member | Damage, None, tuple[int, int] | None]:
     """Yields members; returns None at the true end, else the offset of a header that cannot be read, and where to
     look for the next one."""
-    archive = _archive(stream, offset)
-    if isinstance(archive, int):
-        return offset, archive
     while True:
         try:
             archive.members.clear()  # type: ignore[attr-defined]  # tarfile would remember all of them
@@ -108,19 +132,48 @@ def _walk_from(stream: BinaryIO, offset: int, size: int) -> Generator[Member | D
         if info is None:
             break
         if info.size < 0:
-            return info.offset, info.offset + BLOCK  # tarfile would go backwards, and round and round
+            return info.offset, _after(stream, info.offset)  # tarfile would go backwards, and round and round
         is_sparse = info.isreg() and info.issparse()
         stored = archive.offset - info.offset_data  # padded; for a sparse file less than its size
         if is_sparse or not info.isreg():
             is_cut = info.offset_data + stored - size >= BLOCK
         else:
             is_cut = info.offset_data + info.size > size
+        name, is_name_shortened = _name(info.name)
         if is_cut:
-            yield Damage(info.offset, size, info.name)
+            yield Damage(info.offset, size, name)
             return None
-        end = min(info.offset_data + stored, size)
-        yield Member(info.name, info.offset, info.offset_data, info.size, end, info.isreg(), info.isdir(), is_sparse)
-    return None if _is_end(stream, archive.offset) else (archive.offset, archive.offset + BLOCK)
+        yield Member(
+            name,
+            info.offset,
+            info.offset_data,
+            info.size,
+            min(info.offset_data + stored, size),
+            info.isreg(),
+            info.isdir(),
+            is_sparse,
+            has_set_id=bool(info.mode & (stat.S_ISUID | stat.S_ISGID)),
+            is_name_shortened=is_name_shortened,
+            mtime=int(info.mtime) if 0 <= info.mtime < MAX_MTIME else 0,
+        )
+    next_block = _after_zeros(stream, archive.offset)
+    return None if next_block is None else (archive.offset, max(next_block, archive.offset + BLOCK))
+
+
+def _name(stored: str) -> tuple[str, bool]:
+    """The name, and whether it had to be shortened: to its beginning and a hash of all of it."""
+    encoded = stored.encode("utf-8", "surrogateescape")
+    if len(encoded) <= MAX_NAME_BYTES:
+        return stored, False
+    return f"{stored[:SHORTENED_CHARACTERS]}…{hashlib.sha256(encoded).hexdigest()[:12]}", True
+
+
+class _NoGlobals(dict[str, str]):
+    """Python's reader collects the records of pax global headers in here, and they are lost: such a header would set
+    the name or the size of every member after it, and be forgotten behind damage."""
+
+    def __setitem__(self, key: str, value: str) -> None:
+        pass
 
 
 def _archive(stream: BinaryIO, offset: int) -> tarfile.TarFile | int:
@@ -128,7 +181,7 @@ def _archive(stream: BinaryIO, offset: int) -> tarfile.TarFile | int:
     stream.seek(offset)
     reader = _HeaderReader(stream)
     try:
-        archive = tarfile.TarFile(fileobj=cast(BinaryIO, reader), errorlevel=0)
+        archive = tarfile.TarFile(fileobj=cast(BinaryIO, reader), errorlevel=0, pax_headers=_NoGlobals())
     except _UNREADABLE:
         return _after(stream, offset)
     return archive
@@ -166,27 +219,31 @@ class _HeaderReader(io.RawIOBase):
         return self._stream.tell()
 
 
-def _is_end(stream: BinaryIO, offset: int) -> bool:
-    """Only zeros follow, or nothing does."""
+def _after_zeros(stream: BinaryIO, offset: int) -> int | None:
+    """Offset of the next block that holds something else than zeros, None where there is none."""
     stream.seek(offset)
-    while block := stream.read(2**20):
-        if block.count(0) != len(block):
-            return False
-    return True
+    while blocks := stream.read(SEARCHED_BYTES):
+        rest = blocks.lstrip(b"\0")
+        if rest:
+            return offset + (len(blocks) - len(rest)) // BLOCK * BLOCK
+        offset += len(blocks)
+    return None
 
 
 def _next_header(stream: BinaryIO, offset: int, size: int) -> int:
     """Offset of the next block that is a valid header with the ustar magic, or `size`."""
+    num_bytes = FIRST_SEARCHED_BYTES  # then more and more: headers that cannot be read may lie close together
     while offset + BLOCK <= size:
         stream.seek(offset)
-        blocks = stream.read(SEARCHED_BYTES)
+        blocks = stream.read(num_bytes)
         place = blocks.find(MAGIC)
         while place >= 0:
             start = place - MAGIC_OFFSET
             if start >= 0 and start % BLOCK == 0 and _is_header(blocks[start : start + BLOCK]):
                 return offset + start
             place = blocks.find(MAGIC, place + 1)
-        offset += SEARCHED_BYTES
+        offset += num_bytes
+        num_bytes = min(2 * num_bytes, SEARCHED_BYTES)
     return size
 
 

@@ -1,7 +1,8 @@
 """`privsieve filter RUN --policy POLICY --out DEST`: the corpus again, without what the policy drops.
 
-Decisions are made for every row before a byte is written. Then each shard is copied by a task of its own, its kept
-samples byte for byte, if they are still the pictures that were scanned. `release.json` is written last and only when
+Decisions are made for every row before a byte is written (`jobs.decisions`). Then each shard is copied by a task of its
+own: the kept pictures byte for byte, if they are still those that were scanned, and what may go with them. A sample
+that cannot be released safely is dropped then, and its decision says so. `release.json` is written last and only when
 all counts agree; until then `release.unfinished.json` is there, and below `release.unfinished/` a record per shard
 that is done, so that --resume need not copy it again. `release.lease.json` keeps a second filter out meanwhile.
 """
@@ -9,19 +10,19 @@ that is done, so that --resume need not copy it again. `release.lease.json` keep
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import click
-import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ingest.errors import IncompleteError, PolicyError, PrivsieveError, RunError, StorageError
+from ingest.errors import IncompleteError, PolicyError, PrivsieveError, StorageError
 from ingest.formats import FORMATS, Source, open_source
 from ingest.formats.tree import ROOT
+from ingest.members import Members, name_fault
 from ingest.record import RECORD, WHOLE, RunRecord, open_run
 from ingest.release import (
     DECISIONS,
@@ -36,55 +37,25 @@ from ingest.release import (
     refuse_misplaced,
     release_record,
 )
-from ingest.results import RowRange, results
 from ingest.sample import printable
-from ingest.slices import finished, stem_of
 from ingest.storage import Place, place, reason_of
-from jobs.coverage import has_all_chosen
+from jobs.decisions import Plan, Share, decide, decisions_of, hash_of, kept_of
 from jobs.lease import STALE_S, Lease, holder, lease
 from jobs.removal import remove_half_written, remove_tree
 from jobs.run import rows_at
 from jobs.terminal import write_line
 from scoring.level_zero import ADVICE, matches_level_0_too
 from scoring.made_up import made_up
-from scoring.policy import UNREADABLE, Policy, load_policy
+from scoring.policy import Policy, load_policy
 
+MEANINGS: dict[Members, str] = {
+    "listed": "text and JSON go with an image, of a table columns of text, numbers and times",
+    "image-only": "an image goes alone, of a table with its key and category",
+    "all": "whatever is no picture goes with an image",
+}
 
-@dataclass(frozen=True)
-class _Share:
-    """What is released of one shard. rows: where its rows lie. num_kept: samples to write, flagged ones too.
-
-    is_whole: all samples of the shard were scanned. kept_sha256: of the `Kept` that the decisions give.
-    """
-
-    shard: str
-    rows: list[RowRange]
-    num_kept: int
-    is_whole: bool
-    kept_sha256: str
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """shares: one per shard that has rows. decisions: every row's decision. counts: (action, rule) -> rows.
-
-    num_older: scored rows of a version that did not record what was not scanned.
-    """
-
-    shares: list[_Share]
-    decisions: pa.Table
-    counts: Counter[tuple[str, str]]
-    num_older: int
-
-    def actions(self) -> dict[str, int]:
-        by_action = Counter[str]()
-        for (action, _), count in self.counts.items():
-            by_action[action] += count
-        return {action: by_action[action] for action in ("keep", "flag", "drop")}
-
-    def kept_sha256(self) -> str:
-        """Of what is kept of the whole corpus."""
-        return hashlib.sha256("".join(share.kept_sha256 for share in self.shares).encode()).hexdigest()
+MAX_KINDS, MAX_KINDS_PRINTED = 100, 8
+"""Of members and columns that were left out: so many are counted by themselves."""
 
 
 @click.command()
@@ -114,7 +85,7 @@ def filter(
     corpus = open_source(record.source, record.format, record.category)
     policy = policy.for_engine(record.engine)
     blind = _blind(policy, record)
-    plan = _decide(run, record, corpus, policy)
+    plan = decide(run, record, corpus, policy)
     out = place(out_url)
     identity = _identity(run, record, policy, plan)
     for line in _cautions(record, plan, policy, blind):
@@ -130,10 +101,12 @@ def filter(
         remove_tree(out)
     with lease(out.at(LEASE), out_url, takeover=None) as held:
         _begin(out, identity)
-        hashes = _write(_Copier(corpus, run, policy, out, resume), plan, ray_address, quiet, held)
+        written = _write(_Copier(corpus, run, policy, out, resume), plan, ray_address, quiet, held)
+        plan = plan.after(written)
         held.confirm()
-        _finish(out, identity, record, plan, hashes)
+        _finish(out, identity, record, plan, written.values())
     _print(plan, policy, "were")
+    _print_left_out(written.values())
 
 
 def _blind(policy: Policy, record: RunRecord) -> dict[str, str]:
@@ -147,12 +120,12 @@ def _blind(policy: Policy, record: RunRecord) -> dict[str, str]:
     return found
 
 
-def _scope(record: RunRecord, plan: _Plan) -> str:
+def _scope(record: RunRecord, plan: Plan) -> str:
     """Which images of the source the decisions are of; all where `--limit` asked for more than there are."""
     return WHOLE if record.limit is not None and plan.decisions.num_rows < record.limit else record.scope
 
 
-def _cautions(record: RunRecord, plan: _Plan, policy: Policy, blind: dict[str, str]) -> Iterator[str]:
+def _cautions(record: RunRecord, plan: Plan, policy: Policy, blind: dict[str, str]) -> Iterator[str]:
     """What to know before the counts: of which images they are, and rules that may not do what was meant."""
     yield _scope(record, plan)
     if fake := made_up(record.engine):
@@ -176,61 +149,7 @@ def _policy_bytes(path: str) -> bytes:
         raise PolicyError(f"cannot read the policy {path}: {reason_of(error)}") from None
 
 
-def _decide(run: Place, record: RunRecord, corpus: Source, policy: Policy) -> _Plan:
-    """A decision for every row of a complete run. RunError where rows are missing."""
-    found = results(run)
-    is_whole = record.sample is None and record.limit is None
-    shares, tables, num_older = list[_Share](), list[pa.Table](), 0
-    for shard in corpus.shards:
-        if stem_of(shard) not in found.done.present and not is_whole:
-            continue
-        if not finished(shard, found.done):
-            raise RunError(f"{printable(shard)} is not scanned to its end; run the same scan again, then filter")
-        ranges = found.of(shard)
-        rows = rows_at(run, ranges)
-        num_older += rows.filter((pc.field("status") == "scored") & pc.field("unseen").is_null()).num_rows
-        tables.append(_decisions(rows, policy))
-        kept = _kept(tables[-1], is_whole)
-        shares.append(_Share(shard, ranges, len(kept.sha256), is_whole, _hash_of(kept)))
-    num_gone = len(found.done.present) - len(shares)
-    if num_gone:
-        raise IncompleteError(
-            f"{record.source} has changed since it was scanned: {num_gone} shards of the run are gone; nothing is "
-            "released; restore them, or scan the source into a new run"
-        )
-    decisions = pa.concat_tables(tables) if tables else pa.table({name: [] for name in ("action", "rule")})
-    if not has_all_chosen(record, decisions.num_rows, corpus.shards, found.done):
-        wanted = record.sample or record.limit
-        raise RunError(
-            f"{decisions.num_rows} of {wanted} chosen images are scanned; run the same scan again, then filter"
-        )
-    counts = Counter(zip(decisions["action"].to_pylist(), decisions["rule"].to_pylist(), strict=True))
-    return _Plan(shares, decisions, counts, num_older)
-
-
-def _decisions(rows: pa.Table, policy: Policy) -> pa.Table:
-    """The decisions of a policy for the rows of one shard; what has no bytes is always dropped."""
-    decided = policy.decide(rows)
-    lost = pc.and_(pc.is_null(decided["sha256"]), pc.not_equal(decided["action"], "drop"))
-    told = pc.binary_join_element_wise("there is nothing that could be copied", decided["reason"], ": ")
-    for name, value in (("reason", told), ("rule", UNREADABLE), ("action", "drop")):
-        column = decided.schema.get_field_index(name)
-        decided = decided.set_column(column, name, pc.if_else(lost, value, decided[name]))
-    return decided
-
-
-def _kept(decisions: pa.Table, is_whole: bool) -> Kept:
-    """What the decisions for one shard leave of it."""
-    rows = decisions.filter(pc.not_equal(decisions["action"], "drop"))
-    hashes = dict(zip(rows["index"].to_pylist(), rows["sha256"].to_pylist(), strict=True))
-    return Kept(hashes, decisions.num_rows if is_whole else None)
-
-
-def _hash_of(kept: Kept) -> str:
-    return hashlib.sha256(json.dumps([sorted(kept.sha256.items()), kept.num_samples]).encode()).hexdigest()
-
-
-def _identity(run: Place, record: RunRecord, policy: Policy, plan: _Plan) -> ReleaseRecord:
+def _identity(run: Place, record: RunRecord, policy: Policy, plan: Plan) -> ReleaseRecord:
     return ReleaseRecord(
         privsieve=record.privsieve,
         source=record.source,
@@ -240,10 +159,11 @@ def _identity(run: Place, record: RunRecord, policy: Policy, plan: _Plan) -> Rel
         policy=policy.name,
         policy_sha256=policy.sha256,
         kept_sha256=plan.kept_sha256(),
+        members=policy.members,
     )
 
 
-def _refuse_own_names(plan: _Plan, corpus: Source) -> None:
+def _refuse_own_names(plan: Plan, corpus: Source) -> None:
     """Refuses a source of which something would lie in DEST where a release has a file of its own."""
     names = {share.shard.partition("/")[0] for share in plan.shares if share.num_kept}
     if ROOT in names:  # the loose files of a tree, and their sidecars
@@ -276,7 +196,8 @@ def _refuse_loss(out: Place, url: str, identity: ReleaseRecord, resume: bool, ov
         raise StorageError(f"{url} is finished already; use --overwrite to write it again")
     if resume and begun not in (None, identity):
         raise StorageError(
-            f"{url} was begun with another run or policy, or images were scanned again since; use --overwrite"
+            f"{url} was begun with another run or policy, by another version, or images were scanned again since; "
+            "use --overwrite"
         )
 
 
@@ -297,37 +218,45 @@ class _Copier:
     out: Place
     resume: bool
 
-    def copy(self, share: _Share) -> Written:
+    def copy(self, share: Share) -> Written:
         """What is kept of a shard, and a record of it; IncompleteError where the source has changed."""
         record = self.out.at(DONE, f"{hashlib.sha256(share.shard.encode('utf-8', 'surrogateescape')).hexdigest()}.json")
         before = self._before(record) if self.resume else None
         if before is not None:
             return before
-        kept = _kept(_decisions(rows_at(self.run, share.rows), self.policy), share.is_whole)
-        if _hash_of(kept) != share.kept_sha256:
+        kept = kept_of(decisions_of(rows_at(self.run, share.rows), self.policy), share.is_whole)
+        if hash_of(kept) != share.kept_sha256:
             raise IncompleteError(
                 f"{printable(share.shard)} was scanned again since the decisions were made; nothing is released; "
                 "filter again with --overwrite"
             )
+        fault = name_fault(share.shard)
+        if fault is not None:
+            why = f"its shard has {fault}"
+            written = Written(0, {}, dict.fromkeys(kept.sha256, why), {})
+        else:
+            written = self._written(share, replace(kept, members=self.policy.members, category=self.corpus.category))
+        record.write(f"{written.to_json()}\n".encode())
+        return written
+
+    def _written(self, share: Share, kept: Kept) -> Written:
         try:
-            written = FORMATS[self.corpus.format].write(self.corpus.root, share.shard, kept, self.out)
+            return FORMATS[self.corpus.format].write(self.corpus.root, share.shard, kept, self.out)
         except OSError as error:
             raise IncompleteError(f"{printable(share.shard)} cannot be copied: {reason_of(error)}") from None
-        record.write(_json(asdict(written)))
-        return written
 
     def _before(self, record: Place) -> Written | None:
         """What an earlier filter wrote of the shard, if every file is there and still what it was."""
         try:
-            written = Written(**((_record(record) if record.exists() else None) or {}))
-        except TypeError:  # damaged
+            written = Written.from_json(record.read()) if record.exists() else None
+        except ValueError:
             return None
-        files = [(self.out.at(name), sha256) for name, sha256 in written.files.items()]
+        files = [(self.out.at(name), sha256) for name, sha256 in written.files.items()] if written else []
         return written if all(file.exists() and _sha256(file) == sha256 for file, sha256 in files) else None
 
 
-def _write(copier: _Copier, plan: _Plan, ray_address: str | None, quiet: bool, held: Lease) -> dict[str, str]:
-    """Copies every shard that keeps something; returns file name -> sha256.
+def _write(copier: _Copier, plan: Plan, ray_address: str | None, quiet: bool, held: Lease) -> dict[str, Written]:
+    """Copies every shard that keeps something; returns what was written, by shard.
 
     Where a shard has changed, the others are copied all the same, and IncompleteError comes at the end; a StorageError
     comes at once, and so does one where another filter has taken DEST over.
@@ -341,15 +270,15 @@ def _write(copier: _Copier, plan: _Plan, ray_address: str | None, quiet: bool, h
         number = int(row["number"])
         copied = {"number": number, "written": "", "changed": "", "failure": ""}
         try:  # an error that leaves the worker would arrive without its message
-            return copied | {"written": json.dumps(asdict(copier.copy(shares[number])))}
+            return copied | {"written": copier.copy(shares[number]).to_json()}
         except IncompleteError as error:
             return copied | {"changed": str(error)}
         except PrivsieveError as error:
             return copied | {"failure": str(error)}
 
-    hashes: dict[str, str] = {}
+    done = dict[str, Written]()
     if not shares:
-        return hashes
+        return done
     changed: dict[int, str] = {}
     with ray_session(ray_address), meter("filter", sum(s.num_kept for s in shares), quiet) as progress:
         import ray.data
@@ -360,41 +289,55 @@ def _write(copier: _Copier, plan: _Plan, ray_address: str | None, quiet: bool, h
             held.check()
             if row["failure"]:
                 raise StorageError(row["failure"])
-            share = shares[int(row["number"])]
             if row["changed"]:
                 changed[int(row["number"])] = row["changed"]
                 continue
-            written = Written(**json.loads(row["written"]))
-            if written.num_samples != share.num_kept:
-                told = f"{written.num_samples} samples written of {share.num_kept} that are kept; nothing is released"
-                raise IncompleteError(f"{printable(share.shard)}: {told}")
-            hashes |= written.files
-            progress.advance(written.num_samples)
+            share = shares[int(row["number"])]
+            done[share.shard] = Written.from_json(row["written"])
+            progress.advance(share.num_kept)
     if changed:
         others = f" ({len(changed) - 1} more shards have such an error)" if len(changed) > 1 else ""
         raise IncompleteError(f"{changed[min(changed)]}{others}")
-    return hashes
+    return done
 
 
-def _finish(out: Place, identity: ReleaseRecord, record: RunRecord, plan: _Plan, hashes: dict[str, str]) -> None:
+def _finish(
+    out: Place, identity: ReleaseRecord, record: RunRecord, plan: Plan, written: Iterable[Written]
+) -> None:
     """The decisions and `release.json`. IncompleteError where the counts do not add up."""
     actions = plan.actions()
-    num_kept = sum(share.num_kept for share in plan.shares)
-    if num_kept + actions["drop"] != plan.decisions.num_rows or num_kept != actions["keep"] + actions["flag"]:
+    if sum(actions.values()) != plan.decisions.num_rows:
         raise IncompleteError(f"{actions} for {plan.decisions.num_rows} rows: nothing is released")
     with out.at(DECISIONS).create() as file:
         pq.write_table(plan.decisions, file, compression="zstd")
     rules: dict[str, dict[str, int]] = {}
     for (action, rule), count in sorted(plan.counts.items()):
         rules.setdefault(rule, {})[action] = count
-    scope = {"scope": _scope(record, plan), "made_up": made_up(record.engine)}
-    summary = {"num_images": plan.decisions.num_rows, "actions": actions, "rules": rules}
-    out.at(RELEASE).write(_json(identity.model_dump() | scope | summary | {"sha256": dict(sorted(hashes.items()))}))
+    summary = {
+        "scope": _scope(record, plan),
+        "made_up": made_up(record.engine),
+        "num_images": plan.decisions.num_rows,
+        "actions": actions,
+        "rules": rules,
+        "members_left_out": _left_out(written),
+    }
+    hashes = {name: sha256 for done in written for name, sha256 in done.files.items()}
+    out.at(RELEASE).write(_json(identity.model_dump() | summary | {"sha256": dict(sorted(hashes.items()))}))
     remove_tree(out.at(DONE))
     out.at(UNFINISHED).remove()
 
 
-def _print(plan: _Plan, policy: Policy, verb: str) -> None:
+def _left_out(written: Iterable[Written]) -> dict[str, int]:
+    """How many of each kind, the most frequent first; rare kinds are added up."""
+    found = Counter[str]()
+    for done in written:
+        found.update(done.left_out)
+    kinds = dict(found.most_common(MAX_KINDS))
+    others = found.total() - sum(kinds.values())
+    return kinds | ({"(other)": kinds.get("(other)", 0) + others} if others else {})
+
+
+def _print(plan: Plan, policy: Policy, verb: str) -> None:
     for (action, rule), count in sorted(plan.counts.items(), key=lambda item: -item[1]):
         write_line(f"  {action:4}  {count:8}  {rule}")
     actions = plan.actions()
@@ -402,6 +345,15 @@ def _print(plan: _Plan, policy: Policy, verb: str) -> None:
         f'policy "{policy.name}": of {plan.decisions.num_rows} images {actions["keep"]} {verb} kept, '
         f"{actions['flag']} kept and flagged, {actions['drop']} dropped"
     )
+    write_line(f"members: {policy.members} ({MEANINGS[policy.members]})")
+
+
+def _print_left_out(written: Iterable[Written]) -> None:
+    left_out = _left_out(written)
+    if left_out:
+        first = [f"{count} {kind}" for kind, count in left_out.items()][:MAX_KINDS_PRINTED]
+        more = f" and {len(left_out) - len(first)} more kinds" if len(left_out) > len(first) else ""
+        write_line(f"left out beside the images: {', '.join(first)}{more}")
 
 
 def _sha256(written: Place) -> str:
@@ -410,15 +362,6 @@ def _sha256(written: Place) -> str:
         for block in iter(lambda: stream.read(2**22), b""):
             digest.update(block)
     return digest.hexdigest()
-
-
-def _record(written: Place) -> dict[str, Any] | None:
-    """The content of a JSON file of ours, None where it is damaged."""
-    try:
-        content = json.loads(written.read())
-    except ValueError:
-        return None
-    return content if isinstance(content, dict) else None
 
 
 def _json(content: dict[str, Any]) -> bytes:

@@ -8,11 +8,14 @@
         reason: shows an identity document
     default: keep
     quarantined: drop
+    members: listed
 
 `when` is a SQL condition over the columns of `scoring.table` and `unknown_level` of `scoring.gaps`; it can reach
 nothing else (`scoring.expressions`).
 What is quarantined and kept is copied as it is; a sample without readable bytes (`sha256` is null: a dangling link, a
-tar that is cut there, no image member) cannot be copied, and `filter` drops it by the rule "(unreadable)".
+tar that is cut there, no image member) cannot be copied, and `filter` drops it by the rule "(unreadable)". `members`
+is about what lies beside a kept picture, see `ingest.members`; where it cannot be released safely, `filter` drops the
+sample by the rule "(unsafe_member)".
 Score and decision are apart: a policy can be changed and applied again without another scan.
 """
 
@@ -26,6 +29,7 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ingest.errors import PolicyError, QueryError, near
+from ingest.members import Members
 from scoring.duckdb_errors import without_values
 from scoring.duckdb_limits import Limits, StoppedError, Watch
 from scoring.expressions import boolean_expression, columns_of, shown
@@ -37,8 +41,8 @@ from scoring.yaml_files import YamlError, load_yaml
 Action = Literal["keep", "flag", "drop"]
 Text = Annotated[str, Field(pattern=r"\S")]
 
-DEFAULT, QUARANTINED, UNREADABLE = "(default)", "(quarantined)", "(unreadable)"
-"""What is told as the rule where none of the policy decided; the last one by `filter`."""
+DEFAULT, QUARANTINED, UNREADABLE, UNSAFE_MEMBER = "(default)", "(quarantined)", "(unreadable)", "(unsafe_member)"
+"""The rule where none of the policy decided; the last two are of `filter`."""
 
 LIMITS = Limits(seconds=600)
 """Of the decisions on one shard, which take milliseconds; a regular expression can be made to take hours."""
@@ -69,6 +73,7 @@ class _PolicyFile(_Strict):
     rules: list[Rule]
     default: Action
     quarantined: Action = "drop"
+    members: Members = "listed"
 
 
 _REQUIRED = tuple(name for name, field in _PolicyFile.model_fields.items() if field.is_required())
@@ -95,6 +100,7 @@ class Policy:
     rules: tuple[Rule, ...]
     default: Action
     quarantined: Action
+    members: Members
     sql: tuple[str, ...]
     ruled_out: tuple[str, ...] = ()
 
@@ -202,7 +208,7 @@ def _checked(text: bytes, file: str) -> Policy:
         if names.count(name) > 1:
             raise PolicyError(f'two rules have the name "{name}"; give each its own')
         if name.strip().startswith("(") and name.strip().endswith(")"):
-            of_its_own = f"{DEFAULT}, {QUARANTINED} and {UNREADABLE}"
+            of_its_own = f"{DEFAULT}, {QUARANTINED}, {UNREADABLE} and {UNSAFE_MEMBER}"
             raise PolicyError(
                 f'a rule has the name "{name}", but names in brackets are kept for {of_its_own}; rename it'
             )
@@ -213,6 +219,7 @@ def _checked(text: bytes, file: str) -> Policy:
         rules=tuple(parsed.rules),
         default=parsed.default,
         quarantined=parsed.quarantined,
+        members=parsed.members,
         sql=tuple(_condition(number, rule) for number, rule in enumerate(parsed.rules, 1)),
     )
 
@@ -236,10 +243,10 @@ def _explained(error: ValidationError) -> str:
         return f'{rule + ": " if rule else ""}unknown key "{key}"{near(key, known)}; there are: {", ".join(known)}'
     said = first["input"]
     if first["type"] == "literal_error":
-        actions = get_args(Action)
+        one, choices = ("setting", get_args(Members)) if where == "members" else ("action", get_args(Action))
         if not isinstance(said, str):
-            return f"{where} is {_kind(said)}; the actions are: {', '.join(actions)}"
-        return f'{where}: "{said}" is no action{near(said, actions)}; there are: {", ".join(actions)}'
+            return f"{where} is {_kind(said)}; the {one}s are: {', '.join(choices)}"
+        return f'{where}: "{said}" is no {one}{near(said, choices)}; there are: {", ".join(choices)}'
     if first["type"] == "missing":
         return f"{where} is missing"
     wanted = _WANTED.get(first["type"])

@@ -5,6 +5,7 @@ module, name it in `FORMATS`, teach `recognise` how it looks.
 """
 
 import posixpath
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -13,7 +14,7 @@ from ingest.errors import SourceError, near
 from ingest.formats import parquet, tree, webdataset
 from ingest.formats.shard import folders_below, storage_faults
 from ingest.release import Kept, Written
-from ingest.sample import Sample
+from ingest.sample import Sample, printable
 from ingest.slices import Slice
 from ingest.storage import Place, place
 
@@ -84,11 +85,20 @@ def open_source(url: str, format_name: str | None, category: str | None) -> Sour
             name, where, shards = _files(where, url, format_name)
     if not shards:
         raise SourceError(f"{url} holds no {name} samples")
+    _refuse_alike(shards)
     if name == "tree" and category is not None:
         raise SourceError(f'a tree\'s category is the folder: leave out --category "{category}"')
     if name == "parquet":  # a missing image or category column is told before anything is written
         parquet.check(where, shards, category)
     return Source(where, name, tuple(shards), category)
+
+
+def _refuse_alike(shards: list[str]) -> None:
+    """SourceError where two shards would have the same text in a row: `a\\nb`, and `a`, a line break and `b`."""
+    odd = Counter(printable(shard) for shard in shards if "\\" in shard or not shard.isprintable())
+    alike = next((shown for shown, count in odd.items() if count > 1), None)
+    if alike is not None:
+        raise SourceError(f"the source holds two shards that are both shown as {alike}; rename one of them")
 
 
 def _files(where: Place, url: str, format_name: str | None) -> tuple[str, Place, list[str]]:

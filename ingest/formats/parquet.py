@@ -5,6 +5,7 @@ A file is a shard, a row is a sample. Slices are row ranges of one row group, si
 
 import hashlib
 import io
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import compress, groupby
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import SourceError, StorageError, near
+from ingest.formats.columns import choose, rows_of
 from ingest.formats.parquet_pages import DamagedPageError, LargePageError
 from ingest.formats.parquet_rows import MAX_IMAGE_PAGE_BYTES, MAX_TEXT_PAGE_BYTES, AmbiguousColumnError, Leaf, rows
 from ingest.formats.shard import files_below, opened
@@ -279,28 +281,33 @@ def _sample(shard: str, index: int, row: dict[str, object], column: str, key: st
 
 
 def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
-    """The kept rows, row group by row group, every column and the file's metadata as they were."""
-    num_written, writer = 0, None
+    """The kept rows, row group by row group, with the columns that `ingest.formats.columns` chooses."""
+    num_written, writer, nulled = 0, None, Counter[str]()
     with opened(root, shard) as stream:
         file = _file(stream)
         if file is None:
             raise changed(shard, "its footer cannot be read")
         kept.check_number(shard, file.metadata.num_rows)
+        schema = file.schema_arrow
+        image, key = _columns(schema, shard)
+        choice = choose(schema, schema.names.index(image), (key, _label(schema, shard, kept.category)), kept.members)
         with out.at(shard).create() as released, ExitStack() as stack:
             for group, indices, mask in _kept_rows(file, kept):
                 try:
-                    rows = _chosen(file.read_row_group(group), mask)
+                    rows, nulled_here = rows_of(file.read_row_group(group), mask, choice)
                     _check(rows, shard, indices, kept)
                 except DAMAGED:
                     raise changed(shard, f"row group {group} cannot be decoded") from None
                 if writer is None:  # what the footer tells of columns is asked only where they could be decoded
                     compression = _compression(file.metadata.row_group(group))
-                    writer = stack.enter_context(pq.ParquetWriter(released, file.schema_arrow, compression=compression))
+                    writer = stack.enter_context(pq.ParquetWriter(released, choice.schema, compression=compression))
                 writer.write_table(rows)
                 num_written += rows.num_rows
+                nulled += nulled_here
             if writer is None:
-                pq.write_table(file.schema_arrow.empty_table(), released)
-    return Written(num_written, {shard: released.sha256})
+                pq.write_table(choice.schema.empty_table(), released)
+    left_out = Counter(dict.fromkeys(choice.left_out, num_written)) if num_written else Counter[str]()
+    return Written(num_written, {shard: released.sha256}, {}, dict(left_out + nulled))
 
 
 def _kept_rows(file: pq.ParquetFile, kept: Kept) -> Iterator[tuple[int, list[int], list[bool]]]:
@@ -313,22 +320,6 @@ def _kept_rows(file: pq.ParquetFile, kept: Kept) -> Iterator[tuple[int, list[int
         if any(mask):
             yield group, [*compress(indices, mask)], mask
         first += num_rows
-
-
-def _chosen(table: pa.Table, mask: Sequence[bool]) -> pa.Table:
-    """The rows that the mask says. By way of plain columns, since pyarrow filters no views."""
-    plain = pa.schema([f.with_type(_without_views(f.type)) for f in table.schema])
-    return table.cast(plain).filter(pa.array(mask)).cast(table.schema)
-
-
-def _without_views(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_struct(kind):
-        return pa.struct([f.with_type(_without_views(f.type)) for f in kind])
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_without_views(kind.value_type)))
-    if pa.types.is_string_view(kind):
-        return pa.large_string()
-    return pa.large_binary() if pa.types.is_binary_view(kind) else kind
 
 
 def _check(rows: pa.Table, shard: str, indices: Sequence[int], kept: Kept) -> None:

@@ -10,9 +10,12 @@ import hashlib
 import os
 import posixpath
 import stat
+from collections import Counter
 from collections.abc import Iterator, Set
 
 from ingest.formats.shard import MAX_IMAGE_BYTES, TOO_MANY_BYTES, Listing, folders_below, listed, storage_faults
+from ingest.magic import HEAD_BYTES, picture_format
+from ingest.members import MAX_LISTED_BYTES, Members, holds_what_it_says, is_listed, kind_of, name_fault
 from ingest.release import Kept, Written, changed
 from ingest.sample import Sample, printable
 from ingest.slices import Locator, Slice, cut
@@ -20,7 +23,7 @@ from ingest.storage import Place, reason_of
 
 SIDECAR_EXTENSIONS = frozenset([".txt", ".json", ".csv", ".md", ".parquet"])
 RELEASED_WITH_IMAGE = (".txt", ".json")
-"""Sidecars that go with the images of their stem, if all of these are kept; a listing may name what was dropped."""
+"""Sidecars that may go with the images of their stem, if all of these are kept; a listing may name what was dropped."""
 
 ROOT = "."
 
@@ -120,36 +123,54 @@ def _is_of_the_system(path: str) -> bool:
 
 
 def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
-    """Copies the kept files, and the sidecars that tell of kept files only, byte for byte."""
+    """The kept files byte for byte, and of the sidecars that are of kept files only what `Kept.members` says."""
     here, there = (root, out) if shard == ROOT else (root.at(shard), out.at(shard))
-    hashes: dict[str, str] = {}
+    hashes, left_out = dict[str, str](), Counter[str]()
     with storage_faults(shard):
         files = _samples(listed(here))
         kept.check_number(shard, len(files))
         names = {index: name for index, (name, _) in enumerate(files) if index in kept.sha256}
-        sidecars = _sidecars(here, {name for name, _ in files}, set(names.values()))
-    for index, name in names.items():
+        faults = {index: f"it has {fault}" for index, name in names.items() if (fault := name_fault(name))}
+        taken = {index: name for index, name in names.items() if index not in faults}
+        sidecars = _sidecars(here, {name for name, _ in files}, set(taken.values()))
+    for index, name in taken.items():
         encoded = _present(here, name, shard)
         hashes[name] = hashlib.sha256(encoded).hexdigest()
         kept.check_image(shard, index, name, hashes[name])
         there.at(name).write(encoded)
     for name in sidecars:
-        beside = _present(here, name, shard)
+        with storage_faults(posixpath.join(shard, name)):
+            beside = _sidecar(here.at(name), kept.members)
+        if beside is None:
+            left_out[kind_of(name)] += 1
+            continue
         hashes[name] = hashlib.sha256(beside).hexdigest()
         there.at(name).write(beside)
     in_folder = "" if shard == ROOT else shard
-    return Written(len(names), {posixpath.join(in_folder, name): sha256 for name, sha256 in hashes.items()})
+    written = {posixpath.join(in_folder, name): sha256 for name, sha256 in hashes.items()}
+    return Written(len(taken), written, faults, dict(left_out))
 
 
 def _sidecars(here: Place, samples: Set[str], kept: Set[str]) -> list[str]:
     stems = {posixpath.splitext(name)[0] for name in kept} - {posixpath.splitext(name)[0] for name in samples - kept}
     split = [(name, *posixpath.splitext(name)) for name in here.names()]
-    found = [name for name, stem, extension in split if stem in stems and extension.lower() in RELEASED_WITH_IMAGE]
-    return [name for name in found if here.fs.isfile(here.at(name).path)]
+    return [name for name, stem, extension in split if stem in stems and extension.lower() in RELEASED_WITH_IMAGE]
+
+
+def _sidecar(file: Place, members: Members) -> bytes | None:
+    """What a sidecar holds, None where it stays behind. A link is not followed: it may lead anywhere."""
+    if members == "image-only" or (file.is_local and not stat.S_ISREG(os.lstat(file.path).st_mode)):
+        return None
+    with file.open() as stream:
+        if members == "listed":
+            content = stream.read(MAX_LISTED_BYTES + 1)
+            return content if is_listed(file.name, len(content)) and holds_what_it_says(file.name, content) else None
+        content = stream.read()
+    return None if picture_format(content[:HEAD_BYTES]) else content
 
 
 def _present(here: Place, name: str, shard: str) -> bytes:
-    """The bytes of a file that could be read when it was scanned, or lies beside one."""
+    """The bytes of a file that could be read when it was scanned."""
     with storage_faults(shard):
         content, fault = _content(here, name)
     if fault is not None:

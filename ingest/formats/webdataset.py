@@ -1,15 +1,18 @@
 """WebDataset shards: tar files as img2dataset and LAION write them, plain or compressed as a whole (gzip, Zstandard).
 
-Consecutive members with the same key (the path up to the first dot of the base name) are one sample. Members are
-told apart by an allow-list of extensions and are never decoded by extension nor unpickled; all others are carried
-along untouched. Damage in a tar becomes a sample of its own that cannot be read, so that it shows in every count.
+Consecutive members with the same key (the path up to the first dot of the base name) are one sample. Its image is
+the member that an extension or its own beginning says is one; no member is decoded by extension or unpickled.
+Damage in a tar becomes a sample of its own that cannot be read, so that it shows in every count. A release has new
+headers; of what lies beside the image it takes what `ingest.members` lets through.
 """
 
 import hashlib
 import json
 import posixpath
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, BinaryIO, cast
 
@@ -17,20 +20,27 @@ import pyarrow as pa
 
 from ingest.compressed import Decompressed, codec_of
 from ingest.formats.shard import MAX_IMAGE_BYTES, TOO_MANY_BYTES, files_below, opened
+from ingest.magic import HEAD_BYTES, picture_format
+from ingest.members import MAX_LISTED_BYTES, Names, extension_of, holds_what_it_says, is_listed, kind_of, name_fault
 from ingest.release import Kept, Written, changed
 from ingest.sample import Sample, printable
 from ingest.slices import Locator, Slice, cut
 from ingest.storage import NewFile, Place
-from ingest.tar import BLOCK, END, Damage, Member, walk
+from ingest.tar import BLOCK, END, MAX_NAME_BYTES, Damage, Member, header, walk
 
 IMAGE_EXTENSIONS = frozenset(
     ["jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff", "avif", "ppm", "svg", "heic", "jxl", "jp2"]
 )
-"""Member extensions that hold the image; what it really is, the decoder tells from the content."""
+"""Members of these extensions count as images whatever they hold, others by how they begin."""
+
+MAX_MEMBERS = 1000
+"""Of one sample; a key that more members share is one row that cannot be read."""
+
+USUAL_KEY = 255
+"""Characters of a key above this count as bytes of the slice that holds it."""
 
 CATEGORY_MEMBERS = ("cls", "json")
 DEFAULT_FIELD = "category"
-MAX_SIDECAR_BYTES = 2**20
 MAX_LOOKED_AT = 100
 """Samples in which `json_fields` looks for fields."""
 
@@ -55,15 +65,106 @@ def content(root: Place, shard: str) -> Iterator[BinaryIO]:
         yield cast(BinaryIO, Decompressed(stream, codec)) if codec else stream
 
 
-def members(stream: BinaryIO) -> Iterator[Member | Damage]:
+@dataclass(frozen=True)
+class _Part:
+    """One member of a sample. is_image: by its extension or by how it begins; it may be a link all the same."""
+
+    member: Member
+    is_image: bool
+
+    @property
+    def is_plain(self) -> bool:
+        return self.member.is_file and not self.member.is_sparse
+
+    def fault(self) -> str | None:
+        """Why the member may not be in a release, None where it may."""
+        if self.member.is_folder:
+            return "a member is a folder"
+        if not self.is_plain:
+            return "a member is a link, a device or a sparse file"
+        if self.member.has_set_id:
+            return "a member is a program that runs as another user (set-uid or set-gid)"
+        fault = name_fault(self.member.name)
+        return f"a member has {fault}" if fault else None
+
+
+@dataclass(frozen=True)
+class _Group:
+    """The members of one sample, in order; of a key that too many share the first ones only."""
+
+    key: str
+    parts: list[_Part]
+
+    @property
+    def images(self) -> list[_Part]:
+        return [part for part in self.parts if part.is_image]
+
+    @property
+    def image(self) -> Member | None:
+        """The image's member where the sample has one that can be read."""
+        if len(self.images) != 1 or self.fault() is not None:
+            return None
+        return self.images[0].member
+
+    def fault(self) -> tuple[str, str] | None:
+        """Why the sample has no image to decode, as in `Sample`."""
+        if any(part.member.is_name_shortened for part in self.parts):
+            return ("name_too_long", f"a member's name has more than {MAX_NAME_BYTES} bytes")
+        if len(self.parts) > MAX_MEMBERS:
+            return ("too_many_members", f"more than {MAX_MEMBERS} members share this key")
+        if not self.images:
+            return ("no_image", "no member is an image, by its extension (.jpg .png .webp …) or how it begins")
+        if len(self.images) > 1:
+            return ("several_images", f"{len(self.images)} members are images, one is expected")
+        if self.images[0].member.size > MAX_IMAGE_BYTES:
+            return TOO_MANY_BYTES
+        if not self.images[0].is_plain:
+            return ("not_a_file", "the image member is a link, a device or a sparse file, not a plain file")
+        return None
+
+
+def _found(stream: BinaryIO) -> Iterator[_Part | Damage]:
     """What the tar holds; what cannot be decompressed is damage after its last byte."""
     size = stream.seek(0, 2)
-    yield from walk(stream, size, stream.fault if isinstance(stream, Decompressed) else None)
+    for item in walk(stream, size, stream.fault if isinstance(stream, Decompressed) else None):
+        yield item if isinstance(item, Damage) else _Part(item, _is_image(stream, item))
+
+
+def _is_image(stream: BinaryIO, member: Member) -> bool:
+    """Reads the first bytes only where the extension leaves it open: they lie behind the header."""
+    if extension_of(member.name) in IMAGE_EXTENSIONS:
+        return True
+    if not member.is_file or member.is_sparse:
+        return False
+    stream.seek(member.data_start)
+    return picture_format(stream.read(min(member.size, HEAD_BYTES))) is not None
+
+
+def _groups(found: Iterator[_Part | Damage]) -> Iterator[_Group | Damage]:
+    """The samples in order. Links and devices that no file shares its key with are none, and neither are folders."""
+    group = _Group("", [])
+    for item in found:
+        if isinstance(item, _Part) and group.parts and item.member.name and _split(item.member.name)[0] == group.key:
+            if len(group.parts) <= MAX_MEMBERS:
+                group.parts.append(item)
+            continue
+        yield from _samples_of(group)
+        group = _Group("", [])
+        if isinstance(item, Damage):
+            yield item
+        elif not item.member.is_folder:
+            group = _Group(_split(item.member.name)[0], [item])
+    yield from _samples_of(group)
+
+
+def _samples_of(group: _Group) -> Iterator[_Group]:
+    if any(part.member.is_file or part.is_image or part.member.is_name_shortened for part in group.parts):
+        yield group
 
 
 def slices(root: Place, shard: str, category: str | None) -> Iterator[Slice]:
     with content(root, shard) as stream:
-        yield from cut(shard, _samples(members(stream), category))
+        yield from cut(shard, (_located(n, found) for n, found in enumerate(_groups(_found(stream)))))
 
 
 def read(root: Place, piece: Slice, category: str | None) -> Iterator[Sample]:
@@ -84,21 +185,23 @@ def read(root: Place, piece: Slice, category: str | None) -> Iterator[Sample]:
 
 
 def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
-    """The shard with the kept samples only: members byte for byte, order kept, compressed again if it was."""
+    """The shard with the kept samples only: contents byte for byte, order kept, compressed again if it was."""
     with opened(root, shard) as stream:
         codec = codec_of(stream.read(4))
     with content(root, shard) as stream:
-        samples = [locator for locator, _ in _samples(members(stream), None)]
-        kept.check_number(shard, len(samples))
-        taken = [locator for locator in samples if locator["index"] in kept.sha256]
-        num_bytes = sum(end - start for locator in taken for start, end in locator["span"])
+        num_found, taken = 0, dict[int, _Group | Damage]()
+        for found in _groups(_found(stream)):
+            if num_found in kept.sha256:
+                taken[num_found] = found
+            num_found += 1
+        kept.check_number(shard, num_found)
         with out.at(shard).create() as released, _compressing(released, codec) as target:
-            for locator in taken:
-                sha256 = _copy_sample(stream, locator, target, shard)
-                kept.check_image(shard, locator["index"], locator["key"], sha256)
-            end = b"\0" * (-num_bytes % BLOCK) + END
-            target.write(end + b"\0" * (-(num_bytes + len(end)) % RECORD))
-    return Written(len(taken), {shard: released.sha256})
+            release = _Release(stream, shard, kept, target)
+            for index, found in taken.items():
+                release.add(index, found)
+            release.end()
+    num_written = len(taken) - len(release.dropped)
+    return Written(num_written, {shard: released.sha256}, release.dropped, dict(release.left_out))
 
 
 @contextmanager
@@ -111,49 +214,79 @@ def _compressing(released: NewFile, codec: str | None) -> Iterator[Any]:
         yield target
 
 
-def _copy_sample(stream: BinaryIO, locator: Locator, target: Any, shard: str) -> str | None:
-    """Every member with its headers and padding. Returns the hash of the image, None where there is none."""
-    sha256 = None
-    image_start, image_bytes = locator.get("image", (0, 0))
-    for start, end in locator["span"]:
-        if start < image_start <= end:
-            _copy(stream, target, start, image_start, shard)
-            sha256 = _copy(stream, target, image_start, image_start + image_bytes, shard)
-            start = image_start + image_bytes
-        _copy(stream, target, start, end, shard)
-    return sha256
+class _Release:
+    """The tar of a release while it is written: plain files under safe names, their headers made anew."""
 
+    def __init__(self, stream: BinaryIO, shard: str, kept: Kept, target: Any):
+        self.dropped, self.left_out = dict[int, str](), Counter[str]()
+        self._stream, self._shard, self._kept, self._target = stream, shard, kept, target
+        self._names, self._num_bytes = Names(), 0
 
-def _copy(stream: BinaryIO, target: Any, start: int, end: int, shard: str) -> str:
-    """Copies bytes start…end; returns their hash."""
-    digest = hashlib.sha256()
-    stream.seek(start)
-    while start < end:
-        block = stream.read(min(end - start, 2**22))
-        if not block:
-            raise changed(shard, "it became shorter while it was read")
-        target.write(block)
-        digest.update(block)
-        start += len(block)
-    return digest.hexdigest()
+    def add(self, index: int, found: _Group | Damage) -> None:
+        """A sample, or why it is dropped. IncompleteError where its image is not the one that was scanned."""
+        group = _Group(_damaged(index, found)["key"], []) if isinstance(found, Damage) else found
+        fault = self._fault(group)
+        if fault is not None:
+            self.dropped[index] = fault
+            return
+        sha256, image = None, group.image
+        for member in (part.member for part in group.parts):
+            if member == image:
+                sha256 = self._copy(member)
+            elif self._kept.members == "all":
+                self._copy(member)
+            elif not self._taken(member) or not self._copy_listed(member):
+                self.left_out[kind_of(member.name)] += 1
+        self._kept.check_image(self._shard, index, group.key, sha256)
 
+    def end(self) -> None:
+        end = END + b"\0" * (-(self._num_bytes + len(END)) % RECORD)
+        self._target.write(end)
 
-def _samples(found: Iterator[Member | Damage], category: str | None) -> Iterator[tuple[Locator, int]]:
-    index, group, key = 0, list[Member](), ""
-    for item in found:
-        if isinstance(item, Member) and item.name and _split(item.name)[0] == key and group:
-            group.append(item)
-            continue
-        if group:
-            yield _sample(index, key, group, category)
-            index, group = index + 1, []
-        if isinstance(item, Damage):
-            yield _damaged(index, item)
-            index += 1
-        elif not item.is_folder and (item.is_file or _is_image(item)):
-            key, group = _split(item.name)[0], [item]
-    if group:
-        yield _sample(index, key, group, category)
+    def _fault(self, group: _Group) -> str | None:
+        if len(group.images) > 1:  # a scan by an older version knew fewer kinds of images
+            return f"{len(group.images)} members are images, and only one was scanned"
+        fault = next((fault for part in group.parts if (fault := part.fault())), None)
+        image = group.image
+        wanted = [m.name for m in (part.member for part in group.parts) if m == image or self._taken(m)]
+        if fault is None and not self._names.add(wanted):
+            fault = "a member has the name of another file or folder of the release"
+        return fault
+
+    def _taken(self, member: Member) -> bool:
+        """Whether it goes with the image, judged by its name and size."""
+        by_name = self._kept.members == "listed" and is_listed(member.name, member.size)
+        return by_name or self._kept.members == "all"
+
+    def _copy_listed(self, member: Member) -> bool:
+        """Whether the member holds what its name says, and is written."""
+        self._stream.seek(member.data_start)
+        content = self._stream.read(member.size)
+        if len(content) < member.size:
+            raise changed(self._shard, "it became shorter while it was read")
+        if not holds_what_it_says(member.name, content):
+            return False
+        self._write(header(member) + content + b"\0" * (-member.size % BLOCK))
+        return True
+
+    def _copy(self, member: Member) -> str:
+        """Returns the hash of the content."""
+        self._write(header(member))
+        digest, num_left = hashlib.sha256(), member.size
+        self._stream.seek(member.data_start)
+        while num_left:
+            block = self._stream.read(min(num_left, 2**22))
+            if not block:
+                raise changed(self._shard, "it became shorter while it was read")
+            self._write(block)
+            digest.update(block)
+            num_left -= len(block)
+        self._write(b"\0" * (-member.size % BLOCK))
+        return digest.hexdigest()
+
+    def _write(self, content: bytes) -> None:
+        self._target.write(content)
+        self._num_bytes += len(content)
 
 
 def _split(name: str) -> tuple[str, str]:
@@ -163,32 +296,24 @@ def _split(name: str) -> tuple[str, str]:
     return posixpath.join(folder, stem), extension.lower()
 
 
-def _is_image(member: Member) -> bool:
-    return _split(member.name)[1].rpartition(".")[2] in IMAGE_EXTENSIONS
+def _located(index: int, found: _Group | Damage) -> tuple[Locator, int]:
+    if isinstance(found, Damage):
+        return _damaged(index, found), 0
+    fault = found.fault()
+    # The span is not read, but it is part of the hash by which a continued scan recognises its slices.
+    span = [[part.member.start, part.member.end] for part in found.parts[:MAX_MEMBERS]]
+    locator: Locator = {"index": index, "key": found.key, "span": span}
+    for part in found.parts[:MAX_MEMBERS]:
+        extension = _split(part.member.name)[1]
+        if extension in CATEGORY_MEMBERS and part.is_plain and part.member.size <= MAX_LISTED_BYTES:
+            locator[extension] = [part.member.data_start, part.member.size]
+    long_key = max(0, len(found.key) - USUAL_KEY)
+    if found.image is None:
+        return locator | {"fault": list(fault or ())}, long_key
+    return locator | {"image": [found.image.data_start, found.image.size]}, found.image.size + long_key
 
 
-def _sample(index: int, key: str, group: list[Member], category: str | None) -> tuple[Locator, int]:
-    images = [m for m in group if _is_image(m)]
-    locator: Locator = {"index": index, "key": key, "span": [[m.start, m.end] for m in group]}
-    for m in group:
-        extension = _split(m.name)[1]
-        if extension in CATEGORY_MEMBERS and m.is_file and not m.is_sparse and m.size <= MAX_SIDECAR_BYTES:
-            locator[extension] = [m.data_start, m.size]
-    if len(images) == 1 and images[0].size > MAX_IMAGE_BYTES:
-        locator["fault"] = list(TOO_MANY_BYTES)
-    elif len(images) == 1 and images[0].is_file and not images[0].is_sparse:
-        locator["image"] = [images[0].data_start, images[0].size]
-        return locator, images[0].size
-    elif len(images) > 1:
-        locator["fault"] = ["several_images", f"{len(images)} members with an image extension, one is expected"]
-    elif images:
-        locator["fault"] = ["not_a_file", "the image member is a link, a device or a sparse file, not a plain file"]
-    else:
-        locator["fault"] = ["no_image", "no member with an image extension (.jpg .png .webp …)"]
-    return locator, 0
-
-
-def _damaged(index: int, damage: Damage) -> tuple[Locator, int]:
+def _damaged(index: int, damage: Damage) -> Locator:
     where = f"bytes {damage.start} to {damage.end}"
     if damage.name is not None:
         fault = ["truncated_shard", f"the tar ends inside this sample ({where})"]
@@ -201,13 +326,13 @@ def _damaged(index: int, damage: Damage) -> tuple[Locator, int]:
         key = f"@{damage.start}"
     else:
         fault, key = ["corrupt_shard", f"{where} of the tar hold no readable header"], f"@{damage.start}"
-    return {"index": index, "key": key, "span": [], "fault": fault}, 0
+    return {"index": index, "key": key, "span": [], "fault": fault}
 
 
 def json_fields(root: Place, shard: str) -> list[str]:
     """Names of the fields beside the first of the shard's first samples that has any; none where none has."""
     with content(root, shard) as stream:
-        found = [locator for locator, _ in islice(_samples(members(stream), None), MAX_LOOKED_AT)]
+        found = [_located(0, sample)[0] for sample in islice(_groups(_found(stream)), MAX_LOOKED_AT)]
         for start, num_bytes in (locator["json"] for locator in found if "json" in locator):
             stream.seek(start)
             beside = _parsed(stream.read(num_bytes))

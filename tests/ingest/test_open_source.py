@@ -148,3 +148,18 @@ def test_a_shard_that_the_store_refuses_is_a_storage_error_and_no_damage(
     assert [s.encoded for s in source.read(good)] == [jpeg(1)]
     with pytest.raises(StorageError, match=r"refused.*permission denied"):
         list(source.slices(f"refused{suffix}"))
+
+
+@pytest.mark.parametrize("suffix", [".tar", "/"])
+def test_two_shards_whose_names_look_alike_are_refused(tmp_path: Path, suffix: str) -> None:
+    for name in ("new\nline", "new\\nline", "other"):
+        if suffix == "/":
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "0.jpg").write_bytes(jpeg(1))
+        else:
+            shard(tmp_path / f"{name}.tar")
+    told = r"^the source holds two shards that are both shown as new\\nline(\.tar)?; rename one of them$"
+    with pytest.raises(SourceError, match=told):
+        open_source(str(tmp_path), None, None)
+    (tmp_path / f"new\nline{suffix.rstrip('/')}").rename(tmp_path / f"new\tline{suffix.rstrip('/')}")
+    assert len(open_source(str(tmp_path), None, None).shards) == 3

@@ -267,7 +267,7 @@ def test_rows_are_cut_by_their_size(file: Path, monkeypatch: pytest.MonkeyPatch)
     assert slices.MAX_BYTES == 64 * 2**20
 
 
-def test_columns_of_views_and_dictionaries_are_released_as_they_were(tmp_path: Path) -> None:
+def test_columns_of_views_and_dictionaries_are_released_as_they_were_without_what_was_dropped(tmp_path: Path) -> None:
     text = pa.array(["one", None, "a caption that is longer than twelve bytes", "", "five", "one"])
     images = pa.StructArray.from_arrays(
         [pa.array(PICTURES[:6]).cast(pa.binary_view()), text.cast(pa.string_view())], ["bytes", "path"]
@@ -276,17 +276,21 @@ def test_columns_of_views_and_dictionaries_are_released_as_they_were(tmp_path: P
         {
             "image": images,
             "caption": text.cast(pa.string_view()),
-            "label": text.dictionary_encode(),
+            "label": pa.array(["l0", "dropped label", "l2", None, "l4", "l0"]).dictionary_encode(),
             "tags": pa.array([["a"], [], None, ["b", None], [], []], pa.list_(pa.string_view())),
             "category": pa.array(PICTURES[:6]),  # no category: the run was scanned with --category label
         }
     )
     parquet_file(tmp_path / "a.parquet", table, rows=6)
     root, hashes = place(str(tmp_path)), [hashlib.sha256(picture).hexdigest() for picture in PICTURES[:6]]
-    wanted = Kept({index: hashes[index] for index in (0, 2, 3, 5)}, 6)
-    assert parquet.write(root, "a.parquet", wanted, root.at("out")).num_samples == 4
+    wanted = Kept({index: hashes[index] for index in (0, 2, 3, 5)}, 6, category="label")
+    written = parquet.write(root, "a.parquet", wanted, root.at("out"))
+    assert (written.num_samples, written.left_out) == (4, {"column category": 4})
     released = pq.read_table(tmp_path / "out" / "a.parquet")
-    assert released.schema.equals(table.schema)
-    assert released.to_pylist() == [table.to_pylist()[index] for index in (0, 2, 3, 5)]
+    expected = table.drop_columns("category")
+    assert released.schema.equals(expected.schema)
+    assert released.to_pylist() == [expected.to_pylist()[index] for index in (0, 2, 3, 5)]
+    assert b"l2" in (content := (tmp_path / "out" / "a.parquet").read_bytes())
+    assert b"dropped label" not in content  # pyarrow would write it with the dictionary
     with pytest.raises(IncompleteError, match="sample 000000001 holds another image"):
-        parquet.write(root, "a.parquet", Kept({1: hashes[2]}, 6), root.at("other"))
+        parquet.write(root, "a.parquet", Kept({1: hashes[2]}, 6, category="label"), root.at("other"))

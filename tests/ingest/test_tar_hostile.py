@@ -7,12 +7,14 @@ import tarfile
 import time
 import tracemalloc
 from pathlib import Path
+from typing import BinaryIO, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest import tar
+from ingest import slices, tar
+from ingest.compressed import Decompressed
 from ingest.formats import open_source, webdataset
 from ingest.sample import Sample
 from ingest.tar import Damage, Member, walk
@@ -45,18 +47,27 @@ def member(name: str, content: bytes, kind: bytes = tarfile.REGTYPE) -> bytes:
     return header(name, kind, len(content)) + content + b"\0" * (-len(content) % 512)
 
 
-def pax(**records: str) -> bytes:
-    lines = [f" {name}={value}\n".encode() for name, value in records.items()]
-    return member("pax", b"".join(b"%d%s" % (len(line) + 2, line) for line in lines), tarfile.XHDTYPE)
+def pax(kind: bytes = tarfile.XHDTYPE, **records: str) -> bytes:
+    lines = b""
+    for name, value in records.items():
+        line = f" {name}={value}\n".encode()
+        num_bytes = next(n for n in range(len(line), len(line) + 9) if len(str(n)) + len(line) == n)
+        lines += b"%d%s" % (num_bytes, line)
+    return member("pax", lines, kind)
 
 
+END = tar.END
 ONE, TWO = member("1.jpg", jpeg(1)), member("2.jpg", jpeg(2))
 
 
 @pytest.mark.parametrize("packed", [PLAIN, PACKED])
 def test_keys_that_come_back_and_that_alternate(tmp_path: Path, packed: bool) -> None:
     names = ["a.jpg", "b.jpg", "a.txt", "b.txt", "a.jpg", "c.jpg", "c.jpg"]
-    samples = read(tmp_path, tar_bytes([(name, jpeg(n)) for n, name in enumerate(names)]), packed)
+    samples = read(
+        tmp_path,
+        tar_bytes([(name, jpeg(n) if name.endswith("jpg") else b"words") for n, name in enumerate(names)]),
+        packed,
+    )
     assert reasons(samples) == [
         ("a", None),
         ("b", None),
@@ -171,6 +182,79 @@ def test_headers_that_follow_one_another_without_end(tmp_path: Path, kind: bytes
     assert samples[-1].encoded == jpeg(2)
 
 
+@pytest.mark.parametrize("records", [{"path": "x.jpg"}, {"size": "3"}, {"GNU.sparse.name": "x.jpg"}])
+@pytest.mark.parametrize("packed", [PLAIN, PACKED])
+def test_a_pax_global_header_renames_and_resizes_no_member(
+    tmp_path: Path, records: dict[str, str], packed: bool
+) -> None:
+    samples = read(tmp_path, pax(tarfile.XGLTYPE, **records) + ONE + pax(path="long.jpg") + TWO, packed)
+    assert reasons(samples) == [("1", None), ("long", None)]
+    assert [s.encoded for s in samples] == [jpeg(1), jpeg(2)]
+
+
+@pytest.mark.parametrize("packed", [PLAIN, PACKED])
+def test_a_name_of_many_kilobytes_is_a_row_with_a_short_key(tmp_path: Path, packed: bool) -> None:
+    long = "n" * 900_000
+    content = b"".join(pax(path=f"{long}{n}.jpg") + member("x", jpeg(n)) for n in range(20))
+    content += pax(path="n" * tar.MAX_NAME_BYTES) + TWO + ONE
+    samples = read(tmp_path, content, packed)
+    assert {(s.fault and s.fault[0]) for s in samples[:20]} == {"name_too_long"}
+    assert len({s.key for s in samples}) == len(samples) == 22
+    assert {len(s.key) for s in samples[:20]} == {113}
+    assert [(s.key, s.encoded) for s in samples[20:]] == [("n" * 4096, jpeg(2)), ("1", jpeg(1))]
+    pieces = pieces_of(open_source(str(next(tmp_path.iterdir())), None, None))
+    assert sum(len(piece.to_json()) for piece in pieces) < 20_000
+
+
+def test_a_member_of_a_long_name_that_is_cut(tmp_path: Path) -> None:
+    samples = read(tmp_path, ONE + pax(path="n" * 9000) + header("x", size=10**6), end=b"")
+    assert [(len(s.key), s.fault and s.fault[0]) for s in samples] == [(1, None), (113, "truncated_shard")]
+
+
+def test_long_keys_count_as_bytes_of_their_slice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "MAX_BYTES", 20_000)
+    members = [(f"{n}{'k' * 4000}.jpg", b"x") for n in range(12)]
+    (tmp_path / "a.tar").write_bytes(tar_bytes(members, tarfile.GNU_FORMAT))
+    pieces = pieces_of(open_source(str(tmp_path / "a.tar"), None, None))
+    assert [len(piece.locators) for piece in pieces] == [5, 5, 2]
+
+
+def test_a_key_that_thousands_of_members_share_is_one_row(tmp_path: Path) -> None:
+    members = [(f"0.{n}", b"") for n in range(webdataset.MAX_MEMBERS + 500)]
+    samples = read(tmp_path, tar_bytes([*members, ("1.jpg", jpeg(1))]), end=b"")
+    assert reasons(samples) == [("0", "too_many_members"), ("1", None)]
+
+
+class _Counted(io.BytesIO):
+    """Counts the bytes that are read."""
+
+    num_read = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        content = super().read(size)
+        self.num_read += len(content)
+        return content
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        pytest.param(header("x", tarfile.XHDTYPE, 2**21) + b"\0" * 20_000, id="headers that claim too much"),
+        pytest.param(header("x", tarfile.XHDTYPE, 2**21), id="the same without a gap"),
+        pytest.param(header("x.jpg") + b"\0" * 2**20, id="ends that are none"),
+        pytest.param(member("x", b"n", tarfile.GNUTYPE_LONGNAME) * 40 + b"\0" * 9000, id="long chains"),
+        pytest.param(ONE + b"\xa5" * 512, id="damage between members"),
+    ],
+)
+def test_a_compressed_tar_full_of_damage_is_decompressed_twice_and_not_more(unit: bytes) -> None:
+    content = unit * (8 * 2**20 // len(unit))
+    raw = _Counted(gzip.compress(content, mtime=0))
+    stream = Decompressed(raw, "gzip")
+    found = list(walk(cast(BinaryIO, stream), stream.seek(0, 2)))
+    assert any(isinstance(item, Damage) for item in found)
+    assert raw.num_read <= 2 * len(raw.getvalue())
+
+
 WHOLE = tar_bytes([(f"{n}.jpg", jpeg(n)) for n in range(6)], tarfile.PAX_FORMAT)
 
 
@@ -196,7 +280,7 @@ def test_every_byte_is_in_a_member_or_in_damage(seed: int, num_changed: int, cut
 def test_every_member_belongs_to_exactly_one_sample(names: list[tuple[str, str]]) -> None:
     content = tar_bytes([(f"{key}.{extension}", b"x" * n) for n, (key, extension) in enumerate(names)])
     stream = io.BytesIO(content)
-    found = [locator for locator, _ in webdataset._samples(walk(stream, len(content)), None)]
+    found = [webdataset._located(n, group)[0] for n, group in enumerate(webdataset._groups(webdataset._found(stream)))]
     spans = [tuple(span) for locator in found for span in locator["span"]]
     assert spans == [(m.start, m.end) for m in walk(stream, len(content)) if isinstance(m, Member)]
     assert [locator["index"] for locator in found] == list(range(len(found)))

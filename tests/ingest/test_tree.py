@@ -147,7 +147,7 @@ def test_a_folder_that_may_not_be_read_is_told_before_anything_is_done(capsys: p
 def test_a_caption_that_several_pictures_share_is_released_where_all_are_kept(tmp_path: Path) -> None:
     source = tree(tmp_path / "in", "a/x.jpg", "a/x.png", "a/y.jpg", "a/y.webp", "a/z.jpg")
     for name in ("x.txt", "x.json", "y.txt", "z.JSON"):
-        (source / "a" / name).write_bytes(b"words")
+        (source / "a" / name).write_bytes(b'"words"')
     samples = {s.key: (s.index, hashlib.sha256(s.encoded).hexdigest()) for s in rows(source)}
     kept = Kept(dict(hashed for key, hashed in samples.items() if key != "x.png"), 5)
     written = FORMATS["tree"].write(place(str(source)), "a", kept, place(str(tmp_path / "out")))

@@ -9,8 +9,8 @@ from tests.conftest import joined, ray_head
 from tests.jobs.made import privsieve, shard
 
 JOINING = (
-    *("test_compact", "test_filter", "test_scan_and_filter", "test_scan_and_source", "test_scan_refusals"),
-    *("test_status", "test_older_runs"),
+    *("test_compact", "test_filter", "test_filter_members", "test_older_runs", "test_scan_and_filter"),
+    *("test_scan_and_source", "test_scan_refusals", "test_status"),
 )
 """Modules whose tests join the head. Fixtures that outlive a test, the run below among them, start a Ray of their own,
 as a user does who says nothing."""

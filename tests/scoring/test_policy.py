@@ -65,6 +65,18 @@ def test_what_was_not_assessed_matches_no_condition() -> None:
         (_policy("  - {name: a, when: level = 1, then: drop}"), "rule 1 reason is missing"),
         (_policy(DROP_FACES, DROP_FACES), 'two rules have the name "faces"'),
         (_policy(DROP_FACES, rest="defualt: keep"), 'unknown key "defualt".*"default"'),
+        (
+            _policy(DROP_FACES, rest="default: keep\nmembers: lsited"),
+            'members: "lsited" is no setting \\(did you mean "listed"\\?\\); there are: listed, image-only, all$',
+        ),
+        (
+            _policy(DROP_FACES, rest="default: keep\nmembers: no"),
+            "members is false, a yes or no; the settings are: listed",
+        ),
+        (
+            _policy(DROP_FACES, rest="default: keep\nmembers:"),
+            "members is empty; the settings are: listed, image-only, all",
+        ),
         (b"name: [", "not valid YAML at line"),
         (b"just text", "the policy is a text; it wants the keys name, rules, default"),
         (b"", "the policy is empty; it wants the keys"),
@@ -93,9 +105,9 @@ def test_what_was_not_assessed_matches_no_condition() -> None:
         *(
             (
                 _policy(f'  - {{name: "{name}", when: level = 1, then: drop, reason: r}}'),
-                r"but names in brackets are kept for \(default\), \(quarantined\) and \(unreadable\); rename it$",
+                r"are kept for \(default\), \(quarantined\), \(unreadable\) and \(unsafe_member\); rename it$",
             )
-            for name in ("(default)", "(quarantined)", "(unreadable)", " (mine) ")
+            for name in ("(default)", "(quarantined)", "(unreadable)", "(unsafe_member)", " (mine) ")
         ),
     ],
 )
@@ -163,6 +175,21 @@ def test_a_condition_reaches_nothing_but_the_row(condition: str) -> None:
     rule = f'  - {{name: a, when: "{condition}", then: drop, reason: r}}'
     with pytest.raises(PolicyError, match='rule 1 "a", when'):
         load_policy(_policy(rule), "test.yaml")
+
+
+@pytest.mark.parametrize("setting", ["listed", "image-only", "all"])
+def test_what_goes_with_an_image_is_a_setting_and_text_and_json_unless_said_otherwise(setting: str) -> None:
+    said = load_policy(_policy(DROP_FACES, rest=f"default: keep\nmembers: {setting}"), "test.yaml")
+    unsaid = load_policy(_policy(DROP_FACES), "test.yaml")
+    assert (said.members, unsaid.members) == (setting, "listed")
+    assert said.sha256 != unsaid.sha256
+
+
+@pytest.mark.parametrize("name", ["strict", "identity-documents-only", "research"])
+def test_the_shipped_policies_say_what_goes_with_an_image(name: str) -> None:
+    text = files("jobs").joinpath("policies", f"{name}.yaml").read_text()
+    assert "\nmembers: listed\n" in text
+    assert "image-only" in text
 
 
 @pytest.mark.parametrize("name", ["strict", "identity-documents-only", "research"])

@@ -1,0 +1,212 @@
+"""Which columns of a table a release takes, and which of their cells: what may be a second picture stays behind.
+
+The choice is made by type, so that all files of a corpus keep the same columns; single cells that are not what their
+type says become null.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ingest.magic import HEAD_BYTES, picture_format
+from ingest.members import Members
+from ingest.sample import printable
+
+HUGGING_FACE = b"huggingface"
+MAX_NAME_CHARACTERS = 60
+"""Of a column's name, in counts."""
+
+CHECKED_CELLS = 64
+"""Beginnings of binary cells that become Python objects at once."""
+
+types = pa.types
+
+
+@dataclass(frozen=True)
+class Choice:
+    """indices: of the columns of the file that are released. image: position of the image among them.
+
+    schema: of these columns, without any metadata but what readers need. left_out: what to call the others in counts.
+    """
+
+    indices: list[int]
+    image: int
+    schema: pa.Schema
+    left_out: list[str]
+
+
+def choose(schema: pa.Schema, image: int, named: Collection[str | None], members: Members) -> Choice:
+    """image: number of the image column. named: the columns that give key and category."""
+    indices, fields, left_out = list[int](), list[pa.Field](), list[str]()
+    for number, field in enumerate(schema):
+        kind, is_taken = field.type, members != "image-only" or field.name in named
+        if number == image:
+            kind, gone = _image_type(field.type, members)
+            left_out += [_label(f"{field.name}.{name}") for name in gone]
+        elif not is_taken or not (_is_plain(kind) or (members == "all" and not _hides_a_dictionary(kind))):
+            left_out.append(_label(field.name))
+            continue
+        indices.append(number)
+        fields.append(pa.field(field.name, _rebuilt(kind, lambda leaf: leaf)))
+    names = [field.name for field in fields]
+    return Choice(indices, indices.index(image), pa.schema(fields, _metadata(schema, names)), left_out)
+
+
+def rows_of(table: pa.Table, mask: Sequence[bool], choice: Choice) -> tuple[pa.Table, Counter[str]]:
+    """The chosen columns of the rows that the mask says, and how many cells became null, by column.
+
+    Dictionaries are made anew: pyarrow would write those of all rows. Views become plain columns meanwhile, since
+    pyarrow filters none.
+    """
+    kept = table.select(choice.indices).cast(_with_types(choice.schema, _without_view)).filter(pa.array(mask))
+    plain = kept.cast(_with_types(choice.schema, _without_dictionary))
+    nulled, columns = Counter[str](), list[pa.ChunkedArray]()
+    for number, column in enumerate(plain.columns):
+        chunks = [_cleaned_image(chunk) if number == choice.image else _cleaned(chunk) for chunk in column.chunks]
+        num_nulled = sum(num for _, num in chunks)
+        if num_nulled:
+            nulled[_label(choice.schema.names[number])] += num_nulled
+        columns.append(pa.chunked_array([chunk for chunk, _ in chunks], column.type))
+    return pa.table(columns, plain.schema).cast(choice.schema), nulled
+
+
+def _label(name: str) -> str:
+    return f"column {printable(name)[:MAX_NAME_CHARACTERS]}"
+
+
+def _image_type(kind: pa.DataType, members: Members) -> tuple[pa.DataType, list[str]]:
+    """The type of the image column, and names of the fields that it loses."""
+    if not types.is_struct(kind):
+        return kind, []
+    may_stay = [f.name == "path" or members != "image-only" for f in kind]
+    stays = [f.name == "bytes" or (may and _is_plain(f.type)) for f, may in zip(kind, may_stay, strict=True)]
+    kept = [f for f, does in zip(kind, stays, strict=True) if does]
+    return pa.struct(kept), [f.name for f, does in zip(kind, stays, strict=True) if not does]
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    """Text, numbers, booleans, times, and what is nested of these; no bytes, and no small integers in lists, which
+    are bytes by another name."""
+    if types.is_dictionary(kind):
+        return _is_plain(kind.value_type)
+    if types.is_nested(kind):
+        children = [kind.field(number).type for number in range(kind.num_fields)]
+        is_list = not (types.is_struct(kind) or types.is_map(kind))
+        return all(map(_is_plain, children)) and not (is_list and any(map(_is_byte, children)))
+    is_number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_boolean(kind)
+    return bool(_is_text(kind) or is_number or types.is_temporal(kind) or types.is_null(kind))
+
+
+def _is_byte(kind: pa.DataType) -> bool:
+    return bool(types.is_int8(kind) or types.is_uint8(kind))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    is_string = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+    return bool(is_string or isinstance(kind, pa.JsonType))
+
+
+def _hides_a_dictionary(kind: pa.DataType) -> bool:
+    """Whether there is a dictionary that cannot be made anew."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return "dictionary" in str(kind.storage_type)
+    return any(_hides_a_dictionary(kind.field(number).type) for number in range(kind.num_fields))
+
+
+def _with_types(schema: pa.Schema, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.Schema:
+    return pa.schema([field.with_type(_rebuilt(field.type, leaf)) for field in schema], schema.metadata)
+
+
+def _without_view(kind: pa.DataType) -> pa.DataType:
+    if types.is_string_view(kind):
+        return pa.large_string()
+    return pa.large_binary() if types.is_binary_view(kind) else kind
+
+
+def _without_dictionary(kind: pa.DataType) -> pa.DataType:
+    return _without_view(kind.value_type if types.is_dictionary(kind) else kind)
+
+
+def _rebuilt(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """The type with other leaves; the fields within it lose their metadata."""
+    if not types.is_nested(kind):
+        return leaf(kind)
+    fields = [kind.field(number) for number in range(kind.num_fields)]
+    bare = [pa.field(f.name, _rebuilt(f.type, leaf), f.nullable) for f in fields]
+    if types.is_struct(kind):
+        return pa.struct(bare)
+    if types.is_map(kind):
+        return pa.map_(_rebuilt(kind.key_type, leaf), _rebuilt(kind.item_type, leaf), kind.keys_sorted)
+    if types.is_fixed_size_list(kind):
+        return pa.list_(bare[0], kind.list_size)
+    return pa.large_list(bare[0]) if types.is_large_list(kind) else pa.list_(bare[0])
+
+
+def _metadata(schema: pa.Schema, names: Collection[str]) -> dict[bytes, bytes] | None:
+    """What Hugging Face's `datasets` reads: the features of these columns."""
+    try:
+        features = json.loads((schema.metadata or {})[HUGGING_FACE])["info"].get("features", {})
+        kept = {"features": {name: features[name] for name in names if name in features}} if features else {}
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError):
+        return None
+    return {HUGGING_FACE: json.dumps({"info": kept}).encode()}
+
+
+def _cleaned(column: pa.Array) -> tuple[pa.Array, int]:
+    """The column with null for every cell that is not what its type says, or holds a picture; how many these are."""
+    if not any(map(_is_bad, _leaves(column))):
+        return column, 0
+    bad = {row for row in range(len(column)) if any(map(_is_bad, _leaves(column.slice(row, 1))))}
+    places = [None if row in bad else row for row in range(len(column))]
+    return column.take(pa.array(places, pa.int64())), len(bad)
+
+
+def _cleaned_image(column: pa.Array) -> tuple[pa.Array, int]:
+    """The same for what lies beside the image's bytes in a struct."""
+    if not types.is_struct(column.type):
+        return column, 0
+    fields = list(column.type)
+    beside = [(column.field(n), 0) if f.name == "bytes" else _cleaned(column.field(n)) for n, f in enumerate(fields)]
+    num_nulled = sum(num for _, num in beside)
+    if not num_nulled:
+        return column, 0
+    children = [child for child, _ in beside]
+    return pa.StructArray.from_arrays(children, fields=fields, mask=column.is_null()), num_nulled
+
+
+def _leaves(column: pa.Array) -> Iterator[pa.Array]:
+    """The arrays of values that a column is made of."""
+    if isinstance(column, pa.ExtensionArray):
+        yield from _leaves(column.storage)
+    elif types.is_struct(column.type):
+        for child in column.flatten():
+            yield from _leaves(child)
+    elif types.is_map(column.type):
+        pairs = pa.struct([column.type.key_field, column.type.item_field])
+        yield from _leaves(column.cast(pa.list_(pairs)).flatten())
+    elif types.is_nested(column.type):
+        yield from _leaves(column.flatten())
+    else:
+        yield column
+
+
+def _is_bad(values: pa.Array) -> bool:
+    if _is_text(values.type):
+        try:
+            values.validate(full=True)
+        except pa.ArrowInvalid:
+            return True
+        return bool(pc.any(pc.match_substring(values, "\0")).as_py())
+    if not (
+        types.is_binary(values.type) or types.is_large_binary(values.type) or types.is_fixed_size_binary(values.type)
+    ):
+        return False
+    for first in range(0, len(values), CHECKED_CELLS):
+        heads = pc.binary_slice(values.slice(first, CHECKED_CELLS), 0, HEAD_BYTES).to_pylist()
+        if any(head is not None and picture_format(head) is not None for head in heads):
+            return True
+    return False

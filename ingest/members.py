@@ -1,0 +1,97 @@
+"""What lies beside a picture, and which of it a release takes along.
+
+Engines look at the picture alone. Text and JSON beside it are taken unseen by default, anything else may be a second
+picture or a program and stays behind; a policy may ask for less or for more.
+"""
+
+import json
+import posixpath
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import Literal
+
+from ingest.magic import HEAD_BYTES, picture_format
+
+Members = Literal["listed", "image-only", "all"]
+"""listed: what `LISTED` names, if it holds that. image-only: nothing. all: whatever is no picture."""
+
+LISTED = ("txt", "json", "cls")
+MAX_LISTED_BYTES = 2**20
+"""A larger member is not read, so it is not known what it holds."""
+
+MAX_FOLDERS = 100
+"""One within another, in the name of a released file."""
+
+
+def extension_of(name: str) -> str:
+    """Lower case, without the dot; empty where the name has none.
+
+    >>> extension_of("a/0001.seg.PNG"), extension_of("a.b/0001")
+    ('png', '')
+    """
+    return posixpath.basename(name).rpartition(".")[2].lower() if "." in posixpath.basename(name) else ""
+
+
+def is_listed(name: str, num_bytes: int) -> bool:
+    """Whether `listed` takes a member of this name and size along, if `holds_what_it_says`."""
+    return extension_of(name) in LISTED and num_bytes <= MAX_LISTED_BYTES
+
+
+def holds_what_it_says(name: str, content: bytes) -> bool:
+    """Whether a listed member is what its extension says: text in UTF-8 without NUL, or JSON; never a picture."""
+    if picture_format(content[:HEAD_BYTES]) is not None or b"\0" in content:
+        return False
+    try:
+        text = content.decode()
+        if extension_of(name) == "json":
+            json.loads(text.removeprefix("\ufeff"))
+    except (ValueError, RecursionError):  # hostile nesting is no JSON either
+        return False
+    return True
+
+
+def kind_of(name: str) -> str:
+    """A few words for the counts of what is left out: the extension where it is a sane one."""
+    extension = extension_of(name)
+    if not extension:
+        return "(no extension)"
+    return extension if re.fullmatch("[a-z0-9_-]{1,16}", extension) else "(other)"
+
+
+def name_fault(name: str) -> str | None:
+    """Why a file of this name may not be released, None where it may: it must be a file below the folder."""
+    if not name or name.endswith("/"):
+        return "an empty name, or one of a folder"
+    if name.startswith("/"):
+        return "an absolute name"
+    if ".." in name.split("/"):
+        return "a name that leads out of the folder"
+    if name.count("/") > MAX_FOLDERS:
+        return f"a name of more than {MAX_FOLDERS} folders"
+    if any(unicodedata.category(character) == "Cc" for character in name):
+        return "control characters in its name"
+    return None
+
+
+class Names:
+    """The names in an archive: none stands twice, and none is both a file and a folder of others."""
+
+    def __init__(self) -> None:
+        self._files, self._folders = set[str](), set[str]()
+
+    def add(self, names: Sequence[str]) -> bool:
+        """Whether all of them can be added, and are."""
+        new, above = set[str](), set[str]()
+        for name in map(posixpath.normpath, names):
+            if name in new:
+                return False
+            new.add(name)
+            while name := posixpath.dirname(name):
+                above.add(name)
+        clashes = (new & above, new & self._files, new & self._folders, above & self._files)
+        if any(clashes):
+            return False
+        self._files |= new
+        self._folders |= above
+        return True

@@ -1,0 +1,95 @@
+"""Pictures are recognised by their first bytes; captions, tables and code are not taken for pictures."""
+
+import io
+import json
+import random
+
+import pytest
+from PIL import Image
+
+from ingest.images import FORMATS, ImageLimits, Rejected, decode
+from ingest.magic import HEAD_BYTES, picture_format
+from tests.ingest.made import jpeg
+
+WRITTEN = (
+    *("avif", "bmp", "dds", "dib", "eps", "gif", "icns", "ico", "jpeg", "jpeg2000", "mpo", "msp", "pcx", "pdf"),
+    *("png", "ppm", "sgi", "tiff", "webp", "xbm"),
+)
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_what_pillow_writes_is_a_picture(name: str) -> None:
+    out = io.BytesIO()
+    Image.new("1" if name in ("msp", "xbm") else "RGB", (64, 64), 1).save(out, name)
+    assert picture_format(out.getvalue()[:HEAD_BYTES]) is not None
+    assert picture_format(out.getvalue()[:512]) is not None
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "RGB", "I", "F"])
+def test_every_kind_of_netpbm_is_a_picture(mode: str) -> None:
+    out = io.BytesIO()
+    Image.new(mode, (3, 3)).save(out, "ppm")
+    assert picture_format(out.getvalue()) == "PPM"
+    assert picture_format(b"P3 # drawn\n# by hand\n2 2\n255\n") == "PPM"
+
+
+@pytest.mark.parametrize(
+    ("head", "name"),
+    [
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "SVG"),
+        (b"<!-- " + b"x" * 4000 + b" --><svg>", "SVG"),
+        ("<svg>".encode("utf-16"), "SVG"),
+        (b"\0\0\0\x18ftypheic\0\0\0\0", "HEIC"),
+        (b"\0\0\0\x0cJXL \r\n\x87\n", "JPEG XL"),
+        (b"8BPS\0\1", "Photoshop"),
+        (b"%PDF-1.7\n", "PDF"),
+        (b"\0" * 128 + b"DICM", "DICOM"),
+    ],
+)
+def test_formats_that_are_not_decoded(head: bytes, name: str) -> None:
+    assert picture_format(head) == name
+    rejected = decode(head, ImageLimits())
+    assert isinstance(rejected, Rejected)
+    assert (rejected.reason, rejected.message) == ("unsupported_format", f"{name} is not decoded")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"BMW parked in a street",
+        b"BMP is a format, and so is TIFF",
+        b"P1 racing car, 12 laps",
+        b"P3 12 of them",
+        b"GIF animation of a dancing cat",
+        b"II. World War poster",
+        b"MM*",
+        b"RIFF WAVE",
+        b"<html><body>not found</body></html>",
+        b"# include <stdio.h>",
+        b"#define WIDTH 3",
+        b"%!",
+        json.dumps({"caption": "a picture", "width": 3}).encode(),
+        b"\x93NUMPY\x01\x00v\x00{'descr': '<f4'",
+        b"PK\x03\x04",
+        b"\x28\0\0\0" * 20,
+        b"\0\0\1\0" * 20,
+        b"\0" * 600,
+    ],
+)
+def test_what_is_no_picture(content: bytes) -> None:
+    assert picture_format(content) is None
+
+
+def test_numbers_are_hardly_ever_taken_for_a_picture() -> None:
+    chance = random.Random(0)
+    taken = sum(picture_format(chance.randbytes(200)) is not None for _ in range(20_000))
+    assert taken <= 3
+
+
+def test_a_cut_picture_of_a_format_that_is_decoded_is_corrupt() -> None:
+    for head in (jpeg(1)[:3], b"\x89PNG\r\n", b"GIF89a", b"II*\0"):
+        assert picture_format(head) in FORMATS
+        rejected = decode(head, ImageLimits())
+        assert isinstance(rejected, Rejected)
+        assert rejected.reason == "corrupt"
