@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ingest.errors import IncompleteError, PolicyError, PrivsieveError, RunError, StorageError
+from ingest.footers import refuse_foreign
 from ingest.formats import FORMATS, Source, open_source
 from ingest.formats.tree import ROOT
 from ingest.record import RECORD, RunRecord, open_run
@@ -37,7 +38,7 @@ from ingest.release import (
 )
 from ingest.results import RowRange, results
 from ingest.sample import printable
-from ingest.slices import finished, stem_of
+from ingest.slices import begun, finished, stems_of_others
 from ingest.storage import PART, Place, place, reason_of
 from jobs.coverage import has_all_chosen
 from jobs.lease import STALE_S, Lease, holder, lease
@@ -148,11 +149,12 @@ def _policy_bytes(path: str) -> bytes:
 
 def _decide(run: Place, record: RunRecord, corpus: Source, policy: Policy) -> _Plan:
     """A decision for every row of a complete run. RunError where rows are missing."""
+    refuse_foreign(run, record.settings_hash())
     found = results(run)
     is_whole = record.sample is None and record.limit is None
     shares, tables = list[_Share](), list[pa.Table]()
     for shard in corpus.shards:
-        if stem_of(shard) not in found.done.present and not is_whole:
+        if not is_whole and not begun(shard, found.done):
             continue
         if not finished(shard, found.done):
             raise RunError(f"{printable(shard)} is not scanned to its end; run the same scan again, then filter")
@@ -160,10 +162,10 @@ def _decide(run: Place, record: RunRecord, corpus: Source, policy: Policy) -> _P
         tables.append(_decisions(run, rows, policy))
         kept = _kept(tables[-1], is_whole)
         shares.append(_Share(shard, rows, len(kept.sha256), is_whole, _hash_of(kept)))
-    num_gone = len(found.done.present) - len(shares)
-    if num_gone:
+    gone = stems_of_others(corpus.shards, found.done)
+    if gone:
         raise IncompleteError(
-            f"{record.source} has changed since it was scanned: {num_gone} shards of the run are gone; nothing is "
+            f"{record.source} has changed since it was scanned: {len(gone)} shards of the run are gone; nothing is "
             "released; restore them, or scan the source into a new run"
         )
     decisions = pa.concat_tables(tables) if tables else pa.table({name: [] for name in ("action", "rule")})
@@ -237,7 +239,7 @@ def _refuse_loss(out: Place, url: str, identity: ReleaseRecord, resume: bool, ov
     held = holder(out.at(LEASE)) if is_release else None
     if held is not None and not held.is_stale():
         raise StorageError(
-            f"{url} is being written by process {held.pid} on {held.host}; wait for it, or stop it "
+            f"{url} is being written by {held}; wait for it, or stop it "
             f"(one that was killed on another machine is given up after {STALE_S} s)"
         )
     if resume and is_release and begun is None:

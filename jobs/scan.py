@@ -3,7 +3,6 @@
 The command, what makes a run, and the count at the end; the work itself is `jobs.pipeline`.
 """
 
-import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,7 +17,7 @@ from ingest.images import ImageLimits
 from ingest.record import RunRecord
 from ingest.results import is_compacted, results
 from ingest.sample import printable
-from ingest.slices import CONFLICT, Done, finished, stem_of
+from ingest.slices import CONFLICT, Done, finished, stem_in, stems_of_others
 from ingest.storage import Place, place
 from jobs.attempts import Attempts
 from jobs.engine_options import engine_options, said
@@ -136,19 +135,6 @@ def scan(
     from jobs.pipeline import EnginePool
     from jobs.scanner import ScanSettings
 
-    settings = ScanSettings(
-        source=corpus,
-        run=run,
-        engine=engine,
-        options=options,
-        limits=limits,
-        settings_hash=hashlib.sha256(record.model_dump_json(exclude={"code"}).encode()).hexdigest(),
-        code=record.code or "",
-        stall_s=stall_seconds,
-        batches_at_once=description.batches_at_once,
-        has_canary=description.num_gpus > 0,
-        image_memory_bytes=image_memory_mb * 2**20 if image_memory_mb else None,
-    )
     with lease(run.at(LEASE), run_url, takeover) as held:
         Attempts(run.at(ATTEMPTS)).forgive()
         with _pardoned(run), ray_session(ray_address):
@@ -162,13 +148,26 @@ def scan(
             begun = start_or_continue(run_url, record)
             done = results(run).done
             _refuse_other_shards(run, shards, run_url, done)
+            settings = ScanSettings(
+                source=corpus,
+                run=run,
+                engine=engine,
+                options=options,
+                limits=limits,
+                settings_hash=begun.settings_hash(),
+                code=record.code or "",
+                stall_s=stall_seconds,
+                batches_at_once=description.batches_at_once,
+                has_canary=description.num_gpus > 0,
+                image_memory_bytes=image_memory_mb * 2**20 if image_memory_mb else None,
+            )
             left = [shard for shard in shards if not finished(shard, done)]
             if left and begun.code not in (None, record.code):
                 click.echo(f"{run_url} was begun with other code of privsieve; new rows are of this one", err=True)
             failures = _scan(settings, left, chosen, engines, done, held, quiet)
         remove_unfinished(run)
         num_chosen = None if chosen is None else sum(len(indices) for indices in chosen.values())
-        _reconcile(settings, shards, num_chosen, run_url, failures)
+        _reconcile(settings, shards, num_chosen, run_url, failures, done)
 
 
 def _check(module: EngineModule, options: EngineOptions, ray_address: str | None) -> None:
@@ -192,10 +191,10 @@ def _pardoned(run: Place) -> Iterator[None]:
 
 def _refuse_other_shards(run: Place, shards: list[str], run_url: str, done: Done) -> None:
     """RunError where the source lost shards that have rows, or a compacted run, which is closed, would get more."""
-    gone = done.present.keys() - {stem_of(shard) for shard in shards}
+    gone = stems_of_others(shards, done)
     if gone:
         raise RunError(
-            f"{len(gone)} shards that {run_url} has rows of are gone from the source ({printable(min(gone))} first); "
+            f"{len(gone)} shards that {run_url} has rows of are gone from the source ({printable(gone[0])} first); "
             "restore them, or scan the source into a new run"
         )
     if not is_compacted(run):
@@ -277,24 +276,29 @@ def _scan(
 
 
 def _reconcile(
-    settings: "ScanSettings", shards: list[str], num_chosen: int | None, run_url: str, failures: list[str]
+    settings: "ScanSettings",
+    shards: list[str],
+    num_chosen: int | None,
+    run_url: str,
+    failures: list[str],
+    earlier: Done,
 ) -> None:
-    """Prints the last line, or raises IncompleteError: which shards have slices without a result, and why."""
+    """Prints the last line, or raises IncompleteError: which shards have slices without a result, and why.
+
+    earlier: what the run had before this scan.
+    """
     from jobs.reconcile import tally
 
     corpus, done = settings.source, results(settings.run).done
     missing = [shard for shard in shards if not finished(shard, done)]
-    found = tally(settings.run, settings.settings_hash)
-    if found.foreign:
-        told = f"the score file {found.foreign} was made with other settings"
-        raise RunError(f"{told}; remove it and run the same scan again")
+    found = tally(settings.run, settings.settings_hash, corpus, earlier)
     by_reason = ", ".join(f"{reason} {n}" for reason, n in found.reasons.most_common())
     click.echo(
         f"{found.num_rows} images in {len(shards) - len(missing)} of {len(shards)} shards: "
         f"{found.num_rows - found.num_quarantined} scored, "
         f"{found.num_quarantined} quarantined{f' ({by_reason})' if by_reason else ''}"
     )
-    changed = [printable(s) for s in missing if done.last.get(stem_of(s)) == CONFLICT] + found.changed
+    changed = [printable(s) for s in missing if done.last.get(stem_in(s, done)) == CONFLICT] + found.changed
     if changed:
         raise IncompleteError(
             f"{changed[0]} changed between two scans of this run ({len(changed)} such shards): remove its results from "

@@ -25,8 +25,9 @@ import pyarrow as pa
 
 from ingest import record
 from ingest.errors import QueryError, RunError, near
+from ingest.footers import refuse_foreign
 from ingest.record import RunRecord
-from ingest.results import COMPACT, SCORES, is_compacted, manifest
+from ingest.results import COMPACT, SCORES, is_compacted, manifest, score_files
 from ingest.storage import Place
 from reports.duckdb_names import literal, location, without_wildcards
 from scoring.duckdb_errors import first_line, without_advice, without_values
@@ -153,6 +154,7 @@ def privacy_condition(private: str) -> str:
 
 def _statements(root: Place, described: RunRecord) -> str:
     """Macros and views, as SQL. Without a score file yet `images` is an empty table of the same columns."""
+    refuse_foreign(root, described.settings_hash())
     paths = _score_paths(root)
     listed = ", ".join(map(literal, paths))
     # Folders named `a=b` above the run are no columns of its rows.
@@ -185,9 +187,7 @@ def _score_paths(root: Place) -> list[str]:
     if compacted is not None:
         folder = without_wildcards(location(root.at(COMPACT)))
         return [f"{folder}/{file.name}" for file in compacted.files]
-    scores = root.at(SCORES)
-    found = any(name.endswith(".parquet") for name in scores.names())
-    return [f"{without_wildcards(location(scores))}/*.parquet"] if found else []
+    return [f"{without_wildcards(location(root.at(SCORES)))}/*.parquet"] if score_files(root) else []
 
 
 def _no_rows() -> str:
