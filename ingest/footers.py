@@ -80,7 +80,7 @@ def footers(run: Place, names: Iterable[str], settings: str) -> Iterator[Footer]
         if stem != before:
             chains = set()
         # Results of older versions do not say their own names.
-        if old_stem(stem) == before or footer.chain in chains:
+        if (before and old_stem(stem) == before) or footer.chain in chains:
             raise _foreign(place, "is a copy of another one")
         before = stem
         if footer.chain:

@@ -186,8 +186,9 @@ def stem_in(shard: str, done: Done) -> str:
 
 
 def old_stem(stem: str) -> str:
-    """What an older version would have named the shard of a new stem."""
-    return stem[: OLD_HASH_DIGITS - HASH_DIGITS]
+    """The stem that an older version gave the same shard; empty where this one is of an older version."""
+    num_digits = len(stem.rpartition("-")[2])
+    return stem[: OLD_HASH_DIGITS - HASH_DIGITS] if num_digits == HASH_DIGITS else ""
 
 
 def stem_of(shard: str) -> str:
