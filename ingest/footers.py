@@ -18,13 +18,14 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import RunError, StorageError
-from ingest.results import COMPACT, MANIFEST, SCORES, is_compacted, manifest, score_files
+from ingest.results import COMPACT, MANIFEST, SCORES, is_compacted, manifest, remedy, score_files
 from ingest.retries import is_of_storage, reason_of
 from ingest.sample import printable
 from ingest.slices import old_stem, result_stem, stem_of
@@ -74,7 +75,7 @@ def footers(run: Place, names: Iterable[str], settings: str) -> Iterator[Footer]
     settings: what they must have been made with. RunError names a file that is damaged or no result of this run.
     """
     before, chains = "", set[str]()
-    for place, footer in _read_all(run.at(SCORES, name) for name in names):
+    for place, footer in _read_all(run, (f"{SCORES}/{name}" for name in names)):
         _refuse_foreign(place, footer, settings)
         stem = result_stem(place.name)
         if stem != before:
@@ -92,7 +93,7 @@ def compact_footers(run: Place) -> Iterator[Footer]:
     """Of the files of a compacted run. RunError names one that is damaged or none of those that were decided on."""
     compacted = manifest(run)
     files = compacted.files if compacted else ()
-    read = _read_all(run.at(COMPACT, file.name) for file in files)
+    read = _read_all(run, (f"{COMPACT}/{file.name}" for file in files))
     for file, (place, footer) in zip(files, read, strict=True):
         part = file.name.removesuffix(".parquet").rpartition("-")[2]
         if footer.num_rows != file.num_rows or not footer.slices.startswith(part):
@@ -137,15 +138,17 @@ def _foreign(place: Place, why: str) -> RunError:
     return RunError(f"the score file {printable(place.path)} {why}; remove it and run the same scan again")
 
 
-def _read_all(files: Iterable[Place]) -> Iterator[tuple[Place, Footer]]:
-    left = iter(files)
+def _read_all(run: Place, paths: Iterable[str]) -> Iterator[tuple[Place, Footer]]:
+    left = iter(paths)
     with ThreadPoolExecutor(FILES_AT_ONCE) as threads:
         while window := list(islice(left, FILES_PER_WINDOW)):
-            yield from zip(window, threads.map(_footer, window), strict=True)
+            found = threads.map(partial(_footer, run), window)
+            yield from ((run.at(path), footer) for path, footer in zip(window, found, strict=True))
 
 
-def _footer(result: Place) -> Footer:
+def _footer(run: Place, path: str) -> Footer:
     """Its row count must be the file's."""
+    result = run.at(path)
     try:
         with result.open() as stream:
             metadata = pq.read_metadata(stream)
@@ -161,10 +164,7 @@ def _footer(result: Place) -> Footer:
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         if is_of_storage(error):
             raise StorageError(f"cannot read the score file {printable(result.path)}: {reason_of(error)}") from None
-    raise RunError(
-        f"the score file {printable(result.path)} is damaged; "
-        "delete it and run the same scan again (if compacted: restore it)"
-    )
+    raise RunError(f"the score file {printable(result.path)} is damaged; {remedy(path)}")
 
 
 def _num_with_category(metadata: pq.FileMetaData) -> int:

@@ -97,6 +97,12 @@ class Results:
         return [RowRange(posixpath.join(SCORES, name)) for name in result_names(shard, self.done)]
 
 
+def remedy(path: str) -> str:
+    """What to do about a damaged file with rows; path: relative to the run."""
+    is_compact = path.startswith(f"{COMPACT}/")
+    return "restore it from a copy, or scan into a new run" if is_compact else "delete it and run the same scan again"
+
+
 def is_compacted(run: Place) -> bool:
     """Whether the rows lie below `compact/`; asks the storage anew."""
     return run.at(MANIFEST).exists()

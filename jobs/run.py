@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from ingest.errors import RunError, StorageError
 from ingest.record import RECORD, RunRecord, open_run
-from ingest.results import COMPACT, SCORES, RowRange, is_compacted
+from ingest.results import COMPACT, SCORES, RowRange, is_compacted, remedy
 from ingest.retries import is_of_storage, reason_of
 from ingest.sample import printable
 from ingest.storage import PART, Place, place
@@ -53,7 +53,7 @@ def rows_at(run: Place, ranges: Sequence[RowRange], columns: Sequence[str] | Non
                 raise RunError(f"{run.path} was compacted meanwhile; ask again") from None
             if is_of_storage(error):
                 raise StorageError(f"cannot read the score file {printable(place.path)}: {reason_of(error)}") from None
-            raise RunError(f"the score file {printable(place.path)} is damaged; {_remedy(rows)}") from None
+            raise RunError(f"the score file {printable(place.path)} is damaged; {remedy(rows.path)}") from None
     return pa.concat_tables(tables)
 
 
@@ -73,11 +73,6 @@ def _read(place: Place, rows: RowRange, columns: Sequence[str] | None) -> "pa.Ta
             raise ValueError("the file has fewer rows")
         table = file.read_row_groups(groups, columns=columns)
         return table.slice(rows.first_row - starts[groups[0]], rows.num_rows)
-
-
-def _remedy(rows: RowRange) -> str:
-    is_compact = rows.path.startswith(f"{COMPACT}/")
-    return "restore it from a copy, or scan into a new run" if is_compact else "delete it and run the same scan again"
 
 
 def refuse_other(url: str, record: RunRecord) -> RunRecord | None:

@@ -114,7 +114,7 @@ def test_an_older_run_with_one_result_for_two_shards_is_refused(tmp_path: Path, 
         assert told in said
         assert all(name in said for name in ALIKE)
         assert len(said.splitlines()) == 1
-    with pytest.raises(RunError, match="a result of 4173291/photos.* lies where one of 16252073/photos.* belongs"):
+    with pytest.raises(RunError, match=r"a result of 4173291/photos.* lies where one of 16252073/photos.* belongs"):
         tally(place(str(run)), _settings(run), open_source(str(tmp_path / "corpus"), None, None), by_shard([]))
 
 
