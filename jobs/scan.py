@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 
 STALL_HELP = "Silence after which a slice is given up, tried again, then scanned image by image."
 MEMORY_HELP = "Memory for an engine that scans image by image; default half of what is free."
+SILENT_STALLS = 3
+MIN_SILENCE_S = 1800
+"""After so many times --stall-seconds without a result, and so many seconds at least, a line says so."""
+
 MAX_FIELDS = 20
 """So many JSON fields are named where --category names none of them."""
 
@@ -256,6 +260,7 @@ def _scan(
     """Scans what has no result yet of the shards `left`; returns why slices have none, one line each."""
     from jobs.pipeline import scan_slices
     from jobs.progress import meter
+    from jobs.watchdog import heard
 
     if not left:
         return []
@@ -263,7 +268,9 @@ def _scan(
     failures: list[str] = []
     num_ended = 0
     with meter("scan", total, quiet) as progress:
-        for counts in scan_slices(settings, left, chosen, engines, done):
+        found = scan_slices(settings, left, chosen, engines, done)
+        silence_s = max(MIN_SILENCE_S, SILENT_STALLS * settings.stall_s)
+        for counts in heard(found, silence_s, lambda: _tell_of_silence(silence_s)):
             held.check()
             if counts["fatal"]:
                 raise IncompleteError(f"{counts['failure']}; run the same command again to continue")
@@ -273,6 +280,14 @@ def _scan(
             if counts["failure"]:
                 failures.append(str(counts["failure"]))
     return failures
+
+
+def _tell_of_silence(silence_s: float) -> None:
+    click.echo(
+        f"no slice has ended for {silence_s / 60:.0f} min; an engine may still be loading, or a worker is "
+        "stopped: if no process of this scan is at work, end it with Ctrl-C and run the same command again",
+        err=True,
+    )
 
 
 def _reconcile(
