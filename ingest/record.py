@@ -1,14 +1,37 @@
 """`run.json`: what a run is of, and with which settings."""
 
-from typing import Any
+import hashlib
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from ingest.errors import RunError
 from ingest.storage import Place, place
 
 RECORD = "run.json"
 WHOLE = "all images of the source"
+
+MAX_BYTES = 2**24
+"""Of a JSON file that a run keeps about itself; a longer one is no such file."""
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def _checked_engine(engine: dict[str, Any]) -> dict[str, Any]:
+    """What other commands read of it must be there, and of its type."""
+    wrong = [name for name in ("name", "protocol") if not isinstance(engine.get(name), str)]
+    for name in ("assessed", "only_affirmed"):
+        found = engine.get(name, [] if name == "only_affirmed" else None)
+        if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+            wrong.append(name)
+    if wrong:
+        raise ValueError(f"engine {wrong[0]} is missing or of another type")
+    return engine
+
+
+Count = Annotated[int, Field(ge=1, lt=2**63)]
+Text = Annotated[str, Field(pattern=r"^[^\x00]*$")]
+"""No path, field or column has a null byte in its name."""
 
 
 class RunRecord(BaseModel):
@@ -21,16 +44,20 @@ class RunRecord(BaseModel):
 
     privsieve: str
     code: str | None = None
-    source: str
+    source: Text
     format: str
-    category: str | None
-    sample: int | None
-    seed: int | None
-    limit: int | None
-    max_pixels: int
-    max_frames: int
+    category: Text | None
+    sample: Count | None
+    seed: Annotated[int, Field(ge=0, lt=2**63)] | None
+    limit: Count | None
+    max_pixels: Count
+    max_frames: Count
     taxonomy: str
-    engine: dict[str, Any]
+    engine: Annotated[dict[str, Any], AfterValidator(_checked_engine)]
+
+    def settings_hash(self) -> str:
+        """What every result of the run was made with, for its footer."""
+        return hashlib.sha256(self.model_dump_json(exclude={"code"}).encode()).hexdigest()
 
     @property
     def is_whole(self) -> bool:
@@ -53,6 +80,16 @@ def open_run(url: str) -> tuple[Place, RunRecord]:
     if not root.at(RECORD).exists():
         raise RunError(f"{url} is no run: it has no {RECORD}; make one with: privsieve scan SOURCE --run {url}")
     try:
-        return root, RunRecord.model_validate_json(root.at(RECORD).read())
+        return root, parsed(RunRecord, root.at(RECORD).read())
     except ValueError:
         raise RunError(f"{url}/{RECORD} is damaged or of another version; scan into a new run") from None
+
+
+def parsed(model: type[Model], content: bytes) -> Model:
+    """A JSON file of a run. ValueError, which holds nothing of it, where it is anything else."""
+    if len(content) > MAX_BYTES:
+        raise ValueError("too long")
+    try:
+        return model.model_validate_json(content)
+    except ValidationError:
+        raise ValueError(f"no {model.__name__}") from None

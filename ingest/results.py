@@ -6,14 +6,17 @@ passed over, also while its files are still being removed. Where it is not, `com
 
 import posixpath
 from dataclasses import dataclass
+from typing import Annotated
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from ingest.errors import RunError, StorageError
+from ingest.record import parsed
 from ingest.retries import is_of_storage, reason_of
-from ingest.slices import Done, by_shard, result_names, stem_of
+from ingest.sample import printable
+from ingest.slices import MAX_SLICES, Done, by_shard, result_names, result_stem, stem_in
 from ingest.storage import Place
 
 SCORES = "scores"
@@ -32,16 +35,19 @@ PARTS_SCHEMA = pa.schema(
 )
 """Where the rows of each shard lie: one line per shard and file, in the order of the rows.
 
-stem: see `ingest.slices.stem_of`. num_slices: of the shard in this file. file: position in `Manifest.files`.
+stem: see `ingest.slices.stem_in`. num_slices: of the shard in this file. file: position in `Manifest.files`.
 """
+
+
+Count = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class CompactFile(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str
-    num_rows: int
-    num_bytes: int
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+\.parquet$")]
+    num_rows: Count
+    num_bytes: Count
 
 
 class Manifest(BaseModel):
@@ -50,9 +56,9 @@ class Manifest(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     privsieve: str
-    num_shards: int
-    num_slices: int
-    num_rows: int
+    num_shards: Count
+    num_slices: Count
+    num_rows: Count
     slices_sha256: str
     files: tuple[CompactFile, ...]
 
@@ -87,8 +93,14 @@ class Results:
     def of(self, shard: str) -> list[RowRange]:
         """Where the shard's rows lie, in their order; what `jobs.run.rows_at` reads."""
         if self.ranges is not None:
-            return self.ranges.get(stem_of(shard), [])
+            return self.ranges.get(stem_in(shard, self.done), [])
         return [RowRange(posixpath.join(SCORES, name)) for name in result_names(shard, self.done)]
+
+
+def remedy(path: str) -> str:
+    """What to do about a damaged file with rows; path: relative to the run."""
+    is_compact = path.startswith(f"{COMPACT}/")
+    return "restore it from a copy, or scan into a new run" if is_compact else "delete it and run the same scan again"
 
 
 def is_compacted(run: Place) -> bool:
@@ -101,7 +113,7 @@ def manifest(run: Place) -> Manifest | None:
     if not is_compacted(run):
         return None
     try:
-        return Manifest.model_validate_json(run.at(MANIFEST).read())
+        return parsed(Manifest, run.at(MANIFEST).read())
     except ValueError:
         raise RunError(f"{run.at(MANIFEST).path} is damaged or of another version; restore it from a copy") from None
 
@@ -114,7 +126,7 @@ def score_files(run: Place) -> list[Place]:
     names, compacted = _listed(run)
     if compacted is not None:
         return [run.at(COMPACT, file.name) for file in compacted.files]
-    return [run.at(SCORES, name) for name in names if name.endswith(".parquet")]
+    return [run.at(SCORES, name) for name in names if result_stem(name)]
 
 
 def results(run: Place) -> Results:
@@ -133,9 +145,16 @@ def results(run: Place) -> Results:
 
 
 def _listed(run: Place) -> tuple[list[str], Manifest | None]:
-    """Names in `scores/`, and the manifest, looked for afterwards: without it no name can have been removed before."""
+    """Names in `scores/`, and the manifest, looked for afterwards: without it no name can have been removed before.
+
+    RunError where DuckDB, which is given every Parquet file in the folder, would read one that is no result.
+    """
     names = run.at(SCORES).names()
-    return names, manifest(run)
+    compacted = manifest(run)
+    stray = next((n for n in names if n.endswith(".parquet") and not result_stem(n)), None)
+    if stray is not None and compacted is None:
+        raise RunError(f"{printable(run.at(SCORES, stray).path)} is no result of a scan; remove it from {SCORES}/")
+    return names, compacted
 
 
 def _parts(run: Place, compacted: Manifest) -> list[Part]:
@@ -143,15 +162,24 @@ def _parts(run: Place, compacted: Manifest) -> list[Part]:
     where = run.at(PARTS)
     try:
         with where.open() as stream:
-            columns = pq.read_table(stream, schema=PARTS_SCHEMA).to_pydict()
-    except (pa.ArrowInvalid, OSError, ValueError) as error:
+            table = pq.read_table(stream, schema=PARTS_SCHEMA, page_checksum_verification=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
         if is_of_storage(error):
             raise StorageError(f"cannot read {where.path}: {reason_of(error)}") from None
         raise RunError(f"{where.path} is damaged or missing; restore it from a copy") from None
+    columns = table.to_pydict()
     found = [Part(*values) for values in zip(*(columns[name] for name in PARTS_SCHEMA.names), strict=True)]
-    num_rows = dict.fromkeys(range(len(compacted.files)), 0)
-    for part in found:
-        num_rows[part.file] = num_rows.get(part.file, 0) + part.num_rows
-    if list(num_rows.values()) != [file.num_rows for file in compacted.files]:
+    if any(column.null_count for column in table.columns) or not _fit(found, compacted):
         raise RunError(f"{where.path} is not of the files that {MANIFEST} names; restore it from a copy")
     return found
+
+
+def _fit(parts: list[Part], compacted: Manifest) -> bool:
+    """Whether the parts are all rows of the files, one after the other, and all slices."""
+    num_rows = dict.fromkeys(range(len(compacted.files)), 0)
+    for part in parts:
+        if num_rows.get(part.file) != part.first_row or part.num_rows < 0 or not 0 < part.num_slices <= MAX_SLICES:
+            return False
+        num_rows[part.file] += part.num_rows
+    is_all = list(num_rows.values()) == [file.num_rows for file in compacted.files]
+    return is_all and sum(part.num_slices for part in parts) == compacted.num_slices

@@ -9,7 +9,7 @@ import os
 import posixpath
 import re
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO, TypeVar
@@ -20,7 +20,7 @@ from fsspec.implementations.local import LocalFileSystem
 from ingest.errors import StorageError
 from ingest.retries import may_pass, reason_of, retried, store_errors
 
-__all__ = ["PART", "NewFile", "Place", "place", "reason_of"]
+__all__ = ["PART", "NewFile", "Place", "place", "reason_of", "stamp_of"]
 
 PART = ".part"
 """Ends the name of a local file that is not whole yet."""
@@ -185,9 +185,7 @@ class Place:
         Folders of object stores have none. Errors as with `open`.
         """
         info = self.fs.info(self.path) if self.is_local else self._remote("read", lambda: self.fs.info(self.path))
-        kept = ("size", "mtime", "ETag", "etag", "LastModified", "last_modified", "updated", "created")
-        told = {key: str(info[key]) for key in kept if key in info}
-        return "" if info["type"] == "directory" and not self.is_local else repr(told)
+        return "" if info["type"] == "directory" and not self.is_local else stamp_of(info)
 
     def remove(self) -> None:
         """The file is gone, whether or not it was there."""
@@ -350,6 +348,14 @@ def place(url: str) -> Place:
     except store_errors() as error:
         raise StorageError(f"cannot reach {url}: {reason_of(error)}") from None
     return Place(fs, path.rstrip("/") or path)
+
+
+def stamp_of(info: Mapping[str, Any]) -> str:
+    """As `Place.stamp`, of what fsspec says of a file."""
+    kept = ["size", "mtime", "ETag", "etag", "LastModified", "last_modified", "updated"]
+    if "mtime" not in info:  # a local file is "created" anew by chmod, a link to it, or a move
+        kept.append("created")
+    return repr({key: str(info[key]) for key in kept if key in info})
 
 
 def _protocols(fs: fsspec.AbstractFileSystem) -> frozenset[str]:

@@ -4,10 +4,13 @@
 death by the next one. Ray itself would restart a worker that an image kills for ever.
 """
 
-import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from typing import Annotated
 
-from ingest.slices import stem_of
+from pydantic import BaseModel, Field
+
+from ingest.record import parsed
+from ingest.sample import printable
 from ingest.storage import Place
 
 ISOLATE_AFTER_DEATHS = 2
@@ -31,13 +34,13 @@ class Attempt:
 
     @property
     def stem(self) -> str:
-        """See `ingest.slices.stem_of`."""
+        """See `ingest.slices.stem_in`."""
         return self.name.removesuffix(".parquet").rpartition(".")[0]
 
 
-def listing_of(shard: str) -> str:
+def listing_of(stem: str) -> str:
     """The name under which the listing of a shard is attempted."""
-    return f"{stem_of(shard)}.listing"
+    return f"{stem}.listing"
 
 
 class Attempts:
@@ -88,14 +91,22 @@ class Attempts:
 
     def _read(self, name: str) -> Attempt:
         try:
-            content = json.loads(self._marker(name).content())
-            return Attempt(name, int(content["deaths"]), content["failure"], str(content["cause"]))
+            mark = parsed(_Mark, self._marker(name).content())
         except FileNotFoundError:
             return Attempt(name, 0)
-        except (ValueError, KeyError, TypeError):  # cut off while it was written
+        except ValueError:  # cut off while it was written
             return Attempt(name, 1)
+        return Attempt(name, mark.deaths, mark.failure, mark.cause)
 
     def _write(self, attempt: Attempt) -> None:
-        said = asdict(attempt)
-        del said["name"]
-        self._marker(attempt.name).write(json.dumps(said).encode())
+        failure = None if attempt.failure is None else printable(attempt.failure)
+        mark = _Mark(deaths=attempt.deaths, failure=failure, cause=attempt.cause)
+        self._marker(attempt.name).write(mark.model_dump_json().encode())
+
+
+class _Mark(BaseModel):
+    """What is kept of an `Attempt`, whose name is the file's."""
+
+    deaths: Annotated[int, Field(ge=0, lt=2**31)]
+    failure: str | None
+    cause: str

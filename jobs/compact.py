@@ -21,9 +21,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass
-from itertools import islice, pairwise
+from itertools import accumulate, islice, pairwise, tee
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import pyarrow as pa
@@ -31,6 +31,7 @@ import pyarrow.parquet as pq
 
 from ingest import __version__
 from ingest.errors import RunError
+from ingest.footers import footer_of, footers
 from ingest.formats import open_source
 from ingest.record import RunRecord, open_run
 from ingest.results import (
@@ -47,15 +48,13 @@ from ingest.results import (
     results,
 )
 from ingest.sample import printable
-from ingest.slices import Done, finished, result_names, stem_of
+from ingest.slices import Done, begun, finished, result_names, result_stem, stem_in, stems_of_others
 from ingest.storage import Place
 from jobs.coverage import has_all_chosen
 from jobs.lease import Lease, lease
 from jobs.run import LEASE, rows_at
 from jobs.terminal import write_line
-from reports.duckdb_names import file_list, literal
-from reports.run_files import ReadOnlyFiles
-from reports.score_rows import score_rows
+from scoring.table import SCHEMA
 
 if TYPE_CHECKING:
     import duckdb
@@ -73,6 +72,7 @@ ROWS_PER_GROUP = 40_960
 """Few enough that the rows of one shard are read without many others, and enough to compress well."""
 
 MEMORY_GB = 4
+READ_AT_ONCE = 16
 REMOVED_AT_ONCE = 1_000
 REMOVERS = 16
 """An object store takes its time for each file, whatever the others do."""
@@ -123,21 +123,20 @@ def _compact(run: Place, url: str, record: RunRecord, rows_per_file: int, held: 
     """Steps 1 and 2."""
     done = results(run).done
     shards = _finished_shards(url, record, done)
-    folder = run.at(SCORES)
     digest, num_slices = hashlib.sha256(), 0
     files, parts = list[CompactFile](), list[Part]()
     with tempfile.TemporaryDirectory() as aside:
-        connection = _connection(run, aside)
-        slices = _inputs(connection, folder, shards, done)
+        connection = _connection(aside)
+        slices = _inputs(run, record, shards, done)
         if record.sample is not None or record.limit is not None:
             slices = iter(_chosen_whole(url, record, list(slices), done))
         for inputs in _grouped(slices, rows_per_file):
             held.check()
             place = run.at(COMPACT, f"{len(files):05d}-{_hash(inputs)[:NAMED_DIGITS]}.parquet")
             if not _is_made_of(place, inputs):
-                _write(connection, folder, inputs, Path(aside) / "joined.parquet", place)
+                _write(connection, run, inputs, Path(aside) / "joined.parquet", place)
             files.append(CompactFile(name=place.name, num_rows=_num_rows(inputs), num_bytes=_num_bytes(place)))
-            parts.extend(_parts(inputs, len(files) - 1))
+            parts.extend(_parts(inputs, len(files) - 1, done))
             digest.update(_lines(inputs))
             num_slices += len(inputs)
         connection.close()
@@ -155,7 +154,8 @@ def _compact(run: Place, url: str, record: RunRecord, rows_per_file: int, held: 
         return others
     with run.at(PARTS).create() as stream:
         rows = [dict(zip(PARTS_SCHEMA.names, astuple(part), strict=True)) for part in parts]
-        pq.write_table(pa.Table.from_pylist(rows, schema=PARTS_SCHEMA), stream, compression="zstd")
+        table = pa.Table.from_pylist(rows, schema=PARTS_SCHEMA)
+        pq.write_table(table, stream, compression="zstd", write_page_checksum=True)
     others = _decided_meanwhile(run, held)
     if others is None:
         run.at(MANIFEST).write((made.model_dump_json(indent=2) + "\n").encode())
@@ -175,14 +175,15 @@ def _finished_shards(url: str, record: RunRecord, done: Done) -> list[str]:
     """The shards with results, in order. RunError where one is not scanned to its end, or not of this source."""
     is_whole = record.sample is None and record.limit is None
     corpus = open_source(record.source, record.format, record.category)
-    shards = [shard for shard in corpus.shards if is_whole or stem_of(shard) in done.present]
+    shards = [shard for shard in corpus.shards if is_whole or begun(shard, done)]
     unfinished = [shard for shard in shards if not finished(shard, done)]
     if unfinished or not shards:
         first = f": {len(unfinished)} shards have images without a row, {printable(unfinished[0])} first"
         raise RunError(f"{url} is not finished{first if unfinished else ''}; run the same scan again, then compact")
-    if len(done) > len(shards):
+    others = stems_of_others(corpus.shards, done)
+    if others:
         raise RunError(
-            f"{url} has results of {len(done) - len(shards)} shards that {record.source} has no longer; "
+            f"{url} has results of {len(others)} shards that {printable(record.source)} has no longer; "
             "restore them, or scan the source into a new run"
         )
     return shards
@@ -199,14 +200,11 @@ def _chosen_whole(url: str, record: RunRecord, inputs: list[_Input], done: Done)
     return inputs
 
 
-def _inputs(connection: "duckdb.DuckDBPyConnection", folder: Place, shards: list[str], done: Done) -> Iterator[_Input]:
+def _inputs(run: Place, record: RunRecord, shards: list[str], done: Done) -> Iterator[_Input]:
     """The slice files in the order of their rows, with the counts of their footers."""
-    named = ((shard, name) for shard in shards for name in result_names(shard, done))
-    while window := list(islice(named, SLICES_PER_FILE)):
-        files = file_list(folder.at(name) for _, name in window)
-        asked = f"SELECT file_name, num_rows FROM parquet_file_metadata({files})"
-        num_rows = {path.rpartition("/")[2]: int(n) for path, n in _asked(connection, folder, asked)}
-        yield from (_Input(shard, name, num_rows[name]) for shard, name in window)
+    named, again = tee((shard, name) for shard in shards for name in result_names(shard, done))
+    found = footers(run, (name for _, name in again), record.settings_hash())
+    yield from (_Input(shard, name, one.num_rows) for (shard, name), one in zip(named, found, strict=True))
 
 
 def _grouped(inputs: Iterator[_Input], rows_per_file: int) -> Iterator[list[_Input]]:
@@ -234,14 +232,18 @@ def _hash(inputs: Sequence[_Input]) -> str:
     return hashlib.sha256(_lines(inputs)).hexdigest()
 
 
-def _parts(inputs: Sequence[_Input], file: int) -> list[Part]:
-    slices, rows = Counter[str](), Counter[str]()
+def _rows_by_shard(inputs: Sequence[_Input]) -> Counter[str]:
+    rows = Counter[str]()
     for one in inputs:
-        slices[one.shard] += 1
         rows[one.shard] += one.num_rows
+    return rows
+
+
+def _parts(inputs: Sequence[_Input], file: int, done: Done) -> list[Part]:
+    slices, rows = Counter(one.shard for one in inputs), _rows_by_shard(inputs)
     parts, first_row = list[Part](), 0
     for shard, num_slices in slices.items():
-        parts.append(Part(stem_of(shard), num_slices, file, first_row, rows[shard]))
+        parts.append(Part(stem_in(shard, done), num_slices, file, first_row, rows[shard]))
         first_row += rows[shard]
     return parts
 
@@ -249,26 +251,13 @@ def _parts(inputs: Sequence[_Input], file: int) -> list[Part]:
 # ---- one file ---------------------------------------------------------------------------------------------------
 
 
-def _connection(run: Place, aside: str) -> "duckdb.DuckDBPyConnection":
+def _connection(aside: str) -> "duckdb.DuckDBPyConnection":
     import duckdb
 
     connection = duckdb.connect()
-    connection.execute(f"SET memory_limit = '{MEMORY_GB}GB'; SET preserve_insertion_order = true")
+    connection.execute(f"SET memory_limit = '{MEMORY_GB}GB'")
     connection.execute("SET temp_directory = $1", [aside])
-    if not run.is_local:
-        connection.register_filesystem(ReadOnlyFiles(run.fs))
     return connection
-
-
-def _asked(connection: "duckdb.DuckDBPyConnection", folder: Place, statement: str) -> list[tuple[Any, ...]]:
-    """RunError where a file cannot be read or the disk of this machine is full."""
-    import duckdb
-
-    try:
-        return connection.execute(statement).fetchall()
-    except duckdb.Error as error:
-        line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise RunError(f"the score files in {folder.path} cannot be joined, nothing was removed: {line}") from None
 
 
 def _num_bytes(place: Place) -> int:
@@ -289,27 +278,37 @@ def _is_made_of(place: Place, inputs: Sequence[_Input]) -> bool:
 
 
 def _write(
-    connection: "duckdb.DuckDBPyConnection", folder: Place, inputs: Sequence[_Input], joined: Path, place: Place
+    connection: "duckdb.DuckDBPyConnection", run: Place, inputs: Sequence[_Input], joined: Path, place: Place
 ) -> None:
-    """Joins slices in a file on this machine's disk, checks it, then gives it its place."""
-    rows = score_rows(connection, file_list(folder.at(one.name) for one in inputs), folder.path)
-    counted = _asked(connection, folder, f"SELECT reason, count(*) FROM ({rows}) WHERE reason IS NOT NULL GROUP BY ALL")
-    marks = {
-        "slices": _hash(inputs),
-        "num_rows": str(_num_rows(inputs)),
-        "reasons": ",".join(sorted(f"{reason}={count}" for reason, count in counted)),
-    }
-    footer = ", ".join(f"{literal(f'privsieve.{key}')}: {literal(value)}" for key, value in marks.items())
-    _asked(
-        connection,
-        folder,
-        f"COPY ({rows}) TO {literal(str(joined))} "
-        f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROWS_PER_GROUP}, KV_METADATA {{{footer}}})",
-    )
+    """Joins slices in a file on this machine's disk, checks it, then gives it its place.
+
+    Not by DuckDB, which neither checks nor writes the checksums of pages.
+    """
+    reasons = Counter[str]()
+    with pq.ParquetWriter(joined, SCHEMA, compression="zstd", write_page_checksum=True) as writer:
+        for table in _row_groups(run, inputs):
+            writer.write_table(table, ROWS_PER_GROUP)
+            counted = table["reason"].drop_null().value_counts().to_pylist()
+            reasons.update({one["values"]: one["counts"] for one in counted})
+        writer.add_key_value_metadata(footer_of({"slices": _hash(inputs)}, _num_rows(inputs), reasons))
     _check(connection, inputs, joined, place)
     with open(joined, "rb") as source, place.create() as stream:
         shutil.copyfileobj(source, stream, 2**22)
     joined.unlink()
+
+
+def _row_groups(run: Place, inputs: Sequence[_Input]) -> Iterator[pa.Table]:
+    """The rows of the slices, in order, in tables of `ROWS_PER_GROUP` rows, the last one shorter."""
+    rows, left = SCHEMA.empty_table(), iter(inputs)
+    with ThreadPoolExecutor(READ_AT_ONCE) as threads:
+        while window := list(islice(left, READ_AT_ONCE)):
+            ranges = [[RowRange(f"{SCORES}/{one.name}")] for one in window]
+            rows = pa.concat_tables([rows, *threads.map(lambda one: rows_at(run, one), ranges)])
+            while rows.num_rows >= ROWS_PER_GROUP:
+                yield rows.slice(0, ROWS_PER_GROUP).combine_chunks()
+                rows = rows.slice(ROWS_PER_GROUP)
+    if rows.num_rows:
+        yield rows.combine_chunks()
 
 
 _FOUND = """
@@ -325,13 +324,14 @@ _FOUND = """
 
 def _check(connection: "duckdb.DuckDBPyConnection", inputs: Sequence[_Input], joined: Path, place: Place) -> None:
     """The rows are all there, shard by shard, and no index comes twice. Nothing is removed where this fails."""
-    names = {stem_of(shard): printable(shard) for shard in dict.fromkeys(one.shard for one in inputs)}
-    expected = [part for part in _parts(inputs, 0) if part.num_rows]
-    table = {"ordinal": list(range(len(expected))), "first_row": [part.first_row for part in expected]}
+    expected = [(shard, num_rows) for shard, num_rows in _rows_by_shard(inputs).items() if num_rows]
+    ends = list(accumulate(num_rows for _, num_rows in expected))
+    table = {"ordinal": list(range(len(expected))), "first_row": [0, *ends[:-1]][: len(ends)]}
     connection.register("expected", pa.table(table, pa.schema([("ordinal", pa.int64()), ("first_row", pa.int64())])))
     found = connection.execute(_FOUND, [str(joined)]).fetchall()
     connection.unregister("expected")
-    wanted = [(n, part.num_rows, names[part.stem], names[part.stem], 0) for n, part in enumerate(expected)]
+    names = [(num_rows, printable(shard)) for shard, num_rows in expected]
+    wanted = [(n, num_rows, name, name, 0) for n, (num_rows, name) in enumerate(names)]
     if found != wanted:
         wrong = next((w for w, f in zip(wanted, found, strict=False) if w != f), None)
         first = f"{wrong[2]} first" if wrong else f"{len(found)} shards instead of {len(wanted)}"
@@ -361,7 +361,7 @@ def _check_seams(run: Place, files: Sequence[CompactFile], parts: Sequence[Part]
 def _remove_slices(run: Place, held: Lease) -> int:
     """Step 3: removes the result files whose rows the compacted files hold, and no others; returns how many."""
     names, stems = run.at(SCORES).names(), results(run).done.present
-    replaced = [name for name in names if name.rpartition(".")[0].rpartition(".")[0] in stems]
+    replaced = [name for name in names if result_stem(name) in stems]
     compacted = _seen(run, len(replaced))
     for start in range(0, len(replaced), REMOVED_AT_ONCE):
         held.confirm()

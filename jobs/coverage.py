@@ -8,8 +8,7 @@ from ingest.errors import SourceError, StorageError
 from ingest.formats import open_source
 from ingest.record import RunRecord
 from ingest.results import Results
-from ingest.sample import printable
-from ingest.slices import Done, finished, stem_finished, stem_of
+from ingest.slices import Done, begun, finished, stem_finished, stems_of_others
 from ingest.storage import EXTRAS, Place
 from jobs.lease import holder
 from jobs.run import LEASE
@@ -22,13 +21,14 @@ def coverage(run: Place, record: RunRecord, found: Results, num_rows: int) -> Co
     The source is listed only where the results do not tell by themselves.
     """
     held = holder(run.at(LEASE))
-    scanner = f"process {held.pid} on {printable(held.host)}" if held is not None and not held.is_stale() else None
+    scanner = str(held) if held is not None and not held.is_stale() else None
     num_begun = len(found.done)
     num_chosen = record.sample or record.limit
     if found.ranges is not None or (num_chosen is not None and num_rows == num_chosen):
         return Coverage(True, num_begun, 0, num_rows, num_chosen, scanner)
     num_cut = sum(not stem_finished(stem, found.done) for stem in found.done.present)
     shards = _shards(record)
+    stems_of_others(shards or (), found.done)  # no two shards share a result
     if shards is None:
         is_known = num_cut or scanner or num_chosen is not None
         return Coverage(False if is_known else None, None, num_cut, num_rows, num_chosen, scanner)
@@ -48,7 +48,7 @@ def has_all_chosen(record: RunRecord, num_rows: int, shards: Sequence[str], done
     """
     if record.sample is None and record.limit is None:
         return True
-    is_all_there_is = record.limit is not None and all(stem_of(shard) in done.present for shard in shards)
+    is_all_there_is = record.limit is not None and all(begun(shard, done) for shard in shards)
     return num_rows == (record.sample or record.limit) or is_all_there_is
 
 

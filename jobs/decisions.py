@@ -10,12 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.errors import IncompleteError, RunError
+from ingest.footers import refuse_foreign
 from ingest.formats import Source
 from ingest.record import RunRecord
 from ingest.release import Kept, Written
 from ingest.results import RowRange, results
 from ingest.sample import printable
-from ingest.slices import finished, stem_of
+from ingest.slices import begun, finished, stems_of_others
 from ingest.storage import Place
 from jobs.coverage import has_all_chosen
 from jobs.run import rows_at
@@ -83,11 +84,12 @@ class Plan:
 
 def decide(run: Place, record: RunRecord, corpus: Source, policy: Policy) -> Plan:
     """A decision for every row of a complete run. RunError where rows are missing."""
+    refuse_foreign(run, record.settings_hash())
     found = results(run)
     is_whole = record.sample is None and record.limit is None
     shares, tables, num_decisions, num_older = list[Share](), list[pa.Table](), 0, 0
     for shard in corpus.shards:
-        if stem_of(shard) not in found.done.present and not is_whole:
+        if not is_whole and not begun(shard, found.done):
             continue
         if not finished(shard, found.done):
             raise RunError(f"{printable(shard)} is not scanned to its end; run the same scan again, then filter")
@@ -99,10 +101,10 @@ def decide(run: Place, record: RunRecord, corpus: Source, policy: Policy) -> Pla
         share = Share(shard, ranges, len(kept.sha256), is_whole, hash_of(kept), num_decisions, tables[-1].num_rows)
         shares.append(share)
         num_decisions += tables[-1].num_rows
-    num_gone = len(found.done.present) - len(shares)
-    if num_gone:
+    gone = stems_of_others(corpus.shards, found.done)
+    if gone:
         raise IncompleteError(
-            f"{record.source} has changed since it was scanned: {num_gone} shards of the run are gone; nothing is "
+            f"{record.source} has changed since it was scanned: {len(gone)} shards of the run are gone; nothing is "
             "released; restore them, or scan the source into a new run"
         )
     decisions = pa.concat_tables(tables) if tables else pa.table({name: [] for name in ("action", "rule")})

@@ -189,7 +189,7 @@ def _refuse_loss(out: Place, url: str, identity: ReleaseRecord, resume: bool, ov
     held = holder(out.at(LEASE)) if is_release else None
     if held is not None and not held.is_stale():
         raise StorageError(
-            f"{url} is being written by process {held.pid} on {held.host}; wait for it, or stop it "
+            f"{url} is being written by {held}; wait for it, or stop it "
             f"(one that was killed on another machine is given up after {STALE_S} s)"
         )
     if resume and is_release and begun is None:

@@ -4,7 +4,6 @@ Results would stay right if two scans ran at once (the same slice always gives t
 done twice. The clocks of the machines must agree to well within `STALE_S`.
 """
 
-import json
 import os
 import socket
 import threading
@@ -12,40 +11,59 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from ingest.errors import IncompleteError, RunError, StorageError
-from ingest.storage import Place
+from ingest.record import parsed
+from ingest.sample import printable
+from ingest.storage import Place, reason_of
 
 STALE_S = 120
 """A lease that was not renewed for so long is taken over without being asked."""
 
 RENEW_S = 20
 
+MAX_HOST = 253
+"""Characters of a host's name."""
 
-@dataclass(frozen=True)
-class Holder:
+
+class Holder(BaseModel):
     """Who scans. renewed: Unix time in seconds."""
+
+    model_config = ConfigDict(frozen=True)
 
     id: str
     host: str
-    pid: int
-    renewed: float
+    pid: Annotated[int, Field(ge=1, lt=2**31)]
+    renewed: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {printable(self.host[:MAX_HOST])}"
+
+    def age_s(self) -> float:
+        return max(0.0, time.time() - self.renewed)
 
     def is_stale(self) -> bool:
-        """Not renewed in time, or of this machine and its process is gone."""
-        if time.time() - self.renewed > STALE_S:
+        """Not renewed in time, or of this machine and its process is gone.
+
+        A time that is far ahead is no renewal either: no clock that agrees with this one gives it.
+        """
+        if abs(time.time() - self.renewed) > STALE_S:
             return True
         # This very process number: a container that was started again.
         return self.host == socket.gethostname() and (self.pid == os.getpid() or not _runs(self.pid))
 
 
 def holder(place: Place) -> Holder | None:
-    """Who holds the lease in the file `place`, if anybody."""
+    """Who holds the lease in the file `place`, if any process does. StorageError where it cannot be read."""
     try:
-        return Holder(**json.loads(place.content()))
-    except (FileNotFoundError, NotADirectoryError, ValueError, TypeError):  # none, or cut off while it was written
+        return parsed(Holder, place.content())
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # none, or cut off while it was written
         return None
+    except OSError as error:
+        raise StorageError(f"cannot read {place.path}: {reason_of(error)}; remove it") from None
 
 
 class Lease:
@@ -67,8 +85,8 @@ class Lease:
         self.check()
 
     def renew(self) -> None:
-        mine = Holder(self._id, socket.gethostname(), os.getpid(), time.time())
-        self._place.write(json.dumps(asdict(mine)).encode())
+        mine = Holder(id=self._id, host=socket.gethostname(), pid=os.getpid(), renewed=time.time())
+        self._place.write(mine.model_dump_json().encode())
 
     def keep(self) -> None:
         """Renews until the end; a storage that fails for a while only lets the lease grow old."""
@@ -102,10 +120,9 @@ def lease(place: Place, url: str, takeover: bool | None) -> Iterator[Lease]:
     """
     found = holder(place)
     if found is not None and not found.is_stale() and not takeover:
-        age = max(0, time.time() - found.renewed)
         after = f"try again {STALE_S} s later" if takeover is None else "give --takeover"
         raise RunError(
-            f"{url} is being worked on by process {found.pid} on {found.host} (seen {age:.0f} s ago); "
+            f"{url} is being worked on by {found} (seen {found.age_s():.0f} s ago); "
             f"wait for it, or stop it and {after}"
         )
     held = Lease(place)

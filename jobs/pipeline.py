@@ -16,7 +16,7 @@ import ray.data
 from ingest.errors import PrivsieveError, SourceError, StorageError
 from ingest.formats import Source
 from ingest.sample import printable
-from ingest.slices import Done, has_result, only
+from ingest.slices import Done, file_name, has_result, only, stem_in
 from jobs.attempts import GIVE_UP_AFTER_DEATHS, Attempts, listing_of
 from jobs.run import ATTEMPTS
 from jobs.scanner import ScanSettings, SliceScanner
@@ -56,24 +56,26 @@ def scan_slices(
 
     def slice_shard(row: dict[str, Any]) -> Iterator[dict[str, str]]:
         shard = left[int(row["number"])]
-        watchdog, before = Watchdog(settings.stall_s), sha256()
+        listing, watchdog, before = listing_of(stem_in(shard, done)), Watchdog(settings.stall_s), sha256()
         try:
-            if attempts.begin(listing_of(shard)).deaths >= GIVE_UP_AFTER_DEATHS:
-                raise StorageError(f"{printable(shard)}: whoever lists it dies")
-            state = source.state(shard)
+            if attempts.begin(listing).deaths >= GIVE_UP_AFTER_DEATHS:
+                raise StorageError(f"{printable(shard)}: its listing has killed a worker {GIVE_UP_AFTER_DEATHS} times")
+            about = {"state": source.state(shard), "fingerprint": source.fingerprint(shard), "failure": ""}
             pieces = selected(source.slices(shard), shard, None if chosen is None else chosen[shard])
             for piece in watchdog.watch(pieces):
                 text, after = piece.to_json(), before.copy()
                 after.update(text.encode())
                 if not has_result(shard, piece.number, piece.is_last, done):
                     chain = f"{before.hexdigest()} {after.hexdigest()}"
-                    yield {"slice": text, "chain": chain, "state": state, "failure": ""}
+                    name = file_name(shard, piece.number, piece.is_last, done)
+                    yield about | {"slice": text, "name": name, "chain": chain}
                 before = after
-            attempts.end(listing_of(shard))
+            attempts.end(listing)
         except PrivsieveError as error:
             with suppress(StorageError):
-                attempts.fail(listing_of(shard), str(error))
-            yield {"slice": "", "chain": "", "state": "", "failure": str(error)}
+                attempts.fail(listing, str(error))
+            nothing = dict.fromkeys(("state", "fingerprint", "failure", "slice", "name", "chain"), "")
+            yield nothing | {"failure": str(error)}
 
     num_slicers = min(len(left), max(1, engines.max_size // ENGINES_PER_SLICER))
     num_tasks = min(len(left), max(num_slicers, len(left) // SHARDS_PER_TASK))

@@ -1,19 +1,19 @@
 """What a run has and what it lacks, judged by the result files that are there and by nothing else."""
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import groupby, tee
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from ingest.errors import RunError, StorageError
-from ingest.results import score_files
-from ingest.retries import is_of_storage, reason_of
+from ingest.errors import RunError
+from ingest.footers import FILES_AT_ONCE, Footer, compact_footers, footers, shard_text
+from ingest.formats import Source
+from ingest.results import results
+from ingest.sample import printable
+from ingest.slices import Done, begun, result_names
 from ingest.storage import Place
-
-FILES_AT_ONCE = 16
 
 NOTHING = sha256().hexdigest()
 
@@ -22,82 +22,70 @@ NOTHING = sha256().hexdigest()
 class Tally:
     """Rows of result files, added up. reasons: quarantined rows by reason.
 
-    num_with_category: rows whose category is not null. changed: shards whose results are of two states of the source.
-    foreign: a slice's result that was made with other settings, the first such.
+    num_with_category: rows whose category is not null. changed: shards whose results are of another state of the source
+    than each other, or than the shard has now.
     """
 
     num_rows: int
     num_with_category: int
     reasons: Counter[str]
     changed: list[str]
-    foreign: str | None
 
     @property
     def num_quarantined(self) -> int:
         return self.reasons.total()
 
 
-@dataclass(frozen=True)
-class _Marks:
-    """What a footer tells. shard, before, after, settings: only of slices, see `jobs.scanner.SliceScanner`."""
+def tally(run: Place, settings: str, source: Source, earlier: Done) -> Tally:
+    """Adds up what the footers of the result files say; RunError names a file that is damaged or of another run.
 
-    num_rows: int
-    num_with_category: int
-    reasons: Counter[str]
-    shard: str
-    before: str
-    after: str
-    settings: str | None = None
-
-
-def tally(run: Place, settings_hash: str) -> Tally:
-    """Adds up what the footers of the result files say; RunError names a file that is damaged.
-
-    settings_hash: what slices must have been scanned with.
+    settings: see `footers`. earlier: what the run had before this scan; those shards may have changed in between.
     """
-    num_rows, num_with_category, reasons, changed = 0, 0, Counter[str](), list[str]()
-    last, foreign = _Marks(0, 0, reasons, "", "", ""), None
+    num_rows, num_with_category, reasons = 0, 0, Counter[str]()
+    changed, left_to_compare = list[str](), list[tuple[str, str]]()
+
+    def add(footer: Footer) -> None:
+        nonlocal num_rows, num_with_category, reasons
+        num_rows += footer.num_rows
+        num_with_category += footer.num_with_category
+        reasons += footer.reasons
+
+    found = results(run)
+    if found.ranges is not None:  # closed, and the states are not kept
+        for footer in compact_footers(run):
+            add(footer)
+        return Tally(num_rows, num_with_category, reasons, changed)
+    for shard, of_shard in _by_shard(run, settings, source.shards, found.done):
+        end, states, is_changed = NOTHING, set[str](), False
+        for footer in of_shard:
+            add(footer)
+            before, _, after = footer.chain.partition(" ")
+            is_changed |= before not in ("", end)
+            end = after
+            states |= {footer.state} - {""}
+        if is_changed or len(states) > 1:
+            changed.append(printable(shard))
+        elif states and begun(shard, earlier):
+            left_to_compare.append((shard, states.pop()))
     with ThreadPoolExecutor(FILES_AT_ONCE) as threads:
-        files = score_files(run)
-        for file, marks in zip(files, threads.map(_marks, files), strict=True):
-            if marks.settings not in (None, settings_hash):
-                foreign = foreign or file.path
-            num_rows += marks.num_rows
-            num_with_category += marks.num_with_category
-            reasons += marks.reasons
-            follows = marks.before == (last.after if marks.shard == last.shard else NOTHING)
-            if marks.shard and not follows and marks.shard not in changed:
-                changed.append(marks.shard)
-            last = marks
-    return Tally(num_rows, num_with_category, reasons, changed, foreign)
+        states_now = threads.map(lambda one: source.fingerprint(one[0]), left_to_compare)
+        compared = zip(left_to_compare, states_now, strict=True)
+        changed += [printable(shard) for (shard, then), now in compared if now != then]
+    return Tally(num_rows, num_with_category, reasons, changed)
 
 
-def _marks(result: Place) -> _Marks:
-    """What `jobs.scanner` or `jobs.compact` wrote into the footer; its row count must be the file's."""
-    try:
-        with result.open() as stream:
-            metadata = pq.read_metadata(stream)
-        marks = {k.decode().removeprefix("privsieve."): v.decode() for k, v in (metadata.metadata or {}).items()}
-        parts = [part.rpartition("=") for part in marks["reasons"].split(",") if part]
-        before, _, after = marks.get("chain", "").partition(" ")
-        if int(marks["num_rows"]) == metadata.num_rows:
-            reasons = Counter({reason: int(count) for reason, _, count in parts})
-            shard = marks.get("shard", "") if before else ""
-            counts = (metadata.num_rows, _num_with_category(metadata))
-            return _Marks(*counts, reasons, shard, before, after, marks.get("settings"))
-    except (pa.ArrowInvalid, OSError, ValueError, KeyError) as error:
-        if is_of_storage(error):
-            raise StorageError(f"cannot read the score file {result.path}: {reason_of(error)}") from None
-    raise RunError(
-        f"the score file {result.path} is damaged; delete it and run the same scan again (if compacted: restore it)"
-    )
+def _by_shard(run: Place, settings: str, shards: Sequence[str], done: Done) -> Iterator[tuple[str, Iterator[Footer]]]:
+    """The shards with results, in order, with the footers of their slices."""
+    named, again = tee((shard, name) for shard in shards for name in result_names(shard, done))
+    found = zip((shard for shard, _ in named), footers(run, (name for _, name in again), settings), strict=True)
+    for shard, group in groupby(found, key=lambda one: one[0]):
+        yield shard, (_of(shard, footer) for _, footer in group)
 
 
-def _num_with_category(metadata: pq.FileMetaData) -> int:
-    """By the column's statistics, without reading it."""
-    place = metadata.schema.names.index("category")
-    num_null = 0
-    for number in range(metadata.num_row_groups):
-        column = metadata.row_group(number).column(place)
-        num_null += column.statistics.null_count if column.is_stats_set else 0
-    return int(metadata.num_rows - num_null)
+def _of(shard: str, footer: Footer) -> Footer:
+    if footer.shard not in ("", shard_text(shard)):
+        raise RunError(
+            f"a result of {printable(footer.shard)} lies where one of {printable(shard)} belongs; "
+            "scan the source into a new run"
+        )
+    return footer

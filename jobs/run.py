@@ -15,8 +15,9 @@ from pydantic import BaseModel
 
 from ingest.errors import RunError, StorageError
 from ingest.record import RECORD, RunRecord, open_run
-from ingest.results import COMPACT, SCORES, RowRange, is_compacted
+from ingest.results import COMPACT, SCORES, RowRange, is_compacted, remedy
 from ingest.retries import is_of_storage, reason_of
+from ingest.sample import printable
 from ingest.storage import PART, Place, place
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ CANARY = "canary"
 
 MAX_DIFFERENCES = 3
 """So many are told where settings differ."""
+
+MAX_CHARACTERS = 1000
+"""Of a value in a message."""
 
 
 def rows_at(run: Place, ranges: Sequence[RowRange], columns: Sequence[str] | None = None) -> "pa.Table":
@@ -44,12 +48,12 @@ def rows_at(run: Place, ranges: Sequence[RowRange], columns: Sequence[str] | Non
         place = run.at(rows.path)
         try:
             tables.append(as_schema(_read(place, rows, columns), tables[0].schema))
-        except (pa.ArrowInvalid, pa.ArrowKeyError, OSError, ValueError) as error:
+        except (pa.ArrowException, OSError, ValueError) as error:
             if not rows.path.startswith(f"{COMPACT}/") and is_compacted(run):
                 raise RunError(f"{run.path} was compacted meanwhile; ask again") from None
             if is_of_storage(error):
-                raise StorageError(f"cannot read the score file {place.path}: {reason_of(error)}") from None
-            raise RunError(f"the score file {place.path} is damaged; {_remedy(rows)}") from None
+                raise StorageError(f"cannot read the score file {printable(place.path)}: {reason_of(error)}") from None
+            raise RunError(f"the score file {printable(place.path)} is damaged; {remedy(rows.path)}") from None
     return pa.concat_tables(tables)
 
 
@@ -58,7 +62,7 @@ def _read(place: Place, rows: RowRange, columns: Sequence[str] | None) -> "pa.Ta
     import pyarrow.parquet as pq
 
     with place.open() as stream:
-        file = pq.ParquetFile(stream)
+        file = pq.ParquetFile(stream, page_checksum_verification=True)
         if rows.num_rows is None:
             return file.read(columns=columns).slice(rows.first_row)
         sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
@@ -69,11 +73,6 @@ def _read(place: Place, rows: RowRange, columns: Sequence[str] | None) -> "pa.Ta
             raise ValueError("the file has fewer rows")
         table = file.read_row_groups(groups, columns=columns)
         return table.slice(rows.first_row - starts[groups[0]], rows.num_rows)
-
-
-def _remedy(rows: RowRange) -> str:
-    is_compact = rows.path.startswith(f"{COMPACT}/")
-    return "restore it from a copy, or scan into a new run" if is_compact else "delete it and run the same scan again"
 
 
 def refuse_other(url: str, record: RunRecord) -> RunRecord | None:
@@ -127,9 +126,9 @@ def _differing(name: str, before: Any, now: Any) -> Iterator[str]:
         if "name" in keys and before.get("name") != now.get("name"):
             keys = ["name"]  # all else follows from it
         for key in keys:
-            yield from _differing(f"{name} {key}".lstrip(), before.get(key), now.get(key))
+            yield from _differing(f"{name} {_cut(key)}".lstrip(), before.get(key), now.get(key))
     elif isinstance(before, (list, tuple)) and isinstance(now, (list, tuple)):
-        gone, new = ([str(v) for v in some if v not in other] for some, other in ((before, now), (now, before)))
+        gone, new = ([_cut(str(v)) for v in some if v not in other] for some, other in ((before, now), (now, before)))
         told = [f"had {', '.join(gone)}"] if gone else []
         told += [f"has now {', '.join(new)}"] if new else []
         yield f"{name} {' and '.join(told) or 'has another order'}"
@@ -142,8 +141,13 @@ def _in_short(value: Any) -> str:
     if value is None:
         return "not set"
     if isinstance(value, str):
-        return f"{value[:8]}…" if re.fullmatch(r"[0-9a-f]{64}", value) else f'"{value}"'
-    return str(value)
+        return f"{value[:8]}…" if re.fullmatch(r"[0-9a-f]{64}", value) else f'"{_cut(value)}"'
+    return _cut(str(value))
+
+
+def _cut(text: str) -> str:
+    """A text of run.json for a message; most paths are told whole."""
+    return printable(text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}…")
 
 
 @cache

@@ -3,7 +3,6 @@
 The command, what makes a run, and the count at the end; the work itself is `jobs.pipeline`.
 """
 
-import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,7 +17,7 @@ from ingest.images import ImageLimits
 from ingest.record import RunRecord
 from ingest.results import is_compacted, results
 from ingest.sample import printable
-from ingest.slices import CONFLICT, Done, finished, stem_of
+from ingest.slices import CONFLICT, Done, finished, stem_in, stems_of_others
 from ingest.storage import Place, place
 from jobs.attempts import Attempts
 from jobs.engine_options import engine_options, said
@@ -37,6 +36,10 @@ if TYPE_CHECKING:
 
 STALL_HELP = "Silence after which a slice is given up, tried again, then scanned image by image."
 MEMORY_HELP = "Memory for an engine that scans image by image; default half of what is free."
+SILENT_STALLS = 3
+MIN_SILENCE_S = 1800
+"""After so many times --stall-seconds without a result, and so many seconds at least, a line says so."""
+
 MAX_FIELDS = 20
 """So many JSON fields are named where --category names none of them."""
 
@@ -137,19 +140,6 @@ def scan(
     from jobs.pipeline import EnginePool
     from jobs.scanner import ScanSettings
 
-    settings = ScanSettings(
-        source=corpus,
-        run=run,
-        engine=engine,
-        options=options,
-        limits=limits,
-        settings_hash=hashlib.sha256(record.model_dump_json(exclude={"code"}).encode()).hexdigest(),
-        code=record.code or "",
-        stall_s=stall_seconds,
-        batches_at_once=description.batches_at_once,
-        has_canary=description.num_gpus > 0,
-        image_memory_bytes=image_memory_mb * 2**20 if image_memory_mb else None,
-    )
     with lease(run.at(LEASE), run_url, takeover) as held:
         Attempts(run.at(ATTEMPTS)).forgive()
         with _pardoned(run), ray_session(ray_address):
@@ -163,6 +153,19 @@ def scan(
             begun = start_or_continue(run_url, record)
             done = results(run).done
             _refuse_other_shards(run, shards, run_url, done)
+            settings = ScanSettings(
+                source=corpus,
+                run=run,
+                engine=engine,
+                options=options,
+                limits=limits,
+                settings_hash=begun.settings_hash(),
+                code=record.code or "",
+                stall_s=stall_seconds,
+                batches_at_once=description.batches_at_once,
+                has_canary=description.num_gpus > 0,
+                image_memory_bytes=image_memory_mb * 2**20 if image_memory_mb else None,
+            )
             left = [shard for shard in shards if not finished(shard, done)]
             if left and begun.code not in (None, record.code):
                 told = f"{run_url} was begun with other code of privsieve; new rows are of this one"
@@ -170,7 +173,7 @@ def scan(
             failures = _scan(settings, left, chosen, engines, done, held, quiet)
         remove_unfinished(run)
         num_chosen = None if chosen is None else sum(len(indices) for indices in chosen.values())
-        _reconcile(settings, shards, num_chosen, run_url, failures)
+        _reconcile(settings, shards, num_chosen, run_url, failures, done)
 
 
 def _check(module: EngineModule, options: EngineOptions, ray_address: str | None) -> None:
@@ -194,10 +197,10 @@ def _pardoned(run: Place) -> Iterator[None]:
 
 def _refuse_other_shards(run: Place, shards: list[str], run_url: str, done: Done) -> None:
     """RunError where the source lost shards that have rows, or a compacted run, which is closed, would get more."""
-    gone = done.present.keys() - {stem_of(shard) for shard in shards}
+    gone = stems_of_others(shards, done)
     if gone:
         raise RunError(
-            f"{len(gone)} shards that {run_url} has rows of are gone from the source ({printable(min(gone))} first); "
+            f"{len(gone)} shards that {run_url} has rows of are gone from the source ({printable(gone[0])} first); "
             "restore them, or scan the source into a new run"
         )
     if not is_compacted(run):
@@ -259,6 +262,7 @@ def _scan(
     """Scans what has no result yet of the shards `left`; returns why slices have none, one line each."""
     from jobs.pipeline import scan_slices
     from jobs.progress import meter
+    from jobs.watchdog import heard
 
     if not left:
         return []
@@ -266,7 +270,9 @@ def _scan(
     failures: list[str] = []
     num_ended = 0
     with meter("scan", total, quiet) as progress:
-        for counts in scan_slices(settings, left, chosen, engines, done):
+        found = scan_slices(settings, left, chosen, engines, done)
+        silence_s = max(MIN_SILENCE_S, SILENT_STALLS * settings.stall_s)
+        for counts in heard(found, silence_s, lambda: _tell_of_silence(silence_s)):
             held.check()
             if counts["fatal"]:
                 raise IncompleteError(f"{counts['failure']}; run the same command again to continue")
@@ -278,25 +284,38 @@ def _scan(
     return failures
 
 
+def _tell_of_silence(silence_s: float) -> None:
+    click.echo(
+        f"no slice has ended for {silence_s / 60:.0f} min; an engine may still be loading, or a worker is "
+        "stopped: if no process of this scan is at work, end it with Ctrl-C and run the same command again",
+        err=True,
+    )
+
+
 def _reconcile(
-    settings: "ScanSettings", shards: list[str], num_chosen: int | None, run_url: str, failures: list[str]
+    settings: "ScanSettings",
+    shards: list[str],
+    num_chosen: int | None,
+    run_url: str,
+    failures: list[str],
+    earlier: Done,
 ) -> None:
-    """Prints the last line, or raises IncompleteError: which shards have slices without a result, and why."""
+    """Prints the last line, or raises IncompleteError: which shards have slices without a result, and why.
+
+    earlier: what the run had before this scan.
+    """
     from jobs.reconcile import tally
 
     corpus, done = settings.source, results(settings.run).done
     missing = [shard for shard in shards if not finished(shard, done)]
-    found = tally(settings.run, settings.settings_hash)
-    if found.foreign:
-        told = f"the score file {found.foreign} was made with other settings"
-        raise RunError(f"{told}; remove it and run the same scan again")
+    found = tally(settings.run, settings.settings_hash, corpus, earlier)
     by_reason = ", ".join(f"{reason} {n}" for reason, n in found.reasons.most_common())
     write_line(
         f"{found.num_rows} images in {len(shards) - len(missing)} of {len(shards)} shards: "
         f"{found.num_rows - found.num_quarantined} scored, "
         f"{found.num_quarantined} quarantined{f' ({by_reason})' if by_reason else ''}"
     )
-    changed = [printable(s) for s in missing if done.last.get(stem_of(s)) == CONFLICT] + found.changed
+    changed = [printable(s) for s in missing if done.last.get(stem_in(s, done)) == CONFLICT] + found.changed
     if changed:
         raise IncompleteError(
             f"{changed[0]} changed between two scans of this run ({len(changed)} such shards): remove its results from "

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 import ray
 
 from ingest.errors import EngineError, SourceError, StorageError
+from ingest.footers import footer_of, shard_text
 from ingest.formats import Source
 from ingest.images import ImageLimits
 from ingest.results import SCORES
@@ -74,7 +75,7 @@ class ScanSettings:
 
 
 class SliceScanner:
-    """Ray Data calls it with one slice at a time: a batch {"slice", "chain", "state", "failure": [text]} -> its counts.
+    """Ray Data calls it with one slice at a time, a batch of `jobs.pipeline.scan_slices` -> its counts.
 
     Failures travel as data, since Ray would drop the cause of an exception on its way.
     """
@@ -102,22 +103,22 @@ class SliceScanner:
 
         fatal: no other slice would get a result either.
         """
-        columns = (batch["slice"], batch["chain"], batch["state"], batch["failure"])
+        columns = (batch[name] for name in ("failure", "slice", "chain", "state", "name", "fingerprint"))
         rows = [
-            _failed(str(failure)) if failure else self.scan(Slice.from_json(str(text)), str(chain), str(state))
-            for text, chain, state, failure in zip(*columns, strict=True)
+            _failed(str(failure)) if failure else self.scan(Slice.from_json(str(text)), *map(str, about))
+            for failure, text, *about in zip(*columns, strict=True)
         ]
         return {name: [row[name] for row in rows] for name in rows[0]}
 
-    def scan(self, piece: Slice, chain: str, state: str) -> dict[str, Any]:
+    def scan(self, piece: Slice, chain: str, state: str, name: str = "", fingerprint: str = "") -> dict[str, Any]:
         """Scores one slice and writes its file. A source that cannot be read is a failure of this slice only.
 
-        chain: hashes of what the shard listed before this slice and up to its end; goes into the footer, so that
-        results of two states of a shard are noticed. state: of the shard when it was listed (`Source.state`).
+        chain, fingerprint: for the footer (`ingest.footers`), so that results of two states of a shard are noticed.
+        state: of the shard when it was listed (`Source.state`). name: of the file, where it is not that of a new run.
         """
         if self._broken:
             return _failed(self._broken, fatal=True)
-        name = file_name(piece.shard, piece.number, piece.is_last)
+        name = name or file_name(piece.shard, piece.number, piece.is_last)
         try:
             if self._settings.run.at(SCORES, name).exists():  # Ray asks again for what a lost machine had done
                 return _done(piece)
@@ -125,7 +126,7 @@ class SliceScanner:
         except StorageError as error:
             return _failed(str(error), fatal=True)
         try:
-            self._scan(piece, chain, state, name, before)
+            self._scan(piece, chain, state, name, fingerprint, before)
         except (EngineError, IsolationError, SourceError, StorageError) as error:
             with suppress(StorageError):  # where the run cannot be written to, that is being told already
                 self._attempts.fail(name, str(error))
@@ -139,7 +140,7 @@ class SliceScanner:
             self._attempts.end(name)
         return _done(piece)
 
-    def _scan(self, piece: Slice, chain: str, state: str, name: str, before: Attempt) -> None:
+    def _scan(self, piece: Slice, chain: str, state: str, name: str, fingerprint: str, before: Attempt) -> None:
         began = time.monotonic()
         table = pa.concat_tables([SCHEMA.empty_table(), *self._tables(piece, before)])
         if table.num_rows != len(piece.locators):
@@ -147,7 +148,7 @@ class SliceScanner:
         if self._settings.source.state(piece.shard) != state:
             raise SourceError(f"{printable(piece.shard)} changed while it was scanned")
         reasons = Counter(r for r in table["reason"].to_pylist() if r)
-        self._write(piece, chain, name, table, reasons)
+        self._write(piece, chain, name, fingerprint, table, reasons)
         if self._metrics is not None:
             self._metrics.slice_written(time.monotonic() - began, table.num_rows - reasons.total(), reasons)
             if isinstance(self._engine, SpendsTokens):
@@ -233,19 +234,21 @@ class SliceScanner:
         if self._metrics is not None:
             self._metrics.queued(num_images)
 
-    def _write(self, piece: Slice, chain: str, name: str, table: pa.Table, reasons: Counter[str]) -> None:
-        """Footer metadata: what the file is a result of, so that counts reconcile without reading rows."""
-        marks = {
+    def _write(
+        self, piece: Slice, chain: str, name: str, fingerprint: str, table: pa.Table, reasons: Counter[str]
+    ) -> None:
+        """With a footer that says what the file is a result of, see `ingest.footers`."""
+        said = {
+            "file": name,
             "settings": self._settings.settings_hash,
             "code": self._settings.code,
-            "shard": piece.shard.encode("utf-8", "backslashreplace").decode(),
+            "shard": shard_text(piece.shard),
             "chain": chain,
-            "num_rows": str(table.num_rows),
-            "reasons": ",".join(f"{reason}={n}" for reason, n in sorted(reasons.items())),
+            "state": fingerprint,
         }
         buffer = io.BytesIO()
-        tagged = table.replace_schema_metadata({f"privsieve.{k}": v for k, v in marks.items()})
-        pq.write_table(tagged, buffer, compression="zstd")
+        tagged = table.replace_schema_metadata(footer_of(said, table.num_rows, reasons))
+        pq.write_table(tagged, buffer, compression="zstd", write_page_checksum=True)
         try:
             self._settings.run.at(SCORES, name).write(buffer.getvalue())
         except StorageError as error:

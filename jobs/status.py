@@ -1,6 +1,5 @@
 """`privsieve status RUN`: how far a scan is, here or elsewhere, judged by the result files that are there."""
 
-import time
 from dataclasses import asdict, dataclass
 
 import click
@@ -9,7 +8,7 @@ from ingest.formats import open_source
 from ingest.record import open_run
 from ingest.results import results
 from ingest.sample import printable
-from ingest.slices import Done, finished, stem_of
+from ingest.slices import Done, finished, stem_in, stems_of_others
 from jobs.attempts import Attempt, Attempts
 from jobs.lease import Holder, holder
 from jobs.run import ATTEMPTS, LEASE
@@ -47,10 +46,10 @@ def status(run_url: str, all_shards: bool, format_name: str) -> None:
     shards = [_status(shard, done, attempts) for shard in corpus.shards]
     if not record.is_whole:
         shards = [shard for shard in shards if shard.num_slices_done or shard.num_slices_begun or shard.failure]
-    gone = sorted(done.present.keys() - {stem_of(shard) for shard in corpus.shards})
+    gone = stems_of_others(corpus.shards, done)
     held = holder(run.at(LEASE))
     if format_name == "json":
-        scanned_by = asdict(held) if held else None
+        scanned_by = held.model_dump() if held else None
         told = {"scope": record.scope, "scanned_by": scanned_by, "gone": gone}
         write_json(told | {"shards": [asdict(s) for s in shards]})
         return
@@ -64,7 +63,7 @@ def status(run_url: str, all_shards: bool, format_name: str) -> None:
 
 
 def _status(shard: str, done: Done, attempts: dict[str, list[Attempt]]) -> ShardStatus:
-    stem = stem_of(shard)
+    stem = stem_in(shard, done)
     own = attempts.get(stem, [])
     failure = next((attempt.failure for attempt in own if attempt.failure), None)
     state = "done" if finished(shard, done) else "failed" if failure else "left"
@@ -80,7 +79,7 @@ def _lines(shards: list[ShardStatus], all_shards: bool) -> list[str]:
     for s in listed if all_shards else listed[:MAX_LISTED]:
         parts = [f"{s.num_slices_done} slices done"]
         parts += [f"{s.num_slices_begun} begun"] if s.num_slices_begun else []
-        parts += [s.failure] if s.failure else []
+        parts += [printable(s.failure)] if s.failure else []
         lines.append(f"  {s.state:6}  {s.shard}  {', '.join(parts)}")
     if not all_shards and len(listed) > MAX_LISTED:
         lines.append(f"  … and {len(listed) - MAX_LISTED} more; --all lists every shard")
@@ -90,7 +89,7 @@ def _lines(shards: list[ShardStatus], all_shards: bool) -> list[str]:
 def _who(held: Holder | None) -> str:
     if held is None:
         return "nobody scans it now"
-    age = f"seen {max(0, time.time() - held.renewed):.0f} s ago"
+    age = f"seen {held.age_s():.0f} s ago"
     if held.is_stale():
-        return f"process {held.pid} on {held.host} scanned it ({age}) and is gone; run the same scan again to continue"
-    return f"process {held.pid} on {held.host} scans it ({age})"
+        return f"{held} scanned it ({age}) and is gone; run the same scan again to continue"
+    return f"{held} scans it ({age})"

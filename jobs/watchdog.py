@@ -8,7 +8,7 @@ import faulthandler
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -43,3 +43,22 @@ class Watchdog:
             if self._deadlines:
                 left_s = max(0.01, min(self._deadlines.values()) - time.monotonic())
                 faulthandler.dump_traceback_later(left_s, exit=True, file=self._nowhere)
+
+
+def heard(items: Iterable[Item], limit_s: float, tell: Callable[[], object]) -> Iterator[Item]:
+    """The items as they come. `tell` is called, from another thread, where the next one takes longer than `limit_s`.
+
+    For who waits for processes that have a watchdog each: it sleeps with its process where that one is stopped.
+    """
+    source = iter(items)
+    while True:
+        timer = threading.Timer(limit_s, tell)
+        timer.daemon = True
+        timer.start()
+        try:
+            item = next(source)
+        except StopIteration:
+            return
+        finally:
+            timer.cancel()
+        yield item

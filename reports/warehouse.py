@@ -25,8 +25,9 @@ import pyarrow as pa
 
 from ingest import record
 from ingest.errors import QueryError, RunError, StorageError
+from ingest.footers import refuse_foreign
 from ingest.record import RunRecord
-from ingest.results import COMPACT, SCORES, is_compacted, manifest
+from ingest.results import COMPACT, SCORES, is_compacted, manifest, score_files
 from ingest.storage import Place
 from reports.duckdb_names import literal, location, without_wildcards
 from reports.run_files import RUN_URL, RunFiles
@@ -172,6 +173,7 @@ def _statements(
 
     prefix: what DuckDB is given before the name of a file in a folder.
     """
+    refuse_foreign(root, described.settings_hash())
     paths = _score_paths(root, prefix)
     source = score_rows(connection, f"[{', '.join(map(literal, paths))}]" if paths else "", root.path)
     rates = query_text("rates", by="category", private=privacy_condition(PRIVATE), most="ALL")
@@ -201,9 +203,7 @@ def _score_paths(root: Place, prefix: Callable[[Place], str]) -> list[str]:
     compacted = manifest(root)
     if compacted is not None:
         return [f"{prefix(root.at(COMPACT))}{file.name}" for file in compacted.files]
-    scores = root.at(SCORES)
-    found = any(name.endswith(".parquet") for name in scores.names())
-    return [f"{prefix(scores)}*.parquet"] if found else []
+    return [f"{prefix(root.at(SCORES))}*.parquet"] if score_files(root) else []
 
 
 def _where_it_lies(folder: Place) -> str:

@@ -1,8 +1,14 @@
-"""The record of a run that no test scanned."""
+"""The record and the results of a run that no test scanned."""
 
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ingest.footers import footer_of
 from ingest.record import RunRecord
+from ingest.slices import file_name
 
 
 def run_record(engine: dict[str, Any]) -> RunRecord:
@@ -19,3 +25,12 @@ def run_record(engine: dict[str, Any]) -> RunRecord:
         taxonomy="cprt-1",
         engine=engine,
     )
+
+
+def write_result(run: Path, shard: str, number: int, is_last: bool, rows: pa.Table) -> Path:
+    """The result of a slice as a scan writes it, but for what of the footer comes from the source and the settings."""
+    name = file_name(shard, number, is_last)
+    reasons = {one["values"]: one["counts"] for one in rows["reason"].drop_null().value_counts().to_pylist()}
+    tagged = rows.replace_schema_metadata(footer_of({"file": name, "shard": shard}, rows.num_rows, reasons))
+    pq.write_table(tagged, run / "scores" / name, compression="zstd", write_page_checksum=True)
+    return run / "scores" / name

@@ -4,6 +4,7 @@ Every format offers `shards`, `slices`, `read` and `write` with the same signatu
 module, name it in `FORMATS`, teach `recognise` how it looks.
 """
 
+import hashlib
 import posixpath
 from collections import Counter
 from collections.abc import Iterator
@@ -67,6 +68,14 @@ class Source:
         """Another text where the shard has changed; see `Place.stamp`. StorageError where the storage fails."""
         with storage_faults(shard):
             return (self.root if shard == tree.ROOT else self.root.at(shard)).stamp()
+
+    def fingerprint(self, shard: str) -> str:
+        """A hash that is another one where a sample of the shard was replaced since; empty where that cannot be known.
+
+        Unlike `state` it looks at every file of a folder. StorageError where the storage fails.
+        """
+        stamps = tree.stamps(self.root, shard) if self.format == "tree" else self.state(shard)
+        return hashlib.sha256(stamps.encode("utf-8", "surrogateescape")).hexdigest() if stamps else ""
 
 
 def open_source(url: str, format_name: str | None, category: str | None) -> Source:

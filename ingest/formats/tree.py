@@ -19,7 +19,7 @@ from ingest.members import MAX_LISTED_BYTES, Members, holds_what_it_says, is_lis
 from ingest.release import Kept, Written, changed
 from ingest.sample import Sample, printable
 from ingest.slices import Locator, Slice, cut
-from ingest.storage import Place, reason_of
+from ingest.storage import Place, reason_of, stamp_of
 
 SIDECAR_EXTENSIONS = frozenset([".txt", ".json", ".csv", ".md", ".parquet"])
 RELEASED_WITH_IMAGE = (".txt", ".json")
@@ -52,6 +52,14 @@ def slices(root: Place, shard: str, category: str | None) -> Iterator[Slice]:
     with storage_faults(shard):
         files = _samples(listed(root if shard == ROOT else root.at(shard)))
     yield from cut(shard, (_located(index, name, size) for index, (name, size) in enumerate(files)))
+
+
+def stamps(root: Place, shard: str) -> str:
+    """Names, sizes and times or hashes of the last change of a folder's samples."""
+    with storage_faults(shard):
+        entries = (root if shard == ROOT else root.at(shard)).entries()
+    files = [(posixpath.basename(e["name"]), stamp_of(e)) for e in entries if e["type"] != "directory"]
+    return repr(sorted((name, stamp) for name, stamp in files if not name.startswith(".") and _is_sample(name)))
 
 
 def _located(index: int, name: str, size: int) -> tuple[Locator, int]:

@@ -27,7 +27,9 @@ from reports.warehouse import open_run, setup_statements
 from scoring.assessment import View
 from scoring.engines.canned import CannedEngine
 from scoring.table import SCHEMA, Facts, Quarantined, to_table
+from scoring.taxonomy import KEYS
 from tests.jobs.made import privsieve, tar
+from tests.records import write_result
 
 
 def _rows(shard: str, first: int, count: int) -> pa.Table:
@@ -50,8 +52,7 @@ def made_run(folder: Path, shards: Sequence[Sequence[int]], **record: object) ->
         shard, first = f"{number:05d}.tar", 0
         tar(folder / "corpus" / shard, {})
         for n, count in enumerate(slices):
-            name = file_name(shard, n, n == len(slices) - 1)
-            pq.write_table(_rows(shard, first, count), run / "scores" / name, compression="zstd")
+            write_result(run, shard, n, n == len(slices) - 1, _rows(shard, first, count))
             first += count
     settings = {
         "privsieve": "0.1.0",
@@ -64,7 +65,7 @@ def made_run(folder: Path, shards: Sequence[Sequence[int]], **record: object) ->
         "max_pixels": 1,
         "max_frames": 1,
         "taxonomy": "cprt-1",
-        "engine": {"name": "canned"},
+        "engine": {"name": "canned", "protocol": "canned", "assessed": list(KEYS)},
     }
     (run / "run.json").write_text(json.dumps(settings | record))
     return run
@@ -181,7 +182,7 @@ def test_rows_that_come_twice_are_told_and_nothing_is_removed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = made_run(tmp_path, SHARDS)
-    pq.write_table(_rows("00003.tar", 29, 5), run / "scores" / file_name("00003.tar", 1, True))
+    write_result(run, "00003.tar", 1, True, _rows("00003.tar", 29, 5))
     slices = sorted((run / "scores").iterdir())
     assert privsieve("compact", run) == 2
     assert "exactly once, in order (00003.tar first); nothing was removed" in capsys.readouterr().err
@@ -196,7 +197,7 @@ def test_a_damaged_slice_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[s
     (run / "scores" / file_name("00001.tar", 0, True)).write_bytes(b"PAR1 but no more")
     assert privsieve("compact", run) == 2
     error = capsys.readouterr().err
-    assert "cannot be joined, nothing was removed" in error
+    assert "is damaged; delete it and run the same scan again" in error
     assert len(error.splitlines()) == 1
     assert not (run / "compact").exists()
 

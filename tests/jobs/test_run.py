@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from ingest.errors import RunError, StorageError
+from ingest.formats import open_source
 from ingest.record import RunRecord, open_run
 from ingest.results import results
+from ingest.slices import Done
 from ingest.storage import place
 from jobs.reconcile import tally
 from jobs.run import rows_at, start_or_continue
@@ -55,7 +57,8 @@ def test_a_score_file_that_may_not_be_read_is_not_called_damaged() -> None:
         where = place(str(run))
         found = results(where).of("00000.tar")
         file = next((run / "scores").iterdir())
-        for read in (lambda: rows_at(where, found), lambda: tally(where, "any")):
+        source = open_source(str(folder / "corpus"), None, None)
+        for read in (lambda: rows_at(where, found), lambda: tally(where, "any", source, Done({}, {}))):
             with (
                 forbidden(file),
                 pytest.raises(StorageError, match=rf"^cannot read the score file {file}: permission denied$"),
@@ -105,7 +108,7 @@ def _record(**changes: object) -> RunRecord:
             'onnxruntime was "1.31.0", now "2"; 1 more',
         ),
         ({"engine": ENGINE | {"assessed": ["biometrics", "age"]}}, "engine assessed had nudity and has now age"),
-        ({"engine": {"name": "canned", "weights": {}}}, 'engine name was "detectors", now "canned"'),
+        ({"engine": ENGINE | {"name": "canned", "weights": {}}}, 'engine name was "detectors", now "canned"'),
     ],
 )
 def test_another_setting_is_told_in_one_short_line(changes: dict[str, object], told: str, tmp_path: Path) -> None:

@@ -38,6 +38,25 @@ def test_a_shard_that_left_the_source_is_told(corpus: Path, tmp_path: Path, caps
     assert "1 shards with results are gone from the source (00001.tar-" in capsys.readouterr().out
 
 
+def test_a_shard_that_was_replaced_by_one_of_the_same_layout_is_told(
+    corpus: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    source, run = tmp_path / "corpus", tmp_path / "run"
+    shutil.copytree(corpus, source)
+    command = ("scan", source, "--run", run, "--engine", "canned", "--quiet")
+    assert privsieve(*command) == 0
+    content = (source / "00000.tar").read_bytes()
+    (source / "00000.tar").write_bytes(content.replace(b"\xff\xd8\xff\xe0", b"\xff\xd8\xff\xe1"))
+    next((run / "scores").glob("00001*")).unlink()
+    capsys.readouterr()
+    assert privsieve(*command) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("privsieve: 00000.tar changed between two scans of this run (1 such shards): remove its ")
+    next((run / "scores").glob("00000*")).unlink()
+    assert privsieve(*command) == 0
+    assert privsieve(*command) == 0
+
+
 def test_a_limit_that_the_source_does_not_reach_is_a_finished_run(tmp_path: Path, capsys: Capture) -> None:
     source, run = tmp_path / "corpus", tmp_path / "run"
     source.mkdir()

@@ -5,14 +5,13 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 from scoring.assessment import Assessment, EngineOptions, not_assessed
 from scoring.engines import canned
 from scoring.table import Facts, Quarantined, Verdict, to_table
 from scoring.taxonomy import KEYS
-from tests.records import run_record
+from tests.records import run_record, write_result
 
 HOSTILE = ("<script>alert(1)</script>", "[bold]x[/bold]", "a\nb\x1b[31m", '=cmd"', "{{ 7 * 7 }}", "</script>&lt;b>")
 
@@ -65,7 +64,7 @@ def make_run(tmp_path: Path) -> MakeRun:
                 Facts(f"{part}.tar", i, f"secret-key-{i}", category, 9, "00") for i, (category, _) in enumerate(some)
             ]
             if some:
-                pq.write_table(to_table(facts, [verdict for _, verdict in some]), folder / "scores" / f"{part}.parquet")
+                write_result(folder, f"{part}.tar", 0, True, to_table(facts, [verdict for _, verdict in some]))
         return folder
 
     return make

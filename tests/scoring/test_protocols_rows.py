@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 from reports.summary import summarise
@@ -13,7 +12,7 @@ from scoring.protocols import protocol
 from scoring.protocols.interface import ProtocolOptions, SlotAnswer, TextAnswer
 from scoring.table import SCORE_COLUMNS, Facts, Quarantined, Verdict, to_table
 from scoring.taxonomy import KEYS
-from tests.records import run_record
+from tests.records import run_record, write_result
 
 
 def verdicts(name: str, *texts: str) -> list[Verdict]:
@@ -125,8 +124,7 @@ def test_an_animation_with_a_frame_without_any_probabilities_keeps_those_of_the_
 
 def test_a_report_of_a_binary_run_counts_what_was_asked_and_no_level(tmp_path: Path) -> None:
     (tmp_path / "scores").mkdir()
-    table = to_table(facts(4), verdicts("binary", "Yes", "No", "Yes", "?"))
-    pq.write_table(table, tmp_path / "scores" / "s-000000-last.parquet")
+    write_result(tmp_path, "s", 0, True, to_table(facts(4), verdicts("binary", "Yes", "No", "Yes", "?")))
     record = run_record({"name": "vllm", "protocol": "binary:p1-1 0", "assessed": []})
     (tmp_path / "run.json").write_text(record.model_dump_json())
     report = summarise(open_run(str(tmp_path)), private="private = 1")

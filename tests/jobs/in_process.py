@@ -1,0 +1,52 @@
+"""A scan in this process, without Ray: as fast as its pictures."""
+
+from hashlib import sha256
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from ingest.formats import open_source
+from ingest.images import ImageLimits
+from ingest.record import RunRecord
+from ingest.results import results
+from ingest.slices import Done, file_name, has_result, old_stem, result_stem
+from ingest.storage import place
+from jobs.scanner import ScanSettings, SliceScanner
+from scoring.assessment import EngineOptions
+from scoring.taxonomy import KEYS
+from tests.records import run_record
+
+
+def scan_in_process(source: Path, run: Path, max_frames: int = 1) -> Done:
+    """Scans with the canned engine what has no result yet; returns what the run had before."""
+    corpus = open_source(str(source), None, None)
+    engine = {"name": "canned", "protocol": "canned", "assessed": list(KEYS)}
+    changes = {"source": str(source), "format": corpus.format, "max_frames": max_frames, "max_pixels": 10**6}
+    record = RunRecord.model_validate(run_record(engine).model_dump() | changes)
+    run.mkdir(exist_ok=True)
+    (run / "run.json").write_text(record.model_dump_json())
+    limits = ImageLimits(record.max_pixels, record.max_frames)
+    settings = (corpus, place(str(run)), "canned", EngineOptions(), limits, record.settings_hash(), "code")
+    scanner, earlier = SliceScanner(ScanSettings(*settings)), results(place(str(run))).done
+    for shard in corpus.shards:
+        before = sha256()
+        for piece in corpus.slices(shard):
+            after = before.copy()
+            after.update(piece.to_json().encode())
+            if not has_result(shard, piece.number, piece.is_last, earlier):
+                name = file_name(shard, piece.number, piece.is_last, earlier)
+                chain = f"{before.hexdigest()} {after.hexdigest()}"
+                done = scanner.scan(piece, chain, corpus.state(shard), name, corpus.fingerprint(shard))
+                assert done["failure"] == ""
+            before = after
+    return earlier
+
+
+def as_an_older_version_wrote_it(run: Path) -> None:
+    """Twelve digits of the hash in names; no name and no state of the source in footers; no checksums of pages."""
+    for file in sorted((run / "scores").iterdir()):
+        table = pq.read_table(file)
+        kept = {k: v for k, v in table.schema.metadata.items() if k not in (b"privsieve.file", b"privsieve.state")}
+        stem = result_stem(file.name)
+        pq.write_table(table.replace_schema_metadata(kept), file.with_name(file.name.replace(stem, old_stem(stem))))
+        file.unlink()
