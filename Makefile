@@ -1,4 +1,4 @@
-# `make demo` and `make test` each work first and alone with only Python >= 3.11, pip and make.
+# `make demo` and `make test` each work first and alone with only Python >= 3.11, pip and make. They install into .venv.
 
 VENV := .venv
 BIN := $(VENV)/bin

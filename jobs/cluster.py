@@ -14,6 +14,8 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from ingest.errors import IncompleteError, PrivsieveError
 
@@ -173,24 +175,53 @@ def _connect(address: str) -> None:
     import ray
 
     if address == "local":
-        ray.init(
-            address="local",
-            num_cpus=max(LOGICAL_CPUS_MIN, 2 * (os.cpu_count() or 1)),
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-        )
+        with _loopback_only():
+            ray.init(
+                address="local",
+                num_cpus=max(LOGICAL_CPUS_MIN, 2 * (os.cpu_count() or 1)),
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                job_config=_job_config(),
+            )
         return
     wait_before = os.environ.get(PORT_WAIT_VARIABLE)
     os.environ[PORT_WAIT_VARIABLE] = wait_before or "1"  # one try: something answers already
     try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, job_config=_job_config())
     except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         raise _not_joined(address, error) from None
     finally:
         del os.environ[PORT_WAIT_VARIABLE]
         if wait_before is not None:
             os.environ[PORT_WAIT_VARIABLE] = wait_before
+
+
+@contextmanager
+def _loopback_only() -> Iterator[None]:
+    """A Ray that is started inside listens on the loopback interface only, as Ray does by itself on macOS."""
+    from ray._private import ray_constants
+
+    before = ray_constants.ENABLE_RAY_CLUSTER
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before
+
+
+def _job_config() -> Any:
+    """Where workers import from: the folder of this program, and not the one that the command is given in.
+
+    Ray would put that one first, and a file in it with the name of a package would run in every worker. None for a
+    submitted job, whose working directory is the program.
+    """
+    from ray._private.runtime_env.constants import RAY_JOB_CONFIG_JSON_ENV_VAR
+    from ray.job_config import JobConfig
+
+    if RAY_JOB_CONFIG_JSON_ENV_VAR in os.environ:
+        return None
+    return JobConfig(_client_job=True, _py_driver_sys_path=[str(Path(__file__).resolve().parent.parent)])
 
 
 def _not_joined(address: str, error: Exception) -> PrivsieveError:

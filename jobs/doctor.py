@@ -285,7 +285,7 @@ def _ray(address: str | None) -> str:
 def _process(*arguments: str) -> "subprocess.CompletedProcess[str]":
     path = os.pathsep.join(p or os.getcwd() for p in sys.path)
     return subprocess.run(
-        [sys.executable, *arguments],
+        [sys.executable, "-P", *arguments],
         capture_output=True,
         text=True,
         timeout=PROCESS_LIMIT_S,

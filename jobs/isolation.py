@@ -97,7 +97,8 @@ class _Child:
     def __init__(self, settings: "ScanSettings", piece: Slice):
         self._image_memory = settings.image_memory_bytes or int(available_bytes() * MEMORY_SHARE)
         self._connection, theirs = Pipe()
-        arguments = [sys.executable, "-m", "jobs.isolation", str(theirs.fileno())]
+        # -P: nothing is imported from the working directory, which is the user's.
+        arguments = [sys.executable, "-P", "-m", "jobs.isolation", str(theirs.fileno())]
         path = os.pathsep.join(p for p in sys.path if p)
         self._process = subprocess.Popen(
             arguments,

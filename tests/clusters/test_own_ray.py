@@ -1,0 +1,64 @@
+"""The Ray that a command starts for itself: what its workers import, and who can reach it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+CORPUS = ROOT / "jobs" / "demo" / "corpus" / "shards"
+
+PRIVSIEVE = "from jobs.cli import main; main()"
+LISTENS = """
+from jobs.cluster import ray_session
+with ray_session("local"):
+    import psutil  # Ray's own
+    mine = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    sockets = [socket for process in mine for socket in process.net_connections("inet")]
+    print(*sorted({socket.laddr.ip for socket in sockets if socket.status == psutil.CONN_LISTEN}))
+"""
+
+
+def python(code: str, *arguments: object, folder: Path) -> "subprocess.CompletedProcess[str]":
+    """As the command `privsieve` runs: nothing is imported from the folder that it is given in."""
+    path = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
+    return subprocess.run(
+        [sys.executable, "-P", "-c", path + code, *map(str, arguments)],
+        cwd=folder,
+        env={name: text for name, text in os.environ.items() if name != "RAY_ADDRESS"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def test_nothing_in_the_folder_of_the_command_is_run(tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    for name in ("jobs", "scoring", "ingest"):
+        (here / name).mkdir(parents=True)
+    for name in ("scoring/__init__.py", "ingest/__init__.py", "simplejpeg.py", "PIL.py"):
+        (here / name).write_text(f"open({str(tmp_path / 'was_run')!r}, 'w')")
+    scan = ("scan", CORPUS, "--run", tmp_path / "run", "--engine", "canned")
+    done = python(PRIVSIEVE, *scan, folder=here)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("31 images in 2 of 2 shards: 27 scored, 4 quarantined")
+    assert not (tmp_path / "was_run").exists()
+
+
+def test_a_package_that_hides_one_of_ours_is_named(tmp_path: Path) -> None:
+    (tmp_path / "scoring").mkdir()
+    (tmp_path / "scoring" / "__init__.py").write_text("")
+    done = python(f"sys.path.insert(0, {str(tmp_path)!r})\n{PRIVSIEVE}", "--help", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"privsieve: {tmp_path}/scoring hides privsieve's own package scoring; take it off PYTHONPATH, or install "
+        "privsieve into an environment of its own\n"
+    )
+
+
+def test_it_listens_on_the_loopback_interface_only(tmp_path: Path) -> None:
+    done = python(LISTENS, folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    addresses = done.stdout.split()
+    assert addresses
+    assert not [address for address in addresses if address.removeprefix("::ffff:") != "127.0.0.1"]
