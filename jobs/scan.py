@@ -285,10 +285,10 @@ def _scan(
 
 
 def _tell_of_silence(silence_s: float) -> None:
-    click.echo(
+    write_line(
         f"no slice has ended for {silence_s / 60:.0f} min; an engine may still be loading, or a worker is "
         "stopped: if no process of this scan is at work, end it with Ctrl-C and run the same command again",
-        err=True,
+        to_stderr=True,
     )
 
 
