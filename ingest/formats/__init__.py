@@ -37,7 +37,9 @@ class Format(Protocol):
         ...
 
     def write(self, root: Place, shard: str, kept: Kept, out: Place) -> Written:
-        """The shard again below `out`, at the same place, with the kept samples and what lies beside them only.
+        """The shard again below `out`, at the same place, with the kept samples and what may go with them.
+
+        A kept sample that cannot be released safely is left out, see `Written.dropped`.
 
         IncompleteError where the shard is not what was scanned: another number of samples, or another image. Each
         file is there when it is whole; a folder's files that were written before the error stay.
