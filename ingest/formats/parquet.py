@@ -239,7 +239,17 @@ def _value(array: pa.Array) -> Any:
         if array.null_count:
             return None
         return {f.name: _value(array.field(number)) for number, f in enumerate(array.type)}
-    return array.cast(_untexted_type(array.type))[0].as_py()
+    plain = array.cast(_untexted_type(array.type))
+    return _bytes(plain) if pa.types.is_large_binary(plain.type) else plain[0].as_py()
+
+
+def _bytes(array: pa.LargeBinaryArray) -> bytes | None:
+    """The one value of the array. `as_py` would copy it twice."""
+    _, offsets, content = array.buffers()
+    if array.null_count or content is None:
+        return None if array.null_count else b""
+    begin, end = memoryview(offsets).cast("q")[array.offset : array.offset + 2]
+    return bytes(memoryview(content)[begin:end])
 
 
 def _untexted(table: pa.Table) -> pa.Table:
