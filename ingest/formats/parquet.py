@@ -203,8 +203,8 @@ def _samples(
 ) -> Iterator[Sample]:
     """The samples of one row group; those that cannot be decoded are lost, and all that follow."""
     left, fault = iter(locators), CHANGED
-    names, leaves = zip(*_leaves(file.schema_arrow, column, key, label), strict=True)
     try:
+        names, leaves = zip(*_leaves(file.schema_arrow, column, key, label), strict=True)
         for values in rows(stream, file, group, [at["row"] for at in locators], leaves, _value):
             row: dict[str, Any] = {}
             for name, found in zip(names, values, strict=True):
@@ -221,15 +221,21 @@ def _samples(
 
 
 def _leaves(schema: pa.Schema, column: str, key: str | None, label: str | None) -> Iterator[tuple[str, Leaf]]:
-    """What is read of which column; of a struct with an image its bytes, and its path where that is the key."""
+    """What is read of which column; of a struct with an image its bytes, and its path where that is the key.
+
+    AmbiguousColumnError where several columns of this name hold images.
+    """
     kinds = {f.name: f.type for f in schema}
-    if pa.types.is_struct(kinds[column]):
-        parts = {f.name: f.type for f in kinds[column]}
+    image, *others = [f.type for f in schema if f.name == column and (_is_bytes(f.type) or _is_hugging_face(f.type))]
+    if others:
+        raise AmbiguousColumnError
+    if pa.types.is_struct(image):
+        parts = {f.name: f.type for f in image}
         yield column, Leaf(f"{column}.bytes", True, pa.types.is_dictionary(parts["bytes"]))
         if key is None and "path" in parts and not pa.types.is_nested(_value_type(parts["path"])):
             yield column, Leaf(f"{column}.path", False, pa.types.is_dictionary(parts["path"]))
     else:
-        yield column, Leaf(column, True, pa.types.is_dictionary(kinds[column]))
+        yield column, Leaf(column, True, pa.types.is_dictionary(image))
     for name in dict.fromkeys((key, label)):
         if name is not None:
             yield name, Leaf(name, False, pa.types.is_dictionary(kinds[name]))
@@ -241,7 +247,17 @@ def _value(array: pa.Array) -> Any:
         if array.null_count:
             return None
         return {f.name: _value(array.field(number)) for number, f in enumerate(array.type)}
-    return array.cast(_untexted_type(array.type))[0].as_py()
+    plain = array.cast(_untexted_type(array.type))
+    return _bytes(plain) if pa.types.is_large_binary(plain.type) else plain[0].as_py()
+
+
+def _bytes(array: pa.LargeBinaryArray) -> bytes | None:
+    """The one value of the array. `as_py` would copy it twice."""
+    _, offsets, content = array.buffers()
+    if array.null_count or content is None:
+        return None if array.null_count else b""
+    begin, end = memoryview(offsets).cast("q")[array.offset : array.offset + 2]
+    return bytes(memoryview(content)[begin:end])
 
 
 def _untexted(table: pa.Table) -> pa.Table:

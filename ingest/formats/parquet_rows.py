@@ -69,36 +69,40 @@ def rows(
     first row: rows of such a group cannot be copied into a release either.
     """
     wanted = sorted(numbers)
-    held, num_held_bytes, num_rows = list[tuple[Any, ...]](), 0, 0
-    for number, arrays in enumerate(_decoded(stream, file, group, leaves)):
-        num_rows += 1
+    held, num_held_bytes, number = list[tuple[Any, ...]](), 0, 0
+    for arrays in _decoded(stream, file, group, leaves):
         if num_held_bytes <= HELD_BYTES and len(held) < len(wanted) and number == wanted[len(held)]:
-            row = tuple(map(value_of, arrays))
-            num_held_bytes += sum(map(_num_bytes, row))
+            num_held_bytes += sum(array.nbytes for array in arrays)
             if num_held_bytes <= HELD_BYTES:
-                held.append(row)
-    if num_rows != file.metadata.row_group(group).num_rows:
+                held.append(tuple(map(value_of, arrays)))
+        number += 1
+        del arrays  # else it would stay in memory beside the next ones
+    if number != file.metadata.row_group(group).num_rows:
         raise DamagedPageError
     left = frozenset(wanted[len(held) :])
     yield from held
     held.clear()
     if left:
-        for number, arrays in enumerate(_decoded(stream, file, group, leaves)):
+        again = _decoded(stream, file, group, leaves)
+        for number in range(wanted[-1] + 1):
+            arrays = next(again, [])
+            if not arrays:
+                raise DamagedPageError  # the file has changed meanwhile
             if number in left:
                 yield tuple(map(value_of, arrays))
+            del arrays
 
 
-def _num_bytes(value: Any) -> int:
-    if isinstance(value, dict):
-        return sum(map(_num_bytes, value.values()))
-    return len(value) if isinstance(value, bytes) else 0
-
-
-def _decoded(
-    stream: BinaryIO, file: pq.ParquetFile, group: int, leaves: Sequence[Leaf]
-) -> Iterator[tuple[pa.Array, ...]]:
-    """Arrays of one value, a column each, of all rows of the group."""
-    return zip(*(_column(stream, file, group, leaf) for leaf in leaves), strict=False)
+def _decoded(stream: BinaryIO, file: pq.ParquetFile, group: int, leaves: Sequence[Leaf]) -> Iterator[list[pa.Array]]:
+    """Arrays of one value, a column each, of all rows of the group. Not by `zip`, which keeps what it gave last."""
+    columns = [_column(stream, file, group, leaf) for leaf in leaves]
+    while True:
+        try:
+            arrays = [next(column) for column in columns]
+        except StopIteration:
+            return
+        yield arrays
+        del arrays
 
 
 def _column(stream: BinaryIO, file: pq.ParquetFile, group: int, leaf: Leaf) -> Iterator[pa.Array]:
@@ -113,5 +117,8 @@ def _column(stream: BinaryIO, file: pq.ParquetFile, group: int, leaf: Leaf) -> I
     )
     for batch in batches:
         array = batch.column(0)
-        yield from (array.slice(number, 1) for number in range(len(array)))
+        del batch
+        for number in range(len(array)):
+            yield array.slice(number, 1)
+        del array
         guard.next_batch()

@@ -167,6 +167,11 @@ KINDS: dict[str, tuple[list[Any], list[str]]] = {
     "dots": ([IMAGES, TEXTS, of_struct(IMAGES)], ["jpg", "jpg.width", "other"]),
     "two keys": ([IMAGES, TEXTS, TEXTS], ["image", "key", "key"]),
     "two images": ([IMAGES, IMAGES], ["image", "image"]),
+    "two images, one in a struct": ([of_struct(IMAGES), IMAGES], ["image", "image"]),
+    "an image and a struct of its name": (
+        [IMAGES, pa.StructArray.from_arrays([TEXTS], ["x"])],
+        ["image", "image"],
+    ),
     "two bytes": ([pa.StructArray.from_arrays([IMAGES, IMAGES], ["bytes", "bytes"])], ["image"]),
 }
 
