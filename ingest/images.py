@@ -27,11 +27,14 @@ FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "PPM")
 
 MAX_SCANS = 100
 """Scans of one JPEG, refused above: each goes over the whole picture. Encoders make about ten."""
+MAX_SCANS_OF_LARGEST = 20
+"""The same for a picture of as many pixels as are allowed; smaller ones may have more, up to `MAX_SCANS`."""
 
 Image.init()
 # Size limits are our own and apply to every page (see _check_size); Pillow's would warn at half the limit.
 Image.MAX_IMAGE_PIXELS = None
 
+_STRIP_PIXELS = 2**20
 
 @dataclass(frozen=True)
 class ImageLimits:
@@ -138,9 +141,11 @@ def _check_size(image: Image.Image, limits: ImageLimits) -> None:
         raise _RejectionError(Rejected("too_many_pixels", message, width, height, _format_name(image)))
 
 
-def _check_scans(image: Image.Image, stream: jpeg.Stream) -> None:
-    if stream.num_scans > MAX_SCANS:
-        message = f"{stream.num_scans} scans in one JPEG, the limit is {MAX_SCANS}"
+def _check_scans(image: Image.Image, num_scans: int, limits: ImageLimits) -> None:
+    num_pixels = max(1, image.width * image.height)
+    most = min(MAX_SCANS, MAX_SCANS_OF_LARGEST * limits.max_pixels // num_pixels)
+    if num_scans > most:
+        message = f"{num_scans} scans in one JPEG, the limit is {most} for its size"
         raise _RejectionError(Rejected("too_many_scans", message, *image.size, _format_name(image)))
 
 
@@ -163,7 +168,7 @@ def _decode(
         _check_size(image, limits)
         if format_name == "jpeg":
             streams += jpeg.streams(encoded, [getattr(image, "offset", 0)])
-            _check_scans(image, streams[-1])
+            _check_scans(image, streams[-1].num_scans, limits)
         if index:
             metadata |= frame_metadata(image)[0]
         if format_name == "jpeg" and num_frames == 1 and image.mode in ("RGB", "L"):
@@ -211,7 +216,8 @@ def _frame_pixels(image: Image.Image, limits: ImageLimits) -> tuple[Pixels, Pixe
     scale = _scale(image.size, limits.max_side_px)
     frame = _eight_bit(image)
     if not frame.has_transparency_data:
-        return np.asarray(_resized(frame.convert("RGB"), scale)), None
+        smaller = _resized(frame, scale) if frame.mode == "L" else _resized(frame.convert("RGB"), scale)
+        return np.asarray(smaller.convert("RGB")), None
     # Downscale colour and alpha apart: a joint resize would weigh the hidden colour with alpha 0, that is, away.
     rgba = frame.convert("RGBA")
     colour = np.asarray(_resized(rgba.convert("RGB"), scale))
@@ -238,12 +244,26 @@ def _has_structure(colour: Pixels, covered: npt.NDArray[np.bool_]) -> bool:
 
 
 def _eight_bit(image: Image.Image) -> Image.Image:
-    """16-bit and float greyscale scaled to 8 bits (a plain convert would clip it to white)."""
+    """16-bit and float greyscale scaled to 8 bits (a plain convert would clip it to white).
+
+    In strips, since numbers of 4 bytes per pixel in several copies would be the most that an image takes.
+    """
     if not (image.mode.startswith("I") or image.mode == "F"):
         return image
-    values = np.asarray(image).astype(np.float32)
-    top = 65535.0 if image.mode.startswith("I;16") else max(float(values.max(initial=0.0)), 255.0)
-    return Image.fromarray(np.clip(values * (255.0 / top), 0, 255).astype(np.uint8))
+    top = 65535.0 if image.mode.startswith("I;16") else max(255.0, _largest(image))
+    scaled = Image.new("L", image.size)
+    rows = max(1, _STRIP_PIXELS // max(1, image.width))
+    for first in range(0, image.height, rows):
+        strip = image.crop((0, first, image.width, min(first + rows, image.height)))
+        values = np.nan_to_num(np.asarray(strip, np.float32), nan=0.0)
+        scaled.paste(Image.fromarray(np.clip(values * (255.0 / top), 0, 255).astype(np.uint8)), (0, first))
+    return scaled
+
+
+def _largest(image: Image.Image) -> float:
+    """0 where that is no number: one pixel of infinity would make all others black."""
+    largest = float(np.asarray(image.getextrema(), np.float64)[1])
+    return largest if np.isfinite(largest) else 0.0
 
 
 def _scale(size: tuple[int, int], max_side_px: int | None) -> float:

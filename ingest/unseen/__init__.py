@@ -70,12 +70,9 @@ def pieces_of(image: ImageFile.ImageFile, encoded: bytes, num_seen: int, streams
 
 def unseen_in(encoded: bytes, pieces: Iterable[Piece], scanned: Scanned, has_more_frames: bool) -> Unseen:
     """What of the pieces of a file counts. has_more_frames: than were scanned."""
-    search, num_bytes = PictureSearch(scanned), Counter[str]()
+    search, num_bytes, num_unpadded = PictureSearch(scanned), Counter[str](), Counter[str]()
     kinds = {FRAMES} if has_more_frames else set[str]()
     for piece in pieces:
-        if piece.kind == FRAMES:
-            num_bytes[FRAMES] += len(piece.content) if piece.num_bytes is None else piece.num_bytes
-            continue
         if piece.num_bytes is not None:
             if piece.num_bytes and not (piece.content and search.is_copy(piece.content)):
                 kinds.add(piece.kind)
@@ -86,8 +83,10 @@ def unseen_in(encoded: bytes, pieces: Iterable[Piece], scanned: Scanned, has_mor
             kinds.add(EMBEDDED_IMAGE)
         if piece.kind not in (METADATA, PIXELS):
             rest = b"".join(piece.content[first:last] for first, last in unclaimed(found.copies, len(piece.content)))
-            num_bytes[piece.kind] += len(rest.strip(rest[:1]))
+            unpadded = rest.strip(rest[:1])
+            num_unpadded[piece.kind] += len(unpadded)
+            num_bytes[piece.kind] += len(rest) if unpadded else 0
         elif found.new is not None:
             num_bytes[EMBEDDED_IMAGE] += len(piece.content) - found.new
-    kinds |= {kind for kind in (FRAMES, TRAILING_DATA, UNKNOWN_CHUNK) if num_bytes[kind] > IGNORED_BYTES}
+    kinds |= {kind for kind in (TRAILING_DATA, UNKNOWN_CHUNK) if num_unpadded[kind] > IGNORED_BYTES}
     return Unseen(tuple(sorted(kinds)), min(sum(num_bytes[kind] for kind in kinds), len(encoded)))

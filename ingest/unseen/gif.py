@@ -35,7 +35,7 @@ def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
             if index < num_seen:
                 pixels.append(content)
             else:
-                yield Piece(FRAMES, encoded[at:last])
+                yield Piece(FRAMES, b"", last - at)
             index += 1
         else:
             found = _BLOCK.search(encoded, at)

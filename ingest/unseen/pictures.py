@@ -38,6 +38,7 @@ _SURE = frozenset(["JPEG", "PNG", "WEBP", "AVIF"])
 _BASE64 = re.compile(rb"(?:/9j/|iVBORw0KGgo|UklGR|R0lGOD)(?:[A-Za-z0-9+/=\s]|&#x?[0-9aAdD]{1,2};)*+")
 _ENTITY = re.compile(rb"&#x?[0-9aAdD]{1,2};|\s")
 
+_HEAD_BYTES = 16
 _MAX_CANDIDATES = 64
 _MAX_COMPARED = 8
 """Of one file. Where there are more, one of them counts as new."""
@@ -72,7 +73,8 @@ class PictureSearch:
                 copies.extend((at + first, at + last) for first, last in _plain_parts(content[at:]))
         for text in () if is_pixels else _BASE64.finditer(content):
             decoded = _from_base64(text[0])
-            if any(at == 0 and self._judged(decoded, name) == "new" for at, name in _candidates(decoded, _MAGICS)):
+            heads = [name for at, name in _candidates(decoded[:_HEAD_BYTES], _MAGICS) if at == 0]
+            if any(self._judged(decoded, name) == "new" for name in heads):
                 return Found(text.start())
         return Found(None, tuple(copies))
 

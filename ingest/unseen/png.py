@@ -42,7 +42,7 @@ def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
             if 0 < index < num_seen:
                 pixels.append(content[_NUMBER_BYTES:])
             else:
-                yield Piece(FRAMES, content)
+                yield Piece(FRAMES, b"", len(content))
         elif name in _TEXTS:
             text = _text(name, content, room)
             room = max(0, room - len(text or b""))

@@ -44,6 +44,7 @@ _LAST_BASELINE_TAG = 532
 _POINTERS = frozenset([_EXIF, _GPS, _SUB_DIRECTORIES])
 _MAX_SMALL_BYTES = 1024
 _MAX_COMPARED = 8
+_MAX_SUB_DIRECTORIES = 1024
 _MAX_INNER = 8
 
 
@@ -117,7 +118,7 @@ class _Account:
             yield from (Piece(kind, encoded[first:last]) for first, last in merged(ranges, num_bytes))
         yield Piece(FRAMES, b"", num_bytes_of(merged(self.frames, num_bytes)))
         claimed = [*self.claimed, *self.compressed, *self.metadata, *self.frames]
-        for number, place in enumerate(self.sub_directories):
+        for number, place in enumerate(self.sub_directories[:_MAX_SUB_DIRECTORIES]):
             taken = _sub_picture(file, place)
             content = file.beginning_at(place) if number < _MAX_COMPARED and taken else b""
             yield Piece(EMBEDDED_IMAGE, content, num_bytes_of(merged(taken, num_bytes)))

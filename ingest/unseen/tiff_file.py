@@ -81,6 +81,7 @@ class TiffFile:
             return ()
         first, last = entry.values
         count = min((last - first) // entry.value_bytes, most)
+        self._check(first)
         self._take(count * entry.value_bytes)
         return struct.unpack_from(f"{self._order}{count}{_NUMBERS[entry.kind]}", self.encoded, first)
 
@@ -97,7 +98,12 @@ class TiffFile:
         return first, first + self._at(place, self._number) * (4 + 2 * self._offset_bytes)
 
     def _at(self, place: int, what: str) -> int:
+        self._check(place)
         return int(struct.unpack_from(self._order + what, self.encoded, place)[0])
+
+    def _check(self, place: int) -> None:
+        if place > len(self.encoded):  # more than struct takes, perhaps
+            raise struct.error("behind the end")
 
     def _take(self, num_bytes: int) -> None:
         """Directories that lie over each other, and values that many tags share, would take for ever."""

@@ -23,7 +23,7 @@ def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
         content = encoded[first:end]
         if name == b"ANMF":
             is_seen = is_animated and index < num_seen
-            yield from _frame(content) if is_seen else [Piece(FRAMES, content)]
+            yield from _frame(content) if is_seen else [Piece(FRAMES, b"", len(content))]
             index += 1
         elif name in _METADATA_CHUNKS:
             yield Piece(METADATA, content)

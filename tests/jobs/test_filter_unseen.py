@@ -1,0 +1,87 @@
+"""Files that hold more than was scanned: what the shipped policies and one's own rules make of them."""
+
+from collections.abc import Sequence
+from importlib.resources import files
+
+import numpy as np
+import pytest
+
+from ingest.images import ImageLimits
+from ingest.sample import Sample
+from jobs.batch import BatchScorer
+from scoring.assessment import Assessment, Outcome, View
+from scoring.policy import load_policy
+from scoring.table import Facts, to_table
+from scoring.taxonomy import KEYS
+from tests.ingest.hiding import HIDING, SHOWING
+
+SHIPPED = {"strict": "drop", "research": "flag", "identity-documents-only": "flag"}
+
+
+class FindsNothing:
+    """An engine to which every picture is harmless."""
+
+    def assess(self, views: Sequence[View]) -> list[Outcome]:
+        return [Assessment(np.zeros(len(KEYS), dtype=np.float32)) for _ in views]
+
+
+def shipped(name: str) -> bytes:
+    return files("jobs").joinpath("policies", f"{name}.yaml").read_bytes()
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_card_that_no_engine_saw_is_not_released_without_a_word(name: str) -> None:
+    hidden = {key: maker() for key, (maker, _) in HIDING.items()}
+    shown = {key: maker() for key, maker in SHOWING.items()}
+    samples = [Sample("s", i, key, None, content) for i, (key, content) in enumerate((hidden | shown).items())]
+    rows = BatchScorer(FindsNothing(), ImageLimits(), num_threads=2).rows(samples)
+    decided = {row["key"]: row for row in load_policy(shipped(name), name).decide(rows).to_pylist()}
+    assert {key: (decided[key]["action"], decided[key]["rule"]) for key in hidden} == dict.fromkeys(
+        hidden, (SHIPPED[name], "not-fully-scanned")
+    )
+    assert "content that was not scanned" in decided["app9.jpg"]["reason"]
+    assert {key: decided[key]["action"] for key in shown} == dict.fromkeys(shown, "keep")
+
+
+def decided_by(condition: str, *facts: Facts) -> list[str]:
+    text = f'name: p\ndefault: keep\nrules:\n  - {{name: r, when: "{condition}", then: drop, reason: r}}\n'
+    rows = to_table(facts, [Assessment(np.zeros(len(KEYS), dtype=np.float32))] * len(facts))
+    return [row["action"] for row in load_policy(text.encode(), "p.yaml").decide(rows).to_pylist()]
+
+
+OLD_SHORT = Facts("s", 0, "k", None, 9, "00", num_frames=3, num_frames_scanned=3)
+OLD_LONG = Facts("s", 1, "k", None, 9, "00", num_frames=20, num_frames_scanned=16)
+WHOLE = Facts("s", 2, "k", None, 9, "00", num_frames=1, num_frames_scanned=1, unseen=(), unseen_bytes=0)
+FRAMES = Facts("s", 3, "k", None, 9, "00", num_frames=20, num_frames_scanned=16, unseen=("frames",), unseen_bytes=70)
+
+
+@pytest.mark.parametrize(
+    ("condition", "actions"),
+    [
+        ("len(unseen) > 0", ["keep", "keep", "keep", "drop"]),
+        ("list_contains(unseen, 'frames')", ["keep", "keep", "keep", "drop"]),
+        ("list_contains(unseen, 'trailing_data')", ["keep", "keep", "keep", "keep"]),
+        ("unseen_bytes > 0", ["keep", "keep", "keep", "drop"]),
+        ("unseen_bytes > 70", ["keep", "keep", "keep", "keep"]),
+        ("unseen IS NULL", ["drop", "drop", "keep", "keep"]),
+    ],
+)
+def test_rules_can_name_what_was_not_scanned(condition: str, actions: list[str]) -> None:
+    assert decided_by(condition, OLD_SHORT, OLD_LONG, WHOLE, FRAMES) == actions
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_frames_that_an_older_version_left_out_count_too(name: str) -> None:
+    rows = to_table([OLD_SHORT, OLD_LONG, WHOLE], [Assessment(np.zeros(len(KEYS), dtype=np.float32))] * 3)
+    decided = load_policy(shipped(name), name).decide(rows).to_pylist()
+    assert [row["action"] for row in decided] == ["keep", SHIPPED[name], "keep"]
+
+
+def test_a_rule_on_what_was_not_scanned_does_not_make_a_policy_that_can_tell_nothing_else() -> None:
+    lines = "  - {name: face, when: biometrics = 1, then: drop, reason: r}\n"
+    more = "  - {name: more, when: len(unseen) > 0, then: drop, reason: r}\n"
+    both = load_policy(f"name: p\ndefault: keep\nrules:\n{lines}{more}".encode(), "p.yaml")
+    alone = load_policy(f"name: p\ndefault: keep\nrules:\n{more}".encode(), "p.yaml")
+    assert both.is_blind(["nudity"])
+    assert not both.is_blind(["biometrics"])
+    assert not alone.is_blind(["nudity"])
