@@ -38,12 +38,12 @@ _PADDINGS = ((1, 1), (0, 1), (0, 0))
     "--timeout",
     "timeout_s",
     metavar="SECONDS",
-    type=click.FloatRange(min=0, min_open=True),
+    type=click.IntRange(min=1),
     default=600,
     show_default=True,
     help="Stop the statement after so long; it is also stopped at 60 % of the free memory.",
 )
-def sql(run: str, statement: str | None, shell_setup: bool, output: str, timeout_s: float) -> None:
+def sql(run: str, statement: str | None, shell_setup: bool, output: str, timeout_s: int) -> None:
     """Ask RUN one SELECT statement. It is read-only and reaches nothing outside the run.
 
     Views: images, scored, quarantined, attributes (one row per image and attribute), rates (one per category).

@@ -27,7 +27,7 @@ Answer = TypeVar("Answer")
 
 
 class StoppedError(Exception):
-    """A query reached a limit; `str(error)` says which, such as "after 600 seconds"."""
+    """A query reached a limit; `str(error)` says which, such as "after 600 s"."""
 
 
 class OutOfTimeError(StoppedError):
@@ -82,7 +82,7 @@ class Watch:
     def _check(self, spent_s: float) -> None:
         seconds, memory_bytes = self._limits.seconds, self._limits.memory_bytes
         if seconds is not None and spent_s > seconds:
-            raise OutOfTimeError(f"after {seconds:g} seconds")
+            raise OutOfTimeError(f"after {seconds:g} s")
         if memory_bytes is not None and _peak_bytes() > memory_bytes:
             raise StoppedError(f"at {memory_bytes / 1e9:.1f} GB of memory")
 

@@ -114,19 +114,19 @@ class Policy:
         A condition that is null (an attribute was not assessed) does not match; `unknown_level` tells where.
         PolicyError names the rule whose condition fails on a row.
         """
-        with duckdb.connect() as connection:
-            connection.execute("SET enable_external_access = false; SET preserve_insertion_order = true")
-            connection.register("score_rows", rows)
-            statement = self._statement(len(self.rules))
-            try:
-                return Watch(connection, LIMITS).run(lambda: connection.sql(statement).to_arrow_table())
-            except StoppedError as stop:
-                raise PolicyError(
-                    f"{self.file}: deciding on one shard was stopped {stop}; use simpler conditions"
-                ) from None
-            except duckdb.Error as error:
-                told = f"{self._failing(connection)}: {without_values(error, '')}"
-                raise PolicyError(f"{self.file}: {told}") from None
+        connection = duckdb.connect()  # not closed here: a query that does not stop may still hold it
+        connection.execute("SET enable_external_access = false; SET preserve_insertion_order = true")
+        connection.register("score_rows", rows)
+        statement = self._statement(len(self.rules))
+        try:
+            return Watch(connection, LIMITS).run(lambda: connection.sql(statement).to_arrow_table())
+        except StoppedError as stop:
+            what = f"deciding on the images of one shard was stopped {stop}"
+            remedy = "write simpler conditions, above all simpler regular expressions"
+            raise PolicyError(f"{self.file}: {what}; {remedy}") from None
+        except duckdb.Error as error:
+            told = f"{self._failing(connection)}: {without_values(error, '')}"
+            raise PolicyError(f"{self.file}: {told}") from None
 
     def _failing(self, connection: duckdb.DuckDBPyConnection) -> str:
         """The first rule without which all would be well; each sees only the rows that those before it let pass."""

@@ -97,8 +97,8 @@ def test_report_and_sql_text_on_a_terminal_of_40_columns(make_run: MakeRun) -> N
         assert not [line for line in lines if "…" in line]
 
 
-def on_terminal(width: int, *arguments: object) -> list[str]:
-    """What a user sees on a terminal of so many columns."""
+def on_terminal(width: int, *arguments: object, keeps_escapes: bool = False) -> list[str]:
+    """What a user sees on a terminal of so many columns, without colours unless escapes are kept."""
     mine, theirs = os.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"} | {"TERM": "xterm"}
@@ -111,7 +111,8 @@ def on_terminal(width: int, *arguments: object) -> list[str]:
                 shown += part
     os.close(mine)
     assert process.returncode == 0, shown
-    return re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).splitlines()
+    text = shown.decode() if keeps_escapes else re.sub(r"\x1b\[[0-9;]*m", "", shown.decode())
+    return text.splitlines()
 
 
 @pytest.mark.parametrize("option", ["--by", "--private"])
@@ -198,6 +199,15 @@ def test_sql_formats(make_run: MakeRun) -> None:
     assert "beach" in ran(sql, folder, asked).stdout
     assert json.loads(ran(sql, folder, "FROM images WHERE false", "--format", "json").stdout) == []
     assert json.loads(ran(sql, folder, "SELECT 'nan'::FLOAT AS x", "--format", "json").stdout) == [{"x": None}]
+
+
+def test_sql_csv_on_a_terminal_holds_no_control_characters(make_run: MakeRun) -> None:
+    asked = "SELECT chr(27) || '[31m' || chr(155) || chr(7) AS \"a\x1b[2J\", NULL AS b, ['x\x1b']  AS c, 1.5 AS d"
+    folder = make_run()
+    shown = on_terminal(80, "sql", folder, asked, "--format", "csv", keeps_escapes=True)
+    assert shown[:2] == ["a\\x1b[2J,b,c,d", "\\x1b[31m\\x9b\\x07,,['x\\x1b'],1.5"]
+    exact = ran(sql, folder, asked, "--format", "csv").stdout
+    assert exact == "a\x1b[2J,b,c,d\n\x1b[31m\x9b\x07,,['x\\x1b'],1.5\n"
 
 
 def test_sql_text_takes_no_markup_and_says_where_it_ends(make_run: MakeRun) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from ingest.errors import PolicyError
 from scoring.assessment import Assessment
+from scoring.duckdb_limits import Limits
 from scoring.policy import load_policy
 from scoring.table import Facts, Quarantined, Verdict, to_table
 from scoring.taxonomy import KEYS
@@ -131,6 +132,21 @@ def test_a_condition_that_fails_on_a_row_is_told_by_file_and_rule_without_the_ro
     assert str(caught.value) == (
         'test.yaml: rule 3 "numbers", when: key::INTEGER > 3: a value cannot be converted as asked; '
         "TRY_CAST(… AS …) gives null instead"
+    )
+
+
+def test_a_condition_that_would_take_hours_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = _policy(
+        "  - {name: slow, when: \"regexp_matches(key, '((a{1,30}){1,30}b)|((a?){30}a{30}c)')\", then: drop, reason: r}"
+    )
+    facts = [Facts("s.tar", i, "a" * 20_000, None, 1, "00") for i in range(1)]
+    rows = to_table(facts, [_row()] * len(facts))
+    monkeypatch.setattr("scoring.policy.LIMITS", Limits(seconds=0.2))
+    with pytest.raises(PolicyError) as caught:
+        load_policy(rules, "test.yaml").decide(rows)
+    assert str(caught.value) == (
+        "test.yaml: deciding on the images of one shard was stopped after 0.2 s; write simpler conditions, above all "
+        "simpler regular expressions"
     )
 
 

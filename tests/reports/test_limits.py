@@ -1,0 +1,77 @@
+"""A statement ends at its limits and on Ctrl-C, in one line, whatever it computes."""
+
+import _thread
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from ingest.errors import QueryError
+from reports.warehouse import open_run
+from scoring.duckdb_limits import Limits, Watch, is_left_behind
+from tests.jobs.made import privsieve
+from tests.reports.conftest import ROWS, MakeRun
+
+ENDLESS = [
+    "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT max(n) FROM t",
+    "SELECT sum(hash(range)) FROM range(1000000000000)",
+    "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range * b.range % 7 = 3",
+]
+UNSTOPPABLE = "SELECT levenshtein(repeat('ab', 1000000), repeat('ba', 1000000))"
+"""One call of a function, during which DuckDB does not look whether it should stop; it takes hours."""
+
+
+@pytest.mark.parametrize("statement", ENDLESS)
+def test_a_statement_without_an_end_is_stopped_in_one_line(
+    make_run: MakeRun, statement: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert privsieve("sql", make_run(), statement, "--timeout", "1") == 2
+    out, err = capsys.readouterr()
+    told = "privsieve: the statement was stopped after 1 s; ask for less at once, or allow more with --timeout\n"
+    assert (out, err) == ("", told)
+    assert not is_left_behind()
+
+
+def test_rows_that_come_one_after_the_other_are_stopped_too(make_run: MakeRun) -> None:
+    run = open_run(str(make_run()), Limits(seconds=0.5))
+    with pytest.raises(QueryError, match=r"stopped after 0\.5 s;"):
+        for _ in run.select("SELECT * FROM range(1000000000000)")[1]:
+            pass
+
+
+def test_a_statement_that_takes_too_much_memory_is_stopped(make_run: MakeRun) -> None:
+    run = open_run(str(make_run()), Limits(memory_bytes=10**7))
+    with pytest.raises(QueryError, match=r"stopped at 0\.0 GB of memory; ask for less at once$"):
+        run.select(ENDLESS[0])
+
+
+def test_ctrl_c_ends_a_statement_and_the_connection_stays_usable(make_run: MakeRun) -> None:
+    run = open_run(str(make_run()))
+    threading.Timer(1, _thread.interrupt_main).start()
+    with pytest.raises(KeyboardInterrupt):
+        run.select(ENDLESS[0])
+    assert not is_left_behind()
+    assert list(run.select("SELECT count(*) FROM images")[1]) == [(len(ROWS),)]
+
+
+def test_what_duckdb_does_not_stop_is_left_behind(make_run: MakeRun) -> None:
+    command = [sys.executable, "-m", "jobs", "sql", str(make_run()), UNSTOPPABLE, "--timeout", "1"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    told = "privsieve: the statement was stopped after 1 s; ask for less at once, or allow more with --timeout\n"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", told)
+
+
+def test_time_that_rows_lie_unread_is_not_counted(make_run: MakeRun) -> None:
+    run = open_run(str(make_run()))
+    watch = Watch(run.connection, Limits(seconds=60))
+    assert watch.run(lambda: 7) == 7
+    assert watch.run(lambda: run.connection.execute("SELECT 8").fetchall()) == [(8,)]
+    with pytest.raises(ZeroDivisionError):
+        watch.run(lambda: 1 // 0)
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "0.5", "nan", "soon"])
+def test_a_wrong_time_limit_is_one_line(make_run: MakeRun, limit: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert privsieve("sql", make_run(), "SELECT 1", "--timeout", limit) == 2
+    assert capsys.readouterr().err.startswith("privsieve: Invalid value for '--timeout': ")
