@@ -42,6 +42,9 @@ _SIGNATURE = re.compile(r"[?&][^=&]*(sig|token|credential|secret|key)[^=&]*=", r
 _PASSWORD = re.compile(r"[a-z0-9+.-]+://(?:[^/]*:[^/]*|[^/:@]+:(?!\d+/)[^@]*)@", re.IGNORECASE)
 """A port is no password; a secret may hold slashes."""
 
+MAX_URL_CHARS = 8_192
+"""No system has a longer path. A `run.json` from elsewhere can hold one on which the patterns above take hours."""
+
 Answer = TypeVar("Answer")
 
 
@@ -329,6 +332,8 @@ def place(url: str) -> Place:
     """
     if not url.strip():
         raise StorageError("an empty path was given; give a path or URL")
+    if len(url) > MAX_URL_CHARS:
+        raise StorageError(f"a path or URL of {len(url):,} characters was given; give one of at most {MAX_URL_CHARS:,}")
     if _PASSWORD.search(url):
         raise StorageError("the URL holds a user name and password; give credentials by the environment instead")
     if "://" in url and _SIGNATURE.search(url):

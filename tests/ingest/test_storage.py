@@ -28,6 +28,11 @@ def test_local_files_are_whole_and_listed(tmp_path: Path) -> None:
     assert folder.at("below").is_dir()
 
 
+def test_a_path_without_end_is_refused_at_once() -> None:
+    with pytest.raises(StorageError, match=r"^a path or URL of 1,000,003 characters was given; give one of at most"):
+        place("s3:" + "?" * 1_000_000)
+
+
 def test_local_errors_are_one_line_and_are_not_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retries, "FIRST_DELAY_S", 3600.0)
     with pytest.raises(StorageError, match=r"^cannot read \S+/none: no such file or directory$"):
