@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from ingest.unseen.pieces import EMBEDDED_IMAGE, METADATA, TRAILING_DATA, UNKNOWN_CHUNK, Piece, unclaimed
 
@@ -54,8 +53,7 @@ class Stream:
 
 def streams(encoded: bytes, starts: Sequence[int]) -> list[Stream]:
     """The pictures that begin at `starts`; one without an end goes on to the end of the file."""
-    markers: npt.NDArray[np.int64] | None = None
-    found = []
+    marks, found = b"", []
     for start in starts:
         at, num_scans, segments = start + _SOI_BYTES, 0, list[tuple[int, int, int]]()
         while at + 1 < len(encoded):
@@ -73,10 +71,8 @@ def streams(encoded: bytes, starts: Sequence[int]) -> list[Stream]:
             last = at + 2 + max(2, int.from_bytes(encoded[at + 2 : at + 4]))
             if marker == _SOS:
                 num_scans += 1
-                if markers is None:
-                    markers = _markers(encoded, min(last, len(encoded)) if len(starts) == 1 else 0)
-                behind = int(np.searchsorted(markers, last))
-                last = int(markers[behind]) if behind < len(markers) else len(encoded)
+                marks = marks or _marks(encoded)
+                last = _next_marker(encoded, marks, last)
             elif marker not in _TABLES:
                 segments.append((marker, at + 4, min(last, len(encoded))))
             at = last
@@ -84,15 +80,20 @@ def streams(encoded: bytes, starts: Sequence[int]) -> list[Stream]:
     return found
 
 
-def _markers(encoded: bytes, first: int) -> npt.NDArray[np.int64]:
-    """Where 0xFF is followed by neither a stuffed zero, nor a restart, nor another 0xFF."""
-    values = np.frombuffer(encoded, np.uint8)[first:]
+def _marks(encoded: bytes) -> bytes:
+    """1 for each 0xFF with no zero behind it, which is where a marker may be; else 0."""
+    values = np.frombuffer(encoded, np.uint8)
     is_marker = values[:-1] == 0xFF
     is_marker &= values[1:] != 0
-    at: npt.NDArray[np.int64] = np.flatnonzero(is_marker)
-    following = values[at + 1]
-    at = at[(following != 0xFF) & ((following < 0xD0) | (following > 0xD7))]
-    return at + first
+    return bytes(is_marker)
+
+
+def _next_marker(encoded: bytes, marks: bytes, at: int) -> int:
+    """Where the data of a scan ends that goes on at `at`."""
+    at = marks.find(1, at)
+    while at >= 0 and (encoded[at + 1] == 0xFF or 0xD0 <= encoded[at + 1] <= 0xD7):
+        at = marks.find(1, at + 1)
+    return at if at >= 0 else len(encoded)
 
 
 def pieces(encoded: bytes, seen: Sequence[Stream]) -> Iterator[Piece]:
