@@ -11,9 +11,6 @@ from ingest.storage import Place, place
 RECORD = "run.json"
 WHOLE = "all images of the source"
 
-MAX_BYTES = 2**24
-"""Of a JSON file that a run keeps about itself; a longer one is no such file."""
-
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -87,8 +84,6 @@ def open_run(url: str) -> tuple[Place, RunRecord]:
 
 def parsed(model: type[Model], content: bytes) -> Model:
     """A JSON file of a run. ValueError, which holds nothing of it, where it is anything else."""
-    if len(content) > MAX_BYTES:
-        raise ValueError("too long")
     try:
         return model.model_validate_json(content)
     except ValidationError:

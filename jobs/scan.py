@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ingest import __version__
-from ingest.errors import IncompleteError, RunError, StorageError, near
+from ingest.errors import IncompleteError, RunError, SourceError, StorageError, near
 from ingest.formats import Source, open_source, webdataset
 from ingest.images import ImageLimits
 from ingest.record import RunRecord
@@ -122,9 +122,9 @@ def scan(
     record = RunRecord(
         privsieve=__version__,
         code=code_hash(),
-        source=_absolute(source),
+        source=_unicode(_absolute(source)),
         format=corpus.format,
-        category=category,
+        category=None if category is None else _unicode(category),
         sample=sample,
         seed=None if sample is None else seed or 0,
         limit=limit,
@@ -228,6 +228,17 @@ def _comparable(description: EngineDescription) -> dict[str, Any]:
 
 def _absolute(source: str) -> str:
     return source if "://" in source else os.path.abspath(source)
+
+
+def _unicode(text: str) -> str:
+    """SourceError where run.json could not hold it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise SourceError(
+            f"{printable(text)} has bytes that are not UTF-8, as run.json is; rename it, or give a link to it"
+        ) from None
+    return text
 
 
 def _chosen(corpus: Source, sample: int | None, seed: int, limit: int | None) -> "Chosen":

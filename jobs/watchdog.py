@@ -48,7 +48,7 @@ class Watchdog:
 def heard(items: Iterable[Item], limit_s: float, tell: Callable[[], object]) -> Iterator[Item]:
     """The items as they come. `tell` is called, from another thread, where the next one takes longer than `limit_s`.
 
-    For who waits for processes that have a watchdog each: it sleeps with its process where that one is stopped.
+    For the driver: the watchdog of a worker cannot act while its process is stopped.
     """
     source = iter(items)
     while True:

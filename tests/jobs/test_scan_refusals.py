@@ -53,6 +53,15 @@ def test_a_wrong_number_is_one_line_and_no_run(
     assert not run.exists() or not any(run.iterdir())
 
 
+def test_a_source_whose_path_is_not_utf_8_is_one_line(corpus: Path, tmp_path: Path, capsys: Capture) -> None:
+    odd = Path(f"{tmp_path}/caf\udce9")
+    corpus.rename(odd)
+    assert privsieve("scan", odd, "--run", tmp_path / "run", "--engine", "canned") == 2
+    told = f"{tmp_path}/caf\\xe9 has bytes that are not UTF-8, as run.json is; rename it, or give a link to it"
+    assert capsys.readouterr().err == f"privsieve: {told}\n"
+    assert not (tmp_path / "run").exists()
+
+
 def test_the_right_sample_is_taken_after_a_wrong_one(corpus: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     scan = ("scan", corpus, "--run", run, "--engine", "canned", "--quiet", "--sample")

@@ -1,4 +1,4 @@
-"""Who waits for workers that may be stopped says so."""
+"""The driver says so where no worker gives a result for long."""
 
 import threading
 from collections.abc import Iterator
@@ -27,5 +27,5 @@ def test_silence_is_told_once_and_the_items_come_all_the_same() -> None:
     assert calls == [1]
 
 
-def test_who_hears_in_time_is_told_nothing() -> None:
+def test_nothing_is_said_where_items_come_in_time() -> None:
     assert list(heard([1, 2, 3], 60, lambda: 1 / 0)) == [1, 2, 3]
