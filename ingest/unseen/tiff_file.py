@@ -106,7 +106,7 @@ class TiffFile:
             raise struct.error("behind the end")
 
     def _take(self, num_bytes: int) -> None:
-        """Directories that lie over each other, and values that many tags share, would take for ever."""
+        """Directories that lie over each other, and values that many tags share, would take far too long."""
         self._room -= num_bytes
         if self._room < 0:
             raise struct.error("read more than twice over")

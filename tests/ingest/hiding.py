@@ -1,4 +1,4 @@
-"""Picture files that hold a card where nobody looks, in memory and deterministic.
+"""Picture files that hold a card where no engine looks, in memory and deterministic.
 
 `HIDING`: name -> (maker, kinds of `ingest.unseen` that must be found). `SHOWING`: files with nothing unseen.
 """

@@ -2,10 +2,13 @@
 
 from dataclasses import replace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from ingest.errors import QueryError
 from reports import summary
+from reports.page.render import render
 from reports.summary import Report, summarise
 from reports.warehouse import open_run
 from scoring.table import Quarantined
@@ -257,3 +260,33 @@ def test_an_attribute_that_is_never_ruled_out_has_a_lower_bound_of_all_scored_im
     found = {row.attribute: row for row in summarise(open_run(str(make_run(rows)))).prevalence}
     assert (found["location"].share, found["location"].is_lower_bound) == (0.25, True)
     assert (found["gov_ids"].share, found["gov_ids"].is_lower_bound) == (0.0, False)
+
+
+def test_images_with_content_that_was_not_scanned_are_counted_by_kind(make_run: MakeRun) -> None:
+    found = {"unseen": [["frames"], [], ["embedded_image", "trailing_data"], None, None, ["frames"]]}
+    frames = [(20, 16), (1, 1), (1, 1), (20, 16), (3, 3), (17, 16)]
+    run = make_run(rows=[("a", answer())] * 6 + [("a", Quarantined("empty", "no bytes"))])
+    for file, part in zip(sorted((run / "scores").iterdir()), ((0, 4), (4, 6)), strict=True):
+        table = pq.read_table(file)
+        missing = [None] * (table.num_rows - (part[1] - part[0]))
+        columns = {
+            "unseen": found["unseen"][slice(*part)] + missing,
+            "num_frames": [n for n, _ in frames[slice(*part)]] + missing,
+            "num_frames_scanned": [n for _, n in frames[slice(*part)]] + missing,
+        }
+        for name, values in columns.items():
+            place = table.column_names.index(name)
+            table = table.set_column(place, name, pa.array(values, table.schema.field(name).type))
+        pq.write_table(table, file)
+    report = summarise(open_run(str(run)))
+    assert report.unseen.by_kind == {"embedded_image": 1, "frames": 3, "trailing_data": 1, "unknown_chunk": 0}
+    # One row of an older version has frames that were left out; of the other one nothing is known.
+    assert (report.unseen.num_images, report.unseen.num_unknown) == (4, 1)
+    assert report.unseen_note == (
+        "4 images hold content that was not scanned (embedded_image 1, frames 3, trailing_data 1); not known of 1."
+    )
+    assert report.unseen_note in render(report)
+
+
+def test_a_run_in_which_everything_was_scanned_has_no_line_on_it(make_run: MakeRun) -> None:
+    assert summarise(open_run(str(make_run()))).unseen_note is None
