@@ -50,7 +50,7 @@ def _patterns() -> pa.Table:
     views = [View(np.zeros((1, 1, 3), np.uint8), frozenset(), f"pattern {n}") for n in range(NUM_PATTERNS)]
     answers = [a for a in CannedEngine().assess(views) if isinstance(a, Assessment)]
     nothing = Assessment(np.zeros(len(KEYS), np.float32), boxes=(), evidence=())
-    facts = [Facts("", 0, "", None, 100_000, "0" * 64, 640, 480, "jpeg", 1, 1) for _ in range(NUM_PATTERNS + 1)]
+    facts = [Facts("", 0, "", None, 100_000, "0" * 64, 640, 480, "jpeg", 1, 1, (), 0)] * (NUM_PATTERNS + 1)
     table = to_table(facts, [nothing, *answers[1:], Quarantined("truncated", "the data ends before the picture does")])
     return table.combine_chunks()
 

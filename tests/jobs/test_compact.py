@@ -34,7 +34,10 @@ from tests.records import write_result
 
 def _rows(shard: str, first: int, count: int) -> pa.Table:
     """Every tenth image is quarantined."""
-    facts = [Facts(shard, i, f"{i:09d}", "street", 100 + i, f"{i:064x}") for i in range(first, first + count)]
+    facts = [
+        Facts(shard, i, f"{i:09d}", "street", 100 + i, f"{i:064x}", unseen=(), unseen_bytes=0)
+        for i in range(first, first + count)
+    ]
     views = [View(np.zeros((1, 1, 3), np.uint8), frozenset(), f"{shard}{f.index}") for f in facts]
     verdicts = CannedEngine().assess(views)
     return to_table(
