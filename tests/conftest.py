@@ -17,6 +17,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 # A process keeps the first token that Ray sees in it, so this one must stand before any session of the tests.
 os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(20))
