@@ -6,13 +6,15 @@ PIP_INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check -c co
 VLLM_VENV := .venv-vllm
 VLLM_BIN := $(VLLM_VENV)/bin
 DEMO_OUT := demo-out
+NOT_RUN_HERE := not fetch and not vllm
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fetch test-vllm lint clean
+.PHONY: help demo test test-all test-ray test-fetch test-vllm lint clean
 
 help:
 	@echo "make demo   install, then scan, report and filter the bundled corpus (results in $(DEMO_OUT)/)"
-	@echo "make test   install, then ruff, mypy and pytest"
+	@echo "make test   install, then ruff, mypy and the tests that need no Ray, on two cores"
+	@echo "make test-all    the same, then the tests that start Ray, kill it, or need an S3 server"
 	@echo "make test-fetch  the tests of fetch with the real img2dataset (installs about 1.1 GB)"
 	@echo "make test-vllm   the tests of the vision-language engines with the real vLLM (installs about 4 GB)"
 	@echo "make lint   ruff and mypy only"
@@ -35,7 +37,13 @@ demo: $(VENV)/.installed-demo
 test: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 -m "$(NOT_RUN_HERE) and not ray"
+
+test-all: test test-ray
+
+# One at a time: they kill processes and measure memory.
+test-ray: $(VENV)/.installed-test
+	$(BIN)/pytest -m "$(NOT_RUN_HERE) and ray"
 
 test-fetch: $(VENV)/.installed-test
 	$(BIN)/pytest -m fetch tests/jobs

@@ -28,6 +28,16 @@ os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(20))
 
 START_LIMIT_S = 180.0
 
+STARTING_RAY = ("clusters", "faults", "storage")
+"""Folders of which every test is marked `ray`."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent.name in STARTING_RAY:
+            item.add_marker(pytest.mark.ray)
+
+
 HEAD_CPUS = 3
 """Two engines and a slicer, as on two cores without a head."""
 

@@ -8,13 +8,6 @@ import pytest
 from tests.conftest import joined, ray_head
 from tests.jobs.made import privsieve, shard
 
-JOINING = (
-    *("test_compact", "test_filter", "test_filter_members", "test_older_runs", "test_scan_and_filter"),
-    *("test_scan_and_source", "test_scan_refusals", "test_status"),
-)
-"""Modules whose tests join the head. Fixtures that outlive a test, the run below among them, start a Ray of their own,
-as a user does who says nothing."""
-
 
 @pytest.fixture(scope="package")
 def head() -> Iterator[str]:
@@ -24,7 +17,12 @@ def head() -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def joining(request: pytest.FixtureRequest) -> Iterator[None]:
-    if request.module.__name__.rpartition(".")[2] not in JOINING:
+    """Tests marked `ray` join the head, unless the mark says `own=True`.
+
+    Fixtures that outlive a test, the run below among them, start a Ray of their own, as a user does who says nothing.
+    """
+    mark = request.node.get_closest_marker("ray")
+    if mark is None or mark.kwargs.get("own"):
         yield
         return
     with joined(request.getfixturevalue("head")):

@@ -31,6 +31,8 @@ from scoring.taxonomy import KEYS
 from tests.jobs.made import privsieve, tar
 from tests.records import write_result
 
+pytestmark = pytest.mark.ray
+
 
 def _rows(shard: str, first: int, count: int) -> pa.Table:
     """Every tenth image is quarantined."""

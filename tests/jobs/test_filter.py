@@ -13,6 +13,8 @@ import pytest
 
 from tests.jobs.made import jpeg, privsieve, rows, tar
 
+pytestmark = pytest.mark.ray
+
 KEEP_ALL = "name: keep-all\nrules: []\ndefault: keep\nquarantined: keep\n"
 NO_FACES = (
     "name: no-faces\ndefault: keep\nrules:\n"

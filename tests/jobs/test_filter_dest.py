@@ -11,6 +11,8 @@ import pytest
 from tests.jobs.made import jpeg, privsieve
 from tests.jobs.test_filter import KEEP_ALL, files, released
 
+pytestmark = pytest.mark.ray
+
 
 @pytest.fixture
 def policy(tmp_path: Path) -> Path:

@@ -11,6 +11,8 @@ import pytest
 from tests.jobs.made import jpeg, privsieve, tar
 from tests.jobs.test_filter import KEEP_ALL, decided, files, released
 
+pytestmark = pytest.mark.ray
+
 UNSAFE = "(unsafe_member)"
 
 

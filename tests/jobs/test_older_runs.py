@@ -7,7 +7,6 @@ import hashlib
 import json
 import shutil
 import tarfile
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,8 @@ from tests import older_runs
 from tests.jobs.made import privsieve
 from tests.older_runs.make import CORPUS
 
+pytestmark = pytest.mark.ray
+
 LAYOUTS = ("tars", "tree", "parquet")
 ACTIONS = {
     "tars": {"keep": 2, "flag": 8, "drop": 5},
@@ -35,10 +36,14 @@ def older(tmp_path: Path) -> Path:
     """The fixtures in a folder of this test, and the corpus where the runs say that it lies."""
     folder = tmp_path / "older"
     shutil.copytree(Path(older_runs.__path__[0]) / "at_0_1_0", folder)
-    if not CORPUS.exists():
-        with suppress(OSError):  # another process of these tests was faster
-            shutil.copytree(folder / "corpus", tmp_path / "corpus").rename(CORPUS)
+    if _content(CORPUS) != _content(folder / "corpus"):
+        shutil.rmtree(CORPUS, ignore_errors=True)
+        shutil.copytree(folder / "corpus", CORPUS)
     return folder
+
+
+def _content(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def _rows(run: Path) -> list[dict[str, Any]]:

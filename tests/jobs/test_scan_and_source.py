@@ -11,6 +11,8 @@ from jobs.attempts import Attempts
 from jobs.selection import draw, first
 from tests.jobs.made import privsieve, rows, shard, tar
 
+pytestmark = pytest.mark.ray
+
 Capture = pytest.CaptureFixture[str]
 
 

@@ -14,6 +14,8 @@ from jobs.scanner import ScanSettings, SliceScanner
 from scoring.assessment import EngineOptions
 from tests.jobs.made import privsieve, rows, shard
 
+pytestmark = pytest.mark.ray
+
 Capture = pytest.CaptureFixture[str]
 
 

@@ -12,6 +12,8 @@ import pytest
 from jobs.cli import main
 from tests.faults.drill import engine_actors, finish, make_shards, sha256, start_scan
 
+pytestmark = pytest.mark.ray
+
 
 def _status(run: Path, *arguments: str) -> int:
     with pytest.raises(SystemExit) as done:
