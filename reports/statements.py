@@ -18,7 +18,7 @@ from scoring.duckdb_errors import first_line, without_advice, without_values
 from scoring.expressions import bounded_nesting, check_characters, shown
 from scoring.table import SCHEMA
 
-VIEWS = ("images", "scored", "quarantined", "attributes", "answers", "rates")
+VIEWS = ("images", "scored", "quarantined", "attributes", "answers", "patterns", "rates")
 MACROS = ("wilson_low", "wilson_high")
 
 TABLE_FUNCTIONS = ("unnest", "range", "generate_series", "json_each")

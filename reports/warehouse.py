@@ -7,6 +7,7 @@ Views over the score files of a run, made from the row of `scoring.table` and th
     quarantined  the images that have none, with their reason
     attributes   one row per image and attribute; value 0 | 0.5 | 1, null = not assessed
     answers      `images` with its attributes as a list, for questions about pairs
+    patterns     one row per distinct set of answers of the scored images, with `num_images`: far fewer rows
     rates        one row per category: how many scored images are private (level 1 or 2), of how many that is unknown
 
 and the macros `wilson_low(k, n)`, `wilson_high(k, n)`: 95 % Wilson score interval of a share k/n.
@@ -39,7 +40,7 @@ from scoring.expressions import boolean_expression, columns_of
 from scoring.gaps import PRIVATE_UNKNOWN, UNKNOWN_LEVEL, ruled_out_by, unknown_level_sql
 from scoring.policy import SEVERITY_NAMES
 from scoring.table import SCHEMA
-from scoring.taxonomy import ATTRIBUTES
+from scoring.taxonomy import ATTRIBUTES, KEYS
 
 PRIVATE = "level IN (1, 2)"
 """What counts as private where nothing else is asked."""
@@ -188,6 +189,8 @@ def _statements(
         "CREATE OR REPLACE VIEW scored AS SELECT * FROM images WHERE status = 'scored'",
         "CREATE OR REPLACE VIEW quarantined AS SELECT * FROM images WHERE status = 'quarantined'",
         f"CREATE OR REPLACE VIEW answers AS SELECT *, [\n    {answers}\n] AS answers FROM images",
+        f"CREATE OR REPLACE VIEW patterns AS SELECT [\n    {answers}\n] AS answers, num_images\n"
+        f"FROM (SELECT {', '.join(KEYS)}, count(*) AS num_images FROM scored GROUP BY ALL)",
         'CREATE OR REPLACE VIEW attributes AS SELECT shard, "index", key, category, answer.attribute, '
         "answer.attribute_level, answer.value, status\n"
         'FROM (SELECT shard, "index", key, category, status, unnest(answers) AS answer FROM answers)',

@@ -20,15 +20,13 @@ from pathlib import Path
 import click
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from ingest.slices import file_name
 from jobs.cli import main
 from scoring.assessment import Assessment, View
 from scoring.engines.canned import CannedEngine
 from scoring.table import SCHEMA, Facts, Quarantined, to_table
 from scoring.taxonomy import KEYS
-from tests.records import run_record
+from tests.records import run_record, write_result
 
 NUM_PATTERNS = 3000
 NUM_CATEGORIES = 365
@@ -81,7 +79,7 @@ def make_run(folder: Path, num_rows: int, num_files: int) -> Path:
         for name, column in own.items():
             field = SCHEMA.field(name)
             table = table.set_column(SCHEMA.get_field_index(name), field, column.cast(field.type))
-        pq.write_table(table, run / "scores" / file_name(shard, 0, True), compression="zstd")
+        write_result(run, shard, 0, True, table)
     record = run_record({"name": "canned", "protocol": "sha256", "assessed": list(KEYS)})
     (run / "run.json").write_text(json.dumps(record.model_dump()))
     return run
