@@ -23,6 +23,9 @@ MAX_LISTED_BYTES = 2**20
 MAX_FOLDERS = 100
 """One within another, in the name of a released file."""
 
+_REORDERING = frozenset(["LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"])
+"""Unicode's classes of characters (U+202A–U+202E, U+2066–U+2069) by which `gpj.exe` can be shown as `exe.jpg`."""
+
 
 def extension_of(name: str) -> str:
     """Lower case, without the dot; empty where the name has none.
@@ -71,6 +74,10 @@ def name_fault(name: str) -> str | None:
         return f"a name of more than {MAX_FOLDERS} folders"
     if any(unicodedata.category(character) == "Cc" for character in name):
         return "control characters in its name"
+    if any(unicodedata.bidirectional(character) in _REORDERING for character in name):
+        return "characters in its name that change the order in which it is shown"
+    if re.match("[A-Za-z]:", name):
+        return "a name that begins with a drive letter"
     return None
 
 

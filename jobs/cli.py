@@ -26,6 +26,12 @@ VERBS: dict[str, str] = {
 }
 """Verb -> one line of help; the command lies in `jobs.VERB` as a click command of the same name."""
 
+CONTINUED = {
+    **dict.fromkeys(["fetch", "scan", "compact"], "; run the same command again to continue"),
+    "filter": "; run the same command with --resume to continue",
+}
+"""Verb that leaves something to continue when it is interrupted -> how."""
+
 
 class _Verbs(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -56,6 +62,11 @@ def cli() -> None:
     """Measure how private the pictures of an image corpus are, and take the worst out before release."""
 
 
+def _continued(args: list[str] | None) -> str:
+    verb = next(iter(sys.argv[1:] if args is None else args), "")
+    return CONTINUED.get(verb, "")
+
+
 def main(args: list[str] | None = None) -> None:
     """Runs a command. Exit codes: 0 done, 1 not complete, 2 the command was wrong, 130 interrupted."""
     if sys.stdout is None:  # closed by the caller, who wants to hear nothing
@@ -73,7 +84,7 @@ def main(args: list[str] | None = None) -> None:
     except OSError as error:
         message, code = f"{reason_of(error)}{f': {error.filename}' if error.filename else ''}", 2
     except (click.Abort, KeyboardInterrupt):
-        message, code = "interrupted; run the same command again to continue (filter: with --resume)", 130
+        message, code = f"interrupted{_continued(args)}", 130
     else:
         sys.exit(code if isinstance(code, int) else 0)
     write_line(f"privsieve: {message}", to_stderr=True)

@@ -160,8 +160,10 @@ def _write_text(summary: "Report") -> None:
 
 
 def _rates(title: str, rates: "tuple[Rate, ...]") -> None:
+    from reports.summary import shortened
+
     columns = {
-        "group": [rate.group for rate in rates],
+        "group": [shortened(rate.group) for rate in rates],
         "N": [f"{rate.num_scored:,}" for rate in rates],
         "private": [f"{rate.num_private:,}" for rate in rates],
         "unknown": [f"{rate.num_unknown:,}" for rate in rates],

@@ -21,6 +21,14 @@ from scoring.taxonomy import ATTRIBUTES, KEYS, LEVELS, Attribute
 MAX_GROUPS = 10_000
 """More groups than this make no report that anyone reads; `--by` was probably an identifier."""
 
+MAX_SHOWN_CHARACTERS = 200
+"""Of a group's name in the text and the page. A category can be pages long; JSON and CSV hold all of it."""
+
+
+def shortened(name: str, most: int = MAX_SHOWN_CHARACTERS) -> str:
+    """The name in at most so many characters, with an ellipsis where it is cut."""
+    return name if len(name) <= most else name[: most - 1] + "…"
+
 
 @dataclass(frozen=True)
 class Level:

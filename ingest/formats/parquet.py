@@ -47,6 +47,10 @@ MAX_NAME_CHARACTERS = 60
 """Of a column, where several are listed in a message."""
 
 TOO_LARGE = "too_large"
+MAX_CHECKED = 64
+"""Files whose columns are looked at before a scan is refused because none has an image column."""
+
+NO_IMAGE_COLUMN = "no_image_column"
 CHANGED = ("unreadable", "the file is not what it was when it was listed")
 
 
@@ -58,17 +62,24 @@ def shards(root: Place) -> list[str]:
 
 
 def check(root: Place, names: Sequence[str], category: str | None) -> None:
-    """SourceError where the first shard that can be read lacks an image column, or one that gives the category."""
+    """SourceError where no shard has an image column, or the first that has lacks the one that gives the category."""
+    without = list[tuple[pa.Schema, str]]()
     for shard in names:
         try:
             with opened(root, shard) as stream:
                 file = _file(stream)
-                if file is not None:
-                    _columns(file.schema_arrow, shard)
-                    _label(file.schema_arrow, shard, category)
-                    return
         except StorageError:
             continue  # the scan will tell
+        if file is None:
+            continue
+        if image_column(file.schema_arrow) is not None:
+            _label(file.schema_arrow, shard, category)
+            return
+        without.append((file.schema_arrow, shard))
+        if len(without) == MAX_CHECKED:
+            break
+    if without:
+        _columns(*without[0])
 
 
 def _file(stream: BinaryIO) -> pq.ParquetFile | None:
@@ -136,7 +147,9 @@ def _ranges(root: Place, shard: str, category: str | None) -> Iterator[list[Loca
         if file is None:
             yield [_unlisted("corrupt_shard", "the file is cut or damaged: its footer cannot be read")]
             return
-        _columns(file.schema_arrow, shard)
+        if image_column(file.schema_arrow) is None:
+            yield [_unlisted(NO_IMAGE_COLUMN, "the file has no column with image bytes")]
+            return
         _label(file.schema_arrow, shard, category)
         groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
         num_rows = [rows.num_rows for rows in groups]

@@ -135,12 +135,13 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
     here, there = (root, out) if shard == ROOT else (root.at(shard), out.at(shard))
     hashes, left_out = dict[str, str](), Counter[str]()
     with storage_faults(shard):
-        files = _samples(listed(here))
+        found = listed(here)
+        files = _samples(found)
         kept.check_number(shard, len(files))
         names = {index: name for index, (name, _) in enumerate(files) if index in kept.sha256}
         faults = {index: f"it has {fault}" for index, name in names.items() if (fault := name_fault(name))}
         taken = {index: name for index, name in names.items() if index not in faults}
-        sidecars = _sidecars(here, {name for name, _ in files}, set(taken.values()))
+        sidecars = _sidecars(found, {name for name, _ in files}, set(taken.values()))
     for index, name in taken.items():
         encoded = _present(here, name, shard)
         hashes[name] = hashlib.sha256(encoded).hexdigest()
@@ -159,9 +160,9 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
     return Written(len(taken), written, faults, dict(left_out))
 
 
-def _sidecars(here: Place, samples: Set[str], kept: Set[str]) -> list[str]:
+def _sidecars(found: Listing, samples: Set[str], kept: Set[str]) -> list[str]:
     stems = {posixpath.splitext(name)[0] for name in kept} - {posixpath.splitext(name)[0] for name in samples - kept}
-    split = [(name, *posixpath.splitext(name)) for name in here.names()]
+    split = [(name, *posixpath.splitext(name)) for name, _ in found.files]
     return [name for name, stem, extension in split if stem in stems and extension.lower() in RELEASED_WITH_IMAGE]
 
 

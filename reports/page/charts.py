@@ -6,7 +6,7 @@ Plotly reads a small HTML in labels, so that every name of the corpus is escaped
 import html
 from typing import Any
 
-from reports.summary import Pair, Rate, Report
+from reports.summary import Pair, Rate, Report, shortened
 from scoring.taxonomy import ATTRIBUTES, LEVELS
 
 Figure = dict[str, Any]
@@ -141,5 +141,4 @@ def _layout(shown: list[Rate], title: str) -> Figure:
 
 def _label(name: str) -> str:
     """A corpus's name as Plotly text: shortened, then escaped; an empty name would be no label at all."""
-    short = name if len(name) <= _MAX_LABEL else name[: _MAX_LABEL - 1] + "…"
-    return html.escape(short, quote=False) or '""'
+    return html.escape(shortened(name, _MAX_LABEL), quote=False) or '""'

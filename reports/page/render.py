@@ -4,7 +4,7 @@ import json
 from importlib import resources
 
 from reports.page.charts import charts
-from reports.summary import Report
+from reports.summary import Report, shortened
 
 
 def render(report: Report) -> str:
@@ -16,7 +16,7 @@ def render(report: Report) -> str:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"percent": _percent, "count": "{:,}".format}
+    environment.filters |= {"percent": _percent, "count": "{:,}".format, "shortened": shortened}
     template = environment.from_string(_text("page.html.j2"))
     # A "<" inside a script element could end it; in JSON it can be written otherwise.
     figures = json.dumps(charts(report), allow_nan=False).replace("<", "\\u003c")

@@ -233,6 +233,17 @@ def test_the_other_shards_are_read_beside_a_damaged_one(tmp_path: Path) -> None:
         open_source(str(tmp_path), None, None)
 
 
+@pytest.mark.parametrize("name", ["0_metadata.parquet", "z_metadata.parquet"])
+def test_a_file_without_an_image_column_beside_others_is_one_row(tmp_path: Path, name: str) -> None:
+    (tmp_path / "a.parquet").write_bytes(whole())
+    parquet_file(tmp_path / name, pa.table({"url": ["one", "two"], "key": ["1", "2"]}))
+    samples = samples_of(open_source(str(tmp_path), None, "key"))
+    (lost,) = (sample for sample in samples if sample.fault)
+    assert (lost.shard, lost.index, lost.key, lost.encoded) == (name, 0, "@0", b"")
+    assert lost.fault == ("no_image_column", "the file has no column with image bytes")
+    assert [sample.encoded for sample in samples if not sample.fault] == PICTURES
+
+
 def test_a_file_that_changed_since_it_was_listed(file: Path) -> None:
     file.write_bytes(whole())
     source = open_source(str(file), None, None)

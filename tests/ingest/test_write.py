@@ -253,6 +253,27 @@ def test_a_picture_that_can_no_longer_be_read_is_noticed(tmp_path: Path) -> None
         write("tree", source, "a", kept(2, num_samples=6), out)
 
 
+def test_what_could_not_be_read_in_a_folder_costs_the_other_pictures_nothing(tmp_path: Path) -> None:
+    source, out = folders(tmp_path)
+    tree(source)
+    here = source / "a"
+    (here / "4.txt").unlink()
+    links = {"4.txt": "4.txt", "loop.jpg": "loop.jpg", "mem.jpg": "/proc/self/mem", "z.jpg": "/dev/zero"}
+    links |= {"dangling.jpg": "nowhere", "folder.jpg": ".", "round.jpg": "trip.jpg", "trip.jpg": "round.jpg"}
+    for name, target in links.items():
+        (here / name).symlink_to(target)
+    os.mkfifo(here / "pipe.jpg")
+    listed = open_source(str(source), "tree", None)
+    (piece,) = listed.slices("a")
+    samples = list(listed.read(piece))
+    assert [s.key for s in samples if not s.encoded] == sorted([*(links.keys() - {"4.txt"}), "pipe.jpg"])
+    wanted = {s.index: sha256(s.encoded) for s in samples if s.encoded}
+    written = write("tree", source, "a", Kept(wanted, len(samples)), out)
+    expected = {f"a/{n}.{extension}" for n in range(6) for extension in ("jpg", "txt")} - {"a/4.txt"}
+    assert (written.num_samples, set(written.files), written.left_out) == (6, expected, {"txt": 1})
+    check_hashes(written, out)
+
+
 def test_every_column_and_the_metadata_of_a_hugging_face_table(tmp_path: Path) -> None:
     source, out = folders(tmp_path)
     images = [{"bytes": picture, "path": f"{n}.jpg"} for n, picture in enumerate(PICTURES)]

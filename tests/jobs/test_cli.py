@@ -1,5 +1,8 @@
 """The command line itself."""
 
+import importlib
+
+import click
 import pytest
 
 from tests.jobs.made import privsieve
@@ -12,6 +15,27 @@ def test_without_arguments_the_help_is_shown(capsys: pytest.CaptureFixture[str])
     assert err.startswith("Usage: privsieve [OPTIONS] COMMAND")
     assert "Score every image of a corpus into a run." in err
     assert "privsieve:" not in err
+
+
+@pytest.mark.parametrize(
+    ("verb", "advice"),
+    [
+        ("scan", "; run the same command again to continue"),
+        ("filter", "; run the same command with --resume to continue"),
+        ("sql", ""),
+        ("report", ""),
+    ],
+)
+def test_ctrl_c_says_how_to_continue_where_there_is_something_to(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, verb: str, advice: str
+) -> None:
+    @click.command()
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(importlib.import_module(f"jobs.{verb}"), verb, interrupted)
+    assert privsieve(verb) == 130
+    assert capsys.readouterr().err.strip() == f"privsieve: interrupted{advice}"
 
 
 def test_a_verb_without_arguments_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -69,6 +69,20 @@ def test_report_text_tells_unknown_images_apart_from_those_that_are_not_private(
     assert "unknown" not in ran(report, make_run(name="other")).stdout.partition("all images")[2]
 
 
+def test_a_category_of_pages_is_cut_where_people_read_it_and_whole_in_json_and_csv(
+    make_run: MakeRun, tmp_path: Path
+) -> None:
+    long = "x" * 15_000
+    folder, page = make_run(rows=[(long, answer(gov_ids=1)), ("b", answer())]), tmp_path / "page.html"
+    text = ran(report, folder, "--html", str(page)).stdout
+    assert (text.count("x" * 50) > 0, text.count("x") < 250, "…" in text) == (True, True, True)
+    shown = page.read_text()
+    assert f'<th scope="row">{"x" * 199}…</th>' in shown
+    assert "x" * 200 not in shown
+    assert long in ran(report, folder, "--format", "json").stdout
+    assert long in ran(report, folder, "--format", "csv").stdout
+
+
 @pytest.mark.parametrize("width", [40, 50, 60, 80, 100])
 def test_report_text_keeps_numbers_whole_on_a_narrow_terminal(make_run: MakeRun, width: int) -> None:
     folder = str(make_run(rows=[*ROWS, ("a category with a rather long name", answer(gov_ids=1))]))
