@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 MAX_TEXT_ROWS = 1_000
 """A table on a screen ends here; csv and json give every row."""
 
-MEMORY_SHARE = 0.6
-"""Of the memory that is free at the start, so much is for a statement."""
-
 MIN_WORDS = 16
 """Columns of words are folded down to this width on a narrow screen; numbers never are."""
 _PADDINGS = ((1, 1), (0, 1), (0, 0))
@@ -57,10 +54,9 @@ def sql(run: str, statement: str | None, shell_setup: bool, output: str, timeout
     from ingest.record import open_run
     from ingest.results import results
     from jobs.coverage import coverage
-    from jobs.memory import available_bytes
     from reports.warehouse import open_run as open_warehouse
     from reports.warehouse import setup_statements
-    from scoring.duckdb_limits import Limits
+    from scoring.duckdb_limits import limits_of_command
     from scoring.made_up import made_up
 
     if shell_setup == (statement is not None):
@@ -70,8 +66,7 @@ def sql(run: str, statement: str | None, shell_setup: bool, output: str, timeout
         return
     where, record = open_run(run)
     found = results(where)
-    limits = Limits(timeout_s, int(MEMORY_SHARE * available_bytes()))
-    warehouse = open_warehouse(run, limits)
+    warehouse = open_warehouse(run, limits_of_command(timeout_s))
     names, rows = warehouse.select(statement)
     if output == "text":
         _write_text(names, rows)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.memory import available_bytes, resident_bytes
+from scoring.memory import available_bytes, resident_bytes
 
 
 @pytest.fixture
