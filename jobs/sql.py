@@ -2,7 +2,6 @@
 
 import csv
 import itertools
-import json
 import math
 import os
 import sys
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ingest.errors import QueryError
-from jobs.terminal import escaped, write_line, write_lines
+from jobs.terminal import as_json, escaped, write_line, write_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -73,8 +72,7 @@ def sql(run: str, statement: str | None, shell_setup: bool, output: str, timeout
     else:
         write_rows(names, rows, output)
     sys.stdout.flush()  # listing the source may take a while
-    [[num_rows]] = warehouse.select("SELECT count(*) FROM images")[1]
-    covered = coverage(where, record, found, num_rows)
+    covered = coverage(where, record, found, warehouse.num_images())
     part = None if record.is_whole or covered.has_all else record.scope
     for caution in filter(None, (part, covered.warning, made_up(record.engine))):
         write_line(caution, to_stderr=True)
@@ -94,7 +92,7 @@ def write_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], output: str)
         return
     before = "[\n"
     for row in rows:
-        stream.write(before + json.dumps(dict(zip(names, map(_plain, row), strict=True)), default=str))
+        stream.write(before + as_json(dict(zip(names, map(_plain, row), strict=True)), default=str))
         before = ",\n"
     stream.write("\n]\n" if before == ",\n" else "[]\n")
 

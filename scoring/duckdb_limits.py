@@ -34,7 +34,13 @@ class StoppedError(Exception):
 
 
 class OutOfTimeError(StoppedError):
-    pass
+    def __init__(self, seconds: float):
+        super().__init__(f"after {seconds:g} s")
+
+
+class OutOfMemoryError(StoppedError):
+    def __init__(self, memory_bytes: int):
+        super().__init__(f"at {memory_bytes / 1e9:.1f} GB of memory")
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,7 @@ class Watch:
             finally:
                 done.set()
 
+        self._check(self._spent_s)
         started_s = time.monotonic()
         thread = threading.Thread(target=target, name=_THREAD, daemon=True)
         thread.start()
@@ -94,9 +101,9 @@ class Watch:
     def _check(self, spent_s: float) -> None:
         seconds, memory_bytes = self._limits.seconds, self._limits.memory_bytes
         if seconds is not None and spent_s > seconds:
-            raise OutOfTimeError(f"after {seconds:g} s")
+            raise OutOfTimeError(seconds)
         if memory_bytes is not None and resident_bytes(os.getpid()) - self._memory_at_start > memory_bytes:
-            raise StoppedError(f"at {memory_bytes / 1e9:.1f} GB of memory")
+            raise OutOfMemoryError(memory_bytes)
 
 
 def is_left_behind() -> bool:

@@ -8,11 +8,12 @@ import threading
 import pytest
 
 from ingest.errors import QueryError
+from reports.summary import summarise
 from reports.warehouse import open_run
 from scoring import duckdb_limits
 from scoring.duckdb_limits import Limits, Watch, is_left_behind
 from tests.jobs.made import privsieve
-from tests.reports.conftest import ROWS, MakeRun
+from tests.reports.conftest import ROWS, MakeRun, answer
 
 ENDLESS = [
     "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT max(n) FROM t",
@@ -86,6 +87,29 @@ def test_time_that_rows_lie_unread_is_not_counted(make_run: MakeRun) -> None:
     assert watch.run(lambda: run.connection.execute("SELECT 8").fetchall()) == [(8,)]
     with pytest.raises(ZeroDivisionError):
         watch.run(lambda: 1 // 0)
+
+
+def test_a_report_with_an_endless_expression_is_stopped_in_one_line(make_run: MakeRun) -> None:
+    slow = f"regexp_matches(concat(key, '{'a' * 100_000}'), '(a?){{1000}}b')"
+    run = make_run(rows=[("a", answer()) for _ in range(1_000)])
+    arguments = ["report", run, "--private", slow, "--timeout", "1", "--html", run / "page.html"]
+    command = [sys.executable, "-m", "jobs", *map(str, arguments)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    told = "the report was stopped after 1 s; simplify --by or --private, or allow more with --timeout"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", f"privsieve: {told}\n")
+    assert not (run / "page.html").exists()
+
+
+def test_a_report_that_takes_too_much_memory_is_stopped(make_run: MakeRun) -> None:
+    run = open_run(str(make_run(rows=[("a", answer()) for _ in range(4_000)])), Limits(memory_bytes=10**8))
+    with pytest.raises(QueryError, match=r"^the report was stopped at 0\.1 GB of memory; simplify --by or --private$"):
+        summarise(run, by=f"replace(key, 'e', '{'x' * 100_000}')")
+
+
+def test_the_questions_of_a_report_share_its_time(make_run: MakeRun) -> None:
+    run = open_run(str(make_run()), Limits(seconds=0.5))
+    with pytest.raises(QueryError, match=r"^the report was stopped after 0\.5 s; "):
+        any(run.ask("levels") == [] for _ in range(10**6))
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "0.5", "nan", "soon"])
