@@ -31,11 +31,11 @@ from ingest.record import RECORD, open_run
 from ingest.retries import RETRY_VARIABLE
 from ingest.storage import PART, Place, place
 from jobs.engine_options import engine_options, said
-from jobs.memory import available_bytes
 from jobs.run import refuse_other_files
 from jobs.terminal import write_line
 from scoring.assessment import AsksElsewhere, EngineOptions
 from scoring.engines import ENGINES, engine_module
+from scoring.memory import available_bytes
 
 GIB = 2**30
 MIN_MEMORY_BYTES = 2 * GIB

@@ -26,8 +26,8 @@ from ingest.formats.parquet_rows import READ_BYTES
 from ingest.sample import Sample, printable
 from ingest.slices import Locator, Slice
 from jobs.batch import BatchScorer, facts_of, quarantined
-from jobs.memory import available_bytes, resident_bytes
 from scoring.engines import engine_module
+from scoring.memory import available_bytes, resident_bytes
 from scoring.table import Facts
 
 if TYPE_CHECKING:

@@ -65,7 +65,18 @@ def _not_empty(context: click.Context, parameter: click.Parameter, value: str) -
     show_default=True,
     help="csv holds the groups; json holds everything.",
 )
-def report(run: str, by: str, private: str, min_count: int, top: int, html_path: Path | None, output: str) -> None:
+@click.option(
+    "--timeout",
+    "timeout_s",
+    metavar="SECONDS",
+    type=click.IntRange(min=1),
+    default=3600,
+    show_default=True,
+    help="Stop the report after so long; it is also stopped at 60 % of the free memory.",
+)
+def report(
+    run: str, by: str, private: str, min_count: int, top: int, html_path: Path | None, output: str, timeout_s: int
+) -> None:
     """Report what the scan in RUN found: levels, attributes, and privacy rates per group.
 
     Rates leave out quarantined images; intervals are 95 % Wilson intervals. What is said first: whether they are of all
@@ -76,10 +87,11 @@ def report(run: str, by: str, private: str, min_count: int, top: int, html_path:
     from jobs.coverage import coverage
     from reports.summary import summarise
     from reports.warehouse import open_run as open_warehouse
+    from scoring.duckdb_limits import limits_of_command
 
     where, record = open_run(run)
     found = results(where)
-    summary = summarise(open_warehouse(run), by, private, min_count, top)
+    summary = summarise(open_warehouse(run, limits_of_command(timeout_s)), by, private, min_count, top)
     summary = summary.covering(coverage(where, record, found, summary.num_images))
     if html_path is not None:
         if not html_path.name:

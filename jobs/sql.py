@@ -2,7 +2,6 @@
 
 import csv
 import itertools
-import json
 import math
 import os
 import sys
@@ -12,16 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ingest.errors import QueryError
-from jobs.terminal import escaped, write_line, write_lines
+from jobs.terminal import as_json, escaped, write_line, write_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 MAX_TEXT_ROWS = 1_000
 """A table on a screen ends here; csv and json give every row."""
-
-MEMORY_SHARE = 0.6
-"""Of the memory that is free at the start, so much is for a statement."""
 
 MIN_WORDS = 16
 """Columns of words are folded down to this width on a narrow screen; numbers never are."""
@@ -57,10 +53,9 @@ def sql(run: str, statement: str | None, shell_setup: bool, output: str, timeout
     from ingest.record import open_run
     from ingest.results import results
     from jobs.coverage import coverage
-    from jobs.memory import available_bytes
     from reports.warehouse import open_run as open_warehouse
     from reports.warehouse import setup_statements
-    from scoring.duckdb_limits import Limits
+    from scoring.duckdb_limits import limits_of_command
     from scoring.made_up import made_up
 
     if shell_setup == (statement is not None):
@@ -70,16 +65,14 @@ def sql(run: str, statement: str | None, shell_setup: bool, output: str, timeout
         return
     where, record = open_run(run)
     found = results(where)
-    limits = Limits(timeout_s, int(MEMORY_SHARE * available_bytes()))
-    warehouse = open_warehouse(run, limits)
+    warehouse = open_warehouse(run, limits_of_command(timeout_s))
     names, rows = warehouse.select(statement)
     if output == "text":
         _write_text(names, rows)
     else:
         write_rows(names, rows, output)
     sys.stdout.flush()  # listing the source may take a while
-    [[num_rows]] = warehouse.select("SELECT count(*) FROM images")[1]
-    covered = coverage(where, record, found, num_rows)
+    covered = coverage(where, record, found, warehouse.num_images())
     part = None if record.is_whole or covered.has_all else record.scope
     for caution in filter(None, (part, covered.warning, made_up(record.engine))):
         write_line(caution, to_stderr=True)
@@ -99,7 +92,7 @@ def write_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], output: str)
         return
     before = "[\n"
     for row in rows:
-        stream.write(before + json.dumps(dict(zip(names, map(_plain, row), strict=True)), default=str))
+        stream.write(before + as_json(dict(zip(names, map(_plain, row), strict=True)), default=str))
         before = ",\n"
     stream.write("\n]\n" if before == ",\n" else "[]\n")
 

@@ -4,6 +4,7 @@ A name that holds an escape sequence could otherwise colour, hide or rewrite wha
 """
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -30,5 +31,9 @@ def write_lines(text: str) -> None:
 
 
 def write_json(value: Any, indent: int | None = None) -> None:
+    click.echo(as_json(value, indent))
+
+
+def as_json(value: Any, indent: int | None = None, default: Callable[[Any], str] | None = None) -> str:
     """ASCII only. The delete character is the one control character that JSON leaves as it is."""
-    click.echo(json.dumps(value, indent=indent).replace("\x7f", "\\u007f"))
+    return json.dumps(value, indent=indent, default=default).replace("\x7f", "\\u007f")

@@ -126,12 +126,13 @@ def _refused_function(name: str) -> str | None:
 def _functions() -> Mapping[str, bool]:
     """Every function of DuckDB that gives a value, and whether a statement may call it: what only computes.
 
-    DuckDB knows which do: the same arguments always give the same answer. Macros are made of such functions.
+    DuckDB knows which do: the same arguments always give the same answer. Macros are made of such functions. Names that
+    begin with __ are for DuckDB itself.
     """
     with duckdb.connect() as connection:
         found = connection.execute(
             "SELECT lower(function_name), bool_and(function_type = 'macro' OR stability = 'CONSISTENT') "
-            "AND bool_and(schema_name = 'main') FROM duckdb_functions() "
+            "AND bool_and(schema_name = 'main' AND NOT starts_with(function_name, '__')) FROM duckdb_functions() "
             "WHERE function_type IN ('scalar', 'aggregate', 'window', 'macro') GROUP BY ALL"
         ).fetchall()
     allowed = dict(found) | dict.fromkeys(_ALSO | {*MACROS}, True) | dict.fromkeys(_NOT, False)

@@ -35,7 +35,7 @@ from reports.run_files import RUN_URL, RunFiles
 from reports.score_rows import score_rows
 from reports.statements import check_reads_only, refuse
 from scoring.duckdb_errors import first_line
-from scoring.duckdb_limits import NO_LIMITS, Limits, OutOfTimeError, StoppedError, Watch
+from scoring.duckdb_limits import NO_LIMITS, Limits, OutOfMemoryError, OutOfTimeError, StoppedError, Watch
 from scoring.expressions import boolean_expression, columns_of
 from scoring.gaps import PRIVATE_UNKNOWN, UNKNOWN_LEVEL, ruled_out_by, unknown_level_sql
 from scoring.policy import SEVERITY_NAMES
@@ -62,7 +62,8 @@ _WILSON = f"""CREATE OR REPLACE MACRO wilson_{{side}}(k, n) AS CASE
 class Run:
     """An opened run. url: as it was given. record: its run.json. connection: locked, with the views.
 
-    files: how the connection reaches the score files. limits: of one statement that a user writes.
+    files: how the connection reaches the score files. limits: of one statement that a user writes. asking: runs the
+    questions of a report, which have the same limits all together.
     replaced: whether the files that the views read have been compacted since, so that some may be gone.
     """
 
@@ -71,6 +72,7 @@ class Run:
     connection: duckdb.DuckDBPyConnection
     files: RunFiles
     limits: Limits
+    asking: Watch
     replaced: Callable[[], bool]
 
     def select(self, statement: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
@@ -86,10 +88,19 @@ class Run:
         """The rows of `queries/<question>.sql` as dicts. Placeholders must be checked SQL (scoring.expressions)."""
         text = query_text(question, **placeholders)
         with self._refusing(statement=""):  # the user wrote but the placeholders
-            rows = Watch(self.connection).run(lambda: self.connection.execute(text).fetchall())
+            rows = self.asking.run(lambda: self.connection.execute(text).fetchall())
         names = [str(column[0]) for column in self.connection.description or []]
         self._check_not_replaced()
         return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def num_images(self) -> int:
+        """Without limits: they are for what a user asks."""
+        with self._refusing(statement=""):
+            counted = Watch(self.connection).run(
+                lambda: self.connection.execute("SELECT count(*) FROM images").fetchall()
+            )
+        self._check_not_replaced()
+        return int(counted[0][0])
 
     def _fetched(self, statement: str, watch: Watch) -> Iterator[tuple[Any, ...]]:
         while True:
@@ -107,13 +118,19 @@ class Run:
         try:
             yield
         except StoppedError as stop:
-            more = ", or allow more with --timeout" if isinstance(stop, OutOfTimeError) else ""
-            raise QueryError(f"the statement was stopped {stop}; ask for less at once{more}") from None
+            raise self._stopped(stop, statement) from None
         except duckdb.Error as error:
+            if isinstance(error, duckdb.OutOfMemoryException) and self.limits.memory_bytes is not None:
+                raise self._stopped(OutOfMemoryError(self.limits.memory_bytes), statement) from None
             self._check_not_replaced()
             if self.files.failure is not None:
                 raise StorageError(self.files.failure) from None
             refuse(error, statement)
+
+    def _stopped(self, stop: StoppedError, statement: str) -> QueryError:
+        what, remedy = ("statement", "ask for less at once") if statement else ("report", "simplify --by or --private")
+        more = ", or allow more with --timeout" if isinstance(stop, OutOfTimeError) else ""
+        return QueryError(f"the {what} was stopped {stop}; {remedy}{more}")
 
     def _check_not_replaced(self) -> None:
         """RunError where rows may have been missing in an answer."""
@@ -136,7 +153,8 @@ def open_run(run: str, limits: Limits = NO_LIMITS) -> Run:
             raise StorageError(files.failure) from None
         told = first_line(error).replace(RUN_URL, "")
         raise RunError(f"the score files of {run} cannot be read: {told}") from None
-    return Run(run, described, connection, files, limits, lambda: is_compacted(root) != was_compacted)
+    asking = Watch(connection, limits)
+    return Run(run, described, connection, files, limits, asking, lambda: is_compacted(root) != was_compacted)
 
 
 def setup_statements(run: str) -> str:

@@ -5,13 +5,14 @@ it should stop. One call of a function that takes minutes is not stopped by that
 that ends with one left behind must not wait for it (`jobs.cli`).
 """
 
-import resource
-import sys
+import os
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
+
+from scoring.memory import available_bytes, resident_bytes
 
 if TYPE_CHECKING:
     import duckdb
@@ -19,9 +20,11 @@ if TYPE_CHECKING:
 GRACE_S = 2.0
 """A query that was interrupted has so long to stop."""
 
+MEMORY_SHARE = 0.6
+"""Of the memory that is free at the start, so much is for the queries of a command."""
+
 _LOOK_S = 0.1
 _THREAD = "duckdb-query"
-_RSS_UNIT_BYTES = 1 if sys.platform == "darwin" else 1024
 
 Answer = TypeVar("Answer")
 
@@ -31,13 +34,19 @@ class StoppedError(Exception):
 
 
 class OutOfTimeError(StoppedError):
-    pass
+    def __init__(self, seconds: float):
+        super().__init__(f"after {seconds:g} s")
+
+
+class OutOfMemoryError(StoppedError):
+    def __init__(self, memory_bytes: int):
+        super().__init__(f"at {memory_bytes / 1e9:.1f} GB of memory")
 
 
 @dataclass(frozen=True)
 class Limits:
-    """seconds: in DuckDB, without the time that its rows lie unread. memory_bytes: of the process at its largest,
-    since DuckDB's own limit does not count the text that functions make. None: no limit.
+    """seconds: in DuckDB, without the time that its rows lie unread. memory_bytes: by how much the process may grow,
+    since DuckDB's own limit does not count the text that functions make; known on Linux only. None: no limit.
     """
 
     seconds: float | None = None
@@ -47,11 +56,17 @@ class Limits:
 NO_LIMITS = Limits()
 
 
+def limits_of_command(seconds: float) -> Limits:
+    """So long, and a share of the memory that is free now."""
+    return Limits(seconds, int(MEMORY_SHARE * available_bytes()))
+
+
 class Watch:
     """Runs the parts of one query, one after the other, within common limits."""
 
     def __init__(self, connection: "duckdb.DuckDBPyConnection", limits: Limits = NO_LIMITS):
         self._connection, self._limits, self._spent_s = connection, limits, 0.0
+        self._memory_at_start = resident_bytes(os.getpid())
 
     def run(self, work: Callable[[], Answer]) -> Answer:
         """What `work` returns or raises. StoppedError at a limit; KeyboardInterrupt stops the query as well."""
@@ -65,15 +80,19 @@ class Watch:
             finally:
                 done.set()
 
+        self._check(self._spent_s)
         started_s = time.monotonic()
-        threading.Thread(target=target, name=_THREAD, daemon=True).start()
+        thread = threading.Thread(target=target, name=_THREAD, daemon=True)
+        thread.start()
         try:
-            while not done.wait(_LOOK_S):
+            while not done.wait(_LOOK_S):  # Ctrl-C inside Thread.join would mark the thread as ended
                 self._check(self._spent_s + time.monotonic() - started_s)
         except BaseException:
             self._connection.interrupt()
-            done.wait(GRACE_S)
+            if done.wait(GRACE_S):
+                thread.join()
             raise
+        thread.join()
         self._spent_s += time.monotonic() - started_s
         if failures:
             raise failures[0]
@@ -82,15 +101,11 @@ class Watch:
     def _check(self, spent_s: float) -> None:
         seconds, memory_bytes = self._limits.seconds, self._limits.memory_bytes
         if seconds is not None and spent_s > seconds:
-            raise OutOfTimeError(f"after {seconds:g} s")
-        if memory_bytes is not None and _peak_bytes() > memory_bytes:
-            raise StoppedError(f"at {memory_bytes / 1e9:.1f} GB of memory")
+            raise OutOfTimeError(seconds)
+        if memory_bytes is not None and resident_bytes(os.getpid()) - self._memory_at_start > memory_bytes:
+            raise OutOfMemoryError(memory_bytes)
 
 
 def is_left_behind() -> bool:
     """Whether a query that was to stop still runs in this process."""
     return any(thread.name == _THREAD for thread in threading.enumerate())
-
-
-def _peak_bytes() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT_BYTES

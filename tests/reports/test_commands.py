@@ -224,6 +224,14 @@ def test_sql_csv_on_a_terminal_holds_no_control_characters(make_run: MakeRun) ->
     assert exact == "a\x1b[2J,b,c,d\n\x1b[31m\x9b\x07,,['x\\x1b'],1.5\n"
 
 
+def test_sql_json_holds_no_control_characters(make_run: MakeRun) -> None:
+    asked = 'SELECT chr(27) || chr(127) || chr(155) AS "a\x7f\x9b"'
+    text = ran(sql, make_run(), asked, "--format", "json").stdout
+    assert json.loads(text) == [{"a\x7f\x9b": "\x1b\x7f\x9b"}]
+    assert text.isascii()
+    assert text.replace("\n", "").isprintable()
+
+
 def test_sql_text_takes_no_markup_and_says_where_it_ends(make_run: MakeRun) -> None:
     folder = make_run()
     result = ran(sql, folder, "SELECT '[bold]x[/bold]' AS \"[red]a\", chr(27) AS b FROM range(1200)")

@@ -123,7 +123,7 @@ def test_page_in_a_browser(report: Report, tmp_path: Path) -> None:
         [browser, *arguments, "--virtual-time-budget=5000", "--dump-dom", page.as_uri()],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=True,
     )
     assert done.stdout.count("js-plotly-plot") >= 3

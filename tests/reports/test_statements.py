@@ -43,6 +43,8 @@ CANARY = "words-of-a-file-outside"
         ("SELECT pg_catalog.pg_sleep(1)", 'the function "pg_sleep" is not allowed'),
         ("SELECT list_transform([1], lambda x: sleep_ms(x))", 'the function "sleep_ms" is not allowed'),
         ("SELECT json_serialize_plan('SELECT 1')", 'the function "json_serialize_plan" is not allowed'),
+        ("SELECT __cast('{}', 1)", 'the function "__cast" is not allowed'),
+        ("SELECT __internal_barrier(1)", 'the function "__internal_barrier" is not allowed'),
         ("SELECT $1", "parameter is not allowed"),
         ("WITH x AS (INSERT INTO images VALUES (1)) SELECT 1", "INSERT is not allowed inside a SELECT"),
         ("WITH x AS (COPY images TO 'x') SELECT 1", "COPY is not allowed inside a SELECT"),

@@ -67,7 +67,7 @@ def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
             self._answer(body, fault == "short")
 
         def _answer(self, body: bytes, short: bool) -> None:
-            behind = http.client.HTTPConnection("127.0.0.1", proxy.target, timeout=30)
+            behind = http.client.HTTPConnection("127.0.0.1", proxy.target, timeout=300)
             behind.request(self.command, self.path, body, dict(self.headers))
             answer = behind.getresponse()
             content = answer.read()

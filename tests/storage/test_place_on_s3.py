@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import tarfile
-import time
 from contextlib import suppress
 
 import pytest
@@ -159,10 +158,12 @@ def test_a_store_that_never_recovers_is_given_up_in_time(
         ("reach", file.names),
         ("write", lambda: file.write(b"other")),
     ]:
-        began = time.monotonic()
+        store.faults = 0
         with pytest.raises(StorageError, match=rf"^cannot {verb} {ended}"):
             call()
-        assert time.monotonic() - began < 50  # s3fs tries a broken connection five times itself, a write twice over
+        # In 1.5 s there is time for 5 attempts with the waits between them, in the 60 s that are usual for 10 and more.
+        # Of each s3fs makes many where the connection breaks (50 were counted).
+        assert 1 <= store.faults <= (5 if fault == 500 else 100)
 
 
 def test_what_will_not_pass_is_told_at_once(store: Proxy) -> None:

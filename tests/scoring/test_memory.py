@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.memory import available_bytes, resident_bytes
+from scoring.memory import available_bytes, resident_bytes
 
 
 @pytest.fixture
@@ -17,6 +17,11 @@ def cgroup(tmp_path: Path) -> Path:
 
 def test_a_container_leaves_its_limit_less_what_it_uses(cgroup: Path) -> None:
     assert available_bytes(cgroup) == 70 * 2**20
+
+
+def test_files_that_a_container_read_earlier_take_nothing_away(cgroup: Path) -> None:
+    (cgroup / "memory.stat").write_text(f"anon {10 * 2**20}\nfile {20 * 2**20}\ninactive_file {18 * 2**20}\n")
+    assert available_bytes(cgroup) == 88 * 2**20
 
 
 def test_a_container_above_its_limit_leaves_nothing(cgroup: Path) -> None:
