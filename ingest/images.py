@@ -36,6 +36,7 @@ Image.MAX_IMAGE_PIXELS = None
 
 _STRIP_PIXELS = 2**20
 
+
 @dataclass(frozen=True)
 class ImageLimits:
     """max_pixels: width x height of one frame, refused above. max_frames: frames or pages that are decoded.

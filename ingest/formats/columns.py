@@ -56,13 +56,12 @@ def choose(schema: pa.Schema, image: int, named: Collection[str | None], members
     return Choice(indices, indices.index(image), pa.schema(fields, _metadata(schema, names)), left_out)
 
 
-def rows_of(table: pa.Table, mask: Sequence[bool], choice: Choice) -> tuple[pa.Table, Counter[str]]:
-    """The chosen columns of the rows that the mask says, and how many cells became null, by column.
+def plain_rows(table: pa.Table, mask: Sequence[bool], choice: Choice) -> tuple[pa.Table, Counter[str]]:
+    """The rows of a table of the chosen columns that the mask says, and how many cells became null, by column.
 
-    Dictionaries are made anew: pyarrow would write those of all rows. Views become plain columns meanwhile, since
-    pyarrow filters none.
+    Without dictionaries, since pyarrow would write those of all rows, and without views, since pyarrow filters none.
     """
-    kept = table.select(choice.indices).cast(_with_types(choice.schema, _without_view)).filter(pa.array(mask))
+    kept = table.cast(_with_types(choice.schema, _without_view)).filter(pa.array(mask))
     plain = kept.cast(_with_types(choice.schema, _without_dictionary))
     nulled, columns = Counter[str](), list[pa.ChunkedArray]()
     for number, column in enumerate(plain.columns):
@@ -71,7 +70,12 @@ def rows_of(table: pa.Table, mask: Sequence[bool], choice: Choice) -> tuple[pa.T
         if num_nulled:
             nulled[_label(choice.schema.names[number])] += num_nulled
         columns.append(pa.chunked_array([chunk for chunk, _ in chunks], column.type))
-    return pa.table(columns, plain.schema).cast(choice.schema), nulled
+    return pa.table(columns, plain.schema), nulled
+
+
+def joined(tables: Sequence[pa.Table], choice: Choice) -> pa.Table:
+    """Plain rows as they are released, with their dictionaries made anew."""
+    return pa.concat_tables(tables).combine_chunks().cast(choice.schema)
 
 
 def _label(name: str) -> str:
@@ -158,9 +162,9 @@ def _metadata(schema: pa.Schema, names: Collection[str]) -> dict[bytes, bytes] |
 
 def _cleaned(column: pa.Array) -> tuple[pa.Array, int]:
     """The column with null for every cell that is not what its type says, or holds a picture; how many these are."""
-    if not any(map(_is_bad, _leaves(column))):
+    if not any(map(_is_bad, arrays_of_values(column))):
         return column, 0
-    bad = {row for row in range(len(column)) if any(map(_is_bad, _leaves(column.slice(row, 1))))}
+    bad = {row for row in range(len(column)) if any(map(_is_bad, arrays_of_values(column.slice(row, 1))))}
     places = [None if row in bad else row for row in range(len(column))]
     return column.take(pa.array(places, pa.int64())), len(bad)
 
@@ -178,18 +182,18 @@ def _cleaned_image(column: pa.Array) -> tuple[pa.Array, int]:
     return pa.StructArray.from_arrays(children, fields=fields, mask=column.is_null()), num_nulled
 
 
-def _leaves(column: pa.Array) -> Iterator[pa.Array]:
+def arrays_of_values(column: pa.Array) -> Iterator[pa.Array]:
     """The arrays of values that a column is made of."""
     if isinstance(column, pa.ExtensionArray):
-        yield from _leaves(column.storage)
+        yield from arrays_of_values(column.storage)
     elif types.is_struct(column.type):
         for child in column.flatten():
-            yield from _leaves(child)
+            yield from arrays_of_values(child)
     elif types.is_map(column.type):
         pairs = pa.struct([column.type.key_field, column.type.item_field])
-        yield from _leaves(column.cast(pa.list_(pairs)).flatten())
+        yield from arrays_of_values(column.cast(pa.list_(pairs)).flatten())
     elif types.is_nested(column.type):
-        yield from _leaves(column.flatten())
+        yield from arrays_of_values(column.flatten())
     else:
         yield column
 

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import SourceError, StorageError, near
-from ingest.formats.columns import choose, rows_of
+from ingest.formats.columns import Choice, choose, joined, plain_rows
+from ingest.formats.parquet_batches import batches
 from ingest.formats.parquet_pages import DamagedPageError, LargePageError
 from ingest.formats.parquet_rows import MAX_IMAGE_PAGE_BYTES, MAX_TEXT_PAGE_BYTES, AmbiguousColumnError, Leaf, rows
 from ingest.formats.shard import files_below, opened
@@ -310,8 +311,8 @@ def _sample(shard: str, index: int, row: dict[str, object], column: str, key: st
 
 
 def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
-    """The kept rows, row group by row group, with the columns that `ingest.formats.columns` chooses."""
-    num_written, writer, nulled = 0, None, Counter[str]()
+    """The kept rows with the columns that `ingest.formats.columns` chooses; no row group holds rows of two."""
+    num_written, writer, nulled, dropped = 0, None, Counter[str](), dict[int, str]()
     with opened(root, shard) as stream:
         file = _file(stream)
         if file is None:
@@ -323,20 +324,21 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
         with out.at(shard).create() as released, ExitStack() as stack:
             for group, indices, mask in _kept_rows(file, kept):
                 try:
-                    rows, nulled_here = rows_of(file.read_row_group(group), mask, choice)
-                    _check(rows, shard, indices, kept)
-                except DAMAGED:
-                    raise changed(shard, f"row group {group} cannot be decoded") from None
-                if writer is None:  # what the footer tells of columns is asked only where they could be decoded
-                    compression = _compression(file.metadata.row_group(group))
-                    writer = stack.enter_context(pq.ParquetWriter(released, choice.schema, compression=compression))
-                writer.write_table(rows)
-                num_written += rows.num_rows
-                nulled += nulled_here
+                    for rows, nulled_here in _released(stream, file, shard, group, mask, indices, kept, choice):
+                        if writer is None:  # what the footer tells of columns is asked only where they were decoded
+                            compression = _compression(file.metadata.row_group(group))
+                            writer = stack.enter_context(
+                                pq.ParquetWriter(released, choice.schema, compression=compression)
+                            )
+                        writer.write_table(rows)
+                        num_written += rows.num_rows
+                        nulled += nulled_here
+                except LargePageError:
+                    dropped |= dict.fromkeys(indices, f"row group {group} takes too much memory to be released")
             if writer is None:
                 pq.write_table(choice.schema.empty_table(), released)
     left_out = Counter(dict.fromkeys(choice.left_out, num_written)) if num_written else Counter[str]()
-    return Written(num_written, {shard: released.sha256}, {}, dict(left_out + nulled))
+    return Written(num_written, {shard: released.sha256}, dropped, dict(left_out + nulled))
 
 
 def _kept_rows(file: pq.ParquetFile, kept: Kept) -> Iterator[tuple[int, list[int], list[bool]]]:
@@ -351,13 +353,48 @@ def _kept_rows(file: pq.ParquetFile, kept: Kept) -> Iterator[tuple[int, list[int
         first += num_rows
 
 
-def _check(rows: pa.Table, shard: str, indices: Sequence[int], kept: Kept) -> None:
-    names = _columns(rows.schema, shard)
-    wanted = _untexted(rows.select([name for name in names if name]))
-    seen = iter(indices)
+def _released(
+    stream: BinaryIO,
+    file: pq.ParquetFile,
+    shard: str,
+    group: int,
+    mask: Sequence[bool],
+    indices: Sequence[int],
+    kept: Kept,
+    choice: Choice,
+) -> Iterator[tuple[pa.Table, Counter[str]]]:
+    """The kept rows of a row group, a slice's worth at once, and how many cells of them became null.
+
+    LargePageError, before the first of them, where the group cannot be read in a bounded part of the memory.
+    """
+    first, seen, waiting, nulled = 0, iter(indices), list[pa.Table](), Counter[str]()
+    try:
+        for batch in batches(stream, file, group, choice):
+            wanted, first = mask[first : first + batch.num_rows], first + batch.num_rows
+            if any(wanted):
+                rows, nulled_here = plain_rows(pa.Table.from_batches([batch]), wanted, choice)
+                _check(rows, shard, seen, kept, choice)
+                waiting.append(rows)
+                nulled += nulled_here
+            if sum(rows.nbytes for rows in waiting) >= MAX_BYTES:
+                yield joined(waiting, choice), nulled
+                waiting, nulled = [], Counter()
+        if waiting:
+            yield joined(waiting, choice), nulled
+    except DAMAGED:
+        raise changed(shard, f"row group {group} cannot be decoded") from None
+
+
+def _check(rows: pa.Table, shard: str, indices: Iterator[int], kept: Kept, choice: Choice) -> None:
+    """IncompleteError where an image is not what was scanned. By number, since names may stand twice."""
+    image, key = _columns(rows.schema, shard)
+    numbers = [choice.image]
+    if key is not None:  # of several the last, as when they are read
+        numbers.append(max(number for number, name in enumerate(rows.schema.names) if name == key))
+    wanted = _untexted(rows.select(numbers))
     for batch in wanted.to_batches(CHECKED_ROWS):
         for row in batch.to_pylist():
-            sample = _sample(shard, next(seen), row, *names, None)
+            sample = _sample(shard, next(indices), row, image, key, None)
             sha256 = None if sample.fault else hashlib.sha256(sample.encoded).hexdigest()
             kept.check_image(shard, sample.index, sample.key, sha256)
 

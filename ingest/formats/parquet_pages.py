@@ -26,13 +26,18 @@ class PageGuard(io.RawIOBase):
 
     A read that holds a page header is not answered where the page would take too much: LargePageError.
     num_values: of the chunk. max_bytes: what its decoded dictionary and one decoded page may take together.
-    is_batched: several rows are decoded at once, see `next_batch`.
+    values_at_once: so many are decoded at most before `next_batch`. value_bytes: what each of them takes, where a few
+    bytes of a page may stand for any number of them.
     """
 
-    def __init__(self, stream: BinaryIO, num_values: int, max_bytes: int, is_batched: bool):
+    def __init__(self, stream: BinaryIO, num_values: int, max_bytes: int, values_at_once: int, value_bytes: int = 0):
         super().__init__()
         self._stream, self._offset = stream, 0
-        self._num_values_left, self._max_bytes, self._is_batched = num_values, max_bytes, is_batched
+        self._num_values_left, self._max_bytes = num_values, max_bytes
+        self._values_at_once, self._value_bytes = values_at_once, value_bytes
+        self.peak_bytes = 0
+        """The most that a dictionary and a page took together."""
+
         self._next_header = -1
         self._held = b""
         self._dictionary_bytes = self._batch_bytes = 0
@@ -86,15 +91,20 @@ class PageGuard(io.RawIOBase):
             self._next_header += header.num_bytes + header.compressed_bytes
 
     def _weigh(self, header: "PageHeader") -> None:
+        page_bytes = 0
         if header.is_dictionary:
             self._dictionary_bytes = header.decoded_bytes
         else:
+            page_bytes = header.decoded_bytes
             self._num_values_left -= header.num_values
-            self._batch_bytes += 0 if header.is_indices else header.decoded_bytes
-        page_bytes = 0 if header.is_dictionary else header.decoded_bytes
-        if self._dictionary_bytes + page_bytes > self._max_bytes:
-            raise LargePageError
-        if self._is_batched and self._batch_bytes > self._max_bytes:
+            self._batch_bytes += self._value_bytes * header.num_values
+            if header.is_prefixed:
+                self._batch_bytes += page_bytes * min(header.num_values, self._values_at_once)
+            elif not header.is_indices:
+                self._batch_bytes += page_bytes
+        self.peak_bytes = max(self.peak_bytes, self._dictionary_bytes + page_bytes)
+        is_batched = self._values_at_once > 1
+        if self.peak_bytes > self._max_bytes or (is_batched and self._batch_bytes > self._max_bytes):
             raise LargePageError
 
 
@@ -116,6 +126,11 @@ class PageHeader:
     @property
     def is_indices(self) -> bool:
         return self.encoding in (2, 8)  # PLAIN_DICTIONARY, RLE_DICTIONARY
+
+    @property
+    def is_prefixed(self) -> bool:
+        """Each value may repeat as much as all before it hold."""
+        return self.encoding == 7  # DELTA_BYTE_ARRAY
 
     @property
     def decoded_bytes(self) -> int:

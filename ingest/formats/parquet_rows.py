@@ -108,10 +108,10 @@ def _decoded(stream: BinaryIO, file: pq.ParquetFile, group: int, leaves: Sequenc
 def _column(stream: BinaryIO, file: pq.ParquetFile, group: int, leaf: Leaf) -> Iterator[pa.Array]:
     num_rows = file.metadata.row_group(group).num_rows
     max_bytes = MAX_IMAGE_PAGE_BYTES if leaf.is_image else MAX_TEXT_PAGE_BYTES
-    guard = PageGuard(stream, num_rows, max_bytes, leaf.is_dictionary)
+    at_once = DICTIONARY_ROWS if leaf.is_dictionary else 1
+    guard = PageGuard(stream, num_rows, max_bytes, at_once)
     buffer_bytes = IMAGE_BUFFER_BYTES if leaf.is_image else TEXT_BUFFER_BYTES
     column = pq.ParquetFile(guard, metadata=file.metadata, buffer_size=buffer_bytes, pre_buffer=False)
-    at_once = DICTIONARY_ROWS if leaf.is_dictionary else 1
     batches = column.reader.iter_batches(
         at_once, row_groups=[group], column_indices=[leaf.index(file)], use_threads=False
     )

@@ -1,10 +1,17 @@
-"""python -m tests.ingest.peak SOURCE: reads all samples and says how much memory that took."""
+"""python -m tests.ingest.peak SOURCE [OUT]: reads all samples and says how much memory that took.
 
+With OUT, a folder, the one Parquet file of the source is released too, with all its samples.
+"""
+
+import hashlib
 import json
 import sys
 from collections import Counter
+from pathlib import Path
 
-from ingest.formats import open_source
+from ingest.formats import open_source, parquet
+from ingest.release import Kept
+from ingest.storage import place
 from tests.ingest.made import pieces_of
 
 
@@ -22,5 +29,17 @@ def main(url: str) -> None:
     print(json.dumps({"reasons": reasons, "mb": peak_mb() - before}))
 
 
+def write(file: Path, out: str) -> None:
+    source = open_source(str(file), None, None)
+    before = peak_mb()
+    read = (sample for piece in pieces_of(source) for sample in source.read(piece))
+    hashes = {sample.index: hashlib.sha256(sample.encoded).hexdigest() for sample in read if not sample.fault}
+    written = parquet.write(place(str(file.parent)), file.name, Kept(hashes, None), place(out))
+    print(json.dumps({"num_samples": written.num_samples, "dropped": written.dropped, "mb": peak_mb() - before}))
+
+
 if __name__ == "__main__":
-    main(sys.argv[1])
+    if len(sys.argv) > 2:
+        write(Path(sys.argv[1]), sys.argv[2])
+    else:
+        main(sys.argv[1])

@@ -36,8 +36,9 @@ def shared(value: bytes, num_rows: int = NUM_ROWS) -> pa.ChunkedArray:
     return pa.chunked_array([pa.array([value])] * num_rows)
 
 
-def read_in_a_child(file: Path) -> dict[str, Any]:
-    command = [sys.executable, "-m", "tests.ingest.peak", str(file)]
+def read_in_a_child(file: Path, *out: Path) -> dict[str, Any]:
+    """With `out`, all samples are released into that folder too."""
+    command = [sys.executable, "-m", "tests.ingest.peak", str(file), *map(str, out)]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=600)
     found: dict[str, Any] = json.loads(done.stdout)
     return found

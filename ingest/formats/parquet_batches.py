@@ -1,0 +1,169 @@
+"""Chosen columns of a row group of a Parquet file, in batches of rows that take a bounded part of the memory.
+
+Each column is first decoded on its own behind a `PageGuard`, which tells how large its rows are. Only then are the
+columns read side by side, so many rows at once as fit.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ingest.formats.columns import Choice, arrays_of_values
+from ingest.formats.parquet_pages import DamagedPageError, LargePageError, PageGuard
+from ingest.formats.parquet_rows import DICTIONARY_ROWS, IMAGE_BUFFER_BYTES, MAX_IMAGE_PAGE_BYTES, TEXT_BUFFER_BYTES
+from ingest.slices import MAX_BYTES, MAX_SAMPLES
+
+MAX_ROW_BYTES = 256 * 2**20
+"""Of all chosen columns: a row is copied several times while it is checked and written."""
+
+MAX_PAGES_BYTES = 768 * 2**20
+"""Pages of all chosen columns that are decoded at the same time."""
+
+VALUE_BYTES = 16
+"""What a value of a list takes at least: itself, its levels and its offset."""
+
+BUFFERS_BYTES = 64 * 2**20
+"""For all columns together, unless there are very many."""
+
+FIXED_BYTES = 2**20
+"""Values of a fixed width that are decoded at once."""
+
+ENDLESS = 2**62
+
+types = pa.types
+
+
+@dataclass(frozen=True)
+class Part:
+    """A column of the file without columns below it. number: in the file. null_bytes: what a null in a list takes."""
+
+    number: int
+    kind: pa.DataType
+    is_in_list: bool
+    null_bytes: int
+
+
+def parts_of(schema: pa.Schema, choice: Choice) -> list[Part]:
+    """What is read of the chosen columns, of a struct with an image only the fields that stay."""
+    parts, number = list[Part](), 0
+    for index, field in enumerate(schema):
+        found = list(_parts(field.type, number))
+        number += len(found)
+        if index == choice.indices[choice.image] and types.is_struct(field.type):
+            wanted, first = {f.name for f in choice.schema.field(choice.image).type}, number - len(found)
+            for child in field.type:
+                below = list(_parts(child.type, first))
+                first += len(below)
+                parts += below if child.name in wanted else []
+        elif index in choice.indices:
+            parts += found
+    return parts
+
+
+def _parts(kind: pa.DataType, first: int, is_in_list: bool = False, null_bytes: int = 0) -> Iterator[Part]:
+    """The parts of a column, of which `first` is the number of the first one."""
+    kind = _stored(kind)
+    if not types.is_nested(kind):
+        yield Part(first, kind, is_in_list, null_bytes)
+        return
+    if types.is_fixed_size_list(kind) and is_in_list:
+        null_bytes = max(null_bytes, _null_bytes(kind))
+    for child in _children(kind):
+        for part in _parts(child, first, is_in_list or not types.is_struct(kind), null_bytes):
+            yield part
+            first = part.number + 1
+
+
+def _stored(kind: pa.DataType) -> pa.DataType:
+    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+
+
+def _children(kind: pa.DataType) -> list[pa.DataType]:
+    return [kind.field(number).type for number in range(kind.num_fields)]
+
+
+def _null_bytes(kind: pa.DataType) -> int:
+    """What a null of this type takes in Arrow: the whole of a list of fixed size."""
+    kind = _stored(kind)
+    if types.is_fixed_size_list(kind):
+        return int(kind.list_size) * _null_bytes(kind.value_type)
+    if types.is_struct(kind):
+        return sum(map(_null_bytes, _children(kind)))
+    return int(kind.byte_width) if types.is_fixed_size_binary(kind) else VALUE_BYTES
+
+
+def batches(stream: BinaryIO, file: pq.ParquetFile, group: int, choice: Choice) -> Iterator[pa.RecordBatch]:
+    """All rows of the group, chosen columns only. LargePageError, before the first row, where that takes too much."""
+    parts, num_rows = parts_of(file.schema_arrow, choice), file.metadata.row_group(group).num_rows
+    if sum(_null_bytes(file.schema_arrow.field(index).type) for index in choice.indices) > MAX_ROW_BYTES:
+        raise LargePageError
+    row_bytes = page_bytes = num_read = 0
+    for part in parts:
+        row_here, pages_here = _measured(stream, file, group, part)
+        row_bytes, page_bytes = row_bytes + row_here, page_bytes + pages_here
+        if row_bytes > MAX_ROW_BYTES or page_bytes > MAX_PAGES_BYTES:
+            raise LargePageError
+    at_once = max(1, min(MAX_SAMPLES, MAX_BYTES // row_bytes))
+    buffer_bytes = min(IMAGE_BUFFER_BYTES, max(TEXT_BUFFER_BYTES, BUFFERS_BYTES // len(parts)))
+    columns = pq.ParquetFile(stream, metadata=file.metadata, buffer_size=buffer_bytes, pre_buffer=False)
+    for batch in columns.reader.iter_batches(
+        at_once, row_groups=[group], column_indices=[part.number for part in parts], use_threads=False
+    ):
+        num_read += batch.num_rows
+        yield batch
+    if num_read != num_rows:
+        raise DamagedPageError
+
+
+def _measured(stream: BinaryIO, file: pq.ParquetFile, group: int, part: Part) -> tuple[int, int]:
+    """What the largest row of the column takes, and what is in memory beside it."""
+    stored, num_rows = file.schema.column(part.number), file.metadata.row_group(group).num_rows
+    is_text, num_read, largest = stored.physical_type == "BYTE_ARRAY", 0, 0
+    width = VALUE_BYTES + (stored.length or 0) + part.null_bytes
+    if width > MAX_ROW_BYTES:
+        raise LargePageError
+    if part.is_in_list:  # of which one row may have any number
+        at_once, guard = 1, PageGuard(stream, ENDLESS, MAX_IMAGE_PAGE_BYTES, ENDLESS, width)
+    elif is_text:
+        at_once = DICTIONARY_ROWS if types.is_dictionary(part.kind) else 1
+        guard = PageGuard(stream, num_rows, MAX_IMAGE_PAGE_BYTES, at_once)
+    else:
+        at_once = max(1, min(MAX_SAMPLES, FIXED_BYTES // width))
+        guard = PageGuard(stream, num_rows, MAX_IMAGE_PAGE_BYTES, 1)
+    column = pq.ParquetFile(
+        guard,
+        metadata=file.metadata,
+        buffer_size=TEXT_BUFFER_BYTES if part.is_in_list else IMAGE_BUFFER_BYTES,
+        pre_buffer=False,
+        read_dictionary=[stored.path] if part.is_in_list and is_text else None,  # a text is there once, however often
+        arrow_extensions_enabled=False,
+    )
+    for batch in column.reader.iter_batches(
+        at_once, row_groups=[group], column_indices=[part.number], use_threads=False
+    ):
+        num_read += batch.num_rows
+        array = batch.column(0)
+        if part.is_in_list:
+            largest = max(largest, array.nbytes + sum(_value_bytes(values)[0] for values in arrays_of_values(array)))
+        elif is_text:
+            largest = max(largest, *(_value_bytes(values)[1] for values in arrays_of_values(array)))
+        del array
+        del batch
+        guard.next_batch()
+    if num_read != num_rows:
+        raise DamagedPageError
+    return max(width, largest), guard.peak_bytes + TEXT_BUFFER_BYTES
+
+
+def _value_bytes(values: pa.Array) -> tuple[int, int]:
+    """What the values take together, and the largest of them, once none shares a dictionary with another."""
+    if types.is_dictionary(values.type):
+        lengths = pc.binary_length(values.dictionary.cast(pa.large_binary())).take(values.indices)
+        together, largest = pc.sum(lengths).as_py() or 0, pc.max(lengths).as_py() or 0
+    else:
+        together = largest = values.nbytes
+    return together + VALUE_BYTES * len(values), largest + VALUE_BYTES

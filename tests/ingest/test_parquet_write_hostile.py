@@ -1,0 +1,109 @@
+"""Parquet files that are small and take a lot, when they are released."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ingest.formats import parquet, parquet_batches
+from ingest.release import Kept, Written
+from ingest.storage import place
+from tests.ingest.made import jpeg
+from tests.ingest.test_parquet_hostile import LARGE, MAX_MB, read_in_a_child, repeated
+
+PICTURES = [jpeg(n) for n in range(6)]
+NUM_ROWS = 300
+WORD = "a" * len(LARGE)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "in").mkdir()
+    return tmp_path / "in" / "a.parquet"
+
+
+def release(file: Path, indices: range, category: str | None = None) -> tuple[Written, pa.Table]:
+    hashes = {index: hashlib.sha256(PICTURES[index]).hexdigest() for index in indices}
+    out = file.parent.parent / "out"
+    written = parquet.write(place(str(file.parent)), file.name, Kept(hashes, 6, "listed", category), place(str(out)))
+    return written, pq.ParquetFile(out / "a.parquet").read()
+
+
+def lists(num_rows: int, values: pa.Array) -> pa.Array:
+    each = len(values) // num_rows
+    return pa.ListArray.from_arrays(pa.array(range(0, len(values) + 1, each), pa.int32()), values)
+
+
+SMALL = pa.array([jpeg(1)] * NUM_ROWS)
+LARGE_TABLES: dict[str, dict[str, Any]] = {
+    "image": {"image": repeated(LARGE, pa.binary(), NUM_ROWS)},
+    "caption": {"image": SMALL, "caption": repeated(WORD, pa.string(), NUM_ROWS)},
+    "lists": {"image": SMALL, "tags": lists(NUM_ROWS, repeated(WORD, pa.string(), NUM_ROWS))},
+    "bytes that stay behind": {"image": SMALL, "thumbnail": repeated(LARGE, pa.binary(), NUM_ROWS)},
+}
+
+
+@pytest.mark.parametrize("keeps_arrow_type", [True, False])
+@pytest.mark.parametrize("kind", LARGE_TABLES)
+def test_rows_that_share_one_dictionary_entry_are_released(
+    file: Path, tmp_path: Path, kind: str, keeps_arrow_type: bool
+) -> None:
+    pq.write_table(pa.table(LARGE_TABLES[kind]), file, compression="zstd", store_schema=keeps_arrow_type)
+    assert file.stat().st_size < 20_000
+    found = read_in_a_child(file, tmp_path / "out")
+    assert (found["num_samples"], found["dropped"]) == (NUM_ROWS, {})
+    assert found["mb"] < MAX_MB
+    assert pq.read_metadata(tmp_path / "out" / "a.parquet").num_rows == NUM_ROWS
+
+
+TOO_LARGE: dict[str, pa.Array] = {
+    "texts in one list": lists(1, repeated(WORD, pa.string(), 1000)),
+    "numbers in one list": lists(1, pa.nulls(5 * 10**7, pa.int64())),
+    "a null of many numbers": pa.nulls(1, pa.list_(pa.struct([("a", pa.list_(pa.float64(), 2**27))]))),
+}
+
+
+@pytest.mark.parametrize("kind", TOO_LARGE)
+def test_a_row_that_takes_too_much_is_dropped(file: Path, tmp_path: Path, kind: str) -> None:
+    table = pa.table({"image": [jpeg(1)], "beside": TOO_LARGE[kind]})
+    pq.write_table(table, file, compression="zstd")
+    assert file.stat().st_size < 100_000
+    found = read_in_a_child(file, tmp_path / "out")
+    told = "row group 0 takes too much memory to be released"
+    assert (found["num_samples"], found["dropped"]) == (0, {"0": told})
+    assert found["mb"] < MAX_MB
+
+
+def test_a_row_group_that_takes_too_much_costs_its_kept_samples(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet_batches, "MAX_ROW_BYTES", 20_000)
+    captions = ["a", "b" * 30_000, "c", "d", "e", "f"]
+    pq.write_table(pa.table({"image": PICTURES, "caption": captions}), file, row_group_size=2)
+    written, found = release(file, range(1, 6))
+    assert written.num_samples == 4
+    assert written.dropped == {1: "row group 0 takes too much memory to be released"}
+    assert found.to_pydict() == {"image": PICTURES[2:], "caption": captions[2:]}
+
+
+def test_kept_rows_are_written_a_part_at_a_time(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet_batches, "MAX_BYTES", 2000)
+    monkeypatch.setattr(parquet, "MAX_BYTES", 2000)
+    labels = pa.array([*"abcabc"]).dictionary_encode()
+    table = pa.table({"image": PICTURES, "label": labels, "tags": [["x", None], None, [], ["y"], ["x"], []]})
+    pq.write_table(table, file)
+    _, found = release(file, range(6))
+    assert pq.read_metadata(file.parent.parent / "out" / "a.parquet").num_row_groups > 1
+    assert found.schema.equals(table.schema)
+    assert found.to_pydict() == table.to_pydict()
+
+
+@pytest.mark.parametrize("name", ["key", "category", "caption"])
+def test_a_column_name_that_stands_twice(file: Path, name: str) -> None:
+    columns = [pa.array(PICTURES), pa.array([*"abcdef"]), pa.array([*"ghijkl"])]
+    pq.write_table(pa.Table.from_arrays(columns, ["image", name, name]), file)
+    written, found = release(file, range(1, 6), "category" if name == "category" else None)
+    assert (written.num_samples, written.dropped) == (5, {})
+    assert found.schema.names == ["image", name, name]
+    assert [column.to_pylist() for column in found.columns[1:]] == [[*"bcdef"], [*"hijkl"]]
