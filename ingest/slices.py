@@ -91,6 +91,11 @@ def result_stem(name: str) -> str:
     return found["stem"] if found else ""
 
 
+def result_number(name: str) -> int:
+    """The number of the slice, from the name of its result."""
+    return int(name.removesuffix(".parquet").removesuffix("-last").rpartition(".")[2])
+
+
 @dataclass(frozen=True)
 class Done:
     """Which slices have their result. Keys are the shards' parts of the file names.

@@ -3,8 +3,9 @@
     python -m jobs.isolation FD     the child; the parent talks to it through the inherited connection FD
 
 The child is a fresh interpreter, so nothing that killed the worker is shared with it. It reads and scores. An image
-that it does not survive becomes a row `crash` (the process died or took too much memory) or `timeout`. So does a
-sample that it does not survive reading, together with those that are read with it.
+that it does not survive becomes a row `crash` (the process died or took too much memory) or `timeout`. So do the rows
+of a Parquet row group that it does not survive reading. Reading a tar or folder decodes nothing, so there the storage
+is at fault and the slice is given up.
 """
 
 import os
@@ -21,9 +22,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ingest.errors import EngineError, PrivsieveError
+from ingest.errors import EngineError, PrivsieveError, StorageError
+from ingest.formats import parquet
 from ingest.formats.parquet_rows import READ_BYTES
-from ingest.sample import Sample, printable
+from ingest.sample import printable
 from ingest.slices import Locator, Slice
 from jobs.batch import BatchScorer, facts_of, quarantined
 from scoring.engines import engine_module
@@ -62,7 +64,8 @@ class IsolationError(PrivsieveError):
 def isolated_rows(settings: "ScanSettings", piece: Slice) -> Iterator[pa.Table]:
     """The rows of a slice, in order; bounded by four times `settings.stall_s` per image.
 
-    IsolationError where the engine itself does not work in the child; SourceError, StorageError from reading.
+    IsolationError where the engine itself does not work in the child; SourceError, StorageError from reading, which
+    in a tar or folder must not kill or hang the child either.
     """
     child: _Child | None = None
     left: Sequence[Locator] = piece.locators
@@ -84,13 +87,15 @@ def isolated_rows(settings: "ScanSettings", piece: Slice) -> Iterator[pa.Table]:
 
 
 def _lost_rows(lost: Lost, shard: str, left: Sequence[Locator]) -> list[pa.Table]:
-    """One row, or, where nothing could be read, those of the samples that follow in the same row group, if any."""
+    """One row, or those that follow in the row group where it could not be read. StorageError without row groups."""
     if lost.facts is not None:
         return [quarantined(lost.facts, *lost.fault)]
-    group = left[0].get("group")
+    (reason, why), group = lost.fault, left[0].get("group")
+    if group is None:
+        raise StorageError(f"{printable(shard)}: while sample {left[0]['index']} was read: {why}")
+    fault = (reason, f"while it was read: {why}")
     together = takewhile(lambda at: at.get("group") == group, left)
-    unread = (Sample(printable(shard), at["index"], f"@{at['index']}", None, b"", lost.fault) for at in together)
-    return [quarantined(facts_of(sample), *lost.fault) for sample in unread]
+    return [quarantined(facts_of(parquet.lost(shard, at, fault)), *fault) for at in together]
 
 
 class _Child:
@@ -110,7 +115,8 @@ class _Child:
             start_new_session=True,  # an engine may have processes of its own, which must end with it
         )
         theirs.close()
-        self._connection.send((settings.engine, settings.options, settings.limits, settings.source, piece))
+        source = replace(settings.source, shards=(piece.shard,))  # its other names would take long to send
+        self._connection.send((settings.engine, settings.options, settings.limits, source, piece))
         answer = self._answer(START_LIMIT_S, sys.maxsize, 0)
         if answer is not True:
             self.stop()
@@ -125,7 +131,7 @@ class _Child:
         """
         facts = self._answer(limit_s, max(self._image_memory, READ_BYTES), self._memory_at_start)
         if not isinstance(facts, Facts):
-            return Lost((facts[0], f"while it was read: {facts[1]}"), None)
+            return Lost(facts, None)
         memory = resident_bytes(self._process.pid)
         try:
             self._connection.send(True)

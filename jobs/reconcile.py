@@ -12,7 +12,7 @@ from ingest.footers import FILES_AT_ONCE, Footer, compact_footers, footers, shar
 from ingest.formats import Source
 from ingest.results import results
 from ingest.sample import printable
-from ingest.slices import Done, begun, result_names
+from ingest.slices import Done, begun, result_names, result_number
 from ingest.storage import Place
 
 NOTHING = sha256().hexdigest()
@@ -56,12 +56,12 @@ def tally(run: Place, settings: str, source: Source, earlier: Done) -> Tally:
             add(footer)
         return Tally(num_rows, num_with_category, reasons, changed)
     for shard, of_shard in _by_shard(run, settings, source.shards, found.done):
-        end, states, is_changed = NOTHING, set[str](), False
-        for footer in of_shard:
+        end, following, states, is_changed = NOTHING, 0, set[str](), False
+        for number, footer in of_shard:
             add(footer)
             before, _, after = footer.chain.partition(" ")
-            is_changed |= before not in ("", end)
-            end = after
+            is_changed |= number == following and before not in ("", end)  # a slice without a result is no change
+            end, following = after, number + 1
             states |= {footer.state} - {""}
         if is_changed or len(states) > 1:
             changed.append(printable(shard))
@@ -74,12 +74,14 @@ def tally(run: Place, settings: str, source: Source, earlier: Done) -> Tally:
     return Tally(num_rows, num_with_category, reasons, changed)
 
 
-def _by_shard(run: Place, settings: str, shards: Sequence[str], done: Done) -> Iterator[tuple[str, Iterator[Footer]]]:
-    """The shards with results, in order, with the footers of their slices."""
+def _by_shard(
+    run: Place, settings: str, shards: Sequence[str], done: Done
+) -> Iterator[tuple[str, Iterator[tuple[int, Footer]]]]:
+    """The shards with results, in order, with number and footer of their slices."""
     named, again = tee((shard, name) for shard in shards for name in result_names(shard, done))
-    found = zip((shard for shard, _ in named), footers(run, (name for _, name in again), settings), strict=True)
-    for shard, group in groupby(found, key=lambda one: one[0]):
-        yield shard, (_of(shard, footer) for _, footer in group)
+    found = zip(named, footers(run, (name for _, name in again), settings), strict=True)
+    for shard, group in groupby(found, key=lambda one: one[0][0]):
+        yield shard, ((result_number(name), _of(shard, footer)) for (_, name), footer in group)
 
 
 def _of(shard: str, footer: Footer) -> Footer:

@@ -48,7 +48,7 @@ class Watchdog:
 def heard(items: Iterable[Item], limit_s: float, tell: Callable[[], object]) -> Iterator[Item]:
     """The items as they come. `tell` is called, from another thread, where the next one takes longer than `limit_s`.
 
-    For the driver: the watchdog of a worker cannot act while its process is stopped.
+    The driver needs it since a worker that is stopped (SIGSTOP) cannot be ended by its own watchdog.
     """
     source = iter(items)
     while True:

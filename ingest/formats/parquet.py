@@ -193,13 +193,14 @@ def read(root: Place, piece: Slice, category: str | None) -> Iterator[Sample]:
         for group, located in groupby(piece.locators, key=lambda locator: locator.get("group")):
             locators = list(located)
             if file is None or group is None or group >= file.num_row_groups:
-                yield from (_lost(piece.shard, at, at.get("fault", CHANGED)) for at in locators)
+                yield from (lost(piece.shard, at, at.get("fault", CHANGED)) for at in locators)
                 continue
             names = (*_columns(file.schema_arrow, piece.shard), _label(file.schema_arrow, piece.shard, category))
             yield from _samples(stream, file, piece.shard, group, locators, *names)
 
 
-def _lost(shard: str, locator: Locator, fault: Sequence[str]) -> Sample:
+def lost(shard: str, locator: Locator, fault: Sequence[str]) -> Sample:
+    """A row that cannot be read."""
     index = locator["index"]
     key = f"{index:09d}" if "group" in locator else f"@{index}"
     return Sample(printable(shard), index, key, None, b"", (fault[0], fault[1]))
@@ -231,7 +232,7 @@ def _samples(
         fault = (TOO_LARGE, f"row group {group} has a page that decodes to more than {limits}")
     except DAMAGED:
         fault = ("unreadable", f"row group {group} cannot be decoded")
-    yield from (_lost(shard, at, fault) for at in left)
+    yield from (lost(shard, at, fault) for at in left)
 
 
 def _leaves(schema: pa.Schema, column: str, key: str | None, label: str | None) -> Iterator[tuple[str, Leaf]]:

@@ -1,4 +1,4 @@
-"""What kills or hangs the process that reads a slice costs rows, and never the whole slice."""
+"""What kills or hangs the process that reads a slice costs the rest of a row group; other slices are given up."""
 
 import os
 import time
@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from ingest.errors import SourceError
+from ingest.errors import SourceError, StorageError
 from ingest.formats import Source, open_source
 from ingest.images import ImageLimits
 from ingest.sample import Sample
@@ -19,7 +19,7 @@ from ingest.storage import place
 from jobs.isolation import isolated_rows
 from jobs.scanner import ScanSettings, _batches
 from scoring.assessment import EngineOptions
-from tests.ingest.made import jpeg, parquet_file
+from tests.ingest.made import jpeg, parquet_file, tar_bytes
 
 NUM_ROWS = 12
 ROWS_PER_GROUP = 4
@@ -28,7 +28,7 @@ PICTURES = [jpeg(number) for number in range(NUM_ROWS)]
 
 @dataclass(frozen=True)
 class DeadlySource(Source):
-    """Reading `worst` kills the process, hangs, takes all memory or is refused."""
+    """Reading `worst` kills the process, hangs, takes all memory or is refused with the shards that are known."""
 
     worst: int
     deed: str
@@ -43,20 +43,27 @@ class DeadlySource(Source):
         if self.deed == "crash":
             os.abort()
         if self.deed == "refuse":
-            raise SourceError("a.parquet is not what it was")
+            raise SourceError(f"the reader knows {self.shards}")
         if self.deed == "memory":
             taken = [bytes([number]) * 10**8 for number in range(30)]
             time.sleep(600 + len(taken))
         time.sleep(600)
 
 
-def rows(tmp_path: Path, deed: str, worst: int = 5) -> list[dict[str, Any]]:
-    """Of the rows 1 to 11, read in one slice as `--sample` does it, from three row groups."""
+def rows(tmp_path: Path, deed: str, worst: int = 5, first: int = 1, end: int = NUM_ROWS) -> list[dict[str, Any]]:
+    """Of the rows `first` to `end`, read in one slice as `--sample` does it, from three row groups."""
     table = pa.table({"image": PICTURES, "key": [f"k{number}" for number in range(NUM_ROWS)]})
-    parquet_file(tmp_path / "a.parquet", table, rows=ROWS_PER_GROUP)
-    plain = open_source(str(tmp_path / "a.parquet"), None, None)
+    for name in ("a.parquet", "b.parquet"):
+        parquet_file(tmp_path / "corpus" / name, table, rows=ROWS_PER_GROUP)
+    return rows_of(tmp_path, "a.parquet", deed, worst, first, end)
+
+
+def rows_of(tmp_path: Path, shard: str, deed: str, worst: int, first: int, end: int) -> list[dict[str, Any]]:
+    """A read that hangs is the first of its slice: no picture before it has to be ready in so short a time."""
+    assert deed != "hang" or worst == first
+    plain = open_source(str(tmp_path / "corpus"), None, None)
     source = DeadlySource(**{each.name: getattr(plain, each.name) for each in fields(plain)}, worst=worst, deed=deed)
-    locators = [at for piece in plain.slices("a.parquet") for at in piece.locators][1:]
+    locators = [at for piece in plain.slices(shard) for at in piece.locators][first:end]
     settings = ScanSettings(
         source=source,
         run=place(str(tmp_path / "run")),
@@ -65,12 +72,12 @@ def rows(tmp_path: Path, deed: str, worst: int = 5) -> list[dict[str, Any]]:
         limits=ImageLimits(),
         settings_hash="",
         code="",
-        stall_s=15 if deed == "hang" else 600,
+        stall_s=0.5 if deed == "hang" else 600,
         image_memory_bytes=300 * 2**20,
     )
-    tables = list(isolated_rows(settings, Slice("a.parquet", 0, True, locators)))
+    tables = list(isolated_rows(settings, Slice(shard, 0, True, locators)))
     found: list[dict[str, Any]] = pa.concat_tables(tables).to_pylist()
-    assert [row["index"] for row in found] == list(range(1, NUM_ROWS))
+    assert [row["index"] for row in found] == list(range(first, end))
     return found
 
 
@@ -79,7 +86,6 @@ def rows(tmp_path: Path, deed: str, worst: int = 5) -> list[dict[str, Any]]:
     [
         ("crash", "crash", "while it was read: the process was killed by SIGABRT"),
         ("memory", "crash", "while it was read: needs more than 1664 MB of memory"),
-        ("hang", "timeout", "while it was read: no answer within 15 s"),
     ],
 )
 def test_a_death_while_reading_costs_the_rest_of_the_row_group(
@@ -87,14 +93,45 @@ def test_a_death_while_reading_costs_the_rest_of_the_row_group(
 ) -> None:
     found = rows(tmp_path, deed)
     lost = [row for row in found if row["status"] == "quarantined"]
-    assert [(row["index"], row["key"], row["sha256"]) for row in lost] == [(n, f"@{n}", None) for n in (5, 6, 7)]
+    assert [(row["index"], row["key"], row["sha256"]) for row in lost] == [(n, f"{n:09d}", None) for n in (5, 6, 7)]
     assert {row["reason"] for row in lost} == {reason}
     assert {row["error_message"] for row in lost} == {message}
     assert {row["key"] for row in found if row["status"] == "scored"} == {f"k{n}" for n in (1, 2, 3, 4, 8, 9, 10, 11)}
 
 
-def test_what_reading_refuses_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=r"^a.parquet is not what it was$"):
+def test_a_row_group_that_hangs_costs_its_rows_only(tmp_path: Path) -> None:
+    found = rows(tmp_path, "hang", worst=5, first=5, end=8)
+    told = {(row["reason"], row["error_message"]) for row in found}
+    assert told == {("timeout", "while it was read: no answer within 0.5 s")}
+    assert [row["key"] for row in found] == ["000000005", "000000006", "000000007"]
+
+
+@pytest.mark.parametrize("shard", ["a.tar", "holiday"])
+@pytest.mark.parametrize(
+    ("deed", "worst", "why"),
+    [
+        ("hang", 0, "while sample 0 was read: no answer within 0.5 s"),
+        ("crash", 2, "while sample 2 was read: the process was killed by SIGABRT"),
+    ],
+)
+def test_a_tar_or_folder_that_cannot_be_read_is_given_up_and_no_row_is_invented(
+    tmp_path: Path, shard: str, deed: str, worst: int, why: str
+) -> None:
+    corpus = tmp_path / "corpus"
+    (corpus / "holiday").mkdir(parents=True)
+    members = [(f"{number}.jpg", picture) for number, picture in enumerate(PICTURES[:4])]
+    if shard == "a.tar":
+        (corpus / shard).write_bytes(tar_bytes(members))
+    else:
+        for name, content in members:
+            (corpus / shard / name).write_bytes(content)
+    with pytest.raises(StorageError) as given_up:
+        rows_of(tmp_path, shard, deed, worst, 0, 4)
+    assert str(given_up.value) == f"{shard}: {why}"
+
+
+def test_what_reading_refuses_is_refused_and_it_knows_its_own_shard_only(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"^the reader knows \('a.parquet',\)$"):
         rows(tmp_path, "refuse")
 
 

@@ -1,0 +1,55 @@
+"""A slice without a result is missing; results of two states of a shard are a change."""
+
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+
+from ingest.formats import open_source
+from ingest.record import open_run
+from ingest.results import results
+from ingest.slices import file_name, finished
+from jobs.reconcile import tally
+from tests.ingest.made import jpeg, parquet_file
+from tests.jobs.in_process import as_an_older_version_wrote_it, scan_in_process
+
+SHARD = "a.parquet"
+
+
+def _scanned(folder: Path, rows_per_slice: int) -> Path:
+    """The run of a source of three slices."""
+    pictures = pa.table({"image": [jpeg(number) for number in range(3 * rows_per_slice)]})
+    parquet_file(folder / "corpus" / SHARD, pictures, rows=rows_per_slice)
+    scan_in_process(folder / "corpus", folder / "run")
+    return folder / "run"
+
+
+def _changed(run: Path) -> list[str]:
+    """What a scan that continues the run calls changed."""
+    opened, record = open_run(str(run))
+    source = open_source(str(run.parent / "corpus"), None, None)
+    return tally(opened, record.settings_hash(), source, results(opened).done).changed
+
+
+def test_a_slice_given_up_between_two_others_is_missing_and_not_changed(tmp_path: Path) -> None:
+    run = _scanned(tmp_path, 2)
+    (run / "scores" / file_name(SHARD, 1, False)).unlink()
+    assert _changed(run) == []
+    opened, _ = open_run(str(run))
+    assert not finished(SHARD, results(opened).done)
+    scan_in_process(tmp_path / "corpus", run)
+    assert finished(SHARD, results(opened).done)
+    assert _changed(run) == []
+
+
+def test_slices_of_two_states_that_follow_each_other_are_a_change_without_fingerprints_too(tmp_path: Path) -> None:
+    run = _scanned(tmp_path, rows_per_slice=3)
+    as_an_older_version_wrote_it(run)
+    middle = next((run / "scores").glob("*.00001.parquet"))
+    content = middle.read_bytes()
+    shutil.rmtree(run)
+    run = _scanned(tmp_path, rows_per_slice=2)
+    as_an_older_version_wrote_it(run)
+    assert middle.exists() and _changed(run) == []
+    middle.write_bytes(content)
+    assert _changed(run) == [SHARD]
