@@ -326,6 +326,12 @@ class NewFile(io.RawIOBase):
         return len(content)
 
 
+def is_local(url: str) -> bool:
+    """Whether it names a local path, which may hold "::"; a chain of URLs (`x::y://`) names none."""
+    protocol, path = fsspec.core.split_protocol(url)
+    return protocol in (None, "file", "local") and "://" not in path
+
+
 def place(url: str) -> Place:
     """The place that a path or an fsspec URL names. StorageError for an unknown protocol or a missing driver.
 
@@ -342,7 +348,11 @@ def place(url: str) -> Place:
     protocol = fsspec.core.split_protocol(url)[0] or "file"
     try:
         # Without listings kept by the driver: other processes write meanwhile, and what is there is the ledger.
-        fs, path = fsspec.core.url_to_fs(url, use_listings_cache=False)
+        if is_local(url):  # fsspec would take "a::b" for a chain of URLs, and read "a"
+            fs = fsspec.filesystem("file", use_listings_cache=False)
+            path = str(fs._strip_protocol(url))
+        else:
+            fs, path = fsspec.core.url_to_fs(url, use_listings_cache=False)
     except ImportError:
         extra = EXTRAS.get(protocol)
         what_to_do = f"pip install 'privsieve[{extra}]'" if extra else "install the fsspec driver of that protocol"

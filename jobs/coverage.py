@@ -9,7 +9,7 @@ from ingest.formats import open_source
 from ingest.record import RunRecord
 from ingest.results import Results
 from ingest.slices import Done, begun, finished, stem_finished, stems_of_others
-from ingest.storage import EXTRAS, Place
+from ingest.storage import EXTRAS, Place, is_local
 from jobs.lease import holder
 from jobs.run import LEASE
 from reports.summary import Coverage
@@ -56,8 +56,8 @@ def _shards(record: RunRecord) -> tuple[str, ...] | None:
     """None where the source cannot be listed, or lies on a host of its own choice: run.json may be somebody else's,
     and a report of their run must not ask any address that it names. `status` does, and a scan.
     """
-    protocol = split_protocol(record.source)[0]
-    if "::" in record.source or protocol not in (None, "file", "local", *EXTRAS):
+    is_chained = "::" in record.source
+    if not is_local(record.source) and (is_chained or split_protocol(record.source)[0] not in EXTRAS):
         return None
     try:
         return open_source(record.source, record.format, record.category).shards

@@ -65,6 +65,13 @@ def test_colons_and_ats_in_names_are_no_password(url: str) -> None:
     assert place(url).name in ("b:c@d", "a@b.tar", "d.tar", "a:b@c")
 
 
+@pytest.mark.parametrize("name", ["a::b", "a::B", "file::s3"])
+@pytest.mark.parametrize("protocol", ["", "file://", "local://"])
+def test_a_local_name_with_two_colons_is_no_chain_of_urls(tmp_path: Path, protocol: str, name: str) -> None:
+    (tmp_path / name).mkdir()
+    assert place(f"{protocol}{tmp_path}/{name}").path == f"{tmp_path}/{name}"
+
+
 @pytest.mark.parametrize(
     ("url", "package", "extra"),
     [

@@ -35,6 +35,12 @@ def test_a_finished_run_has_no_warning_compacted_or_not(tmp_path: Path, capsys: 
     assert _covered(run, capsys) is True
 
 
+def test_a_source_whose_name_holds_two_colons_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a::B").mkdir()
+    run = made_run(tmp_path / "a::B", SHARDS)
+    assert _headline(run, capsys) == "all images of the source"
+
+
 def test_a_part_says_so_in_every_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, page = made_run(tmp_path, SHARDS), tmp_path / "page.html"
     (run / "scores" / file_name("00000.tar", 1, True)).unlink()
@@ -109,7 +115,14 @@ def test_chosen_images_are_counted(
     assert capsys.readouterr().out.splitlines()[0] == f"{first}; only shards that were begun are listed"
 
 
-@pytest.mark.parametrize("source", ["http://127.0.0.1:{port}/corpus", "simplecache::http://127.0.0.1:{port}/corpus"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "http://127.0.0.1:{port}/corpus",
+        "simplecache::http://127.0.0.1:{port}/corpus",
+        "file:///corpus::http://127.0.0.1:{port}/corpus",
+    ],
+)
 def test_a_report_asks_no_host_that_a_foreign_run_names(
     source: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
