@@ -312,7 +312,7 @@ def _sample(shard: str, index: int, row: dict[str, object], column: str, key: st
 
 
 def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
-    """The kept rows with the columns that `ingest.formats.columns` chooses; no row group holds rows of two."""
+    """The kept rows with the columns that `ingest.formats.columns` chooses, each row group on its own."""
     num_written, writer, nulled, dropped = 0, None, Counter[str](), dict[int, str]()
     with opened(root, shard) as stream:
         file = _file(stream)
