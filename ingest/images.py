@@ -14,10 +14,11 @@ import numpy.typing as npt
 import simplejpeg
 from PIL import Image, ImageFile, UnidentifiedImageError
 
-from ingest import unseen
+from ingest import hidden, ignored, unseen
 from ingest.magic import HEAD_BYTES, picture_format
 from ingest.metadata import PNG_MAGIC, file_metadata, frame_metadata, png_metadata
 from ingest.unseen import jpeg, tiff_file
+from ingest.unseen.pieces import UNKNOWN_CHUNK, Piece
 
 Pixels = npt.NDArray[np.uint8]
 """RGB, shape (height, width, 3), dtype uint8, in displayed orientation."""
@@ -53,10 +54,11 @@ class ImageLimits:
 class DecodedImage:
     """One image file, decoded.
 
-    views: what there is to see, at least one: the frames or pages in order, then the colours that lie under
-    transparent pixels where they show something else. width, height: pixels of the first frame as displayed,
-    before downscaling. format: lower case, by content. num_frames: in the file; num_frames_decoded: of these
-    in `views`. metadata: kinds of embedded metadata with a value (see `ingest.metadata`), never the values.
+    views: what there is to see, at least one: the frames or pages in order, then what these do not show: colours
+    under transparent pixels, the frame over black, faint steps of 16-bit or float grey, channels that viewers skip.
+    width, height: pixels of the first frame as displayed, before downscaling. format: lower case, by content.
+    num_frames: in the file; num_frames_decoded: of these in `views`. metadata: kinds of embedded metadata with a
+    value (see `ingest.metadata`), never the values.
     unseen: kinds of content of the file that are not in `views` (see `ingest.unseen`), and how many bytes that is.
     """
 
@@ -162,7 +164,8 @@ def _decode(
     if orientation >= 5:
         width, height = height, width
     views: list[Pixels] = []
-    hidden: list[Pixels] = []
+    more: list[Pixels] = []
+    unread: list[Piece] = []
     streams: list[jpeg.Stream] = []
     for index in range(num_decoded):
         image.seek(index)
@@ -173,20 +176,26 @@ def _decode(
         if index:
             metadata |= frame_metadata(image)[0]
         if format_name == "jpeg" and num_frames == 1 and image.mode in ("RGB", "L"):
-            shown, under = _jpeg_pixels(encoded, image.size, limits), None
+            shown, beyond = _jpeg_pixels(encoded, image.size, limits), list[Pixels]()
         else:
-            shown, under = _frame_pixels(image, limits)
+            num_ignored = ignored.num_ignored(image)
+            shown, beyond = _frame_pixels(image, limits)
+            channel = ignored.ignored_channel(encoded, index) if num_ignored else None
+            if channel is not None:
+                channel = np.asarray(_resized(Image.fromarray(channel), _scale(image.size, limits.max_side_px)))
+                beyond += [_grey(channel)] if hidden.shows_more(channel, [shown, *beyond]) else []
+            elif num_ignored:
+                unread.append(Piece(UNKNOWN_CHUNK, b"", num_ignored * image.width * image.height))
         views.append(_oriented(shown, orientation))
-        if under is not None:
-            hidden.append(_oriented(under, orientation))
+        more.extend(_oriented(pixels, orientation) for pixels in beyond)
     found = unseen.unseen_in(
         encoded,
-        unseen.pieces_of(image, encoded, num_decoded, streams),
-        unseen.Scanned(views + hidden, width, height),
+        [*unread, *unseen.pieces_of(image, encoded, num_decoded, streams)],
+        unseen.Scanned(views + more, width, height),
         has_more_frames=num_frames > num_decoded,
     )
     return DecodedImage(
-        tuple(views + hidden[: limits.max_frames]),
+        tuple(views + more),
         width,
         height,
         format_name,
@@ -212,53 +221,64 @@ def _jpeg_pixels(encoded: bytes, size: tuple[int, int], limits: ImageLimits) -> 
     return pixels
 
 
-def _frame_pixels(image: Image.Image, limits: ImageLimits) -> tuple[Pixels, Pixels | None]:
-    """The frame over white, and, where transparency hides other colours, the same frame without it."""
+def _frame_pixels(image: Image.Image, limits: ImageLimits) -> tuple[Pixels, list[Pixels]]:
+    """The frame over white, and what this does not show: colour and shape under transparency, faint steps of grey."""
     scale = _scale(image.size, limits.max_side_px)
-    frame = _eight_bit(image)
-    if not frame.has_transparency_data:
-        smaller = _resized(frame, scale) if frame.mode == "L" else _resized(frame.convert("RGB"), scale)
-        return np.asarray(smaller.convert("RGB")), None
+    if _is_wide(image):
+        return _wide_grey_pixels(image, scale)
+    if not image.has_transparency_data:
+        smaller = _resized(image, scale) if image.mode == "L" else _resized(image.convert("RGB"), scale)
+        return np.asarray(smaller.convert("RGB")), []
     # Downscale colour and alpha apart: a joint resize would weigh the hidden colour with alpha 0, that is, away.
-    rgba = frame.convert("RGBA")
+    rgba = image.convert("RGBA")
     colour = np.asarray(_resized(rgba.convert("RGB"), scale))
-    alpha = np.asarray(_resized(rgba.getchannel("A"), scale))[:, :, None].astype(np.uint16)
+    opacity = np.asarray(_resized(rgba.getchannel("A"), scale))
+    alpha = opacity[:, :, None].astype(np.uint16)
     shown = ((colour * alpha + 255 * (255 - alpha)) // 255).astype(np.uint8)
-    covered = alpha[:, :, 0] < 128
-    return shown, colour if _has_structure(colour, covered) else None
+    more = [colour] if hidden.has_structure(colour, opacity < 128) else []
+    if hidden.shows_more(opacity, [shown, *more]):
+        # Over black and over white differ by just the opacity, so that one of them shows it.
+        more.append((colour * alpha // 255).astype(np.uint8))
+    return shown, more
 
 
-def _has_structure(colour: Pixels, covered: npt.NDArray[np.bool_]) -> bool:
-    """Whether the covered colours are more than one flat fill (encoders often leave black or white there)."""
-    if covered.all():
-        return int(colour.reshape(-1, 3).std(axis=0).max()) > 3
-    if covered.mean() < 1e-4:
-        return False
-    under = colour[covered].astype(np.int16)
-    fill = np.median(under, axis=0)
-    if (np.abs(under - fill).max(axis=1) > 24).mean() > 1e-3:
-        return True
-    # One hidden colour can still be writing: then it lies scattered among what is shown in another colour.
-    shares_edge = covered[:, 1:] != covered[:, :-1]
-    contrast = np.abs(colour[:, 1:].astype(np.int16) - colour[:, :-1]).max(axis=2) > 24
-    return bool(shares_edge.any() and (contrast & shares_edge).sum() > 0.5 * shares_edge.sum())
+def _is_wide(image: Image.Image) -> bool:
+    return image.mode.startswith("I") or image.mode == "F"
 
 
-def _eight_bit(image: Image.Image) -> Image.Image:
-    """16-bit and float greyscale scaled to 8 bits (a plain convert would clip it to white).
+def _wide_grey_pixels(image: Image.Image, scale: float) -> tuple[Pixels, list[Pixels]]:
+    """16-bit and float greyscale in 8 bits (a plain convert would clip it to white), from 0 to the largest value.
+
+    The same with its values spread evenly is one more view where that shows more.
+    """
+    top = 65535.0 if image.mode.startswith("I;16") else max(255.0, _largest(image))
+    steps = hidden.steps_of(image, _strip_rows(image))
+    shown = _grey(np.asarray(_resized(_eight_bit(image, np.array([0, top])), scale)))
+    spread = np.asarray(_resized(_eight_bit(image, steps), scale))
+    return shown, [_grey(spread)] if hidden.shows_more(spread, [shown]) else []
+
+
+def _grey(plane: hidden.Plane) -> Pixels:
+    return np.repeat(plane[:, :, None], 3, axis=2)
+
+
+def _eight_bit(image: Image.Image, steps: npt.NDArray[np.floating]) -> Image.Image:
+    """With the steps, in order, at even distances from black to white.
 
     In strips, since numbers of 4 bytes per pixel in several copies would be the most that an image takes.
     """
-    if not (image.mode.startswith("I") or image.mode == "F"):
-        return image
-    top = 65535.0 if image.mode.startswith("I;16") else max(255.0, _largest(image))
     scaled = Image.new("L", image.size)
-    rows = max(1, _STRIP_PIXELS // max(1, image.width))
+    greys = np.linspace(0, 255, len(steps))
+    rows = _strip_rows(image)
     for first in range(0, image.height, rows):
         strip = image.crop((0, first, image.width, min(first + rows, image.height)))
         values = np.nan_to_num(np.asarray(strip, np.float32), nan=0.0)
-        scaled.paste(Image.fromarray(np.clip(values * (255.0 / top), 0, 255).astype(np.uint8)), (0, first))
+        scaled.paste(Image.fromarray(np.interp(values, steps, greys).astype(np.uint8)), (0, first))
     return scaled
+
+
+def _strip_rows(image: Image.Image) -> int:
+    return max(1, _STRIP_PIXELS // max(1, image.width))
 
 
 def _largest(image: Image.Image) -> float:

@@ -21,6 +21,10 @@ _BLUR = ImageFilter.BoxBlur(2)
 _BLOCK_PX = 8
 _MAX_DIFFERENT = 0.2
 """Share of the pixels of one block that may differ by more than the tolerance, of 255."""
+_MAX_MEAN_DIFFERENCE = 4.5
+"""Of one block, of 255, beside `_CONTRAST_SHARE` of the contrast around it, where programs downscale differently."""
+_CONTRAST_SHARE = 0.2
+_LIGHTEST, _DARKEST = ImageFilter.MaxFilter(7), ImageFilter.MinFilter(7)
 _BORDER_PX = 3
 _ROUNDING_PX = 1.5
 _ROUNDING = 1.03
@@ -43,13 +47,18 @@ class Scanned:
         return [_small(Image.fromarray(view)) for view in self.views]
 
     def is_larger_than(self, size: tuple[int, int]) -> bool:
-        """Or as large, however the other picture is turned."""
+        """Or as large, within rounding, however the other picture is turned."""
         own, other = sorted((self.width, self.height)), sorted(size)
         return all(b <= a * _ROUNDING + 2 * _ROUNDING_PX for a, b in zip(own, other, strict=True))
 
     def holds(self, picture: Image.Image) -> bool:
-        """Whether the picture is one of the views, perhaps turned, in bars, or cut, and shows nothing else."""
+        """Whether the picture is one of the views, perhaps turned, in bars, or cut, and shows nothing else.
+
+        What is as large as the scanned picture is no thumbnail: only the same pixels are the same picture then.
+        """
         size = picture.size
+        if size[0] * size[1] >= self.width * self.height:
+            return any(np.array_equal(np.asarray(picture.convert("RGB")), view) for view in self.views)
         picture.draft("RGB", (_COMPARED_SIDE_PX, _COMPARED_SIDE_PX))
         small = _small(picture.convert("RGB"))
         for transposition in (None, *Image.Transpose):
@@ -122,7 +131,20 @@ def _is_same(picture: Image.Image, inner: Box, view: Image.Image, shown: Box) ->
     beyond = np.maximum(lowest - values, values - highest) - (highest - lowest) // 2
     blurred, blurred_around = (np.asarray(part.filter(_BLUR), np.int16) for part in (here, there))
     differs = np.any((beyond > _TOLERANCE) | (np.abs(blurred - blurred_around) > _TOLERANCE), axis=2)
-    return bool(_share_by_block(np.asarray(differs)).max() <= _MAX_DIFFERENT)
+    if _mean_by_block(np.asarray(differs)).max() > _MAX_DIFFERENT:
+        return False
+    return _has_same_detail(here, there)
+
+
+def _has_same_detail(here: Image.Image, there: Image.Image) -> bool:
+    """Whether no block differs, on average, by more than its contrast allows: faint writing on a flat ground counts."""
+    first, second = (np.asarray(part.convert("L").filter(_BLUR), np.float64) for part in (here, there))
+    differs = first - second
+    differs -= np.median(differs)
+    lightest, darkest = (there.convert("L").filter(extreme) for extreme in (_LIGHTEST, _DARKEST))
+    contrast = np.asarray(lightest, np.float64) - np.asarray(darkest, np.float64)
+    beyond = np.abs(differs) - _CONTRAST_SHARE * contrast
+    return bool(_mean_by_block(beyond).max() <= _MAX_MEAN_DIFFERENCE)
 
 
 def _nearby(smaller_or_larger: np.ufunc, values: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
@@ -136,11 +158,11 @@ def _nearby(smaller_or_larger: np.ufunc, values: npt.NDArray[np.int16]) -> npt.N
     return nearby
 
 
-def _share_by_block(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+def _mean_by_block(values: npt.NDArray[np.bool_] | npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Blocks that the border cuts count as whole ones."""
-    starts = [np.arange(0, side, _BLOCK_PX) for side in mask.shape]
-    sums = np.add.reduceat(np.add.reduceat(mask.astype(np.int64), starts[0], axis=0), starts[1], axis=1)
-    return np.asarray(sums / np.prod(np.minimum(mask.shape, _BLOCK_PX)))
+    starts = [np.arange(0, side, _BLOCK_PX) for side in values.shape]
+    sums = np.add.reduceat(np.add.reduceat(values.astype(np.float64), starts[0], axis=0), starts[1], axis=1)
+    return np.asarray(sums / np.prod(np.minimum(values.shape, _BLOCK_PX)))
 
 
 def _part(image: Image.Image, box: Box) -> Image.Image:

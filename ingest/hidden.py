@@ -1,0 +1,89 @@
+"""What a picture holds that the view of it does not show: colour or shape under transparency, steps of a wide scale."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+Pixels = npt.NDArray[np.uint8]
+"""RGB, shape (height, width, 3), dtype uint8."""
+Plane = npt.NDArray[np.uint8]
+"""Shape (height, width), dtype uint8."""
+
+_BLOCK_PX = 16
+_MIN_BLOCKS = 2
+_MIN_DEVIATION = 6
+"""Of a block, so that it has structure: about that of faint writing."""
+_MIN_CORRELATION = 0.25
+_MIN_SLOPE = 0.1
+"""How much of the contrast a view must keep to show the same: below, writing becomes as faint as grey 229 on white."""
+
+_STRIP_PIXELS = 2**20
+_MAX_SAMPLES = 2**22
+_MAX_STEPS = 256
+
+
+def has_structure(colour: Pixels, covered: npt.NDArray[np.bool_]) -> bool:
+    """Whether the covered colours are more than one flat fill (encoders often leave black or white there)."""
+    if covered.all():
+        return int(colour.reshape(-1, 3).std(axis=0).max()) > 3
+    if covered.mean() < 1e-4:
+        return False
+    under = colour[covered].astype(np.int16)
+    fill = np.median(under, axis=0)
+    if (np.abs(under - fill).max(axis=1) > 24).mean() > 1e-3:
+        return True
+    # One hidden colour can still be writing: then it lies scattered among what is shown in another colour.
+    shares_edge = covered[:, 1:] != covered[:, :-1]
+    contrast = np.abs(colour[:, 1:].astype(np.int16) - colour[:, :-1]).max(axis=2) > 24
+    return bool(shares_edge.any() and (contrast & shares_edge).sum() > 0.5 * shares_edge.sum())
+
+
+def shows_more(plane: Plane, views: Sequence[Pixels]) -> bool:
+    """Whether somewhere the plane has structure that no view follows."""
+    num_new = 0
+    rows = max(1, _STRIP_PIXELS // (_BLOCK_PX * max(1, plane.shape[1]))) * _BLOCK_PX
+    for first in range(0, plane.shape[0], rows):
+        num_new += _num_new_blocks(plane[first : first + rows], [view[first : first + rows] for view in views])
+    return num_new >= _MIN_BLOCKS
+
+
+def _num_new_blocks(plane: Plane, views: Sequence[Pixels]) -> int:
+    values = plane.astype(np.float32)
+    mean = _block_means(values)
+    variance = _block_means(values * values) - mean * mean
+    is_new = variance > _MIN_DEVIATION**2
+    if not is_new.any():
+        return 0
+    variance = np.maximum(variance, 1)
+    for view in views:
+        for channel in range(3):
+            shown = view[:, :, channel].astype(np.float32)
+            shown_mean = _block_means(shown)
+            shown_variance = np.maximum(_block_means(shown * shown) - shown_mean * shown_mean, 1)
+            common = np.abs(_block_means(values * shown) - mean * shown_mean)
+            follows = common > _MIN_CORRELATION * np.sqrt(variance * shown_variance)
+            is_new &= ~(follows & (common > _MIN_SLOPE * variance))
+    return int(is_new.sum())
+
+
+def _block_means(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+    starts = [np.arange(0, side, _BLOCK_PX) for side in values.shape]
+    rows = np.add.reduceat(values, starts[0], axis=0, dtype=np.float64)
+    sums = np.add.reduceat(rows, starts[1], axis=1)
+    heights, widths = (np.diff(np.append(first, side)) for first, side in zip(starts, values.shape, strict=True))
+    return np.asarray(sums / np.outer(heights, widths))
+
+
+def steps_of(image: Image.Image, strip_rows: int) -> npt.NDArray[np.float32]:
+    """Some of the values of a picture, in order, each once, so that neither a flat ground nor one wild pixel counts."""
+    every = max(1, image.width * image.height // _MAX_SAMPLES)
+    sampled = []
+    for first in range(0, image.height, strip_rows):
+        strip = image.crop((0, first, image.width, min(first + strip_rows, image.height)))
+        values = np.asarray(strip).reshape(-1)[::every].astype(np.float32)
+        sampled.append(np.unique(values[np.isfinite(values)]))
+    distinct = np.unique(np.concatenate(sampled))
+    chosen = np.unique(np.linspace(0, max(0, len(distinct) - 1), _MAX_STEPS).round().astype(int))
+    return distinct[chosen] if len(distinct) else np.zeros(1, np.float32)

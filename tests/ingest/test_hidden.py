@@ -1,0 +1,104 @@
+"""Writing that a viewer does not show, although it lies in the pixels, is a view of its own or named as unseen."""
+
+import io
+import struct
+
+import numpy as np
+import pytest
+from PIL import Image, ImageDraw
+
+from ingest.images import DecodedImage, ImageLimits, decode
+from tests.ingest.hiding import jpeg, scene
+from tests.nasty import encoded
+
+SIZE = (256, 192)
+
+
+def decoded(content: bytes) -> DecodedImage:
+    image = decode(content, ImageLimits())
+    assert isinstance(image, DecodedImage), image
+    return image
+
+
+def writing() -> Image.Image:
+    """White on black."""
+    image = Image.new("L", SIZE)
+    ImageDraw.Draw(image).text((40, 80), "4111 1111 1111 1111", fill=255, font_size=16)
+    return image
+
+
+def logo(shade: int) -> Image.Image:
+    image = Image.new("RGB", SIZE, (shade,) * 3)
+    image.putalpha(writing())
+    return image
+
+
+def contrast(image: DecodedImage, view: int) -> int:
+    part = image.views[view][80:100, 40:200].astype(int)
+    return int(part.max() - part.min())
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA"])
+def test_white_writing_on_nothing_is_shown_over_black(mode: str) -> None:
+    image = decoded(encoded(logo(255).convert(mode), "PNG"))
+    assert [contrast(image, view) for view in range(len(image.views))] == [0, 255]
+
+
+@pytest.mark.parametrize("shade", [0, 120, 200])
+def test_a_logo_that_shows_over_white_is_one_view(shade: int) -> None:
+    assert len(decoded(encoded(logo(shade), "PNG")).views) == 1
+
+
+def with_fourth_channel(channel: Image.Image, compression: str | None) -> bytes:
+    image = scene().convert("RGBA")
+    image.putalpha(channel)
+    whole = bytearray(encoded(image, "TIFF", compression=compression))
+    at = whole.index(struct.pack("<HHI", 338, 3, 1)) + 8
+    whole[at] = 0  # a channel without meaning
+    return bytes(whole)
+
+
+def bmp_of_32_bits(channel: Image.Image) -> bytes:
+    image = scene().convert("RGBA")
+    image.putalpha(channel)
+    pixels = image.tobytes("raw", "BGRA", 0, -1)
+    head = struct.pack("<IiiHHIIiiII", 40, *SIZE, 1, 32, 0, len(pixels), 0, 0, 0, 0)
+    return b"BM" + struct.pack("<IHHI", 54 + len(pixels), 0, 0, 54) + head + pixels
+
+
+@pytest.mark.parametrize("kind", ["tiff", "packed_tiff", "bmp"])
+def test_writing_in_a_channel_that_viewers_skip_is_a_view(kind: str) -> None:
+    def whole(channel: Image.Image) -> bytes:
+        return bmp_of_32_bits(channel) if kind == "bmp" else with_fourth_channel(channel, packing)
+
+    packing = "tiff_lzw" if kind == "packed_tiff" else None
+    image = decoded(whole(writing()))
+    assert len(image.views) == 2
+    assert (image.views[1] == np.asarray(writing())[:, :, None]).all()
+    assert len(decoded(whole(Image.new("L", SIZE, 255))).views) == 1
+
+
+def test_dark_16_bit_grey_and_one_wild_float_are_shown_with_their_steps_spread() -> None:
+    dark = decoded(encoded(Image.fromarray(np.asarray(writing()).astype(np.uint16)), "PNG"))
+    values = np.where(np.asarray(writing()) > 127, np.float32(0.9), np.float32(0.2))
+    values[0, 0] = 1e6
+    wild = decoded(encoded(Image.fromarray(values), "TIFF"))
+    for image in (dark, wild):
+        assert contrast(image, 0) < 2
+        assert contrast(image, 1) > 100
+    whole = Image.fromarray(np.asarray(writing()).astype(np.uint16) * 257)
+    assert len(decoded(encoded(whole, "PNG")).views) == 1
+
+
+@pytest.mark.parametrize("share", [1, 0.8])
+def test_faint_writing_behind_a_white_picture_is_no_copy(share: float) -> None:
+    white, faint = Image.new("RGB", SIZE, "white"), Image.new("RGB", SIZE, "white")
+    ImageDraw.Draw(faint).text((20, 80), "4111 1111 1111 1111", fill=(229,) * 3, font_size=20)
+    behind = faint.resize((round(SIZE[0] * share), round(SIZE[1] * share)))
+    assert decoded(encoded(white, "JPEG") + encoded(behind, "JPEG")).unseen == ("embedded_image", "trailing_data")
+
+
+def test_a_picture_as_large_as_the_scanned_one_is_a_copy_only_with_the_same_pixels() -> None:
+    shown = Image.open(io.BytesIO(jpeg())).convert("RGB")
+    assert decoded(encoded(shown, "PNG") + encoded(shown, "PNG")).unseen == ("trailing_data",)
+    assert "embedded_image" in decoded(jpeg() + encoded(scene(), "JPEG", quality=60)).unseen
