@@ -15,10 +15,11 @@ _IS_WORD = bytes(value not in _WHITESPACE for value in range(256))
 
 _FILE_HEADER_BYTES, _MAX_INFO_BYTES, _MASK_BYTES = 14, 124, 16
 _LINKED_PROFILE = b"DEBM"
+_END_OF_LINE, _END_OF_BITMAP, _JUMP = range(3)
 
 
 def bmp_pieces(encoded: bytes) -> Iterator[Piece]:
-    """Run-length coded pixels are taken to be as long as the header says."""
+    """What a header says of the size of run-length coded pixels is not believed."""
     image = _opened(encoded)
     decoder, _, pixels, arguments = image.tile[0]
     info_bytes = min(_MAX_INFO_BYTES, _number(encoded, 14, 4))
@@ -27,7 +28,8 @@ def bmp_pieces(encoded: bytes) -> Iterator[Piece]:
     if decoder == "raw" and isinstance(arguments, tuple):
         num_bytes = int(arguments[1]) * image.height
     else:
-        num_bytes = _number(encoded, 34, 4) or len(encoded)
+        is_four_bit = isinstance(arguments, tuple) and bool(arguments[1])
+        num_bytes = _end_of_runs(encoded, pixels, image.size, is_four_bit) - pixels
     profile = (0, 0)
     if info_bytes == _MAX_INFO_BYTES and encoded[70:74] == _LINKED_PROFILE:
         first = _FILE_HEADER_BYTES + _number(encoded, 126, 4)
@@ -35,6 +37,35 @@ def bmp_pieces(encoded: bytes) -> Iterator[Piece]:
         yield Piece(METADATA, encoded[slice(*profile)])
     for first, last in unclaimed([(0, header), (pixels, pixels + num_bytes), profile], len(encoded)):
         yield Piece(TRAILING_DATA if last == len(encoded) else UNKNOWN_CHUNK, encoded[first:last])
+
+
+def _end_of_runs(encoded: bytes, at: int, size: tuple[int, int], is_four_bit: bool) -> int:
+    """Where Pillow stops to read: behind the mark of the end, or behind the last pixel."""
+    width, num_pixels = size[0], size[0] * size[1]
+    column = num_met = 0
+    while num_met < num_pixels and at + 2 <= len(encoded):
+        count, value = encoded[at], encoded[at + 1]
+        at += 2
+        if count:
+            count = min(count, max(0, width - column))
+            num_met += count
+            column += count
+        elif value == _END_OF_LINE:
+            num_met += -num_met % width
+            column = 0
+        elif value == _END_OF_BITMAP:
+            break
+        elif value == _JUMP:
+            num_met += _number(encoded, at, 1) + _number(encoded, at + 1, 1) * width
+            column = num_met % width
+            at += 2
+        else:
+            num_bare = min(value, num_pixels - num_met)
+            num_met += num_bare
+            column += value
+            at += (num_bare + 1) // 2 if is_four_bit else num_bare
+            at += at % 2
+    return at
 
 
 def _opened(encoded: bytes) -> ImageFile.ImageFile:

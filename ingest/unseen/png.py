@@ -5,10 +5,12 @@ Source of the names: W3C, "Portable Network Graphics (PNG) Specification (Third 
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from PIL.PngImagePlugin import MAX_TEXT_MEMORY
 
 from ingest.metadata import PNG_MAGIC, chunk_text, png_chunks, raw_profile
+from ingest.unseen.deflated import used_bytes
 from ingest.unseen.pieces import FRAMES, METADATA, PIXELS, TRAILING_DATA, UNKNOWN_CHUNK, Piece
 
 _METADATA_CHUNKS = frozenset([b"eXIf", b"iCCP", b"caBX"])
@@ -22,11 +24,23 @@ _MAX_SMALL_BYTES = 1024
 _CONTROL_BYTES = 26
 _NUMBER_BYTES = 4
 """Before the data of a later frame."""
+_CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
+_PASSES = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))
+"""Left, top, and steps to the right and down, of each pass of an interlaced picture."""
+
+
+@dataclass
+class _Frame:
+    """size: width and height as the file holds them, each in 4 bytes."""
+
+    size: bytes
+    packed: list[bytes] = field(default_factory=list)
 
 
 def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
     """num_seen: frames that are scanned, the first picture counted."""
-    pixels, index, last, before = list[bytes](), 0, len(PNG_MAGIC), b""
+    frames, index, last, before = [_Frame(b"")], 0, len(PNG_MAGIC), b""
+    header = b""
     num_bytes, room = Counter[bytes](), MAX_TEXT_MEMORY
     for name, first, end in png_chunks(encoded):
         content, last = encoded[first:end], min(end + 4, len(encoded))
@@ -34,13 +48,15 @@ def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
             yield Piece(UNKNOWN_CHUNK, content)
             break
         if name == b"fcTL":
-            index += bool(pixels)
+            index += bool(frames[0].packed)
+            if index:
+                frames.append(_Frame(content[4:12]))
             yield Piece(UNKNOWN_CHUNK, content[_CONTROL_BYTES:])
-        elif name == b"IDAT" and (not pixels or before == b"IDAT"):
-            pixels.append(content)
+        elif name == b"IDAT" and (not frames[0].packed or before == b"IDAT"):
+            frames[0].packed.append(content)
         elif name == b"fdAT":
             if 0 < index < num_seen:
-                pixels.append(content[_NUMBER_BYTES:])
+                frames[-1].packed.append(content[_NUMBER_BYTES:])
             else:
                 yield Piece(FRAMES, b"", len(content))
         elif name in _TEXTS:
@@ -53,9 +69,27 @@ def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
             num_bytes[name] += len(content)
             if name not in _SMALL or num_bytes[name] > _MAX_SMALL_BYTES:
                 yield Piece(UNKNOWN_CHUNK, content)
+            if name == b"IHDR" and not frames[0].packed:
+                header, frames[0].size = content, content[:8]
         before = name
-    yield Piece(PIXELS, b"".join(pixels))
+    for frame in frames:
+        packed = b"".join(frame.packed)
+        used = used_bytes(packed, _num_row_bytes(frame.size, header))
+        yield Piece(PIXELS, packed[:used])
+        yield Piece(TRAILING_DATA, packed[used:])
     yield Piece(TRAILING_DATA, encoded[last:])
+
+
+def _num_row_bytes(size: bytes, header: bytes) -> int:
+    """Of all rows of a frame, with the byte before each that names its filter."""
+    width, height = int.from_bytes(size[:4]), int.from_bytes(size[4:8])
+    depth, colour, interlacing = header[8:9], header[9:10], header[12:13]
+    bits = int.from_bytes(depth) * _CHANNELS.get(int.from_bytes(colour), 1)
+    num_bytes = 0
+    for left, top, right, down in _PASSES if interlacing == b"\1" else ((0, 0, 1, 1),):
+        columns, rows = max(0, -((left - width) // right)), max(0, -((top - height) // down))
+        num_bytes += rows * (1 + -(-columns * bits // 8)) if columns else 0
+    return num_bytes
 
 
 def _text(name: bytes, content: bytes, room: int) -> bytes | None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ingest.unseen import jpeg
+from ingest.unseen.deflated import used_bytes
 from ingest.unseen.pieces import (
     EMBEDDED_IMAGE,
     FRAMES,
@@ -29,6 +30,7 @@ _STRIP_OFFSETS, _ROWS_PER_STRIP, _STRIP_BYTES = 273, 278, 279
 _TILE_WIDTH, _TILE_HEIGHT, _TILE_OFFSETS, _TILE_BYTES = 322, 323, 324, 325
 _JPEG_OFFSET, _JPEG_BYTES = 513, 514
 _UNCOMPRESSED, _OLD_JPEG, _JPEG = 1, 6, 7
+_DEFLATED = (8, 32946)
 _EXIF, _GPS, _INTEROPERABILITY, _SUB_DIRECTORIES = 34665, 34853, 40965, 330
 _POSITIONS = frozenset([_STRIP_OFFSETS, _STRIP_BYTES, _TILE_OFFSETS, _TILE_BYTES])
 _METADATA_TAGS = frozenset(
@@ -38,8 +40,9 @@ _METADATA_TAGS = frozenset(
         *(33550, 33922, 34264, 34735, 34736, 34737, 42112, 42113),  # where on the earth
     ]
 )
-_TABLES = frozenset([301, 320, 347, 519, 520, 521])
-"""Of any size, and needed to decode."""
+_TRANSFER_FUNCTION, _COLOUR_MAP, _JPEG_TABLES = 301, 320, 347
+_MAX_JPEG_TABLES_BYTES = 4096
+"""Four tables of quantization and eight of Huffman codes take less."""
 _LAST_BASELINE_TAG = 532
 _POINTERS = frozenset([_EXIF, _GPS, _SUB_DIRECTORIES])
 _MAX_SMALL_BYTES = 1024
@@ -90,14 +93,15 @@ class _Account:
         pixels, num_positions = _pixels(file, directory)
         is_compressed = file.number(directory, _COMPRESSION, _UNCOMPRESSED) not in (_UNCOMPRESSED, _OLD_JPEG, _JPEG)
         (self.compressed if is_compressed else self.claimed).extend(pixels)
+        max_bits = max(file.numbers(directory, _BITS, 1), default=1)
         for entry in entries:
-            is_known = _is_known(entry) and directory.by_tag[entry.tag] is entry
+            is_known = _is_known(entry, max_bits) and directory.by_tag[entry.tag] is entry
             (self.claimed if is_known else self.unknown).append(entry.place)
             first, last = entry.values
             if entry.tag in _POSITIONS:
                 last = min(last, first + num_positions * entry.value_bytes)
             if not entry.is_inside:
-                known = self.metadata if entry.tag in _METADATA_TAGS else self.claimed
+                known = self.claimed if entry.tag in _POSITIONS or entry.tag in _POINTERS else self.metadata
                 (known if is_known else self.unknown).append((first, last))
         self.sub_directories.extend(file.numbers(directory, _SUB_DIRECTORIES, len(file.encoded)))
         self._add_metadata(file, directory)
@@ -131,10 +135,16 @@ class _Account:
             yield Piece(TRAILING_DATA if last == num_bytes and not is_of_tag else UNKNOWN_CHUNK, encoded[first:last])
 
 
-def _is_known(entry: Entry) -> bool:
-    if entry.tag in _METADATA_TAGS or entry.tag in _TABLES or entry.tag in _POSITIONS or entry.tag in _POINTERS:
+def _is_known(entry: Entry, max_bits: int) -> bool:
+    """max_bits: of a sample, which says how many values a table has."""
+    if entry.tag in _METADATA_TAGS or entry.tag in _POSITIONS or entry.tag in _POINTERS:
         return True
-    return entry.tag <= _LAST_BASELINE_TAG and entry.values[1] - entry.values[0] <= _MAX_SMALL_BYTES
+    most = _MAX_SMALL_BYTES
+    if entry.tag == _JPEG_TABLES:
+        most = _MAX_JPEG_TABLES_BYTES
+    elif entry.tag in (_TRANSFER_FUNCTION, _COLOUR_MAP):
+        most = 3 * 2 * 2 ** min(max_bits, 16)
+    return entry.tag <= _LAST_BASELINE_TAG and entry.values[1] - entry.values[0] <= most
 
 
 def _sub_picture(file: TiffFile, place: int) -> list[Range]:
@@ -159,18 +169,23 @@ def _pixels(file: TiffFile, directory: Directory) -> tuple[list[Range], int]:
     num_samples = file.number(directory, _SAMPLES, 1)
     bits = file.numbers(directory, _BITS, num_samples) or (1,)
     is_planar = file.number(directory, _PLANAR, 1) == 2
-    num_parts = -(-width // max(1, part_width)) * -(-height // max(1, rows)) * (num_samples if is_planar else 1)
+    num_down = -(-height // max(1, rows))
+    num_parts = -(-width // max(1, part_width)) * num_down * (num_samples if is_planar else 1)
     row_bits = part_width * (max(bits) if is_planar else max(sum(bits), num_samples * bits[0]))
     offsets = file.numbers(directory, _TILE_OFFSETS if is_tiled else _STRIP_OFFSETS, num_parts)
     sizes = file.numbers(directory, _TILE_BYTES if is_tiled else _STRIP_BYTES, num_parts)
     parts = []
     for number, first in enumerate(offsets):
         num_bytes = sizes[number] if number < len(sizes) else len(file.encoded)
+        is_last_strip = not is_tiled and (number + 1) % num_down == 0
+        num_needed = -(-row_bits // 8) * (height - rows * (num_down - 1) if is_last_strip else rows)
         if compression == _UNCOMPRESSED:
-            num_bytes = min(num_bytes, -(-row_bits // 8) * rows)
+            num_bytes = min(num_bytes, num_needed)
+        elif compression in _DEFLATED:
+            num_bytes = used_bytes(file.encoded[first : first + num_bytes], num_needed)
         elif compression == _JPEG:
             num_bytes = min(num_bytes, jpeg.streams(file.encoded[first : first + num_bytes], [0])[0].last)
         parts.append((first, first + num_bytes))
-    for first in file.numbers(directory, _JPEG_OFFSET, 1):
+    for first in file.numbers(directory, _JPEG_OFFSET, 1) if compression == _OLD_JPEG else ():
         parts.append((first, first + file.number(directory, _JPEG_BYTES, len(file.encoded))))
     return parts, num_parts

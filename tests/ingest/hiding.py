@@ -267,7 +267,72 @@ def tiff_with_larger_strip(content: bytes) -> bytes:
     return bytes(whole)
 
 
+def png_with_more_rows(more: bytes, is_interlaced: bool = False) -> bytes:
+    """Interlaced it has one shade of grey, and the sizes of its seven passes written out."""
+    if is_interlaced:
+        header = struct.pack(">IIBBBBB", 5, 5, 8, 0, 0, 0, 1)
+        rows = b"".join(b"\0" + b"\x50" * num for num in (1, 1, 2, 1, 1, 3, 3, 3, 2, 2, 2, 5, 5))
+    else:
+        header = struct.pack(">IIBBBBB", SIDE_PX, 192, 8, 2, 0, 0, 0)
+        rows = b"".join(b"\0" + row.tobytes() for row in np.asarray(scene()))
+    parts = ((b"IHDR", header), (b"IDAT", zlib.compress(rows + more)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(name, content) for name, content in parts)
+
+
+def riff(body: bytes) -> bytes:
+    return riff_chunk(b"RIFF", b"WEBP" + body)
+
+
+def extended_header(flags: int) -> bytes:
+    size = struct.pack("<I", SIDE_PX - 1)[:3] + struct.pack("<I", 191)[:3]
+    return riff_chunk(b"VP8X", bytes([flags, 0, 0, 0]) + size)
+
+
+def alpha_chunk() -> bytes:
+    image = scene()
+    image.putalpha(card().convert("L").resize(image.size))
+    whole = encoded(image, "WEBP")
+    first = whole.index(b"ALPH")
+    return whole[first : whole.index(b"VP8 ")]
+
+
+def bmp_of_runs(more: bytes = b"", says_size: bool = False) -> bytes:
+    indexes = np.asarray(scene().convert("L"))[::-1] // 8 * 8
+    runs = b"".join(b"".join(bytes([1, value]) for value in row) + b"\0\0" for row in indexes) + b"\0\1"
+    palette = b"".join(bytes([shade, shade, 255 - shade, 0]) for shade in range(256))
+    num_stated = len(runs + more) if says_size else 0
+    info = struct.pack("<IiiHHIIiiII", 40, SIDE_PX, 192, 1, 8, 1, num_stated, 0, 0, 0, 0)
+    first = 14 + len(info + palette)
+    size = first + len(runs + more)
+    return b"BM" + struct.pack("<IHHI", size, 0, 0, first) + info + palette + runs + more
+
+
+def tiff_of_one_strip(packed: bytes) -> bytes:
+    """Deflated, RGB."""
+    tags = [(256, SIDE_PX), (257, 192), (258, 8), (259, 8), (262, 2), (273, 8), (277, 3), (278, 192)]
+    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in [*tags, (279, len(packed))])
+    bits = struct.pack("<HHII", 258, 3, 3, 8 + len(packed))
+    entries = entries.replace(struct.pack("<HHII", 258, 4, 1, 8), bits)
+    strip = packed + struct.pack("<HHH", 8, 8, 8)
+    directory = struct.pack("<H", 9) + entries + struct.pack("<I", 0)
+    return b"II*\0" + struct.pack("<I", 8 + len(strip + directory) - len(directory)) + strip + directory
+
+
+def tiff_with_tag(tag: int, content: bytes) -> bytes:
+    """Whatever type its values should be of."""
+    tags = TiffImagePlugin.ImageFileDirectory_v2()
+    tags.tagtype[tag] = 7
+    tags[tag] = content
+    return tiff(tiffinfo=tags)
+
+
+def tiff_with_old_jpeg_tags(picture: bytes) -> bytes:
+    whole = tiff(tiffinfo={513: 0xFFFFFFF, 514: len(picture)})
+    return whole.replace(struct.pack("<I", 0xFFFFFFF), struct.pack("<I", len(whole))) + picture
+
+
 CARD = card_file()
+SMALL_CARD = encoded(card(48), "JPEG", quality=20)
 HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
     "gif_frame_17.gif": (lambda: frames(17, "GIF"), ("frames",)),
     "apng_frame_17.png": (lambda: frames(17, "PNG"), ("frames",)),
@@ -347,7 +412,18 @@ HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
         ),
         ("embedded_image",),
     ),
-    "more_pixels.png": (lambda: with_chunks(chunk(b"IDAT", CARD)), ("embedded_image",)),
+    "more_pixels.png": (lambda: with_chunks(chunk(b"IDAT", CARD)), ("embedded_image", "trailing_data")),
+    "webp_behind_pixels.png": (
+        lambda: with_chunks(chunk(b"IDAT", card_file("WEBP"))),
+        ("embedded_image", "trailing_data"),
+    ),
+    "second_stream.png": (lambda: with_chunks(chunk(b"IDAT", zlib.compress(card().tobytes()))), ("trailing_data",)),
+    "more_rows.png": (lambda: png_with_more_rows(card().tobytes()), ("trailing_data",)),
+    "more_rows_interlaced.png": (lambda: png_with_more_rows(card().tobytes(), True), ("trailing_data",)),
+    "behind_last_frame.png": (
+        lambda: with_chunks(chunk(b"fdAT", b"\0\0\0\x09" + card_file("WEBP")), whole=frames(3, "PNG")),
+        ("embedded_image", "trailing_data"),
+    ),
     "later_pixels.png": (
         lambda: with_chunks(chunk(b"tIME", b"\7\xea\1\1\0\0\0"), chunk(b"IDAT", CARD)),
         ("embedded_image", "unknown_chunk"),
@@ -362,9 +438,40 @@ HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
         lambda: webp(encoded(card(), "WEBP")[12:]),
         ("unknown_chunk",),
     ),
+    "picture_behind_simple_one.webp": (
+        lambda: riff(webp()[12:] + encoded(card(), "WEBP", lossless=True)[12:]),
+        ("unknown_chunk",),
+    ),
+    "alpha_without_flag.webp": (
+        lambda: riff(extended_header(0) + alpha_chunk() + webp()[12:]),
+        ("unknown_chunk",),
+    ),
+    "alpha_behind_picture.webp": (
+        lambda: riff(extended_header(0) + webp()[12:] + alpha_chunk()),
+        ("unknown_chunk",),
+    ),
+    "behind_runs.bmp": (lambda: bmp_of_runs() + CARD, ("embedded_image", "trailing_data")),
+    "behind_runs_within_stated_size.bmp": (
+        lambda: bmp_of_runs(CARD, says_size=True),
+        ("embedded_image", "trailing_data"),
+    ),
     "gap.bmp": (lambda: bmp_with_gap(b"\0" * 2000 + CARD), ("embedded_image", "unknown_chunk")),
     "sub_directory.tiff": (lambda: tiff_with_sub_directory(card()), ("embedded_image",)),
     "private_tag.tiff": (lambda: tiff(tiffinfo={65000: CARD}), ("embedded_image", "unknown_chunk")),
+    "named_as_old_jpeg.tiff": (lambda: tiff_with_old_jpeg_tags(CARD), ("embedded_image", "trailing_data")),
+    "jpeg_tables.tiff": (lambda: tiff_with_tag(347, CARD + bytes(3000)), ("embedded_image", "unknown_chunk")),
+    "small_jpeg_tables.tiff": (lambda: tiff_with_tag(347, CARD), ("embedded_image",)),
+    "transfer_function.tiff": (lambda: tiff_with_tag(301, CARD), ("embedded_image", "unknown_chunk")),
+    "huffman_tables.tiff": (lambda: tiff_with_tag(520, CARD), ("embedded_image", "unknown_chunk")),
+    "small_known_tag.tiff": (lambda: tiff_with_tag(291, SMALL_CARD), ("embedded_image",)),
+    "behind_deflated_strip.tiff": (
+        lambda: tiff_of_one_strip(zlib.compress(scene().tobytes()) + card_file("WEBP")),
+        ("embedded_image", "unknown_chunk"),
+    ),
+    "more_rows_deflated.tiff": (
+        lambda: tiff_of_one_strip(zlib.compress(scene().tobytes() + card().tobytes())),
+        ("unknown_chunk",),
+    ),
     "two_strips.tiff": (lambda: tiff_with_larger_strip(CARD), ("embedded_image", "trailing_data")),
     "item.avif": (lambda: avif_with_item(b"av01", encoded(card(), "AVIF")[275:]), ("embedded_image",)),
     "free_box.avif": (lambda: avif() + box(b"free", CARD), ("embedded_image", "unknown_chunk")),
@@ -404,10 +511,14 @@ SHOWING: dict[str, Callable[[], bytes]] = {
     "transparent.webp": lambda: encoded(half_transparent(), "WEBP"),
     "animated.webp": lambda: frames(NUM_SCANNED, "WEBP", lossless=True),
     "plain.bmp": bmp,
+    "runs.bmp": bmp_of_runs,
+    "interlaced.png": lambda: png_with_more_rows(b"", True),
     "palette.bmp": lambda: encoded(scene().convert("P"), "BMP"),
     "one_bit.bmp": lambda: encoded(scene().convert("1"), "BMP"),
     "plain.tiff": tiff,
     "packed.tiff": lambda: tiff(compression="tiff_lzw", description="words", exif=Image.Exif()),
+    "deflated.tiff": lambda: tiff(compression="tiff_adobe_deflate"),
+    "palette.tiff": lambda: encoded(scene().convert("P"), "TIFF"),
     "jpeg.tiff": lambda: tiff(compression="jpeg"),
     "big.tiff": lambda: tiff(big_tiff=True),
     "pages.tiff": lambda: frames(NUM_SCANNED, "TIFF"),

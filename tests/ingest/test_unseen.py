@@ -1,5 +1,6 @@
 """What a file holds beyond the pictures that are scanned: found in every place, and nothing said where nothing is."""
 
+import io
 import struct
 from collections.abc import Callable, Iterable
 
@@ -12,6 +13,7 @@ from ingest.images import DecodedImage, ImageLimits, Rejected, decode
 from ingest.sample import Sample
 from ingest.unseen import UNSEEN_KINDS
 from ingest.unseen import avif as avif_walker
+from ingest.unseen import bare as bare_walker
 from ingest.unseen import gif as gif_walker
 from ingest.unseen import jpeg as jpeg_walker
 from ingest.unseen import png as png_walker
@@ -87,12 +89,21 @@ def test_damage_anywhere_is_a_row_and_never_an_error(name: str, change: str) -> 
         assert walker is None or sum(len(piece.content) for piece in walker(damaged)) >= 0
 
 
+def is_opened(encoded: bytes) -> bool:
+    try:
+        Image.open(io.BytesIO(encoded), formats=("BMP",))
+    except (OSError, SyntaxError):
+        return False
+    return True
+
+
 WALKERS: dict[str, Callable[[bytes], Iterable[Piece]]] = {
     "jpg": lambda encoded: jpeg_walker.pieces(encoded, jpeg_walker.streams(encoded, [0])),
     "png": lambda encoded: png_walker.pieces(encoded, 16),
     "gif": lambda encoded: gif_walker.pieces(encoded, 16),
     "webp": lambda encoded: webp_walker.pieces(encoded, 16),
     "tiff": lambda encoded: tiff_walker.pieces(encoded, 16),
+    "bmp": lambda encoded: bare_walker.bmp_pieces(encoded) if is_opened(encoded) else (),
     "avif": lambda encoded: avif_walker.pieces(encoded, 16, has_alpha=False),
 }
 
