@@ -230,7 +230,7 @@ class _Copier:
                 f"{printable(share.shard)} was scanned again since the decisions were made; nothing is released; "
                 "filter again with --overwrite"
             )
-        fault = name_fault(share.shard)
+        fault = None if share.shard == ROOT else name_fault(share.shard)
         if fault is not None:
             why = f"its shard has {fault}"
             written = Written(0, {}, dict.fromkeys(kept.sha256, why), {})
