@@ -319,6 +319,7 @@ def _finish(
         "num_images": plan.decisions.num_rows,
         "actions": actions,
         "rules": rules,
+        "num_unseen_not_recorded": plan.num_older,
         "members_left_out": _left_out(written),
     }
     hashes = {name: sha256 for done in written for name, sha256 in done.files.items()}
