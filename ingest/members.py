@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Literal
 
-from ingest.magic import HEAD_BYTES, picture_format
+from ingest.magic import HEAD_BYTES, picture_format, picture_in_place_of_text
 
 Members = Literal["listed", "image-only", "all"]
 """listed: what `LISTED` names, if it holds that. image-only: nothing. all: whatever is no picture."""
@@ -41,9 +41,15 @@ def is_listed(name: str, num_bytes: int) -> bool:
     return extension_of(name) in LISTED and num_bytes <= MAX_LISTED_BYTES
 
 
+def begins_like_picture(name: str, content: bytes) -> bool:
+    """Whether a member is a picture by how it begins. Captions that begin with the mark of a format are none."""
+    format_of = picture_in_place_of_text if extension_of(name) in LISTED else picture_format
+    return format_of(content[:HEAD_BYTES]) is not None
+
+
 def holds_what_it_says(name: str, content: bytes) -> bool:
     """Whether a listed member is what its extension says: text in UTF-8 without NUL, or JSON; never a picture."""
-    if picture_format(content[:HEAD_BYTES]) is not None or b"\0" in content:
+    if begins_like_picture(name, content) or b"\0" in content:
         return False
     try:
         text = content.decode()
@@ -68,8 +74,12 @@ def name_fault(name: str) -> str | None:
         return "an empty name, or one of a folder"
     if name.startswith("/"):
         return "an absolute name"
-    if ".." in name.split("/"):
+    if ".." in re.split(r"[/\\]", name):
         return "a name that leads out of the folder"
+    if posixpath.basename(name) == ".":
+        return "the name of a folder"
+    if "\\" in name:
+        return "a backslash in its name, which separates folders on Windows"
     if name.count("/") > MAX_FOLDERS:
         return f"a name of more than {MAX_FOLDERS} folders"
     if any(unicodedata.category(character) == "Cc" for character in name):

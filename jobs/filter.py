@@ -230,7 +230,7 @@ class _Copier:
                 f"{printable(share.shard)} was scanned again since the decisions were made; nothing is released; "
                 "filter again with --overwrite"
             )
-        fault = name_fault(share.shard)
+        fault = None if share.shard == ROOT else name_fault(share.shard)
         if fault is not None:
             why = f"its shard has {fault}"
             written = Written(0, {}, dict.fromkeys(kept.sha256, why), {})
@@ -319,6 +319,7 @@ def _finish(
         "num_images": plan.decisions.num_rows,
         "actions": actions,
         "rules": rules,
+        "num_unseen_not_recorded": plan.num_older,
         "members_left_out": _left_out(written),
     }
     hashes = {name: sha256 for done in written for name, sha256 in done.files.items()}

@@ -88,7 +88,7 @@ SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="200" height="50"><text x="
         (PROLOG + SVG).encode("utf-16"),
         (PROLOG + SVG).encode("utf-16-le"),
         ("\ufeff\n" + PROLOG + ENTITIES + SVG).encode("utf-16-be"),
-        b"<svg/>",
+        b"<svg width='9'/>",
     ],
 )
 def test_svg_is_a_format_that_is_not_decoded_however_it_begins(encoded: bytes) -> None:

@@ -18,7 +18,7 @@ from ingest.sample import printable
 
 HUGGING_FACE = b"huggingface"
 MAX_NAME_CHARACTERS = 60
-"""Of a column's name, in counts."""
+"""Of a column's name, in counts and messages."""
 
 CHECKED_CELLS = 64
 """Beginnings of binary cells that become Python objects at once."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import SourceError, StorageError, near
-from ingest.formats.columns import Choice, choose, joined, plain_rows
+from ingest.formats.columns import MAX_NAME_CHARACTERS, Choice, choose, joined, plain_rows
 from ingest.formats.parquet_batches import batches
 from ingest.formats.parquet_pages import DamagedPageError, LargePageError
 from ingest.formats.parquet_rows import MAX_IMAGE_PAGE_BYTES, MAX_TEXT_PAGE_BYTES, AmbiguousColumnError, Leaf, rows
@@ -43,9 +43,6 @@ MAX_EXPANSION = 1024
 
 DAMAGED = (OSError, pa.ArrowException, UnicodeDecodeError, DamagedPageError)
 """What a damaged file raises; failures of the storage are StorageErrors before pyarrow sees them."""
-
-MAX_NAME_CHARACTERS = 60
-"""Of a column, where several are listed in a message."""
 
 TOO_LARGE = "too_large"
 MAX_CHECKED = 64

@@ -12,10 +12,18 @@ import posixpath
 import stat
 from collections import Counter
 from collections.abc import Iterator, Set
+from typing import Any
 
 from ingest.formats.shard import MAX_IMAGE_BYTES, TOO_MANY_BYTES, Listing, folders_below, listed, storage_faults
-from ingest.magic import HEAD_BYTES, picture_format
-from ingest.members import MAX_LISTED_BYTES, Members, holds_what_it_says, is_listed, kind_of, name_fault
+from ingest.members import (
+    MAX_LISTED_BYTES,
+    Members,
+    begins_like_picture,
+    holds_what_it_says,
+    is_listed,
+    kind_of,
+    name_fault,
+)
 from ingest.release import Kept, Written, changed
 from ingest.sample import Sample, printable
 from ingest.slices import Locator, Slice, cut
@@ -55,11 +63,22 @@ def slices(root: Place, shard: str, category: str | None) -> Iterator[Slice]:
 
 
 def stamps(root: Place, shard: str) -> str:
-    """Names, sizes and times or hashes of the last change of a folder's samples."""
+    """Names, sizes and times or hashes of the last change of a folder's samples, of a link those of its target."""
     with storage_faults(shard):
         entries = (root if shard == ROOT else root.at(shard)).entries()
-    files = [(posixpath.basename(e["name"]), stamp_of(e)) for e in entries if e["type"] != "directory"]
+    entries = [_followed(entry) for entry in entries if entry["type"] != "directory"]
+    files = [(posixpath.basename(entry["name"]), stamp_of(entry)) for entry in entries]
     return repr(sorted((name, stamp) for name, stamp in files if not name.startswith(".") and _is_sample(name)))
+
+
+def _followed(entry: dict[str, Any]) -> dict[str, Any]:
+    """fsspec gives a link its own time, although its content is read from elsewhere."""
+    if not entry.get("islink"):
+        return entry
+    try:
+        return entry | {"mtime": os.stat(entry["name"]).st_mtime}
+    except OSError:
+        return entry  # it leads nowhere
 
 
 def _located(index: int, name: str, size: int) -> tuple[Locator, int]:
@@ -149,12 +168,11 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
         there.at(name).write(encoded)
     for name in sidecars:
         with storage_faults(posixpath.join(shard, name)):
-            beside = _sidecar(here.at(name), kept.members)
-        if beside is None:
+            sha256 = _copied_sidecar(here.at(name), there.at(name), kept.members)
+        if sha256 is None:
             left_out[kind_of(name)] += 1
-            continue
-        hashes[name] = hashlib.sha256(beside).hexdigest()
-        there.at(name).write(beside)
+        else:
+            hashes[name] = sha256
     in_folder = "" if shard == ROOT else shard
     written = {posixpath.join(in_folder, name): sha256 for name, sha256 in hashes.items()}
     return Written(len(taken), written, faults, dict(left_out))
@@ -166,16 +184,23 @@ def _sidecars(found: Listing, samples: Set[str], kept: Set[str]) -> list[str]:
     return [name for name, stem, extension in split if stem in stems and extension.lower() in RELEASED_WITH_IMAGE]
 
 
-def _sidecar(file: Place, members: Members) -> bytes | None:
-    """What a sidecar holds, None where it stays behind. A link is not followed: it may lead anywhere."""
+def _copied_sidecar(file: Place, copy: Place, members: Members) -> str | None:
+    """The hash of a copied sidecar, None where it stays behind. A link is not followed: it may lead anywhere."""
     if members == "image-only" or (file.is_local and not stat.S_ISREG(os.lstat(file.path).st_mode)):
         return None
     with file.open() as stream:
-        if members == "listed":
-            content = stream.read(MAX_LISTED_BYTES + 1)
-            return content if is_listed(file.name, len(content)) and holds_what_it_says(file.name, content) else None
-        content = stream.read()
-    return None if picture_format(content[:HEAD_BYTES]) else content
+        head = stream.read(MAX_LISTED_BYTES + 1)
+        if members == "all":
+            goes = not begins_like_picture(file.name, head)
+        else:
+            goes = is_listed(file.name, len(head)) and holds_what_it_says(file.name, head)
+        if not goes:
+            return None
+        with copy.create() as target:
+            target.write(head)
+            while block := stream.read(MAX_LISTED_BYTES):
+                target.write(block)
+    return target.sha256
 
 
 def _present(here: Place, name: str, shard: str) -> bytes:

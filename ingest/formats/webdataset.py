@@ -20,8 +20,17 @@ import pyarrow as pa
 
 from ingest.compressed import Decompressed, codec_of
 from ingest.formats.shard import MAX_IMAGE_BYTES, TOO_MANY_BYTES, files_below, opened
-from ingest.magic import HEAD_BYTES, picture_format
-from ingest.members import MAX_LISTED_BYTES, Names, extension_of, holds_what_it_says, is_listed, kind_of, name_fault
+from ingest.magic import HEAD_BYTES
+from ingest.members import (
+    MAX_LISTED_BYTES,
+    Names,
+    begins_like_picture,
+    extension_of,
+    holds_what_it_says,
+    is_listed,
+    kind_of,
+    name_fault,
+)
 from ingest.release import Kept, Written, changed
 from ingest.sample import Sample, printable
 from ingest.slices import Locator, Slice, cut
@@ -137,7 +146,7 @@ def _is_image(stream: BinaryIO, member: Member) -> bool:
     if not member.is_file or member.is_sparse:
         return False
     stream.seek(member.data_start)
-    return picture_format(stream.read(min(member.size, HEAD_BYTES))) is not None
+    return begins_like_picture(member.name, stream.read(min(member.size, HEAD_BYTES)))
 
 
 def _groups(found: Iterator[_Part | Damage]) -> Iterator[_Group | Damage]:

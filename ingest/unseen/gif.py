@@ -6,6 +6,7 @@ Source: CompuServe, "Graphics Interchange Format, Version 89a".
 import re
 from collections.abc import Iterator
 
+from ingest.magic import is_text
 from ingest.unseen.pieces import FRAMES, METADATA, PIXELS, TRAILING_DATA, UNKNOWN_CHUNK, Piece
 
 _SCREEN_BYTES, _IMAGE_BYTES = 13, 10
@@ -64,7 +65,9 @@ def _sub_blocks(encoded: bytes, at: int) -> tuple[bytes, int]:
 def _extension(label: bytes, content: bytes) -> Piece:
     name = content[:_NAME_BYTES]
     is_application, is_small = label == bytes([_APPLICATION]), len(content) <= _MAX_SMALL_BYTES
-    if label == bytes([_COMMENT]) or (is_application and name in _METADATA):
+    if label == bytes([_COMMENT]):
+        return Piece(METADATA if is_text(content) else UNKNOWN_CHUNK, content)
+    if is_application and name in _METADATA:
         return Piece(METADATA, content)
     if is_small and (label == bytes([_CONTROL]) or (is_application and name in _SMALL)):
         return Piece(METADATA, b"")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ingest.magic import is_text
 from ingest.unseen.pieces import EMBEDDED_IMAGE, METADATA, TRAILING_DATA, UNKNOWN_CHUNK, Piece, unclaimed
 
 _SOI_BYTES, _EOI, _SOS = 2, 0xD9, 0xDA
@@ -27,7 +28,6 @@ _METADATA: dict[int, tuple[tuple[bytes, int], ...]] = {
     0xE2: ((b"ICC_PROFILE\0", 14),),
     0xEB: ((b"JP", 8),),  # JUMBF, which holds C2PA
     0xED: ((b"Photoshop 3.0\0", 14),),
-    _COM: ((b"", 0),),
 }
 """Marker -> how segments of metadata begin, and how many bytes stand before their content."""
 _SMALL: dict[int, tuple[bytes, ...]] = {
@@ -119,6 +119,8 @@ def _part(marker: int, content: bytes) -> tuple[str, bytes, bytes]:
         if content.startswith(head):
             goes_on = head == b"JP" and content[4:8] > b"\0\0\0\1"  # then the header of its box comes again
             return METADATA, head, content[num_bytes + 8 * goes_on :]
+    if marker == _COM:
+        return METADATA if is_text(content) else UNKNOWN_CHUNK, b"", content
     is_small = len(content) <= _MAX_SMALL_BYTES and any(content.startswith(head) for head in _SMALL.get(marker, ()))
     return (METADATA, b"", b"") if is_small else (UNKNOWN_CHUNK, b"", content)
 

@@ -10,6 +10,7 @@ from typing import Literal
 
 from PIL import Image
 
+from ingest.magic import BMP_HEADER, HEAD_BYTES, picture_in_place_of_text
 from ingest.unseen import jpeg
 from ingest.unseen.copies import Scanned
 from ingest.unseen.pieces import IGNORED_BYTES, METADATA, Range
@@ -31,8 +32,14 @@ _MAGICS: tuple[tuple[bytes, int, str], ...] = (
     (b"JXL \r\n\x87\n", 4, ""),
     (b"jP  \r\n\x87\n", 4, ""),
 )
-"""What stands near the beginning of a picture, how far behind it, and Pillow's name; "" for what is not decoded."""
+"""What stands near the beginning of a picture, how far behind it, and Pillow's name; "" for what is not decoded.
+
+Only marks that are long enough to be looked for anywhere; the beginning of a piece is asked of `ingest.magic`.
+"""
 _IN_PIXELS = _MAGICS[:2]
+_HEADERS = (("BMP", BMP_HEADER),)
+"""The same, where no fixed bytes are long enough to be looked for."""
+_DECODED = frozenset([*(name for *_, name in _MAGICS), *(name for name, _ in _HEADERS)])
 _SURE = frozenset(["JPEG", "PNG", "WEBP", "AVIF"])
 """A header of these that can be read is no accident; of the others the pixels must decode as well."""
 _BASE64 = re.compile(rb"(?:/9j/|iVBORw0KGgo|UklGR|R0lGOD)(?:[A-Za-z0-9+/=\s]|&#x?[0-9aAdD]{1,2};)*+")
@@ -71,12 +78,21 @@ class PictureSearch:
                 return Found(at)
             if outcome == "copy" and format_name == "JPEG":
                 copies.extend((at + first, at + last) for first, last in _plain_parts(content[at:]))
+        if not is_pixels and self._begins_with_other(content):
+            return Found(0)
         for text in () if is_pixels else _BASE64.finditer(content):
             decoded = _from_base64(text[0])
             heads = [name for at, name in _candidates(decoded[:_HEAD_BYTES], _MAGICS) if at == 0]
             if any(self._judged(decoded, name) == "new" for name in heads):
                 return Found(text.start())
         return Found(None, tuple(copies))
+
+    def _begins_with_other(self, content: bytes) -> bool:
+        """Whether it is a picture of a format that is not looked for in the midst of other bytes."""
+        name = picture_in_place_of_text(content[:HEAD_BYTES]) if len(content) > IGNORED_BYTES else None
+        if name is None or name in _DECODED:
+            return False
+        return self._judged(content, name if name == "PPM" else "") == "new"
 
     def is_copy(self, content: bytes) -> bool:
         """Whether a picture file shows nothing else."""
@@ -112,6 +128,11 @@ def _candidates(content: bytes, magics: Sequence[tuple[bytes, int, str]]) -> Ite
             if at >= num_before:
                 yield at - num_before, format_name
             at = content.find(magic, at + 1)
+    for format_name, header in () if magics is _IN_PIXELS else _HEADERS:
+        found = header.search(content)
+        while found:
+            yield found.start(), format_name
+            found = header.search(content, found.start() + 1)
 
 
 def _plain_parts(content: bytes) -> list[Range]:

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 
 from PIL.PngImagePlugin import MAX_TEXT_MEMORY
 
+from ingest.magic import is_text
 from ingest.metadata import PNG_MAGIC, chunk_text, png_chunks, raw_profile
 from ingest.unseen.deflated import used_bytes
 from ingest.unseen.pieces import FRAMES, METADATA, PIXELS, TRAILING_DATA, UNKNOWN_CHUNK, Piece
 
-_METADATA_CHUNKS = frozenset([b"eXIf", b"iCCP", b"caBX"])
+_METADATA_CHUNKS = frozenset([b"eXIf", b"caBX"])
 _TEXTS = frozenset([b"tEXt", b"zTXt", b"iTXt"])
+_PROFILE = b"iCCP"
 _SMALL = frozenset(
     b"IHDR PLTE tRNS cHRM gAMA sBIT sRGB cICP mDCV mDCv cLLI cLLi bKGD hIST pHYs sPLT tIME acTL oFFs pCAL sCAL "
     b"gIFg gIFx gIFt sTER iDOT vpAg orNT".split()
@@ -59,10 +61,12 @@ def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
                 frames[-1].packed.append(content[_NUMBER_BYTES:])
             else:
                 yield Piece(FRAMES, b"", len(content))
-        elif name in _TEXTS:
-            text = _text(name, content, room)
-            room = max(0, room - len(text or b""))
-            yield Piece(UNKNOWN_CHUNK, content) if text is None else Piece(METADATA, text)
+        elif name in _TEXTS or name == _PROFILE:
+            held, num_held = _unpacked(name, content, room)
+            room = max(0, room - num_held)
+            yield held
+            if name != b"tEXt":  # what is packed badly, or lies behind what is packed
+                yield Piece(METADATA, content)
         elif name in _METADATA_CHUNKS:
             yield Piece(METADATA, content)
         else:
@@ -92,8 +96,11 @@ def _num_row_bytes(size: bytes, header: bytes) -> int:
     return num_bytes
 
 
-def _text(name: bytes, content: bytes, room: int) -> bytes | None:
-    """What a text chunk holds once it is unpacked; None where that is larger than `room`."""
+def _unpacked(name: bytes, content: bytes, room: int) -> tuple[Piece, int]:
+    """What a text or a colour profile holds once it is unpacked, and its size. As it is where that exceeds `room`."""
     keyword, _, value = content.partition(b"\0")
-    text = chunk_text(name, value, room)
-    return None if text is None else raw_profile(keyword, text) or text
+    held = chunk_text(b"zTXt" if name == _PROFILE else name, value, room)
+    if held is None:
+        return Piece(UNKNOWN_CHUNK, content), 0
+    profile = held if name == _PROFILE else raw_profile(keyword, held)
+    return Piece(METADATA if profile or is_text(held) else UNKNOWN_CHUNK, profile or held), len(held)

@@ -333,6 +333,7 @@ def tiff_with_old_jpeg_tags(picture: bytes) -> bytes:
 
 CARD = card_file()
 SMALL_CARD = encoded(card(48), "JPEG", quality=20)
+SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><text y="9">4111 1111 1111 1111</text></svg>'
 HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
     "gif_frame_17.gif": (lambda: frames(17, "GIF"), ("frames",)),
     "apng_frame_17.png": (lambda: frames(17, "PNG"), ("frames",)),
@@ -366,11 +367,39 @@ HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
         ("embedded_image", "unknown_chunk"),
     ),
     "dnl.jpg": (lambda: with_segments(segment(0xDC, CARD)), ("embedded_image", "unknown_chunk")),
-    "comment.jpg": (lambda: with_segments(segment(0xFE, CARD)), ("embedded_image",)),
+    "comment.jpg": (lambda: with_segments(segment(0xFE, CARD)), ("embedded_image", "unknown_chunk")),
+    "bmp_in_comment.jpg": (
+        lambda: with_segments(segment(0xFE, card_file("BMP"))),
+        ("embedded_image", "unknown_chunk"),
+    ),
+    "ppm_in_comment.jpg": (
+        lambda: with_segments(segment(0xFE, card_file("PPM"))),
+        ("embedded_image", "unknown_chunk"),
+    ),
+    "text_ppm_in_comment.jpg": (
+        lambda: with_segments(segment(0xFE, b"P3 20 10 255\n" + b"4 111 111 " * 200)),
+        ("embedded_image",),
+    ),
+    "svg_in_comment.jpg": (lambda: with_segments(segment(0xFE, SVG)), ("embedded_image",)),
+    "jxl_in_comment.jpg": (
+        lambda: with_segments(segment(0xFE, b"\xff\x0a" + bytes(range(256)))),
+        ("embedded_image", "unknown_chunk"),
+    ),
+    "packed_in_comment.jpg": (lambda: with_segments(segment(0xFE, zlib.compress(CARD))), ("unknown_chunk",)),
+    "bmp_in_icc.jpg": (lambda: jpeg(icc_profile=card_file("BMP")), ("embedded_image",)),
+    "bmp_within_icc.jpg": (lambda: jpeg(icc_profile=b"no profile" * 20 + card_file("BMP")), ("embedded_image",)),
     "icc.jpg": (lambda: jpeg(icc_profile=b"no profile" * 20 + CARD), ("embedded_image",)),
     "exif_thumbnail.jpg": (lambda: jpeg(exif=b"Exif\0\0" + exif(CARD)), ("embedded_image",)),
     "exif_bare_thumbnail.jpg": (lambda: jpeg(exif=b"Exif\0\0" + exif_of_bare_pixels(card(96))), ("embedded_image",)),
     "exif_thumbnail.png": (lambda: with_chunks(chunk(b"eXIf", exif(CARD))), ("embedded_image",)),
+    "bmp_in_exif.png": (lambda: with_chunks(chunk(b"eXIf", card_file("BMP"))), ("embedded_image",)),
+    "icc.png": (lambda: png(icc_profile=CARD), ("embedded_image",)),
+    "icc_not_packed.png": (lambda: with_chunks(chunk(b"iCCP", b"x\0\0" + CARD), before=b"IDAT"), ("embedded_image",)),
+    "behind_icc.png": (
+        lambda: with_chunks(chunk(b"iCCP", b"x\0\0" + zlib.compress(b"profile") + CARD), before=b"IDAT"),
+        ("embedded_image",),
+    ),
+    "packed_in_text.png": (lambda: with_chunks(chunk(b"tEXt", b"x\0" + zlib.compress(CARD))), ("unknown_chunk",)),
     "exif_thumbnail.webp": (lambda: webp(exif=exif(CARD)), ("embedded_image",)),
     "exif_thumbnail.avif": (lambda: avif(exif=exif(CARD)), ("embedded_image",)),
     "photoshop_thumbnail.jpg": (lambda: with_segments(segment(0xED, photoshop(CARD))), ("embedded_image",)),
@@ -401,10 +430,13 @@ HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
         ("unknown_chunk",),
     ),
     "known_name.png": (lambda: with_chunks(chunk(b"tIME", CARD)), ("embedded_image", "unknown_chunk")),
-    "text.png": (lambda: with_chunks(chunk(b"tEXt", b"Comment\0" + CARD)), ("embedded_image",)),
+    "text.png": (
+        lambda: with_chunks(chunk(b"tEXt", b"Comment\0" + CARD)),
+        ("embedded_image", "unknown_chunk"),
+    ),
     "packed_text.png": (
         lambda: with_chunks(chunk(b"zTXt", b"Comment\0\0" + zlib.compress(CARD))),
-        ("embedded_image",),
+        ("embedded_image", "unknown_chunk"),
     ),
     "raw_profile.png": (
         lambda: with_chunks(
@@ -431,7 +463,8 @@ HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
     "frames_without_animation.png": (lambda: with_chunks(chunk(b"fdAT", b"\0\0\0\0" + CARD)), ("frames",)),
     "application.gif": (lambda: gif(b"!\xff" + sub_blocks(b"PRIVATE0001" + CARD)), ("embedded_image", "unknown_chunk")),
     "plain_text.gif": (lambda: gif(b"!\1" + sub_blocks(b"\0" * 12 + b"4111 1111 " * 9)), ("unknown_chunk",)),
-    "comment.gif": (lambda: gif(b"!\xfe" + sub_blocks(CARD)), ("embedded_image",)),
+    "comment.gif": (lambda: gif(b"!\xfe" + sub_blocks(CARD)), ("embedded_image", "unknown_chunk")),
+    "packed_in_comment.gif": (lambda: gif(b"!\xfe" + sub_blocks(zlib.compress(CARD))), ("unknown_chunk",)),
     "garbage.gif": (lambda: gif(b"\5" * 40 + b"4111 1111 1111 1111 " * 9), ("unknown_chunk",)),
     "private_chunk.webp": (lambda: webp(riff_chunk(b"PRVT", CARD)), ("embedded_image", "unknown_chunk")),
     "second_picture.webp": (
@@ -488,6 +521,8 @@ SHOWING: dict[str, Callable[[], bytes]] = {
     "padded.jpg": lambda: jpeg() + b"\0" * 5000,
     "few_bytes_more.jpg": lambda: jpeg() + b"\r\n" + bytes(range(50)),
     "with_profile.jpg": lambda: jpeg(icc_profile=bytes(range(256)) * 400, comment=b"made here"),
+    "words_in_comment.jpg": lambda: with_segments(segment(0xFE, "Café, ".encode("latin-1") * 40 + b"\r\n\0")),
+    "like_a_picture_in_comment.jpg": lambda: with_segments(segment(0xFE, b"GIF89a and P6 10 20 30 are formats. " * 9)),
     "thumbnail.jpg": lambda: jpeg(exif=b"Exif\0\0" + exif(thumbnail())),
     "bare_thumbnail.jpg": lambda: jpeg(
         exif=b"Exif\0\0" + exif_of_bare_pixels(Image.open(io.BytesIO(thumbnail("PNG"))))
@@ -498,6 +533,7 @@ SHOWING: dict[str, Callable[[], bytes]] = {
     "preview_segment.jpg": lambda: with_segments(segment(0xE4, thumbnail())),
     "thumbnail.png": lambda: with_chunks(chunk(b"eXIf", exif(thumbnail()))),
     "plain.png": png,
+    "with_profile.png": lambda: png(icc_profile=bytes(range(256)) * 90),
     "palette.png": lambda: encoded(scene().convert("P"), "PNG", transparency=3),
     "chunks.png": lambda: with_chunks(
         chunk(b"iDOT", b"\0" * 28), chunk(b"caBX", b"jumb" * 99), chunk(b"tEXt", b"Title\0words"), before=b"IDAT"

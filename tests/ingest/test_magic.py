@@ -8,8 +8,41 @@ import pytest
 from PIL import Image
 
 from ingest.images import FORMATS, ImageLimits, Rejected, decode
-from ingest.magic import HEAD_BYTES, picture_format
+from ingest.magic import HEAD_BYTES, picture_format, picture_in_place_of_text
 from tests.ingest.made import jpeg
+
+CAPTIONS = (
+    b"Image type: photograph. A dog.",
+    b"DDS practice sign",
+    b"P5 10 20 30",
+    b"FTEX",
+    b"icns",
+    b"MMOR",
+    b"FLIF is a format",
+    b"<svg is great",
+    b"<svg> is a tag",
+    b"8BPS, qoif and BLP2 are formats too",
+    b"LinS and DanM, two friends at the sea shore",
+    b"gimp xcf files on a screen",
+    b"SIMPLE  = better",
+    b"AT&TFORM",
+    b"#define _width",
+    b"/* XPM */ on a mug",
+    b"P7 for short",
+)
+LIKE_PICTURES = (b"GIF89a is from 1989", b"P5 10 20 30 miles", b"%PDF-1.7 and later", b"%!PS-", b"FUJIFILMCCD-RAW 0201")
+TEXT_PICTURES = (
+    b"<svg xmlns='http://www.w3.org/2000/svg'/>",
+    b"<?xml version='1.0'?>\n<!DOCTYPE svg PUBLIC 'x' 'y'>\n<svg>",
+    b"P1\n# drawn\n3 2\n101\n010\n",
+    b"P3 2 1 255 1 2 3 4 5 6",
+    b"P5\n2 2\n126\nabcd",
+    b"P7\nWIDTH 2\n",
+    b"#define a_width 16\n#define a_height 16\nstatic char",
+    b"/* XPM */\nstatic char *x[] = {",
+    b"%!PS-Adobe-3.0 EPSF-3.0\n",
+    b"%PDF-1.4\n1 0 obj",
+)
 
 WRITTEN = (
     *("avif", "bmp", "dds", "dib", "eps", "gif", "icns", "ico", "jpeg", "jpeg2000", "mpo", "msp", "pcx", "pdf"),
@@ -37,11 +70,12 @@ def test_every_kind_of_netpbm_is_a_picture(mode: str) -> None:
     ("head", "name"),
     [
         (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "SVG"),
-        (b"<!-- " + b"x" * 4000 + b" --><svg>", "SVG"),
-        ("<svg>".encode("utf-16"), "SVG"),
+        (b"<!-- " + b"x" * 4000 + b" --><svg width='3'>", "SVG"),
+        ("<svg width='3'>".encode("utf-16"), "SVG"),
         (b"\0\0\0\x18ftypheic\0\0\0\0", "HEIC"),
         (b"\0\0\0\x0cJXL \r\n\x87\n", "JPEG XL"),
         (b"8BPS\0\1", "Photoshop"),
+        (b"Image type: L image\r\nImage size (x*y): 2*2\r\n" + b"\0" * 400 + b"\x1a", "IM, MSP or Sun raster"),
         (b"%PDF-1.7\n", "PDF"),
         (b"\0" * 128 + b"DICM", "DICOM"),
     ],
@@ -67,6 +101,7 @@ def test_formats_that_are_not_decoded(head: bytes, name: str) -> None:
         b"RIFF WAVE",
         b"<html><body>not found</body></html>",
         b"# include <stdio.h>",
+        *CAPTIONS,
         b"#define WIDTH 3",
         b"%!",
         json.dumps({"caption": "a picture", "width": 3}).encode(),
@@ -79,6 +114,24 @@ def test_formats_that_are_not_decoded(head: bytes, name: str) -> None:
 )
 def test_what_is_no_picture(content: bytes) -> None:
     assert picture_format(content) is None
+
+
+@pytest.mark.parametrize("caption", [*CAPTIONS, *LIKE_PICTURES])
+def test_a_caption_about_formats_is_no_picture_where_text_is_expected(caption: bytes) -> None:
+    assert picture_in_place_of_text(caption) is None
+    assert picture_in_place_of_text(caption + " ä".encode()[:-1]) is None  # cut where it is long
+
+
+@pytest.mark.parametrize("content", TEXT_PICTURES)
+def test_a_picture_that_is_text_is_found_among_texts(content: bytes) -> None:
+    assert picture_in_place_of_text(content) == picture_format(content) is not None
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_what_pillow_writes_is_found_among_texts(name: str) -> None:
+    out = io.BytesIO()
+    Image.new("1" if name in ("msp", "xbm") else "RGB", (64, 64), 1).save(out, name)
+    assert picture_in_place_of_text(out.getvalue()[:HEAD_BYTES]) is not None
 
 
 def test_numbers_are_hardly_ever_taken_for_a_picture() -> None:

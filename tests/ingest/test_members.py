@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import json
 import os
 import subprocess
 import tarfile
@@ -15,6 +16,7 @@ from ingest.release import Kept, Written
 from ingest.storage import place
 from ingest.tar import Member, header
 from tests.ingest.made import jpeg, samples_of, tar_bytes
+from tests.ingest.test_magic import CAPTIONS, LIKE_PICTURES, TEXT_PICTURES
 from tests.ingest.test_tar_hostile import END, member, pax, sparse
 from tests.ingest.test_tar_hostile import header as raw_header
 
@@ -64,6 +66,28 @@ def test_a_second_picture_is_seen_under_any_extension(tmp_path: Path, extension:
     written, found = release(tmp_path, content, kept(0, 1, members="all"))  # a run by a version that did not see it
     assert found == {"1.jpg": PICTURES[1]}
     assert (written.num_samples, written.dropped) == (1, {0: "2 members are images, and only one was scanned"})
+
+
+@pytest.mark.parametrize("caption", [*CAPTIONS, *LIKE_PICTURES])
+def test_a_sample_is_scanned_and_released_whatever_its_caption_says(tmp_path: Path, caption: bytes) -> None:
+    members = {
+        "0.jpg": PICTURES[0],
+        "0.txt": caption,
+        "0.json": json.dumps(caption.decode()).encode(),
+        "0.cls": caption,
+    }
+    (tmp_path / "a.tar").write_bytes(tar_bytes(members.items()))
+    [sample] = samples_of(open_source(str(tmp_path / "a.tar"), None, None))
+    assert (sample.encoded, sample.fault) == (PICTURES[0], None)
+    assert release(tmp_path, (tmp_path / "a.tar").read_bytes(), kept(0))[1] == members
+
+
+@pytest.mark.parametrize("content", TEXT_PICTURES)
+def test_a_second_picture_that_is_text_is_seen_under_txt(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.tar").write_bytes(tar_bytes([("0.jpg", PICTURES[0]), ("0.txt", content)]))
+    [sample] = samples_of(open_source(str(tmp_path / "a.tar"), None, None))
+    assert sample.fault is not None
+    assert sample.fault[0] == "several_images"
 
 
 def test_a_picture_alone_is_the_image_under_any_extension(tmp_path: Path) -> None:
@@ -167,6 +191,10 @@ def test_a_sample_with_an_unsafe_member_is_dropped_with_the_reason(
         ("../0.jpg", "a name that leads out of the folder"),
         ("a/../../0.jpg", "a name that leads out of the folder"),
         ("", "an empty name, or one of a folder"),
+        (".", "the name of a folder"),
+        ("a/.", "the name of a folder"),
+        ("..\\..\\0.jpg", "a name that leads out of the folder"),
+        ("C:\\0.jpg", "a backslash in its name, which separates folders on Windows"),
         ("0\x7f.jpg", "control characters in its name"),
         ("0\u202egpj.exe", "characters in its name that change the order in which it is shown"),
         ("a\u2066/0.jpg", "characters in its name that change the order in which it is shown"),
@@ -276,6 +304,16 @@ def test_a_sidecar_is_released_where_it_is_a_file_and_holds_what_it_says(
     assert {path.name for path in (out / "a").iterdir()} == {"0.jpg", "1.jpg", "2.jpg"} | beside
     assert written.files.keys() == {f"a/{name}" for name in {"0.jpg", "1.jpg", "2.jpg"} | beside}
     assert (written.num_samples, written.left_out, written.dropped) == (3, left_out, {})
+
+
+def test_a_sidecar_of_any_size_is_copied_whole(tmp_path: Path) -> None:
+    source, out, words = tmp_path / "in", tmp_path / "out", b"words " * (MAX_LISTED_BYTES // 2)
+    source.mkdir()
+    (source / "0.jpg").write_bytes(PICTURES[0])
+    (source / "0.txt").write_bytes(words)
+    written = FORMATS["tree"].write(place(str(source)), ".", kept(0, members="all"), place(str(out)))
+    assert (out / "0.txt").read_bytes() == words
+    assert written.files["0.txt"] == hashlib.sha256(words).hexdigest()
 
 
 def test_a_picture_whose_name_holds_a_line_break_is_dropped_with_its_sidecars(tmp_path: Path) -> None:

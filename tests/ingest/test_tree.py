@@ -9,6 +9,7 @@ import pytest
 
 from ingest.errors import StorageError
 from ingest.formats import FORMATS, open_source, shard
+from ingest.formats import tree as tree_format
 from ingest.release import Kept
 from ingest.sample import Sample
 from ingest.storage import place
@@ -161,3 +162,15 @@ def test_a_file_that_would_fill_the_memory_is_not_read(tmp_path: Path) -> None:
     with open(tmp_path / "a" / "huge.jpg", "wb") as file:
         file.truncate(shard.MAX_IMAGE_BYTES + 1)
     assert faults(tmp_path) == {"1.jpg": None, "2.jpg": None, "huge.jpg": "too_many_bytes"}
+
+
+def test_a_changed_picture_behind_a_link_is_noticed(tmp_path: Path) -> None:
+    target = tmp_path / "elsewhere.jpg"
+    target.write_bytes(jpeg(1))
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.jpg").symlink_to(target)
+    (tmp_path / "in" / "1.jpg").symlink_to("nowhere.jpg")
+    before = tree_format.stamps(place(str(tmp_path / "in")), ".")
+    assert tree_format.stamps(place(str(tmp_path / "in")), ".") == before
+    os.utime(target, (1, 1))  # as large as before
+    assert tree_format.stamps(place(str(tmp_path / "in")), ".") != before

@@ -11,7 +11,7 @@ from ingest.sample import Sample
 from jobs.batch import BatchScorer
 from scoring.assessment import Assessment, Outcome, View
 from scoring.policy import load_policy
-from scoring.table import Facts, to_table
+from scoring.table import Facts, Quarantined, to_table
 from scoring.taxonomy import KEYS
 from tests.ingest.hiding import HIDING, SHOWING
 
@@ -74,7 +74,20 @@ def test_rules_can_name_what_was_not_scanned(condition: str, actions: list[str])
 def test_frames_that_an_older_version_left_out_count_too(name: str) -> None:
     rows = to_table([OLD_SHORT, OLD_LONG, WHOLE], [Assessment(np.zeros(len(KEYS), dtype=np.float32))] * 3)
     decided = load_policy(shipped(name), name).decide(rows).to_pylist()
-    assert [row["action"] for row in decided] == ["keep", SHIPPED[name], "keep"]
+    assert [row["action"] for row in decided] == ["flag" if name == "strict" else "keep", SHIPPED[name], "keep"]
+
+
+def test_strict_flags_what_a_version_scanned_that_did_not_record_more() -> None:
+    quarantined = Facts("s", 9, "k", None, 9, "00")
+    harmless = Assessment(np.zeros(len(KEYS), dtype=np.float32))
+    rows = to_table([OLD_SHORT, WHOLE, quarantined], [harmless, harmless, Quarantined("corrupt", "")])
+    decided = load_policy(shipped("strict"), "strict").decide(rows).to_pylist()
+    assert [(row["action"], row["rule"]) for row in decided] == [
+        ("flag", "unseen-not-recorded"),
+        ("keep", "(default)"),
+        ("drop", "(quarantined)"),
+    ]
+    assert decided[0]["reason"].startswith("scanned by a version that did not record")
 
 
 def test_a_rule_on_what_was_not_scanned_does_not_make_a_policy_that_can_tell_nothing_else() -> None:

@@ -26,7 +26,7 @@ FLAG_LEVEL_1 = "  - {name: level-1, when: level = 1, then: flag, reason: level o
 
 
 def _decide(policy: bytes, *verdicts: Verdict) -> list[tuple[str, str]]:
-    facts = [Facts("s.tar", i, f"k{i}", None, 1, "00") for i in range(len(verdicts))]
+    facts = [Facts("s.tar", i, f"k{i}", None, 1, "00", unseen=()) for i in range(len(verdicts))]
     rows = load_policy(policy, "test.yaml").decide(to_table(facts, verdicts)).to_pylist()
     assert [r["index"] for r in rows] == list(range(len(verdicts)))
     return [(r["action"], r["rule"]) for r in rows]
@@ -246,7 +246,7 @@ def test_the_shipped_policies_flag_what_the_engine_could_not_judge(name: str, ru
         _judged(documents=None),
         _judged(),
     ]
-    rows = to_table([Facts("s.tar", i, f"k{i}", None, 1, "00") for i in range(len(verdicts))], verdicts)
+    rows = to_table([Facts("s.tar", i, f"k{i}", None, 1, "00", unseen=()) for i in range(len(verdicts))], verdicts)
     decided = policy.for_engine(DETECTORS).decide(rows).to_pylist()
     assert [row["action"] for row in decided] == ["flag", of_a_name, "drop", "keep", "keep"]
     assert decided[0]["rule"] == rule
@@ -266,7 +266,7 @@ def test_the_level_of_what_was_not_judged_is_the_most_severe_one() -> None:
     gaps = (("gov_ids", "age"), ("beliefs", "age"), ("age", "documents"), ("documents",), ())
     verdicts: list[Verdict] = [_row(**dict.fromkeys(keys, float("nan"))) for keys in gaps]
     verdicts.append(Quarantined("empty", "the file has no bytes"))
-    rows = to_table([Facts("s.tar", i, f"k{i}", None, 1, "00") for i in range(len(verdicts))], verdicts)
+    rows = to_table([Facts("s.tar", i, f"k{i}", None, 1, "00", unseen=()) for i in range(len(verdicts))], verdicts)
     decided = policy.decide(rows)["rule"].to_pylist()
     assert decided == ["n1", "n2", "n3", "n4", "(default)", "(quarantined)"]
 
