@@ -53,6 +53,12 @@ def free_ports(count: int) -> list[int]:
         return [int(each.getsockname()[1]) for each in taken]
 
 
+@pytest.fixture(autouse=True)
+def without_a_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables are as wide as they need, also where pytest-xdist gives its workers the width of a terminal."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @contextmanager
 def ray_node(options: list[str], environment: Mapping[str, str], log: Path) -> Iterator[None]:
     """`ray start` with these options until the block ends; entered once the node says that it runs."""
