@@ -51,8 +51,8 @@ def test_every_image_has_one_row_although_vllm_was_killed(checkpoint: Path, tmp_
         os.kill(min(engines), signal.SIGKILL)
 
         def is_replaced() -> bool:
-            actors.update(engine_actors(scan.pid))
             engines.update(named(scan.pid, *ENGINE))
+            actors.update(engine_actors(scan.pid))  # afterwards: the actor of an engine that is seen exists
             return scan.poll() is not None or len(engines) == 2
 
         assert _wait(START_LIMIT_S, is_replaced)
