@@ -9,7 +9,7 @@
     ├── QueryError            a SQL statement or expression is wrong or not allowed
     └── IncompleteError       exit 1: the command ran, but not to its end: samples without a row, a changed source
 
-A bad *image* is never one of these: it becomes a quarantined row (`ingest.images.Rejected`).
+A bad *image* is never one of these: it becomes a quarantined row (`ingest.images.decode.Rejected`).
 Messages hold the rule, the value and what to do; never image content, captions, found text or credentials.
 Names stand in them as they are: `jobs.terminal` escapes control characters where a message is written.
 """

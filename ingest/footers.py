@@ -26,10 +26,10 @@ import pyarrow.parquet as pq
 
 from ingest.errors import RunError, StorageError
 from ingest.results import COMPACT, MANIFEST, SCORES, is_compacted, manifest, remedy, score_files
-from ingest.retries import is_of_storage, reason_of
 from ingest.sample import printable
 from ingest.slices import old_stem, result_stem, stem_of
-from ingest.storage import Place
+from ingest.storage.place import Place
+from ingest.storage.retries import is_of_storage, reason_of
 
 FILES_AT_ONCE = 16
 FILES_PER_WINDOW = 4096

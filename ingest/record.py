@@ -6,7 +6,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from ingest.errors import RunError
-from ingest.storage import Place, place
+from ingest.storage.place import Place, place
 
 RECORD = "run.json"
 WHOLE = "all images of the source"

@@ -12,9 +12,9 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from ingest.errors import IncompleteError, StorageError
-from ingest.members import Members
+from ingest.formats.members import Members
 from ingest.sample import printable
-from ingest.storage import Place
+from ingest.storage.place import Place
 
 RELEASE = "release.json"
 DECISIONS = "decisions.parquet"

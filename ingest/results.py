@@ -14,10 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ingest.errors import RunError, StorageError
 from ingest.record import parsed
-from ingest.retries import is_of_storage, reason_of
 from ingest.sample import printable
 from ingest.slices import MAX_SLICES, Done, by_shard, result_names, result_stem, stem_in
-from ingest.storage import Place
+from ingest.storage.place import Place
+from ingest.storage.retries import is_of_storage, reason_of
 
 SCORES = "scores"
 COMPACT = "compact"

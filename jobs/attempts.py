@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from ingest.record import parsed
 from ingest.sample import printable
-from ingest.storage import Place
+from ingest.storage.place import Place
 
 ISOLATE_AFTER_DEATHS = 2
 """A slice that died so often is scanned image by image in a child process."""

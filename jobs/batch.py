@@ -7,7 +7,7 @@ from itertools import islice
 
 import pyarrow as pa
 
-from ingest.images import DecodedImage, ImageLimits, Rejected, decode
+from ingest.images.decode import DecodedImage, ImageLimits, Rejected, decode
 from ingest.sample import Sample
 from scoring.assessment import Engine, Outcome, Unscored, View, worst
 from scoring.table import Facts, Quarantined, Verdict, to_table

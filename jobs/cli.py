@@ -9,7 +9,7 @@ import click
 
 from ingest import __version__
 from ingest.errors import PrivsieveError, near
-from ingest.storage import reason_of
+from ingest.storage.place import reason_of
 from jobs.terminal import write_line
 from scoring.duckdb_limits import is_left_behind
 

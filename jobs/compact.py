@@ -49,7 +49,7 @@ from ingest.results import (
 )
 from ingest.sample import printable
 from ingest.slices import Done, begun, finished, result_names, result_stem, stem_in, stems_of_others
-from ingest.storage import Place
+from ingest.storage.place import Place
 from jobs.coverage import has_all_chosen
 from jobs.lease import Lease, lease
 from jobs.run import LEASE, rows_at

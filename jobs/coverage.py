@@ -9,7 +9,7 @@ from ingest.formats import open_source
 from ingest.record import RunRecord
 from ingest.results import Results
 from ingest.slices import Done, begun, finished, stem_finished, stems_of_others
-from ingest.storage import EXTRAS, Place, is_local
+from ingest.storage.place import EXTRAS, Place, is_local
 from jobs.lease import holder
 from jobs.run import LEASE
 from reports.summary import Coverage

@@ -17,7 +17,7 @@ from ingest.release import Kept, Written
 from ingest.results import RowRange, results
 from ingest.sample import printable
 from ingest.slices import begun, finished, stems_of_others
-from ingest.storage import Place
+from ingest.storage.place import Place
 from jobs.coverage import has_all_chosen
 from jobs.run import rows_at
 from scoring.policy import UNREADABLE, UNSAFE_MEMBER, Policy

@@ -26,10 +26,10 @@ from packaging.requirements import Requirement
 
 from ingest.errors import IncompleteError, PrivsieveError, SourceError, StorageError
 from ingest.formats import open_source
-from ingest.images import ImageLimits, Rejected, decode
+from ingest.images.decode import ImageLimits, Rejected, decode
 from ingest.record import RECORD, open_run
-from ingest.retries import RETRY_VARIABLE
-from ingest.storage import PART, Place, place
+from ingest.storage.place import PART, Place, place
+from ingest.storage.retries import RETRY_VARIABLE
 from jobs.engine_options import engine_options, said
 from jobs.run import refuse_other_files
 from jobs.terminal import write_line

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from ingest.formats import Source
-from ingest.images import ImageLimits, Pixels, Rejected, decode
+from ingest.images.decode import ImageLimits, Pixels, Rejected, decode
 from ingest.sample import Sample
 from jobs.terminal import write_line, write_lines
 from scoring.assessment import EngineDescription, EngineOptions

@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ingest import __version__
 from ingest.errors import IncompleteError, RunError, SourceError, StorageError
-from ingest.storage import Place, place
+from ingest.storage.place import Place, place
 from jobs.lease import lease
 from jobs.option_types import FiniteRange
 from jobs.run import LEASE, differences

@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 
 from ingest.errors import IncompleteError, PolicyError, PrivsieveError, StorageError
 from ingest.formats import FORMATS, Source, open_source
+from ingest.formats.members import Members, name_fault
 from ingest.formats.tree import ROOT
-from ingest.members import Members, name_fault
 from ingest.record import RECORD, WHOLE, RunRecord, open_run
 from ingest.release import (
     DECISIONS,
@@ -38,10 +38,10 @@ from ingest.release import (
     release_record,
 )
 from ingest.sample import printable
-from ingest.storage import Place, place, reason_of
+from ingest.storage.place import Place, place, reason_of
+from ingest.storage.removal import remove_half_written, remove_tree
 from jobs.decisions import Plan, Share, decide, decisions_of, hash_of, kept_of
 from jobs.lease import STALE_S, Lease, holder, lease
-from jobs.removal import remove_half_written, remove_tree
 from jobs.run import rows_at
 from jobs.terminal import write_line
 from scoring.level_zero import ADVICE, matches_level_0_too

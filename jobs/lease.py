@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ingest.errors import IncompleteError, RunError, StorageError
 from ingest.record import parsed
 from ingest.sample import printable
-from ingest.storage import Place, reason_of
+from ingest.storage.place import Place, reason_of
 
 STALE_S = 120
 """A lease that was not renewed for so long is taken over without being asked."""

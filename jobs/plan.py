@@ -10,7 +10,7 @@ import click
 
 from ingest.errors import EngineError
 from ingest.formats import open_source
-from ingest.images import ImageLimits
+from ingest.images.decode import ImageLimits
 from jobs.engine_options import engine_options, said
 from jobs.option_types import FiniteRange
 from jobs.planning.arithmetic import Figure, Plan, plan_of

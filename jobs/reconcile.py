@@ -13,7 +13,7 @@ from ingest.formats import Source
 from ingest.results import results
 from ingest.sample import printable
 from ingest.slices import Done, begun, result_names, result_number
-from ingest.storage import Place
+from ingest.storage.place import Place
 
 NOTHING = sha256().hexdigest()
 

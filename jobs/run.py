@@ -16,9 +16,9 @@ from pydantic import BaseModel
 from ingest.errors import RunError, StorageError
 from ingest.record import RECORD, RunRecord, open_run
 from ingest.results import COMPACT, SCORES, RowRange, is_compacted, remedy
-from ingest.retries import is_of_storage, reason_of
 from ingest.sample import printable
-from ingest.storage import PART, Place, place
+from ingest.storage.place import PART, Place, place
+from ingest.storage.retries import is_of_storage, reason_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,12 +13,12 @@ import click
 from ingest import __version__
 from ingest.errors import IncompleteError, RunError, SourceError, StorageError, near
 from ingest.formats import Source, open_source, webdataset
-from ingest.images import ImageLimits
+from ingest.images.decode import ImageLimits
 from ingest.record import RunRecord
 from ingest.results import is_compacted, results
 from ingest.sample import printable
 from ingest.slices import CONFLICT, Done, finished, stem_in, stems_of_others
-from ingest.storage import Place, place
+from ingest.storage.place import Place, place
 from jobs.attempts import Attempts
 from jobs.engine_options import engine_options, said
 from jobs.lease import Lease, lease

@@ -25,11 +25,11 @@ import ray
 from ingest.errors import EngineError, SourceError, StorageError
 from ingest.footers import footer_of, shard_text
 from ingest.formats import Source
-from ingest.images import ImageLimits
+from ingest.images.decode import ImageLimits
 from ingest.results import SCORES
 from ingest.sample import Sample, printable
 from ingest.slices import MAX_BYTES, Slice, file_name
-from ingest.storage import Place
+from ingest.storage.place import Place
 from jobs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, Attempt, Attempts
 from jobs.batch import BatchScorer
 from jobs.isolation import IsolationError, isolated_rows

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from itertools import groupby
 
-from ingest.storage import Place
+from ingest.storage.place import Place
 
 
 def literal(text: str) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 from fsspec.spec import AbstractFileSystem
 
 from ingest.errors import StorageError
-from ingest.storage import Place, reason_of
+from ingest.storage.place import Place, reason_of
 
 RUN_URL = "run://"
 

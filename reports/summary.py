@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ingest.errors import QueryError
+from ingest.images.unseen import UNSEEN_KINDS
 from ingest.record import WHOLE
 from ingest.sample import printable
-from ingest.unseen import UNSEEN_KINDS
 from reports.warehouse import IMAGE_SCHEMA, PRIVATE, Run, privacy_condition
 from scoring.expressions import shown, value_expression
 from scoring.level_zero import ADVICE, matches_level_0_too
@@ -83,7 +83,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class UnseenContent:
-    """num_images: with content that was not scanned; by_kind: of each kind in it (`ingest.unseen.UNSEEN_KINDS`).
+    """num_images: with content that was not scanned; by_kind: of each kind in it (`ingest.images.unseen.UNSEEN_KINDS`).
 
     num_unknown: decoded images of which it is not known, since an older version scanned them.
     """

@@ -29,7 +29,7 @@ from ingest.errors import QueryError, RunError, StorageError
 from ingest.footers import refuse_foreign
 from ingest.record import RunRecord
 from ingest.results import COMPACT, SCORES, is_compacted, manifest, score_files
-from ingest.storage import Place
+from ingest.storage.place import Place
 from reports.duckdb_names import literal, location, without_wildcards
 from reports.run_files import RUN_URL, RunFiles
 from reports.score_rows import score_rows

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ingest.errors import EngineError
-from ingest.images import Pixels
+from ingest.images.decode import Pixels
 from scoring.taxonomy import KEYS
 
 Number = TypeVar("Number", bool, float)

@@ -14,8 +14,8 @@
 nothing else (`scoring.expressions`).
 What is quarantined and kept is copied as it is; a sample without readable bytes (`sha256` is null: a dangling link, a
 tar that is cut there, no image member) cannot be copied, and `filter` drops it by the rule "(unreadable)". `members`
-is about what lies beside a kept picture, see `ingest.members`; where it cannot be released safely, `filter` drops the
-sample by the rule "(unsafe_member)".
+is about what lies beside a kept picture, see `ingest.formats.members`; where it cannot be released safely, `filter`
+drops the sample by the rule "(unsafe_member)".
 Score and decision are apart: a policy can be changed and applied again without another scan.
 """
 
@@ -29,7 +29,7 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ingest.errors import PolicyError, QueryError, near
-from ingest.members import Members
+from ingest.formats.members import Members
 from scoring.duckdb_errors import without_values
 from scoring.duckdb_limits import Limits, StoppedError, Watch
 from scoring.expressions import boolean_expression, columns_of, shown

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ingest.images.unseen import UNSEEN_KINDS
 from ingest.sample import SAMPLE_COLUMNS, Column
-from ingest.unseen import UNSEEN_KINDS
 from scoring import severity
 from scoring.assessment import Assessment
 from scoring.gaps import UNKNOWN_LEVEL

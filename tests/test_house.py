@@ -4,7 +4,6 @@ import ast
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -56,7 +55,6 @@ def test_every_room_has_its_sign(room: str) -> None:
 def test_help_starts_light() -> None:
     code = f"""
 import sys
-import tomllib
 from jobs.cli import main
 try:
     main(["--help"])
@@ -69,10 +67,11 @@ print("loaded:", [name for name in {HEAVY!r} if name in sys.modules])
     assert "scan" in done.stdout
 
 
-def test_a_wheel_has_every_package() -> None:
-    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
-    found = [path.parent.relative_to(ROOT) for room in ROOMS for path in (ROOT / room).rglob("__init__.py")]
-    assert sorted(declared) == sorted(".".join(folder.parts) for folder in found)
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_wheel_has_every_module(room: str) -> None:
+    scripts = ROOT / "jobs" / "demo"  # make the demo corpus; not installed
+    folders = {path.parent for path in (ROOT / room).rglob("*.py")} - {scripts}
+    assert not [folder for folder in folders if not (folder / "__init__.py").exists()]
 
 
 @pytest.mark.parametrize("room", ROOMS)

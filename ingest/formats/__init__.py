@@ -17,7 +17,7 @@ from ingest.formats.shard import folders_below, storage_faults
 from ingest.release import Kept, Written
 from ingest.sample import Sample, printable
 from ingest.slices import Slice
-from ingest.storage import Place, place
+from ingest.storage.place import Place, place
 
 
 class Format(Protocol):

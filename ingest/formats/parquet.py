@@ -15,15 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import SourceError, StorageError, near
-from ingest.formats.columns import MAX_NAME_CHARACTERS, Choice, choose, joined, plain_rows
 from ingest.formats.parquet_batches import batches
+from ingest.formats.parquet_columns import MAX_NAME_CHARACTERS, Choice, choose, joined, plain_rows
 from ingest.formats.parquet_pages import DamagedPageError, LargePageError
 from ingest.formats.parquet_rows import MAX_IMAGE_PAGE_BYTES, MAX_TEXT_PAGE_BYTES, AmbiguousColumnError, Leaf, rows
 from ingest.formats.shard import files_below, opened
 from ingest.release import DECISIONS, RELEASE, Kept, Written, changed
 from ingest.sample import Sample, printable
 from ingest.slices import MAX_BYTES, MAX_SAMPLES, Locator, Slice
-from ingest.storage import Place
+from ingest.storage.place import Place
 
 SUFFIX = ".parquet"
 IMAGE_NAMES = ("image", "jpg", "jpeg", "png", "webp", "img", "image_bytes", "bytes", "content", "data")
@@ -309,7 +309,7 @@ def _sample(shard: str, index: int, row: dict[str, object], column: str, key: st
 
 
 def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
-    """The kept rows with the columns that `ingest.formats.columns` chooses, each row group on its own."""
+    """The kept rows with the columns that `ingest.formats.parquet_columns` chooses, each row group on its own."""
     num_written, writer, nulled, dropped = 0, None, Counter[str](), dict[int, str]()
     with opened(root, shard) as stream:
         file = _file(stream)

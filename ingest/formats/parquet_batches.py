@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ingest.formats.columns import Choice, arrays_of_values
+from ingest.formats.parquet_columns import Choice, arrays_of_values
 from ingest.formats.parquet_pages import DamagedPageError, LargePageError, PageGuard
 from ingest.formats.parquet_rows import DICTIONARY_ROWS, IMAGE_BUFFER_BYTES, MAX_IMAGE_PAGE_BYTES, TEXT_BUFFER_BYTES
 from ingest.slices import MAX_BYTES, MAX_SAMPLES

@@ -13,7 +13,7 @@ from typing import BinaryIO, cast
 
 from ingest.errors import StorageError
 from ingest.sample import printable
-from ingest.storage import Place, reason_of
+from ingest.storage.place import Place, reason_of
 
 MAX_IMAGE_BYTES = 2**30
 """A larger image is not read: it would fill the memory, and no picture within the pixel limit needs so many bytes."""

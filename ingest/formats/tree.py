@@ -14,8 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Set
 from typing import Any
 
-from ingest.formats.shard import MAX_IMAGE_BYTES, TOO_MANY_BYTES, Listing, folders_below, listed, storage_faults
-from ingest.members import (
+from ingest.formats.members import (
     MAX_LISTED_BYTES,
     Members,
     begins_like_picture,
@@ -24,10 +23,11 @@ from ingest.members import (
     kind_of,
     name_fault,
 )
+from ingest.formats.shard import MAX_IMAGE_BYTES, TOO_MANY_BYTES, Listing, folders_below, listed, storage_faults
 from ingest.release import Kept, Written, changed
 from ingest.sample import Sample, printable
 from ingest.slices import Locator, Slice, cut
-from ingest.storage import Place, reason_of, stamp_of
+from ingest.storage.place import Place, reason_of, stamp_of
 
 SIDECAR_EXTENSIONS = frozenset([".txt", ".json", ".csv", ".md", ".parquet"])
 RELEASED_WITH_IMAGE = (".txt", ".json")

@@ -3,7 +3,7 @@
 Consecutive members with the same key (the path up to the first dot of the base name) are one sample. Its image is
 the member that an extension or its own beginning says is one; no member is decoded by extension or unpickled.
 Damage in a tar becomes a sample of its own that cannot be read, so that it shows in every count. A release has new
-headers; of what lies beside the image it takes what `ingest.members` lets through.
+headers; of what lies beside the image it takes what `ingest.formats.members` lets through.
 """
 
 import hashlib
@@ -18,10 +18,8 @@ from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 
-from ingest.compressed import Decompressed, codec_of
-from ingest.formats.shard import MAX_IMAGE_BYTES, TOO_MANY_BYTES, files_below, opened
-from ingest.magic import HEAD_BYTES
-from ingest.members import (
+from ingest.formats.compressed import Decompressed, codec_of
+from ingest.formats.members import (
     MAX_LISTED_BYTES,
     Names,
     begins_like_picture,
@@ -31,11 +29,13 @@ from ingest.members import (
     kind_of,
     name_fault,
 )
+from ingest.formats.shard import MAX_IMAGE_BYTES, TOO_MANY_BYTES, files_below, opened
+from ingest.formats.tar import BLOCK, END, MAX_NAME_BYTES, Damage, Member, header, walk
+from ingest.images.magic import HEAD_BYTES
 from ingest.release import Kept, Written, changed
 from ingest.sample import Sample, printable
 from ingest.slices import Locator, Slice, cut
-from ingest.storage import NewFile, Place
-from ingest.tar import BLOCK, END, MAX_NAME_BYTES, Damage, Member, header, walk
+from ingest.storage.place import NewFile, Place
 
 IMAGE_EXTENSIONS = frozenset(
     ["jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff", "avif", "ppm", "svg", "heic", "jxl", "jp2"]

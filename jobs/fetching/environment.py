@@ -12,7 +12,7 @@ from importlib import resources
 from pathlib import Path
 
 from ingest.errors import EngineError
-from ingest.storage import Place
+from ingest.storage.place import Place
 from jobs.terminal import write_line
 
 IMG2DATASET = "1.47.0"

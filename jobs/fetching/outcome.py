@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import IncompleteError
-from ingest.storage import Place
+from ingest.storage.place import Place
 from reports.duckdb_names import file_list, literal
 from reports.run_files import ReadOnlyFiles
 

@@ -21,8 +21,8 @@ import urllib.request
 from dataclasses import dataclass
 from typing import Any
 
-# Possessive (`*+`), as in `ingest.images`, which cannot be imported here: else a page of nothing but comments would be
-# tried in exponentially many ways.
+# Possessive (`*+`), as in `ingest.images.decode`, which cannot be imported here: else a page of nothing but comments
+# would be tried in exponentially many ways.
 IMAGE_HEADS = re.compile(
     rb"\xff\xd8\xff|\x89PNG|GIF8|BM|II[*+]\0|MM\0[*+]|RIFF....WEBP|....ftyp|P[1-7]\s"
     rb"|\xff\x0a|\0\0\0\x0c(?:JXL |jP  )|\xff\x4f\xff\x51"

@@ -17,7 +17,7 @@ from ingest.errors import PrivsieveError, QueryError, SourceError, near
 from ingest.formats import expand_braces
 from ingest.formats.shard import files_below
 from ingest.sample import printable
-from ingest.storage import Place, place
+from ingest.storage.place import Place, place
 from jobs.fetching.columns import normalised_names
 from reports.duckdb_names import file_list, literal
 from reports.run_files import ReadOnlyFiles

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from ingest.errors import SourceError
 from ingest.formats import Source
-from ingest.images import DecodedImage, ImageLimits, Rejected, decode
+from ingest.images.decode import DecodedImage, ImageLimits, Rejected, decode
 from ingest.sample import Sample, printable
-from ingest.storage import BLOCK_BYTES
+from ingest.storage.place import BLOCK_BYTES
 from jobs.planning.recorded import RecordedHostCost, RecordedSpeed
 from jobs.selection import draw, selected
 from scoring.assessment import Engine

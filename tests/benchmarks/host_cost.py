@@ -31,7 +31,7 @@ import click
 from PIL import Image
 
 from ingest.formats import open_source
-from ingest.images import DecodedImage, ImageLimits, decode
+from ingest.images.decode import DecodedImage, ImageLimits, decode
 from scoring.assessment import EngineOptions, View
 from scoring.engines.vlm.images import max_side_px, prepared
 from scoring.engines.vlm.settings import DEFAULT_MAX_PIXELS

@@ -34,7 +34,7 @@ import pyarrow.parquet as pq
 
 from ingest.results import COMPACT, MANIFEST, PARTS, PARTS_SCHEMA, SCORES, CompactFile, Manifest, results
 from ingest.slices import by_shard, file_name, finished, result_names, stem_of
-from ingest.storage import Place, place
+from ingest.storage.place import Place, place
 
 SHARDS_PER_FILE = 200
 NAMES_PER_PAGE = 1000

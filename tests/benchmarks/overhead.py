@@ -28,11 +28,11 @@ import ray.data
 from PIL import Image
 
 from ingest.formats import Source, open_source
-from ingest.images import DecodedImage, ImageLimits, decode
+from ingest.images.decode import DecodedImage, ImageLimits, decode
 from ingest.results import SCORES
 from ingest.sample import Sample
 from ingest.slices import Done, Slice, file_name
-from ingest.storage import place
+from ingest.storage.place import place
 from jobs.cluster import ray_session
 from jobs.pipeline import EnginePool, scan_slices
 from jobs.scanner import ScanSettings, SliceScanner

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.images import DecodedImage, ImageLimits, decode
+from ingest.images.decode import DecodedImage, ImageLimits, decode
 from scoring.engines.openai.chat import jpeg_of
 from scoring.engines.vlm.settings import DEFAULT_MAX_PIXELS
 from scoring.taxonomy import KEYS

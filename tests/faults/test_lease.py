@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ingest.errors import IncompleteError, RunError
-from ingest.storage import place
+from ingest.storage.place import place
 from jobs import lease as lease_module
 from jobs.lease import STALE_S, lease
 from tests.faults.drill import finish, make_shards, rows, start_scan

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ingest.formats import open_source, parquet
 from ingest.release import Kept
-from ingest.storage import place
+from ingest.storage.place import place
 from tests.ingest.made import pieces_of
 
 

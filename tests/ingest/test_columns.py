@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.formats import parquet
-from ingest.members import Members
+from ingest.formats.members import Members
 from ingest.release import Kept, Written
-from ingest.storage import place
+from ingest.storage.place import place
 from tests.ingest.made import jpeg, parquet_file
 
 PICTURES = [jpeg(40 * n) for n in range(4)]

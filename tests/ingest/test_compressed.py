@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest import compressed, slices
-from ingest.compressed import Decompressed, codec_of
-from ingest.formats import open_source
+from ingest import slices
+from ingest.formats import compressed, open_source
+from ingest.formats.compressed import Decompressed, codec_of
 from ingest.sample import Sample
 from tests.ingest.made import jpeg, pieces_of, samples_of, tar_bytes
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from ingest.images import DecodedImage, ImageLimits, decode
+from ingest.images.decode import DecodedImage, ImageLimits, decode
 from tests.ingest.hiding import jpeg, scene
 from tests.nasty import encoded
 

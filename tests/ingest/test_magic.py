@@ -7,8 +7,8 @@ import random
 import pytest
 from PIL import Image
 
-from ingest.images import FORMATS, ImageLimits, Rejected, decode
-from ingest.magic import HEAD_BYTES, picture_format, picture_in_place_of_text
+from ingest.images.decode import FORMATS, ImageLimits, Rejected, decode
+from ingest.images.magic import HEAD_BYTES, picture_format, picture_in_place_of_text
 from tests.ingest.made import jpeg
 
 CAPTIONS = (

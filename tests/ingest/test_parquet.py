@@ -14,7 +14,7 @@ from ingest.errors import IncompleteError, SourceError, StorageError
 from ingest.formats import open_source, parquet
 from ingest.release import Kept
 from ingest.sample import Sample
-from ingest.storage import place
+from ingest.storage.place import place
 from tests.ingest.made import jpeg, parquet_file, pieces_of, samples_of
 
 NOISE = random.Random(0)

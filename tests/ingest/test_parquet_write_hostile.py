@@ -10,7 +10,7 @@ import pytest
 
 from ingest.formats import parquet, parquet_batches
 from ingest.release import Kept, Written
-from ingest.storage import place
+from ingest.storage.place import place
 from tests.ingest.made import jpeg
 from tests.ingest.test_parquet_hostile import LARGE, MAX_MB, read_in_a_child, repeated
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ingest import retries
 from ingest.errors import StorageError
 from ingest.formats.shard import files_below
-from ingest.retries import may_pass, reason_of, retried
-from ingest.storage import place
+from ingest.storage import retries
+from ingest.storage.place import place
+from ingest.storage.retries import may_pass, reason_of, retried
 
 
 def test_local_files_are_whole_and_listed(tmp_path: Path) -> None:

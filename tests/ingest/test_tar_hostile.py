@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest import slices, tar
-from ingest.compressed import Decompressed
-from ingest.formats import open_source, webdataset
+from ingest import slices
+from ingest.formats import open_source, tar, webdataset
+from ingest.formats.compressed import Decompressed
+from ingest.formats.tar import Damage, Member, walk
 from ingest.sample import Sample
-from ingest.tar import Damage, Member, walk
 from tests.ingest.made import jpeg, pieces_of, samples_of, tar_bytes
 
 PLAIN = pytest.param(False, id="plain")

@@ -12,7 +12,7 @@ from ingest.formats import FORMATS, open_source, shard
 from ingest.formats import tree as tree_format
 from ingest.release import Kept
 from ingest.sample import Sample
-from ingest.storage import place
+from ingest.storage.place import place
 from tests.forbidden import forbidden, public_folder
 from tests.ingest.made import jpeg, pieces_of, samples_of
 from tests.jobs.made import privsieve

@@ -13,8 +13,8 @@ import pytest
 from ingest.formats import FORMATS, open_source
 from ingest.formats.shard import files_below
 from ingest.release import Kept
-from ingest.storage import place
-from jobs.removal import remove_half_written, remove_tree
+from ingest.storage.place import place
+from ingest.storage.removal import remove_half_written, remove_tree
 from tests.ingest.made import jpeg, samples_of
 
 MORE_THAN_PYTHON_GOES = sys.getrecursionlimit() + 500

@@ -9,17 +9,17 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from ingest.images import DecodedImage, ImageLimits, Rejected, decode
+from ingest.images.decode import DecodedImage, ImageLimits, Rejected, decode
+from ingest.images.unseen import UNSEEN_KINDS
+from ingest.images.unseen import avif as avif_walker
+from ingest.images.unseen import bare as bare_walker
+from ingest.images.unseen import gif as gif_walker
+from ingest.images.unseen import jpeg as jpeg_walker
+from ingest.images.unseen import png as png_walker
+from ingest.images.unseen import tiff as tiff_walker
+from ingest.images.unseen import webp as webp_walker
+from ingest.images.unseen.pieces import Piece
 from ingest.sample import Sample
-from ingest.unseen import UNSEEN_KINDS
-from ingest.unseen import avif as avif_walker
-from ingest.unseen import bare as bare_walker
-from ingest.unseen import gif as gif_walker
-from ingest.unseen import jpeg as jpeg_walker
-from ingest.unseen import png as png_walker
-from ingest.unseen import tiff as tiff_walker
-from ingest.unseen import webp as webp_walker
-from ingest.unseen.pieces import Piece
 from jobs.batch import BatchScorer
 from scoring.engines.canned import CannedEngine
 from tests.ingest.hiding import CARD, HIDING, SHOWING, frames, gif, jpeg, segment, tiff, with_chunks, with_segments

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.compressed import codec_of
 from ingest.errors import IncompleteError, StorageError
 from ingest.formats import FORMATS, open_source
+from ingest.formats.compressed import codec_of
 from ingest.release import Kept, Written
-from ingest.storage import Place, place
+from ingest.storage.place import Place, place
 from tests.ingest.made import jpeg, parquet_file, raw_members, samples_of, tar_bytes
 
 PICTURES = [jpeg(40 * n) for n in range(6)]

@@ -6,11 +6,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from ingest.formats import open_source
-from ingest.images import ImageLimits
+from ingest.images.decode import ImageLimits
 from ingest.record import RunRecord
 from ingest.results import results
 from ingest.slices import Done, file_name, has_result, old_stem, result_stem
-from ingest.storage import place
+from ingest.storage.place import place
 from jobs.scanner import ScanSettings, SliceScanner
 from scoring.assessment import EngineOptions
 from scoring.taxonomy import KEYS

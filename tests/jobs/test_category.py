@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ingest.formats import webdataset
-from ingest.storage import place
+from ingest.storage.place import place
 from tests.jobs.made import jpeg, privsieve, tar
 
 

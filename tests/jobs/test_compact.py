@@ -21,7 +21,7 @@ from ingest.errors import RunError
 from ingest.formats import open_source
 from ingest.results import MANIFEST, RowRange, is_compacted, manifest, results, score_files
 from ingest.slices import file_name, finished, has_result
-from ingest.storage import place
+from ingest.storage.place import place
 from jobs.run import rows_at
 from reports.warehouse import open_run, setup_statements
 from scoring.assessment import View

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from ingest.errors import PrivsieveError, RunError
 from ingest.record import open_run
 from ingest.results import results
-from ingest.storage import place
+from ingest.storage.place import place
 from jobs.cli import cli
 from jobs.lease import STALE_S, holder, lease
 from jobs.run import start_or_continue

@@ -6,7 +6,7 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from ingest.images import ImageLimits
+from ingest.images.decode import ImageLimits
 from ingest.sample import Sample
 from jobs.batch import BatchScorer
 from scoring.assessment import Assessment, Outcome, View

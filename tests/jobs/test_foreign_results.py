@@ -15,7 +15,7 @@ from ingest.formats import open_source
 from ingest.record import open_run
 from ingest.results import results
 from ingest.slices import Done, file_name
-from ingest.storage import place
+from ingest.storage.place import place
 from jobs.reconcile import tally
 from jobs.run import rows_at
 from tests.jobs.in_process import as_an_older_version_wrote_it, scan_in_process

@@ -12,10 +12,10 @@ import pytest
 
 from ingest.errors import SourceError, StorageError
 from ingest.formats import Source, open_source
-from ingest.images import ImageLimits
+from ingest.images.decode import ImageLimits
 from ingest.sample import Sample
 from ingest.slices import MAX_BYTES, Slice
-from ingest.storage import place
+from ingest.storage.place import place
 from jobs.isolation import isolated_rows
 from jobs.scanner import ScanSettings, _batches
 from scoring.assessment import EngineOptions

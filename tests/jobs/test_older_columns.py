@@ -12,7 +12,7 @@ import pytest
 
 from ingest.errors import RunError
 from ingest.results import results
-from ingest.storage import place
+from ingest.storage.place import place
 from jobs.run import rows_at
 from reports.warehouse import open_run, setup_statements
 from scoring.assessment import EngineOptions

@@ -10,7 +10,7 @@ from ingest.formats import open_source
 from ingest.record import open_run
 from ingest.results import results
 from ingest.slices import by_shard, file_name, result_stem, stems_of_others
-from ingest.storage import place
+from ingest.storage.place import place
 from jobs.reconcile import tally
 from tests.jobs.in_process import as_an_older_version_wrote_it, scan_in_process
 from tests.jobs.made import privsieve, rows, shard

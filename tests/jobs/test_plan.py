@@ -12,7 +12,7 @@ from PIL import Image
 
 from ingest.errors import SourceError
 from ingest.formats import open_source
-from ingest.images import ImageLimits
+from ingest.images.decode import ImageLimits
 from jobs.planning.arithmetic import Figure, plan_of
 from jobs.planning.measuring import MAX_LISTED_SHARDS, Answering, Measured, measure
 from jobs.planning.recorded import HOST_COSTS, SPEEDS, RecordedHostCost

@@ -14,7 +14,7 @@ from ingest.formats import open_source
 from ingest.record import RunRecord, open_run
 from ingest.results import results
 from ingest.slices import Done
-from ingest.storage import place
+from ingest.storage.place import place
 from jobs.reconcile import tally
 from jobs.run import rows_at, start_or_continue
 from tests.forbidden import forbidden, public_folder

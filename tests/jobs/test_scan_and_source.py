@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.storage import place
+from ingest.storage.place import place
 from jobs.attempts import Attempts
 from jobs.selection import draw, first
 from tests.jobs.made import privsieve, rows, shard, tar

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ingest.formats import open_source
-from ingest.images import ImageLimits
-from ingest.storage import place
+from ingest.images.decode import ImageLimits
+from ingest.storage.place import place
 from jobs.scanner import ScanSettings, SliceScanner
 from scoring.assessment import EngineOptions
 from tests.jobs.made import privsieve, rows, shard

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.results import score_files
-from ingest.storage import place
+from ingest.storage.place import place
 from tests.jobs.made import jpeg, privsieve, shard
 
 POLICY = """\

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.errors import StorageError
-from ingest.storage import Place, place
+from ingest.storage.place import Place, place
 from reports.run_files import ReadOnlyFiles, RunFiles
 from reports.warehouse import open_run
 from tests.reports.conftest import MakeRun

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import s3fs
 
-from ingest.storage import place
+from ingest.storage.place import place
 from reports.warehouse import open_run
 from tests.jobs.made import privsieve
 from tests.jobs.test_compact import SHARDS, made_run

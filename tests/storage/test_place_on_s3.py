@@ -10,10 +10,10 @@ from contextlib import suppress
 import pytest
 import s3fs
 
-from ingest import storage
+import ingest.storage.place
 from ingest.errors import StorageError
 from ingest.formats.shard import files_below
-from ingest.storage import place
+from ingest.storage.place import place
 from tests.storage.conftest import BUCKET, KEY_ID, SECRET, Fault, Proxy
 
 
@@ -78,7 +78,7 @@ def test_a_missing_bucket_is_not_made(store: Proxy) -> None:
 
 
 def test_a_stream_seeks_and_fetches_by_blocks(store: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(ingest.storage.place, "BLOCK_BYTES", 1000)
     content = os.urandom(10_500)
     place(f"s3://{BUCKET}/file").write(content)
     store.seen.clear()
@@ -113,7 +113,7 @@ def test_tarfile_reads_it(store: Proxy) -> None:
 
 @pytest.mark.parametrize("fault", [500, 502, 503, 429, "reset", "short"])
 def test_a_store_that_stumbles_is_asked_again(store: Proxy, fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(ingest.storage.place, "BLOCK_BYTES", 1000)
     content = os.urandom(5000)
     file = place(f"s3://{BUCKET}/a/file")
     if fault != "short":
@@ -184,7 +184,7 @@ def test_what_will_not_pass_is_told_at_once(store: Proxy) -> None:
 
 
 def test_a_file_that_shrank_or_went_is_told(store: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage, "BLOCK_BYTES", 100)
+    monkeypatch.setattr(ingest.storage.place, "BLOCK_BYTES", 100)
     monkeypatch.setenv("PRIVSIEVE_RETRY_S", "0")
     file = place(f"s3://{BUCKET}/file")
     file.write(bytes(1000))

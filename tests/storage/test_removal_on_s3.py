@@ -3,8 +3,8 @@
 import pytest
 
 from ingest.errors import StorageError
-from ingest.storage import place
-from jobs.removal import remove_tree
+from ingest.storage.place import place
+from ingest.storage.removal import remove_tree
 from tests.storage.conftest import BUCKET, Proxy
 
 

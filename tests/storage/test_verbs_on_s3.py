@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.formats.shard import files_below
-from ingest.storage import place
+from ingest.storage.place import place
 from jobs.cli import main
 from scoring.table import SCHEMA
 from tests.ingest.made import jpeg, parquet_file, tar_bytes

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from ingest.images import DecodedImage, ImageLimits, decode
+from ingest.images.decode import DecodedImage, ImageLimits, decode
 from scoring.assessment import View
 from scoring.engines.vlm.images import max_side_px
 from scoring.protocols import protocol

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ingest.images import Pixels
+from ingest.images.decode import Pixels
 from scoring.engines.detectors.findings import Area, fractions
 from scoring.engines.detectors.models import checked_path
 

@@ -4,7 +4,7 @@ import math
 
 from PIL import Image
 
-from ingest.images import Pixels
+from ingest.images.decode import Pixels
 
 
 def prepared(pixels: Pixels, max_pixels: int) -> Image.Image:

@@ -8,9 +8,9 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ingest.unseen import jpeg
-from ingest.unseen.deflated import used_bytes
-from ingest.unseen.pieces import (
+from ingest.images.unseen import jpeg
+from ingest.images.unseen.deflated import used_bytes
+from ingest.images.unseen.pieces import (
     EMBEDDED_IMAGE,
     FRAMES,
     METADATA,
@@ -23,7 +23,7 @@ from ingest.unseen.pieces import (
     num_bytes_of,
     unclaimed,
 )
-from ingest.unseen.tiff_file import Directory, Entry, TiffFile
+from ingest.images.unseen.tiff_file import Directory, Entry, TiffFile
 
 _WIDTH, _HEIGHT, _BITS, _COMPRESSION, _SAMPLES, _PLANAR = 256, 257, 258, 259, 277, 284
 _STRIP_OFFSETS, _ROWS_PER_STRIP, _STRIP_BYTES = 273, 278, 279

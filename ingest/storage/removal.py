@@ -8,8 +8,8 @@ import os
 from pathlib import Path
 
 from ingest.errors import StorageError
-from ingest.retries import retried, store_errors
-from ingest.storage import PART, Place, reason_of
+from ingest.storage.place import PART, Place, reason_of
+from ingest.storage.retries import retried, store_errors
 
 
 def remove_tree(folder: Place) -> None:

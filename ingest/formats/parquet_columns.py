@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.magic import HEAD_BYTES, picture_format
-from ingest.members import Members
+from ingest.formats.members import Members
+from ingest.images.magic import HEAD_BYTES, picture_format
 from ingest.sample import printable
 
 HUGGING_FACE = b"huggingface"

@@ -18,7 +18,7 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from ingest.errors import StorageError
-from ingest.retries import may_pass, reason_of, retried, store_errors
+from ingest.storage.retries import may_pass, reason_of, retried, store_errors
 
 __all__ = ["PART", "NewFile", "Place", "place", "reason_of", "stamp_of"]
 

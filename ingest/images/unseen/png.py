@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 from PIL.PngImagePlugin import MAX_TEXT_MEMORY
 
-from ingest.magic import is_text
-from ingest.metadata import PNG_MAGIC, chunk_text, png_chunks, raw_profile
-from ingest.unseen.deflated import used_bytes
-from ingest.unseen.pieces import FRAMES, METADATA, PIXELS, TRAILING_DATA, UNKNOWN_CHUNK, Piece
+from ingest.images.magic import is_text
+from ingest.images.metadata import PNG_MAGIC, chunk_text, png_chunks, raw_profile
+from ingest.images.unseen.deflated import used_bytes
+from ingest.images.unseen.pieces import FRAMES, METADATA, PIXELS, TRAILING_DATA, UNKNOWN_CHUNK, Piece
 
 _METADATA_CHUNKS = frozenset([b"eXIf", b"caBX"])
 _TEXTS = frozenset([b"tEXt", b"zTXt", b"iTXt"])

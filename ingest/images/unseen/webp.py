@@ -5,7 +5,7 @@ Source: RFC 9649, "WebP Image Format".
 
 from collections.abc import Iterator, Sequence
 
-from ingest.unseen.pieces import FRAMES, METADATA, PIXELS, TRAILING_DATA, UNKNOWN_CHUNK, Piece
+from ingest.images.unseen.pieces import FRAMES, METADATA, PIXELS, TRAILING_DATA, UNKNOWN_CHUNK, Piece
 
 _HEADER_BYTES, _FRAME_HEADER_BYTES = 12, 16
 _METADATA_CHUNKS = frozenset([b"ICCP", b"EXIF", b"XMP ", b"C2PA"])

@@ -10,11 +10,11 @@ from typing import Literal
 
 from PIL import Image
 
-from ingest.magic import BMP_HEADER, HEAD_BYTES, picture_in_place_of_text
-from ingest.unseen import jpeg
-from ingest.unseen.copies import Scanned
-from ingest.unseen.pieces import IGNORED_BYTES, METADATA, Range
-from ingest.unseen.tiff_file import second_directory
+from ingest.images.magic import BMP_HEADER, HEAD_BYTES, picture_in_place_of_text
+from ingest.images.unseen import jpeg
+from ingest.images.unseen.copies import Scanned
+from ingest.images.unseen.pieces import IGNORED_BYTES, METADATA, Range
+from ingest.images.unseen.tiff_file import second_directory
 
 _MAGICS: tuple[tuple[bytes, int, str], ...] = (
     (b"\xff\xd8\xff", 0, "JPEG"),
@@ -34,7 +34,7 @@ _MAGICS: tuple[tuple[bytes, int, str], ...] = (
 )
 """What stands near the beginning of a picture, how far behind it, and Pillow's name; "" for what is not decoded.
 
-Only marks that are long enough to be looked for anywhere; the beginning of a piece is asked of `ingest.magic`.
+Only marks that are long enough to be looked for anywhere; the beginning of a piece is asked of `ingest.images.magic`.
 """
 _IN_PIXELS = _MAGICS[:2]
 _HEADERS = (("BMP", BMP_HEADER),)
@@ -116,7 +116,7 @@ class PictureSearch:
             if self._compared_left < 0 or not self._scanned.is_larger_than(picture.size):
                 return "new"
             return "copy" if self._scanned.holds(picture) and getattr(picture, "n_frames", 1) == 1 else "new"
-        except Exception:  # the edge, as in ingest.images: hostile bytes make the parsers raise anything
+        except Exception:  # the edge, as in ingest.images.decode: hostile bytes make the parsers raise anything
             return outcome
 
 

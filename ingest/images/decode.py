@@ -14,11 +14,11 @@ import numpy.typing as npt
 import simplejpeg
 from PIL import Image, ImageFile, UnidentifiedImageError
 
-from ingest import hidden, ignored, unseen
-from ingest.magic import HEAD_BYTES, picture_format
-from ingest.metadata import PNG_MAGIC, file_metadata, frame_metadata, png_metadata
-from ingest.unseen import jpeg, tiff_file
-from ingest.unseen.pieces import UNKNOWN_CHUNK, Piece
+from ingest.images import hidden, ignored, unseen
+from ingest.images.magic import HEAD_BYTES, picture_format
+from ingest.images.metadata import PNG_MAGIC, file_metadata, frame_metadata, png_metadata
+from ingest.images.unseen import jpeg, tiff_file
+from ingest.images.unseen.pieces import UNKNOWN_CHUNK, Piece
 
 Pixels = npt.NDArray[np.uint8]
 """RGB, shape (height, width, 3), dtype uint8, in displayed orientation."""
@@ -58,8 +58,9 @@ class DecodedImage:
     under transparent pixels, the frame over black, faint steps of 16-bit or float grey, channels that viewers skip.
     width, height: pixels of the first frame as displayed, before downscaling. format: lower case, by content.
     num_frames: in the file; num_frames_decoded: of these in `views`. metadata: kinds of embedded metadata with a
-    value (see `ingest.metadata`), never the values.
-    unseen: kinds of content of the file that are not in `views` (see `ingest.unseen`), and how many bytes that is.
+    value (see `ingest.images.metadata`), never the values.
+    unseen: kinds of content of the file that are not in `views` (see `ingest.images.unseen`), and how many bytes that
+    is.
     """
 
     views: tuple[Pixels, ...]

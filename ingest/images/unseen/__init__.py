@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from PIL import ImageFile
 
-from ingest.unseen import avif, bare, gif, jpeg, png, tiff, webp
-from ingest.unseen.copies import Scanned
-from ingest.unseen.jpeg import Stream
-from ingest.unseen.pictures import Found, PictureSearch
-from ingest.unseen.pieces import (
+from ingest.images.unseen import avif, bare, gif, jpeg, png, tiff, webp
+from ingest.images.unseen.copies import Scanned
+from ingest.images.unseen.jpeg import Stream
+from ingest.images.unseen.pictures import Found, PictureSearch
+from ingest.images.unseen.pieces import (
     EMBEDDED_IMAGE,
     FRAMES,
     IGNORED_BYTES,

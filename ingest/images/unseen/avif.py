@@ -7,7 +7,7 @@ Source: ISO/IEC 14496-12 (boxes and tracks), ISO/IEC 23008-12 (items).
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ingest.unseen.pieces import (
+from ingest.images.unseen.pieces import (
     EMBEDDED_IMAGE,
     FRAMES,
     METADATA,

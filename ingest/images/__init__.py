@@ -1,0 +1,1 @@
+"""Encoded bytes to pixels, and what else an image file holds. Start at `decode.py`."""
