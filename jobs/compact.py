@@ -31,29 +31,18 @@ import pyarrow.parquet as pq
 
 from ingest import __version__
 from ingest.errors import RunError
-from ingest.footers import footer_of, footers
 from ingest.formats import open_source
-from ingest.record import RunRecord, open_run
-from ingest.results import (
-    COMPACT,
-    MANIFEST,
-    PARTS,
-    PARTS_SCHEMA,
-    SCORES,
-    CompactFile,
-    Manifest,
-    Part,
-    RowRange,
-    manifest,
-    results,
-)
 from ingest.sample import printable
-from ingest.slices import Done, begun, finished, result_names, result_stem, stem_in, stems_of_others
 from ingest.storage.place import Place
-from jobs.coverage import has_all_chosen
-from jobs.lease import Lease, lease
-from jobs.run import LEASE, rows_at
 from jobs.terminal import write_line
+from scoring.runs.coverage import has_all_chosen
+from scoring.runs.footers import footer_of, footers
+from scoring.runs.layout import COMPACT, COMPACT_SHARDS, MANIFEST, RUN_LEASE, SCORES
+from scoring.runs.lease import Lease, lease
+from scoring.runs.ledger import Done, begun, finished, result_names, result_stem, stem_in, stems_of_others
+from scoring.runs.record import RunRecord, open_run
+from scoring.runs.results import PARTS_SCHEMA, CompactFile, Manifest, Part, RowRange, manifest, results
+from scoring.runs.rows import rows_at
 from scoring.table import SCHEMA
 
 if TYPE_CHECKING:
@@ -103,7 +92,7 @@ def compact(run_url: str, rows_per_file: int, takeover: bool) -> None:
     May be interrupted at any moment; the same command continues.
     """
     run, record = open_run(run_url)
-    with lease(run.at(LEASE), run_url, takeover) as held:
+    with lease(run.at(RUN_LEASE), run_url, takeover) as held:
         compacted = manifest(run)
         was_compacted = compacted is not None
         if compacted is None:
@@ -152,7 +141,7 @@ def _compact(run: Place, url: str, record: RunRecord, rows_per_file: int, held: 
     others = _decided_meanwhile(run, held)
     if others is not None:
         return others
-    with run.at(PARTS).create() as stream:
+    with run.at(COMPACT_SHARDS).create() as stream:
         rows = [dict(zip(PARTS_SCHEMA.names, astuple(part), strict=True)) for part in parts]
         table = pa.Table.from_pylist(rows, schema=PARTS_SCHEMA)
         pq.write_table(table, stream, compression="zstd", write_page_checksum=True)

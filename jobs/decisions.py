@@ -10,17 +10,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.errors import IncompleteError, RunError
-from ingest.footers import refuse_foreign
 from ingest.formats import Source
-from ingest.record import RunRecord
-from ingest.release import Kept, Written
-from ingest.results import RowRange, results
+from ingest.formats.released import Kept, Written
 from ingest.sample import printable
-from ingest.slices import begun, finished, stems_of_others
 from ingest.storage.place import Place
-from jobs.coverage import has_all_chosen
-from jobs.run import rows_at
 from scoring.policy import UNREADABLE, UNSAFE_MEMBER, Policy
+from scoring.runs.coverage import has_all_chosen
+from scoring.runs.footers import refuse_foreign
+from scoring.runs.ledger import begun, finished, stems_of_others
+from scoring.runs.record import RunRecord
+from scoring.runs.results import RowRange, results
+from scoring.runs.rows import rows_at
 
 
 @dataclass(frozen=True)

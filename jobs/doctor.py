@@ -27,15 +27,16 @@ from packaging.requirements import Requirement
 from ingest.errors import IncompleteError, PrivsieveError, SourceError, StorageError
 from ingest.formats import open_source
 from ingest.images.decode import ImageLimits, Rejected, decode
-from ingest.record import RECORD, open_run
 from ingest.storage.place import PART, Place, place
 from ingest.storage.retries import RETRY_VARIABLE
 from jobs.engine_options import engine_options, said
-from jobs.run import refuse_other_files
+from jobs.scanning.begin import refuse_other_files
 from jobs.terminal import write_line
 from scoring.assessment import AsksElsewhere, EngineOptions
 from scoring.engines import ENGINES, engine_module
 from scoring.memory import available_bytes
+from scoring.runs.layout import RUN_RECORD
+from scoring.runs.record import open_run
 
 GIB = 2**30
 MIN_MEMORY_BYTES = 2 * GIB
@@ -325,7 +326,7 @@ def _source(url: str) -> str:
 def _run(url: str) -> str:
     """Writes, reads and removes a small file, where a scan would write too."""
     root = place(url)
-    is_run = root.at(RECORD).exists()
+    is_run = root.at(RUN_RECORD).exists()
     if is_run:
         open_run(url)
     else:

@@ -26,11 +26,12 @@ from pydantic import BaseModel, ConfigDict
 from ingest import __version__
 from ingest.errors import IncompleteError, RunError, SourceError, StorageError
 from ingest.storage.place import Place, place
-from jobs.lease import lease
 from jobs.option_types import FiniteRange
-from jobs.run import LEASE, differences
 from jobs.terminal import write_line
 from reports.duckdb_names import location
+from scoring.runs.differences import differences
+from scoring.runs.layout import RUN_LEASE
+from scoring.runs.lease import lease
 
 RECORD = "fetch.json"
 OPT_OUT = ("noai", "noimageai", "noindex", "noimageindex", "none")
@@ -162,7 +163,7 @@ def _alone(out: Place, out_url: str) -> Iterator[None]:
     new_folders = [] if out.exists() else [out]
     with ExitStack() as stack:
         try:
-            stack.enter_context(lease(out.at(SELECTED, LEASE), out_url, takeover=None))
+            stack.enter_context(lease(out.at(SELECTED, RUN_LEASE), out_url, takeover=None))
         except RunError:
             raise RunError(f"{out_url} is being fetched by another privsieve; wait for it, or stop it") from None
         try:
@@ -219,7 +220,7 @@ def _selection(out: Place, out_url: str, metadata_url: str, record: FetchRecord)
 def _clear(selected: Place) -> None:
     """Removes what there is of a selection."""
     for name in selected.names():
-        if name != LEASE:
+        if name != RUN_LEASE:
             selected.at(name).remove()
 
 

@@ -22,31 +22,29 @@ import pyarrow.parquet as pq
 from ingest.errors import IncompleteError, PolicyError, PrivsieveError, StorageError
 from ingest.formats import FORMATS, Source, open_source
 from ingest.formats.members import Members, name_fault
+from ingest.formats.released import DECISIONS, RELEASE, Kept, Written
 from ingest.formats.tree import ROOT
-from ingest.record import RECORD, WHOLE, RunRecord, open_run
-from ingest.release import (
-    DECISIONS,
-    DONE,
-    LEASE,
-    OWN_NAMES,
-    RELEASE,
-    UNFINISHED,
-    Kept,
-    ReleaseRecord,
-    Written,
-    refuse_misplaced,
-    release_record,
-)
 from ingest.sample import printable
 from ingest.storage.place import Place, place, reason_of
 from ingest.storage.removal import remove_half_written, remove_tree
 from jobs.decisions import Plan, Share, decide, decisions_of, hash_of, kept_of
-from jobs.lease import STALE_S, Lease, holder, lease
-from jobs.run import rows_at
+from jobs.releasing.record import (
+    DONE,
+    OWN_NAMES,
+    RELEASE_LEASE,
+    UNFINISHED,
+    ReleaseRecord,
+    refuse_misplaced,
+    release_record,
+)
 from jobs.terminal import write_line
 from scoring.level_zero import ADVICE, matches_level_0_too
 from scoring.made_up import made_up
 from scoring.policy import Policy, load_policy
+from scoring.runs.layout import RUN_RECORD
+from scoring.runs.lease import STALE_S, Lease, holder, lease
+from scoring.runs.record import WHOLE, RunRecord, open_run
+from scoring.runs.rows import rows_at
 
 MEANINGS: dict[Members, str] = {
     "listed": "text and JSON go with an image, of a table columns of text, numbers and times",
@@ -99,7 +97,7 @@ def filter(
         return
     if overwrite:
         remove_tree(out)
-    with lease(out.at(LEASE), out_url, takeover=None) as held:
+    with lease(out.at(RELEASE_LEASE), out_url, takeover=None) as held:
         _begin(out, identity)
         written = _write(_Copier(corpus, run, policy, out, resume), plan, ray_address, quiet, held)
         plan = plan.after(written)
@@ -155,7 +153,7 @@ def _identity(run: Place, record: RunRecord, policy: Policy, plan: Plan) -> Rele
         source=record.source,
         sample=record.sample,
         limit=record.limit,
-        run_sha256=hashlib.sha256(run.at(RECORD).read()).hexdigest(),
+        run_sha256=hashlib.sha256(run.at(RUN_RECORD).read()).hexdigest(),
         policy=policy.name,
         policy_sha256=policy.sha256,
         kept_sha256=plan.kept_sha256(),
@@ -186,7 +184,7 @@ def _refuse_loss(out: Place, url: str, identity: ReleaseRecord, resume: bool, ov
         why = f" (its {foreign[0]} is of something else)" if foreign else ""
         left = ", so --overwrite leaves it alone; remove it yourself" if overwrite else " to resume; give a new folder"
         raise StorageError(f"{url} holds no release of privsieve{why}{left}")
-    held = holder(out.at(LEASE)) if is_release else None
+    held = holder(out.at(RELEASE_LEASE)) if is_release else None
     if held is not None and not held.is_stale():
         raise StorageError(
             f"{url} is being written by {held}; wait for it, or stop it "
@@ -301,9 +299,7 @@ def _write(copier: _Copier, plan: Plan, ray_address: str | None, quiet: bool, he
     return done
 
 
-def _finish(
-    out: Place, identity: ReleaseRecord, record: RunRecord, plan: Plan, written: Iterable[Written]
-) -> None:
+def _finish(out: Place, identity: ReleaseRecord, record: RunRecord, plan: Plan, written: Iterable[Written]) -> None:
     """The decisions and `release.json`. IncompleteError where the counts do not add up."""
     actions = plan.actions()
     if sum(actions.values()) != plan.decisions.num_rows:

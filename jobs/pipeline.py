@@ -16,12 +16,12 @@ import ray.data
 from ingest.errors import PrivsieveError, SourceError, StorageError
 from ingest.formats import Source
 from ingest.sample import printable
-from ingest.slices import Done, file_name, has_result, only, stem_in
-from jobs.attempts import GIVE_UP_AFTER_DEATHS, Attempts, listing_of
-from jobs.run import ATTEMPTS
 from jobs.scanner import ScanSettings, SliceScanner
 from jobs.selection import Chosen, selected
 from jobs.watchdog import Watchdog
+from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, Attempts, listing_of
+from scoring.runs.layout import ATTEMPTS
+from scoring.runs.ledger import Done, file_name, has_result, only, stem_in
 
 ENGINES_PER_SLICER = 4
 """Listing a shard costs far less than scoring it, and each listing process takes a moment to start."""

@@ -82,12 +82,12 @@ def report(
     Rates leave out quarantined images; intervals are 95 % Wilson intervals. What is said first: whether they are of all
     images of the source, of a part chosen by --sample or --limit, or of a scan that is not finished.
     """
-    from ingest.record import open_run
-    from ingest.results import results
-    from jobs.coverage import coverage
     from reports.summary import summarise
     from reports.warehouse import open_run as open_warehouse
     from scoring.duckdb_limits import limits_of_command
+    from scoring.runs.coverage import coverage
+    from scoring.runs.record import open_run
+    from scoring.runs.results import results
 
     where, record = open_run(run)
     found = results(where)

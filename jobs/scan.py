@@ -14,19 +14,21 @@ from ingest import __version__
 from ingest.errors import IncompleteError, RunError, SourceError, StorageError, near
 from ingest.formats import Source, open_source, webdataset
 from ingest.images.decode import ImageLimits
-from ingest.record import RunRecord
-from ingest.results import is_compacted, results
 from ingest.sample import printable
-from ingest.slices import CONFLICT, Done, finished, stem_in, stems_of_others
 from ingest.storage.place import Place, place
-from jobs.attempts import Attempts
 from jobs.engine_options import engine_options, said
-from jobs.lease import Lease, lease
 from jobs.option_types import FiniteRange
-from jobs.run import ATTEMPTS, LEASE, code_hash, refuse_other, remove_unfinished, start_or_continue
+from jobs.runtime.source_hash import code_hash
+from jobs.scanning.begin import refuse_other, remove_unfinished, start_or_continue
 from jobs.terminal import write_line
 from scoring.assessment import AsksElsewhere, EngineDescription, EngineModule, EngineOptions
 from scoring.engines import ENGINES, engine_module
+from scoring.runs.attempts import Attempts
+from scoring.runs.layout import ATTEMPTS, RUN_LEASE
+from scoring.runs.lease import Lease, lease
+from scoring.runs.ledger import CONFLICT, Done, finished, stem_in, stems_of_others
+from scoring.runs.record import RunRecord
+from scoring.runs.results import is_compacted, results
 from scoring.taxonomy import TAXONOMY_VERSION
 
 if TYPE_CHECKING:
@@ -140,7 +142,7 @@ def scan(
     from jobs.pipeline import EnginePool
     from jobs.scanner import ScanSettings
 
-    with lease(run.at(LEASE), run_url, takeover) as held:
+    with lease(run.at(RUN_LEASE), run_url, takeover) as held:
         Attempts(run.at(ATTEMPTS)).forgive()
         with _pardoned(run), ray_session(ray_address):
             chosen = _chosen(corpus, sample, seed or 0, limit)
@@ -315,7 +317,7 @@ def _reconcile(
 
     earlier: what the run had before this scan.
     """
-    from jobs.reconcile import tally
+    from scoring.runs.reconcile import tally
 
     corpus, done = settings.source, results(settings.run).done
     missing = [shard for shard in shards if not finished(shard, done)]

@@ -23,22 +23,22 @@ import pyarrow.parquet as pq
 import ray
 
 from ingest.errors import EngineError, SourceError, StorageError
-from ingest.footers import footer_of, shard_text
 from ingest.formats import Source
 from ingest.images.decode import ImageLimits
-from ingest.results import SCORES
 from ingest.sample import Sample, printable
-from ingest.slices import MAX_BYTES, Slice, file_name
+from ingest.slices import MAX_BYTES, Slice
 from ingest.storage.place import Place
-from jobs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, Attempt, Attempts
 from jobs.batch import BatchScorer
 from jobs.isolation import IsolationError, isolated_rows
 from jobs.metrics import ScanMetrics
-from jobs.run import ATTEMPTS, CANARY
 from jobs.watchdog import Watchdog
 from scoring.assessment import Closable, Engine, EngineOptions, SpendsTokens, Unscored
 from scoring.engines import engine_module
 from scoring.engines.vlm.canary import canary, difference, record
+from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, Attempt, Attempts
+from scoring.runs.footers import footer_of, shard_text
+from scoring.runs.layout import ATTEMPTS, CANARY, SCORES
+from scoring.runs.ledger import file_name
 from scoring.table import SCHEMA
 
 BATCH_SAMPLES = 16
@@ -49,7 +49,7 @@ BATCH_SAMPLES = 16
 class ScanSettings:
     """What an actor needs to know; sent to each once.
 
-    run: the run folder. code: see `ingest.record.RunRecord`.
+    run: the run folder. code: see `scoring.runs.record.RunRecord`.
     stall_s: seconds without a finished batch after which a slice is given up.
     image_memory_bytes: what the child that scans image by image may take; None: half of what is free.
     batches_at_once: of a slice, given to the engine by as many threads. has_canary: engines must agree on a picture.
@@ -113,7 +113,7 @@ class SliceScanner:
     def scan(self, piece: Slice, chain: str, state: str, name: str = "", fingerprint: str = "") -> dict[str, Any]:
         """Scores one slice and writes its file. A source that cannot be read is a failure of this slice only.
 
-        chain, fingerprint: for the footer (`ingest.footers`), so that results of two states of a shard are noticed.
+        chain, fingerprint: for the footer (`scoring.runs.footers`), which shows results of two states of a shard.
         state: of the shard when it was listed (`Source.state`). name: of the file, where it is not that of a new run.
         """
         if self._broken:
@@ -237,7 +237,7 @@ class SliceScanner:
     def _write(
         self, piece: Slice, chain: str, name: str, fingerprint: str, table: pa.Table, reasons: Counter[str]
     ) -> None:
-        """With a footer that says what the file is a result of, see `ingest.footers`."""
+        """With a footer that says what the file is a result of, see `scoring.runs.footers`."""
         said = {
             "file": name,
             "settings": self._settings.settings_hash,

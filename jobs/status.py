@@ -5,14 +5,14 @@ from dataclasses import asdict, dataclass
 import click
 
 from ingest.formats import open_source
-from ingest.record import open_run
-from ingest.results import results
 from ingest.sample import printable
-from ingest.slices import Done, finished, stem_in, stems_of_others
-from jobs.attempts import Attempt, Attempts
-from jobs.lease import Holder, holder
-from jobs.run import ATTEMPTS, LEASE
 from jobs.terminal import write_json, write_line
+from scoring.runs.attempts import Attempt, Attempts
+from scoring.runs.layout import ATTEMPTS, RUN_LEASE
+from scoring.runs.lease import Holder, holder
+from scoring.runs.ledger import Done, finished, stem_in, stems_of_others
+from scoring.runs.record import open_run
+from scoring.runs.results import results
 
 MAX_LISTED = 20
 
@@ -47,7 +47,7 @@ def status(run_url: str, all_shards: bool, format_name: str) -> None:
     if not record.is_whole:
         shards = [shard for shard in shards if shard.num_slices_done or shard.num_slices_begun or shard.failure]
     gone = stems_of_others(corpus.shards, done)
-    held = holder(run.at(LEASE))
+    held = holder(run.at(RUN_LEASE))
     if format_name == "json":
         scanned_by = held.model_dump() if held else None
         told = {"scope": record.scope, "scanned_by": scanned_by, "gone": gone}

@@ -10,12 +10,13 @@ from typing import Any
 
 from ingest.errors import QueryError
 from ingest.images.unseen import UNSEEN_KINDS
-from ingest.record import WHOLE
 from ingest.sample import printable
 from reports.warehouse import IMAGE_SCHEMA, PRIVATE, Run, privacy_condition
 from scoring.expressions import shown, value_expression
 from scoring.level_zero import ADVICE, matches_level_0_too
 from scoring.made_up import made_up
+from scoring.runs.coverage import Coverage
+from scoring.runs.record import WHOLE
 from scoring.taxonomy import ATTRIBUTES, KEYS, LEVELS, Attribute
 
 MAX_GROUPS = 10_000
@@ -116,47 +117,6 @@ class Pair:
     num_assessed: int
     share: float | None
     is_lower_bound: bool
-
-
-@dataclass(frozen=True)
-class Coverage:
-    """Whether the rows are those of the whole source.
-
-    is_complete: None where that cannot be told. num_shards: of the source, None where it cannot be listed.
-    num_unfinished_shards: of those that are known, how many have images without a row. num_chosen: how many images
-    `--sample` or `--limit` asked for. scanner: who scans now, as "process 7 on HOST".
-    """
-
-    is_complete: bool | None
-    num_shards: int | None
-    num_unfinished_shards: int
-    num_rows: int
-    num_chosen: int | None
-    scanner: str | None
-
-    @property
-    def has_all(self) -> bool:
-        """Whether `--limit` asked for more images than the source has."""
-        return bool(self.is_complete) and self.num_chosen is not None and self.num_rows < self.num_chosen
-
-    @property
-    def warning(self) -> str | None:
-        """What a reader must know of a part that looks like the whole; None where it is the whole."""
-        if self.is_complete:
-            return None
-        if self.num_chosen is not None:
-            left = f"{self.num_rows:,} of {self.num_chosen:,} chosen images have a row"
-        elif self.num_shards is None:
-            begun = self.num_unfinished_shards
-            left = f"the source cannot be listed now{f', {begun:,} shards were begun only' if begun else ''}"
-        else:
-            left = f"{self.num_unfinished_shards:,} of {self.num_shards:,} shards have images without a row"
-        if self.scanner is not None:
-            return f"IS BEING SCANNED NOW by {self.scanner}: {left}"
-        if self.is_complete is None:
-            why = "" if self.num_chosen is None else ", or the source has no more"
-            return f"MAY BE UNFINISHED: {left}{why}"
-        return f"UNFINISHED: {left}; run the same scan again to finish it"
 
 
 @dataclass(frozen=True)

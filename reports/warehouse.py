@@ -24,11 +24,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from ingest import record
 from ingest.errors import QueryError, RunError, StorageError
-from ingest.footers import refuse_foreign
-from ingest.record import RunRecord
-from ingest.results import COMPACT, SCORES, is_compacted, manifest, score_files
 from ingest.storage.place import Place
 from reports.duckdb_names import literal, location, without_wildcards
 from reports.run_files import RUN_URL, RunFiles
@@ -39,6 +35,11 @@ from scoring.duckdb_limits import NO_LIMITS, Limits, OutOfMemoryError, OutOfTime
 from scoring.expressions import boolean_expression, columns_of
 from scoring.gaps import PRIVATE_UNKNOWN, UNKNOWN_LEVEL, ruled_out_by, unknown_level_sql
 from scoring.policy import SEVERITY_NAMES
+from scoring.runs import record
+from scoring.runs.footers import refuse_foreign
+from scoring.runs.layout import COMPACT, SCORES
+from scoring.runs.record import RunRecord
+from scoring.runs.results import is_compacted, manifest, score_files
 from scoring.table import SCHEMA
 from scoring.taxonomy import ATTRIBUTES, KEYS
 

@@ -6,9 +6,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.footers import footer_of
-from ingest.record import RunRecord
-from ingest.slices import file_name
+from scoring.runs.footers import footer_of
+from scoring.runs.ledger import file_name
+from scoring.runs.record import RunRecord
 
 
 def run_record(engine: dict[str, Any]) -> RunRecord:

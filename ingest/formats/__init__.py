@@ -13,8 +13,8 @@ from typing import Protocol
 
 from ingest.errors import SourceError, near
 from ingest.formats import parquet, tree, webdataset
+from ingest.formats.released import Kept, Written
 from ingest.formats.shard import folders_below, storage_faults
-from ingest.release import Kept, Written
 from ingest.sample import Sample, printable
 from ingest.slices import Slice
 from ingest.storage.place import Place, place

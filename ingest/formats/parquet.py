@@ -19,8 +19,8 @@ from ingest.formats.parquet_batches import batches
 from ingest.formats.parquet_columns import MAX_NAME_CHARACTERS, Choice, choose, joined, plain_rows
 from ingest.formats.parquet_pages import DamagedPageError, LargePageError
 from ingest.formats.parquet_rows import MAX_IMAGE_PAGE_BYTES, MAX_TEXT_PAGE_BYTES, AmbiguousColumnError, Leaf, rows
+from ingest.formats.released import DECISIONS, RELEASE, Kept, Written, changed
 from ingest.formats.shard import files_below, opened
-from ingest.release import DECISIONS, RELEASE, Kept, Written, changed
 from ingest.sample import Sample, printable
 from ingest.slices import MAX_BYTES, MAX_SAMPLES, Locator, Slice
 from ingest.storage.place import Place

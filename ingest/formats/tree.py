@@ -23,8 +23,8 @@ from ingest.formats.members import (
     kind_of,
     name_fault,
 )
+from ingest.formats.released import Kept, Written, changed
 from ingest.formats.shard import MAX_IMAGE_BYTES, TOO_MANY_BYTES, Listing, folders_below, listed, storage_faults
-from ingest.release import Kept, Written, changed
 from ingest.sample import Sample, printable
 from ingest.slices import Locator, Slice, cut
 from ingest.storage.place import Place, reason_of, stamp_of

@@ -29,10 +29,10 @@ from ingest.formats.members import (
     kind_of,
     name_fault,
 )
+from ingest.formats.released import Kept, Written, changed
 from ingest.formats.shard import MAX_IMAGE_BYTES, TOO_MANY_BYTES, files_below, opened
 from ingest.formats.tar import BLOCK, END, MAX_NAME_BYTES, Damage, Member, header, walk
 from ingest.images.magic import HEAD_BYTES
-from ingest.release import Kept, Written, changed
 from ingest.sample import Sample, printable
 from ingest.slices import Locator, Slice, cut
 from ingest.storage.place import NewFile, Place
@@ -56,7 +56,7 @@ MAX_LOOKED_AT = 100
 SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.zstd")
 """How shards are found; whether one is compressed, and how, is told from its content."""
 
-RECORD = 20 * BLOCK
+TAR_RECORD_BYTES = 20 * BLOCK
 """Tars are filled up with zeros to whole records."""
 
 
@@ -249,7 +249,7 @@ class _Release:
         self._kept.check_image(self._shard, index, group.key, sha256)
 
     def end(self) -> None:
-        end = END + b"\0" * (-(self._num_bytes + len(END)) % RECORD)
+        end = END + b"\0" * (-(self._num_bytes + len(END)) % TAR_RECORD_BYTES)
         self._target.write(end)
 
     def _fault(self, group: _Group) -> str | None:

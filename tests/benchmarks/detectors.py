@@ -132,9 +132,7 @@ def main(manifest: Path, show_errors: bool) -> None:
     if show_errors:
         click.echo(errors(rows, found))
     click.echo(report(rows, found))
-    click.echo(
-        "  ".join(f"{name} {1000 * spent / len(rows):.0f} ms" for name, spent in watch.seconds.items())
-    )
+    click.echo("  ".join(f"{name} {1000 * spent / len(rows):.0f} ms" for name, spent in watch.seconds.items()))
 
 
 if __name__ == "__main__":

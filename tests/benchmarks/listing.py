@@ -32,9 +32,10 @@ import click
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.results import COMPACT, MANIFEST, PARTS, PARTS_SCHEMA, SCORES, CompactFile, Manifest, results
-from ingest.slices import by_shard, file_name, finished, result_names, stem_of
 from ingest.storage.place import Place, place
+from scoring.runs.layout import COMPACT, COMPACT_SHARDS, MANIFEST, SCORES
+from scoring.runs.ledger import by_shard, file_name, finished, result_names, stem_of
+from scoring.runs.results import PARTS_SCHEMA, CompactFile, Manifest, results
 
 SHARDS_PER_FILE = 200
 NAMES_PER_PAGE = 1000
@@ -97,9 +98,9 @@ def _compacted(num_shards: int, num_slices: int) -> tuple[float, str]:
         known = results(place(folder))
         left = [shard for shard in shards if not finished(shard, known.done)]
         seconds = time.perf_counter() - started
-        size = (Path(folder) / PARTS).stat().st_size
+        size = (Path(folder) / COMPACT_SHARDS).stat().st_size
     assert not left
-    return seconds, f"{len(known.done):,} shards, none left; {PARTS} has {size / 1e6:.1f} MB"
+    return seconds, f"{len(known.done):,} shards, none left; {COMPACT_SHARDS} has {size / 1e6:.1f} MB"
 
 
 def _write_parts(run: Place, shards: list[str], num_slices: int) -> None:
@@ -111,7 +112,7 @@ def _write_parts(run: Place, shards: list[str], num_slices: int) -> None:
         "first_row": [number % SHARDS_PER_FILE * 10_000 for number in numbers],
         "num_rows": [10_000] * len(shards),
     }
-    with run.at(PARTS).create() as stream:
+    with run.at(COMPACT_SHARDS).create() as stream:
         pq.write_table(pa.table(columns, PARTS_SCHEMA), stream, compression="zstd")
     num_files = -(-len(shards) // SHARDS_PER_FILE)
     files = tuple(CompactFile(name=f"{n:05d}.parquet", num_rows=2_000_000, num_bytes=0) for n in range(num_files))

@@ -29,14 +29,15 @@ from PIL import Image
 
 from ingest.formats import Source, open_source
 from ingest.images.decode import DecodedImage, ImageLimits, decode
-from ingest.results import SCORES
 from ingest.sample import Sample
-from ingest.slices import Done, Slice, file_name
+from ingest.slices import Slice
 from ingest.storage.place import place
 from jobs.cluster import ray_session
 from jobs.pipeline import EnginePool, scan_slices
 from jobs.scanner import ScanSettings, SliceScanner
 from scoring.assessment import EngineOptions
+from scoring.runs.layout import SCORES
+from scoring.runs.ledger import Done, file_name
 
 PICTURES = Path(__file__).parents[2] / "jobs" / "demo" / "corpus" / "shards"
 NUM_PROCESSES = 2

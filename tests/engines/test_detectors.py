@@ -197,8 +197,6 @@ def test_a_missing_package_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_changed_model_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     models.checked_path.cache_clear()
     monkeypatch.setitem(models.SHA256, "centerface.onnx", "0" * 64)
-    with pytest.raises(
-        EngineError, match=r"centerface.onnx is not the expected one .*privsieve\[detectors\]"
-    ):
+    with pytest.raises(EngineError, match=r"centerface.onnx is not the expected one .*privsieve\[detectors\]"):
         detectors.describe(EngineOptions())
     models.checked_path.cache_clear()

@@ -50,9 +50,7 @@ def test_an_iban_needs_its_country_length_and_mod_97() -> None:
 
 
 def test_a_passport_zone_with_o_read_for_0_is_still_a_passport() -> None:
-    zone = page(
-        "P<UT0ERIKSSON<<ANNA<MARIA<<<<<<<<<<<<<<<<<<<", "L898902C36UTO7408122F12O4159ZE184226B<<<<<10"
-    )
+    zone = page("P<UT0ERIKSSON<<ANNA<MARIA<<<<<<<<<<<<<<<<<<<", "L898902C36UTO7408122F12O4159ZE184226B<<<<<10")
     answer = assessed(zone)
     assert value(answer, "gov_ids") == value(answer, "full_legal_name") == 1
     assert check_digits.mrz_dates_hold("L898902C36UTO7408122F1204159ZE184226B<<<<<10")
@@ -75,9 +73,7 @@ def test_dates_are_read_in_the_ways_people_write_them(text: str) -> None:
     assert patterns.has_date(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["version 1.2.3", "192.168.10.1", "555-0142", "4111 1111", "3/4 cup", "1.890,55"]
-)
+@pytest.mark.parametrize("text", ["version 1.2.3", "192.168.10.1", "555-0142", "4111 1111", "3/4 cup", "1.890,55"])
 def test_other_numbers_are_no_dates(text: str) -> None:
     assert not patterns.has_date(text)
 
@@ -128,9 +124,7 @@ def test_a_value_stands_beside_or_below_its_label() -> None:
 
 
 def test_a_blank_form_names_nobody() -> None:
-    form = assessed(
-        page("Membership Application", "Full name: ________", "Date of birth: ______", "Address: _______")
-    )
+    form = assessed(page("Membership Application", "Full name: ________", "Date of birth: ______", "Address: _______"))
     for key in ("full_legal_name", "non_unique_id", "contact_details", "gov_ids"):
         assert value(form, key) == 0, key
     assert value(form, "documents") == 1
@@ -184,9 +178,7 @@ def test_a_social_security_number_is_an_id_only_where_papers_have_one() -> None:
 def test_phone_numbers_of_businesses_are_ambiguous_and_those_of_people_are_not() -> None:
     assert value(assessed(page("Spotless Cleaning Services", "Call 020 7946 0018")), "contact_details") == 0.5
     assert value(assessed(page("Help line 1-800-555-0199")), "contact_details") == 0.5
-    assert (
-        value(assessed(page("Full name: Harriet Okafor", "Mobile: (555) 010-4471")), "contact_details") == 1
-    )
+    assert value(assessed(page("Full name: Harriet Okafor", "Mobile: (555) 010-4471")), "contact_details") == 1
 
 
 def test_a_mailbox_with_a_name_is_personal_and_a_shared_one_is_not() -> None:
@@ -212,21 +204,15 @@ def test_a_receipt_has_prices_and_perhaps_a_first_name() -> None:
 
 
 def test_a_pay_slip_and_a_prescription_are_told_by_their_words() -> None:
-    slip = assessed(
-        page("Earnings Statement", "Gross Pay 2,150.00", "Net Pay 1,784.80", "Employee Name: Olu Adeyemi")
-    )
+    slip = assessed(page("Earnings Statement", "Gross Pay 2,150.00", "Net Pay 1,784.80", "Employee Name: Olu Adeyemi"))
     assert value(slip, "financial_data") == 1
-    label = assessed(
-        page("LAKESIDE PHARMACY", "RX 604418", "HARRIET OKAFOR", "TAKE 1 TABLET BY MOUTH", "REFILLS 2")
-    )
+    label = assessed(page("LAKESIDE PHARMACY", "RX 604418", "HARRIET OKAFOR", "TAKE 1 TABLET BY MOUTH", "REFILLS 2"))
     assert value(label, "medical_data") == value(label, "full_legal_name") == 1
 
 
 def test_a_nutrition_label_is_no_medical_record() -> None:
     label = assessed(
-        page(
-            "Nutrition Facts", "Serving size: 1 bar (40g)", "Cholesterol 0mg", "Sodium 20mg", "Vitamin A 50%"
-        )
+        page("Nutrition Facts", "Serving size: 1 bar (40g)", "Cholesterol 0mg", "Sodium 20mg", "Vitamin A 50%")
     )
     assert np.isnan(value(label, "medical_data"))
 

@@ -9,8 +9,8 @@ import pytest
 
 from ingest.errors import IncompleteError, RunError
 from ingest.storage.place import place
-from jobs import lease as lease_module
-from jobs.lease import STALE_S, lease
+from scoring.runs import lease as lease_module
+from scoring.runs.lease import STALE_S, lease
 from tests.faults.drill import finish, make_shards, rows, start_scan
 
 

@@ -193,9 +193,7 @@ def measure_vllm(chosen: Settings, side_px: int, num_pictures: int) -> None:
 @click.option("--batches", default="1,4,16", show_default=True, help="Pictures per forward pass.")
 @click.option("--json-batch", default=4, show_default=True, help="Pictures of the decoded baseline; 0 leaves it out.")
 @click.option("--vllm", "vllm_pictures", default=0, help="Also vLLM, with so many pictures at once.")
-def main(
-    model_size: str, tokenizer: str | None, sides: str, batches: str, json_batch: int, vllm_pictures: int
-) -> None:
+def main(model_size: str, tokenizer: str | None, sides: str, batches: str, json_batch: int, vllm_pictures: int) -> None:
     sides_px = [int(side) for side in sides.split(",")]
     machine = measured_machine()
     click.echo(f"{machine.device}, {machine.dtype}: {machine.flops_per_s / 1e12:.2f} TFLOP/s in matrix products")

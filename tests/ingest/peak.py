@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 from ingest.formats import open_source, parquet
-from ingest.release import Kept
+from ingest.formats.released import Kept
 from ingest.storage.place import place
 from tests.ingest.made import pieces_of
 

@@ -11,7 +11,7 @@ import pytest
 
 from ingest.formats import parquet
 from ingest.formats.members import Members
-from ingest.release import Kept, Written
+from ingest.formats.released import Kept, Written
 from ingest.storage.place import place
 from tests.ingest.made import jpeg, parquet_file
 

@@ -12,8 +12,8 @@ import pytest
 
 from ingest.formats import FORMATS, open_source
 from ingest.formats.members import MAX_LISTED_BYTES, Members, Names, name_fault
+from ingest.formats.released import Kept, Written
 from ingest.formats.tar import Member, header
-from ingest.release import Kept, Written
 from ingest.storage.place import place
 from tests.ingest.made import jpeg, samples_of, tar_bytes
 from tests.ingest.test_magic import CAPTIONS, LIKE_PICTURES, TEXT_PICTURES

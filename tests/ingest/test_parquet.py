@@ -12,7 +12,7 @@ import pytest
 from ingest import slices
 from ingest.errors import IncompleteError, SourceError, StorageError
 from ingest.formats import open_source, parquet
-from ingest.release import Kept
+from ingest.formats.released import Kept
 from ingest.sample import Sample
 from ingest.storage.place import place
 from tests.ingest.made import jpeg, parquet_file, pieces_of, samples_of

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.formats import parquet, parquet_batches
-from ingest.release import Kept, Written
+from ingest.formats.released import Kept, Written
 from ingest.storage.place import place
 from tests.ingest.made import jpeg
 from tests.ingest.test_parquet_hostile import LARGE, MAX_MB, read_in_a_child, repeated

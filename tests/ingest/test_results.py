@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from ingest.slices import by_shard, file_name, finished, has_result, only, result_names
+from scoring.runs.ledger import by_shard, file_name, finished, has_result, only, result_names
 
 SHARD = "a/00000.tar"
 

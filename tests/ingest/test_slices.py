@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.slices import MAX_BYTES, MAX_SAMPLES, Slice, by_shard, cut, file_name, finished, result_names
+from ingest.slices import MAX_BYTES, MAX_SAMPLES, Slice, cut
+from scoring.runs.ledger import by_shard, file_name, finished, result_names
 
 SIZES = st.lists(st.one_of(st.integers(0, 1000), st.integers(0, 2 * MAX_BYTES)), max_size=60)
 SHARDS = st.text(min_size=1, max_size=80)

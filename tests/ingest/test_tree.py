@@ -10,7 +10,7 @@ import pytest
 from ingest.errors import StorageError
 from ingest.formats import FORMATS, open_source, shard
 from ingest.formats import tree as tree_format
-from ingest.release import Kept
+from ingest.formats.released import Kept
 from ingest.sample import Sample
 from ingest.storage.place import place
 from tests.forbidden import forbidden, public_folder

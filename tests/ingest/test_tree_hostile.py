@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ingest.formats import FORMATS, open_source
+from ingest.formats.released import Kept
 from ingest.formats.shard import files_below
-from ingest.release import Kept
 from ingest.storage.place import place
 from ingest.storage.removal import remove_half_written, remove_tree
 from tests.ingest.made import jpeg, samples_of

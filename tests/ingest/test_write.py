@@ -18,7 +18,7 @@ import pytest
 from ingest.errors import IncompleteError, StorageError
 from ingest.formats import FORMATS, open_source
 from ingest.formats.compressed import codec_of
-from ingest.release import Kept, Written
+from ingest.formats.released import Kept, Written
 from ingest.storage.place import Place, place
 from tests.ingest.made import jpeg, parquet_file, raw_members, samples_of, tar_bytes
 

@@ -7,12 +7,12 @@ import pyarrow.parquet as pq
 
 from ingest.formats import open_source
 from ingest.images.decode import ImageLimits
-from ingest.record import RunRecord
-from ingest.results import results
-from ingest.slices import Done, file_name, has_result, old_stem, result_stem
 from ingest.storage.place import place
 from jobs.scanner import ScanSettings, SliceScanner
 from scoring.assessment import EngineOptions
+from scoring.runs.ledger import Done, file_name, has_result, old_stem, result_stem
+from scoring.runs.record import RunRecord
+from scoring.runs.results import results
 from scoring.taxonomy import KEYS
 from tests.records import run_record
 

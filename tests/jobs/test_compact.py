@@ -19,13 +19,14 @@ import pytest
 
 from ingest.errors import RunError
 from ingest.formats import open_source
-from ingest.results import MANIFEST, RowRange, is_compacted, manifest, results, score_files
-from ingest.slices import file_name, finished, has_result
 from ingest.storage.place import place
-from jobs.run import rows_at
 from reports.warehouse import open_run, setup_statements
 from scoring.assessment import View
 from scoring.engines.canned import CannedEngine
+from scoring.runs.layout import MANIFEST
+from scoring.runs.ledger import file_name, finished, has_result
+from scoring.runs.results import RowRange, is_compacted, manifest, results, score_files
+from scoring.runs.rows import rows_at
 from scoring.table import SCHEMA, Facts, Quarantined, to_table
 from scoring.taxonomy import KEYS
 from tests.jobs.made import privsieve, tar

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.sample import printable
-from ingest.slices import file_name
 from jobs.cli import VERBS
+from scoring.runs.ledger import file_name
 from scoring.table import SCHEMA, Facts, Quarantined, to_table
 from scoring.taxonomy import KEYS
 from tests.jobs.made import jpeg, privsieve, tar

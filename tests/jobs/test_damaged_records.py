@@ -13,12 +13,12 @@ import pytest
 from click.testing import CliRunner
 
 from ingest.errors import PrivsieveError, RunError
-from ingest.record import open_run
-from ingest.results import results
 from ingest.storage.place import place
 from jobs.cli import cli
-from jobs.lease import STALE_S, holder, lease
-from jobs.run import start_or_continue
+from jobs.scanning.begin import start_or_continue
+from scoring.runs.lease import STALE_S, holder, lease
+from scoring.runs.record import open_run
+from scoring.runs.results import results
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, shard
 from tests.records import run_record

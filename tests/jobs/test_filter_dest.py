@@ -98,7 +98,7 @@ def test_a_second_filter_into_the_same_folder_is_refused(
     assert not (out / "release.lease.json").exists()
     (out / "00000.tar.0123abcd.part").write_bytes(b"of the other filter, at work")
     hold = (
-        "import sys; from ingest.storage.place import place; from jobs.lease import lease\n"
+        "import sys; from ingest.storage.place import place; from scoring.runs.lease import lease\n"
         "with lease(place(sys.argv[1]), '', takeover=False): print('held', flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", hold, str(out / "release.lease.json")]

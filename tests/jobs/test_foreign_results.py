@@ -10,14 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.errors import RunError
-from ingest.footers import footers
 from ingest.formats import open_source
-from ingest.record import open_run
-from ingest.results import results
-from ingest.slices import Done, file_name
 from ingest.storage.place import place
-from jobs.reconcile import tally
-from jobs.run import rows_at
+from scoring.runs.footers import footers
+from scoring.runs.ledger import Done, file_name
+from scoring.runs.reconcile import tally
+from scoring.runs.record import open_run
+from scoring.runs.results import results
+from scoring.runs.rows import rows_at
 from tests.jobs.in_process import as_an_older_version_wrote_it, scan_in_process
 from tests.jobs.made import privsieve, shard, tar
 

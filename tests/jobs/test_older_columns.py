@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.errors import RunError
-from ingest.results import results
 from ingest.storage.place import place
-from jobs.run import rows_at
 from reports.warehouse import open_run, setup_statements
 from scoring.assessment import EngineOptions
 from scoring.engines import canned
+from scoring.runs.results import results
+from scoring.runs.rows import rows_at
 from scoring.table import LATER, SCHEMA
 from tests.jobs.made import privsieve
 from tests.jobs.test_compact import made_run

@@ -7,11 +7,11 @@ import pytest
 
 from ingest.errors import RunError
 from ingest.formats import open_source
-from ingest.record import open_run
-from ingest.results import results
-from ingest.slices import by_shard, file_name, result_stem, stems_of_others
 from ingest.storage.place import place
-from jobs.reconcile import tally
+from scoring.runs.ledger import by_shard, file_name, result_stem, stems_of_others
+from scoring.runs.reconcile import tally
+from scoring.runs.record import open_run
+from scoring.runs.results import results
 from tests.jobs.in_process import as_an_older_version_wrote_it, scan_in_process
 from tests.jobs.made import privsieve, rows, shard
 

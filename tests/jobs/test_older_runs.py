@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.record import open_run
-from ingest.results import results
-from jobs.run import rows_at
+from scoring.runs.record import open_run
+from scoring.runs.results import results
+from scoring.runs.rows import rows_at
 from tests import older_runs
 from tests.jobs.made import privsieve
 from tests.older_runs.make import CORPUS

@@ -6,10 +6,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from ingest.formats import open_source
-from ingest.record import open_run
-from ingest.results import results
-from ingest.slices import file_name, finished
-from jobs.reconcile import tally
+from scoring.runs.ledger import file_name, finished
+from scoring.runs.reconcile import tally
+from scoring.runs.record import open_run
+from scoring.runs.results import results
 from tests.ingest.made import jpeg, parquet_file
 from tests.jobs.in_process import as_an_older_version_wrote_it, scan_in_process
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.slices import file_name
+from scoring.runs.ledger import file_name
 from tests.jobs.made import privsieve, tar
 from tests.jobs.test_compact import made_run
 

@@ -11,12 +11,13 @@ import pytest
 
 from ingest.errors import RunError, StorageError
 from ingest.formats import open_source
-from ingest.record import RunRecord, open_run
-from ingest.results import results
-from ingest.slices import Done
 from ingest.storage.place import place
-from jobs.reconcile import tally
-from jobs.run import rows_at, start_or_continue
+from jobs.scanning.begin import start_or_continue
+from scoring.runs.ledger import Done
+from scoring.runs.reconcile import tally
+from scoring.runs.record import RunRecord, open_run
+from scoring.runs.results import results
+from scoring.runs.rows import rows_at
 from tests.forbidden import forbidden, public_folder
 from tests.jobs.made import privsieve
 from tests.jobs.test_compact import made_run
@@ -147,6 +148,6 @@ def test_the_code_of_a_working_tree_has_a_hash_of_its_own(tmp_path: Path) -> Non
 
 
 def _code_hash_in(folder: Path) -> str:
-    code = "from jobs.run import code_hash; print(code_hash())"
+    code = "from jobs.runtime.source_hash import code_hash; print(code_hash())"
     done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True)
     return done.stdout.strip()

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ingest.storage.place import place
-from jobs.attempts import Attempts
 from jobs.selection import draw, first
+from scoring.runs.attempts import Attempts
 from tests.jobs.made import privsieve, rows, shard, tar
 
 pytestmark = pytest.mark.ray

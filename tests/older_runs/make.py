@@ -13,8 +13,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.results import score_files
 from ingest.storage.place import place
+from scoring.runs.results import score_files
 from tests.jobs.made import jpeg, privsieve, shard
 
 POLICY = """\

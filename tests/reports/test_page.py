@@ -87,7 +87,7 @@ def test_page_says_first_what_its_figures_are_of(make_run: MakeRun) -> None:
     assert body.index("Of all images of the source") < body.index("Source /data/corpus")
     banner = '<p class="warning made-up"><strong>MADE-UP ANSWERS: the canned engine looks at no picture</strong></p>'
     assert body.index(banner) < body.index("Source /data/corpus")
-    assert "<p class=\"soft\">private: an attribute of level 1 or 2 is present (our choice" in body
+    assert '<p class="soft">private: an attribute of level 1 or 2 is present (our choice' in body
     record = run.record.model_copy(update={"limit": 80, "engine": {"name": "detectors"}})
     part = render(summarise(replace(run, record=record))).partition("<h1>")[2]
     assert '<p class="warning"><strong>first 80 images only (--limit): not representative</strong></p>' in part

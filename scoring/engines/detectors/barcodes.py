@@ -63,9 +63,7 @@ def _told(barcode: Barcode) -> list[Finding]:
             ("non_unique_id", 1.0, "contact card barcode"),
         ]
     elif _BOARDING_PASS.match(barcode.content):
-        kinds = [
-            (key, 1.0, "boarding pass barcode") for key in ("full_legal_name", "non_unique_id", "documents")
-        ]
+        kinds = [(key, 1.0, "boarding pass barcode") for key in ("full_legal_name", "non_unique_id", "documents")]
     elif _PAYMENT.match(barcode.content):
         kinds = [("financial_data", 1.0, "payment barcode")]
     elif _WIFI.match(barcode.content):

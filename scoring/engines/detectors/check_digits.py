@@ -38,9 +38,7 @@ def aba_routing(number: str) -> bool:
     True
     """
     digits = [int(c) for c in number if c.isdigit()]
-    return (
-        len(digits) == 9 and any(digits) and sum(d * (3, 7, 1)[i % 3] for i, d in enumerate(digits)) % 10 == 0
-    )
+    return len(digits) == 9 and any(digits) and sum(d * (3, 7, 1)[i % 3] for i, d in enumerate(digits)) % 10 == 0
 
 
 def mrz_digit(field: str) -> int:

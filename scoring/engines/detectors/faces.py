@@ -100,9 +100,7 @@ def _measured(pixels: Pixels, box: Floats, confidence: float) -> Face:
     y_min, y_max = np.clip(box[[1, 3]], 0, height)
     crop = pixels[int(y_min) : int(np.ceil(y_max)), int(x_min) : int(np.ceil(x_max))]
     sharpness, flatness = _texture(crop) if crop.size else (0.0, 1.0)
-    return Face(
-        float(x_min), float(y_min), float(x_max), float(y_max), float(confidence), sharpness, flatness
-    )
+    return Face(float(x_min), float(y_min), float(x_max), float(y_max), float(confidence), sharpness, flatness)
 
 
 def _texture(crop: Pixels) -> tuple[float, float]:
@@ -126,9 +124,7 @@ def _identity(face: Face, size: tuple[int, int]) -> list[Finding]:
     if face.blurred or face.width < 24:
         return []
     value = 1.0 if face.recognisable else 0.5
-    kind = (
-        f"face, {round(face.width, -1):.0f} px wide, {'sharp' if face.recognisable else 'small or not sharp'}"
-    )
+    kind = f"face, {round(face.width, -1):.0f} px wide, {'sharp' if face.recognisable else 'small or not sharp'}"
     area = fractions(face.x_min, face.y_min, face.x_max, face.y_max, *size)
     return [
         Finding("biometrics", value, kind, area, face.confidence),

@@ -90,9 +90,7 @@ def read_fields(lines: Sequence[Line]) -> list[Field]:
 
 def _neighbours(label: Line, lines: Sequence[Line]) -> list[Line]:
     """The nearest line on the same row, then the nearest two below."""
-    row = [
-        line for line in lines if same_row(line, label) and line.left - label.right + 0.5 * label.height >= 0
-    ]
+    row = [line for line in lines if same_row(line, label) and line.left - label.right + 0.5 * label.height >= 0]
     row = [line for line in row if line.left - label.right < _GAP * label.height]
     below = [line for line in lines if _is_below(line, label)]
     nearest = sorted(row, key=lambda line: line.left)[:1]

@@ -54,9 +54,7 @@ def value_shape(text: str) -> str | None:
     found = _tokens(bare)
     if not found or not all(_name_word(word) for word in found) or not _capitalised(found[0]):
         return None
-    long = [
-        word for word in found if len(word.rstrip(".")) >= 2 and plain(word) not in words("particles.txt")
-    ]
+    long = [word for word in found if len(word.rstrip(".")) >= 2 and plain(word) not in words("particles.txt")]
     if not long or len(found) > 5 or not _vowels(long):
         return None
     return "full" if len(long) >= 2 else "single"
@@ -74,9 +72,7 @@ def known_name(text: str) -> bool:
 
 def titled(text: str) -> bool:
     """A title with a name behind it ("Dr. Lindqvist"), enough to tell somebody in a place."""
-    return any(
-        text[found.end() :][:1].isupper() for found in _TITLE.finditer(text) if text[found.start()].isupper()
-    )
+    return any(text[found.end() :][:1].isupper() for found in _TITLE.finditer(text) if text[found.start()].isupper())
 
 
 def only_title(text: str) -> bool:
@@ -97,16 +93,12 @@ def names_person(text: str) -> bool:
     label, colon, behind = text.partition(":")
     if colon and len(label.split()) <= 3 and names_person(behind):
         return True
-    if (title := _TITLE.match(text.strip())) and value_shape(
-        text.strip()[title.end() :].split(",")[0]
-    ) == "full":
+    if (title := _TITLE.match(text.strip())) and value_shape(text.strip()[title.end() :].split(",")[0]) == "full":
         return True
     found = _tokens(text)
     if len(found) <= 6 and _is_vocabulary(text):
         return False
-    return any(
-        _starts_name(found[index:], alone=index == 0 and len(found) <= 4) for index in range(len(found))
-    )
+    return any(_starts_name(found[index:], alone=index == 0 and len(found) <= 4) for index in range(len(found)))
 
 
 def _starts_name(found: list[str], alone: bool) -> bool:

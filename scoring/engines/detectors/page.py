@@ -62,9 +62,7 @@ class Page:
 
     def valued(self, kind: str, fits: Callable[[str], object]) -> list[tuple[str, Line]]:
         """Of each field of a kind the likeliest value that fits, with the line it stands in."""
-        fitting = [
-            [value for value in field.values if fits(value[0])] for field in self.fields if field.kind == kind
-        ]
+        fitting = [[value for value in field.values if fits(value[0])] for field in self.fields if field.kind == kind]
         return [values[0] for values in fitting if values]
 
     def terms(self, kind: str) -> frozenset[str]:

@@ -35,16 +35,10 @@ _PHONES = (
     re.compile(r"(?<!\d)0[1-9](?:[\s.]\d\d){4}(?!\d)"),
 )
 _SHORT_PHONE = re.compile(r"(?<![\d-])\d{3}-\d{4}(?![\d-])")
-_TOLL_FREE = re.compile(
-    r"(?<!\d)(?:\+?1[-. ]?)?\(?8(?:00|33|44|55|66|77|88)\)?[-. ]|(?<!\d)0800|\+1[\s-]?200[\s-]"
-)
-_ADDRESS_NUMBER = re.compile(
-    r"(?<![\d.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\d.])"
-)
+_TOLL_FREE = re.compile(r"(?<!\d)(?:\+?1[-. ]?)?\(?8(?:00|33|44|55|66|77|88)\)?[-. ]|(?<!\d)0800|\+1[\s-]?200[\s-]")
+_ADDRESS_NUMBER = re.compile(r"(?<![\d.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\d.])")
 _SSN = re.compile(r"(?<![\d-])(?!000|666|9[6-9]\d)\d{3}-(?!00)\d\d-(?!0000)\d{4}(?![\d-])")
-_CARD = re.compile(
-    r"(?<!\d)(?:[2-6]\d{3}[\s-]?\d{4}[\s-]?\d{4}[\s-]?\d{4}|3[47]\d\d[\s-]?\d{6}[\s-]?\d{5})(?!\d)"
-)
+_CARD = re.compile(r"(?<!\d)(?:[2-6]\d{3}[\s-]?\d{4}[\s-]?\d{4}[\s-]?\d{4}|3[47]\d\d[\s-]?\d{6}[\s-]?\d{5})(?!\d)")
 _IBAN = re.compile(r"\b[A-Z]{2}\d{2}(?:\s?[A-Z0-9]{4}){2,7}(?:\s?[A-Z0-9]{1,4})?")
 _CHEQUE = re.compile(r"(?<!\d)(\d{9})(?!\d)")
 _CURRENCY = r"(?:[$€£¥₹₽]|USD|EUR|GBP|CHF|Rs\.?|INR|CAD|AUD|R\$|kr\.?|zł)"
@@ -76,9 +70,7 @@ def is_year(text: str) -> bool:
 def has_years(text: str) -> bool:
     """A span of years: of a life, a job, a school."""
     return bool(
-        re.search(
-            r"(?<!\d)(?:1[89]|20)\d\d\s?[-\u2013\u2014]\s?(?:(?:1[89]|20)\d\d(?!\d)|present|heute)", text
-        )
+        re.search(r"(?<!\d)(?:1[89]|20)\d\d\s?[-\u2013\u2014]\s?(?:(?:1[89]|20)\d\d(?!\d)|present|heute)", text)
     )
 
 

@@ -42,9 +42,7 @@ def numbered_names(page: Page) -> Iterator[Finding]:
     if not page.terms("identity"):
         return
     for line in page.readable:
-        if re.match(r"[12][.\s]{0,2}[^\W\d_a-z]{2,}", line.text) and names.value_shape(
-            line.text[1:].strip(" .")
-        ):
+        if re.match(r"[12][.\s]{0,2}[^\W\d_a-z]{2,}", line.text) and names.value_shape(line.text[1:].strip(" .")):
             yield from _named(line, "name on an identity document")
 
 

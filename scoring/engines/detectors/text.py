@@ -162,6 +162,4 @@ def _line(text: str, confidence: float, quad: Any, turn: Any, size: tuple[int, i
     x, y = turn @ quad.mean(axis=0)
     width, height = _sides(quad)
     (x_min, y_min), (x_max, y_max) = quad.min(axis=0), quad.max(axis=0)
-    return Line(
-        text, confidence, float(x), float(y), width, height, fractions(x_min, y_min, x_max, y_max, *size)
-    )
+    return Line(text, confidence, float(x), float(y), width, height, fractions(x_min, y_min, x_max, y_max, *size))

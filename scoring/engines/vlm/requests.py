@@ -117,9 +117,7 @@ class VllmEngine:
         """Tokens that the cache already knows give no logits. The text before the picture may be among them, but for
         a picture that was seen before so may the slots: then it is asked once more without the cache."""
         for skips_cache in (False, True):
-            wanted = PoolingParams(
-                task="token_classify", use_activation=False, skip_reading_prefix_cache=skips_cache
-            )
+            wanted = PoolingParams(task="token_classify", use_activation=False, skip_reading_prefix_cache=skips_cache)
             logits = (await self._finished(self._engine.encode, asked, wanted)).outputs.data.float()
             if len(logits) >= -tokens.slots_from_end[0]:
                 break

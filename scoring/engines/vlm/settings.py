@@ -54,9 +54,7 @@ def settings(engine: str, options: EngineOptions, refused: tuple[str, ...], *, w
     return Settings(model, given, asked, max_pixels, options.dtype, options.batch_size, options.tensor_parallel_size)
 
 
-def description(
-    name: str, chosen: Settings, packages: tuple[str, ...], batches_at_once: int = 1
-) -> EngineDescription:
+def description(name: str, chosen: Settings, packages: tuple[str, ...], batches_at_once: int = 1) -> EngineDescription:
     """packages: those that can change the answers; EngineError where one is not installed."""
     weights = {chosen.checkpoint.name: chosen.checkpoint.digest()}
     if chosen.adapter is not None:

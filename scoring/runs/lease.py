@@ -16,9 +16,9 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from ingest.errors import IncompleteError, RunError, StorageError
-from ingest.record import parsed
 from ingest.sample import printable
 from ingest.storage.place import Place, reason_of
+from scoring.runs.record import parsed
 
 STALE_S = 120
 """A lease that was not renewed for so long is taken over without being asked."""
@@ -122,8 +122,7 @@ def lease(place: Place, url: str, takeover: bool | None) -> Iterator[Lease]:
     if found is not None and not found.is_stale() and not takeover:
         after = f"try again {STALE_S} s later" if takeover is None else "give --takeover"
         raise RunError(
-            f"{url} is being worked on by {found} (seen {found.age_s():.0f} s ago); "
-            f"wait for it, or stop it and {after}"
+            f"{url} is being worked on by {found} (seen {found.age_s():.0f} s ago); wait for it, or stop it and {after}"
         )
     held = Lease(place)
     held.renew()

@@ -7,8 +7,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from ingest.errors import RunError
 from ingest.storage.place import Place, place
+from scoring.runs.layout import RUN_RECORD
 
-RECORD = "run.json"
 WHOLE = "all images of the source"
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -27,6 +27,7 @@ def _checked_engine(engine: dict[str, Any]) -> dict[str, Any]:
 
 
 Count = Annotated[int, Field(ge=1, lt=2**63)]
+
 Text = Annotated[str, Field(pattern=r"^[^\x00]*$")]
 """No path, field or column has a null byte in its name."""
 
@@ -34,7 +35,7 @@ Text = Annotated[str, Field(pattern=r"^[^\x00]*$")]
 class RunRecord(BaseModel):
     """What makes a run's rows comparable. Two scans into one run must agree in all of it but `code`.
 
-    code: hash of the source files that began the run (`jobs.run.code_hash`), None in older runs.
+    code: hash of the source files that began the run (`jobs.runtime.source_hash.code_hash`), None in older runs.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -74,12 +75,12 @@ class RunRecord(BaseModel):
 def open_run(url: str) -> tuple[Place, RunRecord]:
     """An existing run. RunError in one line where there is none."""
     root = place(url)
-    if not root.at(RECORD).exists():
-        raise RunError(f"{url} is no run: it has no {RECORD}; make one with: privsieve scan SOURCE --run {url}")
+    if not root.at(RUN_RECORD).exists():
+        raise RunError(f"{url} is no run: it has no {RUN_RECORD}; make one with: privsieve scan SOURCE --run {url}")
     try:
-        return root, parsed(RunRecord, root.at(RECORD).read())
+        return root, parsed(RunRecord, root.at(RUN_RECORD).read())
     except ValueError:
-        raise RunError(f"{url}/{RECORD} is damaged or of another version; scan into a new run") from None
+        raise RunError(f"{url}/{RUN_RECORD} is damaged or of another version; scan into a new run") from None
 
 
 def parsed(model: type[Model], content: bytes) -> Model:

@@ -3,7 +3,7 @@
 Keys of a slice's result, each with "privsieve." before it:
 
     file       its own name, so that a copy under another name is none
-    settings   `ingest.record.RunRecord.settings_hash`
+    settings   `scoring.runs.record.RunRecord.settings_hash`
     code       hash of the code that wrote it
     shard      as text, with undecodable bytes as backslash escapes
     chain      hashes of what the shard listed before the slice, and up to its end
@@ -25,11 +25,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import RunError, StorageError
-from ingest.results import COMPACT, MANIFEST, SCORES, is_compacted, manifest, remedy, score_files
 from ingest.sample import printable
-from ingest.slices import old_stem, result_stem, stem_of
 from ingest.storage.place import Place
 from ingest.storage.retries import is_of_storage, reason_of
+from scoring.runs.layout import COMPACT, MANIFEST, SCORES
+from scoring.runs.ledger import old_stem, result_stem, stem_of
+from scoring.runs.results import is_compacted, manifest, remedy, score_files
 
 FILES_AT_ONCE = 16
 FILES_PER_WINDOW = 4096

@@ -13,16 +13,12 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field
 
 from ingest.errors import RunError, StorageError
-from ingest.record import parsed
 from ingest.sample import printable
-from ingest.slices import MAX_SLICES, Done, by_shard, result_names, result_stem, stem_in
 from ingest.storage.place import Place
 from ingest.storage.retries import is_of_storage, reason_of
-
-SCORES = "scores"
-COMPACT = "compact"
-MANIFEST = "compact.json"
-PARTS = "compact-shards.parquet"
+from scoring.runs.layout import COMPACT, COMPACT_SHARDS, MANIFEST, SCORES
+from scoring.runs.ledger import MAX_SLICES, Done, by_shard, result_names, result_stem, stem_in
+from scoring.runs.record import parsed
 
 PARTS_SCHEMA = pa.schema(
     [
@@ -35,9 +31,8 @@ PARTS_SCHEMA = pa.schema(
 )
 """Where the rows of each shard lie: one line per shard and file, in the order of the rows.
 
-stem: see `ingest.slices.stem_in`. num_slices: of the shard in this file. file: position in `Manifest.files`.
+stem: see `scoring.runs.ledger.stem_in`. num_slices: of the shard in this file. file: position in `Manifest.files`.
 """
-
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 
@@ -85,13 +80,13 @@ class RowRange:
 
 @dataclass(frozen=True)
 class Results:
-    """done: what `ingest.slices.finished`, `has_result` and `only` take. ranges: by stem; None: not compacted."""
+    """done: what `scoring.runs.ledger.finished`, `has_result` and `only` take. ranges: by stem; None: not compacted."""
 
     done: Done
     ranges: dict[str, list[RowRange]] | None
 
     def of(self, shard: str) -> list[RowRange]:
-        """Where the shard's rows lie, in their order; what `jobs.run.rows_at` reads."""
+        """Where the shard's rows lie, in their order; what `scoring.runs.rows.rows_at` reads."""
         if self.ranges is not None:
             return self.ranges.get(stem_in(shard, self.done), [])
         return [RowRange(posixpath.join(SCORES, name)) for name in result_names(shard, self.done)]
@@ -159,7 +154,7 @@ def _listed(run: Place) -> tuple[list[str], Manifest | None]:
 
 def _parts(run: Place, compacted: Manifest) -> list[Part]:
     """Where the rows of the shards of a compacted run lie, in their order. RunError where it is not of these files."""
-    where = run.at(PARTS)
+    where = run.at(COMPACT_SHARDS)
     try:
         with where.open() as stream:
             table = pq.read_table(stream, schema=PARTS_SCHEMA, page_checksum_verification=True)

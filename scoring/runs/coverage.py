@@ -1,18 +1,59 @@
 """Whether the rows of a run are those of its whole source, judged by names alone."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from fsspec.core import split_protocol
 
 from ingest.errors import SourceError, StorageError
 from ingest.formats import open_source
-from ingest.record import RunRecord
-from ingest.results import Results
-from ingest.slices import Done, begun, finished, stem_finished, stems_of_others
 from ingest.storage.place import EXTRAS, Place, is_local
-from jobs.lease import holder
-from jobs.run import LEASE
-from reports.summary import Coverage
+from scoring.runs.layout import RUN_LEASE
+from scoring.runs.lease import holder
+from scoring.runs.ledger import Done, begun, finished, stem_finished, stems_of_others
+from scoring.runs.record import RunRecord
+from scoring.runs.results import Results
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Whether the rows are those of the whole source.
+
+    is_complete: None where that cannot be told. num_shards: of the source, None where it cannot be listed.
+    num_unfinished_shards: of those that are known, how many have images without a row. num_chosen: how many images
+    `--sample` or `--limit` asked for. scanner: who scans now, as "process 7 on HOST".
+    """
+
+    is_complete: bool | None
+    num_shards: int | None
+    num_unfinished_shards: int
+    num_rows: int
+    num_chosen: int | None
+    scanner: str | None
+
+    @property
+    def has_all(self) -> bool:
+        """Whether `--limit` asked for more images than the source has."""
+        return bool(self.is_complete) and self.num_chosen is not None and self.num_rows < self.num_chosen
+
+    @property
+    def warning(self) -> str | None:
+        """What a reader must know of a part that looks like the whole; None where it is the whole."""
+        if self.is_complete:
+            return None
+        if self.num_chosen is not None:
+            left = f"{self.num_rows:,} of {self.num_chosen:,} chosen images have a row"
+        elif self.num_shards is None:
+            begun = self.num_unfinished_shards
+            left = f"the source cannot be listed now{f', {begun:,} shards were begun only' if begun else ''}"
+        else:
+            left = f"{self.num_unfinished_shards:,} of {self.num_shards:,} shards have images without a row"
+        if self.scanner is not None:
+            return f"IS BEING SCANNED NOW by {self.scanner}: {left}"
+        if self.is_complete is None:
+            why = "" if self.num_chosen is None else ", or the source has no more"
+            return f"MAY BE UNFINISHED: {left}{why}"
+        return f"UNFINISHED: {left}; run the same scan again to finish it"
 
 
 def coverage(run: Place, record: RunRecord, found: Results, num_rows: int) -> Coverage:
@@ -20,7 +61,7 @@ def coverage(run: Place, record: RunRecord, found: Results, num_rows: int) -> Co
 
     The source is listed only where the results do not tell by themselves.
     """
-    held = holder(run.at(LEASE))
+    held = holder(run.at(RUN_LEASE))
     scanner = str(held) if held is not None and not held.is_stale() else None
     num_begun = len(found.done)
     num_chosen = record.sample or record.limit

@@ -8,12 +8,12 @@ from hashlib import sha256
 from itertools import groupby, tee
 
 from ingest.errors import RunError
-from ingest.footers import FILES_AT_ONCE, Footer, compact_footers, footers, shard_text
 from ingest.formats import Source
-from ingest.results import results
 from ingest.sample import printable
-from ingest.slices import Done, begun, result_names, result_number
 from ingest.storage.place import Place
+from scoring.runs.footers import FILES_AT_ONCE, Footer, compact_footers, footers, shard_text
+from scoring.runs.ledger import Done, begun, result_names, result_number
+from scoring.runs.results import results
 
 NOTHING = sha256().hexdigest()
 

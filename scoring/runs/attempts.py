@@ -9,9 +9,9 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from ingest.record import parsed
 from ingest.sample import printable
 from ingest.storage.place import Place
+from scoring.runs.record import parsed
 
 ISOLATE_AFTER_DEATHS = 2
 """A slice that died so often is scanned image by image in a child process."""
@@ -34,7 +34,7 @@ class Attempt:
 
     @property
     def stem(self) -> str:
-        """See `ingest.slices.stem_in`."""
+        """See `scoring.runs.ledger.stem_in`."""
         return self.name.removesuffix(".parquet").rpartition(".")[0]
 
 

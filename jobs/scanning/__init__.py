@@ -1,0 +1,1 @@
+"""What `scan` does on Ray. Start at `pipeline.py`."""

@@ -1,0 +1,45 @@
+"""Beginning or continuing a run: its record is written, or compared with the one that is there."""
+
+import json
+
+from ingest.errors import RunError
+from ingest.storage.place import PART, Place, place
+from scoring.runs.differences import differences
+from scoring.runs.layout import ATTEMPTS, CANARY, RUN_LEASE, RUN_RECORD, SCORES
+from scoring.runs.record import RunRecord, open_run
+
+
+def refuse_other(url: str, record: RunRecord) -> RunRecord | None:
+    """The record of the run at `url`, None where none is begun. RunError where it differs, or other files lie there."""
+    root = place(url)
+    if not root.at(RUN_RECORD).exists():
+        refuse_other_files(root, url)
+        return None
+    before = open_run(url)[1]
+    different = differences(before, record.model_copy(update={"code": before.code}))
+    if different:
+        raise RunError(f"{url} was scanned with other settings: {different}; use another --run")
+    return before
+
+
+def start_or_continue(url: str, record: RunRecord) -> RunRecord:
+    """Writes `run.json` where there is none, and returns what is there; for who holds the lease. See `refuse_other`."""
+    before = refuse_other(url, record)
+    if before is None:
+        place(url).at(RUN_RECORD).write((json.dumps(record.model_dump(), indent=2) + "\n").encode())
+    return before or record
+
+
+def refuse_other_files(root: Place, url: str) -> None:
+    """RunError where `root`, in which no run was begun, holds more than what a scan does before it begins one."""
+    others = [name for name in root.names() if name != RUN_LEASE and not name.endswith(PART)]
+    if others or any(not name.startswith((RUN_LEASE, RUN_RECORD)) for name in root.names()):
+        raise RunError(f"{url} holds other files and is no run; use a new folder for --run")
+
+
+def remove_unfinished(run: Place) -> None:
+    """What was left behind by workers killed while they wrote; for who holds the lease, when all workers are gone."""
+    for folder in (run.at(name) for name in (SCORES, ATTEMPTS, CANARY) if run.is_local):
+        for name in folder.names():
+            if name.endswith(PART):
+                folder.at(name).remove()

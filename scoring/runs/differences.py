@@ -1,0 +1,54 @@
+"""How the settings of two runs differ, in words."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import BaseModel
+
+from ingest.sample import printable
+
+MAX_DIFFERENCES = 3
+"""So many are told where settings differ."""
+
+MAX_CHARACTERS = 1000
+"""Of a value in a message."""
+
+
+def differences(before: BaseModel, now: BaseModel) -> str:
+    """The settings that differ, the first of them with both values in short; nothing where none does."""
+    found = list(_differing("", before.model_dump(), now.model_dump()))
+    more = [f"{len(found) - MAX_DIFFERENCES} more"] if len(found) > MAX_DIFFERENCES else []
+    return "; ".join(found[:MAX_DIFFERENCES] + more)
+
+
+def _differing(name: str, before: Any, now: Any) -> Iterator[str]:
+    if before == now:
+        return
+    if isinstance(before, dict) and isinstance(now, dict):
+        keys = list({**before, **now})
+        if "name" in keys and before.get("name") != now.get("name"):
+            keys = ["name"]  # all else follows from it
+        for key in keys:
+            yield from _differing(f"{name} {_cut(key)}".lstrip(), before.get(key), now.get(key))
+    elif isinstance(before, (list, tuple)) and isinstance(now, (list, tuple)):
+        gone, new = ([_cut(str(v)) for v in some if v not in other] for some, other in ((before, now), (now, before)))
+        told = [f"had {', '.join(gone)}"] if gone else []
+        told += [f"has now {', '.join(new)}"] if new else []
+        yield f"{name} {' and '.join(told) or 'has another order'}"
+    else:
+        yield f"{name} was {_in_short(before)}, now {_in_short(now)}"
+
+
+def _in_short(value: Any) -> str:
+    """Hashes by their first digits."""
+    if value is None:
+        return "not set"
+    if isinstance(value, str):
+        return f"{value[:8]}…" if re.fullmatch(r"[0-9a-f]{64}", value) else f'"{_cut(value)}"'
+    return _cut(str(value))
+
+
+def _cut(text: str) -> str:
+    """A text of run.json for a message; most paths are told whole."""
+    return printable(text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}…")

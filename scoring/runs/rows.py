@@ -1,0 +1,55 @@
+"""Rows of a run, wherever they lie and whatever version wrote them."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ingest.errors import RunError, StorageError
+from ingest.sample import printable
+from ingest.storage.place import Place
+from ingest.storage.retries import is_of_storage, reason_of
+from scoring.runs.layout import COMPACT
+from scoring.runs.results import RowRange, is_compacted, remedy
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def rows_at(run: Place, ranges: Sequence[RowRange], columns: Sequence[str] | None = None) -> "pa.Table":
+    """Rows of a run, in the order of `ranges`, all columns unless said.
+
+    RunError names a file that is damaged, StorageError one that cannot be read for now.
+    """
+    import pyarrow as pa
+
+    from scoring.table import SCHEMA, as_schema
+
+    tables = [SCHEMA.empty_table().select(list(columns) if columns else SCHEMA.names)]
+    for rows in ranges:
+        place = run.at(rows.path)
+        try:
+            tables.append(as_schema(_read(place, rows, columns), tables[0].schema))
+        except (pa.ArrowException, OSError, ValueError) as error:
+            if not rows.path.startswith(f"{COMPACT}/") and is_compacted(run):
+                raise RunError(f"{run.path} was compacted meanwhile; ask again") from None
+            if is_of_storage(error):
+                raise StorageError(f"cannot read the score file {printable(place.path)}: {reason_of(error)}") from None
+            raise RunError(f"the score file {printable(place.path)} is damaged; {remedy(rows.path)}") from None
+    return pa.concat_tables(tables)
+
+
+def _read(place: Place, rows: RowRange, columns: Sequence[str] | None) -> "pa.Table":
+    """Decodes only the row groups that the rows lie in."""
+    import pyarrow.parquet as pq
+
+    with place.open() as stream:
+        file = pq.ParquetFile(stream, page_checksum_verification=True)
+        if rows.num_rows is None:
+            return file.read(columns=columns).slice(rows.first_row)
+        sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
+        starts = [sum(sizes[:number]) for number in range(len(sizes))]
+        end = rows.first_row + rows.num_rows
+        groups = [n for n, start in enumerate(starts) if start < end and start + sizes[n] > rows.first_row]
+        if not groups or end > sum(sizes):
+            raise ValueError("the file has fewer rows")
+        table = file.read_row_groups(groups, columns=columns)
+        return table.slice(rows.first_row - starts[groups[0]], rows.num_rows)
