@@ -11,7 +11,7 @@ from ingest import __version__
 from ingest.errors import PrivsieveError, near
 from ingest.storage.place import reason_of
 from jobs.terminal import write_line
-from scoring.duckdb_limits import is_left_behind
+from scoring.sql.limits import is_left_behind
 
 VERBS: dict[str, str] = {
     "fetch": "Download images named by metadata into shards.",

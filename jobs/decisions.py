@@ -14,7 +14,7 @@ from ingest.formats import Source
 from ingest.formats.released import Kept, Written
 from ingest.sample import printable
 from ingest.storage.place import Place
-from scoring.policy import UNREADABLE, UNSAFE_MEMBER, Policy
+from scoring.policies.policy import UNREADABLE, UNSAFE_MEMBER, Policy
 from scoring.runs.coverage import has_all_chosen
 from scoring.runs.footers import refuse_foreign
 from scoring.runs.ledger import begun, finished, stems_of_others

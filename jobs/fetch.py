@@ -28,10 +28,10 @@ from ingest.errors import IncompleteError, RunError, SourceError, StorageError
 from ingest.storage.place import Place, place
 from jobs.option_types import FiniteRange
 from jobs.terminal import write_line
-from reports.duckdb_names import location
 from scoring.runs.differences import differences
 from scoring.runs.layout import RUN_LEASE
 from scoring.runs.lease import lease
+from scoring.sql.names import location
 
 RECORD = "fetch.json"
 OPT_OUT = ("noai", "noimageai", "noindex", "noimageindex", "none")

@@ -38,9 +38,10 @@ from jobs.releasing.record import (
     release_record,
 )
 from jobs.terminal import write_line
-from scoring.level_zero import ADVICE, matches_level_0_too
 from scoring.made_up import made_up
-from scoring.policy import Policy, load_policy
+from scoring.policies.level_zero import ADVICE, matches_level_0_too
+from scoring.policies.policy import Policy, load_policy
+from scoring.policies.shipped import policy_bytes
 from scoring.runs.layout import RUN_RECORD
 from scoring.runs.lease import STALE_S, Lease, holder, lease
 from scoring.runs.record import WHOLE, RunRecord, open_run
@@ -58,7 +59,12 @@ MAX_KINDS, MAX_KINDS_PRINTED = 100, 8
 
 @click.command()
 @click.argument("run_url", metavar="RUN")
-@click.option("--policy", "policy_path", required=True, help="YAML file of rules; see jobs/policies for examples.")
+@click.option(
+    "--policy",
+    "policy_path",
+    required=True,
+    help="YAML file of rules, or one that is shipped: strict, identity-documents-only, research.",
+)
 @click.option("--out", "out_url", required=True, help="Folder or fsspec URL of the release; must not exist.")
 @click.option("--dry-run", is_flag=True, help="Print the counts, tell what stands against DEST, write nothing.")
 @click.option("--resume", is_flag=True, help="Continue a filter into DEST that was interrupted.")
@@ -78,7 +84,7 @@ def filter(
     """Write the corpus of RUN again, in its own layout, without what a policy drops."""
     if resume and overwrite:
         raise click.UsageError("--resume and --overwrite exclude each other: give one of them")
-    policy = load_policy(_policy_bytes(policy_path), policy_path)
+    policy = load_policy(policy_bytes(policy_path), policy_path)
     run, record = open_run(run_url)
     corpus = open_source(record.source, record.format, record.category)
     policy = policy.for_engine(record.engine)
@@ -138,13 +144,6 @@ def _cautions(record: RunRecord, plan: Plan, policy: Policy, blind: dict[str, st
             f"  {plan.num_older} rows were scanned by an older version that did not record unseen content; "
             "scan again to have it judged"
         )
-
-
-def _policy_bytes(path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise PolicyError(f"cannot read the policy {path}: {reason_of(error)}") from None
 
 
 def _identity(run: Place, record: RunRecord, policy: Policy, plan: Plan) -> ReleaseRecord:

@@ -84,10 +84,10 @@ def report(
     """
     from reports.summary import summarise
     from reports.warehouse import open_run as open_warehouse
-    from scoring.duckdb_limits import limits_of_command
     from scoring.runs.coverage import coverage
     from scoring.runs.record import open_run
     from scoring.runs.results import results
+    from scoring.sql.limits import limits_of_command
 
     where, record = open_run(run)
     found = results(where)

@@ -52,11 +52,11 @@ def sql(run: str, statement: str | None, shell_setup: bool, output: str, timeout
     """
     from reports.warehouse import open_run as open_warehouse
     from reports.warehouse import setup_statements
-    from scoring.duckdb_limits import limits_of_command
     from scoring.made_up import made_up
     from scoring.runs.coverage import coverage
     from scoring.runs.record import open_run
     from scoring.runs.results import results
+    from scoring.sql.limits import limits_of_command
 
     if shell_setup == (statement is not None):
         raise QueryError("give either a SELECT statement or --shell-setup")

@@ -3,7 +3,7 @@
 import duckdb
 
 from ingest.errors import RunError
-from scoring.duckdb_errors import first_line
+from scoring.sql.errors import first_line
 from scoring.table import LATER, SCHEMA
 
 

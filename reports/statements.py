@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 import duckdb
 
 from ingest.errors import QueryError, near
-from scoring.duckdb_errors import first_line, without_advice, without_values
-from scoring.expressions import bounded_nesting, check_characters, shown
+from scoring.sql.errors import first_line, without_advice, without_values
+from scoring.sql.expressions import bounded_nesting, check_characters, shown
 from scoring.table import SCHEMA
 
 VIEWS = ("images", "scored", "quarantined", "attributes", "answers", "patterns", "rates")

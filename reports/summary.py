@@ -12,11 +12,11 @@ from ingest.errors import QueryError
 from ingest.images.unseen import UNSEEN_KINDS
 from ingest.sample import printable
 from reports.warehouse import IMAGE_SCHEMA, PRIVATE, Run, privacy_condition
-from scoring.expressions import shown, value_expression
-from scoring.level_zero import ADVICE, matches_level_0_too
 from scoring.made_up import made_up
+from scoring.policies.level_zero import ADVICE, matches_level_0_too
 from scoring.runs.coverage import Coverage
 from scoring.runs.record import WHOLE
+from scoring.sql.expressions import shown, value_expression
 from scoring.taxonomy import ATTRIBUTES, KEYS, LEVELS, Attribute
 
 MAX_GROUPS = 10_000

@@ -26,20 +26,20 @@ import pyarrow as pa
 
 from ingest.errors import QueryError, RunError, StorageError
 from ingest.storage.place import Place
-from reports.duckdb_names import literal, location, without_wildcards
 from reports.run_files import RUN_URL, RunFiles
 from reports.score_rows import score_rows
 from reports.statements import check_reads_only, refuse
-from scoring.duckdb_errors import first_line
-from scoring.duckdb_limits import NO_LIMITS, Limits, OutOfMemoryError, OutOfTimeError, StoppedError, Watch
-from scoring.expressions import boolean_expression, columns_of
 from scoring.gaps import PRIVATE_UNKNOWN, UNKNOWN_LEVEL, ruled_out_by, unknown_level_sql
-from scoring.policy import SEVERITY_NAMES
+from scoring.policies.policy import SEVERITY_NAMES
 from scoring.runs import record
 from scoring.runs.footers import refuse_foreign
 from scoring.runs.layout import COMPACT, SCORES
 from scoring.runs.record import RunRecord
 from scoring.runs.results import is_compacted, manifest, score_files
+from scoring.sql.errors import first_line
+from scoring.sql.expressions import boolean_expression, columns_of
+from scoring.sql.limits import NO_LIMITS, Limits, OutOfMemoryError, OutOfTimeError, StoppedError, Watch
+from scoring.sql.names import literal, location, without_wildcards
 from scoring.table import SCHEMA
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
@@ -86,7 +86,7 @@ class Run:
         return names, self._fetched(statement, watch)
 
     def ask(self, question: str, **placeholders: str) -> list[dict[str, Any]]:
-        """The rows of `queries/<question>.sql` as dicts. Placeholders must be checked SQL (scoring.expressions)."""
+        """The rows of `queries/<question>.sql` as dicts. Placeholders must be checked SQL (scoring.sql.expressions)."""
         text = query_text(question, **placeholders)
         with self._refusing(statement=""):  # the user wrote but the placeholders
             rows = self.asking.run(lambda: self.connection.execute(text).fetchall())

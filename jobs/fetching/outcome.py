@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 
 from ingest.errors import IncompleteError
 from ingest.storage.place import Place
-from reports.duckdb_names import file_list, literal
 from reports.run_files import ReadOnlyFiles
+from scoring.sql.names import file_list, literal
 
 FETCHED = "fetch.parquet"
 SELECTED = "selected"

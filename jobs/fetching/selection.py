@@ -19,9 +19,9 @@ from ingest.formats.shard import files_below
 from ingest.sample import printable
 from ingest.storage.place import Place, place
 from jobs.fetching.columns import normalised_names
-from reports.duckdb_names import file_list, literal
 from reports.run_files import ReadOnlyFiles
-from scoring.expressions import boolean_expression
+from scoring.sql.expressions import boolean_expression
+from scoring.sql.names import file_list, literal
 
 ROWS_PER_FILE = 200_000
 """About so many selected rows go into one file: img2dataset reads a whole file into memory."""

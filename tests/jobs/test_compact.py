@@ -368,7 +368,7 @@ def test_slices_that_were_not_removed_yet_are_not_seen_twice(
 def test_scan_status_and_filter_on_a_compacted_run(
     corpus: Path, scanned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run, policy = tmp_path / "run", Path("jobs/policies/strict.yaml")
+    run, policy = tmp_path / "run", Path("scoring/policies/strict.yaml")
     shutil.copytree(scanned, run)
     wanted = ("filter", run, "--policy", policy, "--dry-run", "--out", tmp_path / "out")
     assert privsieve(*wanted) == 0

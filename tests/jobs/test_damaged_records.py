@@ -115,7 +115,7 @@ def _check(run: Path, *verbs: str) -> None:
     """Each verb works, or ends with an error of ours or of the command line."""
     options: dict[str, list[object]] = {
         "sql": ["SELECT count(*) FROM images"],
-        "filter": ["--policy", "jobs/policies/research.yaml", "--out", run.parent / "out", "--dry-run"],
+        "filter": ["--policy", "scoring/policies/research.yaml", "--out", run.parent / "out", "--dry-run"],
     }
     for verb in verbs:
         ended = CliRunner().invoke(cli, [verb, str(run), *map(str, options.get(verb, []))]).exception

@@ -1,7 +1,6 @@
 """Files that hold more than was scanned: what the shipped policies and one's own rules make of them."""
 
 from collections.abc import Sequence
-from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -10,7 +9,8 @@ from ingest.images.decode import ImageLimits
 from ingest.sample import Sample
 from jobs.batch import BatchScorer
 from scoring.assessment import Assessment, Outcome, View
-from scoring.policy import load_policy
+from scoring.policies.policy import load_policy
+from scoring.policies.shipped import policy_bytes
 from scoring.table import Facts, Quarantined, to_table
 from scoring.taxonomy import KEYS
 from tests.ingest.hiding import HIDING, SHOWING
@@ -26,7 +26,7 @@ class FindsNothing:
 
 
 def shipped(name: str) -> bytes:
-    return files("jobs").joinpath("policies", f"{name}.yaml").read_bytes()
+    return policy_bytes(name)
 
 
 @pytest.mark.parametrize("name", SHIPPED)

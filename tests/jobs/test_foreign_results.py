@@ -42,7 +42,7 @@ def run(corpus: Path, tmp_path: Path) -> Path:
 
 def _refusal(run: Path, capsys: Capture) -> str:
     """What report, sql and filter say, in one and the same line; compact refuses the run as well."""
-    policy, said = Path("jobs/policies/strict.yaml"), set()
+    policy, said = Path("scoring/policies/strict.yaml"), set()
     before = sorted(run.rglob("*"))
     for verb, *options in (
         ("compact",),
@@ -197,7 +197,7 @@ def test_a_shard_that_was_replaced_between_two_scans_is_named(
 def test_a_flipped_bit_in_the_rows_is_noticed(run: Path, tmp_path: Path, capsys: Capture) -> None:
     """Everywhere in the pages of a result and of a compacted file: other rows are never given."""
     where, drawn = place(str(run)), random.Random(5)
-    policy, out = Path("jobs/policies/strict.yaml"), tmp_path / "out"
+    policy, out = Path("scoring/policies/strict.yaml"), tmp_path / "out"
     command: tuple[object, ...] = ("filter", run, "--policy", policy, "--out", out, "--dry-run", "--quiet")
     for verbs in ((command, ("compact", run)), (command,)):
         found = results(where).of("00000.tar")

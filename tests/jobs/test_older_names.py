@@ -21,7 +21,7 @@ TAIL = "photos-of-the-summer-fair-in-the-old-town-hall-and-garde.tar"
 ALIKE = (f"4173291/{TAIL}", f"16252073/{TAIL}")
 """The last 60 characters are the same, and so are the first 48 bits of SHA-256: abe9181265e5."""
 
-STRICT = Path("jobs/policies/strict.yaml")
+STRICT = Path("scoring/policies/strict.yaml")
 
 
 @pytest.fixture(scope="module")

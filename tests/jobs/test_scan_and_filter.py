@@ -81,7 +81,7 @@ def test_a_page_that_the_detectors_cannot_read_is_unknown_in_the_report_and_flag
     capsys.readouterr()
     assert privsieve("report", run) == 0
     assert "all images: 0 private of 2 scored, 1 unknown, 0.0 % (0.0 % – 79.3 %)" in capsys.readouterr().out
-    strict = ROOT / "jobs/policies/strict.yaml"
+    strict = ROOT / "scoring/policies/strict.yaml"
     assert privsieve("filter", run, "--policy", strict, "--out", tmp_path / "out", "--dry-run") == 0
     told = capsys.readouterr().out
     assert re.search(r"flag +1 +not-fully-judged\n", told)
@@ -101,7 +101,7 @@ def test_a_page_that_the_detectors_cannot_read_is_unknown_in_the_report_and_flag
         (("scan", ".", "--run", "r", "--sample", "3", "--limit", "3"), "exclude each other"),
         (("scan", ".", "--run", "r", "--limt", "3"), "No such option"),
         (("scan", "nosuch://x", "--run", "r"), "cannot reach nosuch://x"),
-        (("filter", "nowhere", "--policy", "none.yaml", "--out", "o"), "cannot read the policy none.yaml"),
+        (("filter", "nowhere", "--policy", "none.yaml", "--out", "o"), "there is no policy none.yaml"),
     ],
 )
 def test_a_wrong_command_gets_one_line_and_writes_nothing(

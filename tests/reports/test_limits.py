@@ -10,8 +10,8 @@ import pytest
 from ingest.errors import QueryError
 from reports.summary import summarise
 from reports.warehouse import open_run
-from scoring import duckdb_limits
-from scoring.duckdb_limits import Limits, Watch, is_left_behind
+from scoring.sql import limits as duckdb_limits
+from scoring.sql.limits import Limits, Watch, is_left_behind
 from tests.jobs.made import privsieve
 from tests.reports.conftest import ROWS, MakeRun, answer
 

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from ingest.errors import QueryError
-from scoring.expressions import FUNCTIONS, boolean_expression, value_expression
+from scoring.sql.expressions import FUNCTIONS, boolean_expression, value_expression
 from scoring.table import SCHEMA
 
 LISTS = SCHEMA.append(pa.field("unseen", pa.list_(pa.string()))).append(pa.field("unseen_bytes", pa.int64()))

@@ -1,14 +1,13 @@
 """Policies: which rule decides, and what a wrong policy file is told."""
 
-from importlib.resources import files
-
 import numpy as np
 import pytest
 
 from ingest.errors import PolicyError
 from scoring.assessment import Assessment
-from scoring.duckdb_limits import Limits
-from scoring.policy import load_policy
+from scoring.policies.policy import load_policy
+from scoring.policies.shipped import policy_bytes
+from scoring.sql.limits import Limits
 from scoring.table import Facts, Quarantined, Verdict, to_table
 from scoring.taxonomy import KEYS
 
@@ -141,7 +140,7 @@ def test_a_condition_that_would_take_hours_is_stopped(monkeypatch: pytest.Monkey
     )
     facts = [Facts("s.tar", i, "a" * 20_000, None, 1, "00") for i in range(1)]
     rows = to_table(facts, [_row()] * len(facts))
-    monkeypatch.setattr("scoring.policy.LIMITS", Limits(seconds=0.2))
+    monkeypatch.setattr("scoring.policies.policy.LIMITS", Limits(seconds=0.2))
     with pytest.raises(PolicyError) as caught:
         load_policy(rules, "test.yaml").decide(rows)
     assert str(caught.value) == (
@@ -203,14 +202,14 @@ def test_what_goes_with_an_image_is_a_setting_and_text_and_json_unless_said_othe
 
 @pytest.mark.parametrize("name", ["strict", "identity-documents-only", "research"])
 def test_the_shipped_policies_say_what_goes_with_an_image(name: str) -> None:
-    text = files("jobs").joinpath("policies", f"{name}.yaml").read_text()
+    text = policy_bytes(name).decode()
     assert "\nmembers: listed\n" in text
     assert "image-only" in text
 
 
 @pytest.mark.parametrize("name", ["strict", "identity-documents-only", "research"])
 def test_the_shipped_policies_load_and_drop_identity_documents(name: str) -> None:
-    text = files("jobs").joinpath("policies", f"{name}.yaml").read_bytes()
+    text = policy_bytes(name)
     assert load_policy(text, f"{name}.yaml").name == name
     assert _decide(text, _row(gov_ids=1), _row(gov_ids=0.5), _row())[0][0] == "drop"
     assert [action for action, _ in _decide(text, _row(gov_ids=0.5), _row())] == ["drop", "keep"]
@@ -238,7 +237,7 @@ def _judged(**values: float | None) -> Assessment:
     ],
 )
 def test_the_shipped_policies_flag_what_the_engine_could_not_judge(name: str, rule: str, of_a_name: str) -> None:
-    policy = load_policy(files("jobs").joinpath("policies", f"{name}.yaml").read_bytes(), f"{name}.yaml")
+    policy = load_policy(policy_bytes(name), f"{name}.yaml")
     verdicts = [
         _judged(gov_ids=None, full_legal_name=None, documents=None),
         _judged(full_legal_name=None),
@@ -256,7 +255,7 @@ def test_the_shipped_policies_flag_what_the_engine_could_not_judge(name: str, ru
 
 @pytest.mark.parametrize("name", ["strict", "research", "identity-documents-only"])
 def test_a_run_whose_engine_judges_no_attribute_is_still_nothing_to_decide_on(name: str) -> None:
-    policy = load_policy(files("jobs").joinpath("policies", f"{name}.yaml").read_bytes(), f"{name}.yaml")
+    policy = load_policy(policy_bytes(name), f"{name}.yaml")
     assert policy.is_blind([])
 
 

@@ -3,7 +3,7 @@
 DuckDB's own parser turns the text into a tree; every node of it must be on an allow-list. There is no way to a
 table, a file, a setting or the environment, and what is used afterwards is the tree written out again, so that
 comments and brackets in the text cannot change the statement around it. What it costs per row is bounded
-(`scoring.expression_cost`).
+(`scoring.sql.expression_cost`).
 Source: DuckDB documentation, "SQL to/from JSON" (json_serialize_sql, json_deserialize_sql).
 """
 
@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from ingest.errors import QueryError, near
 from ingest.sample import printable
-from scoring.duckdb_errors import first_line, without_advice
-from scoring.expression_cost import is_too_costly, repeats_too_much
+from scoring.sql.errors import first_line, without_advice
+from scoring.sql.expression_cost import is_too_costly, repeats_too_much
 
 FUNCTIONS = frozenset(
     """abs round floor ceil greatest least coalesce lower upper length len trim ltrim rtrim left right substring

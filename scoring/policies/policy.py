@@ -11,7 +11,7 @@
     members: listed
 
 `when` is a SQL condition over the columns of `scoring.table` and `unknown_level` of `scoring.gaps`; it can reach
-nothing else (`scoring.expressions`).
+nothing else (`scoring.sql.expressions`).
 What is quarantined and kept is copied as it is; a sample without readable bytes (`sha256` is null: a dangling link, a
 tar that is cut there, no image member) cannot be copied, and `filter` drops it by the rule "(unreadable)". `members`
 is about what lies beside a kept picture, see `ingest.formats.members`; where it cannot be released safely, `filter`
@@ -30,10 +30,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ingest.errors import PolicyError, QueryError, near
 from ingest.formats.members import Members
-from scoring.duckdb_errors import without_values
-from scoring.duckdb_limits import Limits, StoppedError, Watch
-from scoring.expressions import boolean_expression, columns_of, shown
 from scoring.gaps import UNKNOWN_LEVEL, ruled_out_by, unknown_level_sql
+from scoring.sql.errors import without_values
+from scoring.sql.expressions import boolean_expression, columns_of, shown
+from scoring.sql.limits import Limits, StoppedError, Watch
 from scoring.table import SCHEMA, SCORE_COLUMNS
 from scoring.taxonomy import KEYS
 from scoring.yaml_files import YamlError, load_yaml
@@ -198,7 +198,9 @@ def _checked(text: bytes, file: str) -> Policy:
         raise PolicyError(str(error)) from None
     if not isinstance(content, dict):
         keys = ", ".join(_REQUIRED)
-        raise PolicyError(f"the policy is {_kind(content)}; it wants the keys {keys}, see jobs/policies for examples")
+        raise PolicyError(
+            f"the policy is {_kind(content)}; it wants the keys {keys}, see scoring/policies for examples"
+        )
     try:
         parsed = _PolicyFile.model_validate(content)
     except ValidationError as error:

@@ -16,7 +16,7 @@ ADVICE = "also matches images in which nothing was found, since their level is 0
 
 
 def matches_level_0_too(sql: str) -> bool:
-    """Whether a checked condition (`scoring.expressions`) matches images of levels 0 and 1, but none of level 4.
+    """Whether a checked condition (`scoring.sql.expressions`) matches images of levels 0 and 1, but none of level 4.
 
     A condition that matches all of them, or level 0 alone, is taken to be meant so.
     """

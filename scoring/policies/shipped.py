@@ -1,0 +1,34 @@
+"""The policies that come with privsieve, by name, and a user's own, by path."""
+
+from importlib import resources
+from pathlib import Path
+
+from ingest.errors import PolicyError, near
+from ingest.storage.retries import reason_of
+
+SHIPPED = ("strict", "identity-documents-only", "research")
+_OLD_FOLDER = "jobs/policies"
+"""Where the shipped policies lay in 0.1.0; commands that name a file there still work."""
+
+
+def policy_bytes(name: str) -> bytes:
+    """The YAML of a shipped policy (`strict`) or of a file. PolicyError in one line where there is neither."""
+    if name in SHIPPED:
+        return _shipped(name)
+    path = Path(name)
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        if path.parent.as_posix().endswith(_OLD_FOLDER) and path.suffix == ".yaml" and path.stem in SHIPPED:
+            return _shipped(path.stem)
+        known = ", ".join(SHIPPED)
+        hint = near(path.stem, SHIPPED) if len(path.parts) == 1 else ""
+        raise PolicyError(
+            f"there is no policy {name}{hint}; give a YAML file, or one that is shipped: {known}"
+        ) from None
+    except OSError as error:
+        raise PolicyError(f"cannot read the policy {name}: {reason_of(error)}") from None
+
+
+def _shipped(name: str) -> bytes:
+    return resources.files("scoring.policies").joinpath(f"{name}.yaml").read_bytes()
