@@ -14,8 +14,8 @@ from ingest.sample import Sample
 from jobs.terminal import write_line, write_lines
 from scoring.assessment import EngineDescription, EngineOptions
 from scoring.engines.openai.settings import DEFAULT_PROTOCOL as DEFAULT_CHAT_PROTOCOL
+from scoring.engines.picture import prepared
 from scoring.engines.vlm.checkpoint import IMAGE_PROCESSORS, checkpoint, read_json
-from scoring.engines.vlm.images import prepared
 from scoring.engines.vlm.settings import DEFAULT_MAX_PIXELS, DEFAULT_PROTOCOL
 from scoring.protocols import protocol
 from scoring.protocols.interface import Prompt, Protocol, ProtocolOptions, Slots, Text

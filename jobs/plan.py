@@ -19,7 +19,7 @@ from jobs.planning.recorded import HOST_COSTS, SPEEDS
 from jobs.terminal import escaped, write_json
 from scoring.assessment import EngineOptions
 from scoring.engines import canned, engine_module
-from scoring.engines.vlm.images import max_side_px
+from scoring.engines.picture import max_side_px
 from scoring.engines.vlm.settings import DEFAULT_MAX_PIXELS, DEFAULT_PROTOCOL
 from scoring.protocols import protocol
 from scoring.protocols.interface import ProtocolOptions

@@ -34,7 +34,7 @@ from jobs.metrics import ScanMetrics
 from jobs.watchdog import Watchdog
 from scoring.assessment import Closable, Engine, EngineOptions, SpendsTokens, Unscored
 from scoring.engines import engine_module
-from scoring.engines.vlm.canary import canary, difference, record
+from scoring.engines.canary import canary, difference, record
 from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, Attempt, Attempts
 from scoring.runs.footers import footer_of, shard_text
 from scoring.runs.layout import ATTEMPTS, CANARY, SCORES

@@ -17,7 +17,7 @@ from ingest.storage.place import BLOCK_BYTES
 from jobs.planning.recorded import RecordedHostCost, RecordedSpeed
 from jobs.selection import draw, selected
 from scoring.assessment import Engine
-from scoring.engines.vlm.images import prepared
+from scoring.engines.picture import prepared
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,8 +13,8 @@ from scoring.assessment import EngineModule
 ENGINES: dict[str, str] = {
     "detectors": "scoring.engines.detectors",
     "canned": "scoring.engines.canned",
-    "transformers": "scoring.engines.vlm.transformers_engine",
-    "vllm": "scoring.engines.vlm.vllm_engine",
+    "transformers": "scoring.engines.vlm.transformers",
+    "vllm": "scoring.engines.vlm.vllm",
     "openai": "scoring.engines.openai",
 }
 """Engine name -> module."""

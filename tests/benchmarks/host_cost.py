@@ -33,7 +33,7 @@ from PIL import Image
 from ingest.formats import open_source
 from ingest.images.decode import DecodedImage, ImageLimits, decode
 from scoring.assessment import EngineOptions, View
-from scoring.engines.vlm.images import max_side_px, prepared
+from scoring.engines.picture import max_side_px, prepared
 from scoring.engines.vlm.settings import DEFAULT_MAX_PIXELS
 
 PICTURES = Path(__file__).parents[2] / "jobs" / "demo" / "corpus" / "shards"
@@ -200,7 +200,7 @@ def main(images_per_s: float, sizes: tuple[tuple[int, int], ...], max_pixels: in
         )
     # One thread, as in the actors of a scan, where Ray says so; read when torch is imported.
     os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
-    from scoring.engines.vlm.vllm_engine import load
+    from scoring.engines.vlm.vllm import load
     from tests.vllm.micro import make_checkpoint
 
     with tempfile.TemporaryDirectory() as folder:

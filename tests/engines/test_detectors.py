@@ -15,7 +15,7 @@ from ingest.images.decode import Pixels
 from scoring.assessment import Assessment, EngineOptions, Unscored, View
 from scoring.engines import detectors
 from scoring.engines.detectors import models
-from scoring.engines.detectors.writing import TEXT_ATTRIBUTES
+from scoring.engines.detectors.rules import TEXT_ATTRIBUTES
 from scoring.taxonomy import KEYS
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from ingest.images.decode import Pixels
 from scoring.engines.detectors.barcodes import Barcode, barcode_findings
 from scoring.engines.detectors.decisions import ASSESSED, decide, embedded_findings
 from scoring.engines.detectors.faces import Face, face_findings
+from scoring.engines.detectors.medical_images import is_fundus, scan_findings
 from scoring.engines.detectors.nudity import nudity_findings
 from scoring.engines.detectors.ridges import ridge_share
-from scoring.engines.detectors.scans import is_fundus, scan_findings
 from scoring.taxonomy import KEYS
 from tests.engines.test_detectors_rules import HEIGHT, WIDTH, page, value
 

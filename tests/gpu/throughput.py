@@ -21,9 +21,9 @@ import torch
 from transformers import PreTrainedTokenizerFast, Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
 from scoring.assessment import View
-from scoring.engines.vlm.batches import TransformersEngine
 from scoring.engines.vlm.checkpoint import Checkpoint
 from scoring.engines.vlm.settings import Settings
+from scoring.engines.vlm.transformers.engine import TransformersEngine
 from scoring.protocols import protocol
 from scoring.protocols.interface import ProtocolOptions
 from tests.vllm.micro import SPECIAL, make_config, make_tokenizer, save_processor
@@ -174,7 +174,7 @@ def measure_json(engine: TransformersEngine, side_px: int, batch_size: int) -> N
 
 
 def measure_vllm(chosen: Settings, side_px: int, num_pictures: int) -> None:
-    from scoring.engines.vlm.requests import VllmEngine
+    from scoring.engines.vlm.vllm.engine import VllmEngine
 
     running = VllmEngine(chosen, load_format="dummy")
     running.assess([picture(10**6 + seed, side_px) for seed in range(num_pictures // 4 + 1)])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scoring.assessment import Assessment, not_assessed
-from scoring.engines.vlm.canary import canary, difference, record
+from scoring.engines.canary import canary, difference, record
 
 OF_THE_CANARY = "of the canary picture"
 

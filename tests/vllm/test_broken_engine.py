@@ -8,7 +8,7 @@ import pytest
 
 from ingest.errors import EngineError
 from scoring.assessment import EngineOptions, Unscored
-from scoring.engines.vlm.transformers_engine import load
+from scoring.engines.vlm.transformers import load
 from tests.vllm.conftest import MAX_PIXELS, picture, probabilities
 
 
@@ -73,7 +73,7 @@ def test_a_gpu_that_does_not_take_the_model_is_told_in_one_line(said: str, told:
     """What CUDA says is raised where the weights would be copied to it."""
     import torch
 
-    from scoring.engines.vlm.batches import placed
+    from scoring.engines.vlm.transformers.engine import placed
 
     def fail(*_: object) -> None:
         raise torch.AcceleratorError(said)
@@ -111,7 +111,7 @@ def test_a_full_gpu_costs_pictures_first_and_ends_the_engine_where_it_stays_full
 
 def test_a_vllm_that_refuses_every_picture_ends_the_engine_and_strips_do_not(checkpoint: Path) -> None:
     """Asked by `assess_with` what is longer than there is room for: at a start it would have been refused."""
-    from scoring.engines.vlm.vllm_engine import load as load_vllm
+    from scoring.engines.vlm.vllm import load as load_vllm
     from scoring.protocols import protocol
     from scoring.protocols.interface import ProtocolOptions
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from scoring.assessment import EngineOptions
-from scoring.engines.vlm.transformers_engine import load as load_transformers
-from scoring.engines.vlm.vllm_engine import load
+from scoring.engines.vlm.transformers import load as load_transformers
+from scoring.engines.vlm.vllm import load
 from tests.vllm.conftest import MAX_PIXELS, picture, probabilities
 
 

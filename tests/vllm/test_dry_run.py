@@ -12,7 +12,7 @@ from PIL import Image
 
 from ingest.images.decode import DecodedImage, ImageLimits, decode
 from scoring.assessment import View
-from scoring.engines.vlm.images import max_side_px
+from scoring.engines.picture import max_side_px
 from scoring.protocols import protocol
 from scoring.protocols.interface import ProtocolOptions
 from tests.jobs.made import privsieve, tar

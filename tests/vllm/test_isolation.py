@@ -14,9 +14,9 @@ import scoring.protocols
 from ingest.errors import EngineError
 from scoring.assessment import EngineOptions, Unscored, View
 from scoring.engines import engine_module
+from scoring.engines.canary import canary, difference, record
 from scoring.engines.vlm.adapter import adapter as read_adapter
 from scoring.engines.vlm.adapter import check_taken, plain
-from scoring.engines.vlm.canary import canary, difference, record
 from tests.vllm.conftest import picture, probabilities
 
 ENGINES = ("transformers", "vllm")
@@ -42,7 +42,7 @@ def test_a_huge_picture_is_downscaled_before_the_engine(engine: Callable[..., An
 
 
 def _shrunk(view: View) -> Any:
-    from scoring.engines.vlm.images import prepared
+    from scoring.engines.picture import prepared
 
     return prepared(view.pixels, 160 * 160)
 

@@ -2,12 +2,12 @@
 
     models.py      model files and their hashes       findings.py      one piece of evidence
     faces.py       CenterFace: faces, bystanders      ridges.py        fingerprints
-    nudity.py      open_nsfw                          scans.py         fundus photographs, radiographs
-    barcodes.py    ZXing                              text.py          PP-OCR: lines of text
+    nudity.py      open_nsfw                          medical_images.py   fundus photographs, radiographs
+    barcodes.py    ZXing                              ocr.py           PP-OCR: lines of text
     fields.py      form labels and their values       page.py          what kind of page the lines make
     patterns.py    dates, numbers, addresses          check_digits.py  Luhn, IBAN, MRZ
     names.py       names of people                    vocabulary.py    the word lists in data/
-    people.py, papers.py, contacts.py, writing.py     rules: text -> evidence
+    people.py, papers.py, contacts.py, rules.py       rules: text -> evidence
     decisions.py   evidence -> 22 values              engine.py        all of it, view by view
 
 To add a kind of evidence: write a file that turns pixels into `Finding`s, call it in `engine.py`.

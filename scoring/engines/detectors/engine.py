@@ -6,12 +6,12 @@ from scoring.assessment import Assessment, Outcome, Unscored, View
 from scoring.engines.detectors.barcodes import BarcodeReader, barcode_findings
 from scoring.engines.detectors.decisions import decide, embedded_findings, embedded_unread
 from scoring.engines.detectors.faces import FaceFinder, face_findings
+from scoring.engines.detectors.medical_images import scan_findings
 from scoring.engines.detectors.nudity import NudityClassifier, nudity_findings
+from scoring.engines.detectors.ocr import TextReader
 from scoring.engines.detectors.page import Page
 from scoring.engines.detectors.ridges import ridge_findings
-from scoring.engines.detectors.scans import scan_findings
-from scoring.engines.detectors.text import TextReader
-from scoring.engines.detectors.writing import TEXT_ATTRIBUTES, text_findings
+from scoring.engines.detectors.rules import TEXT_ATTRIBUTES, text_findings
 
 
 class DetectorsEngine:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scoring.engines.detectors.text import Line
+from scoring.engines.detectors.ocr import Line
 from scoring.engines.detectors.vocabulary import field_kinds, squashed
 
 _NUMBERED = re.compile(r"\A(?:\(?\d{1,2}[a-dA-D]?[.)]?\s?|[a-f]\s)(?=[A-Za-z])")

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 
 from scoring.engines.detectors import names, patterns
 from scoring.engines.detectors.findings import Finding
+from scoring.engines.detectors.ocr import Line
 from scoring.engines.detectors.page import Page, found
-from scoring.engines.detectors.text import Line
 from scoring.engines.detectors.vocabulary import terms
 
 

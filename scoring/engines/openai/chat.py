@@ -12,7 +12,7 @@ import simplejpeg
 from ingest.images.decode import Pixels
 from scoring.engines.openai.endpoint import NoAnswerError
 from scoring.engines.openai.settings import JPEG_QUALITY
-from scoring.engines.vlm.images import prepared
+from scoring.engines.picture import prepared
 from scoring.protocols.interface import Generate, Prompt, Text, TextAnswer, Token
 
 MAX_TOP_LOGPROBS = 20

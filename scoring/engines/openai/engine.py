@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ingest.errors import EngineError
 from scoring.assessment import Outcome, Unscored, View
+from scoring.engines.canary import canary
 from scoring.engines.openai.chat import OPTIONAL, answer_of, body_of, jpeg_of, left_out, needed, spent_on, top_level
 from scoring.engines.openai.endpoint import Endpoint, NoAnswerError, Patience, RefusedError
 from scoring.engines.openai.settings import Settings
-from scoring.engines.vlm.canary import canary
 from scoring.protocols.interface import Answer, Generate, Prompt, TextAnswer
 
 FILTER_CODES = frozenset(["content_filter", "content_policy_violation", "moderation_blocked"])

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from ingest.errors import EngineError
 from scoring.assessment import EngineDescription, EngineOptions
-from scoring.engines.vlm.images import max_side_px
+from scoring.engines.picture import max_side_px
 from scoring.engines.vlm.settings import DEFAULT_MAX_PIXELS
 from scoring.protocols import protocol
 from scoring.protocols.interface import Protocol, ProtocolOptions, Slots

@@ -6,9 +6,9 @@ from importlib.metadata import version as package_version
 
 from ingest.errors import EngineError, near
 from scoring.assessment import EngineDescription, EngineOptions
+from scoring.engines.picture import max_side_px
 from scoring.engines.vlm.adapter import Adapter, adapter, check_fits
 from scoring.engines.vlm.checkpoint import Checkpoint, checkpoint
-from scoring.engines.vlm.images import max_side_px
 from scoring.protocols import protocol
 from scoring.protocols.interface import Protocol, ProtocolOptions
 

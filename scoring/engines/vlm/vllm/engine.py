@@ -17,12 +17,12 @@ from PIL.Image import Image
 
 from ingest.errors import EngineError
 from scoring.assessment import Outcome, Unscored, View
+from scoring.engines.picture import prepared
 from scoring.engines.vlm.adapter import Adapter, check_taken, plain
 from scoring.engines.vlm.checkpoint import max_tokens, stored_dtype
-from scoring.engines.vlm.images import prepared
+from scoring.engines.vlm.circuit_breaker import CircuitBreaker
 from scoring.engines.vlm.prompting import VLLM_MAX_TOKENS, Prompter, TokenPrompt, generated_tokens
 from scoring.engines.vlm.settings import Settings
-from scoring.engines.vlm.silence import Silence
 from scoring.protocols.interface import (
     Answer,
     Generate,
@@ -50,7 +50,7 @@ class VllmEngine:
         """load_format: "dummy" for random weights, which measure as well as real ones."""
         self._protocol = chosen.protocol
         self._max_pixels = chosen.max_pixels
-        self._silence = Silence(chosen.max_pixels)
+        self._circuit_breaker = CircuitBreaker(chosen.max_pixels)
         self.prompter = Prompter(chosen.checkpoint.folder, chosen.max_pixels)
         self._numbers = itertools.count()
         self.spent: Counter[str] = Counter()
@@ -67,7 +67,7 @@ class VllmEngine:
         """As `assess`, for another protocol; generating ones and `slots` need an engine each. EngineError where
         nothing is answered any more."""
         outcomes = self._asked(protocol, views)
-        self._silence.check(outcomes, lambda plain: self._asked(protocol, plain))
+        self._circuit_breaker.check(outcomes, lambda plain: self._asked(protocol, plain))
         return outcomes
 
     def _asked(self, protocol: Protocol, views: Sequence[View]) -> list[Outcome]:
@@ -204,7 +204,7 @@ def _started(chosen: Settings, prompter: Prompter, load_format: str) -> AsyncLLM
             "max_loras": 1,
             "max_lora_rank": _lora_rank(chosen.adapter.rank),
             "enable_tower_connector_lora": True,
-            "worker_extension_cls": "scoring.engines.vlm.vllm_worker.AdapterReport",
+            "worker_extension_cls": "scoring.engines.vlm.vllm.worker.AdapterReport",
         }
     if current_platform.is_cpu():
         os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "4")  # GiB; it would take nearly all memory there is

@@ -15,7 +15,7 @@ pictures that no processor takes, and out of memory may need a full batch to sho
 WITHOUT_ANSWER = frozenset(["engine_error", "engine_oom"])
 
 
-class Silence:
+class CircuitBreaker:
     """Safe to use from several threads."""
 
     def __init__(self, max_pixels: int):

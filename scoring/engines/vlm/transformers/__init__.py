@@ -6,7 +6,7 @@ from scoring.assessment import EngineDescription, EngineOptions
 from scoring.engines.vlm.settings import Settings, description, package_versions, settings
 
 if TYPE_CHECKING:
-    from scoring.engines.vlm.batches import TransformersEngine
+    from scoring.engines.vlm.transformers.engine import TransformersEngine
 
 NAME = "transformers"
 PACKAGES = ("transformers", "torch", "torchvision", "peft", "xgrammar")
@@ -20,7 +20,7 @@ def describe(options: EngineOptions) -> EngineDescription:
 def load(options: EngineOptions) -> "TransformersEngine":
     """Loads the model, seconds to minutes. EngineError where the model or the adapter cannot be loaded whole."""
     chosen = _chosen(options, with_weights=True)
-    from scoring.engines.vlm.batches import TransformersEngine, loaded
+    from scoring.engines.vlm.transformers.engine import TransformersEngine, loaded
 
     return TransformersEngine(chosen, loaded(chosen))
 

@@ -11,14 +11,14 @@ import torch
 
 from ingest.errors import EngineError
 from scoring.assessment import Outcome, Unscored, View
+from scoring.engines.picture import prepared
 from scoring.engines.vlm.adapter import Adapter, check_taken, plain
-from scoring.engines.vlm.greedy import Greedy
-from scoring.engines.vlm.images import prepared
+from scoring.engines.vlm.circuit_breaker import CircuitBreaker
 from scoring.engines.vlm.loading import FAULTS, model_of
-from scoring.engines.vlm.prefill import Prefill, Prefilled, Request
 from scoring.engines.vlm.prompting import Prompter, TokenPrompt
 from scoring.engines.vlm.settings import Settings
-from scoring.engines.vlm.silence import Silence
+from scoring.engines.vlm.transformers.greedy import Greedy
+from scoring.engines.vlm.transformers.prefill import Prefill, Prefilled, Request
 from scoring.protocols.interface import Answer, Prompt, Protocol, SlotAnswer, Slots
 
 DEFAULT_BATCH_SIZE = 16
@@ -31,7 +31,7 @@ class TransformersEngine:
         self._protocol = chosen.protocol
         self._max_pixels = chosen.max_pixels
         self._batch_size = chosen.batch_size or DEFAULT_BATCH_SIZE
-        self._silence = Silence(chosen.max_pixels)
+        self._circuit_breaker = CircuitBreaker(chosen.max_pixels)
         self.prompter = Prompter(chosen.checkpoint.folder, chosen.max_pixels)
         self.model = model
         self.prefill = Prefill(self.model)
@@ -46,7 +46,7 @@ class TransformersEngine:
         error where it failed for good, which only another process gets over."""
         with torch.inference_mode():
             outcomes = self._assess(protocol, views)
-            self._silence.check(outcomes, lambda plain: self._assess(protocol, plain))
+            self._circuit_breaker.check(outcomes, lambda plain: self._assess(protocol, plain))
             return outcomes
 
     def close(self) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 import xgrammar
 
-from scoring.engines.vlm.prefill import Prefill, Prefilled
 from scoring.engines.vlm.prompting import TokenPrompt, generated_tokens
+from scoring.engines.vlm.transformers.prefill import Prefill, Prefilled
 from scoring.protocols.interface import Generate, TextAnswer
 
 
