@@ -11,7 +11,7 @@
 
 A bad *image* is never one of these: it becomes a quarantined row (`ingest.images.decode.Rejected`).
 Messages hold the rule, the value and what to do; never image content, captions, found text or credentials.
-Names stand in them as they are: `jobs.terminal` escapes control characters where a message is written.
+Names stand in them as they are: `jobs.console.terminal` escapes control characters where a message is written.
 """
 
 import difflib

@@ -10,7 +10,7 @@ import click
 from ingest import __version__
 from ingest.errors import PrivsieveError, near
 from ingest.storage.place import reason_of
-from jobs.terminal import write_line
+from jobs.console.terminal import write_line
 from scoring.sql.limits import is_left_behind
 
 VERBS: dict[str, str] = {

@@ -34,7 +34,7 @@ from ingest.errors import RunError
 from ingest.formats import open_source
 from ingest.sample import printable
 from ingest.storage.place import Place
-from jobs.terminal import write_line
+from jobs.console.terminal import write_line
 from scoring.runs.coverage import has_all_chosen
 from scoring.runs.footers import footer_of, footers
 from scoring.runs.layout import COMPACT, COMPACT_SHARDS, MANIFEST, RUN_LEASE, SCORES

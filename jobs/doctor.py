@@ -29,9 +29,9 @@ from ingest.formats import open_source
 from ingest.images.decode import ImageLimits, Rejected, decode
 from ingest.storage.place import PART, Place, place
 from ingest.storage.retries import RETRY_VARIABLE
-from jobs.engine_options import engine_options, said
+from jobs.console.engine_options import engine_options, said
+from jobs.console.terminal import write_line
 from jobs.scanning.begin import refuse_other_files
-from jobs.terminal import write_line
 from scoring.assessment import AsksElsewhere, EngineOptions
 from scoring.engines import ENGINES, engine_module
 from scoring.memory import available_bytes
@@ -53,7 +53,7 @@ TORCH = "import torch; print(torch.__version__, torch.version.cuda or 'none', to
 RAY = """
 import sys
 from ingest.errors import PrivsieveError
-from jobs.cluster import cluster_nodes, ray_session
+from jobs.runtime.cluster import cluster_nodes, ray_session
 try:
     with ray_session(sys.argv[1] or None):
         nodes = cluster_nodes()

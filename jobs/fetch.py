@@ -26,8 +26,8 @@ from pydantic import BaseModel, ConfigDict
 from ingest import __version__
 from ingest.errors import IncompleteError, RunError, SourceError, StorageError
 from ingest.storage.place import Place, place
-from jobs.option_types import FiniteRange
-from jobs.terminal import write_line
+from jobs.console.option_types import FiniteRange
+from jobs.console.terminal import write_line
 from scoring.runs.differences import differences
 from scoring.runs.layout import RUN_LEASE
 from scoring.runs.lease import lease
@@ -258,7 +258,7 @@ def _download(
 ) -> None:
     """Runs the program to its end. IncompleteError where it failed; what it finished by then stays."""
     from jobs.fetching.outcome import num_rows_announced
-    from jobs.progress import meter
+    from jobs.runtime.progress import meter
 
     with tempfile.TemporaryFile() as errors:
         with _program(python, settings, None if verbose else errors) as process, meter("fetch", total, quiet) as bar:

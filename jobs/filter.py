@@ -1,8 +1,8 @@
 """`privsieve filter RUN --policy POLICY --out DEST`: the corpus again, without what the policy drops.
 
-Decisions are made for every row before a byte is written (`jobs.decisions`). Then each shard is copied by a task of its
-own: the kept pictures byte for byte, if they are still those that were scanned, and what may go with them. A sample
-that cannot be released safely is dropped then, and its decision says so. `release.json` is written last and only when
+Decisions are made for every row before a byte is written (`jobs.releasing.decisions`). Then each shard is copied by a
+task of its own: the kept pictures byte for byte, if they are still those that were scanned, and what may go with
+them. A sample that cannot be released safely is dropped then, and its decision says so. `release.json` is written last and only when
 all counts agree; until then `release.unfinished.json` is there, and below `release.unfinished/` a record per shard
 that is done, so that --resume need not copy it again. `release.lease.json` keeps a second filter out meanwhile.
 """
@@ -27,7 +27,8 @@ from ingest.formats.tree import ROOT
 from ingest.sample import printable
 from ingest.storage.place import Place, place, reason_of
 from ingest.storage.removal import remove_half_written, remove_tree
-from jobs.decisions import Plan, Share, decide, decisions_of, hash_of, kept_of
+from jobs.console.terminal import write_line
+from jobs.releasing.decisions import Plan, Share, decide, decisions_of, hash_of, kept_of
 from jobs.releasing.record import (
     DONE,
     OWN_NAMES,
@@ -37,7 +38,6 @@ from jobs.releasing.record import (
     refuse_misplaced,
     release_record,
 )
-from jobs.terminal import write_line
 from scoring.made_up import made_up
 from scoring.policies.level_zero import ADVICE, matches_level_0_too
 from scoring.policies.policy import Policy, load_policy
@@ -258,8 +258,8 @@ def _write(copier: _Copier, plan: Plan, ray_address: str | None, quiet: bool, he
     Where a shard has changed, the others are copied all the same, and IncompleteError comes at the end; a StorageError
     comes at once, and so does one where another filter has taken DEST over.
     """
-    from jobs.cluster import ray_session
-    from jobs.progress import meter
+    from jobs.runtime.cluster import ray_session
+    from jobs.runtime.progress import meter
 
     shares = [share for share in plan.shares if share.num_kept]
 

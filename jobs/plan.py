@@ -11,12 +11,12 @@ import click
 from ingest.errors import EngineError
 from ingest.formats import open_source
 from ingest.images.decode import ImageLimits
-from jobs.engine_options import engine_options, said
-from jobs.option_types import FiniteRange
+from jobs.console.engine_options import engine_options, said
+from jobs.console.option_types import FiniteRange
+from jobs.console.terminal import escaped, write_json
 from jobs.planning.arithmetic import Figure, Plan, plan_of
 from jobs.planning.measuring import Answering, measure
 from jobs.planning.recorded import HOST_COSTS, SPEEDS
-from jobs.terminal import escaped, write_json
 from scoring.assessment import EngineOptions
 from scoring.engines import canned, engine_module
 from scoring.engines.picture import max_side_px

@@ -1,6 +1,6 @@
 """`privsieve scan SOURCE --run RUN`: every image becomes one row.
 
-The command, what makes a run, and the count at the end; the work itself is `jobs.pipeline`.
+The command, what makes a run, and the count at the end; the work itself is `jobs.scanning.on_ray`.
 """
 
 import os
@@ -16,11 +16,11 @@ from ingest.formats import Source, open_source, webdataset
 from ingest.images.decode import ImageLimits
 from ingest.sample import printable
 from ingest.storage.place import Place, place
-from jobs.engine_options import engine_options, said
-from jobs.option_types import FiniteRange
+from jobs.console.engine_options import engine_options, said
+from jobs.console.option_types import FiniteRange
+from jobs.console.terminal import write_line
 from jobs.runtime.source_hash import code_hash
 from jobs.scanning.begin import refuse_other, remove_unfinished, start_or_continue
-from jobs.terminal import write_line
 from scoring.assessment import AsksElsewhere, EngineDescription, EngineModule, EngineOptions
 from scoring.engines import ENGINES, engine_module
 from scoring.runs.attempts import Attempts
@@ -32,9 +32,9 @@ from scoring.runs.results import is_compacted, results
 from scoring.taxonomy import TAXONOMY_VERSION
 
 if TYPE_CHECKING:
-    from jobs.pipeline import EnginePool
-    from jobs.scanner import ScanSettings
-    from jobs.selection import Chosen
+    from jobs.scanning.on_ray import EnginePool
+    from jobs.scanning.scanner import ScanSettings
+    from jobs.scanning.selection import Chosen
 
 STALL_HELP = "Silence after which a slice is given up, tried again, then scanned image by image."
 MEMORY_HELP = "Memory for an engine that scans image by image; default half of what is free."
@@ -115,7 +115,7 @@ def scan(
     corpus = open_source(source, format_name, category)
     limits = ImageLimits(max_pixels_in, max_frames, description.max_side_px)
     if dry_run:
-        from jobs.dry_run import show
+        from jobs.scanning.dry_run import show
 
         show(corpus, engine, options, description, limits)
         return
@@ -138,9 +138,9 @@ def scan(
     if refuse_other(run_url, record) is None:
         _check(module, options, ray_address)
     run = place(run_url)
-    from jobs.cluster import default_num_engines, default_num_gpus, ray_session, refuse_impossible
-    from jobs.pipeline import EnginePool
-    from jobs.scanner import ScanSettings
+    from jobs.runtime.cluster import default_num_engines, default_num_gpus, ray_session, refuse_impossible
+    from jobs.scanning.on_ray import EnginePool
+    from jobs.scanning.scanner import ScanSettings
 
     with lease(run.at(RUN_LEASE), run_url, takeover) as held:
         Attempts(run.at(ATTEMPTS)).forgive()
@@ -180,7 +180,7 @@ def scan(
 
 def _check(module: EngineModule, options: EngineOptions, ray_address: str | None) -> None:
     """EngineError where a new run would get no answer. A cluster may have another key and reach other addresses."""
-    from jobs.cluster import is_this_machine
+    from jobs.runtime.cluster import is_this_machine
 
     if isinstance(module, AsksElsewhere) and is_this_machine(ray_address):
         module.check(options)
@@ -245,11 +245,11 @@ def _unicode(text: str) -> str:
 
 def _chosen(corpus: Source, sample: int | None, seed: int, limit: int | None) -> "Chosen":
     """The samples to scan, None for all. Listing a shard's samples is work for the cluster."""
-    from jobs.selection import draw, first
+    from jobs.scanning.selection import draw, first
 
     if sample is None and limit is None:
         return None
-    from jobs.pipeline import count_samples
+    from jobs.scanning.on_ray import count_samples
 
     shards = list(corpus.shards)
     if limit is None:
@@ -273,9 +273,9 @@ def _scan(
     quiet: bool,
 ) -> list[str]:
     """Scans what has no result yet of the shards `left`; returns why slices have none, one line each."""
-    from jobs.pipeline import scan_slices
-    from jobs.progress import meter
-    from jobs.watchdog import heard
+    from jobs.runtime.progress import meter
+    from jobs.scanning.on_ray import scan_slices
+    from jobs.scanning.watchdog import heard
 
     if not left:
         return []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ingest.errors import QueryError
-from jobs.terminal import as_json, escaped, write_line, write_lines
+from jobs.console.terminal import as_json, escaped, write_line, write_lines
 
 if TYPE_CHECKING:
     from rich.console import Console

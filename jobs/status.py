@@ -6,7 +6,7 @@ import click
 
 from ingest.formats import open_source
 from ingest.sample import printable
-from jobs.terminal import write_json, write_line
+from jobs.console.terminal import write_json, write_line
 from scoring.runs.attempts import Attempt, Attempts
 from scoring.runs.layout import ATTEMPTS, RUN_LEASE
 from scoring.runs.lease import Holder, holder

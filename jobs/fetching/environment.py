@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ingest.errors import EngineError
 from ingest.storage.place import Place
-from jobs.terminal import write_line
+from jobs.console.terminal import write_line
 
 IMG2DATASET = "1.47.0"
 STAMP = "privsieve.json"

@@ -15,7 +15,7 @@ from ingest.images.decode import DecodedImage, ImageLimits, Rejected, decode
 from ingest.sample import Sample, printable
 from ingest.storage.place import BLOCK_BYTES
 from jobs.planning.recorded import RecordedHostCost, RecordedSpeed
-from jobs.selection import draw, selected
+from jobs.scanning.selection import draw, selected
 from scoring.assessment import Engine
 from scoring.engines.picture import prepared
 
@@ -150,7 +150,7 @@ def _scored(samples: Sequence[Sample], answering: Answering) -> tuple["pa.Table"
     """The rows, and (images, seconds) of each batch. The first batch is scored twice: models warm up."""
     import pyarrow as pa
 
-    from jobs.batch import BatchScorer
+    from jobs.scanning.batch import BatchScorer
 
     scorer = BatchScorer(answering.engine, answering.limits, DECODE_THREADS)
     tables, batches, left = list["pa.Table"](), list[tuple[int, float]](), iter(samples)

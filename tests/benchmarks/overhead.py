@@ -32,9 +32,9 @@ from ingest.images.decode import DecodedImage, ImageLimits, decode
 from ingest.sample import Sample
 from ingest.slices import Slice
 from ingest.storage.place import place
-from jobs.cluster import ray_session
-from jobs.pipeline import EnginePool, scan_slices
-from jobs.scanner import ScanSettings, SliceScanner
+from jobs.runtime.cluster import ray_session
+from jobs.scanning.on_ray import EnginePool, scan_slices
+from jobs.scanning.scanner import ScanSettings, SliceScanner
 from scoring.assessment import EngineOptions
 from scoring.runs.layout import SCORES
 from scoring.runs.ledger import Done, file_name

@@ -10,7 +10,7 @@ from threading import Thread
 import pytest
 
 from ingest.errors import PrivsieveError
-from jobs.cluster import ClusterNode, engines_that_fit, ray_session
+from jobs.runtime.cluster import ClusterNode, engines_that_fit, ray_session
 from tests.conftest import free_ports
 from tests.faults.drill import engine_actors, finish, make_shards, start_scan
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.progress import Meter, meter
+from jobs.runtime.progress import Meter, meter
 
 ROOT = Path(__file__).parent.parent.parent
 CORPUS = ROOT / "jobs" / "demo" / "corpus" / "shards"

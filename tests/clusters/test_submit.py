@@ -105,7 +105,7 @@ def test_another_ray_version_is_told_in_one_line(ray_cluster: RayCluster, tmp_pa
 
 METRICS = """
 import ray
-from jobs.metrics import ScanMetrics
+from jobs.runtime.metrics import ScanMetrics
 
 @ray.remote(num_cpus=0, resources={"node:__internal_head__": 0.001})  # whose endpoint is asked
 class Owner:

@@ -20,7 +20,7 @@ from ingest.images.unseen import tiff as tiff_walker
 from ingest.images.unseen import webp as webp_walker
 from ingest.images.unseen.pieces import Piece
 from ingest.sample import Sample
-from jobs.batch import BatchScorer
+from jobs.scanning.batch import BatchScorer
 from scoring.engines.canned import CannedEngine
 from tests.ingest.hiding import CARD, HIDING, SHOWING, frames, gif, jpeg, segment, tiff, with_chunks, with_segments
 from tests.nasty import chunk, encoded

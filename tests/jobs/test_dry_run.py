@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ingest.errors import EngineError
-from jobs.dry_run import visual_tokens
+from jobs.scanning.dry_run import visual_tokens
 from scoring.engines.detectors import PROTOCOL
 from scoring.engines.detectors.decisions import ASSESSED
 from tests.jobs.made import privsieve

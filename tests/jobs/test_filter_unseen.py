@@ -7,7 +7,7 @@ import pytest
 
 from ingest.images.decode import ImageLimits
 from ingest.sample import Sample
-from jobs.batch import BatchScorer
+from jobs.scanning.batch import BatchScorer
 from scoring.assessment import Assessment, Outcome, View
 from scoring.policies.policy import load_policy
 from scoring.policies.shipped import policy_bytes

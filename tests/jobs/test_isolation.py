@@ -16,8 +16,8 @@ from ingest.images.decode import ImageLimits
 from ingest.sample import Sample
 from ingest.slices import MAX_BYTES, Slice
 from ingest.storage.place import place
-from jobs.isolation import isolated_rows
-from jobs.scanner import ScanSettings, _batches
+from jobs.scanning.isolation import isolated_rows
+from jobs.scanning.scanner import ScanSettings, _batches
 from scoring.assessment import EngineOptions
 from tests.ingest.made import jpeg, parquet_file, tar_bytes
 

@@ -10,7 +10,7 @@ import pytest
 from ingest.formats import open_source
 from ingest.images.decode import ImageLimits
 from ingest.storage.place import place
-from jobs.scanner import ScanSettings, SliceScanner
+from jobs.scanning.scanner import ScanSettings, SliceScanner
 from scoring.assessment import EngineOptions
 from tests.jobs.made import privsieve, rows, shard
 

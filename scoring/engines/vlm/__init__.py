@@ -1,6 +1,6 @@
 """Vision-language models: one prefill of a prompt and a picture per view.
 
-    settings.py     what the user asked for, checked; describe()    checkpoint.py   a model folder: whole, safe, its hash
+    settings.py     what the user asked for, checked; describe()    checkpoint.py  a model folder: whole, safe, its hash
     adapter.py      a LoRA adapter: fits the model or not           loading.py      a model from its files, all of it
     prompting.py    protocol prompt -> tokens                       circuit_breaker.py   gives up on an engine at fault
 

@@ -1,6 +1,6 @@
 """One image at a time in a child process: finds the image that kills or hangs whoever looks at it.
 
-    python -m jobs.isolation FD     the child; the parent talks to it through the inherited connection FD
+    python -m jobs.scanning.isolation FD     the child; the parent talks to it through the inherited connection FD
 
 The child is a fresh interpreter, so nothing that killed the worker is shared with it. It reads and scores. An image
 that it does not survive becomes a row `crash` (the process died or took too much memory) or `timeout`. So do the rows
@@ -27,13 +27,13 @@ from ingest.formats import parquet
 from ingest.formats.parquet_rows import READ_BYTES
 from ingest.sample import printable
 from ingest.slices import Locator, Slice
-from jobs.batch import BatchScorer, facts_of, quarantined
+from jobs.scanning.batch import BatchScorer, facts_of, quarantined
 from scoring.engines import engine_module
 from scoring.memory import available_bytes, resident_bytes
 from scoring.table import Facts
 
 if TYPE_CHECKING:
-    from jobs.scanner import ScanSettings
+    from jobs.scanning.scanner import ScanSettings
 
 START_LIMIT_S = 600
 """Time for the child to import and start the engine."""
@@ -103,7 +103,7 @@ class _Child:
         self._image_memory = settings.image_memory_bytes or int(available_bytes() * MEMORY_SHARE)
         self._connection, theirs = Pipe()
         # -P: nothing is imported from the working directory, which is the user's.
-        arguments = [sys.executable, "-P", "-m", "jobs.isolation", str(theirs.fileno())]
+        arguments = [sys.executable, "-P", "-m", "jobs.scanning.isolation", str(theirs.fileno())]
         path = os.pathsep.join(p for p in sys.path if p)
         self._process = subprocess.Popen(
             arguments,

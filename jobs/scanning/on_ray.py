@@ -1,8 +1,8 @@
 """The scan on Ray Data: shard numbers -> slices (tasks that list) -> result files (actors that score) -> counts.
 
 Only locators and counts travel; bytes are read where they are scored. One row is one slice, which Ray can neither
-split nor merge (`jobs.cluster` keeps blocks at one row). Ray repeats what a lost machine did; that is harmless, since
-a slice always gives the same file.
+split nor merge (`jobs.runtime.cluster` keeps blocks at one row). Ray repeats what a lost machine did; that is harmless,
+since a slice always gives the same file.
 """
 
 from collections.abc import Iterator
@@ -16,9 +16,9 @@ import ray.data
 from ingest.errors import PrivsieveError, SourceError, StorageError
 from ingest.formats import Source
 from ingest.sample import printable
-from jobs.scanner import ScanSettings, SliceScanner
-from jobs.selection import Chosen, selected
-from jobs.watchdog import Watchdog
+from jobs.scanning.scanner import ScanSettings, SliceScanner
+from jobs.scanning.selection import Chosen, selected
+from jobs.scanning.watchdog import Watchdog
 from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, Attempts, listing_of
 from scoring.runs.layout import ATTEMPTS
 from scoring.runs.ledger import Done, file_name, has_result, only, stem_in

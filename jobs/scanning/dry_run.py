@@ -11,7 +11,7 @@ from pathlib import Path
 from ingest.formats import Source
 from ingest.images.decode import ImageLimits, Pixels, Rejected, decode
 from ingest.sample import Sample
-from jobs.terminal import write_line, write_lines
+from jobs.console.terminal import write_line, write_lines
 from scoring.assessment import EngineDescription, EngineOptions
 from scoring.engines.openai.settings import DEFAULT_PROTOCOL as DEFAULT_CHAT_PROTOCOL
 from scoring.engines.picture import prepared

@@ -28,10 +28,10 @@ from ingest.images.decode import ImageLimits
 from ingest.sample import Sample, printable
 from ingest.slices import MAX_BYTES, Slice
 from ingest.storage.place import Place
-from jobs.batch import BatchScorer
-from jobs.isolation import IsolationError, isolated_rows
-from jobs.metrics import ScanMetrics
-from jobs.watchdog import Watchdog
+from jobs.runtime.metrics import ScanMetrics
+from jobs.scanning.batch import BatchScorer
+from jobs.scanning.isolation import IsolationError, isolated_rows
+from jobs.scanning.watchdog import Watchdog
 from scoring.assessment import Closable, Engine, EngineOptions, SpendsTokens, Unscored
 from scoring.engines import engine_module
 from scoring.engines.canary import canary, difference, record
@@ -75,7 +75,7 @@ class ScanSettings:
 
 
 class SliceScanner:
-    """Ray Data calls it with one slice at a time, a batch of `jobs.pipeline.scan_slices` -> its counts.
+    """Ray Data calls it with one slice at a time, a batch of `jobs.scanning.on_ray.scan_slices` -> its counts.
 
     Failures travel as data, since Ray would drop the cause of an exception on its way.
     """

@@ -222,7 +222,7 @@ def _job_config() -> Any:
 
     if RAY_JOB_CONFIG_JSON_ENV_VAR in os.environ:
         return None
-    return JobConfig(_client_job=True, _py_driver_sys_path=[str(Path(__file__).resolve().parent.parent)])
+    return JobConfig(_client_job=True, _py_driver_sys_path=[str(Path(__file__).resolve().parents[2])])
 
 
 def _not_joined(address: str, error: Exception) -> PrivsieveError:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.text import Text
 
-from jobs.terminal import write_line
+from jobs.console.terminal import write_line
 
 LINE_EVERY_S = 60.0
 PARTS = 1000
