@@ -2,9 +2,10 @@
 
 Decisions are made for every row before a byte is written (`jobs.releasing.decisions`). Then each shard is copied by a
 task of its own: the kept pictures byte for byte, if they are still those that were scanned, and what may go with
-them. A sample that cannot be released safely is dropped then, and its decision says so. `release.json` is written last and only when
-all counts agree; until then `release.unfinished.json` is there, and below `release.unfinished/` a record per shard
-that is done, so that --resume need not copy it again. `release.lease.json` keeps a second filter out meanwhile.
+them. A sample that cannot be released safely is dropped then, and its decision says so. `release.json` is written last
+and only when all counts agree; until then `release.unfinished.json` is there, and below `release.unfinished/` a record
+per shard that is done, so that --resume need not copy it again. `release.lease.json` keeps a second filter out
+meanwhile.
 """
 
 import hashlib

@@ -33,8 +33,8 @@ from scoring.taxonomy import TAXONOMY_VERSION
 
 if TYPE_CHECKING:
     from jobs.scanning.on_ray import EnginePool
-    from jobs.scanning.scanner import ScanSettings
     from jobs.scanning.selection import Chosen
+    from jobs.scanning.settings import ScanSettings
 
 STALL_HELP = "Silence after which a slice is given up, tried again, then scanned image by image."
 MEMORY_HELP = "Memory for an engine that scans image by image; default half of what is free."
@@ -140,7 +140,7 @@ def scan(
     run = place(run_url)
     from jobs.runtime.cluster import default_num_engines, default_num_gpus, ray_session, refuse_impossible
     from jobs.scanning.on_ray import EnginePool
-    from jobs.scanning.scanner import ScanSettings
+    from jobs.scanning.settings import ScanSettings
 
     with lease(run.at(RUN_LEASE), run_url, takeover) as held:
         Attempts(run.at(ATTEMPTS)).forgive()

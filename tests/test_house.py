@@ -4,9 +4,13 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Collection
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+
+from jobs.cli import VERBS
 
 ROOT = Path(__file__).parent.parent
 ROOMS = ("ingest", "scoring", "reports", "jobs")
@@ -74,8 +78,36 @@ def test_a_wheel_has_every_module(room: str) -> None:
     assert not [folder for folder in folders if not (folder / "__init__.py").exists()]
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_the_readme_names_every_file_of_a_room(room: str) -> None:
+def test_a_file_directly_in_jobs_is_a_command() -> None:
+    files = {path.stem for path in (ROOT / "jobs").glob("*.py")}
+    assert files - {"__init__", "__main__", "cli"} == set(VERBS)
+
+
+def test_no_import_circle() -> None:
+    """At any depth: imports inside of functions count too, and those that only type checkers see."""
+    modules = {_name(path): path for room in ROOMS for path in (ROOT / room).rglob("*.py")}
+    imports = {name: _modules_imported(path, modules.keys()) - {name} for name, path in modules.items()}
+    TopologicalSorter(imports).prepare()  # CycleError names the circle
+
+
+def test_the_readme_names_every_folder_and_command() -> None:
     readme = (ROOT / "README.md").read_text()
-    names = {path.name for path in (ROOT / room).glob("*.py")} - {"__init__.py", "__main__.py"}
-    assert not {name for name in names if not re.search(rf"\b{re.escape(name)}\b", readme)}
+    folders = {path.parent.name for room in ROOMS for path in (ROOT / room).glob("*/__init__.py")}
+    commands = {path.name for path in (ROOT / "jobs").glob("*.py")} - {"__init__.py", "__main__.py"}
+    assert not {name for name in folders if f"{name}/" not in readme}
+    assert not {name for name in commands if not re.search(rf"\b{re.escape(name)}\b", readme)}
+
+
+def _name(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def _modules_imported(path: Path, modules: Collection[str]) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in modules else node.module for name in names}
+    return found & set(modules)

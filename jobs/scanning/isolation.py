@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from multiprocessing.connection import Connection, Pipe
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -28,12 +28,10 @@ from ingest.formats.parquet_rows import READ_BYTES
 from ingest.sample import printable
 from ingest.slices import Locator, Slice
 from jobs.scanning.batch import BatchScorer, facts_of, quarantined
+from jobs.scanning.settings import ScanSettings
 from scoring.engines import engine_module
 from scoring.memory import available_bytes, resident_bytes
 from scoring.table import Facts
-
-if TYPE_CHECKING:
-    from jobs.scanning.scanner import ScanSettings
 
 START_LIMIT_S = 600
 """Time for the child to import and start the engine."""
@@ -61,7 +59,7 @@ class IsolationError(PrivsieveError):
     """The engine does not work in a child; that says nothing of the image."""
 
 
-def isolated_rows(settings: "ScanSettings", piece: Slice) -> Iterator[pa.Table]:
+def isolated_rows(settings: ScanSettings, piece: Slice) -> Iterator[pa.Table]:
     """The rows of a slice, in order; bounded by four times `settings.stall_s` per image.
 
     IsolationError where the engine itself does not work in the child; SourceError, StorageError from reading, which
@@ -99,7 +97,7 @@ def _lost_rows(lost: Lost, shard: str, left: Sequence[Locator]) -> list[pa.Table
 
 
 class _Child:
-    def __init__(self, settings: "ScanSettings", piece: Slice):
+    def __init__(self, settings: ScanSettings, piece: Slice):
         self._image_memory = settings.image_memory_bytes or int(available_bytes() * MEMORY_SHARE)
         self._connection, theirs = Pipe()
         # -P: nothing is imported from the working directory, which is the user's.

@@ -16,8 +16,9 @@ import ray.data
 from ingest.errors import PrivsieveError, SourceError, StorageError
 from ingest.formats import Source
 from ingest.sample import printable
-from jobs.scanning.scanner import ScanSettings, SliceScanner
+from jobs.scanning.scanner import SliceScanner
 from jobs.scanning.selection import Chosen, selected
+from jobs.scanning.settings import ScanSettings
 from jobs.scanning.watchdog import Watchdog
 from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, Attempts, listing_of
 from scoring.runs.layout import ATTEMPTS

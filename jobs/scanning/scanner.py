@@ -13,7 +13,6 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -23,16 +22,14 @@ import pyarrow.parquet as pq
 import ray
 
 from ingest.errors import EngineError, SourceError, StorageError
-from ingest.formats import Source
-from ingest.images.decode import ImageLimits
 from ingest.sample import Sample, printable
 from ingest.slices import MAX_BYTES, Slice
-from ingest.storage.place import Place
 from jobs.runtime.metrics import ScanMetrics
 from jobs.scanning.batch import BatchScorer
 from jobs.scanning.isolation import IsolationError, isolated_rows
+from jobs.scanning.settings import ScanSettings
 from jobs.scanning.watchdog import Watchdog
-from scoring.assessment import Closable, Engine, EngineOptions, SpendsTokens, Unscored
+from scoring.assessment import Closable, Engine, SpendsTokens, Unscored
 from scoring.engines import engine_module
 from scoring.engines.canary import canary, difference, record
 from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, Attempt, Attempts
@@ -43,35 +40,6 @@ from scoring.table import SCHEMA
 
 BATCH_SAMPLES = 16
 """Images decoded and scored together: bounds the pixels in memory. Fewer where their files take `MAX_BYTES`."""
-
-
-@dataclass(frozen=True)
-class ScanSettings:
-    """What an actor needs to know; sent to each once.
-
-    run: the run folder. code: see `scoring.runs.record.RunRecord`.
-    stall_s: seconds without a finished batch after which a slice is given up.
-    image_memory_bytes: what the child that scans image by image may take; None: half of what is free.
-    batches_at_once: of a slice, given to the engine by as many threads. has_canary: engines must agree on a picture.
-    """
-
-    source: Source
-    run: Place
-    engine: str
-    options: EngineOptions
-    limits: ImageLimits
-    settings_hash: str
-    code: str
-    stall_s: float = 600
-    image_memory_bytes: int | None = None
-    num_decode_threads: int = 2
-    batches_at_once: int = 1
-    has_canary: bool = False
-
-    @property
-    def slices_at_once(self) -> int:
-        """An engine with several batches under way gets two slices, so that it never runs dry between them."""
-        return 2 if self.batches_at_once > 1 else 1
 
 
 class SliceScanner:

@@ -34,7 +34,8 @@ from ingest.slices import Slice
 from ingest.storage.place import place
 from jobs.runtime.cluster import ray_session
 from jobs.scanning.on_ray import EnginePool, scan_slices
-from jobs.scanning.scanner import ScanSettings, SliceScanner
+from jobs.scanning.scanner import SliceScanner
+from jobs.scanning.settings import ScanSettings
 from scoring.assessment import EngineOptions
 from scoring.runs.layout import SCORES
 from scoring.runs.ledger import Done, file_name

@@ -8,7 +8,8 @@ import pyarrow.parquet as pq
 from ingest.formats import open_source
 from ingest.images.decode import ImageLimits
 from ingest.storage.place import place
-from jobs.scanning.scanner import ScanSettings, SliceScanner
+from jobs.scanning.scanner import SliceScanner
+from jobs.scanning.settings import ScanSettings
 from scoring.assessment import EngineOptions
 from scoring.runs.ledger import Done, file_name, has_result, old_stem, result_stem
 from scoring.runs.record import RunRecord

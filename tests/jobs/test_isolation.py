@@ -17,7 +17,8 @@ from ingest.sample import Sample
 from ingest.slices import MAX_BYTES, Slice
 from ingest.storage.place import place
 from jobs.scanning.isolation import isolated_rows
-from jobs.scanning.scanner import ScanSettings, _batches
+from jobs.scanning.scanner import _batches
+from jobs.scanning.settings import ScanSettings
 from scoring.assessment import EngineOptions
 from tests.ingest.made import jpeg, parquet_file, tar_bytes
 

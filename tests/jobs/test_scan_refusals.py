@@ -10,7 +10,8 @@ import pytest
 from ingest.formats import open_source
 from ingest.images.decode import ImageLimits
 from ingest.storage.place import place
-from jobs.scanning.scanner import ScanSettings, SliceScanner
+from jobs.scanning.scanner import SliceScanner
+from jobs.scanning.settings import ScanSettings
 from scoring.assessment import EngineOptions
 from tests.jobs.made import privsieve, rows, shard
 
