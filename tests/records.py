@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from scoring.runs.footers import footer_of
+from ingest.storage.place import place
+from scoring.runs import footers
 from scoring.runs.ledger import file_name
 from scoring.runs.record import RunRecord
 
@@ -31,6 +31,5 @@ def write_result(run: Path, shard: str, number: int, is_last: bool, rows: pa.Tab
     """The result of a slice as a scan writes it, but for what of the footer comes from the source and the settings."""
     name = file_name(shard, number, is_last)
     reasons = {one["values"]: one["counts"] for one in rows["reason"].drop_null().value_counts().to_pylist()}
-    tagged = rows.replace_schema_metadata(footer_of({"file": name, "shard": shard}, rows.num_rows, reasons))
-    pq.write_table(tagged, run / "scores" / name, compression="zstd", write_page_checksum=True)
+    footers.write_result(place(str(run / "scores" / name)), rows, {"shard": shard}, reasons)
     return run / "scores" / name

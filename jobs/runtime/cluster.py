@@ -9,7 +9,6 @@ import os
 import re
 import signal
 import socket
-import subprocess
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ingest.errors import IncompleteError, PrivsieveError
+from jobs.runtime.last_word import last_word
 
 LOGICAL_CPUS_MIN = 4
 """Two logical CPUs would admit only one reader beside an actor; readers mostly wait, so they share the cores."""
@@ -111,7 +111,7 @@ def ray_session(address: str | None) -> Iterator[None]:
     address = _resolved(address)
     if address != "local":
         _check_answers(address)
-    with _last_word(), _native_stderr_hidden():
+    with last_word(), _native_stderr_hidden():
         yield from _session(address)
 
 
@@ -241,19 +241,6 @@ def _not_joined(address: str, error: Exception) -> PrivsieveError:
         f'Ray address "{address}": no cluster that this machine belongs to ({type(error).__name__}); run the command '
         "on a machine of the cluster or submit it with `ray job submit --address URL -- python -m jobs ...`"
     )
-
-
-@contextmanager
-def _last_word() -> Iterator[None]:
-    """Where its GCS or raylet dies, Ray ends this process at once and without a word. A shell that outlives it says so:
-    it waits for a line, and finds the end of its input instead."""
-    what_to_do = "run the same command again to continue (filter: with --resume)"
-    line = f"privsieve: ended by Ray or from outside, before its work was done; {what_to_do}"
-    shell = subprocess.Popen(["sh", "-c", f'read -r _ || echo "{line}" >&2'], stdin=subprocess.PIPE)
-    try:
-        yield
-    finally:
-        shell.communicate(b"\n")
 
 
 @contextmanager

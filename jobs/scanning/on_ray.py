@@ -2,34 +2,33 @@
 
 Only locators and counts travel; bytes are read where they are scored. One row is one slice, which Ray can neither
 split nor merge (`jobs.runtime.cluster` keeps blocks at one row). Ray repeats what a lost machine did; that is harmless,
-since a slice always gives the same file.
+since a slice always gives the same file. Failures travel as data, since Ray would drop the cause of an exception.
 """
 
+import os
 from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import dataclass
-from hashlib import sha256
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import ray.data
 
-from ingest.errors import PrivsieveError, SourceError, StorageError
+from ingest.errors import PrivsieveError, SourceError
 from ingest.formats import Source
-from ingest.sample import printable
-from jobs.scanning.scanner import SliceScanner
-from jobs.scanning.selection import Chosen, selected
+from ingest.slices import Slice
+from jobs.runtime.metrics import ScanMetrics
+from jobs.scanning import slice_scanner
+from jobs.scanning.selection import Chosen
 from jobs.scanning.settings import ScanSettings
-from jobs.scanning.watchdog import Watchdog
-from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, Attempts, listing_of
-from scoring.runs.layout import ATTEMPTS
-from scoring.runs.ledger import Done, file_name, has_result, only, stem_in
+from jobs.scanning.slice_tasks import SliceCounts, SliceTask, slices_left
+from scoring.runs.ledger import Done, only
 
 ENGINES_PER_SLICER = 4
 """Listing a shard costs far less than scoring it, and each listing process takes a moment to start."""
 
 SLICER_CPUS = 0.05
-"""Taken from what each engine asks for, so that wherever engines run, a slicer fits too: where machines are lost, the
-engines that are left would otherwise hold every CPU and wait for slices for ever."""
+"""Taken from what each engine asks for, so that wherever engines run, a slicer fits too. Where machines are lost, the
+engines that are left would otherwise hold every CPU and wait for slices that no process lists."""
 
 SHARDS_PER_TASK = 100
 """What a lost machine makes the listing repeat, at most."""
@@ -37,52 +36,56 @@ SHARDS_PER_TASK = 100
 
 @dataclass(frozen=True)
 class EnginePool:
-    """How many engine actors, and what Ray sets aside for each.
-
-    size: from the start. max_size: Ray adds actors up to it while slices wait, and gives idle ones back.
-    """
+    """The engine actors of a scan, and what Ray sets aside for each."""
 
     size: int
+    """From the start."""
+
     max_size: int
+    """Ray adds actors up to this number while slices wait, and gives idle ones back."""
+
     num_cpus: float = 1
+
     num_gpus: float = 0
+
+
+class SliceScanner:
+    """The actor: Ray Data calls it with one slice at a time. Its name is the title of its process."""
+
+    def __init__(self, settings: ScanSettings):
+        metrics = ScanMetrics(settings.engine)
+        # After an unexpected exception the process ends, as it would of a signal, and Ray starts another.
+        self._scanner = slice_scanner.SliceScanner(settings, metrics, crashed=partial(os._exit, 1))
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
+        """A batch of rows of `_row` -> rows with the fields of `SliceCounts`."""
+        found = [self._counts({name: str(values[n]) for name, values in batch.items()}) for n in range(_size(batch))]
+        return {name: [row[name] for row in found] for name in found[0]}
+
+    def _counts(self, row: dict[str, str]) -> dict[str, Any]:
+        if row["failure"]:
+            return asdict(SliceCounts(failure=row["failure"]))
+        task = SliceTask(Slice.from_json(row["slice"]), row["name"], row["chain"], row["state"], row["fingerprint"])
+        return asdict(self._scanner.scan(task))
 
 
 def scan_slices(
     settings: ScanSettings, left: list[str], chosen: Chosen, engines: EnginePool, done: Done
-) -> Iterator[dict[str, Any]]:
-    """Scans the slices of the shards `left` that are not `done`; yields `SliceScanner`'s counts as slices finish."""
-    source, attempts = settings.source, Attempts(settings.run.at(ATTEMPTS))
+) -> Iterator[SliceCounts]:
+    """Scans the slices of the shards `left` that are not `done`; yields what came of each."""
     done = only(left, done)
 
-    def slice_shard(row: dict[str, Any]) -> Iterator[dict[str, str]]:
-        shard = left[int(row["number"])]
-        listing, watchdog, before = listing_of(stem_in(shard, done)), Watchdog(settings.stall_s), sha256()
+    def list_shard(row: dict[str, Any]) -> Iterator[dict[str, str]]:
         try:
-            if attempts.begin(listing).deaths >= GIVE_UP_AFTER_DEATHS:
-                raise StorageError(f"{printable(shard)}: its listing has killed a worker {GIVE_UP_AFTER_DEATHS} times")
-            about = {"state": source.state(shard), "fingerprint": source.fingerprint(shard), "failure": ""}
-            pieces = selected(source.slices(shard), shard, None if chosen is None else chosen[shard])
-            for piece in watchdog.watch(pieces):
-                text, after = piece.to_json(), before.copy()
-                after.update(text.encode())
-                if not has_result(shard, piece.number, piece.is_last, done):
-                    chain = f"{before.hexdigest()} {after.hexdigest()}"
-                    name = file_name(shard, piece.number, piece.is_last, done)
-                    yield about | {"slice": text, "name": name, "chain": chain}
-                before = after
-            attempts.end(listing)
+            yield from map(_row, slices_left(settings, left[int(row["number"])], chosen, done))
         except PrivsieveError as error:
-            with suppress(StorageError):
-                attempts.fail(listing, str(error))
-            nothing = dict.fromkeys(("state", "fingerprint", "failure", "slice", "name", "chain"), "")
-            yield nothing | {"failure": str(error)}
+            yield dict.fromkeys(("slice", "name", "chain", "state", "fingerprint"), "") | {"failure": str(error)}
 
     num_slicers = min(len(left), max(1, engines.max_size // ENGINES_PER_SLICER))
     num_tasks = min(len(left), max(num_slicers, len(left) // SHARDS_PER_TASK))
     numbers = ray.data.from_items([{"number": n} for n in range(len(left))], override_num_blocks=num_tasks)
-    pieces = numbers.flat_map(slice_shard, num_cpus=SLICER_CPUS, compute=ray.data.TaskPoolStrategy(size=num_slicers))
-    yield from pieces.map_batches(
+    slices = numbers.flat_map(list_shard, num_cpus=SLICER_CPUS, compute=ray.data.TaskPoolStrategy(size=num_slicers))
+    counted = slices.map_batches(
         SliceScanner,
         fn_constructor_args=(settings,),
         batch_size=1,
@@ -94,7 +97,9 @@ def scan_slices(
         ),
         num_cpus=engines.num_cpus - SLICER_CPUS,
         num_gpus=engines.num_gpus,
-    ).iter_rows()
+    )
+    for row in counted.iter_rows():
+        yield SliceCounts(int(row["num_rows"]), bool(row["is_last"]), str(row["failure"]), bool(row["is_fatal"]))
 
 
 def count_samples(source: Source, shards: list[str]) -> list[int]:
@@ -102,7 +107,7 @@ def count_samples(source: Source, shards: list[str]) -> list[int]:
 
     def count(row: dict[str, Any]) -> dict[str, Any]:
         try:
-            found = sum(len(piece.locators) for piece in source.slices(shards[int(row["number"])]))
+            found = sum(len(one.locators) for one in source.slices(shards[int(row["number"])]))
         except PrivsieveError as error:
             return {"number": row["number"], "count": 0, "failure": str(error)}
         return {"number": row["number"], "count": found, "failure": ""}
@@ -114,3 +119,18 @@ def count_samples(source: Source, shards: list[str]) -> list[int]:
             raise SourceError(f"a sample needs every shard listed: {row['failure']}")
         counted[int(row["number"])] = int(row["count"])
     return [counted[n] for n in range(len(shards))]
+
+
+def _row(task: SliceTask) -> dict[str, str]:
+    return {
+        "slice": task.slice.to_json(),
+        "name": task.name,
+        "chain": task.chain,
+        "state": task.state,
+        "fingerprint": task.fingerprint,
+        "failure": "",
+    }
+
+
+def _size(batch: dict[str, Any]) -> int:
+    return len(batch["failure"])

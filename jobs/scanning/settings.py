@@ -10,26 +10,39 @@ from scoring.assessment import EngineOptions
 
 @dataclass(frozen=True)
 class ScanSettings:
-    """What an actor needs to know; sent to each once.
-
-    run: the run folder. code: see `scoring.runs.record.RunRecord`.
-    stall_s: seconds without a finished batch after which a slice is given up.
-    image_memory_bytes: what the child that scans image by image may take; None: half of what is free.
-    batches_at_once: of a slice, given to the engine by as many threads. has_canary: engines must agree on a picture.
-    """
+    """Sent to each worker once."""
 
     source: Source
+
     run: Place
+    """The run folder."""
+
     engine: str
+    """A name of `scoring.engines.ENGINES`."""
+
     options: EngineOptions
+
     limits: ImageLimits
+
     settings_hash: str
+    """`RunRecord.settings_hash`, for the footers of results."""
+
     code: str
+    """`RunRecord.code` of this program, for the footers of results."""
+
     stall_s: float = 600
+    """Seconds without a finished batch after which a worker ends."""
+
     image_memory_bytes: int | None = None
+    """What the child that scans image by image may take; None: half of what is free."""
+
     num_decode_threads: int = 2
+
     batches_at_once: int = 1
+    """Of a slice, given to the engine by as many threads."""
+
     has_canary: bool = False
+    """Whether the engines of the run must agree on a made picture."""
 
     @property
     def slices_at_once(self) -> int:

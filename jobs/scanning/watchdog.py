@@ -21,6 +21,9 @@ class Watchdog:
         self._lock = threading.Lock()
         self._deadlines: dict[object, float] = {}
 
+    def close(self) -> None:
+        self._nowhere.close()
+
     def watch(self, items: Iterable[Item]) -> Iterator[Item]:
         """The items as they come. Each may take `stall_s` seconds; what the caller does between them is not watched."""
         work, source = object(), iter(items)

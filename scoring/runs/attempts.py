@@ -59,8 +59,8 @@ class Attempts:
         """The slice has its result."""
         self._marker(name).remove()
 
-    def dies(self, name: str, cause: str) -> None:
-        """An exception that nobody foresaw ends the worker now."""
+    def record_crash(self, name: str, cause: str) -> None:
+        """Records an unexpected exception before the worker ends."""
         self._write(Attempt(name, self._read(name).deaths, cause=cause))
 
     def fail(self, name: str, failure: str) -> None:
@@ -70,7 +70,7 @@ class Attempts:
     def all(self) -> list[Attempt]:
         return [self._read(name.removesuffix(".json")) for name in self._place.names() if name.endswith(".json")]
 
-    def forgive(self) -> None:
+    def reset_failed(self) -> None:
         """A new scan tries again what was given up; what killed workers before goes straight to isolation."""
         for attempt in self.all():
             if attempt.failure is not None:
@@ -78,7 +78,7 @@ class Attempts:
             elif attempt.deaths > ISOLATE_AFTER_DEATHS:
                 self._write(replace(attempt, deaths=ISOLATE_AFTER_DEATHS))
 
-    def pardon(self) -> None:
+    def discount_interrupted(self) -> None:
         """The user interrupted the scan: what was under way died of that, and of nothing in a slice."""
         for attempt in self.all():
             if attempt.deaths > 1:

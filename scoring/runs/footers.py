@@ -14,6 +14,7 @@ Results of older versions lack `file` and `state`. Compacted files have the last
 were made of, which begins as the last part of their name does.
 """
 
+import io
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -63,6 +64,17 @@ def footer_of(said: Mapping[str, str], num_rows: int, reasons: Mapping[str, int]
     """The key-value metadata of a result file. said: the texts among its keys."""
     counted = ",".join(f"{reason}={n}" for reason, n in sorted(reasons.items()))
     return {f"{_PREFIX}{key}": text for key, text in (*said.items(), ("num_rows", str(num_rows)), ("reasons", counted))}
+
+
+def write_result(file: Place, table: pa.Table, said: Mapping[str, str], reasons: Mapping[str, int]) -> None:
+    """Writes the rows of a slice whole or not at all, with a footer that also names the file. StorageError.
+
+    said: texts among the keys of the footer. reasons: quarantined rows by reason.
+    """
+    tagged = table.replace_schema_metadata(footer_of({"file": file.name, **said}, table.num_rows, reasons))
+    buffer = io.BytesIO()
+    pq.write_table(tagged, buffer, compression="zstd", write_page_checksum=True)
+    file.write(buffer.getvalue())
 
 
 def shard_text(shard: str) -> str:

@@ -13,7 +13,7 @@ from ingest.sample import printable
 from ingest.storage.place import Place
 from scoring.runs.footers import FILES_AT_ONCE, Footer, compact_footers, footers, shard_text
 from scoring.runs.ledger import Done, begun, result_names, result_number
-from scoring.runs.results import results
+from scoring.runs.results import Results
 
 NOTHING = sha256().hexdigest()
 
@@ -36,10 +36,11 @@ class Tally:
         return self.reasons.total()
 
 
-def tally(run: Place, settings: str, source: Source, earlier: Done) -> Tally:
+def tally(run: Place, settings: str, source: Source, earlier: Done, found: Results) -> Tally:
     """Adds up what the footers of the result files say; RunError names a file that is damaged or of another run.
 
     settings: see `footers`. earlier: what the run had before this scan; those shards may have changed in between.
+    found: the results that the run has.
     """
     num_rows, num_with_category, reasons = 0, 0, Counter[str]()
     changed, left_to_compare = list[str](), list[tuple[str, str]]()
@@ -50,7 +51,6 @@ def tally(run: Place, settings: str, source: Source, earlier: Done) -> Tally:
         num_with_category += footer.num_with_category
         reasons += footer.reasons
 
-    found = results(run)
     if found.ranges is not None:  # closed, and the states are not kept
         for footer in compact_footers(run):
             add(footer)

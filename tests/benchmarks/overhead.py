@@ -3,7 +3,7 @@
     python -m tests.benchmarks.overhead [--num-shards 4] [--num-images 500] [--repeats 3]
 
 Three ways take turns over the same tars of JPEGs: one process, two processes, and the scan with two engine actors.
-All call `SliceScanner.scan`, whose two threads decode. "Once running" is the speed while every process is at work,
+All scan slice by slice with two threads that decode. "Once running" is the speed while every process is at work,
 pauses between slices included; "first to last" is from the first slice's begin until the last result is in place,
 so the tail in which one process has run out of slices counts too. Starting Python, Ray and the actors is in
 neither; the scan's start-up is shown apart. Only ratios within one run mean anything.
@@ -33,8 +33,8 @@ from ingest.sample import Sample
 from ingest.slices import Slice
 from ingest.storage.place import place
 from jobs.runtime.cluster import ray_session
+from jobs.scanning.inline import scan_slices as scan_inline
 from jobs.scanning.on_ray import EnginePool, scan_slices
-from jobs.scanning.scanner import SliceScanner
 from jobs.scanning.settings import ScanSettings
 from scoring.assessment import EngineOptions
 from scoring.runs.layout import SCORES
@@ -116,12 +116,11 @@ def single(settings: ScanSettings) -> None:
 
 
 def scan_shards(settings: ScanSettings, shards: tuple[str, ...], barrier: Any = None) -> None:
-    scanner = SliceScanner(settings)
     if barrier is not None:
         barrier.wait()
-    for shard in shards:
-        for piece in settings.source.slices(shard):
-            scanner.scan(piece, "", settings.source.state(shard))
+    for counts in scan_inline(settings, list(shards), None, Done({}, {})):
+        if counts.failure:
+            raise RuntimeError(counts.failure)
 
 
 def two_processes(settings: ScanSettings) -> None:
@@ -154,8 +153,8 @@ class Times:
 def on_ray(settings: ScanSettings) -> None:
     engines = EnginePool(NUM_PROCESSES, NUM_PROCESSES)
     for counts in scan_slices(settings, list(settings.source.shards), None, engines, Done({}, {})):
-        if counts["failure"]:
-            raise RuntimeError(counts["failure"])
+        if counts.failure:
+            raise RuntimeError(counts.failure)
 
 
 def timed(way: Callable[[ScanSettings], None], source: Source, folder: Path, num_images: int) -> Times:

@@ -1,6 +1,5 @@
 """A scan in this process, without Ray: as fast as its pictures."""
 
-from hashlib import sha256
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -8,10 +7,10 @@ import pyarrow.parquet as pq
 from ingest.formats import open_source
 from ingest.images.decode import ImageLimits
 from ingest.storage.place import place
-from jobs.scanning.scanner import SliceScanner
+from jobs.scanning.inline import scan_slices
 from jobs.scanning.settings import ScanSettings
 from scoring.assessment import EngineOptions
-from scoring.runs.ledger import Done, file_name, has_result, old_stem, result_stem
+from scoring.runs.ledger import Done, old_stem, result_stem
 from scoring.runs.record import RunRecord
 from scoring.runs.results import results
 from scoring.taxonomy import KEYS
@@ -27,19 +26,12 @@ def scan_in_process(source: Path, run: Path, max_frames: int = 1) -> Done:
     run.mkdir(exist_ok=True)
     (run / "run.json").write_text(record.model_dump_json())
     limits = ImageLimits(record.max_pixels, record.max_frames)
-    settings = (corpus, place(str(run)), "canned", EngineOptions(), limits, record.settings_hash(), "code")
-    scanner, earlier = SliceScanner(ScanSettings(*settings)), results(place(str(run))).done
-    for shard in corpus.shards:
-        before = sha256()
-        for piece in corpus.slices(shard):
-            after = before.copy()
-            after.update(piece.to_json().encode())
-            if not has_result(shard, piece.number, piece.is_last, earlier):
-                name = file_name(shard, piece.number, piece.is_last, earlier)
-                chain = f"{before.hexdigest()} {after.hexdigest()}"
-                done = scanner.scan(piece, chain, corpus.state(shard), name, corpus.fingerprint(shard))
-                assert done["failure"] == ""
-            before = after
+    settings = ScanSettings(
+        corpus, place(str(run)), "canned", EngineOptions(), limits, record.settings_hash(), code="code"
+    )
+    earlier = results(place(str(run))).done
+    for counts in scan_slices(settings, list(corpus.shards), None, earlier):
+        assert counts.failure == ""
     return earlier
 
 

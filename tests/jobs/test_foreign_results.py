@@ -117,8 +117,9 @@ def test_a_result_that_was_made_with_other_settings_is_named(
     shutil.copy(tmp_path / "other" / "scores" / name, run / "scores" / name)
     told = f"the score file {run}/scores/{name} was made with other settings; remove it and run the same scan again"
     assert _refusal(run, capsys) == told
+    where = place(str(run))
     with pytest.raises(RunError, match="was made with other settings"):
-        tally(place(str(run)), _settings(run), open_source(str(corpus), None, None), Done({}, {}))
+        tally(where, _settings(run), open_source(str(corpus), None, None), Done({}, {}), results(where))
 
 
 def test_compacted_files_of_another_run_are_named(run: Path, capsys: Capture) -> None:
@@ -186,9 +187,9 @@ def test_a_shard_that_was_replaced_between_two_scans_is_named(
     change(corpus)
     source, where = open_source(str(corpus), None, None), place(str(run))
     earlier = scan_in_process(corpus, run)
-    assert tally(where, _settings(run), source, earlier).changed == changed
+    assert tally(where, _settings(run), source, earlier, results(where)).changed == changed
     as_an_older_version_wrote_it(run)
-    assert tally(where, _settings(run), source, earlier).changed == []  # which did not note the state
+    assert tally(where, _settings(run), source, earlier, results(where)).changed == []  # which did not note the state
 
 
 # ---- damage -----------------------------------------------------------------------------------------------------

@@ -16,8 +16,8 @@ from ingest.images.decode import ImageLimits
 from ingest.sample import Sample
 from ingest.slices import MAX_BYTES, Slice
 from ingest.storage.place import place
+from jobs.scanning.batch_window import batches
 from jobs.scanning.isolation import isolated_rows
-from jobs.scanning.scanner import _batches
 from jobs.scanning.settings import ScanSettings
 from scoring.assessment import EngineOptions
 from tests.ingest.made import jpeg, parquet_file, tar_bytes
@@ -144,7 +144,7 @@ def test_a_batch_ends_where_its_files_take_too_much() -> None:
     """What images share in their file they do not share in memory."""
     sizes = [1] * 20 + [MAX_BYTES] * 2 + [MAX_BYTES // 2] * 3
     samples = (Sample("a", n, str(n), None, bytes(size)) for n, size in enumerate(sizes))
-    assert [[s.index for s in batch] for batch in _batches(samples)] == [
+    assert [[s.index for s in batch] for batch in batches(samples)] == [
         list(range(16)),
         [16, 17, 18, 19, 20],
         [21],

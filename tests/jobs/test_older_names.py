@@ -78,7 +78,7 @@ def test_an_older_run_that_was_interrupted_is_continued(corpus: Path, run: Path,
     earlier = scan_in_process(corpus, older)
     source, where = open_source(str(corpus), None, None), place(str(older))
     assert stems_of_others(source.shards, results(where).done) == []
-    found = tally(where, _settings(older), source, earlier)
+    found = tally(where, _settings(older), source, earlier, results(where))
     assert (found.num_rows, found.changed) == (1044, [])
     assert _num_digits(older) == {"00000.tar": 12, "00001.tar": 12, "00002.tar": 32}
     assert sorted(rows(older), key=str) == sorted(rows(run), key=str)
@@ -114,8 +114,9 @@ def test_an_older_run_with_one_result_for_two_shards_is_refused(tmp_path: Path, 
         assert told in said
         assert all(name in said for name in ALIKE)
         assert len(said.splitlines()) == 1
+    where = place(str(run))
     with pytest.raises(RunError, match=r"a result of 4173291/photos.* lies where one of 16252073/photos.* belongs"):
-        tally(place(str(run)), _settings(run), open_source(str(tmp_path / "corpus"), None, None), by_shard([]))
+        tally(where, _settings(run), open_source(str(tmp_path / "corpus"), None, None), by_shard([]), results(where))
 
 
 def _num_digits(run: Path) -> dict[str, int]:

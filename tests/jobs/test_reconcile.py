@@ -28,7 +28,8 @@ def _changed(run: Path) -> list[str]:
     """What a scan that continues the run calls changed."""
     opened, record = open_run(str(run))
     source = open_source(str(run.parent / "corpus"), None, None)
-    return tally(opened, record.settings_hash(), source, results(opened).done).changed
+    found = results(opened)
+    return tally(opened, record.settings_hash(), source, found.done, found).changed
 
 
 def test_a_slice_given_up_between_two_others_is_missing_and_not_changed(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_a_score_file_that_may_not_be_read_is_not_called_damaged() -> None:
         found = results(where).of("00000.tar")
         file = next((run / "scores").iterdir())
         source = open_source(str(folder / "corpus"), None, None)
-        for read in (lambda: rows_at(where, found), lambda: tally(where, "any", source, Done({}, {}))):
+        for read in (lambda: rows_at(where, found), lambda: tally(where, "any", source, Done({}, {}), results(where))):
             with (
                 forbidden(file),
                 pytest.raises(StorageError, match=rf"^cannot read the score file {file}: permission denied$"),

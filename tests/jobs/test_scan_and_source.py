@@ -83,7 +83,7 @@ def test_an_interruption_is_not_held_against_a_slice(tmp_path: Path) -> None:
     for _ in range(3):
         attempts.begin("killed twice")
     attempts.fail("given up", "the store is gone")
-    attempts.pardon()
+    attempts.discount_interrupted()
     assert {a.name: (a.deaths, a.failure) for a in attempts.all()} == {
         "killed twice": (2, None),
         "given up": (0, "the store is gone"),
@@ -93,7 +93,7 @@ def test_an_interruption_is_not_held_against_a_slice(tmp_path: Path) -> None:
 def test_what_ended_a_worker_is_told_by_its_type_only(tmp_path: Path) -> None:
     attempts = Attempts(place(str(tmp_path)))
     attempts.begin("slice")
-    attempts.dies("slice", "ZeroDivisionError")
+    attempts.record_crash("slice", "ZeroDivisionError")
     before = attempts.begin("slice")
     assert (before.deaths, before.cause) == (1, "ZeroDivisionError")
     assert json.loads((tmp_path / "slice.json").read_text()) == {

@@ -10,9 +10,11 @@ import pytest
 from ingest.formats import open_source
 from ingest.images.decode import ImageLimits
 from ingest.storage.place import place
-from jobs.scanning.scanner import SliceScanner
 from jobs.scanning.settings import ScanSettings
+from jobs.scanning.slice_scanner import SliceScanner
+from jobs.scanning.slice_tasks import SliceTask
 from scoring.assessment import EngineOptions
+from scoring.runs.ledger import file_name
 from tests.jobs.made import privsieve, rows, shard
 
 pytestmark = pytest.mark.ray
@@ -108,20 +110,20 @@ def test_an_engine_that_was_refused_leaves_nothing_that_others_must_agree_with(c
         source, place(str(run)), "canned", EngineOptions(), ImageLimits(), settings_hash="", code="", has_canary=True
     )
     piece = next(iter(source.slices("00000.tar")))
-    state = source.state("00000.tar")
-    assert SliceScanner(replace(settings, run=place(str(elsewhere)))).scan(piece, "", state)["failure"] == ""
+    task = SliceTask(piece, file_name("00000.tar", 0, piece.is_last), "", source.state("00000.tar"), "")
+    assert SliceScanner(replace(settings, run=place(str(elsewhere)))).scan(task).failure == ""
     (own,) = (elsewhere / "canary").iterdir()
     answer = json.loads(own.read_text())
     different = run / "canary" / "of-the-first-engine.json"
     different.parent.mkdir(parents=True)
     different.write_text(json.dumps(answer | {"probabilities": [[0.1, 0.8, 0.1]] * 22}))
-    refused = SliceScanner(settings).scan(piece, "", state)
-    assert refused["fatal"]
-    assert "an engine is set up otherwise than another one of this run" in refused["failure"]
+    refused = SliceScanner(settings).scan(task)
+    assert refused.is_fatal
+    assert "an engine is set up otherwise than another one of this run" in refused.failure
     assert list(different.parent.iterdir()) == [different]
     different.write_text("{")
-    assert SliceScanner(settings).scan(piece, "", state)["failure"] == f"{different} is damaged; remove it"
+    assert SliceScanner(settings).scan(task).failure == f"{different} is damaged; remove it"
     different.unlink()
     own_again = different.with_name(own.name)
-    assert SliceScanner(settings).scan(piece, "", state)["failure"] == ""
+    assert SliceScanner(settings).scan(task).failure == ""
     assert list(different.parent.iterdir()) == [own_again]

@@ -1,0 +1,53 @@
+"""The engine of one worker: loaded, compared with the other engines of the run, and given up where room is needed."""
+
+import threading
+from collections import Counter
+
+from ingest.errors import EngineError
+from jobs.scanning.batch import BatchScorer
+from jobs.scanning.settings import ScanSettings
+from scoring.assessment import Closable, Engine, SpendsTokens, Unscored
+from scoring.engines import engine_module
+from scoring.engines.canary import canary, record
+from scoring.runs.canary_answers import refuse_other_answer
+from scoring.runs.layout import CANARY
+
+
+class EngineHost:
+    """Safe to use from several threads."""
+
+    def __init__(self, settings: ScanSettings):
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._engine: Engine | None = None
+        self._scorer: BatchScorer | None = None
+
+    def scorer(self) -> BatchScorer:
+        """Scores with the engine, which is loaded if it is not. EngineError where it cannot be, or gives no answers."""
+        with self._lock:
+            if self._scorer is None:
+                engine = engine_module(self._settings.engine).load(self._settings.options)
+                if self._settings.has_canary:
+                    self._compare(engine)
+                self._engine = engine
+                self._scorer = BatchScorer(engine, self._settings.limits, self._settings.num_decode_threads)
+            return self._scorer
+
+    def make_room(self) -> None:
+        """Closes an engine that holds a device. It is reloaded on next use."""
+        with self._lock:
+            if isinstance(self._engine, Closable):
+                self._engine.close()
+                self._engine, self._scorer = None, None
+
+    def token_usage(self) -> Counter[str] | None:
+        """Tokens by kind since the engine was loaded; None where it does not count them."""
+        return self._engine.spent if isinstance(self._engine, SpendsTokens) else None
+
+    def _compare(self, engine: Engine) -> None:
+        """EngineError where this engine cannot answer, or answers differently from another one of the run."""
+        answer = engine.assess([canary()])[0]
+        if not isinstance(answer, Unscored):
+            refuse_other_answer(self._settings.run.at(CANARY), record(answer))
+        elif answer.reason in ("engine_error", "engine_oom"):
+            raise EngineError(f"the engine cannot answer for a plain picture: {answer.message}")

@@ -1,0 +1,53 @@
+"""The scan in this process: the same slices, attempts and results as on Ray, one slice after the other.
+
+What kills a worker of Ray kills this process: a picture that makes a decoder crash, or one that takes longer than
+`ScanSettings.stall_s`. The run knows it then; the second scan after it looks at that slice image by image, in a
+child process that may die.
+"""
+
+from collections.abc import Iterator
+
+from ingest.errors import PrivsieveError, SourceError
+from ingest.formats import Source
+from jobs.scanning.selection import Chosen
+from jobs.scanning.settings import ScanSettings
+from jobs.scanning.slice_scanner import SliceScanner, WorkerCrash
+from jobs.scanning.slice_tasks import SliceCounts, SliceTask, slices_left
+from scoring.runs.ledger import Done
+
+
+def scan_slices(settings: ScanSettings, left: list[str], chosen: Chosen, done: Done) -> Iterator[SliceCounts]:
+    """Scans the slices of the shards `left` that are not `done`; yields what came of each."""
+    scanner = SliceScanner(settings)
+    try:
+        for shard in left:
+            yield from _scanned(scanner, settings, shard, chosen, done)
+    finally:
+        scanner.close()
+
+
+def _scanned(
+    scanner: SliceScanner, settings: ScanSettings, shard: str, chosen: Chosen, done: Done
+) -> Iterator[SliceCounts]:
+    try:
+        for task in slices_left(settings, shard, chosen, done):
+            yield _tried_until_it_ends(scanner, task)
+    except PrivsieveError as error:
+        yield SliceCounts(failure=str(error))
+
+
+def _tried_until_it_ends(scanner: SliceScanner, task: SliceTask) -> SliceCounts:
+    """A crash of a worker counts as on Ray: soon the slice is isolated, and at last it is given up."""
+    while True:
+        try:
+            return scanner.scan(task)
+        except WorkerCrash:
+            continue
+
+
+def count_samples(source: Source, shards: list[str]) -> list[int]:
+    """Samples per shard, in the order of `shards`. SourceError where one cannot be listed."""
+    try:
+        return [sum(len(one.locators) for one in source.slices(shard)) for shard in shards]
+    except PrivsieveError as error:
+        raise SourceError(f"a sample needs every shard listed: {error}") from None

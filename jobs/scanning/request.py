@@ -1,0 +1,139 @@
+"""What a scan is asked to do, with what, and what came of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ingest.errors import IncompleteError, PrivsieveError
+from ingest.images.decode import ImageLimits
+from jobs.runtime.executors import Executor, refuse_address
+from scoring.assessment import EngineOptions
+
+
+@dataclass(frozen=True)
+class ScanRequest:
+    """What makes rows comparable: scans into one run must agree in all of it.
+
+    PrivsieveError where it contradicts itself.
+    """
+
+    source: str
+    """Folder, tar, Parquet file, glob, brace range, or fsspec URL."""
+
+    run: str
+    """Folder or fsspec URL; continued where it exists."""
+
+    engine: str = "detectors"
+    """A name of `scoring.engines.ENGINES`."""
+
+    options: EngineOptions = field(default_factory=EngineOptions)
+
+    format: str | None = None
+    """webdataset, tree or parquet; None: recognised."""
+
+    category: str | None = None
+    """JSON field, cls, or Parquet column that names a sample's class."""
+
+    sample: int | None = None
+    """Number of images of a uniform random sample; None: no sample."""
+
+    seed: int | None = None
+    """Of the sample; None: 0."""
+
+    limit: int | None = None
+    """Number of images to scan, from the first; None: all."""
+
+    max_pixels: int = ImageLimits.max_pixels
+    """Width x height; larger pictures are quarantined unread."""
+
+    max_frames: int = ImageLimits.max_frames
+    """Frames or pages that are scanned, from the first."""
+
+    def __post_init__(self) -> None:
+        if self.sample is not None and self.limit is not None:
+            raise PrivsieveError("--sample and --limit exclude each other: give one of them")
+        if self.seed is not None and self.sample is None:
+            raise PrivsieveError("--seed is of --sample: give --sample too, or leave --seed out")
+
+
+@dataclass(frozen=True)
+class ScanResources:
+    """Where a scan runs. None of it changes a row. PrivsieveError where it contradicts itself."""
+
+    executor: Executor = "ray"
+
+    ray_address: str | None = None
+    """HOST:PORT of a Ray head; None: RAY_ADDRESS, else a Ray of this scan's own."""
+
+    num_engines: int | None = None
+    """Engine actors; None: as many as fit."""
+
+    max_engines: int | None = None
+    """Ray adds engines up to this number while slices wait; None: it adds none."""
+
+    engine_cpus: float = 1
+    """CPUs that Ray sets aside for an engine."""
+
+    engine_gpus: float | None = None
+    """GPUs that Ray sets aside for an engine; None: what the engine asks for."""
+
+    def __post_init__(self) -> None:
+        refuse_address(self.executor, self.ray_address)
+        if self.max_engines is not None and self.max_engines < (self.num_engines or 1):
+            raise PrivsieveError(f"--max-engines {self.max_engines} is less than --num-engines {self.num_engines}")
+        for option, number in (("--num-engines", self.num_engines), ("--max-engines", self.max_engines)):
+            if self.executor == "inline" and number not in (None, 1):
+                raise PrivsieveError(f"{option} {number}: --executor inline has one engine; leave one of them out")
+
+
+@dataclass(frozen=True)
+class Supervision:
+    """What happens to work that hangs, and to other scans of the same run."""
+
+    stall_s: float = 600
+    """Seconds without a finished batch after which a worker ends; its slice is tried again, then image by image."""
+
+    image_memory_bytes: int | None = None
+    """What the process that scans image by image may take; None: half of what is free."""
+
+    takeover: bool = False
+    """Whether to scan although another scan holds the run."""
+
+
+@dataclass(frozen=True)
+class ScanResult:
+    """What the run holds now, whichever scan put it there."""
+
+    num_images: int
+    """Rows: one per image."""
+
+    reasons: Mapping[str, int]
+    """Reason -> number of quarantined images, the most frequent first."""
+
+    num_shards: int
+    """Shards that the run is to have."""
+
+    num_finished_shards: int
+
+    @property
+    def num_quarantined(self) -> int:
+        return sum(self.reasons.values())
+
+    @property
+    def num_scored(self) -> int:
+        return self.num_images - self.num_quarantined
+
+    def __str__(self) -> str:
+        """One line, the last that `privsieve scan` prints."""
+        by_reason = ", ".join(f"{reason} {number}" for reason, number in self.reasons.items())
+        return (
+            f"{self.num_images} images in {self.num_finished_shards} of {self.num_shards} shards: "
+            f"{self.num_scored} scored, {self.num_quarantined} quarantined{f' ({by_reason})' if by_reason else ''}"
+        )
+
+
+class IncompleteScanError(IncompleteError):
+    """The scan came to its end and images are without a row, or the source changed meanwhile."""
+
+    def __init__(self, message: str, result: ScanResult):
+        super().__init__(message)
+        self.result = result

@@ -1,0 +1,336 @@
+"""A scan from its request to its result. Start here to follow one through."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ingest import __version__
+from ingest.errors import IncompleteError, RunError, SourceError, StorageError, near
+from ingest.formats import Source, open_source, webdataset
+from ingest.images.decode import ImageLimits
+from ingest.sample import printable
+from ingest.storage.place import Place, place
+from jobs.runtime.feedback import SILENT, Feedback
+from jobs.runtime.source_hash import code_hash
+from jobs.scanning.begin import refuse_other, remove_unfinished, start_or_continue
+from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
+from jobs.scanning.selection import Chosen, draw, first
+from jobs.scanning.settings import ScanSettings
+from jobs.scanning.slice_tasks import SliceCounts
+from jobs.scanning.watchdog import heard
+from scoring.assessment import AsksElsewhere, EngineDescription, EngineModule
+from scoring.engines import engine_module
+from scoring.runs.attempts import Attempts
+from scoring.runs.layout import ATTEMPTS, RUN_LEASE
+from scoring.runs.lease import Lease, lease
+from scoring.runs.ledger import CONFLICT, Done, finished, stem_in, stems_of_others
+from scoring.runs.reconcile import tally
+from scoring.runs.record import RunRecord
+from scoring.runs.results import Results, results
+from scoring.taxonomy import TAXONOMY_VERSION
+
+SILENT_STALLS = 3
+MIN_SILENCE_S = 1800
+"""After so many times `Supervision.stall_s` without a result, and so many seconds at least, a notice says so."""
+
+MAX_FIELDS = 20
+"""So many JSON fields are named where the category names none of them."""
+
+
+ScanSlices = Callable[[ScanSettings, list[str], Chosen, Done], Iterator[SliceCounts]]
+"""The one signature of executors: `inline.scan_slices`, and `on_ray.scan_slices` with its engines."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A request whose source, engine and options were found to be right. Nothing is written or loaded yet."""
+
+    source: Source
+    module: EngineModule
+    description: EngineDescription
+    limits: ImageLimits
+
+
+def prepare(request: ScanRequest) -> Prepared:
+    """EngineError or SourceError where the scan could not begin."""
+    module = engine_module(request.engine)
+    description = module.describe(request.options)
+    source = open_source(request.source, request.format, request.category)
+    limits = ImageLimits(request.max_pixels, request.max_frames, description.max_side_px)
+    return Prepared(source, module, description, limits)
+
+
+def run_scan(
+    request: ScanRequest,
+    resources: ScanResources | None = None,
+    supervision: Supervision | None = None,
+    feedback: Feedback = SILENT,
+) -> ScanResult:
+    """Scans what the run lacks: afterwards each image of the request has one row.
+
+    IncompleteScanError where images are left without a row, IncompleteError where the scan had to stop before its end;
+    any other error of `ingest.errors` before a row is written.
+    """
+    return _Scan(request, resources or ScanResources(), supervision or Supervision(), feedback).run()
+
+
+class _Scan:
+    def __init__(
+        self, request: ScanRequest, resources: ScanResources, supervision: Supervision, feedback: Feedback
+    ) -> None:
+        self._request = request
+        self._resources = resources
+        self._supervision = supervision
+        self._feedback = feedback
+        self._prepared = prepare(request)
+        self._run = place(request.run)
+        if place(request.source).is_dir() and self._run.is_within(self._prepared.source.root):
+            raise RunError(f"{request.run} lies in the source; use a folder outside of it for --run")
+        self._record = _record(request, self._prepared)
+
+    def run(self) -> ScanResult:
+        if refuse_other(self._request.run, self._record) is None:
+            self._check_engine()
+        with lease(self._run.at(RUN_LEASE), self._request.run, self._supervision.takeover) as held:
+            Attempts(self._run.at(ATTEMPTS)).reset_failed()
+            with _discounting_interruption(self._run), self._session():
+                chosen = self._chosen()
+                shards = [shard for shard in self._prepared.source.shards if chosen is None or shard in chosen]
+                scan_left = self._executor()
+                begun = start_or_continue(self._request.run, self._record)
+                before = results(self._run)
+                _refuse_other_shards(self._request.run, shards, before)
+                settings = self._settings(begun)
+                left = [shard for shard in shards if not finished(shard, before.done)]
+                if left and begun.code not in (None, self._record.code):
+                    self._feedback.notice(
+                        f"{self._request.run} was begun with other code of privsieve; new rows are of this one"
+                    )
+                total = None if chosen is None else sum(len(chosen[shard]) for shard in left)
+                found = scan_left(settings, left, chosen, before.done) if left else iter(())
+                failures = self._follow(found, total, len(left), held)
+            remove_unfinished(self._run)
+            num_chosen = None if chosen is None else sum(len(indices) for indices in chosen.values())
+            return self._reconcile(shards, begun.settings_hash(), num_chosen, failures, before.done)
+
+    def _check_engine(self) -> None:
+        """EngineError where a new run would get no answer. A cluster may have another key and reach other addresses."""
+        from jobs.runtime.cluster import is_this_machine
+
+        is_here = self._resources.executor == "inline" or is_this_machine(self._resources.ray_address)
+        if is_here and isinstance(self._prepared.module, AsksElsewhere):
+            self._prepared.module.check(self._request.options)
+
+    def _session(self) -> AbstractContextManager[None]:
+        if self._resources.executor == "inline":
+            return nullcontext()
+        from jobs.runtime.cluster import ray_session
+
+        return ray_session(self._resources.ray_address)
+
+    def _executor(self) -> ScanSlices:
+        """What scans the slices that are left; to be called inside of the session."""
+        if self._resources.executor == "inline":
+            from jobs.scanning import inline
+
+            return inline.scan_slices
+        from jobs.runtime.cluster import default_num_engines, default_num_gpus, refuse_impossible
+        from jobs.scanning import on_ray
+
+        address, cpus, gpus = self._resources.ray_address, self._resources.engine_cpus, self._resources.engine_gpus
+        if gpus is None:
+            gpus = default_num_gpus(address, self._prepared.description.num_gpus)
+        refuse_impossible(address, cpus, gpus)
+        size = self._resources.num_engines or default_num_engines(address, cpus, gpus)
+        size = min(size, self._resources.max_engines or size)
+        pool = on_ray.EnginePool(size, self._resources.max_engines or size, cpus, gpus)
+        return partial(on_ray.scan_slices, engines=pool)
+
+    def _settings(self, begun: RunRecord) -> ScanSettings:
+        description = self._prepared.description
+        return ScanSettings(
+            source=self._prepared.source,
+            run=self._run,
+            engine=self._request.engine,
+            options=self._request.options,
+            limits=self._prepared.limits,
+            settings_hash=begun.settings_hash(),
+            code=self._record.code or "",
+            stall_s=self._supervision.stall_s,
+            batches_at_once=description.batches_at_once,
+            has_canary=description.num_gpus > 0,
+            image_memory_bytes=self._supervision.image_memory_bytes,
+        )
+
+    def _chosen(self) -> Chosen:
+        """The samples to scan, None for all. To draw from all, every shard has to be listed first."""
+        request, source = self._request, self._prepared.source
+        if request.limit is not None:
+            return first(*_first_counts(source, request.limit), request.limit)
+        if request.sample is None:
+            return None
+        shards = list(source.shards)
+        if self._resources.executor == "inline":
+            from jobs.scanning.inline import count_samples
+        else:
+            from jobs.scanning.on_ray import count_samples
+        return draw(shards, count_samples(source, shards), request.sample, request.seed or 0)
+
+    def _follow(self, found: Iterator[SliceCounts], total: int | None, num_left: int, held: Lease) -> list[str]:
+        """Shows how the scan goes on; returns why slices have no result, one line each."""
+        failures: list[str] = []
+        num_ended = 0
+        silence_s = max(MIN_SILENCE_S, SILENT_STALLS * self._supervision.stall_s)
+        if not num_left:
+            return failures
+        with self._feedback.meter("scan", total) as progress:
+            for counts in heard(found, silence_s, lambda: self._notice_silence(silence_s)):
+                held.check()
+                if counts.is_fatal:
+                    raise IncompleteError(f"{counts.failure}; run the same command again to continue")
+                num_ended += counts.is_last
+                progress.advance(counts.num_rows)
+                progress.shards(num_ended, num_left)
+                if counts.failure:
+                    failures.append(counts.failure)
+        return failures
+
+    def _notice_silence(self, silence_s: float) -> None:
+        self._feedback.notice(
+            f"no slice has ended for {silence_s / 60:.0f} min; an engine may still be loading, or a worker is "
+            "stopped: if no process of this scan is at work, end it with Ctrl-C and run the same command again"
+        )
+
+    def _reconcile(
+        self, shards: list[str], settings_hash: str, num_chosen: int | None, failures: list[str], earlier: Done
+    ) -> ScanResult:
+        """Counts what the run has now. IncompleteScanError says which shards have slices without a result, and why.
+
+        earlier: what the run had before this scan.
+        """
+        url, source, now = self._request.run, self._prepared.source, results(self._run)
+        missing = [shard for shard in shards if not finished(shard, now.done)]
+        found = tally(self._run, settings_hash, source, earlier, now)
+        result = ScanResult(found.num_rows, dict(found.reasons.most_common()), len(shards), len(shards) - len(missing))
+        changed = [printable(s) for s in missing if now.done.last.get(stem_in(s, now.done)) == CONFLICT]
+        changed += found.changed
+        if changed:
+            raise IncompleteScanError(
+                f"{changed[0]} changed between two scans of this run ({len(changed)} such shards): remove its results "
+                f"from {url}/scores and run the same scan again, or scan into a new run",
+                result,
+            )
+        if not missing and num_chosen not in (None, found.num_rows):
+            raise IncompleteScanError(
+                f"{found.num_rows} images have a row and {num_chosen} were chosen: the source changed between two "
+                "scans of this run; scan into a new run",
+                result,
+            )
+        if missing:
+            why = f" ({failures[0]})" if failures else ""
+            raise IncompleteScanError(
+                f"{len(missing)} of {len(shards)} shards have images without a row, {printable(missing[0])} first"
+                f"{why}; `privsieve status {url}` lists them; run the same scan again to continue",
+                result,
+            )
+        if source.category is not None and found.num_rows and not found.num_with_category:
+            self._feedback.notice(f"the category is null in every row: {_no_category(source, source.category)}")
+        return result
+
+
+@contextmanager
+def _discounting_interruption(run: Place) -> Iterator[None]:
+    """An interruption by the user does not count as a death of the slices that were being scanned."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        with suppress(StorageError):
+            Attempts(run.at(ATTEMPTS)).discount_interrupted()
+        raise
+
+
+def _refuse_other_shards(run_url: str, shards: list[str], found: Results) -> None:
+    """RunError where the source lost shards that have rows, or a compacted run, which is closed, would get more."""
+    gone = stems_of_others(shards, found.done)
+    if gone:
+        raise RunError(
+            f"{len(gone)} shards that {run_url} has rows of are gone from the source ({printable(gone[0])} first); "
+            "restore them, or scan the source into a new run"
+        )
+    new = [shard for shard in shards if not finished(shard, found.done)]
+    if new and found.ranges is not None:
+        raise RunError(
+            f"{run_url} is compacted, and the source has {len(new)} shards more ({printable(new[0])} first); "
+            "scan them into a run of their own"
+        )
+
+
+def _record(request: ScanRequest, prepared: Prepared) -> RunRecord:
+    return RunRecord(
+        privsieve=__version__,
+        code=code_hash(),
+        source=_unicode(_absolute(request.source)),
+        format=prepared.source.format,
+        category=None if request.category is None else _unicode(request.category),
+        sample=request.sample,
+        seed=None if request.sample is None else request.seed or 0,
+        limit=request.limit,
+        max_pixels=request.max_pixels,
+        max_frames=request.max_frames,
+        taxonomy=TAXONOMY_VERSION,
+        engine=_comparable(prepared.description),
+    )
+
+
+def _comparable(description: EngineDescription) -> dict[str, Any]:
+    return {
+        "name": description.name,
+        "protocol": description.protocol,
+        "assessed": list(description.assessed),
+        # Left out where empty, so that runs that began before there was this key can be continued.
+        **({"only_affirmed": list(description.only_affirmed)} if description.only_affirmed else {}),
+        "weights": description.weights,
+        "versions": description.versions,
+        "max_side_px": description.max_side_px,
+    }
+
+
+def _absolute(source: str) -> str:
+    return source if "://" in source else os.path.abspath(source)
+
+
+def _unicode(text: str) -> str:
+    """SourceError where run.json could not hold it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise SourceError(
+            f"{printable(text)} has bytes that are not UTF-8, as run.json is; rename it, or give a link to it"
+        ) from None
+    return text
+
+
+def _first_counts(source: Source, limit: int) -> tuple[list[str], list[int]]:
+    """The first shards and how many samples each has, as many as hold `limit` samples."""
+    counts: list[int] = []
+    for shard in source.shards:
+        counts.append(sum(len(one.locators) for one in source.slices(shard)))
+        if sum(counts) >= limit:
+            break
+    return list(source.shards[: len(counts)]), counts
+
+
+def _no_category(source: Source, category: str) -> str:
+    """Why no sample has a category, as far as its name shows; names of fields, never what they hold."""
+    if source.format != "webdataset":
+        return f'the column "{category}" holds nothing'
+    if category == "cls":
+        return "no sample has a .cls member that holds anything"
+    fields: list[str] = []
+    with suppress(StorageError):
+        fields = webdataset.json_fields(source.root, source.shards[0])
+    seen = f"the first sample's fields are: {', '.join(fields[:MAX_FIELDS])}" if fields else "the first have no JSON"
+    return f'no sample has a text or whole number in the JSON field "{category}"{near(category, fields)}; {seen}'

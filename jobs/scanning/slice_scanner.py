@@ -1,0 +1,162 @@
+"""A worker of a scan: slices in, one result file each; only counts come back.
+
+Encoded bytes are read, decoded, scored and written in one process, since moving pixels between processes costs more
+than anything but the model. A slice whose worker died or hung is tried again, then isolated.
+"""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Protocol
+
+import pyarrow as pa
+
+from ingest.errors import EngineError, SourceError, StorageError
+from ingest.sample import printable
+from ingest.slices import Slice
+from jobs.scanning.batch_window import rows_in_order
+from jobs.scanning.engine_host import EngineHost
+from jobs.scanning.isolation import IsolationError, isolated_rows
+from jobs.scanning.settings import ScanSettings
+from jobs.scanning.slice_tasks import SliceCounts, SliceTask
+from jobs.scanning.watchdog import Watchdog
+from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, Attempt, Attempts
+from scoring.runs.footers import shard_text, write_result
+from scoring.runs.layout import ATTEMPTS, SCORES
+from scoring.table import SCHEMA
+
+
+class Metrics(Protocol):
+    """What a worker tells the outside while it scans; see `jobs.runtime.metrics`."""
+
+    def slice_written(self, seconds: float, num_scored: int, quarantined: Mapping[str, int]) -> None: ...
+
+    def queued(self, num_images: int) -> None: ...
+
+    def tokens(self, spent: Mapping[str, int]) -> None: ...
+
+
+class WorkerCrash(Exception):  # noqa: N818 (the worker crashed; its caller decides whether the process ends)
+    """An exception that no code foresaw. It is recorded as a death; the worker must not scan this slice further."""
+
+
+class SliceScanner:
+    """Scans one slice after the other, or several at once from as many threads."""
+
+    def __init__(
+        self, settings: ScanSettings, metrics: Metrics | None = None, crashed: Callable[[], object] = lambda: None
+    ):
+        """crashed: called after a crash is recorded and before `WorkerCrash`, by one thread at a time."""
+        self._settings = settings
+        self._crashed = crashed
+        self._metrics = metrics
+        self._attempts = Attempts(settings.run.at(ATTEMPTS))
+        self._watchdog = Watchdog(settings.stall_s)
+        self._host = EngineHost(settings)
+        self._turns = threading.Semaphore(settings.slices_at_once)
+        self._isolating = threading.Lock()
+        self._crashing = threading.Lock()
+        self._threads = ThreadPoolExecutor(settings.slices_at_once * settings.batches_at_once)
+        self._broken = ""
+        try:
+            self._host.scorer()
+        except (EngineError, StorageError) as error:
+            self._broken = str(error)
+
+    def scan(self, task: SliceTask) -> SliceCounts:
+        """Scores a slice and writes its file. WorkerCrash where an image made a decoder or engine raise."""
+        if self._broken:
+            return SliceCounts(failure=self._broken, is_fatal=True)
+        found = SliceCounts(len(task.slice.locators), task.slice.is_last)
+        try:
+            if self._settings.run.at(SCORES, task.name).exists():  # Ray asks again for what a lost machine had done
+                return found
+            before = self._attempts.begin(task.name)
+        except StorageError as error:
+            return SliceCounts(failure=str(error), is_fatal=True)
+        try:
+            self._scan(task, before)
+        except (EngineError, IsolationError, SourceError, StorageError) as error:
+            with suppress(StorageError):  # where the run cannot be written to, the error itself says so
+                self._attempts.fail(task.name, str(error))
+            return SliceCounts(failure=str(error), is_fatal=isinstance(error, EngineError | _WriteError))
+        except Exception as error:  # the edge of a slice: whatever a decoder or an engine raised counts as one death
+            with self._crashing:
+                with suppress(StorageError):
+                    self._attempts.record_crash(task.name, type(error).__name__)
+                self._crashed()
+            raise WorkerCrash(type(error).__name__) from None
+        with suppress(StorageError):  # a file that stays counts as a death, no more
+            self._attempts.end(task.name)
+        return found
+
+    def close(self) -> None:
+        """Ends the worker's threads and gives its device back."""
+        self._threads.shutdown()
+        self._host.make_room()
+        self._watchdog.close()
+
+    def _scan(self, task: SliceTask, before: Attempt) -> None:
+        began = time.monotonic()
+        table = pa.concat_tables([SCHEMA.empty_table(), *self._tables(task.slice, before)])
+        if table.num_rows != len(task.slice.locators):
+            raise RuntimeError(
+                f"slice {task.slice.number}: {table.num_rows} rows of {len(task.slice.locators)} samples"
+            )
+        if self._settings.source.state(task.slice.shard) != task.state:
+            raise SourceError(f"{printable(task.slice.shard)} changed while it was scanned")
+        reasons = Counter(r for r in table["reason"].to_pylist() if r)
+        self._write(task, table, reasons)
+        if self._metrics is not None:
+            self._metrics.slice_written(time.monotonic() - began, table.num_rows - reasons.total(), reasons)
+            usage = self._host.token_usage()
+            if usage is not None:
+                self._metrics.tokens(usage)
+
+    def _tables(self, one: Slice, before: Attempt) -> list[pa.Table]:
+        if before.deaths >= GIVE_UP_AFTER_DEATHS:
+            last = f", last of {before.cause}" if before.cause else ""
+            died = f"the worker died {before.deaths} times in slice {one.number}{last}"
+            raise StorageError(f"{printable(one.shard)}: {died}")
+        if before.deaths >= ISOLATE_AFTER_DEATHS:
+            return self._isolated(one)
+        with self._turns:
+            score = self._host.scorer().rows
+            samples = self._settings.source.read(one)
+            rows = rows_in_order(samples, score, self._threads, self._settings.batches_at_once, self._queued)
+            return list(self._watchdog.watch(rows))
+
+    def _isolated(self, one: Slice) -> list[pa.Table]:
+        """The child process needs an engine of its own, and room for it: no other slice is scanned meanwhile."""
+        with self._isolating:
+            for _ in range(self._settings.slices_at_once):
+                self._turns.acquire()
+            try:
+                self._host.make_room()
+                return list(isolated_rows(self._settings, one))
+            finally:
+                self._turns.release(self._settings.slices_at_once)
+
+    def _queued(self, num_images: int) -> None:
+        if self._metrics is not None:
+            self._metrics.queued(num_images)
+
+    def _write(self, task: SliceTask, table: pa.Table, reasons: Counter[str]) -> None:
+        texts = {
+            "settings": self._settings.settings_hash,
+            "code": self._settings.code,
+            "shard": shard_text(task.slice.shard),
+            "chain": task.chain,
+            "state": task.fingerprint,
+        }
+        try:
+            write_result(self._settings.run.at(SCORES, task.name), table, texts, reasons)
+        except StorageError as error:
+            raise _WriteError(str(error)) from None
+
+
+class _WriteError(StorageError):
+    """The run cannot be written to, so no slice can."""

@@ -1,0 +1,80 @@
+"""The work of a scan, slice by slice: what is listed of a shard, and what a worker answers."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+
+from ingest.errors import PrivsieveError, StorageError
+from ingest.sample import printable
+from ingest.slices import Slice
+from jobs.scanning.selection import Chosen, selected
+from jobs.scanning.settings import ScanSettings
+from jobs.scanning.watchdog import Watchdog
+from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, Attempts, listing_of
+from scoring.runs.layout import ATTEMPTS
+from scoring.runs.ledger import Done, file_name, has_result, stem_in
+
+
+@dataclass(frozen=True)
+class SliceTask:
+    """One slice to scan, and what the footer of its result says (`scoring.runs.footers`)."""
+
+    slice: Slice
+
+    name: str
+    """Of the result file."""
+
+    chain: str
+    """Hashes of what the shard listed before the slice, and up to its end."""
+
+    state: str
+    """`ingest.formats.Source.state` of the shard when it was listed: quick to compare."""
+
+    fingerprint: str
+    """`ingest.formats.Source.fingerprint` of the shard when it was listed."""
+
+
+@dataclass(frozen=True)
+class SliceCounts:
+    """What came of one slice, or of the listing of a shard."""
+
+    num_rows: int = 0
+
+    is_last: bool = False
+    """Whether it was the last slice of its shard."""
+
+    failure: str = ""
+    """Why there is no result; empty where there is one."""
+
+    is_fatal: bool = False
+    """Whether no other slice would get a result either."""
+
+
+def slices_left(settings: ScanSettings, shard: str, chosen: Chosen, done: Done) -> Iterator[SliceTask]:
+    """The slices of a shard without a result, as they are listed.
+
+    chosen: which samples are scanned at all. done: what the run has. SourceError or StorageError where the shard cannot
+    be listed, or where its listing killed one worker after another.
+    """
+    source, attempts = settings.source, Attempts(settings.run.at(ATTEMPTS))
+    listing, watchdog, before = listing_of(stem_in(shard, done)), Watchdog(settings.stall_s), sha256()
+    try:
+        if attempts.begin(listing).deaths >= GIVE_UP_AFTER_DEATHS:
+            raise StorageError(f"{printable(shard)}: its listing has killed a worker {GIVE_UP_AFTER_DEATHS} times")
+        state, fingerprint = source.state(shard), source.fingerprint(shard)
+        slices = selected(source.slices(shard), shard, None if chosen is None else chosen[shard])
+        for one in watchdog.watch(slices):
+            after = before.copy()
+            after.update(one.to_json().encode())
+            if not has_result(shard, one.number, one.is_last, done):
+                name = file_name(shard, one.number, one.is_last, done)
+                yield SliceTask(one, name, f"{before.hexdigest()} {after.hexdigest()}", state, fingerprint)
+            before = after
+        attempts.end(listing)
+    except PrivsieveError as error:
+        with suppress(StorageError):
+            attempts.fail(listing, str(error))
+        raise
+    finally:
+        watchdog.close()

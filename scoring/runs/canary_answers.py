@@ -1,0 +1,29 @@
+"""`RUN/canary/`: what each engine of a run answered to the same made picture, so that they can be compared."""
+
+import hashlib
+
+from ingest.errors import EngineError
+from ingest.storage.place import Place
+from scoring.engines.canary import difference
+
+
+def refuse_other_answer(folder: Place, own: bytes) -> None:
+    """Leaves the answer `own` in the folder. EngineError where an engine with another answer was there before.
+
+    own: of `scoring.engines.canary.record`. It is written before the others are read: of two engines that start
+    together, one sees the other.
+    """
+    file = folder.at(f"{hashlib.sha256(own).hexdigest()[:16]}.json")
+    is_first = not file.exists()
+    file.write(own)
+    for name in folder.names():
+        if not name.endswith(".json"):
+            continue
+        try:
+            why = difference(folder.at(name).read(), own)
+        except (ValueError, KeyError, TypeError):
+            raise EngineError(f"{folder.at(name).path} is damaged; remove it") from None
+        if why is not None:
+            if is_first:  # it is refused, so no other engine must agree with it
+                file.remove()
+            raise EngineError(f"an engine is set up otherwise than another one of this run: {why}")
