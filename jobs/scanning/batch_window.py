@@ -39,8 +39,11 @@ def rows_in_order(
 
     queued: takes the number of images that were read to be scored, and minus that number once they are.
     """
-    being_scored: deque[Future[pa.Table]] = deque()
     waiting = batches(samples)
+    if batches_at_once == 1:  # in the thread of the caller, which Ctrl-C ends
+        yield from (_scored_here(batch, score, queued) for batch in waiting)
+        return
+    being_scored: deque[Future[pa.Table]] = deque()
     while True:
         for batch in islice(waiting, batches_at_once - len(being_scored)):
             queued(len(batch))
@@ -49,6 +52,16 @@ def rows_in_order(
         if not being_scored:
             return
         yield being_scored.popleft().result()
+
+
+def _scored_here(
+    batch: list[Sample], score: Callable[[list[Sample]], pa.Table], queued: Callable[[int], None]
+) -> pa.Table:
+    queued(len(batch))
+    try:
+        return score(batch)
+    finally:
+        queued(-len(batch))
 
 
 def _scored(queued: Callable[[int], None], num_images: int, _: "Future[pa.Table]") -> None:

@@ -94,8 +94,8 @@ class SliceScanner:
         return found
 
     def close(self) -> None:
-        """Ends the worker's threads and gives its device back."""
-        self._threads.shutdown()
+        """Gives the device of the engine back. Threads that are at work end with what they are doing."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
         self._host.make_room()
         self._watchdog.close()
 

@@ -3,7 +3,7 @@
 For tests, dry runs and measuring everything but the model. Never use its values for a decision.
 
 It can also do what a bad image may do to a real engine, for fire drills: the environment variable PRIVSIEVE_DRILL
-names a JSON file of {sha256 of an image, or "*": "crash" | "hang" | "memory" | seconds to sleep}.
+names a JSON file of {sha256 of an image, or "*": "crash" | "hang" | "memory" | "raise" | seconds to sleep}.
 """
 
 import hashlib
@@ -46,6 +46,8 @@ class CannedEngine:
         match self._drill.get(sha256, self._drill.get("*")):
             case "crash":
                 os.kill(os.getpid(), signal.SIGSEGV)
+            case "raise":
+                raise ValueError("a drill")
             case "hang":
                 time.sleep(1e6)
             case "memory":

@@ -14,8 +14,6 @@ from scoring.taxonomy import KEYS
 from tests.engines.chat_server import SECRET, ChatServer, Reply
 from tests.jobs.made import jpeg, privsieve, rows, tar
 
-pytestmark = pytest.mark.ray
-
 
 @pytest.fixture
 def server() -> Iterator[ChatServer]:

@@ -1,4 +1,4 @@
-"""A small corpus of two tars, and its finished run; a Ray head that most scans and filters of this folder join."""
+"""A small corpus of two tars, and its finished run; a Ray head that the tests about Ray join."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,10 +17,7 @@ def head() -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def joining(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Tests marked `ray` join the head, unless the mark says `own=True`.
-
-    Fixtures that outlive a test, the run below among them, start a Ray of their own, as a user does who says nothing.
-    """
+    """Tests marked `ray` join the head, unless the mark says `own=True`. All others scan in this process."""
     mark = request.node.get_closest_marker("ray")
     if mark is None or mark.kwargs.get("own"):
         yield

@@ -17,7 +17,6 @@ def _scanned(corpus: Path, run: Path, category: str, capsys: pytest.CaptureFixtu
     return [line for line in capsys.readouterr().err.splitlines() if "category" in line]
 
 
-@pytest.mark.ray
 def test_a_field_that_no_sample_has_is_told_with_those_that_there_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

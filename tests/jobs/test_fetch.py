@@ -359,7 +359,6 @@ def test_an_environment_that_cannot_be_made_is_one_line_and_is_tried_again(
     assert "img2dataset" in (folder / "pip.log").read_text()
 
 
-@pytest.mark.ray
 def test_what_was_fetched_scans_without_a_word(
     downloaded: tuple[object, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -83,7 +83,6 @@ def test_an_older_run_is_compacted_with_every_column(run: Path) -> None:
     )
 
 
-@pytest.mark.ray
 def test_a_run_that_an_older_version_compacted_is_read(tmp_path: Path) -> None:
     run = run_of_known_content(tmp_path)
     assert privsieve("compact", run) == 0

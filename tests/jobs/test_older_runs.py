@@ -21,8 +21,6 @@ from tests import older_runs
 from tests.jobs.made import privsieve
 from tests.older_runs.make import CORPUS
 
-pytestmark = pytest.mark.ray
-
 LAYOUTS = ("tars", "tree", "parquet")
 ACTIONS = {
     "tars": {"keep": 2, "flag": 8, "drop": 5},

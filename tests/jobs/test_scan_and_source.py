@@ -11,8 +11,6 @@ from jobs.scanning.selection import draw, first
 from scoring.runs.attempts import Attempts
 from tests.jobs.made import privsieve, rows, shard, tar
 
-pytestmark = pytest.mark.ray
-
 Capture = pytest.CaptureFixture[str]
 
 

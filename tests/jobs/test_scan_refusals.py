@@ -17,8 +17,6 @@ from scoring.assessment import EngineOptions
 from scoring.runs.ledger import file_name
 from tests.jobs.made import privsieve, rows, shard
 
-pytestmark = pytest.mark.ray
-
 Capture = pytest.CaptureFixture[str]
 
 

@@ -1,0 +1,111 @@
+"""A scan in the process of the command: bad images, interruptions and kills cost what they cost on Ray."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.faults.drill import finish, make_shards, rows, sha256, start_scan
+from tests.jobs.made import privsieve
+
+INLINE = ("--executor", "inline")
+ENDED = "privsieve: ended by Ray or from outside, before its work was done; run the same command again to continue"
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    make_shards(tmp_path / "corpus", 3, 6)
+    return tmp_path / "corpus"
+
+
+def _reasons(run: Path) -> dict[int, object]:
+    """Number of the image -> reason, after a check that each image has one row."""
+    found = rows(run)
+    assert [row["sha256"] for row in found] == [sha256(number) for number in range(18)]
+    return {number: row["reason"] for number, row in enumerate(found) if row["status"] == "quarantined"}
+
+
+def test_an_engine_that_raises_costs_one_row_and_not_the_scan(corpus: Path, tmp_path: Path) -> None:
+    code, out, err = finish(start_scan(corpus, tmp_path / "run", *INLINE, drill={sha256(8): "raise"}))
+    assert (code, err) == (0, "")
+    assert out == "18 images in 3 of 3 shards: 17 scored, 1 quarantined (crash 1)\n"
+    assert _reasons(tmp_path / "run") == {8: "crash"}
+    assert not list((tmp_path / "run" / "attempts").iterdir())
+
+
+@pytest.mark.parametrize(("deed", "code", "reason"), [("crash", -signal.SIGSEGV, "crash"), ("hang", 1, "timeout")])
+def test_an_image_that_ends_the_process_is_found_by_the_third_scan(
+    corpus: Path, tmp_path: Path, deed: str, code: int, reason: str
+) -> None:
+    drill, options = {sha256(8): deed}, (*INLINE, "--stall-seconds", "4", "--quiet")
+    for _ in range(2):
+        ended, out, err = finish(start_scan(corpus, tmp_path / "run", *options, drill=drill))
+        assert (ended, out) == (code, "")
+        assert err.startswith(ENDED)
+    ended, out, err = finish(start_scan(corpus, tmp_path / "run", *options, drill=drill))
+    assert (ended, err) == (0, "")
+    assert _reasons(tmp_path / "run") == {8: reason}
+
+
+def test_a_killed_scan_goes_on_where_it_was(corpus: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    scan = start_scan(corpus, run, *INLINE, drill={sha256(6): 600.0})
+    while scan.poll() is None and not list((run / "scores").glob("*.parquet")):
+        time.sleep(0.05)
+    (first,) = (run / "scores").glob("*.parquet")
+    written = first.stat().st_mtime_ns
+    scan.send_signal(signal.SIGKILL)
+    assert finish(scan)[2].startswith(ENDED)
+    assert finish(start_scan(corpus, run, *INLINE))[0] == 0
+    assert _reasons(run) == {}
+    assert first.stat().st_mtime_ns == written
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_is_one_line_and_no_death(corpus: Path, tmp_path: Path, number: signal.Signals) -> None:
+    run = tmp_path / "run"
+    scan = start_scan(corpus, run, *INLINE, drill={sha256(6): 600.0})
+    while scan.poll() is None and not list((run / "attempts").glob("00001*00000*")):
+        time.sleep(0.05)
+    scan.send_signal(number)
+    code, out, err = finish(scan)
+    assert (code, out, err.strip()) == (130, "", "privsieve: interrupted; run the same command again to continue")
+    assert not list((run / "attempts").glob("00001*00000*"))
+
+
+def test_ray_is_not_even_imported(corpus: Path, tmp_path: Path) -> None:
+    code = """
+import sys
+from jobs.cli import main
+try:
+    main(sys.argv[1:])
+except SystemExit as done:
+    assert done.code == 0
+print("ray" in sys.modules)
+"""
+    arguments = ("scan", str(corpus), "--run", str(tmp_path / "run"), "--engine", "canned", *INLINE)
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["18 images in 3 of 3 shards: 18 scored, 0 quarantined", "False"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ("--ray-address", "127.0.0.1:6379"),
+            "--executor inline works in this process and --ray-address names a cluster: leave one of them out",
+        ),
+        (("--num-engines", 2), "--num-engines 2: --executor inline has one engine; leave one of them out"),
+        (("--max-engines", 4), "--max-engines 4: --executor inline has one engine; leave one of them out"),
+    ],
+)
+def test_what_only_a_cluster_can_do_is_refused(
+    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[object, ...], message: str
+) -> None:
+    assert privsieve("scan", corpus, "--run", tmp_path / "run", *INLINE, *options) == 2
+    assert capsys.readouterr().err == f"privsieve: {message}\n"
+    assert not os.path.exists(tmp_path / "run")
