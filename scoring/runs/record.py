@@ -33,7 +33,8 @@ Text = Annotated[str, Field(pattern=r"^[^\x00]*$")]
 
 
 class RunRecord(BaseModel):
-    """What makes a run's rows comparable. Two scans into one run must agree in all of it but `code`.
+    """What makes a run's rows comparable. Two scans into one run must agree in all of it but `privsieve` and
+    `code`.
 
     code: hash of the source files that began the run (`jobs.runtime.source_hash.code_hash`), None in older runs.
     """
