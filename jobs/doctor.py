@@ -29,10 +29,10 @@ from ingest.formats import open_source
 from ingest.images.decode import ImageLimits, Rejected, decode
 from ingest.storage.place import PART, Place, place
 from ingest.storage.retries import RETRY_VARIABLE
-from jobs.console.engine_options import engine_options, said
+from jobs.console.engine_options import engine_options, engine_options_from_context
 from jobs.console.terminal import write_line
 from jobs.scanning.begin import refuse_other_files
-from scoring.assessment import AsksElsewhere, EngineOptions
+from scoring.assessment import EngineOptions, RemoteEngineModule
 from scoring.engines import ENGINES, engine_module
 from scoring.memory import available_bytes
 from scoring.runs.layout import RUN_RECORD
@@ -89,7 +89,7 @@ def doctor(engine: str, source: str | None, run_url: str | None, ray_address: st
     """Check versions, GPU, memory, model files and storage: one line each, with what to do."""
     module = engine_module(engine)
     os.environ.setdefault(RETRY_VARIABLE, RETRY_S)
-    options = said()
+    options = engine_options_from_context()
     checks: list[tuple[str, Callable[[], str]]] = [
         ("python", _python),
         ("packages", partial(_packages, engine)),
@@ -102,7 +102,7 @@ def doctor(engine: str, source: str | None, run_url: str | None, ray_address: st
     ]
     if options.adapter is not None:
         checks.append(("adapter", partial(_adapter, engine, options)))
-    if isinstance(module, AsksElsewhere):
+    if isinstance(module, RemoteEngineModule):
         checks.append(("endpoint", partial(module.check, options)))
     if source is not None:
         checks.append(("source", partial(_source, source)))

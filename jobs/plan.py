@@ -11,11 +11,11 @@ import click
 from ingest.errors import EngineError
 from ingest.formats import open_source
 from ingest.images.decode import ImageLimits
-from jobs.console.engine_options import engine_options, said
+from jobs.console.engine_options import engine_options, engine_options_from_context
 from jobs.console.option_types import FiniteRange
 from jobs.console.terminal import escaped, write_json
 from jobs.planning.arithmetic import Figure, Plan, plan_of
-from jobs.planning.measuring import Answering, measure
+from jobs.planning.measuring import EngineUnderTest, measure
 from jobs.planning.recorded import HOST_COSTS, SPEEDS
 from scoring.assessment import EngineOptions
 from scoring.engines import canned, engine_module
@@ -51,7 +51,7 @@ def plan(
 
     Up to 16 shards are listed, which reads remote tars of small images whole.
     """
-    answering = _answering(engine, said())
+    answering = _answering(engine, engine_options_from_context())
     corpus = open_source(source, source_format, category)
     measured = measure(corpus, answering, sample_size, seed)
     found = plan_of(measured, gpus, price_per_hour)
@@ -61,13 +61,13 @@ def plan(
         _write_text(found)
 
 
-def _answering(name: str, options: EngineOptions) -> Answering:
+def _answering(name: str, options: EngineOptions) -> EngineUnderTest:
     """The engine, or, where it cannot run here and a speed is recorded, canned answers and the record."""
     module, host_cost = engine_module(name), HOST_COSTS.get(name)
     max_pixels = None if host_cost is None else options.max_pixels or DEFAULT_MAX_PIXELS
     try:
         limits = ImageLimits(max_side_px=module.describe(options).max_side_px)
-        return Answering(module.load(options), limits, max_pixels, None, host_cost)
+        return EngineUnderTest(module.load(options), limits, max_pixels, None, host_cost)
     except EngineError as error:
         if name not in SPEEDS:
             raise
@@ -75,7 +75,7 @@ def _answering(name: str, options: EngineOptions) -> Answering:
         protocol(options.protocol or DEFAULT_PROTOCOL, asked)  # what is wrong there is wrong on every machine
         speed = replace(SPEEDS[name], origin=f"{SPEEDS[name].origin} ({error})")
         limits = ImageLimits(max_side_px=None if max_pixels is None else max_side_px(max_pixels))
-        return Answering(canned.load(EngineOptions()), limits, max_pixels, speed, host_cost)
+        return EngineUnderTest(canned.load(EngineOptions()), limits, max_pixels, speed, host_cost)
 
 
 def _write_text(found: Plan) -> None:

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ingest import __version__
-from ingest.errors import IncompleteError, RunError, SourceError, StorageError, near
+from ingest.errors import IncompleteError, RunError, SourceError, StorageError, did_you_mean
 from ingest.formats import Source, open_source, webdataset
 from ingest.images.decode import ImageLimits
 from ingest.sample import printable
 from ingest.storage.place import Place, place
-from jobs.console.engine_options import engine_options, said
+from jobs.console.engine_options import engine_options, engine_options_from_context
 from jobs.console.option_types import FiniteRange
 from jobs.console.terminal import write_line
 from jobs.runtime.source_hash import code_hash
 from jobs.scanning.begin import refuse_other, remove_unfinished, start_or_continue
-from scoring.assessment import AsksElsewhere, EngineDescription, EngineModule, EngineOptions
+from scoring.assessment import EngineDescription, EngineModule, EngineOptions, RemoteEngineModule
 from scoring.engines import ENGINES, engine_module
 from scoring.runs.attempts import Attempts
 from scoring.runs.layout import ATTEMPTS, RUN_LEASE
@@ -109,7 +109,7 @@ def scan(
         raise click.UsageError("--seed is of --sample: give --sample too, or leave --seed out")
     if max_engines is not None and max_engines < (num_engines or 1):
         raise click.UsageError(f"--max-engines {max_engines} is less than --num-engines {num_engines}")
-    options = said()
+    options = engine_options_from_context()
     module = engine_module(engine)
     description = module.describe(options)
     corpus = open_source(source, format_name, category)
@@ -182,7 +182,7 @@ def _check(module: EngineModule, options: EngineOptions, ray_address: str | None
     """EngineError where a new run would get no answer. A cluster may have another key and reach other addresses."""
     from jobs.runtime.cluster import is_this_machine
 
-    if isinstance(module, AsksElsewhere) and is_this_machine(ray_address):
+    if isinstance(module, RemoteEngineModule) and is_this_machine(ray_address):
         module.check(options)
 
 
@@ -221,7 +221,7 @@ def _comparable(description: EngineDescription) -> dict[str, Any]:
         "protocol": description.protocol,
         "assessed": list(description.assessed),
         # Only where there are some, so that runs of other engines begun before this was told can be continued.
-        **({"only_affirmed": list(description.only_affirmed)} if description.only_affirmed else {}),
+        **({"only_affirmed": list(description.presence_only)} if description.presence_only else {}),
         "weights": description.weights,
         "versions": description.versions,
         "max_side_px": description.max_side_px,
@@ -359,4 +359,6 @@ def _no_category(corpus: Source, category: str) -> str:
     with suppress(StorageError):
         fields = webdataset.json_fields(corpus.root, corpus.shards[0])
     seen = f"the first sample's fields are: {', '.join(fields[:MAX_FIELDS])}" if fields else "the first have no JSON"
-    return f'no sample has a text or whole number in the JSON field "{category}"{near(category, fields)}; {seen}'
+    return (
+        f'no sample has a text or whole number in the JSON field "{category}"{did_you_mean(category, fields)}; {seen}'
+    )

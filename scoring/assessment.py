@@ -82,7 +82,7 @@ Outcome = Assessment | Unscored
 class EngineDescription:
     """What makes two runs comparable; written to run.json. Must be had without loading a model.
 
-    assessed: the keys that the engine can judge at all. only_affirmed: those of them that are never 0, so that a null
+    assessed: the keys that the engine can judge at all. presence_only: those of them that are never 0, so that a null
     says nothing of an image. weights: model file name -> sha256 in hex.
     versions: package -> version, of what can change the answers. max_side_px: views larger than this are
     downscaled before the engine sees them; None keeps the full size. num_gpus: what one engine takes where there are
@@ -98,7 +98,7 @@ class EngineDescription:
     max_side_px: int | None = None
     num_gpus: int = 0
     batches_at_once: int = 1
-    only_affirmed: tuple[str, ...] = ()
+    presence_only: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class Closable(Protocol):
 
 
 @runtime_checkable
-class SpendsTokens(Protocol):
+class ReportsTokenUsage(Protocol):
     """An engine that knows what its model has read and written since it was loaded.
 
     spent: requests, and tokens by kind: prompt (pictures included), cached (of the prompt, not computed again),
@@ -166,7 +166,7 @@ class EngineModule(Protocol):
 
 
 @runtime_checkable
-class AsksElsewhere(Protocol):
+class RemoteEngineModule(Protocol):
     """An engine module whose model is not on the machines of the scan."""
 
     def check(self, options: EngineOptions) -> str:

@@ -31,7 +31,7 @@ DECODE_THREADS = 2
 
 
 @dataclass(frozen=True)
-class Answering:
+class EngineUnderTest:
     """Who answers while the sample is measured.
 
     max_pixels: what the engine downscales decoded pictures to; None where it takes them as they are. speed, host_cost:
@@ -78,7 +78,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class _Looked:
+class ImageTiming:
     """One sampled image; seconds on one thread. seen_megapixels: of all frames, as the engine sees them."""
 
     decode_s: float
@@ -87,7 +87,7 @@ class _Looked:
     seen_megapixels: float
 
 
-def measure(corpus: Source, answering: Answering, sample_size: int, seed: int) -> Measured:
+def measure(corpus: Source, answering: EngineUnderTest, sample_size: int, seed: int) -> Measured:
     """Looks at the sample. SourceError where the listed shards hold no image."""
     shards = sorted(random.Random(seed).sample(corpus.shards, min(MAX_LISTED_SHARDS, len(corpus.shards))))
     lengths = [[len(piece.locators) for piece in corpus.slices(shard)] for shard in shards]
@@ -97,7 +97,7 @@ def measure(corpus: Source, answering: Answering, sample_size: int, seed: int) -
     chosen = draw(shards, listed, min(sample_size, sum(listed)), seed)
     samples = [sample for shard, indices in chosen.items() for sample in _read(corpus, shard, indices)]
     looked = [_looked(sample, answering) for sample in samples if sample.fault is None]
-    good = [one for one in looked if isinstance(one, _Looked)]
+    good = [one for one in looked if isinstance(one, ImageTiming)]
     broken = Counter(sample.fault[0] for sample in samples if sample.fault is not None)
     broken.update(one.reason for one in looked if isinstance(one, Rejected))
     tables, batches = _scored(samples, answering)
@@ -132,21 +132,21 @@ def _read(corpus: Source, shard: str, indices: Sequence[int]) -> Iterator[Sample
         yield from corpus.read(piece)
 
 
-def _looked(sample: Sample, answering: Answering) -> _Looked | Rejected:
+def _looked(sample: Sample, answering: EngineUnderTest) -> ImageTiming | Rejected:
     began = time.perf_counter()
     image = decode(sample.encoded, answering.limits)
     decode_s = time.perf_counter() - began
     if isinstance(image, Rejected):
         return image
     if answering.max_pixels is None:
-        return _Looked(decode_s, image, 0.0, sum(view.shape[0] * view.shape[1] for view in image.views) / 1e6)
+        return ImageTiming(decode_s, image, 0.0, sum(view.shape[0] * view.shape[1] for view in image.views) / 1e6)
     began = time.perf_counter()
     pictures = [prepared(view, answering.max_pixels) for view in image.views]
     downscale_s = time.perf_counter() - began
-    return _Looked(decode_s, image, downscale_s, sum(p.width * p.height for p in pictures) / 1e6)
+    return ImageTiming(decode_s, image, downscale_s, sum(p.width * p.height for p in pictures) / 1e6)
 
 
-def _scored(samples: Sequence[Sample], answering: Answering) -> tuple["pa.Table", tuple[tuple[int, float], ...]]:
+def _scored(samples: Sequence[Sample], answering: EngineUnderTest) -> tuple["pa.Table", tuple[tuple[int, float], ...]]:
     """The rows, and (images, seconds) of each batch. The first batch is scored twice: models warm up."""
     import pyarrow as pa
 

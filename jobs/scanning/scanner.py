@@ -29,7 +29,7 @@ from jobs.scanning.batch import BatchScorer
 from jobs.scanning.isolation import IsolationError, isolated_rows
 from jobs.scanning.settings import ScanSettings
 from jobs.scanning.watchdog import Watchdog
-from scoring.assessment import Closable, Engine, SpendsTokens, Unscored
+from scoring.assessment import Closable, Engine, ReportsTokenUsage, Unscored
 from scoring.engines import engine_module
 from scoring.engines.canary import canary, difference, record
 from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, Attempt, Attempts
@@ -119,8 +119,8 @@ class SliceScanner:
         self._write(piece, chain, name, fingerprint, table, reasons)
         if self._metrics is not None:
             self._metrics.slice_written(time.monotonic() - began, table.num_rows - reasons.total(), reasons)
-            if isinstance(self._engine, SpendsTokens):
-                self._metrics.tokens(self._engine.spent)
+            if isinstance(self._engine, ReportsTokenUsage):
+                self._metrics.tokens(self._engine.usage)
 
     def _tables(self, piece: Slice, before: Attempt) -> list[pa.Table]:
         if before.deaths >= GIVE_UP_AFTER_DEATHS:

@@ -7,7 +7,7 @@ To add an engine: write the module, name it here.
 import importlib
 from typing import cast
 
-from ingest.errors import EngineError, near
+from ingest.errors import EngineError, did_you_mean
 from scoring.assessment import EngineModule
 
 ENGINES: dict[str, str] = {
@@ -24,5 +24,5 @@ def engine_module(name: str) -> EngineModule:
     """The module of an engine; EngineError with the list and the near name where there is none."""
     if name not in ENGINES:
         known = ", ".join(ENGINES)
-        raise EngineError(f'unknown engine "{name}"{near(name, ENGINES)}; there are: {known}')
+        raise EngineError(f'unknown engine "{name}"{did_you_mean(name, ENGINES)}; there are: {known}')
     return cast(EngineModule, importlib.import_module(ENGINES[name]))

@@ -14,7 +14,7 @@ from ingest.errors import SourceError
 from ingest.formats import open_source
 from ingest.images.decode import ImageLimits
 from jobs.planning.arithmetic import Figure, plan_of
-from jobs.planning.measuring import MAX_LISTED_SHARDS, Answering, Measured, measure
+from jobs.planning.measuring import MAX_LISTED_SHARDS, EngineUnderTest, Measured, measure
 from jobs.planning.recorded import HOST_COSTS, SPEEDS, RecordedHostCost
 from scoring.assessment import EngineOptions
 from scoring.engines import canned
@@ -39,7 +39,7 @@ MEASURED = Measured(
     slice_bytes=20_000.0,
     num_reads=1,
 )
-CANNED = Answering(canned.load(EngineOptions()), ImageLimits())
+CANNED = EngineUnderTest(canned.load(EngineOptions()), ImageLimits())
 
 
 def _exactly(figure: Figure, value: float) -> bool:

@@ -37,7 +37,7 @@ def describe(options: EngineOptions) -> EngineDescription:
         name="detectors",
         protocol=PROTOCOL,
         assessed=tuple(key for key in KEYS if key in ASSESSED),
-        only_affirmed=tuple(key for key in KEYS if key in ASSESSED and key not in ABSENT_UNLESS_FOUND),
+        presence_only=tuple(key for key in KEYS if key in ASSESSED and key not in ABSENT_UNLESS_FOUND),
         weights={name: SHA256[name] for name in SHA256 if checked_path(name)},
         versions=package_versions(),
         max_side_px=MAX_SIDE_PX,

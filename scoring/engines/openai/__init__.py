@@ -24,11 +24,11 @@ def describe(options: EngineOptions) -> EngineDescription:
 def check(options: EngineOptions) -> str:
     """Asks the endpoint once, with a made picture; what it says in one line. EngineError where it would answer for no
     picture: the address, the key, the model's name or what is asked of it is wrong, or it answers nothing."""
-    from scoring.engines.openai.endpoint import KEY_VARIABLES, Patience, key_from_environment
+    from scoring.engines.openai.endpoint import KEY_VARIABLES, RetryPolicy, key_from_environment
     from scoring.engines.openai.engine import OpenAIEngine
 
     chosen = settings(options)
-    said = OpenAIEngine(chosen, Patience(num_timeouts=0)).check()
+    said = OpenAIEngine(chosen, RetryPolicy(num_timeouts=0)).check()
     key = "a key is set" if key_from_environment() else f"no key is set ({' or '.join(KEY_VARIABLES)})"
     open_text = "" if chosen.endpoint.startswith("https://") else "; pictures and key travel unencrypted"
     return f"{said}; {key}{open_text}"

@@ -92,8 +92,8 @@ def answer_of(response: Mapping[str, Any], wanted: Generate) -> TextAnswer:
     return TextAnswer(text, tokens, is_cut_off=finish == "length")
 
 
-def spent_on(response: Mapping[str, Any]) -> dict[str, int]:
-    """Tokens as of `scoring.assessment.SpendsTokens`; what the endpoint does not tell is left out."""
+def usage_of(response: Mapping[str, Any]) -> dict[str, int]:
+    """Tokens as of `scoring.assessment.ReportsTokenUsage`; what the endpoint does not tell is left out."""
     usage = response.get("usage")
     told = usage if isinstance(usage, dict) else {}
     details = told.get("prompt_tokens_details")

@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
 
-from ingest.errors import EngineError, near
+from ingest.errors import EngineError, did_you_mean
 from scoring.assessment import EngineDescription, EngineOptions
 from scoring.engines.picture import max_side_px
 from scoring.engines.vlm.adapter import Adapter, adapter, check_fits
@@ -43,7 +43,7 @@ def settings(engine: str, options: EngineOptions, refused: tuple[str, ...], *, w
         raise EngineError(f"the {engine} engine needs --model: a folder, or a hub name such as owner/name")
     if options.dtype is not None and options.dtype not in DTYPES:
         known = ", ".join(DTYPES)
-        raise EngineError(f'unknown --dtype "{options.dtype}"{near(options.dtype, DTYPES)}; there are: {known}')
+        raise EngineError(f'unknown --dtype "{options.dtype}"{did_you_mean(options.dtype, DTYPES)}; there are: {known}')
     said = ProtocolOptions(options.prompt_file, options.thresholds, bool(options.keep_rationale))
     asked = protocol(options.protocol or DEFAULT_PROTOCOL, said)
     model = checkpoint(options.model, with_weights=with_weights)
