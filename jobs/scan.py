@@ -22,7 +22,7 @@ from jobs.console.terminal import write_line
 from jobs.runtime.source_hash import code_hash
 from jobs.scanning.begin import refuse_other, remove_unfinished, start_or_continue
 from scoring.assessment import EngineDescription, EngineModule, EngineOptions, RemoteEngineModule
-from scoring.engines import ENGINES, engine_module
+from scoring.engines import DEFAULT, ENGINES, engine_module
 from scoring.runs.attempts import Attempts
 from scoring.runs.layout import ATTEMPTS, RUN_LEASE
 from scoring.runs.lease import Lease, lease
@@ -49,7 +49,7 @@ MAX_FIELDS = 20
 @click.command()
 @click.argument("source")
 @click.option("--run", "run_url", required=True, help="Folder or fsspec URL of the run; continued if it exists.")
-@click.option("--engine", default="detectors", show_default=True, help="Who answers: " + ", ".join(ENGINES))
+@click.option("--engine", default=DEFAULT, show_default=True, help="Who answers: " + ", ".join(ENGINES))
 @engine_options
 @click.option("--format", "format_name", help="webdataset, tree or parquet; recognised where not said.")
 @click.option("--category", help="JSON field, cls, or Parquet column that names a sample's class.")

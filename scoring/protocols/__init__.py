@@ -12,6 +12,7 @@ import importlib
 from typing import cast
 
 from ingest.errors import EngineError, did_you_mean
+from scoring.assessment import EngineOptions
 from scoring.protocols.interface import Protocol, ProtocolModule, ProtocolOptions
 
 PROTOCOLS: dict[str, str] = {
@@ -43,3 +44,9 @@ def protocol(name: str, options: ProtocolOptions) -> Protocol:
                 f'the {base} protocol has no variant "{variant}"{did_you_mean(variant, module.VARIANTS)}; {there_are}'
             )
     return module.make(frozenset(variants), options)
+
+
+def chosen_protocol(options: EngineOptions, default: str) -> Protocol:
+    """The protocol that the user chose with the options of an engine. EngineError as of `protocol`."""
+    texts = ProtocolOptions(options.prompt_file, options.thresholds, bool(options.keep_rationale))
+    return protocol(options.protocol or default, texts)

@@ -15,9 +15,10 @@ from ingest.formats import open_source
 from ingest.images.decode import ImageLimits
 from jobs.planning.arithmetic import Figure, plan_of
 from jobs.planning.measuring import MAX_LISTED_SHARDS, EngineUnderTest, Measured, measure
-from jobs.planning.recorded import HOST_COSTS, SPEEDS, RecordedHostCost
 from scoring.assessment import EngineOptions
+from scoring.engine_facts import RecordedHostCost
 from scoring.engines import canned
+from scoring.engines.vlm.vllm import HOST_COST, TARGET_SPEED
 from tests.jobs.made import jpeg, privsieve, tar
 
 MEASURED = Measured(
@@ -83,7 +84,7 @@ def test_a_corpus_that_was_listed_in_part_is_estimated_with_a_range() -> None:
 
 
 def test_a_recorded_speed_has_no_range_and_says_what_it_is() -> None:
-    found = plan_of(replace(MEASURED, batches=(), speed=SPEEDS["vllm"]), 8, 3.0)
+    found = plan_of(replace(MEASURED, batches=(), speed=TARGET_SPEED), 8, 3.0)
     assert _exactly(found.images_per_s, 80)
     assert found.speed_origin.startswith("not measured here: the target for an 8B model on one H200")
 
@@ -104,7 +105,7 @@ def test_a_gpu_needs_cpus_for_decoding_downscaling_and_preparing() -> None:
 
 def test_a_sample_of_nothing_but_broken_images_still_makes_a_plan() -> None:
     empty = replace(MEASURED, decode_s=(), megapixels=(), seen_megapixels=(), formats={}, num_bytes=())
-    nothing = replace(empty, broken={"empty": 4}, host_cost=HOST_COSTS["vllm"])
+    nothing = replace(empty, broken={"empty": 4}, host_cost=HOST_COST)
     found = plan_of(nothing, 1, None)
     assert (found.cpus_per_gpu, found.broken_share) == (0, 1)
     assert _exactly(found.terabytes, 0)
@@ -211,13 +212,13 @@ def test_pictures_are_downscaled_as_for_the_engine(tmp_path: Path) -> None:
     Image.linear_gradient("L").resize((640, 480)).save(tmp_path / "large.jpg")
     tar(tmp_path / "0.tar", {"large.jpg": (tmp_path / "large.jpg").read_bytes(), "small.jpg": jpeg(2)})
     source = open_source(str(tmp_path / "0.tar"), None, None)
-    found = measure(source, replace(CANNED, max_pixels=10_000, host_cost=HOST_COSTS["vllm"]), 5, 0)
+    found = measure(source, replace(CANNED, max_pixels=10_000, host_cost=HOST_COST), 5, 0)
     assert sorted(found.megapixels) == [64 * 48 / 1e6, 640 * 480 / 1e6]
     small, large = sorted(found.seen_megapixels)
     assert (small, large) == (64 * 48 / 1e6, 115 * 86 / 1e6)
     assert len(found.downscale_s) == 2
     assert max(found.downscale_s) > 0
-    assert found.host_cost == HOST_COSTS["vllm"]
+    assert found.host_cost == HOST_COST
 
 
 def test_an_engine_that_cannot_run_here_is_planned_from_records(
@@ -227,7 +228,7 @@ def test_an_engine_that_cannot_run_here_is_planned_from_records(
     asked = ("plan", corpus, "--engine", "vllm", "--model", "/no/such/folder")
     assert privsieve(*asked, "--gpus", 8, "--format", "json") == 0
     found = json.loads(capsys.readouterr().out)
-    recorded = HOST_COSTS["vllm"].ms(64 * 48 / 1e6)
+    recorded = HOST_COST.ms(64 * 48 / 1e6)
     assert found["images_per_s"]["value"] == 80
     assert found["host_ms"]["value"] == pytest.approx(recorded)
     assert recorded > 0.5

@@ -40,6 +40,12 @@ def jpeg_of(pixels: Pixels, max_pixels: int) -> bytes:
     return encoded
 
 
+def size_as_sent(pixels: Pixels, max_pixels: int) -> str:
+    """For `Preview.describe_picture`."""
+    picture = prepared(pixels, max_pixels)
+    return f"sent at {picture.width}x{picture.height}, {len(jpeg_of(pixels, max_pixels)):,} bytes"
+
+
 def body_of(prompt: Prompt, wanted: Generate, model: str, jpeg: bytes, without: frozenset[str]) -> dict[str, Any]:
     """without: keys of `OPTIONAL`."""
     body: dict[str, Any] = {

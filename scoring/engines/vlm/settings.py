@@ -9,8 +9,8 @@ from scoring.assessment import EngineDescription, EngineOptions
 from scoring.engines.picture import max_side_px
 from scoring.engines.vlm.adapter import Adapter, adapter, check_fits
 from scoring.engines.vlm.checkpoint import Checkpoint, checkpoint
-from scoring.protocols import protocol
-from scoring.protocols.interface import Protocol, ProtocolOptions
+from scoring.protocols import chosen_protocol
+from scoring.protocols.interface import Protocol
 
 DEFAULT_PROTOCOL = "slots"
 DEFAULT_MAX_PIXELS = 512 * 512
@@ -44,8 +44,7 @@ def settings(engine: str, options: EngineOptions, refused: tuple[str, ...], *, w
     if options.dtype is not None and options.dtype not in DTYPES:
         known = ", ".join(DTYPES)
         raise EngineError(f'unknown --dtype "{options.dtype}"{did_you_mean(options.dtype, DTYPES)}; there are: {known}')
-    said = ProtocolOptions(options.prompt_file, options.thresholds, bool(options.keep_rationale))
-    asked = protocol(options.protocol or DEFAULT_PROTOCOL, said)
+    asked = chosen_protocol(options, DEFAULT_PROTOCOL)
     model = checkpoint(options.model, with_weights=with_weights)
     given = adapter(options.adapter) if options.adapter is not None else None
     if given is not None and any(model.folder.glob("*.safetensors")):
@@ -85,3 +84,11 @@ def package_versions(engine: str, packages: tuple[str, ...]) -> dict[str, str]:
             missing = alternatives.split("|")[0]
             raise EngineError(f'the {engine} engine needs the package {missing}: pip install "privsieve[{engine}]"')
     return found
+
+
+def is_installed(package: str) -> bool:
+    try:
+        package_version(package)
+    except PackageNotFoundError:
+        return False
+    return True
