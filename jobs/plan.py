@@ -19,10 +19,20 @@ from scoring.engines import DEFAULT, ENGINES
 @click.argument("source")
 @click.option("--engine", default=DEFAULT, show_default=True, help="Who would answer: " + ", ".join(ENGINES))
 @engine_options
-@click.option("--gpus", type=click.IntRange(min=1), default=1, show_default=True, help="GPUs, or engine processes.")
+@click.option(
+    "--gpus", type=click.IntRange(min=1), default=PlanRequest.gpus, show_default=True, help="GPUs, or engine processes."
+)
 @click.option("--price-per-hour", type=FiniteRange(min=0), help="Of one GPU or process, in any currency.")
-@click.option("--sample-size", type=click.IntRange(min=1), default=64, show_default=True, help="Images to look at.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the sample.")
+@click.option(
+    "--sample-size",
+    type=click.IntRange(min=1),
+    default=PlanRequest.sample_size,
+    show_default=True,
+    help="Images to look at.",
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=PlanRequest.seed, show_default=True, help="Seed of the sample."
+)
 @click.option("--source-format", help="As --format of scan: webdataset, tree or parquet; recognised where not said.")
 @click.option("--category", help="As of scan.")
 @click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)

@@ -14,6 +14,7 @@ from ingest.errors import SourceError
 from ingest.formats import open_source
 from ingest.images.decode import ImageLimits
 from jobs.planning.arithmetic import Figure, plan_of
+from jobs.planning.estimate import PlanRequest, run_plan
 from jobs.planning.measuring import MAX_LISTED_SHARDS, EngineUnderTest, Measured, measure
 from scoring.assessment import EngineOptions
 from scoring.engine_facts import RecordedHostCost
@@ -147,6 +148,15 @@ def test_the_sample_is_reproducible_and_of_random_shards(tmp_path: Path) -> None
     assert first.listed != other.listed
     assert len(first.listed) == MAX_LISTED_SHARDS
     assert (first.num_shards, first.num_sampled) == (MAX_LISTED_SHARDS + 4, 20)
+
+
+def test_a_function_returns_the_plan(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = run_plan(PlanRequest(str(corpus), engine="canned", gpus=2, price_per_hour=3.0))
+    assert (found.num_shards, found.num_sampled, found.gpus) == (3, 39, 2)
+    assert _exactly(found.images, 39)
+    assert found.cost is not None
+    assert found.cost.value == pytest.approx(found.hours.value * 2 * 3)
+    assert capsys.readouterr() == ("", "")
 
 
 def test_a_source_without_images_is_told(tmp_path: Path) -> None:
