@@ -8,7 +8,7 @@ from contextlib import suppress
 import click
 
 from ingest import __version__
-from ingest.errors import PrivsieveError, near
+from ingest.errors import PrivsieveError, did_you_mean
 from ingest.storage.place import reason_of
 from jobs.console.terminal import write_line
 from scoring.sql.limits import is_left_behind
@@ -48,7 +48,9 @@ class _Verbs(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in VERBS and not args[0].startswith("-"):
-            raise click.UsageError(f'unknown verb "{args[0]}"{near(args[0], VERBS)}; there are: {", ".join(VERBS)}')
+            raise click.UsageError(
+                f'unknown verb "{args[0]}"{did_you_mean(args[0], VERBS)}; there are: {", ".join(VERBS)}'
+            )
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -116,7 +116,7 @@ def filter(
 
 def _blind(policy: Policy, record: RunRecord) -> dict[str, str]:
     """Rules that look only at what the run's engine does not judge. PolicyError where every rule does."""
-    found = {name: ", ".join(used) for name, used in policy.blind_rules(record.engine["assessed"]).items()}
+    found = {name: ", ".join(used) for name, used in policy.inapplicable_rules(record.engine["assessed"]).items()}
     if policy.is_blind(record.engine["assessed"]):
         raise PolicyError(
             f"{policy.file}: this policy can decide nothing about this run: no rule looks at anything that the "

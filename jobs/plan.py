@@ -1,38 +1,38 @@
 """`privsieve plan SOURCE --engine NAME`: what a scan would take, before anything is spent on it.
 
-Some random shards are listed, a small random sample of their images is read, decoded and scored here; nothing is
-written. The work is in `jobs.planning`.
+Nothing is written. The work is in `jobs.planning`.
 """
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import click
 
-from ingest.errors import EngineError
-from ingest.formats import open_source
-from ingest.images.decode import ImageLimits
-from jobs.console.engine_options import engine_options, said
+from jobs.console.engine_options import engine_options, engine_options_from_context
 from jobs.console.option_types import FiniteRange
 from jobs.console.terminal import escaped, write_json
-from jobs.planning.arithmetic import Figure, Plan, plan_of
-from jobs.planning.measuring import Answering, measure
-from jobs.planning.recorded import HOST_COSTS, SPEEDS
-from scoring.assessment import EngineOptions
-from scoring.engines import canned, engine_module
-from scoring.engines.picture import max_side_px
-from scoring.engines.vlm.settings import DEFAULT_MAX_PIXELS, DEFAULT_PROTOCOL
-from scoring.protocols import protocol
-from scoring.protocols.interface import ProtocolOptions
+from jobs.planning.arithmetic import Figure, PlanResult
+from jobs.planning.estimate import PlanRequest, run_plan
+from scoring.engines import DEFAULT, ENGINES
 
 
 @click.command()
 @click.argument("source")
-@click.option("--engine", default="detectors", show_default=True, help="Who would answer.")
+@click.option("--engine", default=DEFAULT, show_default=True, help="Who would answer: " + ", ".join(ENGINES))
 @engine_options
-@click.option("--gpus", type=click.IntRange(min=1), default=1, show_default=True, help="GPUs, or engine processes.")
+@click.option(
+    "--gpus", type=click.IntRange(min=1), default=PlanRequest.gpus, show_default=True, help="GPUs, or engine processes."
+)
 @click.option("--price-per-hour", type=FiniteRange(min=0), help="Of one GPU or process, in any currency.")
-@click.option("--sample-size", type=click.IntRange(min=1), default=64, show_default=True, help="Images to look at.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the sample.")
+@click.option(
+    "--sample-size",
+    type=click.IntRange(min=1),
+    default=PlanRequest.sample_size,
+    show_default=True,
+    help="Images to look at.",
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=PlanRequest.seed, show_default=True, help="Seed of the sample."
+)
 @click.option("--source-format", help="As --format of scan: webdataset, tree or parquet; recognised where not said.")
 @click.option("--category", help="As of scan.")
 @click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
@@ -51,34 +51,17 @@ def plan(
 
     Up to 16 shards are listed, which reads remote tars of small images whole.
     """
-    answering = _answering(engine, said())
-    corpus = open_source(source, source_format, category)
-    measured = measure(corpus, answering, sample_size, seed)
-    found = plan_of(measured, gpus, price_per_hour)
+    options = engine_options_from_context()
+    found = run_plan(
+        PlanRequest(source, engine, options, gpus, price_per_hour, sample_size, seed, source_format, category)
+    )
     if output == "json":
         write_json(asdict(found), indent=1)
     else:
         _write_text(found)
 
 
-def _answering(name: str, options: EngineOptions) -> Answering:
-    """The engine, or, where it cannot run here and a speed is recorded, canned answers and the record."""
-    module, host_cost = engine_module(name), HOST_COSTS.get(name)
-    max_pixels = None if host_cost is None else options.max_pixels or DEFAULT_MAX_PIXELS
-    try:
-        limits = ImageLimits(max_side_px=module.describe(options).max_side_px)
-        return Answering(module.load(options), limits, max_pixels, None, host_cost)
-    except EngineError as error:
-        if name not in SPEEDS:
-            raise
-        asked = ProtocolOptions(options.prompt_file, options.thresholds, bool(options.keep_rationale))
-        protocol(options.protocol or DEFAULT_PROTOCOL, asked)  # what is wrong there is wrong on every machine
-        speed = replace(SPEEDS[name], origin=f"{SPEEDS[name].origin} ({error})")
-        limits = ImageLimits(max_side_px=None if max_pixels is None else max_side_px(max_pixels))
-        return Answering(canned.load(EngineOptions()), limits, max_pixels, speed, host_cost)
-
-
-def _write_text(found: Plan) -> None:
+def _write_text(found: PlanResult) -> None:
     from rich import box
     from rich.table import Table
     from rich.text import Text

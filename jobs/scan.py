@@ -8,14 +8,14 @@ from contextlib import AbstractContextManager, nullcontext
 import click
 
 from ingest.images.decode import ImageLimits
-from jobs.console.engine_options import engine_options, said
+from jobs.console.engine_options import engine_options, engine_options_from_context
 from jobs.console.executor_options import executor_options
 from jobs.console.option_types import FiniteRange
 from jobs.console.terminal import write_line
 from jobs.runtime.executors import Executor
 from jobs.runtime.feedback import on_terminal
 from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, Supervision
-from scoring.engines import ENGINES
+from scoring.engines import DEFAULT, ENGINES
 
 STALL_HELP = "Silence after which a slice is given up, tried again, then scanned image by image."
 MEMORY_HELP = "Memory for an engine that scans image by image; default half of what is free."
@@ -24,7 +24,7 @@ MEMORY_HELP = "Memory for an engine that scans image by image; default half of w
 @click.command()
 @click.argument("source")
 @click.option("--run", "run_url", required=True, help="Folder or fsspec URL of the run; continued if it exists.")
-@click.option("--engine", default="detectors", show_default=True, help="Who answers: " + ", ".join(ENGINES))
+@click.option("--engine", default=DEFAULT, show_default=True, help="Who answers: " + ", ".join(ENGINES))
 @engine_options
 @click.option("--format", "format_name", help="webdataset, tree or parquet; recognised where not said.")
 @click.option("--category", help="JSON field, cls, or Parquet column that names a sample's class.")
@@ -85,7 +85,7 @@ def scan(
         source=source,
         run=run_url,
         engine=engine,
-        options=said(),
+        options=engine_options_from_context(),
         format=format_name,
         category=category,
         sample=sample,

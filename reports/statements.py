@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import duckdb
 
-from ingest.errors import QueryError, near
+from ingest.errors import QueryError, did_you_mean
 from scoring.sql.errors import first_line, without_advice, without_values
 from scoring.sql.expressions import bounded_nesting, check_characters, shown
 from scoring.table import SCHEMA
@@ -119,7 +119,7 @@ def _refused_function(name: str) -> str | None:
         return None
     if name.lower() in known:
         return f'the function "{shown(name)}" is not allowed: a statement computes from the views and does nothing else'
-    return f'no function "{shown(name)}"{near(name, known)}; DuckDB\'s documentation lists them'
+    return f'no function "{shown(name)}"{did_you_mean(name, known)}; DuckDB\'s documentation lists them'
 
 
 @cache
@@ -148,7 +148,7 @@ def _own_tables() -> frozenset[str]:
 
 
 def _no_view(name: str) -> str:
-    return f'no view "{shown(name)}"{near(name, VIEWS)}; there are: {", ".join(VIEWS)}'
+    return f'no view "{shown(name)}"{did_you_mean(name, VIEWS)}; there are: {", ".join(VIEWS)}'
 
 
 def refuse(error: duckdb.Error, statement: str) -> NoReturn:
@@ -161,7 +161,7 @@ def refuse(error: duckdb.Error, statement: str) -> NoReturn:
         said = f'no function "{found[1]}"{meant}; DuckDB\'s documentation lists them'
     elif isinstance(error, duckdb.BinderException) and (found := _NO_COLUMN.search(said)):
         candidates = re.findall('"(.+?)"', whole.partition("Candidate bindings:")[2].partition("\n")[0])
-        meant = near(found[1], candidates or SCHEMA.names)  # of views with many columns DuckDB offers none
+        meant = did_you_mean(found[1], candidates or SCHEMA.names)  # of views with many columns DuckDB offers none
         said = f'no column "{found[1]}"{meant}; "DESCRIBE images" lists those of the view images'
     else:
         said = without_values(error, statement)

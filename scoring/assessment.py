@@ -1,4 +1,4 @@
-"""What an engine is given and what it may answer. Every engine has this one signature.
+"""What an engine receives and what it may answer. Every engine has this signature.
 
 An engine never sees keys, captions or file names: only pixels, the kinds of embedded metadata, and the hash.
 """
@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ingest.errors import EngineError
 from ingest.images.decode import Pixels
+from scoring.engine_facts import Costs, Preview, Requirements
 from scoring.taxonomy import KEYS
 
 Number = TypeVar("Number", bool, float)
@@ -23,56 +24,75 @@ Values = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class View:
-    """One thing to look at: a frame of an image. `sha256` is of the encoded file, in hex."""
+    """One picture to assess: a frame of an image."""
 
     pixels: Pixels
+
     metadata: frozenset[str]
+    """Kinds of embedded metadata, never their values."""
+
     sha256: str
+    """Of the encoded file, in hex."""
 
 
 @dataclass(frozen=True)
 class Box:
-    """Where evidence was found, in fractions of the displayed picture (0–1, x to the right, y down).
-
-    attribute: a taxonomy key. kind: the kind of evidence ("face", "card number"), never the text itself.
-    confidence: of the finding model, 0–1. view: which view of the image, counted from 0.
-    """
+    """Where evidence was found, in fractions of the displayed picture (0–1, x to the right, y down)."""
 
     attribute: str
+    """A taxonomy key."""
+
     kind: str
+    """The kind of evidence ("face", "card number"), never the text itself."""
+
     x_min: float
     y_min: float
     x_max: float
     y_max: float
+
     confidence: float
+    """Of the model that found it, 0–1."""
+
     view: int = 0
+    """Which view of the image, counted from 0."""
 
 
 @dataclass(frozen=True)
 class Assessment:
     """An engine's answer for one view.
 
-    values: see `Values`. evidence: kinds of evidence in plain words, most telling first; the row's rationale.
-    probabilities: None or shape (22, 3), float32, columns absent, ambiguous, present; NaN rows not assessed.
-    holistic_score, private, prob_private: of engines that judge the image as a whole, whose values are all NaN: a
-    severity in 0–1, whether the image is private, and the probability of that.
+    Some engines judge only the image as a whole: their `values` are all NaN, and the last three fields are set.
     """
 
     values: Values
+
     evidence: tuple[str, ...] = ()
+    """Kinds of evidence in plain words, the strongest first; they become the row's rationale."""
+
     boxes: tuple[Box, ...] = ()
+
     probabilities: npt.NDArray[np.float32] | None = None
+    """Shape (22, 3), columns absent, ambiguous, present; rows of attributes that were not assessed are NaN."""
+
     holistic_score: float | None = None
+    """Severity of the whole image, 0–1."""
+
     private: bool | None = None
+    """Whether the whole image is private."""
+
     prob_private: float | None = None
+    """Probability that the whole image is private."""
 
 
 @dataclass(frozen=True)
 class Unscored:
-    """The engine could not answer for this view: a short code and one line without content."""
+    """The engine could not answer for this view."""
 
     reason: str
+    """A short code."""
+
     message: str
+    """One line, without content of the image or of the answer."""
 
 
 Outcome = Assessment | Unscored
@@ -80,53 +100,77 @@ Outcome = Assessment | Unscored
 
 @dataclass(frozen=True)
 class EngineDescription:
-    """What makes two runs comparable; written to run.json. Must be had without loading a model.
-
-    assessed: the keys that the engine can judge at all. only_affirmed: those of them that are never 0, so that a null
-    says nothing of an image. weights: model file name -> sha256 in hex.
-    versions: package -> version, of what can change the answers. max_side_px: views larger than this are
-    downscaled before the engine sees them; None keeps the full size. num_gpus: what one engine takes where there are
-    any. batches_at_once: how many calls of `assess` the engine takes at the same time, from as many threads. Neither
-    matters for the answers.
-    """
+    """What makes two runs comparable; written to run.json. Available without loading a model."""
 
     name: str
+
     protocol: str
+    """Version of the rules or the prompt, and every setting that can change an answer."""
+
     assessed: tuple[str, ...]
+    """Taxonomy keys that the engine can judge."""
+
     weights: dict[str, str] = field(default_factory=dict)
+    """Model file name -> sha256 in hex."""
+
     versions: dict[str, str] = field(default_factory=dict)
+    """Package -> version, for the packages that can change the answers."""
+
     max_side_px: int | None = None
+    """Larger views are downscaled to this before the engine sees them; None keeps the full size."""
+
     num_gpus: int = 0
+    """GPUs that one engine takes where there are any. Does not change the answers."""
+
     batches_at_once: int = 1
-    only_affirmed: tuple[str, ...] = ()
+    """Calls of `assess` that the engine takes at the same time, from as many threads. Does not change the answers."""
+
+    presence_only: tuple[str, ...] = ()
+    """Those of `assessed` that are never 0: the engine can confirm them but not rule them out, so null is no answer.
+    run.json calls this `only_affirmed`."""
 
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """What the user said about the engine; None where nothing was said. An engine refuses what it cannot use.
-
-    model: a folder, or a name of the Hugging Face hub. adapter: folder of a LoRA adapter. protocol: with variants.
-    prompt_file, thresholds: the content of the files, since a worker may be another machine. max_pixels: width x
-    height that a picture is downscaled to. dtype: float32, bfloat16, float16; else as the model is stored.
-    batch_size: pictures in one forward pass. tensor_parallel_size: GPUs that share one model. endpoint: base URL of a
-    server. concurrency: requests to it at once.
-    """
+    """What the user chose for the engine; None where the user gave nothing. An engine refuses what it cannot use."""
 
     model: str | None = None
+    """A folder, or a name on the Hugging Face hub."""
+
     adapter: str | None = None
+    """Folder of a LoRA adapter."""
+
     protocol: str | None = None
+    """Name of the protocol, with its variant if it has one."""
+
     prompt_file: bytes | None = None
+    """Content of the file, since a worker may be on another machine."""
+
     thresholds: bytes | None = None
+    """Content of the file, as for `prompt_file`."""
+
     keep_rationale: bool | None = None
+
     max_pixels: int | None = None
+    """Pictures are downscaled to this many pixels, width x height."""
+
     dtype: str | None = None
+    """float32, bfloat16 or float16; None as the model is stored."""
+
     batch_size: int | None = None
+    """Pictures in one forward pass."""
+
     tensor_parallel_size: int | None = None
+    """GPUs that share one model."""
+
     endpoint: str | None = None
+    """Base URL of a server."""
+
     concurrency: int | None = None
+    """Requests to the endpoint at the same time."""
 
     def refuse_all(self, engine: str) -> None:
-        """EngineError where anything was said to an engine that takes no options."""
+        """EngineError if any option was given to an engine that takes none."""
         for option in fields(self):
             if getattr(self, option.name) is not None:
                 flag = "--" + option.name.replace("_", "-")
@@ -141,36 +185,50 @@ class Engine(Protocol):
 
 @runtime_checkable
 class Closable(Protocol):
-    """An engine that holds a device, and can let go of it."""
+    """An engine that holds a device and can release it."""
 
     def close(self) -> None: ...
 
 
 @runtime_checkable
-class SpendsTokens(Protocol):
-    """An engine that knows what its model has read and written since it was loaded.
+class ReportsTokenUsage(Protocol):
+    """An engine that counts what its model has read and written since it was loaded."""
 
-    spent: requests, and tokens by kind: prompt (pictures included), cached (of the prompt, not computed again),
-    generated. What is not known is left out.
-    """
-
-    spent: Counter[str]
+    usage: Counter[str]
+    """Number of `requests`, and tokens by kind: `prompt` (pictures included), `cached` (part of the prompt that was not
+    computed again), `generated`. What is unknown is left out."""
 
 
 class EngineModule(Protocol):
-    """What a module named in `scoring.engines.ENGINES` offers."""
+    """What a module named in `scoring.engines.ENGINES` offers. Only `load` loads a model."""
 
-    def describe(self, options: EngineOptions) -> EngineDescription: ...
+    def describe(self, options: EngineOptions) -> EngineDescription:
+        """EngineError if an option, a package or a model file is missing or wrong."""
+        ...
 
-    def load(self, options: EngineOptions) -> Engine: ...
+    def requirements(self, options: EngineOptions) -> Requirements:
+        """What `privsieve doctor` checks. Works with options that `describe` refuses."""
+        ...
+
+    def preview(self, options: EngineOptions) -> Preview:
+        """What `scan --dry-run` shows. EngineError as of `describe`."""
+        ...
+
+    def costs(self, options: EngineOptions) -> Costs:
+        """What `privsieve plan` cannot measure. EngineError for an option that is wrong on every machine."""
+        ...
+
+    def load(self, options: EngineOptions) -> Engine:
+        """EngineError if the model cannot be loaded."""
+        ...
 
 
 @runtime_checkable
-class AsksElsewhere(Protocol):
+class RemoteEngineModule(Protocol):
     """An engine module whose model is not on the machines of the scan."""
 
     def check(self, options: EngineOptions) -> str:
-        """Asks once whether there are answers; what was found, in one line. EngineError where there would be none."""
+        """Asks once and returns what was found, in one line. EngineError if there would be no answers."""
         ...
 
 
@@ -180,11 +238,10 @@ def not_assessed() -> Values:
 
 
 def worst(outcomes: Sequence[Outcome]) -> Outcome:
-    """Join the views of one image: per attribute the highest value counts, wherever it was seen, with the
-    probabilities of that view.
+    """Joins the views of one image: per attribute, the highest value of any view and the probabilities of that view.
 
-    0 needs every view: where one view was not assessed and no other shows more, the image is not assessed.
-    One unscored view makes the image unscored, since what it shows is not known.
+    An attribute is 0 only if it is 0 in every view: if one view was not assessed and no other shows more, the attribute
+    is not assessed. One unscored view makes the image unscored, since what it shows is unknown.
     """
     assessments: list[Assessment] = []
     for outcome in outcomes:
@@ -217,18 +274,18 @@ def worst(outcomes: Sequence[Outcome]) -> Outcome:
 
 
 def _highest(judged: Sequence[Number | None]) -> Number | None:
-    """Of all views; None where one of them was not judged."""
+    """The highest over all views; None if any of them was not judged."""
     known = [one for one in judged if one is not None]
     return max(known) if len(known) == len(judged) else None
 
 
 def _probabilities_of(values: Values, assessments: Sequence[Assessment]) -> npt.NDArray[np.float32] | None:
-    """Per attribute those of the view whose value counts; of several such views that with the highest P(present)."""
+    """Per attribute, those of the view whose value counts; of several such views that with the highest P(present)."""
     if all(a.probabilities is None for a in assessments):
         return None
     unknown = np.full((len(KEYS), 3), np.nan, dtype=np.float32)
     stacked = np.stack([unknown if a.probabilities is None else a.probabilities for a in assessments])
-    is_its_own = np.stack([a.values for a in assessments]) == values  # never where NaN, which nobody judged
+    is_its_own = np.stack([a.values for a in assessments]) == values  # NaN never matches
     present = np.where(is_its_own, np.nan_to_num(stacked[:, :, 2], nan=-1.0), -2.0)
     chosen = np.argmax(present, axis=0)
     result: npt.NDArray[np.float32] = stacked[chosen, np.arange(len(KEYS))]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from jobs.cli import VERBS
+from scoring.engines import ENGINES
 
 ROOT = Path(__file__).parent.parent
 ROOMS = ("ingest", "scoring", "reports", "jobs")
@@ -54,6 +55,17 @@ def test_every_room_has_its_sign(room: str) -> None:
     sign = ast.get_docstring(ast.parse((ROOT / room / "__init__.py").read_text())) or ""
     assert "May import" in sign or "may import" in sign
     assert "Start at" in sign or "start at" in sign
+
+
+def test_jobs_know_no_engine_by_name() -> None:
+    """What an engine needs, asks and costs it says itself (`scoring.assessment.EngineModule`)."""
+    shared = ("scoring.engines", "scoring.engines.canary", "scoring.engines.picture")
+    for path in (ROOT / "jobs").rglob("*.py"):
+        nodes = ast.walk(ast.parse(path.read_text()))
+        named = [node.value for node in nodes if isinstance(node, ast.Constant) and node.value in ENGINES]
+        assert not named, f"{path.relative_to(ROOT)} names {named}"
+        wrong = [name for name in _imports(path) if name.startswith("scoring.engines") and name not in shared]
+        assert not wrong, f"{path.relative_to(ROOT)} imports {wrong}"
 
 
 def test_help_starts_light() -> None:

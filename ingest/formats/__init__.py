@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from ingest.errors import SourceError, near
+from ingest.errors import SourceError, did_you_mean
 from ingest.formats import parquet, tree, webdataset
 from ingest.formats.released import Kept, Written
 from ingest.formats.shard import folders_below, storage_faults
@@ -84,7 +84,7 @@ def open_source(url: str, format_name: str | None, category: str | None) -> Sour
     """What `url` names: a folder, a file, a glob or a brace range. SourceError in one line where it is nothing."""
     if format_name is not None and format_name not in FORMATS:
         known = ", ".join(FORMATS)
-        raise SourceError(f'unknown format "{format_name}"{near(format_name, FORMATS)}; there are: {known}')
+        raise SourceError(f'unknown format "{format_name}"{did_you_mean(format_name, FORMATS)}; there are: {known}')
     if category is not None and not category.strip():
         raise SourceError("--category is blank: name a column, field or member of the samples, or leave it out")
     where = place(url)

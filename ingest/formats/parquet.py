@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.errors import SourceError, StorageError, near
+from ingest.errors import SourceError, StorageError, did_you_mean
 from ingest.formats.parquet_batches import batches
 from ingest.formats.parquet_columns import MAX_NAME_CHARACTERS, Choice, choose, joined, plain_rows
 from ingest.formats.parquet_pages import DamagedPageError, LargePageError
@@ -415,7 +415,7 @@ def _columns(schema: pa.Schema, shard: str) -> tuple[str, str | None]:
 def _label(schema: pa.Schema, shard: str, category: str | None) -> str | None:
     """Name of the category column. SourceError where there is no such column, or it gives no category."""
     if category is not None and category not in schema.names:
-        close = near(category, map(printable, schema.names))
+        close = did_you_mean(category, map(printable, schema.names))
         raise SourceError(f'{printable(shard)} has no column "{printable(category)}" for --category{close}')
     label = category or (DEFAULT_CATEGORY if DEFAULT_CATEGORY in schema.names else None)
     if label is None:

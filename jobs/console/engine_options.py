@@ -1,4 +1,5 @@
-"""The options of engines, the same on every verb that asks one: declared here, read with `said()`."""
+"""The options of engines, the same on every command that uses one: declared here, read by
+`engine_options_from_context()`."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -49,6 +50,6 @@ def engine_options(command: Command) -> Command:
     return command
 
 
-def said() -> EngineOptions:
+def engine_options_from_context() -> EngineOptions:
     """What the user of the running command said about the engine."""
     return EngineOptions(**click.get_current_context().meta.get(_KEY, {}))

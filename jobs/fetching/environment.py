@@ -1,6 +1,6 @@
-"""The environment that img2dataset lives in: it wants older pandas, OpenCV and webdataset than privsieve has.
+"""The environment of img2dataset, which needs older pandas, OpenCV and webdataset than privsieve has.
 
-Made once with venv and pip, as the user's own pip is configured; the versions are those of pins.txt.
+Made once with venv and pip, with the user's own settings of pip; the versions are those of pins.txt.
 """
 
 import importlib.metadata
@@ -8,16 +8,16 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 
 from ingest.errors import EngineError
 from ingest.storage.place import Place
-from jobs.console.terminal import write_line
 
 IMG2DATASET = "1.47.0"
 STAMP = "privsieve.json"
-"""Says that the folder is ours, and what is installed in it; written without requirements first, with them last."""
+"""Marks the folder as ours and lists what is installed in it: nothing at first, everything once pip is done."""
 LOG = "pip.log"
 
 
@@ -45,8 +45,8 @@ def cluster_requirements(out: Place) -> list[str]:
     return [line for line in text.splitlines() if line and not line.startswith("#")] + _drivers(out)
 
 
-def python_of(folder: Path, wanted: list[str]) -> Path:
-    """The Python of the environment, which is made or completed if need be. EngineError where it cannot be."""
+def python_of(folder: Path, wanted: list[str], notice: Callable[[str], None]) -> Path:
+    """The Python of the environment, which is made or completed if necessary. EngineError if that fails."""
     python = folder / "bin" / "python"
     stamp = folder / STAMP
     installed: list[str] | None = None
@@ -58,12 +58,12 @@ def python_of(folder: Path, wanted: list[str]) -> Path:
     elif folder.exists() and any(folder.iterdir()):
         raise EngineError(f"--environment {folder} was not made by privsieve; give a new folder, or leave it out")
     if installed is None or not set(wanted) <= set(installed):
+        notice(f"making the environment of img2dataset in {folder} (once, about 1.1 GB)")
         _make(folder, python, wanted)
     return python
 
 
 def _make(folder: Path, python: Path, wanted: list[str]) -> None:
-    write_line(f"making the environment of img2dataset in {folder} (once, about 1.1 GB)", to_stderr=True)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _stamp(folder, [])

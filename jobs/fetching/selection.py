@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from ingest.errors import PrivsieveError, QueryError, SourceError, near
+from ingest.errors import PrivsieveError, QueryError, SourceError, did_you_mean
 from ingest.formats import expand_braces
 from ingest.formats.shard import files_below
 from ingest.sample import printable
@@ -94,7 +94,7 @@ def keyword_pattern(keyword_classes: Sequence[str]) -> str:
     known = keywords()
     for name in keyword_classes:
         if name not in known:
-            raise QueryError(f'no keywords for "{name}"{near(name, known)}; there are: {", ".join(known)}')
+            raise QueryError(f'no keywords for "{name}"{did_you_mean(name, known)}; there are: {", ".join(known)}')
     words = [word for name in keyword_classes for word in known[name]]
     return r"(?i)\b(" + "|".join(r"\s+".join(map(re.escape, word.split())) for word in words) + r")\b"
 

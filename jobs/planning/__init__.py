@@ -1,6 +1,6 @@
-"""What `privsieve plan` measures and what it works out from that.
+"""What `privsieve plan` measures, and what it works out from that.
 
-recorded.py     figures for what cannot be measured where the plan is made
-measuring.py    a small random sample of a corpus, read, decoded and scored here
+estimate.py     `run_plan`: the engine, or a recorded speed where it cannot run; then the next two
+measuring.py    a small random sample of a corpus is read, decoded and scored here
 arithmetic.py   measurements -> figures with ranges
 """

@@ -14,16 +14,16 @@ from ingest.formats import Source
 from ingest.images.decode import DecodedImage, ImageLimits, Rejected, decode
 from ingest.sample import Sample, printable
 from ingest.storage.place import BLOCK_BYTES
-from jobs.planning.recorded import RecordedHostCost, RecordedSpeed
 from jobs.scanning.selection import draw, selected
 from scoring.assessment import Engine
+from scoring.engine_facts import RecordedHostCost, RecordedSpeed
 from scoring.engines.picture import prepared
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_LISTED_SHARDS = 16
-"""A corpus of no more shards is listed whole, and its images are counted, not estimated."""
+"""The images of a corpus with no more shards are counted; those of a larger one are estimated."""
 
 BATCH_SAMPLES = 8
 DECODE_THREADS = 2
@@ -31,64 +31,91 @@ DECODE_THREADS = 2
 
 
 @dataclass(frozen=True)
-class Answering:
-    """Who answers while the sample is measured.
-
-    max_pixels: what the engine downscales decoded pictures to; None where it takes them as they are. speed, host_cost:
-    recorded, of the engine that is meant; None where the speed is measured, and where nothing lies between the
-    decoded picture and the engine.
-    """
+class EngineUnderTest:
+    """The engine that scores the sample."""
 
     engine: Engine
+
     limits: ImageLimits
+
     max_pixels: int | None = None
+    """The engine downscales decoded pictures to this; None if it takes them as they are."""
+
     speed: RecordedSpeed | None = None
+    """Of the engine that is planned for, where `engine` is only a placeholder; None if the speed is measured."""
+
     host_cost: RecordedHostCost | None = None
+    """None if nothing happens between the decoded picture and the engine."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a sample told.
-
-    listed: number of images of each listed shard. num_slices: of the listed shards. num_bytes: of each sampled image
-    that has bytes. decode_s, downscale_s, megapixels, seen_megapixels: of each image that could be decoded; seconds on
-    one thread, size in the file and as the engine sees it, all its frames together. downscale_s is empty where the
-    engine takes pictures as they are decoded. formats: decoded images by format. batches: (images, seconds) of each
-    scored batch, empty where the speed is recorded. row_bytes: of one more row in a result file. slice_bytes: of a
-    result file beside its rows. num_reads: how often a scan reads the source.
-    """
+    """What the sample showed. Times are seconds on one thread; an image counts with all its frames together."""
 
     num_shards: int
+
     listed: tuple[int, ...]
+    """Number of images in each listed shard."""
+
     num_slices: int
+    """In the listed shards."""
+
     num_sampled: int
+
     broken: dict[str, int]
+    """Reason -> images that would be quarantined."""
+
     num_bytes: tuple[int, ...]
+    """Of each sampled image that has bytes."""
+
     decode_s: tuple[float, ...]
+    """Of each image that could be decoded."""
+
     downscale_s: tuple[float, ...]
+    """The same; empty if the engine takes pictures as they are decoded."""
+
     megapixels: tuple[float, ...]
+    """Size in the file, of each image that could be decoded."""
+
     seen_megapixels: tuple[float, ...]
+    """Size as the engine sees it, of the same images."""
+
     formats: dict[str, int]
+    """Format -> decoded images."""
+
     batches: tuple[tuple[int, float], ...]
+    """(images, seconds) of each scored batch; empty if the speed is recorded."""
+
     speed: RecordedSpeed | None
+
     host_cost: RecordedHostCost | None
+
     row_bytes: float
+    """What one more row adds to a result file."""
+
     slice_bytes: float
+    """Size of a result file without its rows."""
+
     num_reads: int
+    """How often a scan reads the source."""
 
 
 @dataclass(frozen=True)
-class _Looked:
-    """One sampled image; seconds on one thread. seen_megapixels: of all frames, as the engine sees them."""
+class ImageTiming:
+    """One sampled image; times are seconds on one thread."""
 
     decode_s: float
+
     image: DecodedImage
+
     downscale_s: float
+
     seen_megapixels: float
+    """Of all frames, as the engine sees them."""
 
 
-def measure(corpus: Source, answering: Answering, sample_size: int, seed: int) -> Measured:
-    """Looks at the sample. SourceError where the listed shards hold no image."""
+def measure(corpus: Source, tested: EngineUnderTest, sample_size: int, seed: int) -> Measured:
+    """Reads, decodes and scores the sample. SourceError if the listed shards hold no image."""
     shards = sorted(random.Random(seed).sample(corpus.shards, min(MAX_LISTED_SHARDS, len(corpus.shards))))
     lengths = [[len(piece.locators) for piece in corpus.slices(shard)] for shard in shards]
     listed = tuple(map(sum, lengths))
@@ -96,14 +123,14 @@ def measure(corpus: Source, answering: Answering, sample_size: int, seed: int) -
         raise SourceError(f"{len(shards)} random shards hold no image, {printable(shards[0])} first; nothing to plan")
     chosen = draw(shards, listed, min(sample_size, sum(listed)), seed)
     samples = [sample for shard, indices in chosen.items() for sample in _read(corpus, shard, indices)]
-    looked = [_looked(sample, answering) for sample in samples if sample.fault is None]
-    good = [one for one in looked if isinstance(one, _Looked)]
+    timings = [_timed(sample, tested) for sample in samples if sample.fault is None]
+    decoded = [one for one in timings if isinstance(one, ImageTiming)]
     broken = Counter(sample.fault[0] for sample in samples if sample.fault is not None)
-    broken.update(one.reason for one in looked if isinstance(one, Rejected))
-    tables, batches = _scored(samples, answering)
+    broken.update(one.reason for one in timings if isinstance(one, Rejected))
+    tables, batches = _scored(samples, tested)
     row_bytes, slice_bytes = _result_bytes(tables)
     num_bytes = tuple(len(sample.encoded) for sample in samples if sample.fault is None)
-    # Of a remote tar the walk over the headers fetches whole blocks, in which small images lie with them.
+    # Listing a remote tar fetches whole blocks around its headers, and small images lie within those blocks.
     has_small_images = sum(num_bytes) <= BLOCK_BYTES * len(num_bytes)
     is_walked = corpus.format == "webdataset" and not corpus.root.is_local and has_small_images
     return Measured(
@@ -113,14 +140,14 @@ def measure(corpus: Source, answering: Answering, sample_size: int, seed: int) -
         num_sampled=len(samples),
         broken=dict(broken.most_common()),
         num_bytes=num_bytes,
-        decode_s=tuple(one.decode_s for one in good),
-        downscale_s=tuple(one.downscale_s for one in good) if answering.max_pixels else (),
-        megapixels=tuple(one.image.width * one.image.height / 1e6 for one in good),
-        seen_megapixels=tuple(one.seen_megapixels for one in good),
-        formats=dict(Counter(one.image.format for one in good).most_common()),
-        batches=() if answering.speed else batches,
-        speed=answering.speed,
-        host_cost=answering.host_cost,
+        decode_s=tuple(one.decode_s for one in decoded),
+        downscale_s=tuple(one.downscale_s for one in decoded) if tested.max_pixels else (),
+        megapixels=tuple(one.image.width * one.image.height / 1e6 for one in decoded),
+        seen_megapixels=tuple(one.seen_megapixels for one in decoded),
+        formats=dict(Counter(one.image.format for one in decoded).most_common()),
+        batches=() if tested.speed else batches,
+        speed=tested.speed,
+        host_cost=tested.host_cost,
         row_bytes=row_bytes,
         slice_bytes=slice_bytes,
         num_reads=2 if is_walked else 1,
@@ -132,27 +159,27 @@ def _read(corpus: Source, shard: str, indices: Sequence[int]) -> Iterator[Sample
         yield from corpus.read(piece)
 
 
-def _looked(sample: Sample, answering: Answering) -> _Looked | Rejected:
+def _timed(sample: Sample, tested: EngineUnderTest) -> ImageTiming | Rejected:
     began = time.perf_counter()
-    image = decode(sample.encoded, answering.limits)
+    image = decode(sample.encoded, tested.limits)
     decode_s = time.perf_counter() - began
     if isinstance(image, Rejected):
         return image
-    if answering.max_pixels is None:
-        return _Looked(decode_s, image, 0.0, sum(view.shape[0] * view.shape[1] for view in image.views) / 1e6)
+    if tested.max_pixels is None:
+        return ImageTiming(decode_s, image, 0.0, sum(view.shape[0] * view.shape[1] for view in image.views) / 1e6)
     began = time.perf_counter()
-    pictures = [prepared(view, answering.max_pixels) for view in image.views]
+    pictures = [prepared(view, tested.max_pixels) for view in image.views]
     downscale_s = time.perf_counter() - began
-    return _Looked(decode_s, image, downscale_s, sum(p.width * p.height for p in pictures) / 1e6)
+    return ImageTiming(decode_s, image, downscale_s, sum(p.width * p.height for p in pictures) / 1e6)
 
 
-def _scored(samples: Sequence[Sample], answering: Answering) -> tuple["pa.Table", tuple[tuple[int, float], ...]]:
-    """The rows, and (images, seconds) of each batch. The first batch is scored twice: models warm up."""
+def _scored(samples: Sequence[Sample], tested: EngineUnderTest) -> tuple["pa.Table", tuple[tuple[int, float], ...]]:
+    """The rows, and (images, seconds) of each batch. The first batch is scored twice, since models need to warm up."""
     import pyarrow as pa
 
     from jobs.scanning.batch import BatchScorer
 
-    scorer = BatchScorer(answering.engine, answering.limits, DECODE_THREADS)
+    scorer = BatchScorer(tested.engine, tested.limits, DECODE_THREADS)
     tables, batches, left = list["pa.Table"](), list[tuple[int, float]](), iter(samples)
     scorer.rows(samples[:BATCH_SAMPLES])
     while batch := list(islice(left, BATCH_SAMPLES)):
@@ -163,7 +190,7 @@ def _scored(samples: Sequence[Sample], answering: Answering) -> tuple["pa.Table"
 
 
 def _result_bytes(rows: "pa.Table") -> tuple[float, float]:
-    """Bytes of one more row, and of a file beside its rows, told from a file of all rows and one of half of them."""
+    """Bytes of one more row, and of a file without its rows: from a file of all rows and one of half of them."""
     half = rows.num_rows // 2
     whole_size, half_size = _parquet_size(rows), _parquet_size(rows.slice(0, half))
     row_bytes = (whole_size - half_size) / (rows.num_rows - half)

@@ -48,7 +48,7 @@ class ScanMetrics:
             self._queue.set(self._num_queued, {"engine": self._engine})
 
     def tokens(self, spent: Mapping[str, int]) -> None:
-        """What the engine has spent since it was loaded (`scoring.assessment.SpendsTokens`)."""
+        """What the engine has spent since it was loaded (`scoring.assessment.ReportsTokenUsage`)."""
         with self._lock:
             now = {kind: spent.get(kind, 0) for kind in TOKEN_KINDS}
             was_loaded_again = any(now[kind] < n for kind, n in self._told.items())

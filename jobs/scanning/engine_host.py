@@ -6,7 +6,7 @@ from collections import Counter
 from ingest.errors import EngineError
 from jobs.scanning.batch import BatchScorer
 from jobs.scanning.settings import ScanSettings
-from scoring.assessment import Closable, Engine, SpendsTokens, Unscored
+from scoring.assessment import Closable, Engine, ReportsTokenUsage, Unscored
 from scoring.engines import engine_module
 from scoring.engines.canary import canary, record
 from scoring.runs.canary_answers import refuse_other_answer
@@ -42,7 +42,7 @@ class EngineHost:
 
     def token_usage(self) -> Counter[str] | None:
         """Tokens by kind since the engine was loaded; None where it does not count them."""
-        return self._engine.spent if isinstance(self._engine, SpendsTokens) else None
+        return self._engine.usage if isinstance(self._engine, ReportsTokenUsage) else None
 
     def _compare(self, engine: Engine) -> None:
         """EngineError where this engine cannot answer, or answers differently from another one of the run."""

@@ -7,6 +7,7 @@ from ingest.errors import IncompleteError, PrivsieveError
 from ingest.images.decode import ImageLimits
 from jobs.runtime.executors import Executor, refuse_address
 from scoring.assessment import EngineOptions
+from scoring.engines import DEFAULT
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class ScanRequest:
     run: str
     """Folder or fsspec URL; continued where it exists."""
 
-    engine: str = "detectors"
+    engine: str = DEFAULT
     """A name of `scoring.engines.ENGINES`."""
 
     options: EngineOptions = field(default_factory=EngineOptions)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from ingest import __version__
-from ingest.errors import IncompleteError, RunError, SourceError, StorageError, near
+from ingest.errors import IncompleteError, RunError, SourceError, StorageError, did_you_mean
 from ingest.formats import Source, open_source, webdataset
 from ingest.images.decode import ImageLimits
 from ingest.sample import printable
@@ -21,7 +21,7 @@ from jobs.scanning.selection import Chosen, draw, first
 from jobs.scanning.settings import ScanSettings
 from jobs.scanning.slice_tasks import SliceCounts
 from jobs.scanning.watchdog import heard
-from scoring.assessment import AsksElsewhere, EngineDescription, EngineModule
+from scoring.assessment import EngineDescription, EngineModule, RemoteEngineModule
 from scoring.engines import engine_module
 from scoring.runs.attempts import Attempts
 from scoring.runs.layout import ATTEMPTS, RUN_LEASE
@@ -121,7 +121,7 @@ class _Scan:
         from jobs.runtime.cluster import is_this_machine
 
         is_here = self._resources.executor == "inline" or is_this_machine(self._resources.ray_address)
-        if is_here and isinstance(self._prepared.module, AsksElsewhere):
+        if is_here and isinstance(self._prepared.module, RemoteEngineModule):
             self._prepared.module.check(self._request.options)
 
     def _session(self) -> AbstractContextManager[None]:
@@ -291,7 +291,7 @@ def _comparable(description: EngineDescription) -> dict[str, Any]:
         "protocol": description.protocol,
         "assessed": list(description.assessed),
         # Left out where empty, so that runs that began before there was this key can be continued.
-        **({"only_affirmed": list(description.only_affirmed)} if description.only_affirmed else {}),
+        **({"only_affirmed": list(description.presence_only)} if description.presence_only else {}),
         "weights": description.weights,
         "versions": description.versions,
         "max_side_px": description.max_side_px,
@@ -333,4 +333,6 @@ def _no_category(source: Source, category: str) -> str:
     with suppress(StorageError):
         fields = webdataset.json_fields(source.root, source.shards[0])
     seen = f"the first sample's fields are: {', '.join(fields[:MAX_FIELDS])}" if fields else "the first have no JSON"
-    return f'no sample has a text or whole number in the JSON field "{category}"{near(category, fields)}; {seen}'
+    return (
+        f'no sample has a text or whole number in the JSON field "{category}"{did_you_mean(category, fields)}; {seen}'
+    )

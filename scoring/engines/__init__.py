@@ -1,14 +1,20 @@
-"""Who answers: one module per engine, all with the signature of `scoring.assessment`.
+"""The engines: one module each, all with the functions of `scoring.assessment.EngineModule`.
 
-A module offers `describe(options)`, which loads nothing heavy, and `load(options)`, which starts the models.
-To add an engine: write the module, name it here.
+    describe(options)       what makes two runs comparable
+    requirements(options)   what the machine needs          (privsieve doctor)
+    preview(options)        what would be asked             (privsieve scan --dry-run)
+    costs(options)          what a plan cannot measure      (privsieve plan)
+    load(options)           starts the models
+
+Only `load` loads a model. To add an engine: write the module and name it here; nothing outside of this folder needs to
+know it. A module with files of its own keeps the engine in `engine.py` and what the user chose in `settings.py`.
 """
 
 import importlib
 from typing import cast
 
-from ingest.errors import EngineError, near
-from scoring.assessment import EngineModule
+from ingest.errors import EngineError, did_you_mean
+from scoring.assessment import Engine, EngineModule, EngineOptions
 
 ENGINES: dict[str, str] = {
     "detectors": "scoring.engines.detectors",
@@ -19,10 +25,18 @@ ENGINES: dict[str, str] = {
 }
 """Engine name -> module."""
 
+DEFAULT = "detectors"
+"""The engine of commands without --engine."""
+
 
 def engine_module(name: str) -> EngineModule:
-    """The module of an engine; EngineError with the list and the near name where there is none."""
+    """The module of an engine. EngineError with the known names if there is no such engine."""
     if name not in ENGINES:
         known = ", ".join(ENGINES)
-        raise EngineError(f'unknown engine "{name}"{near(name, ENGINES)}; there are: {known}')
+        raise EngineError(f'unknown engine "{name}"{did_you_mean(name, ENGINES)}; there are: {known}')
     return cast(EngineModule, importlib.import_module(ENGINES[name]))
+
+
+def placeholder_engine() -> Engine:
+    """An engine with made-up answers and no model, to measure everything around an engine."""
+    return engine_module("canned").load(EngineOptions())

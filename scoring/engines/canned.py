@@ -17,12 +17,26 @@ import numpy as np
 import numpy.typing as npt
 
 from scoring.assessment import Assessment, Box, EngineDescription, EngineOptions, Outcome, Values, View
+from scoring.engine_facts import Costs, Preview, Requirements
+from scoring.engines.picture import seen_as_decoded
 from scoring.taxonomy import KEYS
 
 
 def describe(options: EngineOptions) -> EngineDescription:
     options.refuse_all("canned")
     return EngineDescription(name="canned", protocol="sha256", assessed=KEYS)
+
+
+def requirements(options: EngineOptions) -> Requirements:
+    return Requirements()
+
+
+def preview(options: EngineOptions) -> Preview:
+    return Preview(seen_as_decoded)
+
+
+def costs(options: EngineOptions) -> Costs:
+    return Costs()
 
 
 def load(options: EngineOptions) -> "CannedEngine":

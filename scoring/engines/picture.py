@@ -20,3 +20,8 @@ def prepared(pixels: Pixels, max_pixels: int) -> Image.Image:
 def max_side_px(max_pixels: int) -> int:
     """Longer side to which decoding may already shrink: twice that of a square of max_pixels."""
     return 2 * math.isqrt(max_pixels)
+
+
+def seen_as_decoded(pixels: Pixels) -> str:
+    """For `Preview.describe_picture` of engines that take decoded pictures as they are."""
+    return f"seen at {pixels.shape[1]}x{pixels.shape[0]}"

@@ -28,7 +28,7 @@ import duckdb
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ingest.errors import PolicyError, QueryError, near
+from ingest.errors import PolicyError, QueryError, did_you_mean
 from ingest.formats.members import Members
 from scoring.gaps import UNKNOWN_LEVEL, ruled_out_by, unknown_level_sql
 from scoring.sql.errors import without_values
@@ -137,7 +137,7 @@ class Policy:
                 return f'rule {number} "{rule.name}", when: {shown(rule.when)}'
         return "it cannot be applied"
 
-    def blind_rules(self, assessed: Collection[str]) -> dict[str, list[str]]:
+    def inapplicable_rules(self, assessed: Collection[str]) -> dict[str, list[str]]:
         """Rules that can match nothing, since they look only at what was not assessed: rule -> these columns.
 
         assessed: the attributes that the run's engine judges; without any there is no level and no score either.
@@ -155,7 +155,7 @@ class Policy:
 
     def is_blind(self, assessed: Collection[str]) -> bool:
         """Whether no rule can tell anything of what the images show, though some are meant to."""
-        blind = self.blind_rules(assessed)
+        blind = self.inapplicable_rules(assessed)
         others = [columns_of(rule.when, _SCHEMA) for rule in self.rules if rule.name not in blind]
         return bool(blind) and all(used and used <= _NOT_SCANNED for used in others)
 
@@ -242,13 +242,15 @@ def _explained(error: ValidationError) -> str:
         key = str(first["loc"][-1])
         known = Rule.model_fields if first["loc"][0] == "rules" else _PolicyFile.model_fields
         rule = where.removesuffix(key).strip()
-        return f'{rule + ": " if rule else ""}unknown key "{key}"{near(key, known)}; there are: {", ".join(known)}'
+        return (
+            f'{rule + ": " if rule else ""}unknown key "{key}"{did_you_mean(key, known)}; there are: {", ".join(known)}'
+        )
     said = first["input"]
     if first["type"] == "literal_error":
         one, choices = ("setting", get_args(Members)) if where == "members" else ("action", get_args(Action))
         if not isinstance(said, str):
             return f"{where} is {_kind(said)}; the {one}s are: {', '.join(choices)}"
-        return f'{where}: "{said}" is no {one}{near(said, choices)}; there are: {", ".join(choices)}'
+        return f'{where}: "{said}" is no {one}{did_you_mean(said, choices)}; there are: {", ".join(choices)}'
     if first["type"] == "missing":
         return f"{where} is missing"
     wanted = _WANTED.get(first["type"])

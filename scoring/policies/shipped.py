@@ -3,7 +3,7 @@
 from importlib import resources
 from pathlib import Path
 
-from ingest.errors import PolicyError, near
+from ingest.errors import PolicyError, did_you_mean
 from ingest.storage.retries import reason_of
 
 SHIPPED = ("strict", "identity-documents-only", "research")
@@ -22,7 +22,7 @@ def policy_bytes(name: str) -> bytes:
         if path.parent.as_posix().endswith(_OLD_FOLDER) and path.suffix == ".yaml" and path.stem in SHIPPED:
             return _shipped(path.stem)
         known = ", ".join(SHIPPED)
-        hint = near(path.stem, SHIPPED) if len(path.parts) == 1 else ""
+        hint = did_you_mean(path.stem, SHIPPED) if len(path.parts) == 1 else ""
         raise PolicyError(
             f"there is no policy {name}{hint}; give a YAML file, or one that is shipped: {known}"
         ) from None

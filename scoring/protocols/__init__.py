@@ -11,7 +11,8 @@ it a file of texts.
 import importlib
 from typing import cast
 
-from ingest.errors import EngineError, near
+from ingest.errors import EngineError, did_you_mean
+from scoring.assessment import EngineOptions
 from scoring.protocols.interface import Protocol, ProtocolModule, ProtocolOptions
 
 PROTOCOLS: dict[str, str] = {
@@ -33,13 +34,19 @@ def protocol(name: str, options: ProtocolOptions) -> Protocol:
     base, colon, said = name.partition(":")
     if base not in PROTOCOLS:
         known = ", ".join(PROTOCOLS)
-        raise EngineError(f'unknown protocol "{base}"{near(base, PROTOCOLS)}; there are: {known}')
+        raise EngineError(f'unknown protocol "{base}"{did_you_mean(base, PROTOCOLS)}; there are: {known}')
     module = cast(ProtocolModule, importlib.import_module(PROTOCOLS[base]))
     variants = tuple(part.strip().lower() for part in said.split(",")) if colon else ()
     for variant in variants:
         if variant not in module.VARIANTS:
             there_are = f"there are: {', '.join(module.VARIANTS)}" if module.VARIANTS else "it has none"
             raise EngineError(
-                f'the {base} protocol has no variant "{variant}"{near(variant, module.VARIANTS)}; {there_are}'
+                f'the {base} protocol has no variant "{variant}"{did_you_mean(variant, module.VARIANTS)}; {there_are}'
             )
     return module.make(frozenset(variants), options)
+
+
+def chosen_protocol(options: EngineOptions, default: str) -> Protocol:
+    """The protocol that the user chose with the options of an engine. EngineError as of `protocol`."""
+    texts = ProtocolOptions(options.prompt_file, options.thresholds, bool(options.keep_rationale))
+    return protocol(options.protocol or default, texts)

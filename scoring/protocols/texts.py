@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ingest.errors import EngineError, near
+from ingest.errors import EngineError, did_you_mean
 from ingest.sample import printable
 from scoring.taxonomy import KEYS
 from scoring.yaml_files import YamlError, load_yaml
@@ -97,7 +97,7 @@ def fill(name: str, text: str, values: Mapping[str, str]) -> str:
         if word not in values:
             known = ", ".join(f"{{{value}}}" for value in values) if values else "none"
             raise EngineError(
-                f"the prompt file: {name}: no {{{word}}} is known{near(word, values)}; there are: {known}"
+                f"the prompt file: {name}: no {{{word}}} is known{did_you_mean(word, values)}; there are: {known}"
             )
     return re.sub(r"\{(\w+)\}", lambda match: values[match[1]], text)
 
@@ -129,7 +129,9 @@ def _check_names(given: Mapping[str, Any], known: Mapping[str, Any] | tuple[str,
     for name in given:
         if name not in known:
             said, there_are = printable(str(name)), ", ".join(known)
-            raise EngineError(f'{where}: no {noun} is named "{said}"{near(said, known)}; there are: {there_are}')
+            raise EngineError(
+                f'{where}: no {noun} is named "{said}"{did_you_mean(said, known)}; there are: {there_are}'
+            )
 
 
 def _refuse_control_characters(texts: Mapping[str, Any]) -> None:

@@ -15,7 +15,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ingest.errors import EngineError, near
+from ingest.errors import EngineError, did_you_mean
 from ingest.sample import printable
 from scoring.assessment import Values
 from scoring.protocols.interface import Probabilities
@@ -66,7 +66,7 @@ def load_thresholds(content: bytes | None) -> Thresholds:
     by_key = {}
     for key, said in parse_mapping(content, "the thresholds file").items():
         if key not in KEYS:
-            raise EngineError(f'the thresholds file: no attribute is named "{printable(key)}"{near(key, KEYS)}')
+            raise EngineError(f'the thresholds file: no attribute is named "{printable(key)}"{did_you_mean(key, KEYS)}')
         by_key[key] = _threshold(key, said)
     if not by_key:
         raise EngineError("the thresholds file names no attribute; name at least one, or leave out --thresholds")
@@ -82,7 +82,8 @@ def _threshold(key: str, said: object) -> Threshold:
         if first["type"] == "extra_forbidden":
             known = Threshold.model_fields
             raise EngineError(
-                f'the thresholds file, {key}: unknown name "{name}"{near(name, known)}; there are: {", ".join(known)}'
+                f'the thresholds file, {key}: unknown name "{name}"{did_you_mean(name, known)}; '
+                f"there are: {', '.join(known)}"
             ) from None
         raise EngineError(f"the thresholds file, {key}, {name}: {first['msg'].lower()}") from None
 

@@ -17,7 +17,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from ingest.errors import QueryError, near
+from ingest.errors import QueryError, did_you_mean
 from ingest.sample import printable
 from scoring.sql.errors import first_line, without_advice
 from scoring.sql.expression_cost import is_too_costly, repeats_too_much
@@ -155,7 +155,7 @@ def _refused(node: Mapping[str, Any], names: frozenset[str], columns: frozenset[
     if kind == "COLUMN_REF":
         name = node["column_names"][0]
         known = name.lower() in {other.lower() for other in names}
-        return None if known else f'no column "{shown(name)}"{near(name, names)}'
+        return None if known else f'no column "{shown(name)}"{did_you_mean(name, names)}'
     if kind == "FUNCTION":
         return _refused_function(node)
     if kind == "TYPE" and node["type_name"].lower().removesuffix(" with time zone") not in TYPES:
@@ -168,7 +168,7 @@ def _refused(node: Mapping[str, Any], names: frozenset[str], columns: frozenset[
 def _refused_function(node: Mapping[str, Any]) -> str | None:
     name = node["function_name"].lower()
     if not (node["is_operator"] or name in FUNCTIONS):
-        return f'the function "{shown(name)}" is not allowed{near(name, FUNCTIONS)}'
+        return f'the function "{shown(name)}" is not allowed{did_you_mean(name, FUNCTIONS)}'
     if node["filter"] or node["distinct"] or node["order_bys"]["orders"]:
         return f'the function "{name}" takes no FILTER, DISTINCT or ORDER BY here'
     arguments = [argument["expression"] for argument in node["arguments"]]

@@ -7,14 +7,14 @@ import numpy as np
 
 from scoring.assessment import Assessment, EngineOptions, Outcome, Unscored, View
 from scoring.engines.openai.chat import jpeg_of
-from scoring.engines.openai.endpoint import Patience
+from scoring.engines.openai.endpoint import RetryPolicy
 from scoring.engines.openai.engine import OpenAIEngine
 from scoring.engines.openai.settings import settings
 from scoring.engines.vlm.settings import DEFAULT_MAX_PIXELS
 from scoring.taxonomy import KEYS
 from tests.engines.chat_server import ChatServer
 
-QUICK = Patience(num_retries=3, num_timeouts=1, first_delay_s=0.02, max_delay_s=0.1, connect_s=10, read_s=30)
+QUICK = RetryPolicy(num_retries=3, num_timeouts=1, first_delay_s=0.02, max_delay_s=0.1, connect_s=10, read_s=30)
 
 
 def view(shade: int, height: int = 24, width: int = 32) -> View:
@@ -28,9 +28,9 @@ def sent(one: View, max_pixels: int = DEFAULT_MAX_PIXELS) -> str:
     return hashlib.sha256(jpeg_of(one.pixels, max_pixels)).hexdigest()
 
 
-def engine(server: ChatServer, patience: Patience = QUICK, **said: Any) -> OpenAIEngine:
+def engine(server: ChatServer, retry_policy: RetryPolicy = QUICK, **said: Any) -> OpenAIEngine:
     options = EngineOptions(**({"endpoint": server.url, "model": "tiny-vl"} | said))
-    return OpenAIEngine(settings(options), patience)
+    return OpenAIEngine(settings(options), retry_policy)
 
 
 def judged(outcome: Outcome) -> dict[str, float]:

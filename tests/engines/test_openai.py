@@ -89,7 +89,7 @@ def test_a_number_that_no_float_holds_costs_no_worker(server: ChatServer) -> Non
     assert isinstance(outcome, Assessment)
     assert outcome.probabilities is not None
     assert outcome.probabilities[KEYS.index("gov_ids")].tolist() == [0, 0, 1]
-    assert asked.spent == {"generated": 50}
+    assert asked.usage == {"generated": 50}
     server.logprobs = [{"token": FORM[:at]}, {"token": "2", "top_logprobs": listed[1:]}]
     (outcome,) = asked.assess([view(2)])
     assert isinstance(outcome, Assessment)
@@ -113,7 +113,7 @@ def test_tokens_are_counted_where_the_endpoint_tells(server: ChatServer, usage: 
     server.usage = usage
     asked = engine(server)
     asked.assess([view(n) for n in range(3)])
-    assert asked.spent == spent
+    assert asked.usage == spent
 
 
 def test_a_bad_answer_costs_its_view_only(server: ChatServer) -> None:

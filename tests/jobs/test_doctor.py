@@ -2,12 +2,17 @@
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from jobs.doctor import Gpu, gpus_of
+from jobs.checking.doctor import DoctorRequest, run_doctor
+from jobs.checking.findings import Finding, ProblemError
+from jobs.checking.gpus import Gpu, check_gpu, gpus_of
+from scoring.engine_facts import LocalModel
 from tests.engines.chat_server import SECRET, ChatServer
 from tests.jobs.made import privsieve, tar
 
@@ -56,7 +61,8 @@ def test_all_is_well_for_a_scan(corpus: Path, tmp_path: Path, capsys: pytest.Cap
     code, found, end = examined(capsys, "--source", corpus, "--run", run)
     assert {name: text for name, (verdict, text) in found.items() if verdict == "problem"} == {}
     assert (code, end) == (0, "")
-    assert list(found) == ["python", "packages", "gpu", "memory", "/dev/shm", "disk", "ray", "engine", "source", "run"]
+    machine = ["python", "packages", "gpu", "memory", "/dev/shm", "disk"]
+    assert list(found) == [*machine, "ray", "executors", "engine", "source", "run"]
     assert found["ray"][1].startswith("starts; machines: 1, logical CPUs: ")
     assert found["engine"][1].startswith("detectors, detectors-")
     assert found["source"][1] == "webdataset, 2 shards; the first sample is quarantined (not_an_image)"
@@ -72,7 +78,7 @@ def test_an_existing_run_is_probed_and_left_as_it_was(scanned: Path, capsys: pyt
     assert {file: file.stat().st_mtime_ns for file in scanned.rglob("*") if file.is_file()} == before
     assert found["ray"][0] == "problem"
     assert 'Ray address "127.0.0.1:1": nothing answers there' in found["ray"][1]
-    assert (code, end) == (1, "privsieve: 1 of 9 checks found a problem: ray")
+    assert (code, end) == (1, "privsieve: 1 of 10 checks found a problem: ray")
 
 
 def test_places_that_cannot_be_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,7 +97,7 @@ def test_places_that_cannot_be_used(tmp_path: Path, capsys: pytest.CaptureFixtur
     )
     assert found["run"] == ("problem", f"{tmp_path}/other holds other files and is no run; use a new folder for --run")
     assert found["source"][1] == f"{tmp_path}/empty.tar holds no sample in any of its 1 shards"
-    assert end.endswith("3 of 10 checks found a problem: ray, source, run")
+    assert end.endswith("3 of 11 checks found a problem: ray, source, run")
     assert [file.name for file in (tmp_path / "other").iterdir()] == ["letter.txt"]
 
 
@@ -165,6 +171,32 @@ def test_an_endpoint(server: ChatServer, monkeypatch: pytest.MonkeyPatch, capsys
     _, found, _ = examined(capsys, *asked, "tiny-vl")
     assert "refuses access (401): the key is not accepted; set PRIVSIEVE_OPENAI_API_KEY" in found["endpoint"][1]
     assert SECRET not in json.dumps(found)
+
+
+def test_a_function_returns_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    before = dict(os.environ)
+    found = run_doctor(DoctorRequest(engine="canned", ray_address=NO_RAY[1]))
+    assert os.environ == before
+    assert capsys.readouterr() == ("", "")
+    meaning = "ray: the cores of this machine, or a cluster; inline: this process only, without Ray"
+    assert Finding("executors", True, meaning) in found
+    assert [finding.check for finding in found if not finding.is_ok] == ["ray"]
+
+
+@pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="this machine has a GPU")
+def test_a_machine_without_a_gpu() -> None:
+    assert check_gpu("canned", None) == "none found; the canned engine needs none"
+    model = LocalModel(num_gpus=1, weight_bytes=10**9, cpu_memory_bytes=0, without_gpu=None)
+    assert check_gpu("some", model) == "none found; the model runs on the CPU, slowly"
+    with pytest.raises(ProblemError, match=r"^none found, and some needs one: buy one$"):
+        check_gpu("some", replace(model, without_gpu="buy one"))
+
+
+def test_a_model_whose_weights_are_a_link_to_nowhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = model_folder(tmp_path / "model")
+    (folder / "model.safetensors").symlink_to(tmp_path / "gone")
+    _, found, _ = examined(capsys, "--engine", "transformers", "--model", folder, *NO_RAY)
+    assert found["engine"][0] == "problem"
 
 
 def test_what_nvidia_smi_lists() -> None:

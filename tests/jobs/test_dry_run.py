@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from ingest.errors import EngineError
-from jobs.scanning.dry_run import visual_tokens
 from scoring.engines.detectors import PROTOCOL
 from scoring.engines.detectors.decisions import ASSESSED
+from scoring.engines.vlm.preview import visual_tokens
 from tests.jobs.made import privsieve
 
 OPENAI = ("--engine", "openai", "--endpoint", "http://127.0.0.1:9/v1", "--model", "some-model")

@@ -1,5 +1,6 @@
 """Fetch up to the download and from the download on: which rows, and what became of each."""
 
+import ast
 import io
 import json
 import tarfile
@@ -12,8 +13,11 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+from ingest.errors import PrivsieveError
 from jobs.cli import main
 from jobs.fetching.columns import normalised_names
+from jobs.fetching.download import PROGRAM
+from jobs.fetching.fetch import FetchRequest, FetchResources, run_fetch
 from jobs.fetching.outcome import REASONS
 from jobs.fetching.selection import keywords
 from tests.jobs.fetch_host import picture
@@ -276,6 +280,23 @@ def test_every_url_is_a_row_with_a_kind_of_failure_and_no_foreign_text(
     ]
     assert [r["url"] for r in rows] == URLS
     assert "Jane" not in f"{rows}{said}"
+
+
+def test_a_function_returns_what_became_of_the_urls(
+    downloaded: tuple[object, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    request = FetchRequest(str(tmp_path / "part.parquet"), str(tmp_path / "out"), images_per_shard=4)
+    found = run_fetch(request)
+    assert (found.num_urls, found.num_downloaded) == (7, 2)
+    assert found.failures == {"http_404": 1, "timeout": 1, "opted_out": 1, "too_large": 1, "other": 1}
+    assert capsys.readouterr() == ("", "")
+    with pytest.raises(PrivsieveError, match="--processes is for one machine"):
+        run_fetch(request, FetchResources(processes=2, ray_address="10.0.0.1:6379"))
+
+
+def test_the_program_of_the_other_environment_lies_where_it_is_started_from() -> None:
+    ast.parse(PROGRAM.read_text())
 
 
 def test_a_shard_whose_rows_are_fewer_than_announced_is_fetched_again(

@@ -14,10 +14,12 @@ from ingest.errors import SourceError
 from ingest.formats import open_source
 from ingest.images.decode import ImageLimits
 from jobs.planning.arithmetic import Figure, plan_of
-from jobs.planning.measuring import MAX_LISTED_SHARDS, Answering, Measured, measure
-from jobs.planning.recorded import HOST_COSTS, SPEEDS, RecordedHostCost
+from jobs.planning.estimate import PlanRequest, run_plan
+from jobs.planning.measuring import MAX_LISTED_SHARDS, EngineUnderTest, Measured, measure
 from scoring.assessment import EngineOptions
+from scoring.engine_facts import RecordedHostCost
 from scoring.engines import canned
+from scoring.engines.vlm.vllm import HOST_COST, TARGET_SPEED
 from tests.jobs.made import jpeg, privsieve, tar
 
 MEASURED = Measured(
@@ -39,7 +41,7 @@ MEASURED = Measured(
     slice_bytes=20_000.0,
     num_reads=1,
 )
-CANNED = Answering(canned.load(EngineOptions()), ImageLimits())
+CANNED = EngineUnderTest(canned.load(EngineOptions()), ImageLimits())
 
 
 def _exactly(figure: Figure, value: float) -> bool:
@@ -83,7 +85,7 @@ def test_a_corpus_that_was_listed_in_part_is_estimated_with_a_range() -> None:
 
 
 def test_a_recorded_speed_has_no_range_and_says_what_it_is() -> None:
-    found = plan_of(replace(MEASURED, batches=(), speed=SPEEDS["vllm"]), 8, 3.0)
+    found = plan_of(replace(MEASURED, batches=(), speed=TARGET_SPEED), 8, 3.0)
     assert _exactly(found.images_per_s, 80)
     assert found.speed_origin.startswith("not measured here: the target for an 8B model on one H200")
 
@@ -104,7 +106,7 @@ def test_a_gpu_needs_cpus_for_decoding_downscaling_and_preparing() -> None:
 
 def test_a_sample_of_nothing_but_broken_images_still_makes_a_plan() -> None:
     empty = replace(MEASURED, decode_s=(), megapixels=(), seen_megapixels=(), formats={}, num_bytes=())
-    nothing = replace(empty, broken={"empty": 4}, host_cost=HOST_COSTS["vllm"])
+    nothing = replace(empty, broken={"empty": 4}, host_cost=HOST_COST)
     found = plan_of(nothing, 1, None)
     assert (found.cpus_per_gpu, found.broken_share) == (0, 1)
     assert _exactly(found.terabytes, 0)
@@ -146,6 +148,15 @@ def test_the_sample_is_reproducible_and_of_random_shards(tmp_path: Path) -> None
     assert first.listed != other.listed
     assert len(first.listed) == MAX_LISTED_SHARDS
     assert (first.num_shards, first.num_sampled) == (MAX_LISTED_SHARDS + 4, 20)
+
+
+def test_a_function_returns_the_plan(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = run_plan(PlanRequest(str(corpus), engine="canned", gpus=2, price_per_hour=3.0))
+    assert (found.num_shards, found.num_sampled, found.gpus) == (3, 39, 2)
+    assert _exactly(found.images, 39)
+    assert found.cost is not None
+    assert found.cost.value == pytest.approx(found.hours.value * 2 * 3)
+    assert capsys.readouterr() == ("", "")
 
 
 def test_a_source_without_images_is_told(tmp_path: Path) -> None:
@@ -211,13 +222,13 @@ def test_pictures_are_downscaled_as_for_the_engine(tmp_path: Path) -> None:
     Image.linear_gradient("L").resize((640, 480)).save(tmp_path / "large.jpg")
     tar(tmp_path / "0.tar", {"large.jpg": (tmp_path / "large.jpg").read_bytes(), "small.jpg": jpeg(2)})
     source = open_source(str(tmp_path / "0.tar"), None, None)
-    found = measure(source, replace(CANNED, max_pixels=10_000, host_cost=HOST_COSTS["vllm"]), 5, 0)
+    found = measure(source, replace(CANNED, max_pixels=10_000, host_cost=HOST_COST), 5, 0)
     assert sorted(found.megapixels) == [64 * 48 / 1e6, 640 * 480 / 1e6]
     small, large = sorted(found.seen_megapixels)
     assert (small, large) == (64 * 48 / 1e6, 115 * 86 / 1e6)
     assert len(found.downscale_s) == 2
     assert max(found.downscale_s) > 0
-    assert found.host_cost == HOST_COSTS["vllm"]
+    assert found.host_cost == HOST_COST
 
 
 def test_an_engine_that_cannot_run_here_is_planned_from_records(
@@ -227,7 +238,7 @@ def test_an_engine_that_cannot_run_here_is_planned_from_records(
     asked = ("plan", corpus, "--engine", "vllm", "--model", "/no/such/folder")
     assert privsieve(*asked, "--gpus", 8, "--format", "json") == 0
     found = json.loads(capsys.readouterr().out)
-    recorded = HOST_COSTS["vllm"].ms(64 * 48 / 1e6)
+    recorded = HOST_COST.ms(64 * 48 / 1e6)
     assert found["images_per_s"]["value"] == 80
     assert found["host_ms"]["value"] == pytest.approx(recorded)
     assert recorded > 0.5

@@ -152,7 +152,7 @@ def test_a_condition_that_would_take_hours_is_stopped(monkeypatch: pytest.Monkey
 def test_a_condition_that_fails_where_nothing_was_assessed_is_told_too() -> None:
     when = "CAST(coalesce(CAST(emotion_mental_health AS VARCHAR), 'n/a') AS DOUBLE) >= 0.5"
     rules = _policy(f'  - {{name: moods, when: "{when}", then: drop, reason: r}}')
-    assert load_policy(rules, "test.yaml").blind_rules(["biometrics"]) == {}
+    assert load_policy(rules, "test.yaml").inapplicable_rules(["biometrics"]) == {}
     assert _decide(rules, _row(emotion_mental_health=1)) == [("drop", "moods")]
     with pytest.raises(PolicyError) as caught:
         _decide(rules, _row(emotion_mental_health=float("nan")))
@@ -280,8 +280,8 @@ def test_rules_that_look_only_at_what_was_not_assessed_are_told() -> None:
     ]
     lines = [f"  - {{name: {name}, when: {when}, then: drop, reason: r}}" for name, when in rules]
     policy = load_policy("\n".join(["name: p", "default: keep", "rules:", *lines]).encode(), "p.yaml")
-    assert policy.blind_rules(["biometrics"]) == {"tattoos": ["unique_body_markings"]}
-    assert policy.blind_rules([]) == {
+    assert policy.inapplicable_rules(["biometrics"]) == {"tattoos": ["unique_body_markings"]}
+    assert policy.inapplicable_rules([]) == {
         "tattoos": ["unique_body_markings"],
         "levels": ["level"],
         "either": ["biometrics", "unique_body_markings"],

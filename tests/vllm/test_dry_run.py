@@ -57,6 +57,6 @@ def test_the_tokens_of_a_dry_run_are_those_of_the_engines(
 
     vllm = engine("vllm", protocol="slots" if name == "slots" else "json")
     for view, count in zip(views, visual, strict=True):
-        before = Counter(vllm.spent)
+        before = Counter(vllm.usage)
         vllm.assess_with(asked, [view])
-        assert (vllm.spent - before)["prompt"] == words + count
+        assert (vllm.usage - before)["prompt"] == words + count

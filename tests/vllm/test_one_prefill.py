@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scoring.assessment import SpendsTokens, View
+from scoring.assessment import ReportsTokenUsage, View
 from scoring.protocols import protocol
 from scoring.protocols.interface import ProtocolOptions
 from tests.vllm.conftest import picture, probabilities
@@ -18,9 +18,9 @@ def test_vllm_reads_each_prompt_once_and_writes_nothing(engine: Callable[..., An
     running = engine("vllm", protocol="slots")
     fresh = [picture(seed, 96, 128) for seed in range(100, 108)]
     running.assess(fresh[:1])
-    before = Counter(running.spent)
+    before = Counter(running.usage)
     running.assess(fresh[1:])
-    spent = running.spent - before
+    spent = running.usage - before
     words = running.prompter.tokens(running._protocol.prompt).token_ids
     before_picture = words.index(running.prompter.image_token_id)
     assert spent["requests"] == 7
@@ -33,16 +33,16 @@ def test_vllm_asks_again_for_the_slots_of_a_picture_that_it_knows(engine: Callab
     running = engine("vllm", protocol="slots")
     known = [picture(110, 96, 128)]
     first = probabilities(running.assess(known))
-    before = Counter(running.spent)
+    before = Counter(running.usage)
     np.testing.assert_allclose(probabilities(running.assess(known)), first, atol=1e-5)
-    assert (running.spent - before)["requests"] == 2
+    assert (running.usage - before)["requests"] == 2
 
 
 def test_json_costs_hundreds_of_tokens_where_slots_costs_none(engine: Callable[..., Any]) -> None:
     running = engine("vllm", protocol="json")
-    before = Counter(running.spent)
+    before = Counter(running.usage)
     running.assess([picture(120, 96, 128)])
-    assert (running.spent - before)["generated"] > 100
+    assert (running.usage - before)["generated"] > 100
 
 
 def test_transformers_computes_the_text_before_the_picture_once(engine: Callable[..., Any]) -> None:
@@ -60,13 +60,13 @@ def test_transformers_tells_what_it_spent(engine: Callable[..., Any]) -> None:
     """40 pictures in batches of 16: of the second and all later ones the text before the picture is not read again."""
     running = engine("transformers", protocol="slots")
     told: object = running
-    assert isinstance(told, SpendsTokens)
+    assert isinstance(told, ReportsTokenUsage)
     prompt = running.prompter.tokens(running._protocol.prompt).token_ids
     before_picture, num_prompt = prompt.index(running.prompter.image_token_id), len(prompt) - 1 + 96 * 128 // 32**2
     running.assess([picture(0, 96, 128)])
-    before = Counter(running.spent)
+    before = Counter(running.usage)
     running.assess([picture(seed, 96, 128) for seed in range(40)])
-    spent = running.spent - before
+    spent = running.usage - before
     assert spent == {"requests": 40, "prompt": 40 * num_prompt, "cached": 40 * before_picture}
 
 
@@ -76,9 +76,9 @@ def test_both_engines_count_alike_what_they_read_and_write(engine: Callable[...,
     views, counts = [picture(seed, 96, 128) for seed in (130, 131, 132)], {}
     for each in ("transformers", "vllm"):
         running = engine(each, protocol="json")
-        before = Counter(running.spent)
+        before = Counter(running.usage)
         running.assess_with(protocol(name, ProtocolOptions()), views)
-        counts[each] = {kind: number for kind, number in (running.spent - before).items() if kind != "cached"}
+        counts[each] = {kind: number for kind, number in (running.usage - before).items() if kind != "cached"}
     assert counts["transformers"] == counts["vllm"]
     assert counts["vllm"]["requests"] == 3
     assert counts["vllm"]["generated"] >= 3

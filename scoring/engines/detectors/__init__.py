@@ -1,4 +1,4 @@
-"""Real small models on the CPU, and rules: what each sees is told by kind of evidence, never by its content.
+"""Small models on the CPU, and rules: findings are kept by their kind of evidence, never with their content.
 
     models.py      model files and their hashes       findings.py      one piece of evidence
     faces.py       CenterFace: faces, bystanders      ridges.py        fingerprints
@@ -17,8 +17,10 @@ Each model runs on one CPU thread; nothing is downloaded or written.
 from typing import TYPE_CHECKING
 
 from scoring.assessment import EngineDescription, EngineOptions
+from scoring.engine_facts import Costs, Preview, Requirements
 from scoring.engines.detectors.decisions import ABSENT_UNLESS_FOUND, ASSESSED
 from scoring.engines.detectors.models import INSTALL, SHA256, checked_path, package_versions
+from scoring.engines.picture import seen_as_decoded
 from scoring.taxonomy import KEYS
 
 if TYPE_CHECKING:
@@ -37,15 +39,27 @@ def describe(options: EngineOptions) -> EngineDescription:
         name="detectors",
         protocol=PROTOCOL,
         assessed=tuple(key for key in KEYS if key in ASSESSED),
-        only_affirmed=tuple(key for key in KEYS if key in ASSESSED and key not in ABSENT_UNLESS_FOUND),
+        presence_only=tuple(key for key in KEYS if key in ASSESSED and key not in ABSENT_UNLESS_FOUND),
         weights={name: SHA256[name] for name in SHA256 if checked_path(name)},
         versions=package_versions(),
         max_side_px=MAX_SIDE_PX,
     )
 
 
+def requirements(options: EngineOptions) -> Requirements:
+    return Requirements(extra="detectors")
+
+
+def preview(options: EngineOptions) -> Preview:
+    return Preview(seen_as_decoded)
+
+
+def costs(options: EngineOptions) -> Costs:
+    return Costs()
+
+
 def load(options: EngineOptions) -> "DetectorsEngine":
-    """Start the models, about 1 s; EngineError where a package or model file is missing or wrong."""
+    """Starts the models, about 1 s; EngineError where a package or model file is missing or wrong."""
     package_versions()
     for name in SHA256:
         checked_path(name)

@@ -8,10 +8,12 @@ What is asked and how the answer is read is the protocol's (`scoring.protocols`)
 of the machine that asks (`endpoint.KEY_VARIABLES`) and is written nowhere.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from scoring.assessment import EngineDescription, EngineOptions
-from scoring.engines.openai.settings import description, settings
+from scoring.engine_facts import Costs, Preview, Requirements
+from scoring.engines.openai.settings import NAME, description, settings
 
 if TYPE_CHECKING:
     from scoring.engines.openai.engine import OpenAIEngine
@@ -21,14 +23,34 @@ def describe(options: EngineOptions) -> EngineDescription:
     return description(settings(options))
 
 
+def requirements(options: EngineOptions) -> Requirements:
+    return Requirements(extra=NAME)
+
+
+def preview(options: EngineOptions) -> Preview:
+    from scoring.engines.openai.chat import size_as_sent
+    from scoring.protocols.preview import prompt_parts
+
+    chosen = settings(options)
+    return Preview(
+        describe_picture=partial(size_as_sent, max_pixels=chosen.max_pixels),
+        protocol=f"{chosen.protocol.name}, version {chosen.protocol.version}",
+        parts=prompt_parts(chosen.protocol),
+    )
+
+
+def costs(options: EngineOptions) -> Costs:
+    return Costs()
+
+
 def check(options: EngineOptions) -> str:
     """Asks the endpoint once, with a made picture; what it says in one line. EngineError where it would answer for no
     picture: the address, the key, the model's name or what is asked of it is wrong, or it answers nothing."""
-    from scoring.engines.openai.endpoint import KEY_VARIABLES, Patience, key_from_environment
+    from scoring.engines.openai.endpoint import KEY_VARIABLES, RetryPolicy, key_from_environment
     from scoring.engines.openai.engine import OpenAIEngine
 
     chosen = settings(options)
-    said = OpenAIEngine(chosen, Patience(num_timeouts=0)).check()
+    said = OpenAIEngine(chosen, RetryPolicy(num_timeouts=0)).check()
     key = "a key is set" if key_from_environment() else f"no key is set ({' or '.join(KEY_VARIABLES)})"
     open_text = "" if chosen.endpoint.startswith("https://") else "; pictures and key travel unencrypted"
     return f"{said}; {key}{open_text}"

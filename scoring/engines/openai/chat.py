@@ -40,6 +40,12 @@ def jpeg_of(pixels: Pixels, max_pixels: int) -> bytes:
     return encoded
 
 
+def size_as_sent(pixels: Pixels, max_pixels: int) -> str:
+    """For `Preview.describe_picture`."""
+    picture = prepared(pixels, max_pixels)
+    return f"sent at {picture.width}x{picture.height}, {len(jpeg_of(pixels, max_pixels)):,} bytes"
+
+
 def body_of(prompt: Prompt, wanted: Generate, model: str, jpeg: bytes, without: frozenset[str]) -> dict[str, Any]:
     """without: keys of `OPTIONAL`."""
     body: dict[str, Any] = {
@@ -92,8 +98,8 @@ def answer_of(response: Mapping[str, Any], wanted: Generate) -> TextAnswer:
     return TextAnswer(text, tokens, is_cut_off=finish == "length")
 
 
-def spent_on(response: Mapping[str, Any]) -> dict[str, int]:
-    """Tokens as of `scoring.assessment.SpendsTokens`; what the endpoint does not tell is left out."""
+def usage_of(response: Mapping[str, Any]) -> dict[str, int]:
+    """Tokens as of `scoring.assessment.ReportsTokenUsage`; what the endpoint does not tell is left out."""
     usage = response.get("usage")
     told = usage if isinstance(usage, dict) else {}
     details = told.get("prompt_tokens_details")

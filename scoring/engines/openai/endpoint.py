@@ -23,7 +23,7 @@ from urllib3.exceptions import (
     SSLError,
 )
 
-from ingest.errors import EngineError, near
+from ingest.errors import EngineError, did_you_mean
 from ingest.sample import printable
 from scoring.engines.openai.connections import MAX_ANSWER_BYTES, TooLongError, connections, unpacked
 
@@ -38,7 +38,7 @@ MAX_NAMES = 5
 
 
 @dataclass(frozen=True)
-class Patience:
+class RetryPolicy:
     """num_retries: after the first attempt, of one request; num_timeouts of them may follow an attempt without a
     whole answer within read_s. Delays double from first_delay_s to max_delay_s, each shortened by a random part of up
     to a half; what the endpoint asks for by Retry-After counts instead, up to max_delay_s.
@@ -84,9 +84,9 @@ def key_from_environment() -> str | None:
 class Endpoint:
     """Safe to use from several threads. url: without a slash at its end. num_connections: kept open at once."""
 
-    def __init__(self, url: str, model: str, num_connections: int, patience: Patience | None = None):
+    def __init__(self, url: str, model: str, num_connections: int, retry_policy: RetryPolicy | None = None):
         self.url, self._model = url, model
-        self._patience = patience or Patience()
+        self._retry_policy = retry_policy or RetryPolicy()
         self._key = key_from_environment()
         self._pool = connections(url, num_connections)
         self._lock = threading.Lock()
@@ -128,7 +128,7 @@ class Endpoint:
             offered = [printable(name) for name in self.models()]
         if offered and self._model not in offered:
             names = ", ".join(offered[:MAX_NAMES]) + (", …" if len(offered) > MAX_NAMES else "")
-            there = f'offers no model "{self._model}"{near(self._model, offered)}; there are: {names}'
+            there = f'offers no model "{self._model}"{did_you_mean(self._model, offered)}; there are: {names}'
             return EngineError(f"{self.url} {there}")
         return EngineError(
             f'{self.url} does not know the model "{self._model}", or is no chat endpoint ({status}); check --model and '
@@ -151,7 +151,7 @@ class Endpoint:
 
     def _sent(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
         """Status and content."""
-        patience = self._patience
+        retry_policy = self._retry_policy
         headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "privsieve"}
         if self._key is not None:
             headers["Authorization"] = f"Bearer {self._key}"
@@ -162,8 +162,8 @@ class Endpoint:
                 body=body,
                 headers=headers,
                 redirect=False,
-                timeout=urllib3.Timeout(connect=patience.connect_s, read=patience.read_s),
-                retries=_Retries.of(patience),
+                timeout=urllib3.Timeout(connect=retry_policy.connect_s, read=retry_policy.read_s),
+                retries=_Retries.of(retry_policy),
                 decode_content=False,  # it would be unpacked without a bound
             )
             return response.status, unpacked(response)
@@ -179,7 +179,7 @@ class Endpoint:
         if isinstance(reason, (NewConnectionError, ConnectTimeoutError, ProxyError)):
             return EngineError(f"{self.url} cannot be reached ({name}); check --endpoint and that the server runs")
         if isinstance(reason, ReadTimeoutError):
-            return NoAnswerError("too_many_retries", f"no answer within {self._patience.read_s:g} s, tried again")
+            return NoAnswerError("too_many_retries", f"no answer within {self._retry_policy.read_s:g} s, tried again")
         if isinstance(reason, TooLongError):
             return NoAnswerError("engine_error", f"the endpoint sent more than {MAX_ANSWER_BYTES // 2**20} MiB")
         if isinstance(reason, DecodeError):
@@ -200,7 +200,7 @@ class Endpoint:
         if status in (400, 422):
             raise RefusedError(status, *_told(content))
         if status in PASSING_STATUS:
-            tried = f"{self._patience.num_retries} times again"
+            tried = f"{self._retry_policy.num_retries} times again"
             raise NoAnswerError("too_many_retries", f"the endpoint answered HTTP {status}, tried {tried}")
         raise NoAnswerError("engine_error", f"the endpoint answered HTTP {status}")
 
@@ -209,17 +209,17 @@ class _Retries(urllib3.Retry):
     """Of urllib3, but the first retry waits too, and nobody comes back at the same moment as all others."""
 
     @classmethod
-    def of(cls, patience: Patience) -> "_Retries":
+    def of(cls, retry_policy: RetryPolicy) -> "_Retries":
         return cls(
-            total=patience.num_retries,
-            connect=min(2, patience.num_retries),
-            read=patience.num_timeouts,
+            total=retry_policy.num_retries,
+            connect=min(2, retry_policy.num_retries),
+            read=retry_policy.num_timeouts,
             redirect=0,
             status_forcelist=PASSING_STATUS,
             allowed_methods=None,
-            backoff_factor=patience.first_delay_s,
-            backoff_max=patience.max_delay_s,
-            retry_after_max=math.ceil(patience.max_delay_s),
+            backoff_factor=retry_policy.first_delay_s,
+            backoff_max=retry_policy.max_delay_s,
+            retry_after_max=math.ceil(retry_policy.max_delay_s),
             raise_on_status=False,
         )
 

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from ingest.errors import EngineError
 from scoring.assessment import Outcome, Unscored, View
 from scoring.engines.canary import canary
-from scoring.engines.openai.chat import OPTIONAL, answer_of, body_of, jpeg_of, left_out, needed, spent_on, top_level
-from scoring.engines.openai.endpoint import Endpoint, NoAnswerError, Patience, RefusedError
+from scoring.engines.openai.chat import OPTIONAL, answer_of, body_of, jpeg_of, left_out, needed, top_level, usage_of
+from scoring.engines.openai.endpoint import Endpoint, NoAnswerError, RefusedError, RetryPolicy
 from scoring.engines.openai.settings import Settings
 from scoring.protocols.interface import Answer, Generate, Prompt, TextAnswer
 
@@ -22,16 +22,16 @@ WITHOUT_ANSWER = frozenset(["engine_error", "too_many_retries"])
 class OpenAIEngine:
     """`assess` may be called by several threads; the bound on requests holds for all of them together."""
 
-    def __init__(self, chosen: Settings, patience: Patience | None = None):
+    def __init__(self, chosen: Settings, retry_policy: RetryPolicy | None = None):
         self._protocol = chosen.protocol
         self._model = chosen.model
         self._max_pixels = chosen.max_pixels
-        self._endpoint = Endpoint(chosen.endpoint, chosen.model, chosen.concurrency, patience)
+        self._endpoint = Endpoint(chosen.endpoint, chosen.model, chosen.concurrency, retry_policy)
         self._threads = ThreadPoolExecutor(chosen.concurrency, thread_name_prefix="openai")
         self._lock = threading.Lock()
         self._without: frozenset[str] = frozenset()
         self._has_told_guess = False
-        self.spent: Counter[str] = Counter()
+        self.usage: Counter[str] = Counter()
 
     def assess(self, views: Sequence[View]) -> list[Outcome]:
         """EngineError where no view would get an answer: the key, the model's name or the address is wrong, or the
@@ -86,7 +86,7 @@ class OpenAIEngine:
                 continue
             self._remember(named, without)
             with self._lock:
-                self.spent.update(spent_on(response))
+                self.usage.update(usage_of(response))
             return answer_of(response, wanted)
 
     def _remember(self, named: frozenset[str], without: frozenset[str]) -> None:

@@ -8,8 +8,8 @@ from ingest.errors import EngineError
 from scoring.assessment import EngineDescription, EngineOptions
 from scoring.engines.picture import max_side_px
 from scoring.engines.vlm.settings import DEFAULT_MAX_PIXELS
-from scoring.protocols import protocol
-from scoring.protocols.interface import Protocol, ProtocolOptions, Slots
+from scoring.protocols import chosen_protocol
+from scoring.protocols.interface import Protocol, Slots
 
 NAME = "openai"
 DEFAULT_PROTOCOL = "json"
@@ -42,8 +42,7 @@ def settings(options: EngineOptions) -> Settings:
         raise EngineError("the openai engine needs --endpoint: the base URL, such as http://127.0.0.1:8000/v1")
     if options.model is None:
         raise EngineError("the openai engine needs --model: the name by which the endpoint knows the model")
-    said = ProtocolOptions(options.prompt_file, options.thresholds, bool(options.keep_rationale))
-    asked = protocol(options.protocol or DEFAULT_PROTOCOL, said)
+    asked = chosen_protocol(options, DEFAULT_PROTOCOL)
     if isinstance(asked.prompt.wanted, Slots):
         raise EngineError(
             f"the {asked.name} protocol reads probabilities inside of the prompt, which a chat endpoint does not give; "

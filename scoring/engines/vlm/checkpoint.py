@@ -104,6 +104,13 @@ def weight_files(folder: Path) -> list[Path]:
     raise EngineError(f'the model folder "{folder}" has no weights: neither {WHOLE} nor {INDEX}')
 
 
+def weight_bytes(model: str | None) -> int:
+    """Size of the weights in a model folder of this machine; 0 for any other model. Checks nothing."""
+    if model is None or not Path(model).expanduser().is_dir():
+        return 0
+    return sum(file.stat().st_size for file in Path(model).expanduser().glob("*.safetensors") if file.is_file())
+
+
 def check_one_set(folder: Path) -> None:
     """EngineError where transformers, which takes model.safetensors before an index, and vLLM, which takes what the
     index names or else all safetensors, would load different weights."""

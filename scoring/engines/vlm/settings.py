@@ -4,13 +4,13 @@ from dataclasses import dataclass, fields
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
 
-from ingest.errors import EngineError, near
+from ingest.errors import EngineError, did_you_mean
 from scoring.assessment import EngineDescription, EngineOptions
 from scoring.engines.picture import max_side_px
 from scoring.engines.vlm.adapter import Adapter, adapter, check_fits
 from scoring.engines.vlm.checkpoint import Checkpoint, checkpoint
-from scoring.protocols import protocol
-from scoring.protocols.interface import Protocol, ProtocolOptions
+from scoring.protocols import chosen_protocol
+from scoring.protocols.interface import Protocol
 
 DEFAULT_PROTOCOL = "slots"
 DEFAULT_MAX_PIXELS = 512 * 512
@@ -43,9 +43,8 @@ def settings(engine: str, options: EngineOptions, refused: tuple[str, ...], *, w
         raise EngineError(f"the {engine} engine needs --model: a folder, or a hub name such as owner/name")
     if options.dtype is not None and options.dtype not in DTYPES:
         known = ", ".join(DTYPES)
-        raise EngineError(f'unknown --dtype "{options.dtype}"{near(options.dtype, DTYPES)}; there are: {known}')
-    said = ProtocolOptions(options.prompt_file, options.thresholds, bool(options.keep_rationale))
-    asked = protocol(options.protocol or DEFAULT_PROTOCOL, said)
+        raise EngineError(f'unknown --dtype "{options.dtype}"{did_you_mean(options.dtype, DTYPES)}; there are: {known}')
+    asked = chosen_protocol(options, DEFAULT_PROTOCOL)
     model = checkpoint(options.model, with_weights=with_weights)
     given = adapter(options.adapter) if options.adapter is not None else None
     if given is not None and any(model.folder.glob("*.safetensors")):
@@ -85,3 +84,11 @@ def package_versions(engine: str, packages: tuple[str, ...]) -> dict[str, str]:
             missing = alternatives.split("|")[0]
             raise EngineError(f'the {engine} engine needs the package {missing}: pip install "privsieve[{engine}]"')
     return found
+
+
+def is_installed(package: str) -> bool:
+    try:
+        package_version(package)
+    except PackageNotFoundError:
+        return False
+    return True

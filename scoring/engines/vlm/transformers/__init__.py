@@ -3,6 +3,9 @@
 from typing import TYPE_CHECKING
 
 from scoring.assessment import EngineDescription, EngineOptions
+from scoring.engine_facts import Costs, LocalModel, Preview, RecordedHostCost, Requirements
+from scoring.engines.vlm.checkpoint import weight_bytes
+from scoring.engines.vlm.costs import MACHINE, costs_of
 from scoring.engines.vlm.settings import Settings, description, package_versions, settings
 
 if TYPE_CHECKING:
@@ -11,10 +14,29 @@ if TYPE_CHECKING:
 NAME = "transformers"
 PACKAGES = ("transformers", "torch", "torchvision", "peft", "xgrammar")
 REFUSED = ("tensor_parallel_size", "endpoint", "concurrency")
+CPU_MEMORY_FACTOR = 1.2
+"""Memory on the CPU, relative to the size of the weights."""
+HOST_COST = RecordedHostCost(0.8, 13.5, f"recorded for image processor and tokenizer, {MACHINE}")
 
 
 def describe(options: EngineOptions) -> EngineDescription:
     return description(NAME, _chosen(options, with_weights=False), PACKAGES)
+
+
+def requirements(options: EngineOptions) -> Requirements:
+    num_bytes = weight_bytes(options.model)
+    model = LocalModel(1, num_bytes, cpu_memory_bytes=int(CPU_MEMORY_FACTOR * num_bytes), without_gpu=None)
+    return Requirements(NAME, model)
+
+
+def preview(options: EngineOptions) -> Preview:
+    from scoring.engines.vlm.preview import preview_of
+
+    return preview_of(settings(NAME, options, REFUSED, with_weights=False))
+
+
+def costs(options: EngineOptions) -> Costs:
+    return costs_of(options, HOST_COST, speed=None)
 
 
 def load(options: EngineOptions) -> "TransformersEngine":

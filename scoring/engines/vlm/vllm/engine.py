@@ -53,7 +53,7 @@ class VllmEngine:
         self._circuit_breaker = CircuitBreaker(chosen.max_pixels)
         self.prompter = Prompter(chosen.checkpoint.folder, chosen.max_pixels)
         self._numbers = itertools.count()
-        self.spent: Counter[str] = Counter()
+        self.usage: Counter[str] = Counter()
         """What vLLM did so far, as it says itself: requests, and tokens: prompt, cached, generated."""
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="vllm requests", daemon=True).start()
@@ -151,7 +151,7 @@ class VllmEngine:
             raise RuntimeError("the request failed inside of vLLM")
         last = outputs[-1]
         generated = getattr(last.outputs[0], "token_ids", ()) if isinstance(last.outputs, list) else ()
-        self.spent.update(
+        self.usage.update(
             requests=1, prompt=len(last.prompt_token_ids), cached=last.num_cached_tokens or 0, generated=len(generated)
         )
         return last

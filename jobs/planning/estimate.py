@@ -1,0 +1,70 @@
+"""What a scan would take: measured on a small sample where the plan is made, else from recorded figures."""
+
+from dataclasses import dataclass, field, replace
+
+from ingest.errors import EngineError
+from ingest.formats import open_source
+from ingest.images.decode import ImageLimits
+from jobs.planning.arithmetic import PlanResult, plan_of
+from jobs.planning.measuring import EngineUnderTest, measure
+from scoring.assessment import Closable, EngineOptions
+from scoring.engines import DEFAULT, engine_module, placeholder_engine
+from scoring.engines.picture import max_side_px
+
+
+@dataclass(frozen=True)
+class PlanRequest:
+    source: str
+    """Folder, tar, Parquet file, glob or fsspec URL."""
+
+    engine: str = DEFAULT
+
+    options: EngineOptions = field(default_factory=EngineOptions)
+
+    gpus: int = 1
+    """GPUs, or processes of an engine without GPU, that share the scan."""
+
+    price_per_hour: float | None = None
+    """Of one of them, in any currency; None leaves the cost out."""
+
+    sample_size: int = 64
+    """Images to read and score."""
+
+    seed: int = 0
+    """Of the random sample."""
+
+    format_name: str | None = None
+    """webdataset, tree or parquet; None to recognise it."""
+
+    category: str | None = None
+    """As for a scan."""
+
+
+def run_plan(request: PlanRequest) -> PlanResult:
+    """Lists up to 16 shards, reads and scores the sample, and writes nothing.
+
+    EngineError if the engine cannot run here and no speed is recorded for it. SourceError, StorageError for the source.
+    """
+    tested = _engine_under_test(request.engine, request.options)
+    try:
+        corpus = open_source(request.source, request.format_name, request.category)
+        measured = measure(corpus, tested, request.sample_size, request.seed)
+    finally:
+        if isinstance(tested.engine, Closable):
+            tested.engine.close()
+    return plan_of(measured, request.gpus, request.price_per_hour)
+
+
+def _engine_under_test(name: str, options: EngineOptions) -> EngineUnderTest:
+    """The engine; or, if it cannot run here and a speed is recorded, a placeholder with that speed."""
+    module = engine_module(name)
+    costs = module.costs(options)
+    try:
+        limits = ImageLimits(max_side_px=module.describe(options).max_side_px)
+        return EngineUnderTest(module.load(options), limits, costs.max_pixels, None, costs.host)
+    except EngineError as error:
+        if costs.speed is None:
+            raise
+        speed = replace(costs.speed, origin=f"{costs.speed.origin} ({error})")
+        limits = ImageLimits(max_side_px=None if costs.max_pixels is None else max_side_px(costs.max_pixels))
+        return EngineUnderTest(placeholder_engine(), limits, costs.max_pixels, speed, costs.host)

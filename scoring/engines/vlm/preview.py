@@ -1,0 +1,70 @@
+"""What a vision-language model would be asked, and how many tokens that is, from its small files alone."""
+
+import math
+from functools import partial
+from pathlib import Path
+
+from ingest.images.decode import Pixels
+from scoring.engine_facts import Preview
+from scoring.engines.picture import prepared
+from scoring.engines.vlm.checkpoint import IMAGE_PROCESSORS, read_json
+from scoring.engines.vlm.settings import Settings
+from scoring.protocols.interface import Prompt
+from scoring.protocols.preview import prompt_parts
+
+
+def preview_of(chosen: Settings) -> Preview:
+    folder, max_pixels = chosen.checkpoint.folder, chosen.max_pixels
+    return Preview(
+        describe_picture=partial(_size_as_seen, folder=folder, max_pixels=max_pixels),
+        protocol=f"{chosen.protocol.name}, version {chosen.protocol.version}",
+        parts=prompt_parts(chosen.protocol),
+        num_text_tokens=_num_text_tokens(folder, chosen.protocol.prompt, max_pixels),
+    )
+
+
+def _num_text_tokens(folder: Path, prompt: Prompt, max_pixels: int) -> int:
+    """Without the one token that stands for the picture."""
+    from scoring.engines.vlm.prompting import Prompter
+
+    tokens = Prompter(folder, max_pixels).tokens(prompt)
+    return len(tokens.token_ids) - prompt.has_image
+
+
+def _size_as_seen(pixels: Pixels, folder: Path, max_pixels: int) -> str:
+    picture = prepared(pixels, max_pixels)
+    number = visual_tokens(folder, picture.width, picture.height, max_pixels)
+    known = "visual tokens not known for this family of models" if number is None else f"{number} visual tokens"
+    return f"seen at {picture.width}x{picture.height}, {known}"
+
+
+def visual_tokens(folder: Path, width: int, height: int, max_pixels: int) -> int | None:
+    """How many tokens a picture becomes in a model of the Qwen family.
+
+    Both sides are rounded to whole tokens of patch_size x merge_size pixels, and the area is kept between the smallest
+    and the largest that the image processor allows.
+    None if the model's files have no such settings. EngineError if they are not JSON.
+    """
+    for name in reversed(IMAGE_PROCESSORS):
+        if (folder / name).is_file():
+            config = read_json(folder / name, f'the model folder "{folder}"')
+            config = config.get("image_processor", config)
+            break
+    else:
+        return None
+    size = config.get("size") or {}
+    edges = (size.get("shortest_edge", config.get("min_pixels")), size.get("longest_edge", config.get("max_pixels")))
+    numbers = [n for n in (config.get("patch_size"), config.get("merge_size"), *edges) if isinstance(n, int)]
+    if len(numbers) < 4 or min(numbers) < 1:
+        return None
+    side_px = numbers[0] * numbers[1]
+    least, largest = (min(edge, max_pixels) for edge in numbers[2:])
+    across, down = (round(side / side_px) for side in (width, height))
+    area = across * down * side_px**2
+    if area > largest:
+        scale = math.sqrt(width * height / largest)
+        across, down = (max(1, math.floor(side / scale / side_px)) for side in (width, height))
+    elif area < least:
+        scale = math.sqrt(least / (width * height))
+        across, down = (math.ceil(side * scale / side_px) for side in (width, height))
+    return across * down

@@ -1,0 +1,71 @@
+"""What every engine says of itself before it is loaded; nothing outside of its folder needs to know it by name."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ingest.errors import EngineError
+from scoring.assessment import EngineOptions, RemoteEngineModule
+from scoring.engine_facts import Requirements
+from scoring.engines import DEFAULT, ENGINES, engine_module
+from scoring.engines.vlm.settings import DEFAULT_MAX_PIXELS
+
+NONE = EngineOptions()
+WITH_MODEL = {"transformers", "vllm"}
+
+
+def test_the_default_is_one_of_them() -> None:
+    assert DEFAULT in ENGINES
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_an_engine_says_what_it_requires_and_costs_without_any_option(name: str) -> None:
+    module = engine_module(name)
+    assert isinstance(module.requirements(NONE), Requirements)
+    assert (module.requirements(NONE).local_model is not None) == (name in WITH_MODEL)
+    assert (module.costs(NONE).max_pixels == DEFAULT_MAX_PIXELS) == (name in WITH_MODEL)
+    assert isinstance(module, RemoteEngineModule) == (name == "openai")
+
+
+@pytest.mark.parametrize("name", sorted(WITH_MODEL))
+def test_what_a_model_takes_follows_its_files(name: str, tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"x" * 1000)
+    (tmp_path / "gone.safetensors").symlink_to(tmp_path / "nowhere")
+    needed = engine_module(name).requirements(EngineOptions(model=str(tmp_path))).local_model
+    assert needed is not None
+    assert (needed.num_gpus, needed.weight_bytes) == (1, 1000)
+    assert needed.cpu_memory_bytes == (1200 if name == "transformers" else 0)
+
+
+def test_gpus_that_share_a_model() -> None:
+    needed = engine_module("vllm").requirements(EngineOptions(tensor_parallel_size=4)).local_model
+    assert needed is not None
+    assert needed.num_gpus == 4
+
+
+def test_only_vllm_has_a_speed_to_plan_with_where_it_cannot_run() -> None:
+    assert [name for name in ENGINES if engine_module(name).costs(NONE).speed is not None] == ["vllm"]
+
+
+@pytest.mark.parametrize("name", sorted(WITH_MODEL))
+def test_costs_refuse_what_is_wrong_on_every_machine(name: str) -> None:
+    with pytest.raises(EngineError, match='unknown protocol "slot"'):
+        engine_module(name).costs(EngineOptions(protocol="slot"))
+
+
+def test_an_engine_that_is_asked_in_words_shows_its_prompt() -> None:
+    options = EngineOptions(endpoint="http://127.0.0.1:9/v1", model="some", max_pixels=1000)
+    preview = engine_module("openai").preview(options)
+    assert preview.protocol is not None
+    assert preview.protocol.startswith("json, version json-1 ")
+    assert [part.heading for part in preview.parts] == ["system", "user", "assistant: a JSON form, at most 1024 tokens"]
+    assert preview.num_text_tokens is None
+    assert preview.describe_picture(np.zeros((100, 40, 3), dtype=np.uint8)).startswith("sent at 20x50, ")
+
+
+@pytest.mark.parametrize("name", ["detectors", "canned"])
+def test_an_engine_without_a_prompt_says_so(name: str) -> None:
+    preview = engine_module(name).preview(NONE)
+    assert (preview.protocol, preview.parts) == (None, ())
+    assert preview.describe_picture(np.zeros((10, 20, 3), dtype=np.uint8)) == "seen at 20x10"
