@@ -1,1 +1,1 @@
-"""What `filter` does: decisions, copies, the record of a release. Start at `decisions.py`."""
+"""What `filter` does: decisions, copies, the record of a release. Start at `run.py`."""

@@ -32,8 +32,6 @@ from scoring.taxonomy import KEYS
 from tests.jobs.made import privsieve, tar
 from tests.records import write_result
 
-pytestmark = pytest.mark.ray
-
 
 def _rows(shard: str, first: int, count: int) -> pa.Table:
     """Every tenth image is quarantined."""
@@ -120,7 +118,7 @@ def test_a_second_time_says_so_and_does_nothing(tmp_path: Path, capsys: pytest.C
     before = {path: path.stat().st_mtime_ns for path in sorted(run.rglob("*.*"))}
     capsys.readouterr()
     assert privsieve("compact", run) == 0
-    assert "is compacted already, nothing to do: 225 rows of 5 shards in 1 files" in capsys.readouterr().out
+    assert "is compacted already, nothing to do: 225 rows of 5 shards in 1 file" in capsys.readouterr().out
     assert {path: path.stat().st_mtime_ns for path in sorted(run.rglob("*.*"))} == before
 
 
@@ -150,7 +148,7 @@ def test_an_unfinished_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixt
     before = sorted(run.rglob("*"))
     assert privsieve("compact", run) == 2
     error = capsys.readouterr().err
-    assert "is not finished: 1 shards have images without a row, 00003.tar first" in error
+    assert "is not finished: 1 shard has images without a row, 00003.tar first" in error
     assert "run the same scan again, then compact" in error
     assert len(error.splitlines()) == 1
     assert sorted(run.rglob("*")) == before
@@ -356,7 +354,7 @@ def test_slices_that_were_not_removed_yet_are_not_seen_twice(
     capsys.readouterr()
     assert privsieve("compact", run) == 0
     assert (
-        "was compacted: 225 rows of 5 shards in 1 files; the last 7 small files are removed" in capsys.readouterr().out
+        "was compacted: 225 rows of 5 shards in 1 file; the last 7 small files are removed" in capsys.readouterr().out
     )
     assert [path.name for path in (run / "scores").iterdir()] == ["notes.txt"]
     assert _seen(run) == [(225, 225, 21)]
@@ -365,6 +363,7 @@ def test_slices_that_were_not_removed_yet_are_not_seen_twice(
 # ---- the other verbs --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.ray
 def test_scan_status_and_filter_on_a_compacted_run(
     corpus: Path, scanned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,4 +1,4 @@
-"""Filter as a user runs it, on small real corpora, through Ray."""
+"""Filter as a user runs it, on small real corpora, in this process."""
 
 import hashlib
 import io
@@ -11,9 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, rows, tar
-
-pytestmark = pytest.mark.ray
 
 KEEP_ALL = "name: keep-all\nrules: []\ndefault: keep\nquarantined: keep\n"
 NO_FACES = (
@@ -50,7 +49,14 @@ def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def crawl_run(crawl: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = tmp_path_factory.mktemp("runs") / "run"
-    assert privsieve("scan", crawl, "--run", run, "--engine", "canned") == 0
+    scan_in_process(crawl, run)
+    return run
+
+
+@pytest.fixture(scope="module")
+def scanned(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("runs") / "scanned"
+    scan_in_process(corpus, run)
     return run
 
 
@@ -171,7 +177,7 @@ def test_a_shard_that_is_gone_and_one_that_is_new_are_noticed(
     finally:
         moved.rename(crawl / "00003.tar")
     assert (
-        "has changed since it was scanned: 1 shards of the run are gone; nothing is released" in capsys.readouterr().err
+        "has changed since it was scanned: 1 shard of the run is gone; nothing is released" in capsys.readouterr().err
     )
     tar(crawl / "new.tar", {"new.jpg": jpeg(1)})
     try:
@@ -182,6 +188,7 @@ def test_a_shard_that_is_gone_and_one_that_is_new_are_noticed(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.ray
 def test_only_what_was_scanned_is_released(
     crawl: Path, tmp_path: Path, policies: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -222,7 +229,7 @@ def test_a_tree_with_its_sidecars(tmp_path: Path, policies: Path, capsys: pytest
     (source / "street" / "page.jpg").write_bytes(b"<html>not found</html>")
     (source / "office" / "dangling.jpg").symlink_to("nowhere.jpg")
     (source / "office" / "dangling.txt").write_bytes(b"a caption without its picture")
-    assert privsieve("scan", source, "--run", run, "--engine", "canned") == 0
+    scan_in_process(source, run)
     assert privsieve("filter", run, "--policy", policies / "keep-all.yaml", "--out", out) == 0
     assert "drop         1  (unreadable)" in capsys.readouterr().out
     kept = {"street/ä b.jpg", f"street/{latin1}", "office/1.jpg", "2.jpg", "street/page.jpg", "street/ä b.txt"}
@@ -253,7 +260,7 @@ def test_a_hugging_face_table_with_its_other_columns(tmp_path: Path, policies: P
     ).replace_schema_metadata({"huggingface": '{"info": {}}'})
     source.mkdir()
     pq.write_table(table, source / "train-00000.parquet", row_group_size=6)
-    assert privsieve("scan", source, "--run", run, "--engine", "canned") == 0
+    scan_in_process(source, run)
     assert privsieve("filter", run, "--policy", policies / "no-faces.yaml", "--out", out) == 0
     kept = [int(str(r["index"])) for r in rows(run) if r["status"] == "scored" and r["level"] != 1]
     assert 0 < len(kept) < 19
@@ -296,7 +303,7 @@ def test_an_unfinished_scan_is_not_filtered(
         ({"out": "/proc/release"}, "cannot write /proc/release/release.lease.json: "),
         ({"out": "nosuch://x"}, "cannot reach nosuch://x"),
         ({"policy": "{policies}"}, ": is a directory"),
-        ({"policy": "{policies}/none.yaml"}, "none.yaml: no such file or directory"),
+        ({"policy": "{policies}/none.yaml"}, "/none.yaml; give a YAML file, or one that is shipped"),
         ({"policy": "{policies}/empty.yaml"}, "empty.yaml: the policy is empty; it wants the keys name, rules"),
         ({"policy": "{policies}/cast.yaml"}, 'cast.yaml: rule 1 "numbers", when: key::INTEGER > 3: a value cannot be'),
         ({"run": "{crawl}"}, "is no run: it has no run.json"),

@@ -8,10 +8,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve
 from tests.jobs.test_filter import KEEP_ALL, files, released
 
-pytestmark = pytest.mark.ray
+
+@pytest.fixture(scope="module")
+def scanned(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("runs") / "scanned"
+    scan_in_process(corpus, run)
+    return run
 
 
 @pytest.fixture
@@ -59,7 +65,7 @@ def test_shards_named_like_a_release_s_own_files_are_told_before_anything_is_wri
     source, run, out = tmp_path / "source", tmp_path / "run", tmp_path / "out"
     (source / shard).parent.mkdir(parents=True)
     pq.write_table(pa.table({"image": [jpeg(1), jpeg(2)]}), source / shard)
-    assert privsieve("scan", source, "--run", run, "--engine", "canned") == 0
+    scan_in_process(source, run)
     capsys.readouterr()
     args = ("filter", run, "--policy", policy, "--out", out)
     told = f"the source holds {shard.partition('/')[0]}, which a release has of its own; rename it and scan again"
@@ -76,13 +82,13 @@ def test_of_a_tree_s_loose_files_only_what_would_be_released_is_told(
     source.mkdir()
     (source / "1.jpg").write_bytes(jpeg(1))
     (source / "release.json").write_text("{}")  # of no picture, so it stays behind
-    assert privsieve("scan", source, "--run", run, "--engine", "canned") == 0
+    scan_in_process(source, run)
     args = ("filter", run, "--policy", policy, "--out", out)
     assert privsieve(*args) == 0
     assert released(out).keys() == {"1.jpg"}
     (source / "release.jpg").write_bytes(jpeg(2))
     again = tmp_path / "again"
-    assert privsieve("scan", source, "--run", again, "--engine", "canned") == 0
+    scan_in_process(source, again)
     capsys.readouterr()
     assert privsieve("filter", again, *args[2:-1], tmp_path / "other") == 2
     assert "the source holds release.json, which a release has of its own" in capsys.readouterr().err

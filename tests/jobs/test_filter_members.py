@@ -8,10 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, tar
 from tests.jobs.test_filter import KEEP_ALL, decided, files, released
-
-pytestmark = pytest.mark.ray
 
 UNSAFE = "(unsafe_member)"
 
@@ -44,7 +43,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def run(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     where = tmp_path_factory.mktemp("runs") / "run"
-    assert privsieve("scan", source, "--run", where, "--engine", "canned") == 0
+    scan_in_process(source, where)
     return where
 
 
@@ -87,7 +86,7 @@ def test_unsafe_samples_are_dropped_and_what_stayed_behind_is_counted(
         ("00000.tar", "./1"): "a member has the name of another file or folder of the release",
         ("bad\\tname.tar", "5"): "its shard has control characters in its name",
     }
-    assert privsieve("scan", out, "--run", tmp_path / "again", "--engine", "canned") == 0
+    scan_in_process(out, tmp_path / "again")
 
 
 @pytest.mark.parametrize(
@@ -155,7 +154,7 @@ def test_a_table_s_other_pictures_stay_behind(tmp_path: Path, policy: Path, caps
     pictures = [jpeg(n) for n in range(3)]
     table = {"image": pictures, "scene": ["a", "b", "c"], "caption": ["x"] * 3, "thumbnail": pictures}
     pq.write_table(pa.table(table), source / "a.parquet")
-    assert privsieve("scan", source, "--run", run, "--engine", "canned", "--category", "scene") == 0
+    scan_in_process(source, run, category="scene")
     assert privsieve("filter", run, "--policy", policy, "--out", out) == 0
     assert pq.read_table(out / "a.parquet").schema.names == ["image", "scene", "caption"]
     assert "left out beside the images: 3 column thumbnail\n" in capsys.readouterr().out

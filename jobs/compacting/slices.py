@@ -1,0 +1,109 @@
+"""The slice files of a finished run, in the order of their rows, and which of them go into a file together."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import tee
+
+from ingest.errors import RunError, number_of
+from ingest.formats import open_source
+from ingest.sample import printable
+from ingest.storage.place import Place
+from scoring.runs.coverage import has_all_chosen
+from scoring.runs.footers import footers
+from scoring.runs.ledger import Done, begun, finished, result_names, stem_in, stems_of_others
+from scoring.runs.record import RunRecord
+from scoring.runs.results import Part
+
+SLICES_PER_FILE = 4_096
+"""A file ends here at the latest, however few rows its slices have."""
+
+
+@dataclass(frozen=True)
+class SliceFile:
+    shard: str
+    """As the source names it."""
+
+    name: str
+    """Below `scores/`."""
+
+    num_rows: int
+
+
+def finished_shards(url: str, record: RunRecord, done: Done) -> list[str]:
+    """The shards with results, in order. RunError where one is not scanned to its end, or not of this source."""
+    is_whole = record.sample is None and record.limit is None
+    corpus = open_source(record.source, record.format, record.category)
+    shards = [shard for shard in corpus.shards if is_whole or begun(shard, done)]
+    unfinished = [shard for shard in shards if not finished(shard, done)]
+    if unfinished or not shards:
+        have = "has" if len(unfinished) == 1 else "have"
+        first = f": {number_of(len(unfinished), 'shard')} {have} images without a row, {printable(unfinished[0])} first"
+        raise RunError(f"{url} is not finished{first if unfinished else ''}; run the same scan again, then compact")
+    others = stems_of_others(corpus.shards, done)
+    if others:
+        raise RunError(
+            f"{url} has results of {number_of(len(others), 'shard')} that {printable(record.source)} has no longer; "
+            "restore what is gone, or scan the source into a new run"
+        )
+    return shards
+
+
+def refuse_missing(url: str, record: RunRecord, inputs: Sequence[SliceFile], done: Done) -> None:
+    """RunError where a scan of chosen samples has fewer rows than it chose."""
+    num_rows, corpus = rows_in(inputs), open_source(record.source, record.format, record.category)
+    if not has_all_chosen(record, num_rows, corpus.shards, done):
+        raise RunError(
+            f"{url} is not finished: {num_rows} of {record.sample or record.limit} chosen images have a row; "
+            "run the same scan again, then compact"
+        )
+
+
+def slice_files(run: Place, record: RunRecord, shards: list[str], done: Done) -> Iterator[SliceFile]:
+    """The slice files in the order of their rows, with the counts of their footers."""
+    named, again = tee((shard, name) for shard in shards for name in result_names(shard, done))
+    found = footers(run, (name for _, name in again), record.settings_hash())
+    yield from (SliceFile(shard, name, one.num_rows) for (shard, name), one in zip(named, found, strict=True))
+
+
+def grouped(inputs: Iterable[SliceFile], rows_per_file: int) -> Iterator[list[SliceFile]]:
+    """The slices of each large file; follows from their names and row counts alone."""
+    group, num_rows = list[SliceFile](), 0
+    for one in inputs:
+        if group and (num_rows + one.num_rows > rows_per_file or len(group) == SLICES_PER_FILE):
+            yield group
+            group, num_rows = [], 0
+        group.append(one)
+        num_rows += one.num_rows
+    if group:
+        yield group
+
+
+def rows_in(inputs: Sequence[SliceFile]) -> int:
+    return sum(one.num_rows for one in inputs)
+
+
+def lines_of(inputs: Sequence[SliceFile]) -> bytes:
+    return "".join(f"{one.name} {one.num_rows}\n" for one in inputs).encode()
+
+
+def hash_of(inputs: Sequence[SliceFile]) -> str:
+    """Tells what a large file holds."""
+    return hashlib.sha256(lines_of(inputs)).hexdigest()
+
+
+def rows_by_shard(inputs: Sequence[SliceFile]) -> Counter[str]:
+    rows = Counter[str]()
+    for one in inputs:
+        rows[one.shard] += one.num_rows
+    return rows
+
+
+def parts_of(inputs: Sequence[SliceFile], file: int, done: Done) -> list[Part]:
+    slices, rows = Counter(one.shard for one in inputs), rows_by_shard(inputs)
+    parts, first_row = list[Part](), 0
+    for shard, num_slices in slices.items():
+        parts.append(Part(stem_in(shard, done), num_slices, file, first_row, rows[shard]))
+        first_row += rows[shard]
+    return parts

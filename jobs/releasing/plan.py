@@ -1,0 +1,129 @@
+"""What a release will hold: one pass over all rows, of which only counts and hashes stay in memory."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow.compute as pc
+
+from ingest.errors import IncompleteError, RunError, number_of
+from ingest.formats import Source
+from ingest.sample import printable
+from ingest.storage.place import Place
+from jobs.releasing.decisions import KeptHash, counted, decisions_of, row_chunks
+from scoring.policies.policy import Policy
+from scoring.runs.coverage import has_all_chosen
+from scoring.runs.footers import refuse_foreign
+from scoring.runs.ledger import begun, finished, stems_of_others
+from scoring.runs.record import RunRecord
+from scoring.runs.results import Results, RowRange, results
+
+
+@dataclass(frozen=True)
+class Share:
+    """What is released of one shard."""
+
+    shard: str
+    rows: list[RowRange]
+    """Where its rows lie in the run."""
+
+    num_rows: int
+    num_kept: int
+    """Samples to write, flagged ones too."""
+
+    is_whole: bool
+    """All samples of the shard were scanned."""
+
+    kept_sha256: str
+    """Of which samples are kept: the copy decides again, and must come to the same."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many images a policy keeps, flags and drops."""
+
+    by_rule: Mapping[tuple[str, str], int]
+    """(action, rule) -> images."""
+
+    @property
+    def num_images(self) -> int:
+        return sum(self.by_rule.values())
+
+    def actions(self) -> dict[str, int]:
+        by_action = Counter[str]()
+        for (action, _), count in self.by_rule.items():
+            by_action[action] += count
+        return {action: by_action[action] for action in ("keep", "flag", "drop")}
+
+
+@dataclass(frozen=True)
+class Plan:
+    shares: list[Share]
+    """One per shard that has rows, in the order of the source."""
+
+    counts: Counts
+    num_older: int
+    """Scored rows of a version that did not record what was not scanned."""
+
+    num_kept_bytes: int
+    """Of the encoded images that are kept."""
+
+    @property
+    def num_kept(self) -> int:
+        return sum(share.num_kept for share in self.shares)
+
+    def kept_sha256(self) -> str:
+        """Of what is kept of the whole corpus."""
+        return hashlib.sha256("".join(share.kept_sha256 for share in self.shares).encode()).hexdigest()
+
+
+def plan_release(run: Place, record: RunRecord, corpus: Source, policy: Policy) -> Plan:
+    """Decides for every row of a complete run. RunError where rows are missing; PolicyError where a rule fails."""
+    refuse_foreign(run, record.settings_hash())
+    found = results(run)
+    is_whole = record.sample is None and record.limit is None
+    tally, shares = _Tally(run, policy), list[Share]()
+    for shard in corpus.shards:
+        if not is_whole and not begun(shard, found.done):
+            continue
+        if not finished(shard, found.done):
+            raise RunError(f"{printable(shard)} is not scanned to its end; run the same scan again, then filter")
+        shares.append(tally.share(shard, found.of(shard), is_whole))
+    _refuse_incomplete(record, corpus, found, num_rows=sum(share.num_rows for share in shares))
+    return Plan(shares, Counts(tally.by_rule), tally.num_older, tally.num_kept_bytes)
+
+
+class _Tally:
+    """Counts over all shards."""
+
+    def __init__(self, run: Place, policy: Policy):
+        self.by_rule = Counter[tuple[str, str]]()
+        self.num_older = 0
+        self.num_kept_bytes = 0
+        self._run, self._policy = run, policy
+
+    def share(self, shard: str, ranges: list[RowRange], is_whole: bool) -> Share:
+        kept, num_rows = KeptHash(shard), 0
+        for rows in row_chunks(self._run, ranges):
+            decisions = decisions_of(rows, self._policy)
+            kept.update(decisions)
+            num_rows += decisions.num_rows
+            self.by_rule.update(counted(decisions))
+            self.num_older += rows.filter((pc.field("status") == "scored") & pc.field("unseen").is_null()).num_rows
+            is_kept = pc.not_equal(decisions["action"], "drop")
+            self.num_kept_bytes += pc.sum(rows["num_bytes"].filter(is_kept)).as_py() or 0
+        return Share(shard, ranges, num_rows, kept.num_kept, is_whole, kept.hexdigest(is_whole))
+
+
+def _refuse_incomplete(record: RunRecord, corpus: Source, found: Results, num_rows: int) -> None:
+    gone = len(stems_of_others(corpus.shards, found.done))
+    if gone:
+        raise IncompleteError(
+            f"{record.source} has changed since it was scanned: {number_of(gone, 'shard')} of the run "
+            f"{'is' if gone == 1 else 'are'} gone; nothing is "
+            "released; restore what is gone, or scan the source into a new run"
+        )
+    if not has_all_chosen(record, num_rows, corpus.shards, found.done):
+        wanted = record.sample or record.limit
+        raise RunError(f"{num_rows} of {wanted} chosen images are scanned; run the same scan again, then filter")

@@ -1,0 +1,222 @@
+"""A release from start to end: `plan_filter` reads and decides, `carry_out` writes, `run_filter` does both.
+
+The plan is made from all rows before a byte is written. Then each shard is copied by itself: the kept pictures byte for
+byte, if they are still those that were scanned, and what may go with them. A sample that cannot be released safely is
+dropped then, and its decision says so. `release.json` is written last and only when all counts agree; until then
+`release.unfinished.json` is there, and below `release.unfinished/` what --resume need not copy again.
+`release.lease.json` keeps a second filter out meanwhile.
+"""
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ingest.errors import IncompleteError, StorageError, number_of
+from ingest.formats import Source, open_source
+from ingest.formats.members import Members
+from ingest.formats.released import Written
+from ingest.storage.place import Place, place
+from ingest.storage.removal import remove_half_written, remove_tree
+from jobs.releasing.cautions import cautions, refuse_blind
+from jobs.releasing.copying import Copied, ShardCopier
+from jobs.releasing.finishing import as_json, finish, left_out
+from jobs.releasing.plan import Counts, Plan, plan_release
+from jobs.releasing.record import RELEASE_LEASE, UNFINISHED, ReleaseRecord
+from jobs.releasing.refusals import refuse_loss, refuse_misplaced, refuse_own_names
+from jobs.runtime.executors import Executor, refuse_address
+from jobs.runtime.feedback import Feedback
+from jobs.runtime.progress import Meter
+from scoring.policies.policy import Policy, load_policy
+from scoring.policies.shipped import policy_bytes
+from scoring.runs.layout import RUN_RECORD
+from scoring.runs.lease import Lease, lease
+from scoring.runs.record import RunRecord, open_run
+
+INLINE_BYTES = 10**9
+INLINE_IMAGES = 20_000
+"""A release of at most so many bytes and images is copied in this process: Ray alone would take longer to start."""
+
+
+@dataclass(frozen=True)
+class FilterRequest:
+    run_url: str
+    """Folder or fsspec URL of a finished run."""
+
+    policy: str
+    """File of rules, or the name of a policy that is shipped."""
+
+    out_url: str
+    """Folder or fsspec URL of the release."""
+
+    resume: bool = False
+    """Continue a filter into the same folder that was interrupted."""
+
+    overwrite: bool = False
+    """Replace an earlier release."""
+
+
+@dataclass(frozen=True)
+class FilterResources:
+    executor: Executor | None = None
+    """None: Ray where `ray_address` or RAY_ADDRESS names a cluster, or where the release is large."""
+
+    ray_address: str | None = None
+    """Cluster to use; None: RAY_ADDRESS, else a Ray of its own."""
+
+
+@dataclass(frozen=True)
+class FilterPlan:
+    """What a filter would do; nothing is written yet."""
+
+    request: FilterRequest
+    run: Place
+    record: RunRecord
+    corpus: Source
+    policy: Policy
+    plan: Plan
+    cautions: tuple[str, ...]
+    """Lines to read before the counts: of which images they are, and rules that may not do what was meant."""
+
+    @property
+    def counts(self) -> Counts:
+        return self.plan.counts
+
+
+@dataclass(frozen=True)
+class FilterResult:
+    counts: Counts
+    """As they were carried out: what could not be released safely is dropped."""
+
+    policy: str
+    """The name in its file."""
+
+    members: Members
+    """What may go with an image."""
+
+    left_out: Mapping[str, int]
+    """Kind of what lay beside the images and was not copied -> how many, the most frequent first."""
+
+    cautions: tuple[str, ...]
+    """As in the plan."""
+
+
+def run_filter(request: FilterRequest, resources: FilterResources, feedback: Feedback) -> FilterResult:
+    """Writes a release. The errors are those of `ingest.errors`."""
+    return carry_out(plan_filter(request), resources, feedback)
+
+
+def plan_filter(request: FilterRequest) -> FilterPlan:
+    """Decides for every row and writes nothing."""
+    policy = load_policy(policy_bytes(request.policy), request.policy)
+    run, record = open_run(request.run_url)
+    corpus = open_source(record.source, record.format, record.category)
+    policy = policy.for_engine(record.engine)
+    refuse_blind(policy, record)
+    plan = plan_release(run, record, corpus, policy)
+    return FilterPlan(request, run, record, corpus, policy, plan, tuple(cautions(record, plan, policy)))
+
+
+def check_destination(planned: FilterPlan) -> None:
+    """StorageError where the release cannot be written to where the request wants it."""
+    request, corpus, out = planned.request, planned.corpus, place(planned.request.out_url)
+    is_folder = place(planned.record.source).is_dir()
+    refuse_misplaced(out, request.out_url, planned.run, corpus.root, is_folder)
+    refuse_own_names(planned.plan, corpus, planned.run, planned.policy)
+    refuse_loss(out, request.out_url, _identity(planned), request.resume, request.overwrite)
+
+
+def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedback) -> FilterResult:
+    """Writes the release that was planned. IncompleteError where the source or the run has changed since."""
+    refuse_address(resources.executor, resources.ray_address)
+    check_destination(planned)
+    request, policy, out = planned.request, planned.policy, place(planned.request.out_url)
+    if request.overwrite:
+        remove_tree(out)
+    identity = _identity(planned)
+    with lease(out.at(RELEASE_LEASE), request.out_url, takeover=None) as held:
+        _begin(out, identity)
+        copier = ShardCopier(planned.corpus, planned.run, policy, out, request.resume)
+        counts, written = _copy_all(copier, planned.plan, resources, feedback, held)
+        held.confirm()
+        finish(out, identity, planned.record, planned.plan, counts, written)
+    return FilterResult(counts, policy.name, policy.members, left_out(written), planned.cautions)
+
+
+def _identity(planned: FilterPlan) -> ReleaseRecord:
+    record, policy = planned.record, planned.policy
+    return ReleaseRecord(
+        privsieve=record.privsieve,
+        source=record.source,
+        sample=record.sample,
+        limit=record.limit,
+        run_sha256=hashlib.sha256(planned.run.at(RUN_RECORD).read()).hexdigest(),
+        policy=policy.name,
+        policy_sha256=policy.sha256,
+        kept_sha256=planned.plan.kept_sha256(),
+        members=policy.members,
+    )
+
+
+def _begin(out: Place, identity: ReleaseRecord) -> None:
+    """Marks the release as unfinished."""
+    if out.is_local and out.exists():  # what a killed filter left
+        remove_half_written(out)
+    out.at(UNFINISHED).write(as_json(identity.model_dump()))
+
+
+def executor_for(plan: Plan, resources: FilterResources) -> Executor:
+    """What the user chose; else Ray where a cluster is named, or where the release is large."""
+    if resources.executor is not None:
+        return resources.executor
+    if resources.ray_address or os.environ.get("RAY_ADDRESS"):
+        return "ray"
+    is_small = plan.num_kept_bytes <= INLINE_BYTES and plan.num_kept <= INLINE_IMAGES
+    return "inline" if is_small else "ray"
+
+
+@contextmanager
+def _copies(
+    copier: ShardCopier, plan: Plan, resources: FilterResources, feedback: Feedback
+) -> Iterator[tuple[Iterator[Copied], Meter]]:
+    """The copies as they are done, and a meter for them."""
+    if executor_for(plan, resources) == "inline" or not plan.shares:
+        with feedback.meter("filter", plan.num_kept) as meter:
+            yield (copier.outcome(number, share) for number, share in enumerate(plan.shares)), meter
+        return
+    from jobs.runtime.cluster import ray_session
+
+    with ray_session(resources.ray_address), feedback.meter("filter", plan.num_kept) as meter:
+        from jobs.releasing.on_ray import copied_on_ray
+
+        yield copied_on_ray(copier, plan.shares), meter
+
+
+def _copy_all(
+    copier: ShardCopier, plan: Plan, resources: FilterResources, feedback: Feedback, held: Lease
+) -> tuple[Counts, Sequence[Written]]:
+    """Copies every shard; returns the counts after the copy, and what was written.
+
+    Where a shard has changed, the others are copied all the same, and IncompleteError comes at the end; a StorageError
+    comes at once, and so does the error that another filter has taken the release over.
+    """
+    by_rule, written, changed = Counter[tuple[str, str]](), dict[int, Written](), dict[int, str]()
+    with _copies(copier, plan, resources, feedback) as (copies, meter):
+        for copied in copies:
+            held.check()
+            if copied.failure:
+                raise StorageError(copied.failure)
+            if copied.changed:
+                changed[copied.number] = copied.changed
+                continue
+            written[copied.number] = copied.written
+            by_rule.update({(action, rule): count for action, rule, count in copied.by_rule})
+            meter.advance(plan.shares[copied.number].num_kept)
+    if changed:
+        num_others = len(changed) - 1
+        have = "has" if num_others == 1 else "have"
+        others = f" ({number_of(num_others, 'more shard')} {have} such an error)" if num_others else ""
+        raise IncompleteError(f"{changed[min(changed)]}{others}")
+    return Counts(by_rule), [written[number] for number in sorted(written)]

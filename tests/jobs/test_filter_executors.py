@@ -1,0 +1,224 @@
+"""Where a filter runs: the release is the same, and a small one does not wait for Ray."""
+
+import hashlib
+import json
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ingest.errors import IncompleteError, RunError
+from ingest.storage.place import place
+from jobs.releasing.copying import decisions_file
+from jobs.releasing.decisions import DECISIONS_SCHEMA, KeptHash, kept_of, row_chunks
+from jobs.releasing.finishing import join_decisions
+from jobs.releasing.plan import Counts, Plan, Share
+from jobs.releasing.run import (
+    INLINE_BYTES,
+    INLINE_IMAGES,
+    FilterRequest,
+    FilterResources,
+    executor_for,
+    plan_filter,
+    run_filter,
+)
+from jobs.runtime.feedback import SILENT
+from scoring.runs.results import results
+from scoring.runs.rows import rows_at
+from tests.jobs.in_process import scan_in_process
+from tests.jobs.made import privsieve
+from tests.jobs.test_compact import made_run
+from tests.jobs.test_filter import NO_FACES, files, released
+
+ROOT = Path(__file__).parents[2]
+FILTER = """
+import sys
+from jobs.cli import main
+try:
+    main(sys.argv[1:])
+except SystemExit as done:
+    assert done.code == 0, done.code
+print("ray was imported:", "ray" in sys.modules)
+"""
+
+
+@pytest.fixture(scope="module")
+def run(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    where = tmp_path_factory.mktemp("runs") / "run"
+    scan_in_process(corpus, where)
+    return where
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    (tmp_path / "no-faces.yaml").write_text(NO_FACES)
+    return tmp_path / "no-faces.yaml"
+
+
+def test_a_small_release_is_written_without_ray(
+    run: Path, policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    command = [sys.executable, "-c", FILTER, "filter", run, "--policy", policy, "--out", tmp_path / "out"]
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout.endswith("ray was imported: False\n")
+    assert released(tmp_path / "out").keys() == {"00000.tar", "00001.tar"}
+
+
+@pytest.mark.ray
+def test_ray_and_this_process_write_the_same_bytes(
+    run: Path, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = {}
+    for executor in ("ray", "inline"):
+        args = ("filter", run, "--policy", policy, "--out", tmp_path / executor, "--executor", executor)
+        assert privsieve(*args, "--quiet") == 0
+        shown[executor] = capsys.readouterr().out
+    assert files(tmp_path / "ray") == files(tmp_path / "inline")
+    assert shown["ray"] == shown["inline"]
+
+
+def test_a_cluster_for_work_in_this_process_is_refused(
+    run: Path, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    args = ("filter", run, "--policy", policy, "--out", tmp_path / "out", "--executor", "inline")
+    assert privsieve(*args, "--ray-address", "127.0.0.1:1") == 2
+    assert "--executor inline works in this process and --ray-address names a cluster" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_large_release_or_a_named_cluster_takes_ray(
+    run: Path, policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    plan = plan_filter(FilterRequest(str(run), str(policy), str(tmp_path / "out"))).plan
+    assert executor_for(plan, FilterResources()) == "inline"
+    assert executor_for(replace(plan, num_kept_bytes=INLINE_BYTES + 1), FilterResources()) == "ray"
+    many = [replace(plan.shares[0], num_kept=INLINE_IMAGES + 1)]
+    assert executor_for(replace(plan, shares=many), FilterResources()) == "ray"
+    assert executor_for(plan, FilterResources(ray_address="head:6379")) == "ray"
+    monkeypatch.setenv("RAY_ADDRESS", "head:6379")
+    assert executor_for(plan, FilterResources()) == "ray"
+    assert executor_for(plan, FilterResources("inline")) == "inline"
+
+
+def test_a_caller_in_python_gets_the_counts_and_nothing_is_printed(
+    run: Path, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    request = FilterRequest(str(run), str(policy), str(tmp_path / "out"))
+    result = run_filter(request, FilterResources("inline"), SILENT)
+    assert capsys.readouterr() == ("", "")
+    summary = json.loads((tmp_path / "out" / "release.json").read_text())
+    assert (result.policy, result.counts.num_images) == ("no-faces", 35)
+    assert result.counts.actions() == summary["actions"]
+    assert result.counts.by_rule == {
+        (action, rule): count for rule, actions in summary["rules"].items() for action, count in actions.items()
+    }
+
+
+def test_decisions_lie_in_the_order_of_the_source(run: Path, policy: Path, tmp_path: Path) -> None:
+    assert privsieve("filter", run, "--policy", policy, "--out", tmp_path / "out", "--executor", "inline") == 0
+    table = pq.read_table(tmp_path / "out" / "decisions.parquet")
+    places = list(zip(table["shard"].to_pylist(), table["index"].to_pylist(), strict=True))
+    assert places == [("00000.tar", n) for n in range(20)] + [("00001.tar", n) for n in range(15)]
+    assert table.schema == DECISIONS_SCHEMA
+
+
+# ---- what an interrupted filter left ----------------------------------------------------------------------------
+
+
+def interrupted(corpus: Path, run: Path, policy: Path, out: Path) -> None:
+    """The second shard has changed while the filter works; then it is what it was."""
+    last = corpus / "00001.tar"
+    intact = last.read_bytes()
+    last.write_bytes(b"")
+    try:
+        assert privsieve("filter", run, "--policy", policy, "--out", out) == 1
+    finally:
+        last.write_bytes(intact)
+
+
+def test_a_release_that_an_older_version_began_is_continued(
+    corpus: Path, run: Path, policy: Path, tmp_path: Path
+) -> None:
+    """It left no decisions for the shards that it had copied; what is kept has the same hash."""
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    assert privsieve("filter", run, "--policy", policy, "--out", whole) == 0
+    interrupted(corpus, run, policy, out)
+    [decisions] = (out / "release.unfinished").glob("*.parquet")
+    decisions.unlink()
+    stamp = (out / "00000.tar").stat().st_mtime_ns
+    assert privsieve("filter", run, "--policy", policy, "--out", out, "--resume") == 0
+    assert (out / "00000.tar").stat().st_mtime_ns == stamp
+    assert files(out) == files(whole)
+
+
+def test_the_hash_of_what_is_kept_is_that_of_older_versions() -> None:
+    actions = ["keep", "drop", "flag", "keep", "drop", "keep"]
+    columns = {
+        "shard": ["a.tar"] * 6,
+        "index": list(range(6)),
+        "key": ["k"] * 6,
+        "sha256": [f"{n:064x}" for n in range(6)],
+        "action": actions,
+        "rule": ["r"] * 6,
+        "reason": ["w"] * 6,
+    }
+    decisions = pa.table(columns, DECISIONS_SCHEMA)
+    for is_whole in (True, False):
+        kept = kept_of(decisions, is_whole)
+        older = hashlib.sha256(json.dumps([sorted(kept.sha256.items()), kept.num_samples]).encode()).hexdigest()
+        for at_once in (1, 2, 6):
+            pieces = KeptHash("a.tar")
+            for first in range(0, 6, at_once):
+                pieces.update(decisions.slice(first, at_once))
+            assert (pieces.hexdigest(is_whole), pieces.num_kept) == (older, 4)
+    nothing = hashlib.sha256(json.dumps([[], 0]).encode()).hexdigest()
+    assert KeptHash("a.tar").hexdigest(is_whole=True) == nothing
+    with pytest.raises(RunError, match=r"a\.tar: the run has index 0 after index 5; scan the source into a new run"):
+        pieces.update(decisions)
+
+
+def test_decisions_that_are_damaged_or_do_not_add_up_release_nothing(tmp_path: Path) -> None:
+    out, share = place(str(tmp_path / "out")), Share("a.tar", [], 2, 0, True, "")
+    where = Path(decisions_file(out, share).path)
+    where.parent.mkdir(parents=True)
+    texts = [["a.tar"] * 2, [0, 1], ["k"] * 2, [None] * 2, ["drop"] * 2, ["r"] * 2, ["w"] * 2]
+    pq.write_table(pa.table(texts, schema=DECISIONS_SCHEMA), where)
+    for num_counted, num_rows in ((3, 2), (2, 3)):
+        with pytest.raises(IncompleteError, match="nothing is released; filter again with --overwrite"):
+            join_decisions(out, [replace(share, num_rows=num_rows)], num_counted)
+    where.write_bytes(where.read_bytes()[:-9])
+    with pytest.raises(IncompleteError, match=r"the decisions for a\.tar are damaged or gone .*--resume"):
+        join_decisions(out, [share], 2)
+    assert list(files(tmp_path / "out")) == [str(where.relative_to(tmp_path / "out"))]
+
+
+# ---- memory -----------------------------------------------------------------------------------------------------
+
+
+def test_of_a_compacted_shard_only_some_rows_are_read_at_once(tmp_path: Path) -> None:
+    run = made_run(tmp_path, ((3,), (20, 17)))
+    where = place(str(run))
+    before = rows_at(where, results(where).of("00001.tar"), ["index"])
+    assert privsieve("compact", run) == 0
+    ranges = results(where).of("00001.tar")
+    assert [(one.first_row, one.num_rows) for one in ranges] == [(3, 37)]
+    chunks = list(row_chunks(where, ranges, rows_at_once=16))
+    assert [chunk.num_rows for chunk in chunks] == [13, 16, 8]
+    assert pa.concat_tables(chunks).select(["index"]).equals(before)
+
+
+def test_a_plan_holds_counts_and_no_rows(run: Path, policy: Path, tmp_path: Path) -> None:
+    plan = plan_filter(FilterRequest(str(run), str(policy), str(tmp_path / "out"))).plan
+    assert isinstance(plan, Plan)
+    assert [(share.shard, share.num_rows) for share in plan.shares] == [("00000.tar", 20), ("00001.tar", 15)]
+    assert plan.counts == Counts(Counter(dict(plan.counts.by_rule)))
+    assert plan.counts.num_images == 35
+    assert 0 < plan.num_kept < 30
+    assert not (tmp_path / "out").exists()
