@@ -70,7 +70,7 @@ class SliceScanner:
 
 
 def scan_slices(
-    settings: ScanSettings, left: list[str], chosen: Chosen, engines: EnginePool, done: Done
+    settings: ScanSettings, left: list[str], chosen: Chosen, done: Done, engines: EnginePool
 ) -> Iterator[SliceCounts]:
     """Scans the slices of the shards `left` that are not `done`; yields what came of each."""
     done = only(left, done)

@@ -152,7 +152,7 @@ class Times:
 
 def on_ray(settings: ScanSettings) -> None:
     engines = EnginePool(NUM_PROCESSES, NUM_PROCESSES)
-    for counts in scan_slices(settings, list(settings.source.shards), None, engines, Done({}, {})):
+    for counts in scan_slices(settings, list(settings.source.shards), None, Done({}, {}), engines):
         if counts.failure:
             raise RuntimeError(counts.failure)
 

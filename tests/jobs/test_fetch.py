@@ -14,26 +14,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.errors import PrivsieveError
-from jobs.cli import main
 from jobs.fetching.columns import normalised_names
 from jobs.fetching.download import PROGRAM
 from jobs.fetching.fetch import FetchRequest, FetchResources, run_fetch
 from jobs.fetching.outcome import REASONS
 from jobs.fetching.selection import keywords
 from tests.jobs.fetch_host import picture
+from tests.jobs.made import privsieve
 
 URLS = [f"https://images.example/{n}.jpg" for n in range(7)]
 CAPTIONS = ["My Credit  Card", "a car", "a card game", "selfie at Essex", None, "cars", "toy cars and dolls"]
 PUNSAFE = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0, None]
 
 LAION = pa.table({"URL": URLS, "TEXT": CAPTIONS, "WIDTH": pa.array(range(7), pa.int32()), "punsafe": PUNSAFE})
-
-
-def _privsieve(*args: object) -> int:
-    with pytest.raises(SystemExit) as done:
-        main([str(a) for a in args])
-    assert isinstance(done.value.code, int)
-    return done.value.code
 
 
 @pytest.fixture
@@ -47,7 +40,7 @@ def foreign(tmp_path: Path) -> Path:
 
 def _select(metadata: Path | str, out: Path, foreign: Path, *options: object) -> pa.Table:
     """The selected rows, by the command itself."""
-    assert _privsieve("fetch", metadata, "--out", out, "--environment", foreign, *options) == 2
+    assert privsieve("fetch", metadata, "--out", out, "--environment", foreign, *options) == 2
     return _selected(out) if out.exists() else None
 
 
@@ -151,10 +144,10 @@ def test_a_wrong_selection_into_a_store_leaves_nothing_there(
     pq.write_table(LAION, tmp_path / "part.parquet")
     args = ("fetch", tmp_path / "part.parquet", "--out", "memory://fetch-test/out", "--environment", foreign)
     memory = fsspec.filesystem("memory")
-    assert _privsieve(*args, "--where", "punsafe > 3") == 2
+    assert privsieve(*args, "--where", "punsafe > 3") == 2
     assert "nothing to fetch" in capsys.readouterr().err
     assert memory.find("/fetch-test") == []
-    assert _privsieve(*args) == 2
+    assert privsieve(*args) == 2
     assert "was not made by privsieve" in capsys.readouterr().err
     found = memory.find("/fetch-test")
     memory.rm("/fetch-test", recursive=True)
@@ -263,7 +256,7 @@ def downloaded(tmp_path: Path, foreign: Path) -> tuple[object, ...]:
 def test_every_url_is_a_row_with_a_kind_of_failure_and_no_foreign_text(
     downloaded: tuple[object, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert _privsieve(*downloaded) == 0
+    assert privsieve(*downloaded) == 0
     said = capsys.readouterr().out
     assert "7 URLs: 2 downloaded, 5 failed (" in said
     table = pq.read_table(tmp_path / "out" / "fetch.parquet")
@@ -302,9 +295,9 @@ def test_the_program_of_the_other_environment_lies_where_it_is_started_from() ->
 def test_a_shard_whose_rows_are_fewer_than_announced_is_fetched_again(
     downloaded: tuple[object, ...], tmp_path: Path, foreign: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert _privsieve(*downloaded) == 0
+    assert privsieve(*downloaded) == 0
     _as_img2dataset_leaves_it(tmp_path / "out", "00001", OUTCOMES, 2)
-    assert _privsieve(*downloaded, "--environment", foreign) == 2
+    assert privsieve(*downloaded, "--environment", foreign) == 2
     assert "was not made by privsieve" in capsys.readouterr().err
     assert not (tmp_path / "out" / "00001_stats.json").exists()
     assert (tmp_path / "out" / "00000_stats.json").exists()
@@ -314,11 +307,11 @@ def test_a_shard_whose_rows_are_fewer_than_announced_is_fetched_again(
 def test_other_settings_into_the_same_folder_are_refused(
     downloaded: tuple[object, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert _privsieve(*downloaded, "--limit", 3, "--max-bytes", 1000) == 2
+    assert privsieve(*downloaded, "--limit", 3, "--max-bytes", 1000) == 2
     error = capsys.readouterr().err
     assert "limit was not set, now 3" in error
     assert "max_bytes was 20000000, now 1000" in error
-    assert _privsieve(*downloaded, "--threads", 2, "--quiet") == 0
+    assert privsieve(*downloaded, "--threads", 2, "--quiet") == 0
 
 
 def _held_elsewhere(selected: Path) -> Path:
@@ -332,10 +325,10 @@ def test_two_fetches_do_not_share_a_folder(
     downloaded: tuple[object, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     held = _held_elsewhere(tmp_path / "out" / "selected")
-    assert _privsieve(*downloaded) == 2
+    assert privsieve(*downloaded) == 2
     held.unlink()
     assert "is being fetched by another privsieve; wait for it" in capsys.readouterr().err
-    assert _privsieve(*downloaded) == 0
+    assert privsieve(*downloaded) == 0
 
 
 def test_a_second_fetch_leaves_alone_what_the_first_selects(
@@ -347,7 +340,7 @@ def test_a_second_fetch_leaves_alone_what_the_first_selects(
     held = _held_elsewhere(selected)
     (selected / "00000.parquet").write_bytes(b"being written")
     args = ("fetch", tmp_path / "part.parquet", "--out", tmp_path / "out", "--where", "punsafe > 3")
-    assert _privsieve(*args) == 2
+    assert privsieve(*args) == 2
     assert "is being fetched by another privsieve; wait for it" in capsys.readouterr().err
     assert sorted(path.name for path in selected.iterdir()) == ["00000.parquet", "lease.json"]
     held.unlink()
@@ -360,7 +353,7 @@ def test_a_folder_with_other_files_is_left_alone(
     tmp_path: Path, foreign: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pq.write_table(LAION, tmp_path / "part.parquet")
-    assert _privsieve("fetch", tmp_path / "part.parquet", "--out", foreign) == 2
+    assert privsieve("fetch", tmp_path / "part.parquet", "--out", foreign) == 2
     assert "holds other files and no fetch" in capsys.readouterr().err
     assert [p.name for p in foreign.iterdir()] == ["diary.txt"]
 
@@ -373,7 +366,7 @@ def test_an_environment_that_cannot_be_made_is_one_line_and_is_tried_again(
     folder = tmp_path / "environment"
     for _ in range(2):
         args = ("fetch", tmp_path / "part.parquet", "--out", tmp_path / "out", "--environment", folder)
-        assert _privsieve(*args) == 2
+        assert privsieve(*args) == 2
         making, failed = capsys.readouterr().err.strip().splitlines()
         assert making == f"making the environment of img2dataset in {folder} (once, about 1.1 GB)"
         assert f"-m pip install failed; {folder / 'pip.log'} says why" in failed
@@ -383,8 +376,8 @@ def test_an_environment_that_cannot_be_made_is_one_line_and_is_tried_again(
 def test_what_was_fetched_scans_without_a_word(
     downloaded: tuple[object, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert _privsieve(*downloaded) == 0
-    assert _privsieve("scan", tmp_path / "out", "--run", tmp_path / "run", "--engine", "canned") == 0
+    assert privsieve(*downloaded) == 0
+    assert privsieve("scan", tmp_path / "out", "--run", tmp_path / "run", "--engine", "canned") == 0
     assert "2 images in 2 of 2 shards: 2 scored, 0 quarantined" in capsys.readouterr().out
 
 

@@ -188,7 +188,6 @@ def test_a_shard_that_is_gone_and_one_that_is_new_are_noticed(
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.ray
 def test_only_what_was_scanned_is_released(
     crawl: Path, tmp_path: Path, policies: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,8 +11,6 @@ import pytest
 
 from tests.jobs.made import privsieve, rows
 
-pytestmark = pytest.mark.ray
-
 ROOT = Path(__file__).parents[2]
 
 

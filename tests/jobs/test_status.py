@@ -12,8 +12,6 @@ import pytest
 from jobs.cli import main
 from tests.faults.drill import engine_actors, finish, make_shards, sha256, start_scan
 
-pytestmark = pytest.mark.ray
-
 
 def _status(run: Path, *arguments: str) -> int:
     with pytest.raises(SystemExit) as done:
@@ -22,6 +20,7 @@ def _status(run: Path, *arguments: str) -> int:
     return done.value.code
 
 
+@pytest.mark.ray
 def test_status_of_a_scan_at_work_killed_and_finished(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_shards(tmp_path / "corpus", 3, 30)
     run = tmp_path / "run"
@@ -61,7 +60,7 @@ def test_a_shard_that_vanishes_fails_alone_and_is_listed(tmp_path: Path, capsys:
     broken.unlink()
     broken.symlink_to(tmp_path / "nowhere")
     run = tmp_path / "run"
-    code, out, err = finish(start_scan(tmp_path / "corpus", run))
+    code, out, err = finish(start_scan(tmp_path / "corpus", run, "--executor", "inline"))
     assert code == 1
     assert "5 images in 1 of 2 shards: 5 scored" in out
     assert "1 of 2 shards have images without a row, 00001.tar first" in err
@@ -73,6 +72,6 @@ def test_a_shard_that_vanishes_fails_alone_and_is_listed(tmp_path: Path, capsys:
     broken.unlink()
     with tarfile.open(broken, "w"):
         pass
-    assert finish(start_scan(tmp_path / "corpus", run))[0] == 0
+    assert finish(start_scan(tmp_path / "corpus", run, "--executor", "inline"))[0] == 0
     assert _status(run) == 0
     assert "2 shards: 2 done" in capsys.readouterr().out
