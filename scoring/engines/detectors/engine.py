@@ -30,7 +30,7 @@ class DetectorsEngine:
     def _outcome(self, view: View) -> Outcome:
         try:
             return self._assessment(view)
-        except Exception as error:  # the edge: what the models raise may hold content, so only its type is told
+        except Exception as error:  # the edge: what the models raise may hold content, so only its type is kept
             return Unscored("engine_error", f"a detector failed ({type(error).__name__})")
 
     def _assessment(self, view: View) -> Assessment:

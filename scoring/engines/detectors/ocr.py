@@ -22,25 +22,34 @@ LINE_SHAPE = 2.6
 Cyrillic, Arabic, Hebrew …): on photographs and textures the detector draws boxes too, but stubby ones (0.7 to 2.5,
 most about 1), while the shortest line of the unread scripts was 2.6, a single word. Rows of windows and keys are long,
 but run from border to border and give no sign at all, not even a blank. Set on the demo pictures, 60 of other
-collections and patterns, and 95 pages in 19 scripts; the box's own score told the two no better.
+collections and patterns, and 95 pages in 19 scripts; the box's own score did not separate the two better.
 """
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line of text. text must not leave this package; empty where nothing was read. confidence: of reading it, 0-1.
-
-    x, y: centre, after the page was turned upright. width, height: along and across the writing. In pixels.
-    area: where it lies in the view.
-    """
+    """A line of text."""
 
     text: str
+    """Must not leave this package; empty where nothing was read."""
+
     confidence: float
+    """Of the reading, 0–1."""
+
     x: float
+    """Centre, in pixels, after the page was turned upright."""
+
     y: float
+    """As for x."""
+
     width: float
+    """Along the writing, in pixels."""
+
     height: float
+    """Across the writing, in pixels."""
+
     area: Area
+    """Where the line lies in the view."""
 
     @property
     def left(self) -> float:

@@ -18,11 +18,16 @@ _MOST_UNREAD = 0.1
 
 @dataclass(frozen=True)
 class Page:
-    """lines: all that were found, unreadable ones too. width, height: of the view in pixels."""
+    """The lines of one view."""
 
     lines: tuple[Line, ...]
+    """All that were found, unreadable ones too."""
+
     width: int
+    """Of the view, in pixels."""
+
     height: int
+    """Of the view, in pixels."""
 
     @cached_property
     def readable(self) -> tuple[Line, ...]:

@@ -96,7 +96,7 @@ def unpacked(response: urllib3.BaseHTTPResponse) -> bytes:
         return response.data
     if packing not in ("gzip", "deflate"):
         raise DecodeError
-    unpacking = zlib.decompressobj(zlib.MAX_WBITS | 32)  # either of the two, told by its head
+    unpacking = zlib.decompressobj(zlib.MAX_WBITS | 32)  # either of the two, recognised by its header
     try:
         content = unpacking.decompress(response.data, MAX_ANSWER_BYTES)
     except zlib.error:

@@ -30,17 +30,17 @@ class OpenAIEngine:
         self._threads = ThreadPoolExecutor(chosen.concurrency, thread_name_prefix="openai")
         self._lock = threading.Lock()
         self._without: frozenset[str] = frozenset()
-        self._has_told_guess = False
+        self._has_logged_guess = False
         self.usage: Counter[str] = Counter()
 
     def assess(self, views: Sequence[View]) -> list[Outcome]:
-        """EngineError where no view would get an answer: the key, the model's name or the address is wrong, or the
-        endpoint does not answer any more."""
+        """EngineError if no view would get an answer: the key, the model's name or the address is wrong, or the
+        endpoint no longer answers."""
         return list(self._threads.map(self._outcome, views))
 
     def check(self) -> str:
-        """Asks for one made picture, before any of the corpus; what came of it, in a few words. EngineError as of
-        `assess`, and where there is no answer to it."""
+        """Asks about one generated picture, before any of the corpus; the result in a few words. EngineError as of
+        `assess`, and if there is no answer."""
         (outcome,) = self.assess([canary()])
         if not isinstance(outcome, Unscored):
             return "answers"
@@ -95,8 +95,8 @@ class OpenAIEngine:
             if more := named - self._without:
                 self._without |= more
                 log.warning("the endpoint refuses to give: %s", ", ".join(sorted(more)))
-            if (guessed := without - self._without) and not self._has_told_guess:
-                self._has_told_guess = True
+            if (guessed := without - self._without) and not self._has_logged_guess:
+                self._has_logged_guess = True
                 log.warning(
                     "the endpoint refused a request without saying why, and answered it without: %s; other requests "
                     "ask for everything again, which costs as many more where it refuses them all",

@@ -28,12 +28,16 @@ PIECE_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """folder: with all files of it. name: for people and run.json, without its place on this machine.
-    is_of_hub: then the name tells the commit, which tells the content."""
+    """A model on this machine."""
 
     folder: Path
+    """Holds all its files."""
+
     name: str
+    """For people and run.json, without the path on this machine."""
+
     is_of_hub: bool
+    """Then the name contains the commit, which identifies the content."""
 
     def digest(self) -> str:
         """sha256 in hex, of the commit for a model of the hub; of a folder every byte of its small files and weights,
@@ -126,7 +130,7 @@ def check_one_set(folder: Path) -> None:
     found = sorted(file.name for file in folder.glob("*.safetensors") if file != single)
     if found and not indexed:
         raise EngineError(
-            f'the model folder "{folder}" has {found[0]} beside {WHOLE}, and no {INDEX} that tells which are the '
+            f'the model folder "{folder}" has {found[0]} beside {WHOLE}, and no {INDEX} that says which are the '
             "weights; engines differ in which they load: remove one of the two"
         )
 

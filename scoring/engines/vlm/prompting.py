@@ -20,22 +20,30 @@ VLLM_MAX_TOKENS = 16384
 
 @dataclass(frozen=True)
 class TokenPrompt:
-    """text: the whole prompt in the model's words, one placeholder for the image. token_ids: the same as tokens.
-
-    slots_from_end: of `Slots`, where the 22 probabilities are read, as negative positions in token_ids: at the token
-    before each slot. candidate_ids: tokens of the slot's choices, or of `Generate.probability_tokens`, as they are
-    where the answer stands; empty where none are wanted, or where not every candidate begins with a token of its own.
-    """
+    """A prompt in the model's words."""
 
     text: str
+    """The whole prompt, with one placeholder for the image."""
+
     token_ids: tuple[int, ...]
+    """The same as tokens."""
+
     slots_from_end: tuple[int, ...] = ()
+    """For `Slots`: where the 22 probabilities are read, as negative positions in token_ids: before each slot."""
+
     candidate_ids: tuple[int, ...] = ()
+    """Tokens of the slot's choices, or of `Generate.probability_tokens`, as they appear in an answer.
+
+    Empty if none are wanted, or if two candidates begin with the same token.
+    """
 
 
 class Prompter:
-    """processor: the model's own, of transformers. image_size: what its image processor must be told so that visual
-    tokens are capped at max_pixels; None where the family measures images in another way."""
+    """A model's own processor and tokenizer, as transformers loads them.
+
+    image_size: setting of the image processor that limits visual tokens to max_pixels; None for families of models
+    that measure images in another way.
+    """
 
     def __init__(self, folder: Path, max_pixels: int):
         from transformers import AutoProcessor
