@@ -24,7 +24,7 @@ from scoring.sql.expressions import boolean_expression
 from scoring.sql.names import file_list, literal
 
 ROWS_PER_FILE = 200_000
-"""About so many selected rows go into one file: img2dataset reads a whole file into memory."""
+"""About this many selected rows go into one file, since img2dataset reads a whole file into memory."""
 SHARD_DIGITS = 5
 _KINDS = {".parquet": "parquet", ".csv": "csv", ".tsv": "tsv"}
 _JSON_TYPES = re.compile(r"(BOOLEAN|U?(TINY|SMALL|BIG)INT|U?INTEGER|FLOAT|DOUBLE|VARCHAR)(\[\d*\])*")

@@ -16,7 +16,7 @@ differing size."""
 
 MAX_VALUES = 2
 MAX_SCORE = 0.1
-"""The same for answers without probabilities: so many of the 22 values, and so much of a holistic score."""
+"""The same for answers without probabilities: differing values of the 22, and difference of a holistic score."""
 
 
 def canary() -> View:

@@ -1,4 +1,4 @@
-"""The engine: each model looks at the view once, the rules make evidence of it, the decision values."""
+"""The engine: models look at each view, rules turn that into evidence, the decision turns evidence into values."""
 
 from collections.abc import Sequence
 

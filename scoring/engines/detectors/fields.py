@@ -17,7 +17,7 @@ _DROP = 2.6
 
 @dataclass(frozen=True)
 class Field:
-    """A form label with what stands at it."""
+    """A form label and its possible values."""
 
     kind: str
     """Of `data/field_labels.txt`."""

@@ -18,7 +18,7 @@ TEXT_ATTRIBUTES = (
     "documents",
     "metadata",
 )
-"""What is null, not absent, where there is text that cannot be read."""
+"""Attributes that are null, not absent, if there is text that cannot be read."""
 
 
 def text_findings(page: Page) -> list[Finding]:

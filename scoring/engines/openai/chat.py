@@ -30,7 +30,7 @@ OPTIONAL = {
     PROBABILITIES: frozenset(["logprobs", "top_logprobs"]),
     MAX_TOKENS: frozenset(["max_tokens"]),
 }
-"""What an endpoint may refuse -> the parameters that it is. Without MAX_TOKENS the newer name of it is used."""
+"""What an endpoint may refuse -> its parameters. Without MAX_TOKENS, the newer name of that parameter is sent."""
 
 
 def jpeg_of(pixels: Pixels, max_pixels: int) -> bytes:
@@ -62,8 +62,10 @@ def body_of(prompt: Prompt, wanted: Generate, model: str, jpeg: bytes, without: 
 
 
 def left_out(body: Mapping[str, Any], without: frozenset[str], parameter: str) -> frozenset[str] | None:
-    """What else to leave out of a refused request: what the endpoint named, else one after the other; None where
-    nothing is left that could be wrong. parameter: `top_level` of what the endpoint named."""
+    """What to leave out of a refused request: what the endpoint named, else one part after the other.
+
+    None if no part is left that could be wrong. parameter: `top_level` of what the endpoint named.
+    """
     can_go = [name for name, parameters in OPTIONAL.items() if parameters & body.keys()]
     named = [name for name in can_go if parameter in OPTIONAL[name]]
     chosen = (named or can_go)[:1]
@@ -132,7 +134,7 @@ def _structure(wanted: Generate) -> dict[str, Any]:
 
 
 def _typed(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Enums with the type of their numbers, which some endpoints insist on."""
+    """Enums with the type of their numbers, which some endpoints require."""
     properties = {
         key: {"type": "integer" if all(float(n).is_integer() for n in form["enum"]) else "number", **form}
         for key, form in schema["properties"].items()

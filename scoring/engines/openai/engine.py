@@ -1,4 +1,4 @@
-"""The openai engine: a request per view and pass, so many at once and no more; a bad request costs its view only."""
+"""The openai engine: one request per view and pass, a limited number at once; a bad request costs only its view."""
 
 import logging
 import threading
@@ -15,7 +15,7 @@ from scoring.engines.openai.settings import Settings
 from scoring.protocols.interface import Answer, Generate, Prompt, TextAnswer
 
 FILTER_CODES = frozenset(["content_filter", "content_policy_violation", "moderation_blocked"])
-"""How endpoints say that they do not want this picture."""
+"""Error codes of a content filter."""
 WITHOUT_ANSWER = frozenset(["engine_error", "too_many_retries"])
 
 
@@ -98,14 +98,17 @@ class OpenAIEngine:
             if (guessed := without - self._without) and not self._has_logged_guess:
                 self._has_logged_guess = True
                 log.warning(
-                    "the endpoint refused a request without saying why, and answered it without: %s; other requests "
-                    "ask for everything again, which costs as many more where it refuses them all",
+                    "the endpoint refused a request without saying why, and answered it without: %s; later requests "
+                    "include it again, which doubles their number if it refuses them all",
                     ", ".join(sorted(guessed)),
                 )
 
     def _next(self, refused: RefusedError, body: dict[str, object], without: frozenset[str]) -> frozenset[str]:
-        """What to leave out of the next attempt. EngineError where every request would be refused; NoAnswerError
-        where this one is and nothing can be left out of it, as where the messages, which hold the picture, are."""
+        """What to leave out of the next attempt.
+
+        EngineError if every request would be refused. NoAnswerError if only this one is and nothing can be left out:
+        the messages, for example, hold the picture.
+        """
         parameter = top_level(refused.parameter)
         if refused.code in FILTER_CODES:
             raise NoAnswerError("rejection", "a content filter of the endpoint refused the picture")

@@ -15,7 +15,7 @@ from scoring.protocols.json_form import JsonProtocol
 from scoring.protocols.reading import MIN_SHARE
 
 VLLM_MAX_TOKENS = 16384
-"""Tokens of a prompt, picture and answer together for which vLLM makes room, where the model allows as many."""
+"""Tokens of prompt, picture and answer together that vLLM reserves room for, if the model allows as many."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Prompter:
         self._max_tokens = min(self.tokenizer.model_max_length, max_tokens(folder) or self.tokenizer.model_max_length)
 
     def check(self, protocol: Protocol, most: int | None = None) -> None:
-        """EngineError where no picture at all could be asked this. most: tokens that the engine takes at once."""
+        """EngineError if this prompt fails for every picture. most: tokens that the engine takes at once."""
         prompt = protocol.prompt
         try:
             tokens = self.tokens(prompt)
@@ -121,7 +121,7 @@ class Prompter:
         return None if token is None else int(token)
 
     def processed(self, text: str, image: Image.Image) -> Any:
-        """What the model is fed for one picture, as tensors with a batch of 1, by argument name."""
+        """The model's inputs for one picture, as tensors with a batch of 1, by argument name."""
         size = {} if self.image_size is None else {"size": self.image_size}
         return self.processor(text=[text], images=[image], return_tensors="pt", add_special_tokens=False, **size)
 
