@@ -33,7 +33,7 @@ from scoring.engines import DEFAULT, ENGINES
 @click.option(
     "--seed", type=click.IntRange(min=0), default=PlanRequest.seed, show_default=True, help="Seed of the sample."
 )
-@click.option("--source-format", help="As --format of scan: webdataset, tree or parquet; recognised where not said.")
+@click.option("--source-format", help="As --format of scan: webdataset, tree or parquet; recognised if not given.")
 @click.option("--category", help="As of scan.")
 @click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def plan(

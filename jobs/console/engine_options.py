@@ -14,13 +14,15 @@ _KEY = __name__
 
 
 def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-    """Notes what was said under the name of the field of `EngineOptions`; a flag that is not set says nothing. Blank is
-    refused: it is mostly a shell variable that is not set, and would be taken for the default."""
+    """Stores a given value under its field of `EngineOptions`.
+
+    A blank value is refused: it mostly comes from a shell variable that is not set, and would mean the default.
+    """
     if isinstance(value, str) and not value.strip():
         raise click.BadParameter("it is empty; give a value, or leave the option out", context, parameter)
     if value not in (None, False):
-        said_so_far: dict[str, Any] = context.meta.setdefault(_KEY, {})
-        said_so_far[str(parameter.name)] = value.read() if isinstance(parameter.type, click.File) else value
+        given: dict[str, Any] = context.meta.setdefault(_KEY, {})
+        given[str(parameter.name)] = value.read() if isinstance(parameter.type, click.File) else value
 
 
 def _option(flag: str, kind: Any, help_text: str) -> Callable[[Command], Command]:
@@ -51,5 +53,5 @@ def engine_options(command: Command) -> Command:
 
 
 def engine_options_from_context() -> EngineOptions:
-    """What the user of the running command said about the engine."""
+    """The options of the engine that were given to the running command."""
     return EngineOptions(**click.get_current_context().meta.get(_KEY, {}))

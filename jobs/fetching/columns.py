@@ -1,4 +1,4 @@
-"""How image metadata names its columns. Names are compared in lower case; what no entry knows keeps its name."""
+"""How image metadata names its columns. Names are compared in lower case; a name without an entry is kept."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,10 +6,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class MetadataColumn:
-    """name: in what `fetch` writes. known: the names of one and the same thing, the preferred one first."""
+    """A column that metadata has under several names."""
 
     name: str
+    """In what `fetch` writes."""
+
     known: tuple[str, ...]
+    """Names for the same thing, the preferred one first."""
+
     meaning: str
 
 

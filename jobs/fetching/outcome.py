@@ -1,4 +1,4 @@
-"""What became of every selected URL: img2dataset's own rows, checked against the selection, as one table.
+"""The outcome of every selected URL: img2dataset's own rows, checked against the selection, as one table.
 
 img2dataset writes `00000.tar`, `00000.parquet` and, last, `00000_stats.json` for each shard.
 """
@@ -24,10 +24,12 @@ STATS = "_stats.json"
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a URL gave no image. pattern: finds it in img2dataset's message, which is free text and is not kept."""
+    """Why a URL gave no image."""
 
     name: str
     pattern: str
+    """Finds the reason in img2dataset's message, which is free text and is not kept."""
+
     meaning: str
 
 
@@ -58,7 +60,10 @@ _SHARD = re.compile(r"(\d{5,})" + re.escape(STATS))
 
 
 def finished_shards(out: Place) -> dict[str, int]:
-    """Shard name -> rows, for shards that img2dataset finished; the mark of a damaged one is taken away."""
+    """Shard name -> rows, for shards that img2dataset finished.
+
+    Removes the mark of a damaged shard, so that it is fetched again.
+    """
     finished: dict[str, int] = {}
     for name in out.names():
         found = _SHARD.fullmatch(name)
@@ -86,7 +91,7 @@ def num_rows_announced(out: Place, known: dict[str, int]) -> int:
 
 
 def _num_rows(out: Place, shard: str) -> int | None:
-    """Rows of a finished shard; None where its files do not agree."""
+    """Rows of a finished shard; None if its files disagree."""
     try:
         announced = json.loads(out.at(f"{shard}{STATS}").read())["count"]
         with out.at(f"{shard}.parquet").open() as stream:

@@ -30,19 +30,21 @@ IMAGE_HEADS = re.compile(
     rb"(?:<!DOCTYPE\s+(?:[\w.-]+:)?svg\b|<(?:[\w.-]+:)?svg[\s/>]))",
     re.DOTALL,
 )
-"""How image files begin, also of formats that a scan will not decode: an error page is told from a picture."""
+"""How image files begin, also of formats that a scan will not decode: it separates error pages from pictures."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """max_bytes: of one response. timeout_seconds: of one URL, from connecting to the last byte, redirections included.
-
-    private_addresses: whether hosts in private networks may be asked.
-    """
+    """Limits of a download."""
 
     max_bytes: int
+    """Of one response."""
+
     timeout_seconds: float
+    """Of one URL, from connecting to the last byte, redirections included."""
+
     private_addresses: bool
+    """Whether hosts in private networks may be asked."""
 
 
 class RefusedError(OSError):
@@ -53,7 +55,7 @@ class RefusedError(OSError):
 
 
 class _Reader(io.RawIOBase):
-    """A connection's bytes until the deadline and the size limit; what trickles in cannot hold a thread for ever."""
+    """A connection's bytes up to the deadline and the size limit; slow answers cannot hold a thread forever."""
 
     def __init__(self, raw: io.RawIOBase, connection: socket.socket, max_bytes: int, ends: float):
         self._raw, self._connection, self._ends = raw, connection, ends
@@ -137,7 +139,7 @@ class _Handler(urllib.request.AbstractHTTPHandler):
 
 
 class _Redirections(urllib.request.HTTPRedirectHandler):
-    """Where a URL leads to shares its time."""
+    """Redirections share the time limit of their URL."""
 
     def redirect_request(self, req: urllib.request.Request, *rest: Any) -> urllib.request.Request | None:
         following = super().redirect_request(req, *rest)
@@ -175,7 +177,7 @@ def _connected(ends: float, only_public: bool, address: tuple[str, int], *_: Any
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _COMPATIBLE = ipaddress.ip_network("::/96")
 _LOCAL = (ipaddress.ip_network("64:ff9b:1::/48"), ipaddress.ip_network("fec0::/10"))
-"""NAT64 inside of one network, and the addresses of a site; `is_global` of Python 3.11 takes them for public."""
+"""NAT64 within one network, and site-local addresses; `is_global` of Python 3.11 calls them public."""
 
 
 def is_public(address: str) -> bool:
@@ -214,7 +216,7 @@ def _end_with_parent() -> None:
 
 
 def _end_children() -> None:
-    """img2dataset's logger waits for ever for its last word, which does not come where the download failed."""
+    """img2dataset's logger waits forever for its last message, which never comes if the download failed."""
     for process in multiprocessing.active_children():
         process.kill()
 

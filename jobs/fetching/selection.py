@@ -24,7 +24,7 @@ from scoring.sql.expressions import boolean_expression
 from scoring.sql.names import file_list, literal
 
 ROWS_PER_FILE = 200_000
-"""About so many selected rows go into one file: img2dataset reads a whole file into memory."""
+"""About this many selected rows go into one file, since img2dataset reads a whole file into memory."""
 SHARD_DIGITS = 5
 _KINDS = {".parquet": "parquet", ".csv": "csv", ".tsv": "tsv"}
 _JSON_TYPES = re.compile(r"(BOOLEAN|U?(TINY|SMALL|BIG)INT|U?INTEGER|FLOAT|DOUBLE|VARCHAR)(\[\d*\])*")
@@ -33,15 +33,17 @@ _JSON_TYPES = re.compile(r"(BOOLEAN|U?(TINY|SMALL|BIG)INT|U?INTEGER|FLOAT|DOUBLE
 
 @dataclass(frozen=True)
 class Metadata:
-    """Metadata files as one relation. rows: SQL of it, with the columns under both names.
-
-    written: name in the metadata -> name in what is written. types: name in the metadata -> DuckDB type.
-    """
+    """Metadata files as one relation."""
 
     connection: duckdb.DuckDBPyConnection
     rows: str
+    """SQL of the relation, with the columns under both names."""
+
     written: dict[str, str]
+    """Name in the metadata -> name in what is written."""
+
     types: dict[str, str]
+    """Name in the metadata -> DuckDB type."""
 
     @property
     def has_caption(self) -> bool:
@@ -174,7 +176,7 @@ def _kind(path: str) -> str:
 
 
 def _options(connection: duckdb.DuckDBPyConnection, kind: str, file: Place) -> str:
-    """How the files are read. A table without a header, as CC3M has it, is told by a URL in its first line."""
+    """How the files are read. A URL in the first line means that there is no header, as in CC3M."""
     if kind == "parquet":
         return ""
     # Captions in tab-separated files hold single quotation marks that open nothing.

@@ -47,10 +47,10 @@ class ScanMetrics:
             self._num_queued += num_images
             self._queue.set(self._num_queued, {"engine": self._engine})
 
-    def tokens(self, spent: Mapping[str, int]) -> None:
-        """What the engine has spent since it was loaded (`scoring.assessment.ReportsTokenUsage`)."""
+    def tokens(self, usage: Mapping[str, int]) -> None:
+        """Token usage of the engine since it was loaded (`scoring.assessment.ReportsTokenUsage`)."""
         with self._lock:
-            now = {kind: spent.get(kind, 0) for kind in TOKEN_KINDS}
+            now = {kind: usage.get(kind, 0) for kind in TOKEN_KINDS}
             was_loaded_again = any(now[kind] < n for kind, n in self._told.items())
             told = {} if was_loaded_again else self._told
             for kind, total in now.items():

@@ -65,7 +65,7 @@ def _assessed(description: EngineDescription) -> str:
 
 def _show_prompt(preview: Preview) -> None:
     if preview.protocol is None:
-        write_line("prompt     none: this engine is not asked in words")
+        write_line("prompt     none: this engine takes no prompt")
         return
     write_line(f"prompt     {preview.protocol}")
     for part in preview.parts:

@@ -1,4 +1,4 @@
-"""One made picture, the same everywhere: actors of one run must agree on it, or one of them is set up wrongly."""
+"""One generated picture, the same everywhere: engines of one run that disagree on it are set up differently."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ differing size."""
 
 MAX_VALUES = 2
 MAX_SCORE = 0.1
-"""The same for answers without probabilities: so many of the 22 values, and so much of a holistic score."""
+"""The same for answers without probabilities: differing values of the 22, and difference of a holistic score."""
 
 
 def canary() -> View:
@@ -68,8 +68,11 @@ def _plain(numbers: npt.NDArray[np.float32]) -> Any:
 
 
 def _largest(one: Any, other: Any) -> float:
-    """Largest difference. What only one of the two gives is as different as can be, but for `MAX_VALUES` of many: near
-    a tie a sound actor may have no probabilities for an attribute."""
+    """Largest difference.
+
+    What only one of the two gives counts as fully different, except for up to `MAX_VALUES` of many: near a tie a sound
+    actor may have no probabilities for an attribute.
+    """
     first, second = (np.array(numbers, dtype=float).reshape(len(numbers), -1) for numbers in (one, other))
     known = ~np.isnan(first).any(axis=1), ~np.isnan(second).any(axis=1)
     if (known[0] != known[1]).sum() > (MAX_VALUES if len(first) > 1 else 0):

@@ -76,7 +76,7 @@ def test_engines_that_are_not_asked_in_words(corpus: Path, capsys: pytest.Captur
     assert shown[1] == f"protocol   {PROTOCOL}"
     assert shown[2].startswith(f"assesses   {len(ASSESSED)} of the 22 attributes, not: ")
     assert "lifestyle" in shown[2]
-    assert shown[3] == "prompt     none: this engine is not asked in words"
+    assert shown[3] == "prompt     none: this engine takes no prompt"
     assert dry_run(corpus, "--engine", "canned") == 0
     assert capsys.readouterr().out.splitlines()[-1].endswith(": 64x48, seen at 64x48")
 

@@ -8,7 +8,7 @@
     patterns.py    dates, numbers, addresses          check_digits.py  Luhn, IBAN, MRZ
     names.py       names of people                    vocabulary.py    the word lists in data/
     people.py, papers.py, contacts.py, rules.py       rules: text -> evidence
-    decisions.py   evidence -> 22 values              engine.py        all of it, view by view
+    decisions.py   evidence -> 22 values              engine.py        all steps, view by view
 
 To add a kind of evidence: write a file that turns pixels into `Finding`s, call it in `engine.py`.
 Each model runs on one CPU thread; nothing is downloaded or written.

@@ -1,4 +1,4 @@
-"""Barcodes with ZXing: what is encoded is told by its form (a contact card, a licence), then forgotten."""
+"""Barcodes with ZXing: the content is recognised by its form (a contact card, a licence) and then dropped."""
 
 import re
 from collections.abc import Sequence
@@ -20,10 +20,14 @@ _PAYMENT = re.compile(r"\A(BCD\r?\n|SPC\r?\n|bitcoin:|upi:)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Barcode:
-    """content: what is encoded; must not leave this package. symbology: name of the code."""
+    """One code in the picture."""
 
     content: str
+    """What is encoded; must not leave this package."""
+
     symbology: str
+    """Name of the kind of code."""
+
     area: Area
 
 

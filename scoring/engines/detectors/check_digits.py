@@ -1,4 +1,4 @@
-"""Check digits: what tells a number of a known kind from any other row of digits."""
+"""Check digits, which set a number of a known kind apart from any other row of digits."""
 
 import re
 

@@ -24,7 +24,7 @@ def _is_personal(page: Page) -> bool:
 def _is_business(page: Page, line: Line, with_line: bool) -> bool:
     """Words of a business beside a contact or, in a letterhead, just over it; or a free number.
 
-    with_line: whether words in the line itself tell as well; streets are called after markets and hospitals.
+    with_line: whether words in the line itself count too; streets are called after markets and hospitals.
     """
     beside = [other for other in page.row(line) if with_line or other is not line]
     head = [other for other in page.readable[:3] if 0 < line.y - other.y < 2.5 * other.height]

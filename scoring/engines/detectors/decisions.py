@@ -1,4 +1,4 @@
-"""Evidence -> the 22 values, with 0 only where looking and finding nothing means absent."""
+"""Evidence -> the 22 values: 0 only for attributes that these detectors would have found."""
 
 from collections.abc import Iterable, Sequence
 
@@ -20,10 +20,10 @@ ABSENT_UNLESS_FOUND = (
     "metadata",
     "background_people",
 )
-"""All others are null where nothing was found: these detectors would not see most of their cases."""
+"""All others are null if nothing was found: these detectors would miss most of their cases."""
 
 ASSESSED = (*ABSENT_UNLESS_FOUND, "medical_data", "beliefs", "age", "gender", "location")
-"""Attributes that can get a value at all."""
+"""Attributes that can get a value."""
 
 _EMBEDDED: tuple[tuple[str, str, float, str], ...] = (
     ("gps", "location", 1.0, "embedded coordinates"),
@@ -31,7 +31,7 @@ _EMBEDDED: tuple[tuple[str, str, float, str], ...] = (
     ("serial", "metadata", 1.0, "embedded serial number"),
     ("artist", "metadata", 1.0, "embedded author"),
 )
-"""Kind of metadata, attribute, value, how it is told.
+"""Kind of metadata, attribute, value, kind of evidence.
 
 The make of a camera and the time of a picture, which nearly every photo carries, say nothing of a person.
 """
@@ -39,11 +39,11 @@ The make of a camera and the time of a picture, which nearly every photo carries
 
 def embedded_findings(kinds: Iterable[str]) -> list[Finding]:
     present = set(kinds)
-    return [Finding(attribute, value, told) for kind, attribute, value, told in _EMBEDDED if kind in present]
+    return [Finding(attribute, value, evidence) for kind, attribute, value, evidence in _EMBEDDED if kind in present]
 
 
 def embedded_unread(kinds: Iterable[str]) -> tuple[str, ...]:
-    """The attributes that are not known where metadata could not be read."""
+    """The attributes that are unknown if metadata could not be read."""
     return ("metadata",) if "unread" in kinds else ()
 
 

@@ -1,4 +1,4 @@
-"""The engine: each model looks at the view once, the rules make evidence of it, the decision values."""
+"""The engine: models look at each view, rules turn that into evidence, the decision turns evidence into values."""
 
 from collections.abc import Sequence
 
@@ -30,7 +30,7 @@ class DetectorsEngine:
     def _outcome(self, view: View) -> Outcome:
         try:
             return self._assessment(view)
-        except Exception as error:  # the edge: what the models raise may hold content, so only its type is told
+        except Exception as error:  # the edge: what the models raise may hold content, so only its type is kept
             return Unscored("engine_error", f"a detector failed ({type(error).__name__})")
 
     def _assessment(self, view: View) -> Assessment:

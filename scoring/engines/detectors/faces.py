@@ -25,17 +25,20 @@ OVERLAP = 0.3
 
 @dataclass(frozen=True)
 class Face:
-    """x_min … y_max: pixels of the view. confidence: 0-1. sharpness: variance of the Laplacian of the crop at
-    112x112 in grey levels². flatness: share of its pixels with no texture in 3x3, high in drawings.
-    """
+    """Coordinates are pixels of the view."""
 
     x_min: float
     y_min: float
     x_max: float
     y_max: float
     confidence: float
+    """0–1."""
+
     sharpness: float
+    """Variance of the Laplacian of the crop at 112x112, in grey levels²."""
+
     flatness: float
+    """Share of pixels without texture in 3x3; high in drawings."""
 
     @property
     def width(self) -> float:
@@ -112,7 +115,7 @@ def _texture(crop: Pixels) -> tuple[float, float]:
 
 
 def face_findings(faces: Sequence[Face], size: tuple[int, int]) -> list[Finding]:
-    """size: (width, height) of the view in pixels. Nobody is classified: age and gender say "can be seen"."""
+    """size: (width, height) of the view in pixels. No person is classified: age and gender only mean "can be seen"."""
     people = [face for face in faces if face.confidence >= FACE_CONFIDENCE and not face.drawn]
     findings: list[Finding] = []
     for face in people:

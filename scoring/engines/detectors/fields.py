@@ -17,11 +17,14 @@ _DROP = 2.6
 
 @dataclass(frozen=True)
 class Field:
-    """kind: of `data/field_labels.txt`. values: candidates with their lines, likeliest first."""
+    """A form label and its possible values."""
 
     kind: str
+    """Of `data/field_labels.txt`."""
+
     label: Line
     values: tuple[tuple[str, Line], ...]
+    """Candidates with their lines, the likeliest first."""
 
 
 def split_label(text: str) -> tuple[str, str] | None:

@@ -1,4 +1,4 @@
-"""What a detector hands to the decision: one piece of evidence, told by its kind and never by its content."""
+"""One piece of evidence, by its kind and never with its content."""
 
 from dataclasses import dataclass
 
@@ -8,13 +8,20 @@ Area = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class Finding:
-    """attribute: a taxonomy key. value: 1 clear, 0.5 ambiguous. kind: the kind of evidence in plain words."""
+    """One piece of evidence."""
 
     attribute: str
+    """A taxonomy key."""
+
     value: float
+    """1 clear, 0.5 ambiguous."""
+
     kind: str
+    """Kind of evidence, in plain words."""
+
     area: Area | None = None
     confidence: float = 1.0
+    """Of the model that found it, 0–1."""
 
 
 def fractions(x_min: float, y_min: float, x_max: float, y_max: float, width: int, height: int) -> Area:

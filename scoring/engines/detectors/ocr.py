@@ -14,33 +14,42 @@ from scoring.engines.detectors.models import checked_path
 DETECTION_SIDE_PX = 960
 """Text is searched at this size (about 80 ms) and read at the view's own."""
 READABLE = 0.6
-"""The recogniser's confidence: below, it saw another script or texture."""
+"""Below this confidence the recogniser saw another script or a texture."""
 SURELY_READ = 0.7
-"""Another script is now and then read as Latin letters, with a confidence up to this."""
+"""Another script is sometimes read as Latin letters, with a confidence up to this."""
 LINE_SHAPE = 2.6
-"""Boxes so many times as long as high hold writing, even where the recogniser gives no sign of it (it knows no
-Cyrillic, Arabic, Hebrew …): on photographs and textures the detector draws boxes too, but stubby ones (0.7 to 2.5,
-most about 1), while the shortest line of the unread scripts was 2.6, a single word. Rows of windows and keys are long,
-but run from border to border and give no sign at all, not even a blank. Set on the demo pictures, 60 of other
-collections and patterns, and 95 pages in 19 scripts; the box's own score told the two no better.
+"""A box at least this many times as long as high holds writing, even if the recogniser reads no sign in it: it knows
+no Cyrillic, Arabic, Hebrew and others. On photographs and textures the detector draws boxes too, but short ones (0.7 to
+2.5, most about 1); the shortest line of an unread script was 2.6, a single word. Rows of windows and keys are long, but
+run from border to border and give no sign at all, not even a blank. Set on the demo pictures, 60 of other
+collections and patterns, and 95 pages in 19 scripts; the box's own score did not separate the two better.
 """
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line of text. text must not leave this package; empty where nothing was read. confidence: of reading it, 0-1.
-
-    x, y: centre, after the page was turned upright. width, height: along and across the writing. In pixels.
-    area: where it lies in the view.
-    """
+    """A line of text."""
 
     text: str
+    """Must not leave this package; empty where nothing was read."""
+
     confidence: float
+    """Of the reading, 0–1."""
+
     x: float
+    """Centre, in pixels, after the page was turned upright."""
+
     y: float
+    """As for x."""
+
     width: float
+    """Along the writing, in pixels."""
+
     height: float
+    """Across the writing, in pixels."""
+
     area: Area
+    """Where the line lies in the view."""
 
     @property
     def left(self) -> float:

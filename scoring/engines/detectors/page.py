@@ -13,16 +13,21 @@ from scoring.engines.detectors.vocabulary import terms
 
 _LATIN = re.compile(r"[0-9A-Za-zÀ-ɏ]")
 _MOST_UNREAD = 0.1
-"""Of English pages up to a twentieth is not read well: small print, logos, a signature."""
+"""Up to a twentieth of an English page is not read well: small print, logos, a signature."""
 
 
 @dataclass(frozen=True)
 class Page:
-    """lines: all that were found, unreadable ones too. width, height: of the view in pixels."""
+    """The lines of one view."""
 
     lines: tuple[Line, ...]
+    """All that were found, unreadable ones too."""
+
     width: int
+    """Of the view, in pixels."""
+
     height: int
+    """Of the view, in pixels."""
 
     @cached_property
     def readable(self) -> tuple[Line, ...]:
@@ -35,7 +40,7 @@ class Page:
 
     @cached_property
     def is_partly_unread(self) -> bool:
-        """More of the text is unread than a few signs, so that what was not found may stand there."""
+        """Whether more than a few signs are unread, so that these may hold what was not found."""
         unread = sum(line.length for line in self.unread)
         return unread > _MOST_UNREAD * (unread + sum(line.length for line in self.lines if _is_read(line)))
 
@@ -61,7 +66,7 @@ class Page:
         return sum(patterns.count_amounts(line.text) for line in self.readable)
 
     def valued(self, kind: str, fits: Callable[[str], object]) -> list[tuple[str, Line]]:
-        """Of each field of a kind the likeliest value that fits, with the line it stands in."""
+        """For each field of a kind, the likeliest value that fits, with its line."""
         fitting = [[value for value in field.values if fits(value[0])] for field in self.fields if field.kind == kind]
         return [values[0] for values in fitting if values]
 
@@ -88,25 +93,25 @@ class Page:
 
 
 def found(attribute: str, value: float, kind: str, line: Line) -> Finding:
-    """Evidence in a line: its place and the confidence of reading go along, its text does not."""
+    """Evidence in a line, with its place and the confidence of the reading, without its text."""
     return Finding(attribute, value, kind, line.area, line.confidence)
 
 
 def _is_latin(text: str) -> bool:
-    """Rulings and what is blacked out by signs ("***-**-****") have no letters of another script."""
+    """Ruled lines and text masked by signs ("***-**-****") have no letters of another script."""
     letters = [c for c in text if c.isalnum()]
     return not letters or sum(bool(_LATIN.match(c)) for c in letters) > 0.5 * len(letters)
 
 
 def _is_read(line: Line) -> bool:
-    """Of a mixed line ("Дата 12.03.1985") only the part is read that is known: few signs for its length."""
+    """Of a mixed line ("Дата 12.03.1985") only the known part is read: few signs for its length."""
     if line.length < LINE_SHAPE:
         return line.confidence >= READABLE and _is_latin(line.text)
     return line.confidence >= SURELY_READ and _is_latin(line.text) and len(line.text.strip()) >= line.length
 
 
 def _is_unread(line: Line) -> bool:
-    """Writing for its shape, or, however short, for its letters: two signs of Chinese are a name."""
+    """Writing by its shape or, however short, by its letters: two Chinese characters can be a name."""
     is_other_script = line.confidence >= READABLE and len(line.text.strip()) >= 2 and not _is_latin(line.text)
     return not _is_read(line) and (line.length >= LINE_SHAPE or is_other_script)
 

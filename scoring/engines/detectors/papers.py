@@ -74,8 +74,8 @@ def medical_record(page: Page) -> Iterator[Finding]:
 
 
 def _tells_birth(page: Page) -> bool:
-    told = any(patterns.tells_birth(line.text) for line in page.readable)
-    return told or bool(page.valued("birth_date", patterns.has_date))
+    has_birth_line = any(patterns.tells_birth(line.text) for line in page.readable)
+    return has_birth_line or bool(page.valued("birth_date", patterns.has_date))
 
 
 def numbers_of_money(page: Page) -> Iterator[Finding]:
@@ -103,7 +103,7 @@ def bills(page: Page) -> Iterator[Finding]:
 
 def _is_account_paper(page: Page) -> bool:
     """Many words of a kind, or some together with amounts or an account's number."""
-    told = len(page.terms("financial"))
+    num_terms = len(page.terms("financial"))
     numbered = page.num_amounts >= 2 or bool(page.valued("account", patterns.is_long_number))
     titled = bool(page.terms("financial_strong")) and page.num_amounts >= 2
-    return titled or told >= 4 or (told >= 2 and numbered)
+    return titled or num_terms >= 4 or (num_terms >= 2 and numbered)

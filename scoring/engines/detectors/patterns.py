@@ -1,4 +1,4 @@
-"""Values that are told by their form alone: dates, numbers with check digits, addresses. One text line in."""
+"""Values that are recognised by their form alone: dates, numbers with check digits, addresses. One text line in."""
 
 import re
 from functools import cache

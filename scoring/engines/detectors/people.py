@@ -1,4 +1,4 @@
-"""Who is named or told: names, birth dates, staff numbers, user names, and what forms say of persons."""
+"""Who is named or described: names, birth dates, staff numbers, user names, and what forms say of persons."""
 
 import re
 from collections.abc import Iterator
@@ -124,8 +124,8 @@ def chat_partner(page: Page) -> Iterator[Finding]:
 
 
 def birth_date(page: Page) -> Iterator[Finding]:
-    told = [line for line in page.readable if patterns.tells_birth(line.text)]
-    for line in told + [line for _, line in page.valued("birth_date", patterns.has_date)]:
+    birth_lines = [line for line in page.readable if patterns.tells_birth(line.text)]
+    for line in birth_lines + [line for _, line in page.valued("birth_date", patterns.has_date)]:
         yield found("non_unique_id", 1.0, "date of birth", line)
         yield found("age", 1.0, "date of birth", line)
 
@@ -164,6 +164,6 @@ def handles(page: Page) -> Iterator[Finding]:
 
 
 def beliefs(page: Page) -> Iterator[Finding]:
-    for kind, told in (("party", "party affiliation"), ("religion", "religion")):
+    for kind, evidence in (("party", "party affiliation"), ("religion", "religion")):
         for _, line in page.valued(kind, lambda text: re.match(r"[A-Z][a-zA-Z]{2,}", text)):
-            yield found("beliefs", 1.0, f"{told} in a form field", line)
+            yield found("beliefs", 1.0, f"{evidence} in a form field", line)

@@ -8,7 +8,7 @@ from ingest.images.decode import Pixels
 from scoring.engines.detectors.findings import Finding
 
 SIDE_PX = 384
-"""Prints are looked at in this size."""
+"""Prints are scaled to this size."""
 BLOCK_PX = 24
 """Tiles in which direction and spacing are measured; ridges lie 4-14 px apart."""
 

@@ -1,4 +1,4 @@
-"""Text -> evidence. Each rule looks at one thing; what it found is told by kind, the text stays here."""
+"""Text -> evidence. Each rule looks for one thing and returns the kind of what it found; the text stays here."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ TEXT_ATTRIBUTES = (
     "documents",
     "metadata",
 )
-"""What is null, not absent, where there is text that cannot be read."""
+"""Attributes that are null, not absent, if there is text that cannot be read."""
 
 
 def text_findings(page: Page) -> list[Finding]:

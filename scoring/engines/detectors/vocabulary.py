@@ -11,7 +11,7 @@ from pathlib import Path
 _FOLDER = Path(__file__).parent / "data"
 _SAME = str.maketrans("0i1|", "olll")
 _LONG_ENOUGH = 8
-"""A wording this long is told inside a line that lost its spaces; shorter ones need word borders."""
+"""A wording this long is recognised even in a line without spaces; shorter ones need word borders."""
 
 
 def plain(text: str) -> str:

@@ -1,7 +1,7 @@
 """Any endpoint that speaks OpenAI's chat completions: `vllm serve`, another server of your own, a hosted model.
 
-    settings.py   what the user said, checked      endpoint.py   HTTP: tries again, tells what is fatal
-    connections.py   answers bounded in time and size
+    settings.py   what the user chose, checked     endpoint.py   HTTP: retries, and which errors are fatal
+    connections.py   limits of time and size for answers
     chat.py       protocol prompt -> request, response -> answer      engine.py   views -> outcomes, several at once
 
 What is asked and how the answer is read is the protocol's (`scoring.protocols`). The key comes from the environment
@@ -44,20 +44,23 @@ def costs(options: EngineOptions) -> Costs:
 
 
 def check(options: EngineOptions) -> str:
-    """Asks the endpoint once, with a made picture; what it says in one line. EngineError where it would answer for no
-    picture: the address, the key, the model's name or what is asked of it is wrong, or it answers nothing."""
+    """Asks the endpoint once, with a generated picture; the result in one line.
+
+    EngineError if it would answer for no picture: the address, the key, the model's name or a parameter is wrong, or
+    there is no answer.
+    """
     from scoring.engines.openai.endpoint import KEY_VARIABLES, RetryPolicy, key_from_environment
     from scoring.engines.openai.engine import OpenAIEngine
 
     chosen = settings(options)
-    said = OpenAIEngine(chosen, RetryPolicy(num_timeouts=0)).check()
+    result = OpenAIEngine(chosen, RetryPolicy(num_timeouts=0)).check()
     key = "a key is set" if key_from_environment() else f"no key is set ({' or '.join(KEY_VARIABLES)})"
     open_text = "" if chosen.endpoint.startswith("https://") else "; pictures and key travel unencrypted"
-    return f"{said}; {key}{open_text}"
+    return f"{result}; {key}{open_text}"
 
 
 def load(options: EngineOptions) -> "OpenAIEngine":
-    """EngineError where an option or the key is wrong; the endpoint is first asked with the first view."""
+    """EngineError if an option or the key is wrong. The endpoint is not asked before the first view."""
     from scoring.engines.openai.engine import OpenAIEngine
 
     return OpenAIEngine(settings(options))

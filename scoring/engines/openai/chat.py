@@ -30,7 +30,7 @@ OPTIONAL = {
     PROBABILITIES: frozenset(["logprobs", "top_logprobs"]),
     MAX_TOKENS: frozenset(["max_tokens"]),
 }
-"""What an endpoint may refuse -> the parameters that it is. Without MAX_TOKENS the newer name of it is used."""
+"""What an endpoint may refuse -> its parameters. Without MAX_TOKENS, the newer name of that parameter is sent."""
 
 
 def jpeg_of(pixels: Pixels, max_pixels: int) -> bytes:
@@ -62,8 +62,10 @@ def body_of(prompt: Prompt, wanted: Generate, model: str, jpeg: bytes, without: 
 
 
 def left_out(body: Mapping[str, Any], without: frozenset[str], parameter: str) -> frozenset[str] | None:
-    """What else to leave out of a refused request: what the endpoint named, else one after the other; None where
-    nothing is left that could be wrong. parameter: `top_level` of what the endpoint named."""
+    """What to leave out of a refused request: what the endpoint named, else one part after the other.
+
+    None if no part is left that could be wrong. parameter: `top_level` of what the endpoint named.
+    """
     can_go = [name for name, parameters in OPTIONAL.items() if parameters & body.keys()]
     named = [name for name in can_go if parameter in OPTIONAL[name]]
     chosen = (named or can_go)[:1]
@@ -76,7 +78,7 @@ def top_level(parameter: str) -> str:
 
 
 def needed(body: Mapping[str, Any], parameter: str) -> bool:
-    """Whether this is a parameter of the body that no answer can be had without."""
+    """Whether this parameter of the body is required to get any answer."""
     return parameter in body and not any(parameter in parameters for parameters in OPTIONAL.values())
 
 
@@ -99,14 +101,14 @@ def answer_of(response: Mapping[str, Any], wanted: Generate) -> TextAnswer:
 
 
 def usage_of(response: Mapping[str, Any]) -> dict[str, int]:
-    """Tokens as of `scoring.assessment.ReportsTokenUsage`; what the endpoint does not tell is left out."""
+    """Tokens as of `scoring.assessment.ReportsTokenUsage`; what the endpoint does not report is left out."""
     usage = response.get("usage")
-    told = usage if isinstance(usage, dict) else {}
-    details = told.get("prompt_tokens_details")
+    reported = usage if isinstance(usage, dict) else {}
+    details = reported.get("prompt_tokens_details")
     counts = {
-        "prompt": told.get("prompt_tokens"),
+        "prompt": reported.get("prompt_tokens"),
         "cached": details.get("cached_tokens") if isinstance(details, dict) else None,
-        "generated": told.get("completion_tokens"),
+        "generated": reported.get("completion_tokens"),
     }
     return {kind: count for kind, count in counts.items() if type(count) is int and 0 <= count <= MAX_COUNT}
 
@@ -132,10 +134,10 @@ def _structure(wanted: Generate) -> dict[str, Any]:
 
 
 def _typed(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Enums with the type of their numbers, which some endpoints insist on."""
+    """Enums with the type of their numbers, which some endpoints require."""
     properties = {
-        key: {"type": "integer" if all(float(n).is_integer() for n in said["enum"]) else "number", **said}
-        for key, said in schema["properties"].items()
+        key: {"type": "integer" if all(float(n).is_integer() for n in form["enum"]) else "number", **form}
+        for key, form in schema["properties"].items()
     }
     return {**schema, "properties": properties}
 
@@ -145,15 +147,15 @@ def _tokens(text: str, choice: Mapping[str, Any], candidates: Sequence[str]) -> 
     the text (a character cut in two, thoughts before the answer) the rest is one token of unknown probability."""
     listed = (choice.get("logprobs") or {}).get("content") if isinstance(choice.get("logprobs"), dict) else None
     tokens: list[Token] = []
-    said = 0
+    num_read = 0
     for entry in listed if isinstance(listed, list) else []:
         written = entry.get("token") if isinstance(entry, dict) else None
-        if not isinstance(written, str) or not text.startswith(written, said):
+        if not isinstance(written, str) or not text.startswith(written, num_read):
             break
         tokens.append(Token(written, _probabilities(entry, candidates)))
-        said += len(written)
-    if tokens and said < len(text):
-        tokens.append(Token(text[said:]))
+        num_read += len(written)
+    if tokens and num_read < len(text):
+        tokens.append(Token(text[num_read:]))
     return tuple(tokens)
 
 

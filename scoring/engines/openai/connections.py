@@ -17,7 +17,7 @@ from urllib3.exceptions import DecodeError, HTTPError
 from ingest.errors import EngineError
 
 MAX_ANSWER_BYTES = 8 * 2**20
-"""As sent, and again unpacked. A form with the probabilities of all its tokens has about 1.5 MB."""
+"""Limit for the answer as sent, and again when unpacked. One with the probabilities of all tokens has about 1.5 MB."""
 
 
 class TooLongError(HTTPError):
@@ -25,8 +25,10 @@ class TooLongError(HTTPError):
 
 
 class _Bounded(io.RawIOBase):
-    """What comes from a connection. Its timeout when the answer is begun to be read is the time for all of it: by
-    itself it would begin anew with each byte."""
+    """An answer from a connection, limited in size and in time.
+
+    The connection's timeout limits the whole answer; by default it would start again with each byte.
+    """
 
     def __init__(self, raw: io.RawIOBase, connection: socket.socket):
         self._raw, self._connection = raw, connection
@@ -96,7 +98,7 @@ def unpacked(response: urllib3.BaseHTTPResponse) -> bytes:
         return response.data
     if packing not in ("gzip", "deflate"):
         raise DecodeError
-    unpacking = zlib.decompressobj(zlib.MAX_WBITS | 32)  # either of the two, told by its head
+    unpacking = zlib.decompressobj(zlib.MAX_WBITS | 32)  # either of the two, recognised by its header
     try:
         content = unpacking.decompress(response.data, MAX_ANSWER_BYTES)
     except zlib.error:

@@ -1,4 +1,4 @@
-"""HTTP with one endpoint: what may pass is tried again, what concerns all pictures ends the job, all else one view."""
+"""HTTP with one endpoint: passing errors are retried, errors of all requests end the scan, others cost one view."""
 
 import json
 import logging
@@ -34,22 +34,28 @@ PASSING_STATUS = frozenset([408, 409, 429, 500, 502, 503, 504, 529])
 GIVE_UP_AFTER = 16
 """Views in a row without an answer after which the endpoint is at fault, not the views."""
 MAX_NAMES = 5
-"""So many models are named where the one that was asked for is not among them."""
+"""So many models are named in an error about an unknown model."""
 
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """num_retries: after the first attempt, of one request; num_timeouts of them may follow an attempt without a
-    whole answer within read_s. Delays double from first_delay_s to max_delay_s, each shortened by a random part of up
-    to a half; what the endpoint asks for by Retry-After counts instead, up to max_delay_s.
+    """How often and how long a request is tried.
 
-    Two rounds of a batch fit into the 600 s after which a scan takes its worker for hung.
+    Two rounds of a batch fit into the 600 s after which a scan considers its worker hung.
     """
 
     num_retries: int = 5
+    """Of one request, after the first attempt."""
+
     num_timeouts: int = 1
+    """How many of them may follow an attempt that got no whole answer within `read_s`."""
+
     first_delay_s: float = 0.5
+    """Delays double from here, each shortened by a random part of up to a half. A Retry-After header counts instead."""
+
     max_delay_s: float = 30.0
+    """Of any delay."""
+
     connect_s: float = 10.0
     read_s: float = 120.0
 
@@ -63,8 +69,10 @@ class NoAnswerError(Exception):
 
 
 class RefusedError(Exception):
-    """The endpoint calls the request wrong (400, 422). code, parameter: what it says so by, in its own short names,
-    empty where it does not; to compare with, not to show."""
+    """The endpoint calls the request wrong (400, 422).
+
+    code, parameter: its own short names for what is wrong, empty if it gives none; to compare, never to show.
+    """
 
     def __init__(self, status: int, code: str, parameter: str):
         super().__init__(f"HTTP {status}")
@@ -72,7 +80,7 @@ class RefusedError(Exception):
 
 
 def key_from_environment() -> str | None:
-    """EngineError where it cannot be a key; HTTP libraries would show it in their error."""
+    """EngineError if it cannot be a key, since HTTP libraries would show it in their error."""
     for variable in KEY_VARIABLES:
         if key := os.environ.get(variable, "").strip():
             if not re.fullmatch(r"[!-~]+", key):
@@ -91,12 +99,15 @@ class Endpoint:
         self._pool = connections(url, num_connections)
         self._lock = threading.Lock()
         self._num_without_answer = 0
-        # It would log every attempt with the address; the endpoint is told once, in the error.
+        # It would log every attempt with the address; the error names the endpoint once.
         logging.getLogger("urllib3").setLevel(logging.ERROR)
 
     def chat(self, body: dict[str, Any]) -> dict[str, Any]:
-        """The response to a chat completion. EngineError: no request would be answered. NoAnswerError: this one is
-        not. RefusedError: this one is wrong, maybe in something that can be left out."""
+        """The response to a chat completion.
+
+        EngineError: no request would be answered. NoAnswerError: this one got no answer. RefusedError: this one is
+        wrong, perhaps only in something that can be left out.
+        """
         status, content = self._sent("POST", "/chat/completions", json.dumps(body).encode())
         self._check(status, content)
         try:
@@ -108,7 +119,7 @@ class Endpoint:
         return found
 
     def models(self) -> list[str]:
-        """The names that the endpoint offers, empty where it does not tell. EngineError as of `chat`."""
+        """The names that the endpoint offers, empty if it does not list them. EngineError as of `chat`."""
         try:
             status, content = self._sent("GET", "/models", None)
             if status == 404:
@@ -122,7 +133,7 @@ class Endpoint:
             return []
 
     def unknown_model(self, status: int) -> EngineError:
-        """What to raise where the endpoint says that there is no such model; the names that it offers, if it tells."""
+        """The error to raise if the endpoint does not know the model, with the names that it lists."""
         offered: list[str] = []
         with suppress(EngineError):
             offered = [printable(name) for name in self.models()]
@@ -141,7 +152,7 @@ class Endpoint:
             self._num_without_answer = 0
 
     def unanswered(self, message: str) -> None:
-        """EngineError where too many views in a row got none: it is not the pictures."""
+        """EngineError if too many views in a row got no answer: then the pictures are not the cause."""
         with self._lock:
             self._num_without_answer += 1
             if self._num_without_answer >= GIVE_UP_AFTER:
@@ -198,7 +209,7 @@ class Endpoint:
         if 300 <= status < 400:
             raise EngineError(f"{self.url} redirects ({status}); give the address that it leads to as --endpoint")
         if status in (400, 422):
-            raise RefusedError(status, *_told(content))
+            raise RefusedError(status, *_code_and_parameter(content))
         if status in PASSING_STATUS:
             tried = f"{self._retry_policy.num_retries} times again"
             raise NoAnswerError("too_many_retries", f"the endpoint answered HTTP {status}, tried {tried}")
@@ -206,7 +217,7 @@ class Endpoint:
 
 
 class _Retries(urllib3.Retry):
-    """Of urllib3, but the first retry waits too, and nobody comes back at the same moment as all others."""
+    """As in urllib3, but the first retry waits too, and random delays keep clients from retrying in step."""
 
     @classmethod
     def of(cls, retry_policy: RetryPolicy) -> "_Retries":
@@ -235,7 +246,7 @@ class _Retries(urllib3.Retry):
         return None if asked_s is None else asked_s + self.get_backoff_time()
 
 
-def _told(content: bytes) -> tuple[str, str]:
+def _code_and_parameter(content: bytes) -> tuple[str, str]:
     """(code, parameter) of an error in OpenAI's form."""
     try:
         error = json.loads(content)["error"]

@@ -1,4 +1,4 @@
-"""The openai engine: a request per view and pass, so many at once and no more; a bad request costs its view only."""
+"""The openai engine: one request per view and pass, a limited number at once; a bad request costs only its view."""
 
 import logging
 import threading
@@ -15,7 +15,7 @@ from scoring.engines.openai.settings import Settings
 from scoring.protocols.interface import Answer, Generate, Prompt, TextAnswer
 
 FILTER_CODES = frozenset(["content_filter", "content_policy_violation", "moderation_blocked"])
-"""How endpoints say that they do not want this picture."""
+"""Error codes of a content filter."""
 WITHOUT_ANSWER = frozenset(["engine_error", "too_many_retries"])
 
 
@@ -30,17 +30,17 @@ class OpenAIEngine:
         self._threads = ThreadPoolExecutor(chosen.concurrency, thread_name_prefix="openai")
         self._lock = threading.Lock()
         self._without: frozenset[str] = frozenset()
-        self._has_told_guess = False
+        self._has_logged_guess = False
         self.usage: Counter[str] = Counter()
 
     def assess(self, views: Sequence[View]) -> list[Outcome]:
-        """EngineError where no view would get an answer: the key, the model's name or the address is wrong, or the
-        endpoint does not answer any more."""
+        """EngineError if no view would get an answer: the key, the model's name or the address is wrong, or the
+        endpoint no longer answers."""
         return list(self._threads.map(self._outcome, views))
 
     def check(self) -> str:
-        """Asks for one made picture, before any of the corpus; what came of it, in a few words. EngineError as of
-        `assess`, and where there is no answer to it."""
+        """Asks about one generated picture, before any of the corpus; the result in a few words. EngineError as of
+        `assess`, and if there is no answer."""
         (outcome,) = self.assess([canary()])
         if not isinstance(outcome, Unscored):
             return "answers"
@@ -95,17 +95,20 @@ class OpenAIEngine:
             if more := named - self._without:
                 self._without |= more
                 log.warning("the endpoint refuses to give: %s", ", ".join(sorted(more)))
-            if (guessed := without - self._without) and not self._has_told_guess:
-                self._has_told_guess = True
+            if (guessed := without - self._without) and not self._has_logged_guess:
+                self._has_logged_guess = True
                 log.warning(
-                    "the endpoint refused a request without saying why, and answered it without: %s; other requests "
-                    "ask for everything again, which costs as many more where it refuses them all",
+                    "the endpoint refused a request without saying why, and answered it without: %s; later requests "
+                    "include it again, which doubles their number if it refuses them all",
                     ", ".join(sorted(guessed)),
                 )
 
     def _next(self, refused: RefusedError, body: dict[str, object], without: frozenset[str]) -> frozenset[str]:
-        """What to leave out of the next attempt. EngineError where every request would be refused; NoAnswerError
-        where this one is and nothing can be left out of it, as where the messages, which hold the picture, are."""
+        """What to leave out of the next attempt.
+
+        EngineError if every request would be refused. NoAnswerError if only this one is and nothing can be left out:
+        the messages, for example, hold the picture.
+        """
         parameter = top_level(refused.parameter)
         if refused.code in FILTER_CODES:
             raise NoAnswerError("rejection", "a content filter of the endpoint refused the picture")

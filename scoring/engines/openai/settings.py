@@ -1,4 +1,4 @@
-"""What the user said about the endpoint, checked and completed."""
+"""What the user chose for the endpoint, checked and completed."""
 
 import math
 from dataclasses import dataclass, fields
@@ -22,22 +22,25 @@ REFUSED = ("adapter", "dtype", "batch_size", "tensor_parallel_size")
 
 @dataclass(frozen=True)
 class Settings:
-    """endpoint: without a slash at its end. concurrency: requests under way at once, of one engine."""
+    """What the user chose, checked."""
 
     endpoint: str
+    """Base URL without a slash at its end."""
+
     model: str
     protocol: Protocol
     max_pixels: int
     concurrency: int
+    """Requests of one engine at the same time."""
 
 
 def settings(options: EngineOptions) -> Settings:
-    """EngineError in one line for whatever is wrong. Nothing is asked of the endpoint."""
+    """EngineError in one line for anything wrong. The endpoint is not asked."""
     for option in fields(options):
         if option.name in REFUSED and getattr(options, option.name) is not None:
             flag = "--" + option.name.replace("_", "-")
             raise EngineError(f"the openai engine takes no {flag}, which is for the server to know; leave it out")
-    # No default: pictures must not go to somebody else because an option was forgotten.
+    # No default: pictures must not be sent to a third party because an option was forgotten.
     if options.endpoint is None:
         raise EngineError("the openai engine needs --endpoint: the base URL, such as http://127.0.0.1:8000/v1")
     if options.model is None:
@@ -58,7 +61,7 @@ def settings(options: EngineOptions) -> Settings:
 
 
 def description(chosen: Settings) -> EngineDescription:
-    """The weights are not known here: what the model's name means is the endpoint's promise."""
+    """The weights are unknown: only the endpoint knows which model the name stands for."""
     return EngineDescription(
         name=NAME,
         protocol=(

@@ -1,9 +1,13 @@
 """Vision-language models: one prefill of a prompt and a picture per view.
 
-    settings.py     what the user asked for, checked; describe()    checkpoint.py  a model folder: whole, safe, its hash
-    adapter.py      a LoRA adapter: fits the model or not           loading.py      a model from its files, all of it
-    prompting.py    protocol prompt -> tokens                       circuit_breaker.py   gives up on an engine at fault
-    preview.py      the prompt for --dry-run, visual tokens         costs.py        figures for plan
+    settings.py          what the user chose, checked; the description of an engine
+    checkpoint.py        a model folder: complete, safe, its hash
+    adapter.py           a LoRA adapter: whether it fits the model
+    prompting.py         protocol prompt -> tokens
+    preview.py           the prompt for --dry-run, visual tokens
+    costs.py             figures for plan
+    loading.py           loads a model completely
+    circuit_breaker.py   ends a scan whose engine fails
 
     transformers/   any machine: engine.py, which calls prefill.py and greedy.py
     vllm/           GPUs: engine.py, with worker.py inside vLLM's processes

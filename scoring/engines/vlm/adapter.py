@@ -1,6 +1,6 @@
-"""A LoRA adapter: whether every module of it has a place in the model, told before anything is loaded.
+"""A LoRA adapter: checks before loading that every module of it has a place in the model.
 
-Engines drop what they cannot place with no more than a log line, which would score a corpus with half of a tuned model.
+Engines drop modules that they cannot place and only log it; a corpus would be scored with half of a tuned model.
 """
 
 import re
@@ -23,7 +23,7 @@ UNSUPPORTED = (
     "use_bdlora",
     "alora_invocation_tokens",
 )
-"""Settings of peft that one of the engines refuses, or passes over without a word."""
+"""Settings of peft that one of the engines refuses or silently ignores."""
 
 _WRAPPERS = frozenset({"base_model", "model", "language_model"})
 """Parts of names that come and go between releases of transformers, peft and vLLM."""
@@ -31,11 +31,14 @@ _WRAPPERS = frozenset({"base_model", "model", "language_model"})
 
 @dataclass(frozen=True)
 class Adapter:
-    """modules: the names as the adapter writes them, sorted. rank: the largest one."""
+    """A LoRA adapter on this machine."""
 
     folder: Path
     modules: tuple[str, ...]
+    """Names as the adapter writes them, sorted."""
+
     rank: int
+    """The largest of its modules."""
 
     def digest(self) -> str:
         """sha256 in hex, of every byte."""

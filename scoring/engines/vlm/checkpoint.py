@@ -1,4 +1,4 @@
-"""A model on disk or on the Hugging Face hub: whether it is whole, safe to load and a vision-language model.
+"""A model on disk or on the Hugging Face hub: whether it is complete, safe to load and a vision-language model.
 
 Nothing here imports torch: the checks run before any data is read.
 """
@@ -28,16 +28,22 @@ PIECE_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """folder: with all files of it. name: for people and run.json, without its place on this machine.
-    is_of_hub: then the name tells the commit, which tells the content."""
+    """A model on this machine."""
 
     folder: Path
+    """Holds all its files."""
+
     name: str
+    """For people and run.json, without the path on this machine."""
+
     is_of_hub: bool
+    """Then the name contains the commit, which identifies the content."""
 
     def digest(self) -> str:
-        """sha256 in hex, of the commit for a model of the hub; of a folder every byte of its small files and weights,
-        which takes as long as to read them. Engines load without it."""
+        """sha256 in hex: of the commit for a model of the hub, else of every byte of the small files and weights.
+
+        For a folder it takes as long as reading the files; engines load without it.
+        """
         if self.is_of_hub:
             return hashlib.sha256(self.name.encode()).hexdigest()
         small = (f for f in self.folder.iterdir() if f.is_file() and f.suffix in SMALL_SUFFIXES)
@@ -112,8 +118,10 @@ def weight_bytes(model: str | None) -> int:
 
 
 def check_one_set(folder: Path) -> None:
-    """EngineError where transformers, which takes model.safetensors before an index, and vLLM, which takes what the
-    index names or else all safetensors, would load different weights."""
+    """EngineError if transformers and vLLM would load different weights.
+
+    transformers prefers model.safetensors to an index; vLLM takes what the index names, or else all safetensors.
+    """
     single = folder / WHOLE
     if not single.is_file():
         return
@@ -126,7 +134,7 @@ def check_one_set(folder: Path) -> None:
     found = sorted(file.name for file in folder.glob("*.safetensors") if file != single)
     if found and not indexed:
         raise EngineError(
-            f'the model folder "{folder}" has {found[0]} beside {WHOLE}, and no {INDEX} that tells which are the '
+            f'the model folder "{folder}" has {found[0]} beside {WHOLE}, and no {INDEX} that says which are the '
             "weights; engines differ in which they load: remove one of the two"
         )
 
@@ -158,14 +166,14 @@ def safetensors_shapes(file: Path) -> dict[str, tuple[int, ...]]:
 
 
 def stored_dtype(folder: Path) -> str | None:
-    """The precision that config.json states, None where it states none."""
+    """The precision in config.json; None if there is none."""
     config = read_json(folder / "config.json", f'the model folder "{folder}"')
     stated = [part.get("dtype") or part.get("torch_dtype") for part in (config, _text_config(config, folder))]
     return next((str(dtype) for dtype in stated if dtype), None)
 
 
 def max_tokens(folder: Path) -> int | None:
-    """Tokens of a prompt and its answer that the model was made for; None where config.json states none."""
+    """The longest prompt and answer that the model was made for, in tokens; None if config.json has no limit."""
     config = read_json(folder / "config.json", f'the model folder "{folder}"')
     stated = (_text_config(config, folder) or config).get("max_position_embeddings")
     if stated is None:
@@ -179,7 +187,7 @@ def max_tokens(folder: Path) -> int | None:
 
 
 def read_json(file: Path, where: str) -> dict[str, Any]:
-    """EngineError where the file is missing or no JSON object; `where` begins the message."""
+    """EngineError if the file is missing or not a JSON object; `where` begins the message."""
     if not file.is_file():
         raise EngineError(f"{where} has no {file.name}")
     try:
@@ -192,7 +200,7 @@ def read_json(file: Path, where: str) -> dict[str, Any]:
 
 
 def content_sha256(files: Sequence[Path]) -> str:
-    """sha256 in hex over names, sizes and content, every byte of it."""
+    """sha256 in hex over names, sizes and all content."""
     digest = hashlib.sha256()
     for file in files:
         found = file.stat()
@@ -203,8 +211,10 @@ def content_sha256(files: Sequence[Path]) -> str:
 
 @lru_cache(maxsize=1024)
 def _blocks_sha256(file: Path, num_bytes: int, mtime_ns: int) -> bytes:
-    """sha256 of those of the file's blocks, which all cores work out together: one would take 10 s for 16 GB at best.
-    mtime_ns: so that the same process reads a file once, and again only where it was changed."""
+    """sha256 over the hashes of the file's blocks, computed on all cores: one core takes at least 10 s for 16 GB.
+
+    mtime_ns: part of the cache key, so that a process reads a file again only after it was changed.
+    """
     digest = hashlib.sha256()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for of_block in pool.map(lambda start: _block_sha256(file, start), range(0, num_bytes, BLOCK_BYTES)):
@@ -222,7 +232,7 @@ def _block_sha256(file: Path, start: int) -> bytes:
 
 
 def _indexed(folder: Path) -> list[Path]:
-    """What the index names, sorted, whether it is there or not; empty without an index."""
+    """The files that the index names, sorted, whether they exist or not; empty without an index."""
     if not (folder / INDEX).is_file():
         return []
     names = read_json(folder / INDEX, f'the model folder "{folder}"').get("weight_map")
@@ -237,7 +247,7 @@ def _one_of(folder: Path, names: Sequence[str], what: str) -> None:
 
 
 def _text_config(config: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
-    """Of the language model, empty where config.json has none apart."""
+    """The part of config.json for the language model; empty if there is none."""
     part = config.get("text_config") or {}
     if not isinstance(part, Mapping):
         raise EngineError(f'the model "{folder.name}": text_config in its config.json is no JSON object')

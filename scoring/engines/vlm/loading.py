@@ -1,4 +1,4 @@
-"""A model from its files, all of it: a tensor that the files lack is an error, not random numbers."""
+"""Loads a model completely: a tensor that is missing from its files is an error, not filled with random numbers."""
 
 from typing import Any
 

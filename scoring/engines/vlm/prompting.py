@@ -15,27 +15,35 @@ from scoring.protocols.json_form import JsonProtocol
 from scoring.protocols.reading import MIN_SHARE
 
 VLLM_MAX_TOKENS = 16384
-"""Tokens of a prompt, picture and answer together for which vLLM makes room, where the model allows as many."""
+"""Tokens of prompt, picture and answer together that vLLM reserves room for, if the model allows as many."""
 
 
 @dataclass(frozen=True)
 class TokenPrompt:
-    """text: the whole prompt in the model's words, one placeholder for the image. token_ids: the same as tokens.
-
-    slots_from_end: of `Slots`, where the 22 probabilities are read, as negative positions in token_ids: at the token
-    before each slot. candidate_ids: tokens of the slot's choices, or of `Generate.probability_tokens`, as they are
-    where the answer stands; empty where none are wanted, or where not every candidate begins with a token of its own.
-    """
+    """A prompt in the model's words."""
 
     text: str
+    """The whole prompt, with one placeholder for the image."""
+
     token_ids: tuple[int, ...]
+    """The same as tokens."""
+
     slots_from_end: tuple[int, ...] = ()
+    """For `Slots`: where the 22 probabilities are read, as negative positions in token_ids: before each slot."""
+
     candidate_ids: tuple[int, ...] = ()
+    """Tokens of the slot's choices, or of `Generate.probability_tokens`, as they appear in an answer.
+
+    Empty if none are wanted, or if two candidates begin with the same token.
+    """
 
 
 class Prompter:
-    """processor: the model's own, of transformers. image_size: what its image processor must be told so that visual
-    tokens are capped at max_pixels; None where the family measures images in another way."""
+    """A model's own processor and tokenizer, as transformers loads them.
+
+    image_size: setting of the image processor that limits visual tokens to max_pixels; None for families of models
+    that measure images in another way.
+    """
 
     def __init__(self, folder: Path, max_pixels: int):
         from transformers import AutoProcessor
@@ -58,7 +66,7 @@ class Prompter:
         self._max_tokens = min(self.tokenizer.model_max_length, max_tokens(folder) or self.tokenizer.model_max_length)
 
     def check(self, protocol: Protocol, most: int | None = None) -> None:
-        """EngineError where no picture at all could be asked this. most: tokens that the engine takes at once."""
+        """EngineError if this prompt fails for every picture. most: tokens that the engine takes at once."""
         prompt = protocol.prompt
         try:
             tokens = self.tokens(prompt)
@@ -113,7 +121,7 @@ class Prompter:
         return None if token is None else int(token)
 
     def processed(self, text: str, image: Image.Image) -> Any:
-        """What the model is fed for one picture, as tensors with a batch of 1, by argument name."""
+        """The model's inputs for one picture, as tensors with a batch of 1, by argument name."""
         size = {} if self.image_size is None else {"size": self.image_size}
         return self.processor(text=[text], images=[image], return_tensors="pt", add_special_tokens=False, **size)
 

@@ -1,4 +1,4 @@
-"""What the user said about a vision-language engine, checked and completed; the same for every engine here."""
+"""What the user chose for a vision-language engine, checked and completed; the same for every engine here."""
 
 from dataclasses import dataclass, fields
 from importlib.metadata import PackageNotFoundError
@@ -19,19 +19,24 @@ DTYPES = ("float32", "bfloat16", "float16")
 
 @dataclass(frozen=True)
 class Settings:
-    """dtype: None as the model is stored. batch_size, tensor_parallel_size: None where the engine decides."""
+    """What the user chose, checked."""
 
     checkpoint: Checkpoint
     adapter: Adapter | None
     protocol: Protocol
     max_pixels: int
     dtype: str | None
+    """None as the model is stored."""
+
     batch_size: int | None
+    """None: the engine decides."""
+
     tensor_parallel_size: int | None
+    """None: the engine decides."""
 
 
 def settings(engine: str, options: EngineOptions, refused: tuple[str, ...], *, with_weights: bool) -> Settings:
-    """EngineError in one line for whatever is wrong in the options, the model or the adapter.
+    """EngineError in one line for anything wrong in the options, the model or the adapter.
 
     refused: names of options that this engine cannot use. with_weights: fetch the weights of a hub model, and compare
     the adapter with them; a folder is always checked whole.
@@ -54,7 +59,7 @@ def settings(engine: str, options: EngineOptions, refused: tuple[str, ...], *, w
 
 
 def description(name: str, chosen: Settings, packages: tuple[str, ...], batches_at_once: int = 1) -> EngineDescription:
-    """packages: those that can change the answers; EngineError where one is not installed."""
+    """packages: those that can change the answers. EngineError if one is not installed."""
     weights = {chosen.checkpoint.name: chosen.checkpoint.digest()}
     if chosen.adapter is not None:
         weights |= {f"adapter {chosen.adapter.folder.resolve().name}": chosen.adapter.digest()}
@@ -71,7 +76,7 @@ def description(name: str, chosen: Settings, packages: tuple[str, ...], batches_
 
 
 def package_versions(engine: str, packages: tuple[str, ...]) -> dict[str, str]:
-    """EngineError with the install line where one is missing. `a|b`: one of them, the first that is there."""
+    """Package -> version; `a|b` means the first of them that is installed. EngineError if one is missing."""
     found: dict[str, str] = {}
     for alternatives in packages:
         for package in alternatives.split("|"):

@@ -42,8 +42,8 @@ class TransformersEngine:
         return self.assess_with(self._protocol, views)
 
     def assess_with(self, protocol: Protocol, views: Sequence[View]) -> list[Outcome]:
-        """As `assess`, for another protocol. EngineError where nothing is answered any more; the accelerator's own
-        error where it failed for good, which only another process gets over."""
+        """As `assess`, for another protocol. EngineError if the engine no longer answers; the accelerator's own
+        error if it failed for good, which only a new process can cure."""
         with torch.inference_mode():
             outcomes = self._assess(protocol, views)
             self._circuit_breaker.check(outcomes, lambda plain: self._assess(protocol, plain))
@@ -83,7 +83,7 @@ class TransformersEngine:
             try:
                 tokens = self.prompter.tokens(prompt)
                 ready.append((at, prompt, tokens, self._request(prompt, tokens, views[at])))
-            except Exception as error:  # the edge: what processors raise may hold content, so only its type is told
+            except Exception as error:  # the edge: what processors raise may hold content, so only its type is kept
                 found[at] = Unscored("engine_error", f"the picture cannot be prepared ({type(error).__name__})")
         for start in range(0, len(ready), self._batch_size):
             batch = ready[start : start + self._batch_size]
@@ -97,7 +97,7 @@ class TransformersEngine:
         """Out of memory: the batch is halved once. Any other failure: one by one, so that it costs one view."""
         try:
             return list(self._answers(batch))
-        except Exception as error:  # the edge: what models raise may hold content, so only its type is told
+        except Exception as error:  # the edge: what models raise may hold content, so only its type is kept
             if not _is_out_of_memory(error):
                 if _is_of_the_accelerator(error):
                     raise
@@ -163,8 +163,8 @@ def _is_out_of_memory(error: Exception) -> bool:
     """Only CUDA has a type of its own for it."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
-    said = ("out of memory", "can't allocate memory", "not enough memory", "STATUS_ALLOC_FAILED")
-    return isinstance(error, RuntimeError) and any(words in str(error) for words in said)
+    phrases = ("out of memory", "can't allocate memory", "not enough memory", "STATUS_ALLOC_FAILED")
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in phrases)
 
 
 def _is_of_the_accelerator(error: Exception) -> bool:
@@ -187,10 +187,10 @@ def placed(model: Any, device: str, name: str) -> Any:
         return model.to(device)
     except RuntimeError as error:
         if _is_out_of_memory(error):
-            said = "has no room for it; end what else runs there, or choose a smaller model or --dtype bfloat16"
+            problem = "has no room for it; end what else runs there, or choose a smaller model or --dtype bfloat16"
         else:
-            said = f"fails ({type(error).__name__}); run privsieve doctor --engine transformers"
-        raise EngineError(f'the model "{name}" cannot be put on {device}, which {said}') from error
+            problem = f"fails ({type(error).__name__}); run privsieve doctor --engine transformers"
+        raise EngineError(f'the model "{name}" cannot be put on {device}, which {problem}') from error
 
 
 def _merged(model: Any, adapter: Adapter) -> Any:

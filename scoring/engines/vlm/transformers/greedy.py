@@ -1,4 +1,4 @@
-"""Greedy generation under a grammar, with the probabilities of candidate tokens: the same answers as vLLM gives."""
+"""Greedy generation under a grammar, with the probabilities of candidate tokens. Gives the same answers as vLLM."""
 
 import json
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from scoring.protocols.interface import Generate, TextAnswer
 
 
 class Greedy:
-    """num_generated: tokens of all answers, the one that ends an answer included."""
+    """num_generated: tokens of all answers, each including the token that ends it."""
 
     def __init__(self, model: Any, prefill: Prefill, tokenizer: Any):
         self._head = model.get_output_embeddings()

@@ -10,25 +10,34 @@ from transformers import DynamicCache
 
 @dataclass(frozen=True)
 class Request:
-    """token_ids: 1-d, the image's placeholders repeated. type_ids: the processor's, of the same shape, or None.
-    pixels: what the processor made of the image, by argument name; empty for a prompt without image."""
+    """One prompt with its picture."""
 
     token_ids: torch.Tensor
+    """One dimension, with the image's placeholder repeated."""
+
     type_ids: torch.Tensor | None
+    """The processor's, of the same shape; None if it gives none."""
+
     pixels: dict[str, torch.Tensor]
+    """What the processor made of the image, by argument name; empty for a prompt without image."""
 
 
 @dataclass
 class Prefilled:
-    """hidden: (batch, tokens, width), right-padded, of what follows the shared prefix, and lengths (batch,) of it.
-
-    attention_mask: (batch, prefix + tokens). next_positions: (batch,) of the first token to be generated.
-    """
+    """The state of the model after a batch of prompts."""
 
     hidden: torch.Tensor
+    """(batch, tokens, width), right-padded: what follows the shared prefix."""
+
     lengths: torch.Tensor
+    """(batch,): tokens that follow the shared prefix."""
+
     attention_mask: torch.Tensor
+    """(batch, prefix + tokens)."""
+
     next_positions: torch.Tensor
+    """(batch,): position of the first token to generate."""
+
     cache: Any
 
 

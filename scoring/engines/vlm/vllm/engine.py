@@ -54,7 +54,7 @@ class VllmEngine:
         self.prompter = Prompter(chosen.checkpoint.folder, chosen.max_pixels)
         self._numbers = itertools.count()
         self.usage: Counter[str] = Counter()
-        """What vLLM did so far, as it says itself: requests, and tokens: prompt, cached, generated."""
+        """As of `ReportsTokenUsage`, from what vLLM reports with each output."""
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="vllm requests", daemon=True).start()
         self._engine = _started(chosen, self.prompter, load_format)
@@ -64,8 +64,8 @@ class VllmEngine:
         return self.assess_with(self._protocol, views)
 
     def assess_with(self, protocol: Protocol, views: Sequence[View]) -> list[Outcome]:
-        """As `assess`, for another protocol; generating ones and `slots` need an engine each. EngineError where
-        nothing is answered any more."""
+        """As `assess`, for another protocol; generating ones and `slots` need an engine each. EngineError if
+        the engine no longer answers."""
         outcomes = self._asked(protocol, views)
         self._circuit_breaker.check(outcomes, lambda plain: self._asked(protocol, plain))
         return outcomes
@@ -99,7 +99,7 @@ class VllmEngine:
                 prompt = result
         except EngineDeadError:
             raise
-        except Exception as error:  # the edge: what vLLM raises may hold content, so only its type is told
+        except Exception as error:  # the edge: what vLLM raises may hold content, so only its type is kept
             if self._engine.errored:
                 raise EngineDeadError from error
             return Unscored("engine_error", f"vLLM refused or lost the request ({type(error).__name__})")
@@ -140,8 +140,8 @@ class VllmEngine:
         if not candidates:
             return TextAnswer(text, (), is_cut_off)
         spreads = [tuple(float(np.exp(at[token].logprob)) for token in candidates) for at in written.logprobs]
-        said = generated_tokens(self.prompter.tokenizer, ids, spreads[: len(ids)], tokens, wanted)
-        return TextAnswer(text, said, is_cut_off)
+        tokens_of_text = generated_tokens(self.prompter.tokenizer, ids, spreads[: len(ids)], tokens, wanted)
+        return TextAnswer(text, tokens_of_text, is_cut_off)
 
     async def _finished(self, ask: Any, asked: dict[str, Any], wanted: Any) -> Any:
         """The last output of a request; there are others only where an engine streams."""

@@ -1,6 +1,6 @@
-"""What runs inside vLLM's worker processes: it tells which modules take an adapter's weights.
+"""What runs inside vLLM's worker processes: it reports which modules take an adapter's weights.
 
-vLLM drops adapter weights that it cannot place with no more than a log line; this asks it.
+vLLM drops adapter weights that it cannot place and only logs it.
 """
 
 from typing import Any
