@@ -158,7 +158,7 @@ def test_a_shard_that_the_source_has_no_longer_is_told(tmp_path: Path, capsys: p
     run = made_run(tmp_path, SHARDS)
     (tmp_path / "corpus" / "00004.tar").unlink()
     assert privsieve("compact", run) == 2
-    assert "has results of 1 shard" in capsys.readouterr().err
+    assert "has results of 1 shard that" in capsys.readouterr().err
     assert _seen(run) == [(225, 225, 21)]
 
 
@@ -363,6 +363,7 @@ def test_slices_that_were_not_removed_yet_are_not_seen_twice(
 # ---- the other verbs --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.ray
 def test_scan_status_and_filter_on_a_compacted_run(
     corpus: Path, scanned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
