@@ -50,12 +50,8 @@ def sql(run: str, statement: str | None, shell_setup: bool, output: str, timeout
 
     Example: privsieve sql my-run "SELECT level, count(*) FROM scored GROUP BY ALL"
     """
-    from reports.warehouse import open_run as open_warehouse
+    from reports.opened import open_run
     from reports.warehouse import setup_statements
-    from scoring.made_up import made_up
-    from scoring.runs.coverage import coverage
-    from scoring.runs.record import open_run
-    from scoring.runs.results import results
     from scoring.sql.limits import limits_of_command
 
     if shell_setup == (statement is not None):
@@ -63,19 +59,15 @@ def sql(run: str, statement: str | None, shell_setup: bool, output: str, timeout
     if statement is None:
         write_lines(setup_statements(run))
         return
-    where, record = open_run(run)
-    found = results(where)
-    warehouse = open_warehouse(run, limits_of_command(timeout_s))
-    names, rows = warehouse.select(statement)
-    if output == "text":
-        _write_text(names, rows)
-    else:
-        write_rows(names, rows, output)
-    sys.stdout.flush()  # listing the source may take a while
-    covered = coverage(where, record, found, warehouse.num_images())
-    part = None if record.is_whole or covered.has_all else record.scope
-    for caution in filter(None, (part, covered.warning, made_up(record.engine))):
-        write_line(caution, to_stderr=True)
+    with open_run(run, limits_of_command(timeout_s)) as opened:
+        names, rows = opened.select(statement)
+        if output == "text":
+            _write_text(names, rows)
+        else:
+            write_rows(names, rows, output)
+        sys.stdout.flush()  # listing the source may take a while
+        for caution in opened.cautions:
+            write_line(caution, to_stderr=True)
 
 
 def write_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], output: str) -> None:
