@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ingest.errors import StorageError
+from jobs.console.tables import write_rows, write_table
 from jobs.console.terminal import write_json, write_line
-from jobs.sql import write_rows, write_table
 
 if TYPE_CHECKING:
     from reports.summary import Rate, Report

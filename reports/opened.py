@@ -113,7 +113,8 @@ class OpenRun:
     def _batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         listed = self._run.listed
         for name in listed.score_files:
-            yield from rows_at(self._run.root, [RowRange(f"{listed.folder}/{name}")], columns).to_batches()
+            rows = rows_at(self._run.root, [RowRange(f"{listed.folder}/{name}")], columns)
+            yield from (batch for batch in rows.to_batches() if batch.num_rows)
 
     def rates(self, by: str = "category", private: str | None = None) -> tuple[Rate, ...]:
         """How many images of each group are private, highest rate first; shares are 0–1 with 95 % Wilson intervals.
