@@ -66,7 +66,7 @@ def _write_text(found: PlanResult) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from jobs.sql import console
+    from jobs.console.tables import console
 
     counted = "counted" if found.images_are_counted else f"from {found.num_listed_shards} of the shards, at random"
     formats = ", ".join(f"{name} {count}" for name, count in found.formats.items()) or "none"

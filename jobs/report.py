@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ingest.errors import StorageError
+from jobs.console.tables import write_rows, write_table
 from jobs.console.terminal import write_json, write_line
-from jobs.sql import write_rows, write_table
 
 if TYPE_CHECKING:
     from reports.summary import Rate, Report
@@ -82,17 +82,11 @@ def report(
     Rates leave out quarantined images; intervals are 95 % Wilson intervals. What is said first: whether they are of all
     images of the source, of a part chosen by --sample or --limit, or of a scan that is not finished.
     """
-    from reports.summary import summarise
-    from reports.warehouse import open_run as open_warehouse
-    from scoring.runs.coverage import coverage
-    from scoring.runs.record import open_run
-    from scoring.runs.results import results
+    from reports.opened import open_run
     from scoring.sql.limits import limits_of_command
 
-    where, record = open_run(run)
-    found = results(where)
-    summary = summarise(open_warehouse(run, limits_of_command(timeout_s)), by, private, min_count, top)
-    summary = summary.covering(coverage(where, record, found, summary.num_images))
+    with open_run(run, limits_of_command(timeout_s)) as opened:
+        summary = opened.summary(by, private, min_count, top)
     if html_path is not None:
         if not html_path.name:
             raise click.BadParameter("this names no file", param_hint="'--html'")
@@ -113,7 +107,7 @@ def report(
 
 
 def _write_page(summary: "Report", path: Path) -> None:
-    """Aside and then renamed: whoever opens the page meanwhile sees the old one or the new one."""
+    """Write it under another name and rename it, so that the page is never there in part."""
     from reports.page.render import render
 
     aside = path.with_name(f".{path.name}.{os.getpid()}.part")

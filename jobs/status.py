@@ -88,7 +88,7 @@ def _lines(shards: list[ShardStatus], all_shards: bool) -> list[str]:
 
 def _who(held: Holder | None) -> str:
     if held is None:
-        return "nobody scans it now"
+        return "no scan is running"
     age = f"seen {held.age_s():.0f} s ago"
     if held.is_stale():
         return f"{held} scanned it ({age}) and is gone; run the same scan again to continue"

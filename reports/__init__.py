@@ -2,6 +2,6 @@
 
 What lives here: DuckDB over score tables: views, one SQL file per question, a summary, one HTML page.
 May import: `ingest` and `scoring`. Neither Ray nor engines, and never `jobs`.
-Start at: `warehouse.py` for how a run is opened and locked, `queries/` for the questions, `summary.py` for what
-is reported.
+Start at: `opened.py` for what a program asks a run, `warehouse.py` for how it is opened and locked, `queries/` for the
+questions, `summary.py` for what is reported.
 """

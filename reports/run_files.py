@@ -10,7 +10,7 @@ import io
 import os
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -73,16 +73,20 @@ class ReadOnlyFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no 
 
 
 class RunFiles(ReadOnlyFiles):
-    """The files that lie directly in one folder, as `run://NAME`; nothing else is reached."""
+    """Files that lie directly in one folder, as `run://NAME`; nothing else is reached.
 
-    def __init__(self, folder: Place):
+    names: of the files, in the order of their rows. The folder is not listed again, so that every query reads the same
+    files, and since DuckDB would list it for each query.
+    """
+
+    def __init__(self, folder: Place, names: Sequence[str]):
         super().__init__(folder.fs)
         self.protocol = RUN_URL.removesuffix("://")
-        self._folder = folder
+        self._folder, self._names = folder, names
 
     def glob(self, path: str, **_: Any) -> list[str]:
         pattern = path.removeprefix(RUN_URL)
-        return [f"{RUN_URL}{name}" for name in fnmatch.filter(self._folder.names(), pattern)]
+        return [f"{RUN_URL}{name}" for name in fnmatch.filter(self._names, pattern)]
 
     def _place(self, path: str) -> Place:
         name = path.removeprefix(RUN_URL)

@@ -5,13 +5,14 @@ counted as absent; a rate comes with its 95 % interval; names that a corpus give
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from ingest.errors import QueryError
 from ingest.images.unseen import UNSEEN_KINDS
 from ingest.sample import printable
-from reports.warehouse import IMAGE_SCHEMA, PRIVATE, Run, privacy_condition
+from reports.warehouse import IMAGE_SCHEMA, LEVEL_COUNTS, PRIVATE, Run, privacy_condition
+from scoring.gaps import ruled_out_by
 from scoring.made_up import made_up
 from scoring.policies.level_zero import ADVICE, matches_level_0_too
 from scoring.runs.coverage import Coverage
@@ -237,18 +238,12 @@ class Report:
 
 def summarise(run: Run, by: str = "category", private: str = PRIVATE, min_count: int = 1, top: int = 15) -> Report:
     """Ask every question of `queries/`. QueryError where `by` or `private` is not an expression over the row."""
-    by_sql = value_expression(by, IMAGE_SCHEMA)
-    private_sql = privacy_condition(private)
-    groups = run.ask("rates", by=by_sql, private=private_sql, most=str(MAX_GROUPS + 1))
-    if len(groups) > MAX_GROUPS:
-        raise QueryError(
-            f"{shown(by)} makes more than {MAX_GROUPS:,} groups, and a report holds no more; group by less"
-        )
+    groups = _groups(run, by, private)
     kept = [group for group in groups if group["num_scored"] >= min_count]
-    kept_names = {group["group_name"] for group in kept}
-    prevalence = {row["attribute"]: row for row in run.ask("prevalence")}
-    num_quarantined = sum(group["num_quarantined"] for group in groups)
-    num_scored = sum(group["num_scored"] for group in groups)
+    with run.patterns_kept():
+        prevalence = {row["attribute"]: row for row in run.ask("prevalence")}
+        cooccurrence = [Pair(**row) for row in run.ask("cooccurrence")]
+    total = _total(run, groups)
     return Report(
         run=printable(run.url),
         source=printable(run.record.source),
@@ -257,35 +252,68 @@ def summarise(run: Run, by: str = "category", private: str = PRIVATE, min_count:
         made_up=made_up(run.record.engine),
         engine=_engine(run.record.engine),
         assessed=_assessed(run.record.engine, prevalence),
-        num_images=num_scored + num_quarantined,
-        num_scored=num_scored,
-        num_quarantined=num_quarantined,
+        num_images=total.num_scored + total.num_quarantined,
+        num_scored=total.num_scored,
+        num_quarantined=total.num_quarantined,
         by=by,
         private=private,
-        private_meaning=_private_meaning(private, private_sql),
+        private_meaning=_private_meaning(private, _private_sql(run, private)),
         min_count=min_count,
         top=top,
-        levels=tuple(Level(name=LEVELS[row["level"]], **row) for row in run.ask("levels")),
+        levels=_levels(groups),
         prevalence=tuple(_prevalence(attribute, prevalence.get(attribute.key)) for attribute in ATTRIBUTES),
-        total=_rate(run.ask("rates", by="'all'", private=private_sql, most="1")),
-        rates=tuple(_rate([group]) for group in kept),
+        total=total,
+        rates=tuple(map(_rate, kept)),
         num_groups=len(groups),
         quarantined=tuple(Reason(printable(row["reason"]), row["num_images"]) for row in run.ask("quarantined")),
         unseen=_unseen(run),
         levels_by_group=tuple(
-            GroupLevels(
-                printable(row["group_name"]),
-                (row["num_level_1"], row["num_level_2"], row["num_level_3"], row["num_level_4"], row["num_level_0"]),
-            )
-            for row in run.ask("levels_by_category", by=by_sql)
-            if row["group_name"] in kept_names
+            GroupLevels(printable(group["group_name"]), (one, two, three, four, zero))
+            for group in sorted(kept, key=lambda group: group["group_name"])
+            if group["num_scored"]
+            for one, two, three, four, zero in [[group[count] for count in LEVEL_COUNTS.values()]]
         ),
-        cooccurrence=tuple(
-            sorted(
-                (Pair(**row) for row in run.ask("cooccurrence")),
-                key=lambda pair: (KEYS.index(pair.attribute), KEYS.index(pair.other)),
-            )
-        ),
+        cooccurrence=tuple(sorted(cooccurrence, key=lambda pair: (KEYS.index(pair.attribute), KEYS.index(pair.other)))),
+    )
+
+
+def rates(run: Run, by: str = "category", private: str = PRIVATE) -> tuple[Rate, ...]:
+    """Every group, highest rate first, by one pass over the rows. QueryError as with `summarise`."""
+    return tuple(map(_rate, _groups(run, by, private)))
+
+
+def _groups(run: Run, by: str, private: str) -> list[dict[str, Any]]:
+    by_sql = value_expression(by, IMAGE_SCHEMA)
+    groups = run.ask("rates", by=by_sql, private=_private_sql(run, private), most=str(MAX_GROUPS + 1))
+    if len(groups) > MAX_GROUPS:
+        raise QueryError(
+            f"{shown(by)} makes more than {MAX_GROUPS:,} groups, and a report holds no more; group by less"
+        )
+    return groups
+
+
+def _private_sql(run: Run, private: str) -> str:
+    return privacy_condition(private, ruled_out_by(run.record.engine))
+
+
+def _total(run: Run, groups: list[dict[str, Any]]) -> Rate:
+    scored, private, unknown, quarantined = (
+        sum(group[count] for group in groups)
+        for count in ("num_scored", "num_private", "num_unknown", "num_quarantined")
+    )
+    judged = scored - unknown
+    interval = run.ask("interval", num_private=str(private), num_judged=str(judged))[0]
+    return Rate(
+        "all", scored, private, unknown, private / judged if judged else None, **interval, num_quarantined=quarantined
+    )
+
+
+def _levels(groups: list[dict[str, Any]]) -> tuple[Level, ...]:
+    counts = {level: sum(group[count] for group in groups) for level, count in LEVEL_COUNTS.items()}
+    num_images = sum(counts.values())
+    return tuple(
+        Level(level, LEVELS[level], count, count / num_images if num_images else None)
+        for level, count in counts.items()
     )
 
 
@@ -306,11 +334,9 @@ def _unseen(run: Run) -> UnseenContent:
 _COUNTS = ("num_present", "num_ambiguous", "num_absent", "num_not_assessed")
 
 
-def _rate(rows: list[dict[str, Any]]) -> Rate:
-    if not rows:
-        return Rate("all", 0, 0, 0, None, None, None, 0)
-    values = dict(rows[0])
-    return Rate(group=printable(values.pop("group_name")), **values)
+def _rate(group: Mapping[str, Any]) -> Rate:
+    figures = {field.name: group[field.name] for field in fields(Rate) if field.name != "group"}
+    return Rate(printable(group["group_name"]), **figures)
 
 
 def _private_meaning(private: str, private_sql: str) -> str:

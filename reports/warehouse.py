@@ -15,7 +15,7 @@ Source of the interval: E. B. Wilson, "Probable inference, the law of succession
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
@@ -29,13 +29,12 @@ from ingest.storage.place import Place
 from reports.run_files import RUN_URL, RunFiles
 from reports.score_rows import score_rows
 from reports.statements import check_reads_only, refuse
-from scoring.gaps import PRIVATE_UNKNOWN, UNKNOWN_LEVEL, ruled_out_by, unknown_level_sql
+from scoring.gaps import UNKNOWN_LEVEL, ruled_out_by, unknown_at_sql, unknown_level_sql
 from scoring.policies.policy import SEVERITY_NAMES
 from scoring.runs import record
 from scoring.runs.footers import refuse_foreign
-from scoring.runs.layout import COMPACT, SCORES
 from scoring.runs.record import RunRecord
-from scoring.runs.results import is_compacted, manifest, score_files
+from scoring.runs.results import Listing, is_compacted, listing
 from scoring.sql.errors import first_line
 from scoring.sql.expressions import boolean_expression, columns_of
 from scoring.sql.limits import NO_LIMITS, Limits, OutOfMemoryError, OutOfTimeError, StoppedError, Watch
@@ -45,6 +44,9 @@ from scoring.taxonomy import ATTRIBUTES, KEYS
 
 PRIVATE = "level IN (1, 2)"
 """What counts as private where nothing else is asked."""
+
+LEVEL_COUNTS = {level: f"num_level_{level}" for level in (1, 2, 3, 4, 0)}
+"""Level -> the column of `queries/rates.sql` that counts its images; most severe first, none last."""
 
 IMAGE_SCHEMA = SCHEMA.append(pa.field(UNKNOWN_LEVEL.name, UNKNOWN_LEVEL.type))
 """The columns of the view `images`."""
@@ -61,20 +63,22 @@ _WILSON = f"""CREATE OR REPLACE MACRO wilson_{{side}}(k, n) AS CASE
 
 @dataclass(frozen=True)
 class Run:
-    """An opened run. url: as it was given. record: its run.json. connection: locked, with the views.
-
-    files: how the connection reaches the score files. limits: of one statement that a user writes. asking: runs the
-    questions of a report, which have the same limits all together.
-    replaced: whether the files that the views read have been compacted since, so that some may be gone.
-    """
+    """An opened run: its files were listed once, and every question is about these files."""
 
     url: str
+    """As it was given."""
+    root: Place
     record: RunRecord
+    """Its run.json."""
+    listed: Listing
     connection: duckdb.DuckDBPyConnection
+    """Locked, with the views."""
     files: RunFiles
+    """How the connection reaches the score files."""
     limits: Limits
+    """Of one statement that a user writes."""
     asking: Watch
-    replaced: Callable[[], bool]
+    """Runs the questions of a report, which have the same limits all together."""
 
     def select(self, statement: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
         """Column names and rows of one SELECT that a user wrote. QueryError in one line where it is anything else."""
@@ -85,14 +89,38 @@ class Run:
         names = [str(column[0]) for column in self.connection.description or []]
         return names, self._fetched(statement, watch)
 
+    def table(self, statement: str) -> pa.Table:
+        """The whole answer of one SELECT that a user wrote. Errors as with `select`."""
+        watch = Watch(self.connection, self.limits)
+        with self._refusing(statement):
+            watch.run(lambda: check_reads_only(self.connection, statement))
+            answer = watch.run(lambda: self.connection.sql(statement).to_arrow_table())
+        self._check_not_replaced()
+        return answer
+
     def ask(self, question: str, **placeholders: str) -> list[dict[str, Any]]:
         """The rows of `queries/<question>.sql` as dicts. Placeholders must be checked SQL (scoring.sql.expressions)."""
-        text = query_text(question, **placeholders)
+        rows = self._run(query_text(question, **placeholders))
+        names = [str(column[0]) for column in self.connection.description or []]
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    @contextmanager
+    def patterns_kept(self) -> Iterator[None]:
+        """Inside the block the view `patterns`, which takes a pass over all rows, is a table that is made once.
+
+        DuckDB looks for a name among temporary tables first, so the questions need not know.
+        """
+        self._run("CREATE TEMP TABLE patterns AS FROM patterns")
+        try:
+            yield
+        finally:
+            self.connection.execute("DROP TABLE temp.patterns")
+
+    def _run(self, text: str) -> list[tuple[Any, ...]]:
         with self._refusing(statement=""):  # the user wrote but the placeholders
             rows = self.asking.run(lambda: self.connection.execute(text).fetchall())
-        names = [str(column[0]) for column in self.connection.description or []]
         self._check_not_replaced()
-        return [dict(zip(names, row, strict=True)) for row in rows]
+        return rows
 
     def num_images(self) -> int:
         """Without limits: they are for what a user asks."""
@@ -134,37 +162,36 @@ class Run:
         return QueryError(f"the {what} was stopped {stop}; {remedy}{more}")
 
     def _check_not_replaced(self) -> None:
-        """RunError where rows may have been missing in an answer."""
-        if self.replaced():
+        """RunError where rows may have been missing in an answer, since files that the views read may be gone."""
+        if is_compacted(self.root) != (self.listed.manifest is not None):
             raise RunError(f"{self.url} was compacted meanwhile; ask again")
 
 
 def open_run(run: str, limits: Limits = NO_LIMITS) -> Run:
     """Open a run folder or URL. RunError where there is no run.json, StorageError where it cannot be reached."""
     root, described = record.open_run(run)
+    listed = listing(root)
     connection = duckdb.connect()
-    was_compacted = is_compacted(root)
-    files = RunFiles(root.at(COMPACT if was_compacted else SCORES))
+    files = RunFiles(root.at(listed.folder), listed.score_files)
     connection.register_filesystem(files)
     try:
-        connection.execute(_statements(connection, root, described, lambda folder: RUN_URL))
+        connection.execute(_statements(root, described, listed, [f"{RUN_URL}*.parquet"]))
         _lock(connection, limits)
     except duckdb.Error as error:
         if files.failure is not None:
             raise StorageError(files.failure) from None
         told = first_line(error).replace(RUN_URL, "")
         raise RunError(f"the score files of {run} cannot be read: {told}") from None
-    asking = Watch(connection, limits)
-    return Run(run, described, connection, files, limits, asking, lambda: is_compacted(root) != was_compacted)
+    return Run(run, root, described, listed, connection, files, limits, Watch(connection, limits))
 
 
 def setup_statements(run: str) -> str:
     """The statements that make the same views in a user's own DuckDB; they read the score files where they lie."""
     root, described = record.open_run(run)
-    with duckdb.connect() as connection:
-        if not root.is_local:
-            connection.register_filesystem(root.fs)
-        return _statements(connection, root, described, _where_it_lies)
+    listed = listing(root)
+    folder = without_wildcards(location(root.at(listed.folder)))
+    names = ["*.parquet"] if listed.manifest is None else listed.score_files
+    return _statements(root, described, listed, [f"{folder}/{name}" for name in names])
 
 
 def query_text(question: str, **placeholders: str) -> str:
@@ -174,30 +201,29 @@ def query_text(question: str, **placeholders: str) -> str:
     return re.sub(r"\{(\w+)\}", lambda match: placeholders.get(match[1], match[0]), text)
 
 
-def privacy_condition(private: str) -> str:
+def privacy_condition(private: str, ruled_out: Collection[str]) -> str:
     """The checked SQL of a condition, null where it is not known. QueryError where it is none over the images.
 
     Level and score count what was not judged as absent: where they do not make an image private, but an attribute of
-    level 1 or 2 was not judged in it, they leave the question open.
+    level 1 or 2 was not judged in it, they leave the question open. ruled_out: see `scoring.gaps.ruled_out_by`.
     """
     sql = boolean_expression(private, IMAGE_SCHEMA)
     if not columns_of(private, IMAGE_SCHEMA) & SEVERITY_NAMES:
         return sql
-    return f"({sql}) OR CASE WHEN {PRIVATE_UNKNOWN} THEN NULL ELSE false END"
+    return f"({sql}) OR CASE WHEN {unknown_at_sql((1, 2), ruled_out)} THEN NULL ELSE false END"
 
 
-def _statements(
-    connection: duckdb.DuckDBPyConnection, root: Place, described: RunRecord, prefix: Callable[[Place], str]
-) -> str:
+def _statements(root: Place, described: RunRecord, listed: Listing, paths: Iterable[str]) -> str:
     """Macros and views, as SQL. Without a score file yet `images` is an empty table of the same columns.
 
-    prefix: what DuckDB is given before the name of a file in a folder.
+    paths: names and patterns of the listed score files, as DuckDB reaches them.
     """
-    refuse_foreign(root, described.settings_hash())
-    paths = _score_paths(root, prefix)
-    source = score_rows(connection, f"[{', '.join(map(literal, paths))}]" if paths else "", root.path)
-    rates = query_text("rates", by="category", private=privacy_condition(PRIVATE), most="ALL")
-    unknown = f"{unknown_level_sql(ruled_out_by(described.engine))} AS {UNKNOWN_LEVEL.name}"
+    num_with = refuse_foreign(root, described.settings_hash(), listed)
+    files = f"[{', '.join(map(literal, paths))}]"
+    source = score_rows(files, len(listed.score_files), num_with, root.path)
+    ruled_out = ruled_out_by(described.engine)
+    rates = query_text("rates", by="category", private=privacy_condition(PRIVATE, ruled_out), most="ALL")
+    unknown = f"{unknown_level_sql(ruled_out)} AS {UNKNOWN_LEVEL.name}"
     answers = ",\n    ".join(
         f"{{'attribute': {literal(a.key)}, 'attribute_level': {a.level}, 'value': {a.key}}}" for a in ATTRIBUTES
     )
@@ -214,22 +240,10 @@ def _statements(
         "answer.attribute_level, answer.value, status\n"
         'FROM (SELECT shard, "index", key, category, status, unnest(answers) AS answer FROM answers)',
         "CREATE OR REPLACE VIEW rates AS "
-        "SELECT group_name AS category, * EXCLUDE (group_name)\n"
+        f"SELECT group_name AS category, * EXCLUDE (group_name, {', '.join(LEVEL_COUNTS.values())})\n"
         f"FROM (\n{rates.strip().rstrip(';')}\n)",
     )
     return ";\n\n".join(wanted) + ";\n"
-
-
-def _score_paths(root: Place, prefix: Callable[[Place], str]) -> list[str]:
-    """What `read_parquet` is given: the files of a compacted run, else one pattern; none without any score file."""
-    compacted = manifest(root)
-    if compacted is not None:
-        return [f"{prefix(root.at(COMPACT))}{file.name}" for file in compacted.files]
-    return [f"{prefix(root.at(SCORES))}*.parquet"] if score_files(root) else []
-
-
-def _where_it_lies(folder: Place) -> str:
-    return f"{without_wildcards(location(folder))}/"
 
 
 def _lock(connection: duckdb.DuckDBPyConnection, limits: Limits) -> None:

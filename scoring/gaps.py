@@ -19,7 +19,7 @@ UNKNOWN_LEVEL = Column(
     "most severe level of which an attribute was not judged in this image though the engine judges it in others, "
     "null where there is none",
 )
-PRIVATE_UNKNOWN = f"{UNKNOWN_LEVEL.name} IN (1, 2)"
+NEVER = "false"
 
 
 def ruled_out_by(engine: Mapping[str, Any]) -> tuple[str, ...]:
@@ -33,8 +33,12 @@ def ruled_out_by(engine: Mapping[str, Any]) -> tuple[str, ...]:
 
 def unknown_level_sql(ruled_out: Collection[str]) -> str:
     """The value of `UNKNOWN_LEVEL` over a row."""
-    whens = []
-    for level in sorted(set(LEVELS) - {0}):
-        null = " OR ".join(f"{a.key} IS NULL" for a in ATTRIBUTES if a.level == level and a.key in ruled_out)
-        whens += [f"WHEN status = 'scored' AND ({null}) THEN {level}"] if null else []
+    unknown = {level: unknown_at_sql((level,), ruled_out) for level in sorted(set(LEVELS) - {0})}
+    whens = [f"WHEN {condition} THEN {level}" for level, condition in unknown.items() if condition != NEVER]
     return f"CAST(CASE {' '.join(whens)} END AS TINYINT)" if whens else "CAST(NULL AS TINYINT)"
+
+
+def unknown_at_sql(levels: Collection[int], ruled_out: Collection[str]) -> str:
+    """Whether an attribute of these levels was not judged, over a row; reads no attributes of other levels."""
+    null = " OR ".join(f"{a.key} IS NULL" for a in ATTRIBUTES if a.level in levels and a.key in ruled_out)
+    return f"status = 'scored' AND ({null})" if null else NEVER

@@ -15,7 +15,7 @@ were made of, which begins as the last part of their name does.
 """
 
 import io
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ from ingest.storage.place import Place
 from ingest.storage.retries import is_of_storage, reason_of
 from scoring.runs.layout import COMPACT, MANIFEST, SCORES
 from scoring.runs.ledger import old_stem, result_stem, stem_of
-from scoring.runs.results import is_compacted, manifest, remedy, score_files
+from scoring.runs.results import Listing, Manifest, is_compacted, listing, manifest, remedy
 
 FILES_AT_ONCE = 16
 FILES_PER_WINDOW = 4096
@@ -54,6 +54,8 @@ class Footer:
     chain: str = ""
     state: str = ""
     slices: str = ""
+    columns: frozenset[str] = frozenset()
+    """Names of the file's columns."""
 
 
 _PREFIX = "privsieve."
@@ -102,9 +104,12 @@ def footers(run: Place, names: Iterable[str], settings: str) -> Iterator[Footer]
         yield footer
 
 
-def compact_footers(run: Place) -> Iterator[Footer]:
-    """Of the files of a compacted run. RunError names one that is damaged or none of those that were decided on."""
-    compacted = manifest(run)
+def compact_footers(run: Place, compacted: Manifest | None = None) -> Iterator[Footer]:
+    """Of the files of a compacted run. RunError names one that is damaged or none of those that were decided on.
+
+    compacted: None reads the manifest now.
+    """
+    compacted = compacted or manifest(run)
     files = compacted.files if compacted else ()
     read = _read_all(run, (f"{COMPACT}/{file.name}" for file in files))
     for file, (place, footer) in zip(files, read, strict=True):
@@ -114,22 +119,25 @@ def compact_footers(run: Place) -> Iterator[Footer]:
         yield footer
 
 
-def refuse_foreign(run: Place, settings: str) -> None:
+def refuse_foreign(run: Place, settings: str, listed: Listing | None = None) -> Counter[str]:
     """RunError where a file with rows of the run is damaged, of other settings, or a copy of another one.
 
-    Reads every footer once, as the query that follows does.
+    Reads every footer once, as the query that follows does. listed: None lists the run now.
+    Returns how many of the files have each column.
     """
-    was_compacted = is_compacted(run)
+    listed = listed or listing(run)
+    compacted = listed.manifest
+    found = compact_footers(run, compacted) if compacted else footers(run, listed.score_files, settings)
     try:
-        deque(compact_footers(run) if was_compacted else footers(run, _names(run), settings), maxlen=0)
+        num_files_by_columns = Counter(footer.columns for footer in found)
     except RunError:
-        if is_compacted(run) != was_compacted:
+        if is_compacted(run) != (compacted is not None):
             raise RunError(f"{run.path} was compacted meanwhile; ask again") from None
         raise
-
-
-def _names(run: Place) -> list[str]:
-    return [file.name for file in score_files(run)]
+    num_files = Counter[str]()
+    for columns, count in num_files_by_columns.items():
+        num_files.update(dict.fromkeys(columns, count))
+    return num_files
 
 
 def _refuse_foreign(place: Place, footer: Footer, settings: str) -> None:
@@ -173,6 +181,7 @@ def _footer(run: Place, path: str) -> Footer:
                 _num_with_category(metadata),
                 Counter({reason: int(count) for reason, _, count in parts}),
                 **{key: said.get(key, "") for key in _TEXTS},
+                columns=frozenset(metadata.schema.to_arrow_schema().names),
             )
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         if is_of_storage(error):

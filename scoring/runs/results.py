@@ -59,6 +59,31 @@ class Manifest(BaseModel):
 
 
 @dataclass(frozen=True)
+class Listing:
+    """The files of a run at one moment. On an object store it takes minutes for millions of files: make it once."""
+
+    names: list[str]
+    """What lies in `scores/`, sorted."""
+    manifest: Manifest | None
+    """None where the run is not compacted."""
+
+    @property
+    def folder(self) -> str:
+        """The folder that holds the score files, relative to the run."""
+        return SCORES if self.manifest is None else COMPACT
+
+    @property
+    def score_files(self) -> list[str]:
+        """Names in `folder` that together hold every row of the run once; none where nothing was scanned yet.
+
+        In the order of shard and index where the run is compacted, else in the order of their names.
+        """
+        if self.manifest is not None:
+            return [file.name for file in self.manifest.files]
+        return [name for name in self.names if result_stem(name)]
+
+
+@dataclass(frozen=True)
 class Part:
     """A line of `PARTS_SCHEMA`."""
 
@@ -114,21 +139,17 @@ def manifest(run: Place) -> Manifest | None:
 
 
 def score_files(run: Place) -> list[Place]:
-    """The files that together hold every row of the run exactly once; none where nothing was scanned yet.
-
-    In the order of shard and index where the run is compacted, else in the order of their names.
-    """
-    names, compacted = _listed(run)
-    if compacted is not None:
-        return [run.at(COMPACT, file.name) for file in compacted.files]
-    return [run.at(SCORES, name) for name in names if result_stem(name)]
+    """`Listing.score_files` as places."""
+    listed = listing(run)
+    return [run.at(listed.folder, name) for name in listed.score_files]
 
 
-def results(run: Place) -> Results:
-    """Which slices have their result, and where the rows of a shard lie."""
-    names, compacted = _listed(run)
+def results(run: Place, listed: Listing | None = None) -> Results:
+    """Which slices have their result, and where the rows of a shard lie. listed: None lists the run now."""
+    listed = listed or listing(run)
+    compacted = listed.manifest
     if compacted is None:
-        return Results(by_shard(names), None)
+        return Results(by_shard(listed.names), None)
     num_slices, ranges = dict[str, int](), dict[str, list[RowRange]]()
     for part in _parts(run, compacted):
         num_slices[part.stem] = num_slices.get(part.stem, 0) + part.num_slices
@@ -139,8 +160,8 @@ def results(run: Place) -> Results:
     return Results(Done(present, {stem: n - 1 for stem, n in num_slices.items()}), ranges)
 
 
-def _listed(run: Place) -> tuple[list[str], Manifest | None]:
-    """Names in `scores/`, and the manifest, looked for afterwards: without it no name can have been removed before.
+def listing(run: Place) -> Listing:
+    """The files of a run now. The manifest is looked for afterwards: without it no name can have been removed before.
 
     RunError where DuckDB, which is given every Parquet file in the folder, would read one that is no result.
     """
@@ -149,7 +170,7 @@ def _listed(run: Place) -> tuple[list[str], Manifest | None]:
     stray = next((n for n in names if n.endswith(".parquet") and not result_stem(n)), None)
     if stray is not None and compacted is None:
         raise RunError(f"{printable(run.at(SCORES, stray).path)} is no result of a scan; remove it from {SCORES}/")
-    return names, compacted
+    return Listing(names, compacted)
 
 
 def _parts(run: Place, compacted: Manifest) -> list[Part]:

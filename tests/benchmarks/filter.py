@@ -98,7 +98,8 @@ def _copy(source: str, out: str) -> str:
 
 def _alone(work: Callable[..., str], *arguments: str) -> tuple[float, float, str]:
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
-        return process.submit(measured, work, *arguments).result()
+        seconds, _, peak_gb, answer = process.submit(measured, work, *arguments).result()
+    return seconds, peak_gb, answer
 
 
 @click.command()

@@ -51,7 +51,7 @@ def test_status_of_a_scan_at_work_killed_and_finished(tmp_path: Path, capsys: py
     assert not any(left_behind.exists() for left_behind in unfinished)
     assert "90 images in 3 of 3 shards: 90 scored, 0 quarantined" in out
     assert _status(run) == 0
-    assert capsys.readouterr().out.splitlines() == ["3 shards: 3 done, 0 left, 0 failed", "nobody scans it now"]
+    assert capsys.readouterr().out.splitlines() == ["3 shards: 3 done, 0 left, 0 failed", "no scan is running"]
 
 
 def test_a_shard_that_vanishes_fails_alone_and_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -71,7 +71,7 @@ def test_only_files_that_lie_directly_in_the_folder_are_reached(tmp_path: Path) 
     (tmp_path / "scores").mkdir()
     for name in ("outside", "scores/a.parquet", "scores/b.txt"):
         (tmp_path / name).write_bytes(b"12345")
-    files = RunFiles(place(str(tmp_path / "scores")))
+    files = RunFiles(place(str(tmp_path / "scores")), ["a.parquet", "b.txt"])
     assert files.glob("run://*.parquet") == ["run://a.parquet"]
     assert files.open("run://a.parquet").read() == b"12345"
     for name in ("../outside", "..", "", "/etc/passwd", str(tmp_path / "outside"), "absent"):
@@ -89,7 +89,7 @@ def test_threads_that_share_an_open_file_do_not_move_each_other(tmp_path: Path, 
     memory = fsspec.filesystem("memory")
     where = place(str(tmp_path)) if is_local else Place(memory, "/shared-file")
     where.at("a").write(bytes(range(100)))
-    with RunFiles(where).open("run://a") as file:
+    with RunFiles(where, ["a"]).open("run://a") as file:
         file.seek(10)
         other = threading.Thread(target=file.seek, args=(90,))
         other.start()
@@ -107,7 +107,7 @@ def test_a_wide_file_that_several_threads_read_at_once_is_read_right(tmp_path: P
     pq.write_table(table, tmp_path / "wide.parquet", compression="none")
     sums = ", ".join(f"sum(c{i})" for i in range(len(numbers)))
     for files, url in (
-        (RunFiles(place(str(tmp_path))), "run://*.parquet"),
+        (RunFiles(place(str(tmp_path)), ["wide.parquet"]), "run://*.parquet"),
         (ReadOnlyFiles(_in_memory(tmp_path)), "memory:///wide/wide.parquet"),
     ):
         with duckdb.connect() as connection:

@@ -1,0 +1,106 @@
+"""Rows on stdout: as a table for people, as csv or JSON for programs."""
+
+import csv
+import itertools
+import math
+import os
+import sys
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from jobs.console.terminal import as_json, escaped, write_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+MIN_WORDS = 16
+"""Columns of words are folded down to this width on a narrow screen; numbers never are."""
+_PADDINGS = ((1, 1), (0, 1), (0, 0))
+"""Left and right of a cell, the roomiest first."""
+
+
+def write_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], output: str) -> None:
+    """Rows to stdout as csv with a header, or as a JSON array with one object per line.
+
+    On a terminal csv shows control characters as escapes, as JSON does anywhere: it would obey them.
+    """
+    stream = sys.stdout
+    if output == "csv":
+        writer = csv.writer(stream, lineterminator="\n")
+        shown = _printable if stream.isatty() else iter
+        writer.writerow(shown(names))
+        writer.writerows(map(shown, rows))
+        return
+    before = "[\n"
+    for row in rows:
+        stream.write(before + as_json(dict(zip(names, map(_plain, row), strict=True)), default=str))
+        before = ",\n"
+    stream.write("\n]\n" if before == ",\n" else "[]\n")
+
+
+def write_table(heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: Collection[int]) -> None:
+    """A table on stdout; where the screen is too narrow for it, a paragraph per row. numbers: places of such columns.
+
+    Cells are escaped, and `Text`, which takes no markup: a category named "[bold]" stays that.
+    """
+    from rich import box
+    from rich.cells import cell_len
+    from rich.table import Table
+    from rich.text import Text
+
+    heads, rows = [escaped(head) for head in heads], [[escaped(cell) for cell in row] for row in rows]
+    out = console(len(heads))
+    widths = [max(map(cell_len, column)) for column in zip(heads, *rows, strict=True)]
+    folded = [width if place in numbers else min(width, MIN_WORDS) for place, width in enumerate(widths)]
+    for needed, (left, right) in itertools.product((sum(widths), sum(folded)), _PADDINGS):
+        if needed + len(heads) * (left + right + 1) + 1 <= out.width:
+            break
+    else:
+        _write_paragraphs(heads, rows, out.width)
+        return
+    table = Table(box=box.SIMPLE, padding=(0, right, 0, left))
+    for place, head in enumerate(heads):
+        is_number = place in numbers
+        table.add_column(Text(head), justify="right" if is_number else "left", no_wrap=is_number, overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    out.print(table)
+
+
+def _write_paragraphs(heads: Sequence[str], rows: Iterable[Sequence[str]], width: int) -> None:
+    """Each row as its first cell, and below it the others, several on a line where they fit."""
+    from rich.cells import cell_len
+
+    write_line()
+    for row in rows:
+        first, *others = (f"{head} {cell}" for head, cell in zip(heads, row, strict=True))
+        write_line(first)
+        line = ""
+        for cell in others:
+            longer = f"{line} · {cell}" if line else f"  {cell}"
+            if line and cell_len(longer) > width:
+                write_line(line)
+                longer = f"  {cell}"
+            line = longer
+        if line:
+            write_line(line)
+    write_line()
+
+
+def console(num_columns: int = 8) -> "Console":
+    """A rich console on stdout; wide enough for its columns where neither a terminal nor COLUMNS gives a width."""
+    from rich.console import Console
+
+    is_given = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
+    return Console(file=sys.stdout, width=None if is_given else max(120, 20 * num_columns), highlight=False)
+
+
+def _printable(cells: Iterable[Any]) -> Iterator[str]:
+    from ingest.sample import printable
+
+    return (printable("" if cell is None else str(cell)) for cell in cells)
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no NaN and no infinity."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

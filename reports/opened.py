@@ -1,0 +1,144 @@
+"""A run that was opened once, as programs and commands ask it: its rows, rates, summary, and SQL over its views."""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ingest.errors import QueryError, did_you_mean
+from reports import summary, warehouse
+from reports.summary import Rate, Report
+from reports.warehouse import PRIVATE
+from scoring.made_up import made_up
+from scoring.runs.coverage import Coverage, coverage
+from scoring.runs.record import RunRecord
+from scoring.runs.results import RowRange, results
+from scoring.runs.rows import rows_at
+from scoring.sql.expressions import shown
+from scoring.sql.limits import NO_LIMITS, Limits, is_left_behind
+from scoring.table import SCHEMA
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+def open_run(url: str, limits: Limits = NO_LIMITS) -> "OpenRun":
+    """Open a run folder or URL, list its files and check the footer of each. Nothing in the run is changed.
+
+    limits: of time and memory, for each statement and for all questions of a summary together.
+    RunError where there is no run, or a file of it is damaged or of another run; StorageError where it cannot be
+    reached.
+    """
+    return OpenRun(warehouse.open_run(url, limits))
+
+
+class OpenRun:
+    """One opened run; every answer is of the files that it had when it was opened. For one thread at a time.
+
+    Use it in a `with` block, or call `close`. Every method can raise RunError where the run was compacted or damaged
+    since, StorageError where its storage does not answer, and QueryError where a limit was reached.
+    """
+
+    def __init__(self, run: warehouse.Run):
+        self._run = run
+
+    def __enter__(self) -> "OpenRun":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; the run cannot be asked afterwards.
+
+        Not while a statement that did not stop at a limit still runs: closing would wait for its end.
+        """
+        if not is_left_behind():
+            self._run.connection.close()
+
+    @property
+    def url(self) -> str:
+        """As it was given."""
+        return self._run.url
+
+    @property
+    def record(self) -> RunRecord:
+        """What `run.json` says: the source and the settings."""
+        return self._run.record
+
+    @property
+    def connection(self) -> "duckdb.DuckDBPyConnection":
+        """A DuckDB connection with the views of `privsieve sql`: images, scored, quarantined, attributes, rates, ….
+
+        It reads the score files of the run, no other file, and can write none; its settings are locked. Unlike `sql`
+        it has no limits, takes several statements, and raises DuckDB's own errors.
+        """
+        return self._run.connection
+
+    @cached_property
+    def coverage(self) -> Coverage:
+        """Whether the rows are those of the whole source. May list the source, the first time."""
+        run = self._run
+        return coverage(run.root, run.record, results(run.root, run.listed), run.num_images())
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Why figures are not those of the whole source, or of no picture at all; one line each, mostly none."""
+        part = None if self.record.is_whole or self.coverage.has_all else self.record.scope
+        return tuple(filter(None, (part, self.coverage.warning, made_up(self.record.engine))))
+
+    def rows(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """One row per image, in memory: the columns of docs/columns.md, or those named, with their types.
+
+        Rows of a shard follow each other in the order of `index`. A row takes about 1 KB in memory with all columns:
+        name columns, or use `batches`, where the run is large. QueryError where a column is unknown.
+        """
+        return self.batches(columns).read_all()
+
+    def batches(self, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
+        """The same rows one score file after the other, for runs larger than the memory."""
+        chosen = SCHEMA.names if columns is None else list(columns)
+        for name in chosen:
+            if name not in SCHEMA.names:
+                raise QueryError(
+                    f'no column "{shown(name)}"{did_you_mean(name, SCHEMA.names)}; docs/columns.md lists them'
+                )
+        if not chosen or len(set(chosen)) < len(chosen):
+            raise QueryError("name at least one column, and none twice")
+        schema = pa.schema([SCHEMA.field(name) for name in chosen])
+        return pa.RecordBatchReader.from_batches(schema, self._batches(chosen))
+
+    def _batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        listed = self._run.listed
+        for name in listed.score_files:
+            rows = rows_at(self._run.root, [RowRange(f"{listed.folder}/{name}")], columns)
+            yield from (batch for batch in rows.to_batches() if batch.num_rows)
+
+    def rates(self, by: str = "category", private: str | None = None) -> tuple[Rate, ...]:
+        """How many images of each group are private, highest rate first; shares are 0–1 with 95 % Wilson intervals.
+
+        by: column or SQL expression that groups the images. private: SQL condition, None for "level IN (1, 2)".
+        QueryError where one of them is no such expression, or makes more than 10,000 groups.
+        """
+        return summary.rates(self._run, by, PRIVATE if private is None else private)
+
+    def sql(self, statement: str) -> pa.Table:
+        """The answer of one SELECT over the views. QueryError, in one line, where it is anything else or fails."""
+        return self._run.table(statement)
+
+    def select(self, statement: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
+        """Column names and rows of the same, for answers larger than the memory; read them before the next question."""
+        return self._run.select(statement)
+
+    def summary(self, by: str = "category", private: str | None = None, min_count: int = 1, top: int = 15) -> Report:
+        """Everything that `privsieve report` says. by, private and errors: as with `rates`.
+
+        min_count: groups with fewer scored images are left out of `rates`. top: how many of the highest and of the
+        lowest groups `highest` and `lowest` hold.
+        """
+        found = summary.summarise(self._run, by, PRIVATE if private is None else private, min_count, top)
+        return found.covering(self.coverage)
