@@ -15,10 +15,12 @@ from jobs.releasing.run import (
     FilterResources,
     carry_out,
     check_destination,
+    executor_for,
     plan_filter,
 )
 from jobs.runtime.executors import Executor, refuse_address
 from jobs.runtime.feedback import on_terminal
+from jobs.runtime.last_word import command_session
 
 MEANINGS: dict[Members, str] = {
     "listed": "text and JSON go with an image, of a table columns of text, numbers and times",
@@ -69,7 +71,9 @@ def filter(
         _print(planned.counts, planned.policy.name, planned.policy.members, "would be")
         check_destination(planned)
         return
-    result = carry_out(planned, FilterResources(executor, ray_address), on_terminal(quiet))
+    resources = FilterResources(executor, ray_address)
+    with command_session(executor_for(planned.plan, resources)):
+        result = carry_out(planned, resources, on_terminal(quiet))
     _print(result.counts, result.policy, result.members, "were")
     _print_left_out(result.left_out)
 

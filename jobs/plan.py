@@ -8,6 +8,7 @@ from dataclasses import asdict
 import click
 
 from jobs.console.engine_options import engine_options, engine_options_from_context
+from jobs.console.old_spellings import with_old_spellings
 from jobs.console.option_types import FiniteRange
 from jobs.console.terminal import escaped, write_json
 from jobs.planning.arithmetic import Figure, PlanResult
@@ -15,33 +16,37 @@ from jobs.planning.estimate import PlanRequest, run_plan
 from scoring.engines import DEFAULT, ENGINES
 
 
-@click.command()
+@click.command(cls=with_old_spellings({"--gpus": "--num-engines", "--sample-size": "--sample"}))
 @click.argument("source")
 @click.option("--engine", default=DEFAULT, show_default=True, help="Who would answer: " + ", ".join(ENGINES))
 @engine_options
 @click.option(
-    "--gpus", type=click.IntRange(min=1), default=PlanRequest.gpus, show_default=True, help="GPUs, or engine processes."
+    "--num-engines",
+    type=click.IntRange(min=1),
+    default=PlanRequest.num_engines,
+    show_default=True,
+    help="Engines that share the scan: GPUs, or processes of an engine without GPU.",
 )
 @click.option("--price-per-hour", type=FiniteRange(min=0), help="Of one GPU or process, in any currency.")
 @click.option(
-    "--sample-size",
+    "--sample",
     type=click.IntRange(min=1),
-    default=PlanRequest.sample_size,
+    default=PlanRequest.sample,
     show_default=True,
     help="Images to look at.",
 )
 @click.option(
     "--seed", type=click.IntRange(min=0), default=PlanRequest.seed, show_default=True, help="Seed of the sample."
 )
-@click.option("--source-format", help="As --format of scan: webdataset, tree or parquet; recognised if not given.")
+@click.option("--source-format", help="As of scan: webdataset, tree or parquet; recognised if not given.")
 @click.option("--category", help="As of scan.")
 @click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def plan(
     source: str,
     engine: str,
-    gpus: int,
+    num_engines: int,
     price_per_hour: float | None,
-    sample_size: int,
+    sample: int,
     seed: int,
     source_format: str | None,
     category: str | None,
@@ -53,7 +58,7 @@ def plan(
     """
     options = engine_options_from_context()
     found = run_plan(
-        PlanRequest(source, engine, options, gpus, price_per_hour, sample_size, seed, source_format, category)
+        PlanRequest(source, engine, options, num_engines, price_per_hour, sample, seed, source_format, category)
     )
     if output == "json":
         write_json(asdict(found), indent=1)

@@ -1,13 +1,11 @@
 """The verb `report`: what a run found, as text, JSON, CSV, and one HTML page."""
 
-import os
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from ingest.errors import StorageError
 from jobs.console.tables import write_rows, write_table
 from jobs.console.terminal import write_json, write_line
 
@@ -88,9 +86,9 @@ def report(
     with open_run(run, limits_of_command(timeout_s)) as opened:
         summary = opened.summary(by, private, min_count, top)
     if html_path is not None:
-        if not html_path.name:
-            raise click.BadParameter("this names no file", param_hint="'--html'")
-        _write_page(summary, html_path)
+        from reports.page.render import write_page
+
+        write_page(summary, html_path)
     if output == "json":
         write_json(asdict(summary), indent=1)
     elif output == "csv":
@@ -104,19 +102,6 @@ def report(
         _write_text(summary)
         if html_path is not None:
             write_line(f"page written to {html_path}")
-
-
-def _write_page(summary: "Report", path: Path) -> None:
-    """Write it under another name and rename it, so that the page is never there in part."""
-    from reports.page.render import render
-
-    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        aside.write_text(render(summary), encoding="utf-8")
-        os.replace(aside, path)
-    except OSError as error:
-        aside.unlink(missing_ok=True)
-        raise StorageError(f"{path} cannot be written: {error.strerror}") from None
 
 
 def _write_text(summary: "Report") -> None:

@@ -3,17 +3,17 @@
 Options and output; the work is `jobs.scanning.run.run_scan`.
 """
 
-from contextlib import AbstractContextManager, nullcontext
-
 import click
 
 from ingest.images.decode import ImageLimits
 from jobs.console.engine_options import engine_options, engine_options_from_context
 from jobs.console.executor_options import executor_options
+from jobs.console.old_spellings import with_old_spellings
 from jobs.console.option_types import FiniteRange
 from jobs.console.terminal import write_line
 from jobs.runtime.executors import Executor
 from jobs.runtime.feedback import on_terminal
+from jobs.runtime.last_word import command_session
 from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, Supervision
 from scoring.engines import DEFAULT, ENGINES
 
@@ -21,12 +21,12 @@ STALL_HELP = "Silence after which a slice is given up, tried again, then scanned
 MEMORY_HELP = "Memory for an engine that scans image by image; default half of what is free."
 
 
-@click.command()
+@click.command(cls=with_old_spellings({"--format": "--source-format"}))
 @click.argument("source")
 @click.option("--run", "run_url", required=True, help="Folder or fsspec URL of the run; continued if it exists.")
 @click.option("--engine", default=DEFAULT, show_default=True, help="Who answers: " + ", ".join(ENGINES))
 @engine_options
-@click.option("--format", "format_name", help="webdataset, tree or parquet; recognised where not said.")
+@click.option("--source-format", help="webdataset, tree or parquet; recognised by default.")
 @click.option("--category", help="JSON field, cls, or Parquet column that names a sample's class.")
 @click.option("--sample", type=click.IntRange(min=1), help="Scan a uniform random sample of so many images.")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of --sample; default 0.")
@@ -59,7 +59,7 @@ def scan(
     source: str,
     run_url: str,
     engine: str,
-    format_name: str | None,
+    source_format: str | None,
     category: str | None,
     sample: int | None,
     seed: int | None,
@@ -86,7 +86,7 @@ def scan(
         run=run_url,
         engine=engine,
         options=engine_options_from_context(),
-        format=format_name,
+        format=source_format,
         category=category,
         sample=sample,
         seed=seed,
@@ -110,19 +110,10 @@ def scan(
         show(prepared.source, engine, request.options, prepared.description, prepared.limits)
         return
     try:
-        with _session(resources.executor):
+        with command_session(resources.executor):
             supervision = Supervision(stall_seconds, image_memory_bytes, takeover)
             result = run_scan(request, resources, supervision, on_terminal(quiet))
     except IncompleteScanError as error:
         write_line(str(error.result))
         raise
     write_line(str(result))
-
-
-def _session(executor: Executor) -> AbstractContextManager[None]:
-    """`run_scan` brings the one for Ray; in other programs than this, signals are not ours."""
-    if executor == "ray":
-        return nullcontext()
-    from jobs.runtime.last_word import inline_session
-
-    return inline_session()

@@ -121,10 +121,12 @@ def _files(where: Place, url: str, format_name: str | None) -> tuple[str, Place,
     kinds = {_kind(p) for p in paths}
     name = format_name or (kinds.pop() if len(kinds) == 1 else None)
     if name == "tree":
-        raise SourceError(f"{url} is no folder, and --format tree reads folders; give the folder that holds the files")
+        raise SourceError(
+            f"{url} is no folder, and --source-format tree reads folders; give the folder that holds the files"
+        )
     if name is None:
         known = " ".join((*webdataset.SUFFIXES, parquet.SUFFIX))
-        raise SourceError(f"{url} is neither a folder nor files of one kind ({known}); say which with --format")
+        raise SourceError(f"{url} is neither a folder nor files of one kind ({known}); say which with --source-format")
     folder = posixpath.commonpath([posixpath.dirname(p) for p in paths])
     return name, Place(where.fs, folder), sorted({posixpath.relpath(p, folder) for p in paths})
 
@@ -161,7 +163,7 @@ def _recognised(where: Place, url: str) -> str:
     kinds = {_kind(name) for name in names}
     pictures = any(name.lower().rpartition(".")[2] in webdataset.IMAGE_EXTENSIONS for name in names)
     if "webdataset" in kinds and pictures:
-        raise SourceError(f"{url} holds both .tar shards and loose pictures; say which with --format")
+        raise SourceError(f"{url} holds both .tar shards and loose pictures; say which with --source-format")
     return next((name for name in ("webdataset", "parquet") if name in kinds and not pictures), "tree")
 
 

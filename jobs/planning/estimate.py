@@ -21,13 +21,13 @@ class PlanRequest:
 
     options: EngineOptions = field(default_factory=EngineOptions)
 
-    gpus: int = 1
+    num_engines: int = 1
     """GPUs, or processes of an engine without GPU, that share the scan."""
 
     price_per_hour: float | None = None
     """Of one of them, in any currency; None leaves the cost out."""
 
-    sample_size: int = 64
+    sample: int = 64
     """Images to read and score."""
 
     seed: int = 0
@@ -48,11 +48,11 @@ def run_plan(request: PlanRequest) -> PlanResult:
     tested = _engine_under_test(request.engine, request.options)
     try:
         corpus = open_source(request.source, request.format_name, request.category)
-        measured = measure(corpus, tested, request.sample_size, request.seed)
+        measured = measure(corpus, tested, request.sample, request.seed)
     finally:
         if isinstance(tested.engine, Closable):
             tested.engine.close()
-    return plan_of(measured, request.gpus, request.price_per_hour)
+    return plan_of(measured, request.num_engines, request.price_per_hour)
 
 
 def _engine_under_test(name: str, options: EngineOptions) -> EngineUnderTest:

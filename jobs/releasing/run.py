@@ -27,7 +27,7 @@ from jobs.releasing.plan import Counts, Plan, plan_release
 from jobs.releasing.record import RELEASE_LEASE, UNFINISHED, ReleaseRecord
 from jobs.releasing.refusals import refuse_loss, refuse_misplaced, refuse_own_names
 from jobs.runtime.executors import Executor, refuse_address
-from jobs.runtime.feedback import Feedback
+from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.progress import Meter
 from scoring.policies.policy import Policy, load_policy
 from scoring.policies.shipped import policy_bytes
@@ -103,9 +103,11 @@ class FilterResult:
     """As in the plan."""
 
 
-def run_filter(request: FilterRequest, resources: FilterResources, feedback: Feedback) -> FilterResult:
+def run_filter(
+    request: FilterRequest, resources: FilterResources | None = None, feedback: Feedback = SILENT
+) -> FilterResult:
     """Writes a release. The errors are those of `ingest.errors`."""
-    return carry_out(plan_filter(request), resources, feedback)
+    return carry_out(plan_filter(request), resources or FilterResources(), feedback)
 
 
 def plan_filter(request: FilterRequest) -> FilterPlan:

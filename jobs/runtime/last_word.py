@@ -3,7 +3,9 @@
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+from jobs.runtime.executors import Executor
 
 
 @contextmanager
@@ -19,9 +21,16 @@ def last_word() -> Iterator[None]:
         shell.communicate(b"\n")
 
 
+def command_session(executor: Executor) -> AbstractContextManager[None]:
+    """For a command that works in this process: SIGTERM interrupts it as Ctrl-C does, and a sudden end gets a line.
+
+    On Ray, `ray_session` brings both. Functions that other programs call leave signals alone.
+    """
+    return _inline_session() if executor == "inline" else nullcontext()
+
+
 @contextmanager
-def inline_session() -> Iterator[None]:
-    """What `ray_session` does about signals and sudden ends, for a command that works in this process."""
+def _inline_session() -> Iterator[None]:
     sigterm_before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with last_word():

@@ -1,8 +1,11 @@
 """Fills the page. Names of the corpus are hostile: Jinja escapes them in HTML, `charts` in Plotly's labels."""
 
 import json
+import os
 from importlib import resources
+from pathlib import Path
 
+from ingest.errors import StorageError
 from reports.page.charts import charts
 from reports.summary import Report, shortened
 
@@ -35,3 +38,16 @@ def _text(name: str) -> str:
 
 def _percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.1f} %"
+
+
+def write_page(report: Report, path: Path) -> None:
+    """Write the page under another name and rename it, so that it is never there in part. StorageError."""
+    if not path.name:
+        raise StorageError(f"--html {path} names no file")
+    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        aside.write_text(render(report), encoding="utf-8")
+        os.replace(aside, path)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        raise StorageError(f"{path} cannot be written: {error.strerror}") from None

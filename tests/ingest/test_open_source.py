@@ -38,7 +38,9 @@ def test_tars_beside_loose_pictures_are_refused(tmp_path: Path, picture: str, ta
     shard(tmp_path / tar)
     (tmp_path / picture).parent.mkdir(exist_ok=True)
     (tmp_path / picture).write_bytes(jpeg(1))
-    with pytest.raises(SourceError, match=r"holds both .tar shards and loose pictures; say which with --format$"):
+    with pytest.raises(
+        SourceError, match=r"holds both .tar shards and loose pictures; say which with --source-format$"
+    ):
         open_source(str(tmp_path), None, None)
     assert open_source(str(tmp_path), "webdataset", None).shards == (tar,)
     assert open_source(str(tmp_path), "tree", None).format == "tree"
@@ -81,7 +83,11 @@ def test_a_tar_that_is_a_pipe_is_an_error_and_no_wait(tmp_path: Path) -> None:
         ("in", "parquet", "in holds no parquet samples"),
         ("in/a.zip", None, "in/a.zip is neither a folder nor files of one kind (.tar .tar.gz .tgz .tar.zst .tar.zstd "),
         ("in/a.*", None, "in/a.* is neither a folder nor files of one kind"),
-        ("in/a.zip", "tree", "in/a.zip is no folder, and --format tree reads folders; give the folder that holds"),
+        (
+            "in/a.zip",
+            "tree",
+            "in/a.zip is no folder, and --source-format tree reads folders; give the folder that holds",
+        ),
     ],
 )
 def test_what_is_nothing_is_told_in_one_line(tmp_path: Path, given: str, format_name: str | None, line: str) -> None:

@@ -151,7 +151,7 @@ def test_the_sample_is_reproducible_and_of_random_shards(tmp_path: Path) -> None
 
 
 def test_a_function_returns_the_plan(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = run_plan(PlanRequest(str(corpus), engine="canned", gpus=2, price_per_hour=3.0))
+    found = run_plan(PlanRequest(str(corpus), engine="canned", num_engines=2, price_per_hour=3.0))
     assert (found.num_shards, found.num_sampled, found.gpus) == (3, 39, 2)
     assert _exactly(found.images, 39)
     assert found.cost is not None
@@ -172,7 +172,7 @@ def test_the_verb_in_json_and_text(corpus: Path, capsys: pytest.CaptureFixture[s
     assert found["images"] == {"value": 39, "low": 39, "high": 39}
     assert found["terabytes"]["value"] == pytest.approx(39 * found["bytes_per_image"]["value"] / 1e12)
     assert found["cpus_per_gpu"] == pytest.approx(found["images_per_s"]["value"] * found["decode_ms"]["value"] / 1000)
-    assert privsieve("plan", corpus, "--engine", "canned", "--gpus", 4) == 0
+    assert privsieve("plan", corpus, "--engine", "canned", "--num-engines", 4) == 0
     text = capsys.readouterr().out
     assert "counted" in text
     assert "no_image 3, empty 3" in text
@@ -236,7 +236,7 @@ def test_an_engine_that_cannot_run_here_is_planned_from_records(
 ) -> None:
     """Speed and preparing are recorded and say so; decoding and downscaling are measured on this corpus."""
     asked = ("plan", corpus, "--engine", "vllm", "--model", "/no/such/folder")
-    assert privsieve(*asked, "--gpus", 8, "--format", "json") == 0
+    assert privsieve(*asked, "--num-engines", 8, "--format", "json") == 0
     found = json.loads(capsys.readouterr().out)
     recorded = HOST_COST.ms(64 * 48 / 1e6)
     assert found["images_per_s"]["value"] == 80
@@ -257,7 +257,7 @@ def test_an_engine_that_cannot_run_here_is_planned_from_records(
     ("args", "message"),
     [
         (("--engine", "caned"), 'unknown engine "caned" (did you mean "canned"?)'),
-        (("--engine", "canned", "--gpus", 0), "0 is not in the range"),
+        (("--engine", "canned", "--num-engines", 0), "0 is not in the range"),
         (("--engine", "canned", "--price-per-hour", -1), "-1.0 is not in the range"),
         (("--engine", "canned", "--price-per-hour", "nan"), "nan is no finite number"),
         (("--engine", "canned", "--seed", -1), "-1 is not in the range"),

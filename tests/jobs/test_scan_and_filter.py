@@ -93,7 +93,7 @@ def test_a_page_that_the_detectors_cannot_read_is_unknown_in_the_report_and_flag
         (("scan", "nowhere", "--run", "r"), "does not exist"),
         (("scan", ".", "--run", "r", "--engine", "caned"), 'unknown engine "caned" (did you mean "canned"?)'),
         (
-            ("scan", ".", "--run", "r", "--format", "webdatset"),
+            ("scan", ".", "--run", "r", "--source-format", "webdatset"),
             'unknown format "webdatset" (did you mean "webdataset"?)',
         ),
         (("scan", ".", "--run", "r", "--sample", "3", "--limit", "3"), "exclude each other"),

@@ -1,0 +1,199 @@
+"""privsieve from Python: scan a corpus, ask a run, write a release.
+
+    import privsieve
+
+    privsieve.scan("shards/", "my-run", executor="inline")
+    with privsieve.open_run("my-run") as run:
+        for rate in run.rates(by="category"):
+            print(rate.group, rate.privacy_rate, rate.num_scored)
+    privsieve.filter("my-run", "strict", "release/")
+
+These functions do what the commands of the same names do, print nothing and return what they found. Errors are those
+of `ingest.errors`, all of them `PrivsieveError`; their text is the line that a command would print. May import: all
+rooms. Imported by: no room. Start at: `scan`.
+"""
+
+import os
+from pathlib import Path
+
+import jobs  # noqa: F401  (first: it names the package that hides a room, where there is one)
+from ingest import __version__
+from ingest.errors import (
+    EngineError,
+    IncompleteError,
+    PolicyError,
+    PrivsieveError,
+    QueryError,
+    RunError,
+    SourceError,
+    StorageError,
+)
+from ingest.images.decode import ImageLimits
+from jobs.planning.arithmetic import Figure, PlanResult
+from jobs.planning.estimate import PlanRequest, run_plan
+from jobs.releasing.run import FilterRequest, FilterResources, FilterResult, run_filter
+from jobs.runtime.executors import Executor
+from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
+from jobs.scanning.run import run_scan
+from reports import opened
+from reports.opened import OpenRun
+from reports.page.render import write_page
+from reports.summary import Rate, Report
+from scoring.assessment import EngineOptions
+from scoring.engines import DEFAULT
+
+__all__ = [
+    "EngineError",
+    "EngineOptions",
+    "Figure",
+    "FilterResult",
+    "IncompleteError",
+    "IncompleteScanError",
+    "OpenRun",
+    "PlanResult",
+    "PolicyError",
+    "PrivsieveError",
+    "QueryError",
+    "Rate",
+    "Report",
+    "RunError",
+    "ScanResult",
+    "SourceError",
+    "StorageError",
+    "__version__",
+    "filter",
+    "open_run",
+    "plan",
+    "report",
+    "scan",
+]
+
+Url = str | os.PathLike[str]
+"""A path of this machine, or an fsspec URL."""
+
+
+def scan(
+    source: Url,
+    run: Url,
+    *,
+    engine: str = DEFAULT,
+    options: EngineOptions | None = None,
+    source_format: str | None = None,
+    category: str | None = None,
+    sample: int | None = None,
+    seed: int | None = None,
+    limit: int | None = None,
+    max_pixels_in: int = ImageLimits.max_pixels,
+    max_frames: int = ImageLimits.max_frames,
+    executor: Executor = "ray",
+    ray_address: str | None = None,
+    num_engines: int | None = None,
+    stall_seconds: float = 600,
+    takeover: bool = False,
+) -> ScanResult:
+    """Score every image of `source` into `run`; continue where a scan into this run was interrupted.
+
+    source: folder, tar, Parquet file, glob or fsspec URL. source_format: webdataset, tree or parquet, recognised by
+    default. category: JSON field, cls, or Parquet column. sample, limit: number of images, at random or from the first.
+    max_pixels_in: width x height of the largest picture that is decoded. executor: "ray", or "inline" for this process.
+    stall_seconds: silence after which a slice is given up; inline, the process itself ends then.
+
+    IncompleteScanError, with `.result`, where images are left without a row; SourceError, EngineError, RunError,
+    StorageError before a row is written.
+    """
+    request = ScanRequest(
+        source=os.fspath(source),
+        run=os.fspath(run),
+        engine=engine,
+        options=options or EngineOptions(),
+        format=source_format,
+        category=category,
+        sample=sample,
+        seed=seed,
+        limit=limit,
+        max_pixels=max_pixels_in,
+        max_frames=max_frames,
+    )
+    resources = ScanResources(executor=executor, ray_address=ray_address, num_engines=num_engines)
+    return run_scan(request, resources, Supervision(stall_s=stall_seconds, takeover=takeover))
+
+
+def open_run(run: Url) -> OpenRun:
+    """Open a run to ask it for rows, rates and SQL; use it in a `with` block. RunError where there is none."""
+    return opened.open_run(os.fspath(run))
+
+
+def report(
+    run: Url,
+    *,
+    html: Url | None = None,
+    by: str = "category",
+    private: str | None = None,
+    min_count: int = 1,
+) -> Report:
+    """Everything that `privsieve report` says of a run.
+
+    html: where to write the page as well. by: column or SQL expression that groups the images. private: SQL condition,
+    by default "level IN (1, 2)". min_count: scored images that a group must have to be listed.
+
+    RunError, StorageError, QueryError.
+    """
+    with open_run(run) as asked:
+        found = asked.summary(by, private, min_count)
+    if html is not None:
+        write_page(found, Path(html))
+    return found
+
+
+def filter(
+    run: Url,
+    policy: Url,
+    out: Url,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    executor: Executor | None = None,
+    ray_address: str | None = None,
+) -> FilterResult:
+    """Write the corpus of a run again, in its own layout, without what a policy drops.
+
+    policy: a YAML file, or the name of a policy that is shipped. out: folder or URL of the release. resume: continue a
+    release that was interrupted. overwrite: replace an earlier one. executor: by default, small releases are written in
+    this process and large ones on Ray.
+
+    IncompleteError where the source changed since the scan; PolicyError, RunError, SourceError, StorageError before
+    anything is written.
+    """
+    request = FilterRequest(os.fspath(run), os.fspath(policy), os.fspath(out), resume, overwrite)
+    return run_filter(request, FilterResources(executor, ray_address))
+
+
+def plan(
+    source: Url,
+    *,
+    engine: str = DEFAULT,
+    options: EngineOptions | None = None,
+    num_engines: int = 1,
+    price_per_hour: float | None = None,
+    sample: int = PlanRequest.sample,
+    seed: int = PlanRequest.seed,
+    source_format: str | None = None,
+    category: str | None = None,
+) -> PlanResult:
+    """Estimate images, hours, cost and storage of a scan from a small random sample. Writes nothing.
+
+    num_engines: GPUs, or processes of an engine without GPU. price_per_hour: of one of them, in any currency. sample:
+    number of images to look at. SourceError, EngineError.
+    """
+    request = PlanRequest(
+        os.fspath(source),
+        engine,
+        options or EngineOptions(),
+        num_engines,
+        price_per_hour,
+        sample,
+        seed,
+        source_format,
+        category,
+    )
+    return run_plan(request)

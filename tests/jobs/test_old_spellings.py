@@ -1,0 +1,27 @@
+"""Options that were renamed are still accepted by their old names."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.jobs.made import privsieve
+
+Capture = pytest.CaptureFixture[str]
+GOES = "the old name will be refused in a later version"
+
+
+@pytest.mark.parametrize("written", [("--format", "webdataset"), ("--format=webdataset",)])
+def test_the_source_format_of_scan(corpus: Path, tmp_path: Path, capsys: Capture, written: tuple[str, ...]) -> None:
+    assert privsieve("scan", corpus, "--run", tmp_path / "run", "--engine", "canned", "--quiet", *written) == 0
+    assert capsys.readouterr().err == f"--format is called --source-format now; {GOES}\n"
+
+
+def test_the_engines_and_the_sample_of_plan(corpus: Path, capsys: Capture) -> None:
+    assert privsieve("plan", corpus, "--engine", "canned", "--gpus", 2, "--sample-size", 5) == 0
+    out, err = capsys.readouterr()
+    assert err.splitlines() == [
+        f"--gpus is called --num-engines now; {GOES}",
+        f"--sample-size is called --sample now; {GOES}",
+    ]
+    assert "with 2 GPUs or processes" in out
+    assert "from 5 sampled images" in out
