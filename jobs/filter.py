@@ -32,7 +32,8 @@ MAX_KINDS_PRINTED = 8
 """Of members and columns that were left out."""
 
 DEFAULT_EXECUTOR = (
-    f"inline for a release of up to {INLINE_BYTES / 1e9:g} GB and {INLINE_IMAGES:,} images, else or with a cluster ray"
+    f"ray where a cluster is named or the release is above {INLINE_BYTES / 1e9:g} GB or {INLINE_IMAGES:,} images, "
+    "else inline"
 )
 
 
