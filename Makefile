@@ -7,6 +7,8 @@ VLLM_VENV := .venv-vllm
 VLLM_BIN := $(VLLM_VENV)/bin
 DEMO_OUT := demo-out
 NOT_RUN_HERE := not fetch and not vllm
+# `make test COVERAGE=1` also prints which lines no test runs, and fails below the share that pyproject.toml names.
+COVERAGE_OPTIONS := $(if $(COVERAGE),--cov --cov-report=term:skip-covered)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-ray test-fetch test-vllm lint clean
@@ -17,7 +19,7 @@ help:
 	@echo "make test-all    the same, then the tests that start Ray, kill it, or need an S3 server"
 	@echo "make test-fetch  the tests of fetch with the real img2dataset (installs about 1.1 GB)"
 	@echo "make test-vllm   the tests of the vision-language engines with the real vLLM (installs about 4 GB)"
-	@echo "make lint   ruff and mypy only"
+	@echo "make lint   ruff (style and format) and mypy only"
 	@echo "make clean  remove $(VENV), $(DEMO_OUT) and the caches"
 
 demo: $(VENV)/.installed-demo
@@ -34,10 +36,8 @@ demo: $(VENV)/.installed-demo
 	@echo "Your data  $(BIN)/privsieve scan PATH-OR-URL --run my-run --limit 200"
 	@echo "           $(BIN)/privsieve report my-run --html my-report.html"
 
-test: $(VENV)/.installed-test
-	$(BIN)/ruff check .
-	$(BIN)/mypy
-	$(BIN)/pytest -n 2 -m "$(NOT_RUN_HERE) and not ray"
+test: lint
+	$(BIN)/pytest -n 2 -m "$(NOT_RUN_HERE) and not ray" $(COVERAGE_OPTIONS)
 
 test-all: test test-ray
 
@@ -52,6 +52,7 @@ test-vllm: $(VLLM_VENV)/.installed
 	$(VLLM_BIN)/pytest -m vllm tests/vllm
 
 lint: $(VENV)/.installed-test
+	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
