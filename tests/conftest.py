@@ -28,7 +28,7 @@ os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(20))
 
 START_LIMIT_S = 180.0
 
-STARTING_RAY = ("clusters", "faults", "storage")
+STARTING_RAY = ("clusters",)
 """Folders of which every test is marked `ray`."""
 
 

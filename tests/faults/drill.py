@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 from PIL import Image
 
 
@@ -110,3 +111,6 @@ def engine_actors(pid: int) -> list[int]:
 
 def _parent(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+BOTH_EXECUTORS = [pytest.param("ray", marks=pytest.mark.ray), "inline"]

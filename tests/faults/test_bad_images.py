@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.faults.drill import finish, make_shards, rows, sha256, start_scan
 
 NUM_IMAGES = 60
@@ -9,6 +11,7 @@ BAD = {7: "crash", 30: "hang", 47: "memory"}
 REASONS = {7: "crash", 30: "timeout", 47: "crash"}
 
 
+@pytest.mark.ray
 def test_bad_images_cost_a_row_each(tmp_path: Path) -> None:
     """One in each shard, so that each takes its own slice through two deaths and the search for who is to blame."""
     make_shards(tmp_path / "corpus", 3, NUM_IMAGES // 3)

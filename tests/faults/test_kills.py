@@ -7,6 +7,7 @@ import pytest
 from tests.faults.kills import run_drill
 
 
+@pytest.mark.ray
 @pytest.mark.parametrize(("victim", "num_kills"), [("driver", 2), ("actor", 2), ("raylet", 1)])
 def test_nothing_is_lost_and_nothing_doubled(victim: str, num_kills: int, tmp_path: Path) -> None:
     outcome = run_drill(tmp_path, 8, 250, num_kills, (victim,), seed=3)

@@ -11,20 +11,21 @@ from ingest.errors import IncompleteError, RunError
 from ingest.storage.place import place
 from scoring.runs import lease as lease_module
 from scoring.runs.lease import STALE_S, lease
-from tests.faults.drill import finish, make_shards, rows, start_scan
+from tests.faults.drill import BOTH_EXECUTORS, finish, make_shards, rows, start_scan
 
 
-def test_the_second_scan_is_refused_and_takes_over_when_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("executor", BOTH_EXECUTORS)
+def test_the_second_scan_is_refused_and_takes_over_if_asked_to(tmp_path: Path, executor: str) -> None:
     make_shards(tmp_path / "corpus", 4, 15)
     run = tmp_path / "run"
-    first = start_scan(tmp_path / "corpus", run, drill={"*": 0.2})
+    first = start_scan(tmp_path / "corpus", run, "--executor", executor, drill={"*": 0.2})
     while first.poll() is None and not (run / "lease.json").exists():
         time.sleep(0.05)
-    code, out, err = finish(start_scan(tmp_path / "corpus", run))
+    code, out, err = finish(start_scan(tmp_path / "corpus", run, "--executor", executor))
     assert (code, out) == (2, "")
     assert f"{run} is being worked on by process {first.pid} on {socket.gethostname()}" in err
     assert "--takeover" in err
-    code, out, err = finish(start_scan(tmp_path / "corpus", run, "--takeover"))
+    code, out, err = finish(start_scan(tmp_path / "corpus", run, "--executor", executor, "--takeover"))
     assert (code, err) == (0, "")
     finish(first)
     assert len(rows(run)) == 60
@@ -59,9 +60,10 @@ def test_who_was_taken_over_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(lease_module, "RENEW_S", 0.01)
     with lease(place(str(tmp_path / "lease.json")), "run", takeover=False) as held:
         held.check()
-        _held_by(tmp_path / "lease.json", "elsewhere", 1, 0)
         with pytest.raises(IncompleteError, match="another command has taken this run over"):  # noqa: PT012
             for _ in range(1000):
+                # Again and again, since a renewal that has begun is written over it.
+                _held_by(tmp_path / "lease.json", "elsewhere", 1, 0)
                 time.sleep(0.01)
                 held.check()
     assert json.loads((tmp_path / "lease.json").read_text())["id"] == "other"

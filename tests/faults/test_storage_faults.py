@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.drill import finish, make_shards, rows, start_scan
+from tests.faults.drill import BOTH_EXECUTORS, finish, make_shards, rows, start_scan
 
 
 @pytest.fixture
@@ -22,15 +22,18 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(disk)], check=True)
 
 
-def test_a_full_disk_is_told_and_the_scan_goes_on_when_there_is_room(small_disk: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("executor", BOTH_EXECUTORS)
+def test_a_full_disk_is_one_line_and_the_scan_goes_on_when_there_is_room(
+    small_disk: Path, tmp_path: Path, executor: str
+) -> None:
     make_shards(tmp_path / "corpus", 8, 40)
-    code, out, err = finish(start_scan(tmp_path / "corpus", small_disk / "run"))
+    code, out, err = finish(start_scan(tmp_path / "corpus", small_disk / "run", "--executor", executor))
     assert (code, out) == (1, "")
     assert "no space left on device" in err
     assert "run the same command again to continue" in err
     assert len(err.splitlines()) == 1
     subprocess.run(["mount", "-o", "remount,size=16m", str(small_disk)], check=True)
-    code, out, err = finish(start_scan(tmp_path / "corpus", small_disk / "run"))
+    code, out, err = finish(start_scan(tmp_path / "corpus", small_disk / "run", "--executor", executor))
     assert (code, err) == (0, "")
     assert "320 images in 8 of 8 shards: 320 scored, 0 quarantined" in out
     assert len(rows(small_disk / "run")) == 320
@@ -40,7 +43,7 @@ def test_a_run_that_cannot_be_written_is_told_before_anything_is_scanned(tmp_pat
     make_shards(tmp_path / "corpus", 1, 3)
     (tmp_path / "file").write_text("")
     for run, why in ((Path("/proc/run"), "no such file or directory"), (tmp_path / "file" / "run", "not a directory")):
-        code, out, err = finish(start_scan(tmp_path / "corpus", run))
+        code, out, err = finish(start_scan(tmp_path / "corpus", run, "--executor", "inline"))
         assert (code, out) == (2, "")
         assert err == f"privsieve: cannot write {run}/lease.json: {why}\n"
 
@@ -49,7 +52,7 @@ def test_a_run_that_cannot_be_written_is_told_before_anything_is_scanned(tmp_pat
 def test_a_shard_that_may_not_be_read_fails_alone(tmp_path: Path) -> None:
     make_shards(tmp_path / "corpus", 2, 3)
     (tmp_path / "corpus" / "00000.tar").chmod(0)
-    code, out, err = finish(start_scan(tmp_path / "corpus", tmp_path / "run"))
+    code, out, err = finish(start_scan(tmp_path / "corpus", tmp_path / "run", "--executor", "inline"))
     assert code == 1
     assert "3 images in 1 of 2 shards" in out
     assert "00000.tar" in err

@@ -129,9 +129,13 @@ def head(settings: dict[str, str]) -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(scope="module")
-def joining(head: str) -> Iterator[None]:
-    with joined(head):
+@pytest.fixture(autouse=True)
+def joining(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Tests marked `ray` join the head, whose workers reach the store. All others scan in this process."""
+    if request.node.get_closest_marker("ray") is None:
+        yield
+        return
+    with joined(request.getfixturevalue("head")):
         yield
 
 
