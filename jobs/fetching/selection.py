@@ -21,7 +21,7 @@ from ingest.storage.place import Place, place
 from jobs.fetching.columns import normalised_names
 from reports.run_files import ReadOnlyFiles
 from scoring.sql.expressions import boolean_expression
-from scoring.sql.names import file_list, literal
+from scoring.sql.names import file_list, identifier, literal
 
 ROWS_PER_FILE = 200_000
 """About this many selected rows go into one file, since img2dataset reads a whole file into memory."""
@@ -72,7 +72,7 @@ def open_metadata(url: str) -> Metadata:
     types = _described(connection, rows, url)
     written = normalised_names(list(types))
     lower = {name.lower() for name in types}
-    added = [f"{_quoted(name)} AS {_quoted(new)}" for name, new in written.items() if new.lower() not in lower]
+    added = [f"{identifier(name)} AS {identifier(new)}" for name, new in written.items() if new.lower() not in lower]
     return Metadata(connection, f"(SELECT {', '.join(['*', *added])} FROM {rows})", written, types)
 
 
@@ -215,8 +215,4 @@ def _unreadable(what: str, error: Exception) -> PrivsieveError:
 
 def _output(name: str, new: str, kind: str) -> str:
     plain = new not in ("url", "caption") and _JSON_TYPES.fullmatch(kind)
-    return f"{_quoted(name) if plain else f'CAST({_quoted(name)} AS VARCHAR)'} AS {_quoted(new)}"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+    return f"{identifier(name) if plain else f'CAST({identifier(name)} AS VARCHAR)'} AS {identifier(new)}"

@@ -34,6 +34,7 @@ from scoring.gaps import UNKNOWN_LEVEL, ruled_out_by, unknown_level_sql
 from scoring.sql.errors import without_values
 from scoring.sql.expressions import boolean_expression, columns_of, shown
 from scoring.sql.limits import Limits, StoppedError, Watch
+from scoring.sql.names import literal
 from scoring.table import SCHEMA, SCORE_COLUMNS
 from scoring.taxonomy import KEYS
 from scoring.yaml_files import YamlError, load_yaml
@@ -164,11 +165,11 @@ class Policy:
 
         def case(of: list[str], quarantined: str, default: str) -> str:
             pairs = list(zip(self.sql, of, strict=True))[:num_rules]
-            whens = " ".join(f"WHEN {sql} THEN {_quoted(v)}" for sql, v in pairs)
-            return f"CASE WHEN status = 'quarantined' THEN {quarantined} {whens} ELSE {_quoted(default)} END"
+            whens = " ".join(f"WHEN {sql} THEN {literal(v)}" for sql, v in pairs)
+            return f"CASE WHEN status = 'quarantined' THEN {quarantined} {whens} ELSE {literal(default)} END"
 
-        action = case([r.then for r in self.rules], _quoted(self.quarantined), self.default)
-        rule = case([r.name for r in self.rules], _quoted(QUARANTINED), DEFAULT)
+        action = case([r.then for r in self.rules], literal(self.quarantined), self.default)
+        rule = case([r.name for r in self.rules], literal(QUARANTINED), DEFAULT)
         reason = case([r.reason for r in self.rules], "reason", "no rule matched")
         columns = f'shard, "index", "key", sha256, {action} AS action, {rule} AS rule, {reason} AS reason'
         unknown = f"{unknown_level_sql(self.ruled_out)} AS {UNKNOWN_LEVEL.name}"
@@ -272,7 +273,3 @@ def _kind(value: object) -> str:
     if isinstance(value, dict):
         return "a group of keys"
     return f"a {type(value).__name__}"
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

@@ -15,6 +15,11 @@ def literal(text: str) -> str:
     return f"({' || '.join(parts)})"
 
 
+def identifier(name: str) -> str:
+    """The name of a column in SQL, whatever signs it holds."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 def location(place: Place) -> str:
     """The path, or the URL that DuckDB reaches by the place's registered filesystem."""
     return place.path if place.is_local else str(place.fs.unstrip_protocol(place.path))
