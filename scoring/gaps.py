@@ -16,8 +16,8 @@ UNKNOWN_LEVEL = Column(
     "unknown_level",
     pa.int8(),
     "",
-    "most severe level of which an attribute was not judged in this image though the engine judges it in others, "
-    "null where there is none",
+    "most severe level that has an attribute which was not judged in this image although the engine judges it in "
+    "others, null if there is none",
 )
 NEVER = "false"
 

@@ -36,33 +36,45 @@ ATTRIBUTE_COLUMNS = tuple(
 )
 
 SCORE_COLUMNS: tuple[Column, ...] = (
-    Column("level", pa.int8(), "", "most severe level with a 1: " + ", ".join(f"{n} {w}" for n, w in LEVELS.items())),
+    Column(
+        "level",
+        pa.int8(),
+        "",
+        "most severe level that has an attribute at 1: " + ", ".join(f"{n} {w}" for n, w in LEVELS.items()),
+    ),
     *(Column(f"c{n}", pa.int8(), "", f"number of level {n} attributes at 1") for n in (1, 2, 3, 4)),
-    Column("s_lex", pa.int16(), "0–1319", "severity order without ties: order by this"),
-    Column("score", pa.float32(), "0–1", "severity score, only the 1s counted"),
-    Column("score_high", pa.float32(), "0–1", "severity score with every 0.5 counted as 1"),
-    Column("level_high", pa.int8(), "", "level with every 0.5 counted as 1"),
-    Column("num_assessed", pa.int8(), "0–22", "attributes that the engine judged; a low score of few says little"),
+    Column("s_lex", pa.int16(), "0–1319", "severity order without ties; sort by this"),
+    Column("score", pa.float32(), "0–1", "severity score; only values of 1 count"),
+    Column("score_high", pa.float32(), "0–1", "severity score with each 0.5 counted as 1"),
+    Column("level_high", pa.int8(), "", "level with each 0.5 counted as 1"),
+    Column(
+        "num_assessed",
+        pa.int8(),
+        "0–22",
+        "number of attributes that the engine judged; if few were judged, a low score says little",
+    ),
 )
 
 WHOLE_IMAGE_COLUMNS: tuple[Column, ...] = (
-    Column("holistic_score", pa.float32(), "0–1", "severity that the severity protocol gave, null for all others"),
-    Column("private", pa.int8(), "0 | 1", "what the binary protocol answered, null for all others"),
-    Column("prob_private", pa.float32(), "0–1", "P(yes) of the binary protocol, null where the engine gives none"),
+    Column(
+        "holistic_score", pa.float32(), "0–1", "severity given by the severity protocol, null for all other protocols"
+    ),
+    Column("private", pa.int8(), "0 | 1", "answer of the binary protocol, null for all other protocols"),
+    Column("prob_private", pa.float32(), "0–1", "P(yes) of the binary protocol, null if the engine gives none"),
 )
 
 PROBABILITY_COLUMNS = tuple(
-    Column(f"{prefix}_{key}", pa.float32(), "0–1", f"the engine's P({word}) for {key}, null where it gives none")
+    Column(f"{prefix}_{key}", pa.float32(), "0–1", f"the engine's P({word}) for {key}, null if it gives none")
     for prefix, word in (("prob", "present"), ("prob_ambiguous", "ambiguous"))
     for key in KEYS
 )
 
 OUTCOME_COLUMNS: tuple[Column, ...] = (
     Column("boxes", pa.list_(BOX_TYPE), "fractions", "where evidence was found"),
-    Column("rationale", pa.string(), "", "kinds of evidence, never the text or content that was found"),
-    Column("status", pa.string(), "", "scored | quarantined", False),
-    Column("reason", pa.string(), "", "short code of why the image is quarantined, null where scored"),
-    Column("error_message", pa.string(), "", "one line on the reason, null where scored"),
+    Column("rationale", pa.string(), "", "kinds of evidence, never the found text or content"),
+    Column("status", pa.string(), "", "scored or quarantined", False),
+    Column("reason", pa.string(), "", "short code that says why the image is quarantined, null if scored"),
+    Column("error_message", pa.string(), "", "one line about the reason, null if scored"),
 )
 
 COLUMNS: tuple[Column, ...] = (
@@ -199,11 +211,20 @@ def columns_document() -> str:
         kind = "list<box>" if column.name == "boxes" else str(column.type).replace("<item: ", "<")
         unit = column.unit.replace("|", "\\|")
         lines.append(f"| `{column.name}` | {kind} | {unit} | {column.meaning} |")
-    lines += ["", f"`boxes` holds structs of {', '.join(f'`{field.name}`' for field in BOX_TYPE)}.", ""]
-    kinds = "; ".join(f"`{kind}`: {meaning}" for kind, meaning in UNSEEN_KINDS.items())
-    lines += [f"Kinds of `unseen`: {kinds}. Rows of versions before it have null there.", ""]
     lines += [
-        f"Policies, `report` and the view `images` of `sql` know one column more, `{UNKNOWN_LEVEL.name}`: "
+        "",
+        "## boxes",
+        "",
+        "A list of structs with these fields. Coordinates are fractions (0–1) of the picture.",
+        "",
+    ]
+    lines += [", ".join(f"`{field.name}`" for field in BOX_TYPE) + "."]
+    lines += ["", "## Kinds of unseen content", "", "| `unseen` | meaning |", "|---|---|"]
+    lines += [f"| `{kind}` | {meaning} |" for kind, meaning in UNSEEN_KINDS.items()]
+    lines += ["", "Rows of versions that did not record it have null in `unseen` and `unseen_bytes`."]
+    lines += ["", f"## {UNKNOWN_LEVEL.name}", ""]
+    lines += [
+        f"Policies, `report` and the view `images` of `sql` have one more column, `{UNKNOWN_LEVEL.name}`: "
         f"{UNKNOWN_LEVEL.meaning}. `level` and the scores count such an attribute as absent."
     ]
     return "\n".join(lines) + "\n"

@@ -28,10 +28,10 @@ from ingest.images.unseen.pieces import (
 )
 
 UNSEEN_KINDS = {
-    EMBEDDED_IMAGE: "another picture inside the file that is no smaller copy of what was scanned",
-    FRAMES: "frames or pages behind those that were scanned",
-    TRAILING_DATA: "data behind the end of the picture",
-    UNKNOWN_CHUNK: "a part of the file that is neither picture nor known metadata",
+    EMBEDDED_IMAGE: "another picture inside the file, unless it is a smaller copy of what was scanned",
+    FRAMES: "frames or pages after those that were scanned",
+    TRAILING_DATA: "data after the end of the picture",
+    UNKNOWN_CHUNK: "a part of the file that is neither a picture nor known metadata",
 }
 """Every kind of content that no engine looks at."""
 
