@@ -32,7 +32,7 @@ class Format(Protocol):
         """
         ...
 
-    def read(self, root: Place, piece: Slice, category: str | None) -> Iterator[Sample]:
+    def read(self, root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
         """The samples of a slice, one for each locator and in their order. StorageError where the storage fails."""
         ...
 
@@ -63,8 +63,8 @@ class Source:
     def slices(self, shard: str) -> Iterator[Slice]:
         return FORMATS[self.format].slices(self.root, shard, self.category)
 
-    def read(self, piece: Slice) -> Iterator[Sample]:
-        return FORMATS[self.format].read(self.root, piece, self.category)
+    def read(self, slice_: Slice) -> Iterator[Sample]:
+        return FORMATS[self.format].read(self.root, slice_, self.category)
 
     def state(self, shard: str) -> str:
         """Another text where the shard has changed; see `Place.stamp`. StorageError where the storage fails."""

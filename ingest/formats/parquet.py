@@ -183,17 +183,17 @@ def _rows_per_slice(rows: pq.RowGroupMetaData, file_bytes: int) -> int:
     return max(1, min(MAX_SAMPLES, int(fitting)))
 
 
-def read(root: Place, piece: Slice, category: str | None) -> Iterator[Sample]:
+def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
     """Rows of a row group that cannot be decoded, or only with too much memory, have no bytes, each."""
-    with opened(root, piece.shard) as stream:
+    with opened(root, slice_.shard) as stream:
         file = _file(stream)
-        for group, located in groupby(piece.locators, key=lambda locator: locator.get("group")):
+        for group, located in groupby(slice_.locators, key=lambda locator: locator.get("group")):
             locators = list(located)
             if file is None or group is None or group >= file.num_row_groups:
-                yield from (lost(piece.shard, at, at.get("fault", CHANGED)) for at in locators)
+                yield from (lost(slice_.shard, at, at.get("fault", CHANGED)) for at in locators)
                 continue
-            names = (*_columns(file.schema_arrow, piece.shard), _label(file.schema_arrow, piece.shard, category))
-            yield from _samples(stream, file, piece.shard, group, locators, *names)
+            names = (*_columns(file.schema_arrow, slice_.shard), _label(file.schema_arrow, slice_.shard, category))
+            yield from _samples(stream, file, slice_.shard, group, locators, *names)
 
 
 def lost(shard: str, locator: Locator, fault: Sequence[str]) -> Sample:

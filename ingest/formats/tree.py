@@ -88,18 +88,18 @@ def _located(index: int, name: str, size: int) -> tuple[Locator, int]:
     return locator | {"fault": list(TOO_MANY_BYTES)}, 0
 
 
-def read(root: Place, piece: Slice, category: str | None) -> Iterator[Sample]:
-    here = root if piece.shard == ROOT else root.at(piece.shard)
-    for locator in piece.locators:
+def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
+    here = root if slice_.shard == ROOT else root.at(slice_.shard)
+    for locator in slice_.locators:
         encoded, fault = b"", locator.get("fault")
         if fault is None:
-            with storage_faults(piece.shard):
+            with storage_faults(slice_.shard):
                 encoded, fault = _content(here, locator["name"])
         yield Sample(
-            shard=printable(piece.shard),
+            shard=printable(slice_.shard),
             index=locator["index"],
             key=printable(locator["name"]),
-            category=None if piece.shard == ROOT else printable(piece.shard),
+            category=None if slice_.shard == ROOT else printable(slice_.shard),
             encoded=encoded,
             fault=None if fault is None else (fault[0], fault[1]),
         )

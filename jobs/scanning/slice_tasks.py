@@ -64,12 +64,12 @@ def slices_left(settings: ScanSettings, shard: str, chosen: Chosen, done: Done) 
             raise StorageError(f"{printable(shard)}: its listing has killed a worker {GIVE_UP_AFTER_DEATHS} times")
         state, fingerprint = source.state(shard), source.fingerprint(shard)
         slices = selected(source.slices(shard), shard, None if chosen is None else chosen[shard])
-        for one in watchdog.watch(slices):
+        for slice_ in watchdog.watch(slices):
             after = before.copy()
-            after.update(one.to_json().encode())
-            if not has_result(shard, one.number, one.is_last, done):
-                name = file_name(shard, one.number, one.is_last, done)
-                yield SliceTask(one, name, f"{before.hexdigest()} {after.hexdigest()}", state, fingerprint)
+            after.update(slice_.to_json().encode())
+            if not has_result(shard, slice_.number, slice_.is_last, done):
+                name = file_name(shard, slice_.number, slice_.is_last, done)
+                yield SliceTask(slice_, name, f"{before.hexdigest()} {after.hexdigest()}", state, fingerprint)
             before = after
         attempts.end(listing)
     except PrivsieveError as error:

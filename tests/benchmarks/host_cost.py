@@ -81,7 +81,7 @@ def jpegs(size: tuple[int, int], count: int, drawn: random.Random) -> list[bytes
 
 def _pictures() -> list[Image.Image]:
     corpus = open_source(str(PICTURES), None, None)
-    samples = (s for shard in corpus.shards for piece in corpus.slices(shard) for s in corpus.read(piece))
+    samples = (s for shard in corpus.shards for slice_ in corpus.slices(shard) for s in corpus.read(slice_))
     decoded = [decode(s.encoded, ImageLimits()) for s in samples if s.fault is None]
     return [Image.fromarray(d.views[0]) for d in decoded if isinstance(d, DecodedImage)]
 

@@ -85,7 +85,7 @@ def _jpegs(drawn: random.Random) -> Iterator[bytes]:
 
 def _pictures() -> list[Image.Image]:
     corpus = open_source(str(PICTURES), None, None)
-    samples = (s for shard in corpus.shards for piece in corpus.slices(shard) for s in corpus.read(piece))
+    samples = (s for shard in corpus.shards for slice_ in corpus.slices(shard) for s in corpus.read(slice_))
     decoded = [decode(s.encoded, ImageLimits()) for s in samples]
     return [Image.fromarray(d.views[0]) for d in decoded if isinstance(d, DecodedImage)]
 
@@ -105,10 +105,10 @@ class TimedSource(Source):
 
     notes: str
 
-    def read(self, piece: Slice) -> Iterator[Sample]:
+    def read(self, slice_: Slice) -> Iterator[Sample]:
         with open(self.notes, "a") as file:
-            file.write(f"{time.time()} {os.getpid()} {file_name(piece.shard, piece.number, piece.is_last)}\n")
-        return super().read(piece)
+            file.write(f"{time.time()} {os.getpid()} {file_name(slice_.shard, slice_.number, slice_.is_last)}\n")
+        return super().read(slice_)
 
 
 def single(settings: ScanSettings) -> None:

@@ -13,7 +13,7 @@ import pytest
 from ingest.errors import SourceError
 from ingest.formats import open_source, parquet, parquet_pages, parquet_rows
 from ingest.formats.parquet_pages import DamagedPageError, page_header
-from tests.ingest.made import jpeg, pieces_of, samples_of
+from tests.ingest.made import jpeg, samples_of, slices_of
 
 ROOT = Path(__file__).parents[2]
 NUM_ROWS = 1000
@@ -132,7 +132,7 @@ def test_more_rows_than_bytes_are_one_row(file: Path) -> None:
     told = f"the file says that it has {num_rows} rows, in {file.stat().st_size} bytes"
     assert (sample.index, sample.key, sample.fault) == (0, "@0", ("too_large", told))
     pq.write_table(pa.table({"image": pa.nulls(parquet.MAX_ROWS, pa.binary())}), file)
-    assert sum(len(piece.locators) for piece in pieces_of(open_source(str(file), None, None))) == parquet.MAX_ROWS
+    assert sum(len(slice_.locators) for slice_ in slices_of(open_source(str(file), None, None))) == parquet.MAX_ROWS
 
 
 def test_slices_are_not_cut_by_what_a_footer_makes_up(file: Path) -> None:
@@ -142,7 +142,7 @@ def test_slices_are_not_cut_by_what_a_footer_makes_up(file: Path) -> None:
     assert content.count(varint(said)) >= 1
     file.write_bytes(content.replace(varint(said), varint(2**27 - 1)))
     assert pq.ParquetFile(file).metadata.row_group(0).total_byte_size == 2**27 - 1
-    assert [len(piece.locators) for piece in pieces_of(open_source(str(file), None, None))] == [NUM_ROWS]
+    assert [len(slice_.locators) for slice_ in slices_of(open_source(str(file), None, None))] == [NUM_ROWS]
 
 
 def varint(number: int) -> bytes:

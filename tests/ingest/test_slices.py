@@ -19,15 +19,15 @@ def test_every_sample_is_in_exactly_one_slice(sizes: list[int], many: int) -> No
     samples = [({"index": index}, size) for index, size in enumerate(sizes)]
     found = list(cut("a", iter(samples)))
     assert found == list(cut("a", iter(samples)))
-    assert [at["index"] for piece in found for at in piece.locators] == list(range(len(sizes)))
-    assert [piece.number for piece in found] == list(range(len(found)))
-    assert [piece.is_last for piece in found] == [False] * (len(found) - 1) + [True]
-    for piece in found:
-        num_bytes = sum(sizes[at["index"]] for at in piece.locators)
-        assert len(piece.locators) <= MAX_SAMPLES
-        assert num_bytes <= MAX_BYTES or len(piece.locators) == 1
-        assert piece.locators or len(found) == 1
-        assert Slice.from_json(piece.to_json()) == piece
+    assert [at["index"] for slice_ in found for at in slice_.locators] == list(range(len(sizes)))
+    assert [slice_.number for slice_ in found] == list(range(len(found)))
+    assert [slice_.is_last for slice_ in found] == [False] * (len(found) - 1) + [True]
+    for slice_ in found:
+        num_bytes = sum(sizes[at["index"]] for at in slice_.locators)
+        assert len(slice_.locators) <= MAX_SAMPLES
+        assert num_bytes <= MAX_BYTES or len(slice_.locators) == 1
+        assert slice_.locators or len(found) == 1
+        assert Slice.from_json(slice_.to_json()) == slice_
 
 
 @given(shards=st.lists(SHARDS, min_size=1, max_size=6, unique=True), num_slices=st.integers(1, 4))
@@ -62,7 +62,7 @@ def test_a_shard_is_finished_when_all_its_slices_are_there(there: list[tuple[int
 
 
 def test_an_undecodable_shard_name_survives_json() -> None:
-    piece = Slice("caf\udce9", 0, True, [{"index": 0, "name": "\udcff\n"}])
-    assert piece.to_json().isascii()
-    assert Slice.from_json(piece.to_json()) == piece
-    assert file_name(piece.shard, 0, True).isascii()
+    slice_ = Slice("caf\udce9", 0, True, [{"index": 0, "name": "\udcff\n"}])
+    assert slice_.to_json().isascii()
+    assert Slice.from_json(slice_.to_json()) == slice_
+    assert file_name(slice_.shard, 0, True).isascii()
