@@ -10,7 +10,7 @@ from jobs.console.terminal import write_json, write_line
 from scoring.runs.attempts import Attempt, Attempts
 from scoring.runs.layout import ATTEMPTS, RUN_LEASE
 from scoring.runs.lease import Holder, holder
-from scoring.runs.ledger import Done, finished, stem_in, stems_of_others
+from scoring.runs.ledger import Ledger, finished, stem_in, stems_of_others
 from scoring.runs.record import open_run
 from scoring.runs.results import results
 
@@ -42,11 +42,11 @@ def status(run_url: str, all_shards: bool, format_name: str) -> None:
     attempts: dict[str, list[Attempt]] = {}
     for attempt in Attempts(run.at(ATTEMPTS)).all():
         attempts.setdefault(attempt.stem, []).append(attempt)
-    done = results(run).done
-    shards = [_status(shard, done, attempts) for shard in corpus.shards]
+    ledger = results(run).ledger
+    shards = [_status(shard, ledger, attempts) for shard in corpus.shards]
     if not record.is_whole:
         shards = [shard for shard in shards if shard.num_slices_done or shard.num_slices_begun or shard.failure]
-    gone = stems_of_others(corpus.shards, done)
+    gone = stems_of_others(corpus.shards, ledger)
     held = holder(run.at(RUN_LEASE))
     if format_name == "json":
         scanned_by = held.model_dump() if held else None
@@ -62,13 +62,13 @@ def status(run_url: str, all_shards: bool, format_name: str) -> None:
     write_line(_who(held))
 
 
-def _status(shard: str, done: Done, attempts: dict[str, list[Attempt]]) -> ShardStatus:
-    stem = stem_in(shard, done)
+def _status(shard: str, ledger: Ledger, attempts: dict[str, list[Attempt]]) -> ShardStatus:
+    stem = stem_in(shard, ledger)
     own = attempts.get(stem, [])
     failure = next((attempt.failure for attempt in own if attempt.failure), None)
-    state = "done" if finished(shard, done) else "failed" if failure else "left"
+    state = "done" if finished(shard, ledger) else "failed" if failure else "left"
     begun = sum(attempt.failure is None for attempt in own)
-    num_done = done.present.get(stem, 0).bit_count()
+    num_done = ledger.present.get(stem, 0).bit_count()
     return ShardStatus(printable(shard), state, num_done, begun, failure)
 
 

@@ -18,7 +18,7 @@ REMOVERS = 16
 
 def remove_slices(run: Place, held: Lease) -> int:
     """Step 3: removes the result files whose rows the compacted files hold, and no others; returns how many."""
-    names, stems = run.at(SCORES).names(), results(run).done.present
+    names, stems = run.at(SCORES).names(), results(run).ledger.present
     replaced = [name for name in names if result_stem(name) in stems]
     compacted = _seen(run, len(replaced))
     for start in range(0, len(replaced), REMOVED_AT_ONCE):

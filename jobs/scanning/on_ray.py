@@ -21,7 +21,7 @@ from jobs.scanning import slice_scanner
 from jobs.scanning.selection import Chosen
 from jobs.scanning.settings import ScanSettings
 from jobs.scanning.slice_tasks import SliceCounts, SliceTask, slices_left
-from scoring.runs.ledger import Done, only
+from scoring.runs.ledger import Ledger, only_shards
 
 ENGINES_PER_SLICER = 4
 """Listing a shard costs far less than scoring it, and each listing process takes a moment to start."""
@@ -70,14 +70,14 @@ class SliceScanner:
 
 
 def scan_slices(
-    settings: ScanSettings, left: list[str], chosen: Chosen, done: Done, engines: EnginePool
+    settings: ScanSettings, left: list[str], chosen: Chosen, ledger: Ledger, engines: EnginePool
 ) -> Iterator[SliceCounts]:
-    """Scans the slices of the shards `left` that are not `done`; yields what came of each."""
-    done = only(left, done)
+    """Scans the slices of the shards `left` that have no result in the ledger; yields what came of each."""
+    ledger = only_shards(left, ledger)
 
     def list_shard(row: dict[str, Any]) -> Iterator[dict[str, str]]:
         try:
-            yield from map(_row, slices_left(settings, left[int(row["number"])], chosen, done))
+            yield from map(_row, slices_left(settings, left[int(row["number"])], chosen, ledger))
         except PrivsieveError as error:
             yield dict.fromkeys(("slice", "name", "chain", "state", "fingerprint"), "") | {"failure": str(error)}
 

@@ -13,7 +13,7 @@ from jobs.scanning.settings import ScanSettings
 from jobs.scanning.watchdog import Watchdog
 from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, Attempts, listing_of
 from scoring.runs.layout import ATTEMPTS
-from scoring.runs.ledger import Done, file_name, has_result, stem_in
+from scoring.runs.ledger import Ledger, file_name, has_result, stem_in
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,14 @@ class SliceCounts:
     """Whether no other slice would get a result either."""
 
 
-def slices_left(settings: ScanSettings, shard: str, chosen: Chosen, done: Done) -> Iterator[SliceTask]:
+def slices_left(settings: ScanSettings, shard: str, chosen: Chosen, ledger: Ledger) -> Iterator[SliceTask]:
     """The slices of a shard without a result, as they are listed.
 
-    chosen: which samples are scanned at all. done: what the run has. SourceError or StorageError where the shard cannot
+    chosen: which samples are scanned at all. ledger: of the run. SourceError or StorageError where the shard cannot
     be listed, or where its listing killed one worker after another.
     """
     source, attempts = settings.source, Attempts(settings.run.at(ATTEMPTS))
-    listing, watchdog, before = listing_of(stem_in(shard, done)), Watchdog(settings.stall_s), sha256()
+    listing, watchdog, before = listing_of(stem_in(shard, ledger)), Watchdog(settings.stall_s), sha256()
     try:
         if attempts.begin(listing).deaths >= GIVE_UP_AFTER_DEATHS:
             raise StorageError(f"{printable(shard)}: its listing has killed a worker {GIVE_UP_AFTER_DEATHS} times")
@@ -67,8 +67,8 @@ def slices_left(settings: ScanSettings, shard: str, chosen: Chosen, done: Done) 
         for slice_ in watchdog.watch(slices):
             after = before.copy()
             after.update(slice_.to_json().encode())
-            if not has_result(shard, slice_.number, slice_.is_last, done):
-                name = file_name(shard, slice_.number, slice_.is_last, done)
+            if not has_result(shard, slice_.number, slice_.is_last, ledger):
+                name = file_name(shard, slice_.number, slice_.is_last, ledger)
                 yield SliceTask(slice_, name, f"{before.hexdigest()} {after.hexdigest()}", state, fingerprint)
             before = after
         attempts.end(listing)

@@ -14,15 +14,15 @@ OLD_HASH_DIGITS = 12
 """In names of older versions: so few that two shards can be named to share them. Runs with such names go on."""
 
 
-def file_name(shard: str, number: int, is_last: bool, done: "Done | None" = None) -> str:
+def file_name(shard: str, number: int, is_last: bool, ledger: "Ledger | None" = None) -> str:
     """Name of a slice's result. The hash keeps shards apart whose readable part is the same.
 
-    done: what the run has, where it may have been begun by an older version.
+    ledger: of the run, needed if an older version may have begun it.
 
     >>> file_name("a/00000.tar", 3, True)
     'a_00000.tar-a70f6b37fc0809f77115141a7e750baa.00003-last.parquet'
     """
-    return _file_name(stem_of(shard) if done is None else stem_in(shard, done), number, is_last)
+    return _file_name(stem_of(shard) if ledger is None else stem_in(shard, ledger), number, is_last)
 
 
 def _file_name(stem: str, number: int, is_last: bool) -> str:
@@ -49,15 +49,14 @@ def result_number(name: str) -> int:
 
 
 @dataclass(frozen=True)
-class Done:
-    """Which slices have their result. Keys are the shards' parts of the file names.
-
-    present: bit n is set where slice n has a result; an int per shard keeps millions of results small.
-    last: number of the last slice where its result is there, `CONFLICT` where two files claim the same place.
-    """
+class Ledger:
+    """Which slices have their result, by the shard's part of the file names."""
 
     present: dict[str, int]
+    """Bit n is set where slice n has a result. One int per shard: a run may have millions of results."""
+
     last: dict[str, int]
+    """Number of the last slice where its result is there; `CONFLICT` where two files claim the same place."""
 
     def __len__(self) -> int:
         """How many shards have a result."""
@@ -67,79 +66,79 @@ class Done:
 CONFLICT = -1
 
 
-def by_shard(names: Iterable[str]) -> Done:
+def ledger_of(names: Iterable[str]) -> Ledger:
     """What result file names say; other names are passed over."""
-    done = Done({}, {})
+    ledger = Ledger({}, {})
     for name in names:
         found = _RESULT.fullmatch(name)
         if found is None:
             continue
         stem, number = found["stem"], int(found["number"])
-        bits = done.present.get(stem, 0)
+        bits = ledger.present.get(stem, 0)
         if bits >> number & 1:
-            done.last[stem] = CONFLICT
+            ledger.last[stem] = CONFLICT
         elif found["last"]:
-            done.last[stem] = CONFLICT if stem in done.last else number
-        done.present[stem] = bits | 1 << number
-    return done
+            ledger.last[stem] = CONFLICT if stem in ledger.last else number
+        ledger.present[stem] = bits | 1 << number
+    return ledger
 
 
-def begun(shard: str, done: Done) -> bool:
+def has_any_result(shard: str, ledger: Ledger) -> bool:
     """Whether a slice of the shard has its result."""
-    return stem_in(shard, done) in done.present
+    return stem_in(shard, ledger) in ledger.present
 
 
-def finished(shard: str, done: Done) -> bool:
+def finished(shard: str, ledger: Ledger) -> bool:
     """Whether every slice of the shard has its result, judged by names alone."""
-    return stem_finished(stem_in(shard, done), done)
+    return stem_finished(stem_in(shard, ledger), ledger)
 
 
-def stem_finished(stem: str, done: Done) -> bool:
+def stem_finished(stem: str, ledger: Ledger) -> bool:
     """As `finished`, for the shard's part of the names."""
-    last = done.last.get(stem, CONFLICT)
-    return last != CONFLICT and done.present[stem] == (1 << last + 1) - 1
+    last = ledger.last.get(stem, CONFLICT)
+    return last != CONFLICT and ledger.present[stem] == (1 << last + 1) - 1
 
 
-def has_result(shard: str, number: int, is_last: bool, done: Done) -> bool:
+def has_result(shard: str, number: int, is_last: bool, ledger: Ledger) -> bool:
     """Whether this slice of the shard has its result."""
-    stem = stem_in(shard, done)
-    return bool(done.present.get(stem, 0) >> number & 1) and (done.last.get(stem) == number) == is_last
+    stem = stem_in(shard, ledger)
+    return bool(ledger.present.get(stem, 0) >> number & 1) and (ledger.last.get(stem) == number) == is_last
 
 
-def result_names(shard: str, done: Done) -> list[str]:
+def result_names(shard: str, ledger: Ledger) -> list[str]:
     """Names of the shard's result files that are there, in the order of the slices."""
-    stem = stem_in(shard, done)
-    bits, last = done.present.get(stem, 0), done.last.get(stem)
+    stem = stem_in(shard, ledger)
+    bits, last = ledger.present.get(stem, 0), ledger.last.get(stem)
     return [_file_name(stem, n, n == last) for n in range(bits.bit_length()) if bits >> n & 1]
 
 
-def only(shards: Iterable[str], done: Done) -> Done:
+def only_shards(shards: Iterable[str], ledger: Ledger) -> Ledger:
     """What is known of these shards, to hand to a worker that needs no others."""
-    stems = [stem for shard in shards if (stem := stem_in(shard, done)) in done.present]
-    return Done({s: done.present[s] for s in stems}, {s: done.last[s] for s in stems if s in done.last})
+    stems = [stem for shard in shards if (stem := stem_in(shard, ledger)) in ledger.present]
+    return Ledger({s: ledger.present[s] for s in stems}, {s: ledger.last[s] for s in stems if s in ledger.last})
 
 
-def stems_of_others(shards: Iterable[str], done: Done) -> list[str]:
+def stems_of_others(shards: Iterable[str], ledger: Ledger) -> list[str]:
     """The shards' parts of the names of results that none of the shards has, sorted.
 
     RunError where two of the shards would share a result.
     """
     by_stem: dict[str, str] = {}
     for shard in shards:
-        other = by_stem.setdefault(stem_in(shard, done), shard)
+        other = by_stem.setdefault(stem_in(shard, ledger), shard)
         if other != shard:
             raise RunError(
                 f"{printable(shard)} and {printable(other)} have the same result names in this run, which an older "
                 "version began; scan the source into a new run"
             )
-    return sorted(done.present.keys() - by_stem.keys())
+    return sorted(ledger.present.keys() - by_stem.keys())
 
 
-def stem_in(shard: str, done: Done) -> str:
+def stem_in(shard: str, ledger: Ledger) -> str:
     """The shard's part of the names of its results in a run: a shard that an older version began keeps its own."""
     stem = stem_of(shard)
     old = old_stem(stem)
-    return old if old in done.present else stem
+    return old if old in ledger.present else stem
 
 
 def old_stem(stem: str) -> str:

@@ -12,7 +12,7 @@ from ingest.formats import Source
 from ingest.sample import printable
 from ingest.storage.place import Place
 from scoring.runs.footers import FILES_AT_ONCE, Footer, compact_footers, footers, shard_text
-from scoring.runs.ledger import Done, begun, result_names, result_number
+from scoring.runs.ledger import Ledger, has_any_result, result_names, result_number
 from scoring.runs.results import Results
 
 NOTHING = sha256().hexdigest()
@@ -36,7 +36,7 @@ class Tally:
         return self.reasons.total()
 
 
-def tally(run: Place, settings: str, source: Source, earlier: Done, found: Results) -> Tally:
+def tally(run: Place, settings: str, source: Source, earlier: Ledger, found: Results) -> Tally:
     """Adds up what the footers of the result files say; RunError names a file that is damaged or of another run.
 
     settings: see `footers`. earlier: what the run had before this scan; those shards may have changed in between.
@@ -55,7 +55,7 @@ def tally(run: Place, settings: str, source: Source, earlier: Done, found: Resul
         for footer in compact_footers(run):
             add(footer)
         return Tally(num_rows, num_with_category, reasons, changed)
-    for shard, of_shard in _by_shard(run, settings, source.shards, found.done):
+    for shard, of_shard in _by_shard(run, settings, source.shards, found.ledger):
         end, following, states, is_changed = NOTHING, 0, set[str](), False
         for number, footer in of_shard:
             add(footer)
@@ -65,7 +65,7 @@ def tally(run: Place, settings: str, source: Source, earlier: Done, found: Resul
             states |= {footer.state} - {""}
         if is_changed or len(states) > 1:
             changed.append(printable(shard))
-        elif states and begun(shard, earlier):
+        elif states and has_any_result(shard, earlier):
             left_to_compare.append((shard, states.pop()))
     with ThreadPoolExecutor(FILES_AT_ONCE) as threads:
         states_now = threads.map(lambda one: source.fingerprint(one[0]), left_to_compare)
@@ -75,10 +75,10 @@ def tally(run: Place, settings: str, source: Source, earlier: Done, found: Resul
 
 
 def _by_shard(
-    run: Place, settings: str, shards: Sequence[str], done: Done
+    run: Place, settings: str, shards: Sequence[str], ledger: Ledger
 ) -> Iterator[tuple[str, Iterator[tuple[int, Footer]]]]:
     """The shards with results, in order, with number and footer of their slices."""
-    named, again = tee((shard, name) for shard in shards for name in result_names(shard, done))
+    named, again = tee((shard, name) for shard in shards for name in result_names(shard, ledger))
     found = zip(named, footers(run, (name for _, name in again), settings), strict=True)
     for shard, group in groupby(found, key=lambda one: one[0][0]):
         yield shard, ((result_number(name), _of(shard, footer)) for (_, name), footer in group)

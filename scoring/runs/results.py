@@ -17,7 +17,7 @@ from ingest.sample import printable
 from ingest.storage.place import Place
 from ingest.storage.retries import is_of_storage, reason_of
 from scoring.runs.layout import COMPACT, COMPACT_SHARDS, MANIFEST, SCORES
-from scoring.runs.ledger import MAX_SLICES, Done, by_shard, result_names, result_stem, stem_in
+from scoring.runs.ledger import MAX_SLICES, Ledger, ledger_of, result_names, result_stem, stem_in
 from scoring.runs.record import parsed
 
 PARTS_SCHEMA = pa.schema(
@@ -105,16 +105,16 @@ class RowRange:
 
 @dataclass(frozen=True)
 class Results:
-    """done: what `scoring.runs.ledger.finished`, `has_result` and `only` take. ranges: by stem; None: not compacted."""
+    """Which slices of a run have their result, and where the rows lie."""
 
-    done: Done
+    ledger: Ledger
     ranges: dict[str, list[RowRange]] | None
 
     def of(self, shard: str) -> list[RowRange]:
         """Where the shard's rows lie, in their order; what `scoring.runs.rows.rows_at` reads."""
         if self.ranges is not None:
-            return self.ranges.get(stem_in(shard, self.done), [])
-        return [RowRange(posixpath.join(SCORES, name)) for name in result_names(shard, self.done)]
+            return self.ranges.get(stem_in(shard, self.ledger), [])
+        return [RowRange(posixpath.join(SCORES, name)) for name in result_names(shard, self.ledger)]
 
 
 def remedy(path: str) -> str:
@@ -149,7 +149,7 @@ def results(run: Place, listed: Listing | None = None) -> Results:
     listed = listed or listing(run)
     compacted = listed.manifest
     if compacted is None:
-        return Results(by_shard(listed.names), None)
+        return Results(ledger_of(listed.names), None)
     num_slices, ranges = dict[str, int](), dict[str, list[RowRange]]()
     for part in _parts(run, compacted):
         num_slices[part.stem] = num_slices.get(part.stem, 0) + part.num_slices
@@ -157,7 +157,7 @@ def results(run: Place, listed: Listing | None = None) -> Results:
             name = posixpath.join(COMPACT, compacted.files[part.file].name)
             ranges.setdefault(part.stem, []).append(RowRange(name, part.first_row, part.num_rows))
     present = {stem: (1 << n) - 1 for stem, n in num_slices.items()}
-    return Results(Done(present, {stem: n - 1 for stem, n in num_slices.items()}), ranges)
+    return Results(Ledger(present, {stem: n - 1 for stem, n in num_slices.items()}), ranges)
 
 
 def listing(run: Place) -> Listing:

@@ -38,7 +38,7 @@ from jobs.scanning.on_ray import EnginePool, scan_slices
 from jobs.scanning.settings import ScanSettings
 from scoring.assessment import EngineOptions
 from scoring.runs.layout import SCORES
-from scoring.runs.ledger import Done, file_name
+from scoring.runs.ledger import Ledger, file_name
 
 PICTURES = Path(__file__).parents[2] / "jobs" / "demo" / "corpus" / "shards"
 NUM_PROCESSES = 2
@@ -118,7 +118,7 @@ def single(settings: ScanSettings) -> None:
 def scan_shards(settings: ScanSettings, shards: tuple[str, ...], barrier: Any = None) -> None:
     if barrier is not None:
         barrier.wait()
-    for counts in scan_inline(settings, list(shards), None, Done({}, {})):
+    for counts in scan_inline(settings, list(shards), None, Ledger({}, {})):
         if counts.failure:
             raise RuntimeError(counts.failure)
 
@@ -152,7 +152,7 @@ class Times:
 
 def on_ray(settings: ScanSettings) -> None:
     engines = EnginePool(NUM_PROCESSES, NUM_PROCESSES)
-    for counts in scan_slices(settings, list(settings.source.shards), None, Done({}, {}), engines):
+    for counts in scan_slices(settings, list(settings.source.shards), None, Ledger({}, {}), engines):
         if counts.failure:
             raise RuntimeError(counts.failure)
 

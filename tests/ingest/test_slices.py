@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.slices import MAX_BYTES, MAX_SAMPLES, Slice, cut
-from scoring.runs.ledger import by_shard, file_name, finished, result_names
+from scoring.runs.ledger import file_name, finished, ledger_of, result_names
 
 SIZES = st.lists(st.one_of(st.integers(0, 1000), st.integers(0, 2 * MAX_BYTES)), max_size=60)
 SHARDS = st.text(min_size=1, max_size=80)
@@ -35,11 +35,11 @@ def test_result_names_tell_shard_and_number_apart(shards: list[str], num_slices:
     names = [file_name(s, n, n == num_slices - 1) for s in shards for n in range(num_slices)]
     assert len(set(names)) == len(names)
     assert all(re.fullmatch(r"[A-Za-z0-9._=-]{1,120}", name) and not name.startswith(".") for name in names)
-    done = by_shard(names)
+    ledger = ledger_of(names)
     for shard in shards:
-        assert finished(shard, done)
-        assert result_names(shard, done) == [file_name(shard, n, n == num_slices - 1) for n in range(num_slices)]
-        assert sum(name in result_names(shard, done) for name in names) == num_slices
+        assert finished(shard, ledger)
+        assert result_names(shard, ledger) == [file_name(shard, n, n == num_slices - 1) for n in range(num_slices)]
+        assert sum(name in result_names(shard, ledger) for name in names) == num_slices
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ def test_result_names_tell_shard_and_number_apart(shards: list[str], num_slices:
 )
 def test_a_shard_is_finished_when_all_its_slices_are_there(there: list[tuple[int, bool]], is_finished: bool) -> None:
     others = [file_name("b", 0, True), "run.json", f"{file_name('a', 0, True)}.part"]
-    done = by_shard([*others, *(file_name("a", number, is_last) for number, is_last in there)])
-    assert finished("a", done) is is_finished
+    ledger = ledger_of([*others, *(file_name("a", number, is_last) for number, is_last in there)])
+    assert finished("a", ledger) is is_finished
 
 
 def test_an_undecodable_shard_name_survives_json() -> None:

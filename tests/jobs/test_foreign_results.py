@@ -13,7 +13,7 @@ from ingest.errors import RunError
 from ingest.formats import open_source
 from ingest.storage.place import place
 from scoring.runs.footers import footers
-from scoring.runs.ledger import Done, file_name
+from scoring.runs.ledger import Ledger, file_name
 from scoring.runs.reconcile import tally
 from scoring.runs.record import open_run
 from scoring.runs.results import results
@@ -119,7 +119,7 @@ def test_a_result_that_was_made_with_other_settings_is_named(
     assert _refusal(run, capsys) == told
     where = place(str(run))
     with pytest.raises(RunError, match="was made with other settings"):
-        tally(where, _settings(run), open_source(str(corpus), None, None), Done({}, {}), results(where))
+        tally(where, _settings(run), open_source(str(corpus), None, None), Ledger({}, {}), results(where))
 
 
 def test_compacted_files_of_another_run_are_named(run: Path, capsys: Capture) -> None:
