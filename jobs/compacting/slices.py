@@ -12,7 +12,7 @@ from ingest.sample import printable
 from ingest.storage.place import Place
 from scoring.runs.coverage import has_all_chosen
 from scoring.runs.footers import footers
-from scoring.runs.ledger import Ledger, finished, has_any_result, result_names, stem_in, stems_of_others
+from scoring.runs.ledger import Ledger, finished, has_any_result, result_names, shard_id_in, shard_ids_of_others
 from scoring.runs.record import RunRecord
 from scoring.runs.results import Part
 
@@ -41,7 +41,7 @@ def finished_shards(url: str, record: RunRecord, ledger: Ledger) -> list[str]:
         have = "has" if len(unfinished) == 1 else "have"
         first = f": {number_of(len(unfinished), 'shard')} {have} images without a row, {printable(unfinished[0])} first"
         raise RunError(f"{url} is not finished{first if unfinished else ''}; run the same scan again, then compact")
-    others = stems_of_others(corpus.shards, ledger)
+    others = shard_ids_of_others(corpus.shards, ledger)
     if others:
         raise RunError(
             f"{url} has results of {number_of(len(others), 'shard')} that {printable(record.source)} has no longer; "
@@ -104,6 +104,6 @@ def parts_of(inputs: Sequence[SliceFile], file: int, ledger: Ledger) -> list[Par
     slices, rows = Counter(one.shard for one in inputs), rows_by_shard(inputs)
     parts, first_row = list[Part](), 0
     for shard, num_slices in slices.items():
-        parts.append(Part(stem_in(shard, ledger), num_slices, file, first_row, rows[shard]))
+        parts.append(Part(shard_id_in(shard, ledger), num_slices, file, first_row, rows[shard]))
         first_row += rows[shard]
     return parts

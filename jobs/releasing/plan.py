@@ -15,7 +15,7 @@ from jobs.releasing.decisions import KeptHash, counted, decisions_of, row_chunks
 from scoring.policies.policy import Policy
 from scoring.runs.coverage import has_all_chosen
 from scoring.runs.footers import refuse_foreign
-from scoring.runs.ledger import finished, has_any_result, stems_of_others
+from scoring.runs.ledger import finished, has_any_result, shard_ids_of_others
 from scoring.runs.record import RunRecord
 from scoring.runs.results import Results, RowRange, results
 
@@ -117,7 +117,7 @@ class _Tally:
 
 
 def _refuse_incomplete(record: RunRecord, corpus: Source, found: Results, num_rows: int) -> None:
-    gone = len(stems_of_others(corpus.shards, found.ledger))
+    gone = len(shard_ids_of_others(corpus.shards, found.ledger))
     if gone:
         raise IncompleteError(
             f"{record.source} has changed since it was scanned: {number_of(gone, 'shard')} of the run "

@@ -26,7 +26,7 @@ from scoring.engines import engine_module
 from scoring.runs.attempts import Attempts
 from scoring.runs.layout import ATTEMPTS, RUN_LEASE
 from scoring.runs.lease import Lease, lease
-from scoring.runs.ledger import CONFLICT, Ledger, finished, stem_in, stems_of_others
+from scoring.runs.ledger import CONFLICT, Ledger, finished, shard_id_in, shard_ids_of_others
 from scoring.runs.reconcile import tally
 from scoring.runs.record import RunRecord
 from scoring.runs.results import Results, results
@@ -215,7 +215,7 @@ class _Scan:
         missing = [shard for shard in shards if not finished(shard, now.ledger)]
         found = tally(self._run, settings_hash, source, earlier, now)
         result = ScanResult(found.num_rows, dict(found.reasons.most_common()), len(shards), len(shards) - len(missing))
-        changed = [printable(s) for s in missing if now.ledger.last.get(stem_in(s, now.ledger)) == CONFLICT]
+        changed = [printable(s) for s in missing if now.ledger.last.get(shard_id_in(s, now.ledger)) == CONFLICT]
         changed += found.changed
         if changed:
             raise IncompleteScanError(
@@ -254,7 +254,7 @@ def _discounting_interruption(run: Place) -> Iterator[None]:
 
 def _refuse_other_shards(run_url: str, shards: list[str], found: Results) -> None:
     """RunError where the source lost shards that have rows, or a compacted run, which is closed, would get more."""
-    gone = stems_of_others(shards, found.ledger)
+    gone = shard_ids_of_others(shards, found.ledger)
     if gone:
         raise RunError(
             f"{len(gone)} shards that {run_url} has rows of are gone from the source ({printable(gone[0])} first); "

@@ -13,7 +13,7 @@ from jobs.scanning.settings import ScanSettings
 from jobs.scanning.watchdog import Watchdog
 from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, Attempts, listing_of
 from scoring.runs.layout import ATTEMPTS
-from scoring.runs.ledger import Ledger, file_name, has_result, stem_in
+from scoring.runs.ledger import Ledger, file_name, has_result, shard_id_in
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def slices_left(settings: ScanSettings, shard: str, chosen: Chosen, ledger: Ledg
     be listed, or where its listing killed one worker after another.
     """
     source, attempts = settings.source, Attempts(settings.run.at(ATTEMPTS))
-    listing, watchdog, before = listing_of(stem_in(shard, ledger)), Watchdog(settings.stall_s), sha256()
+    listing, watchdog, before = listing_of(shard_id_in(shard, ledger)), Watchdog(settings.stall_s), sha256()
     try:
         if attempts.begin(listing).deaths >= GIVE_UP_AFTER_DEATHS:
             raise StorageError(f"{printable(shard)}: its listing has killed a worker {GIVE_UP_AFTER_DEATHS} times")

@@ -10,7 +10,7 @@ from ingest.formats import open_source
 from ingest.storage.place import EXTRAS, Place, is_local
 from scoring.runs.layout import RUN_LEASE
 from scoring.runs.lease import holder
-from scoring.runs.ledger import Ledger, finished, has_any_result, stem_finished, stems_of_others
+from scoring.runs.ledger import Ledger, finished, finished_by_id, has_any_result, shard_ids_of_others
 from scoring.runs.record import RunRecord
 from scoring.runs.results import Results
 
@@ -67,9 +67,9 @@ def coverage(run: Place, record: RunRecord, found: Results, num_rows: int) -> Co
     num_chosen = record.sample or record.limit
     if found.ranges is not None or (num_chosen is not None and num_rows == num_chosen):
         return Coverage(True, num_begun, 0, num_rows, num_chosen, scanner)
-    num_cut = sum(not stem_finished(stem, found.ledger) for stem in found.ledger.present)
+    num_cut = sum(not finished_by_id(shard_id, found.ledger) for shard_id in found.ledger.present)
     shards = _shards(record)
-    stems_of_others(shards or (), found.ledger)  # no two shards share a result
+    shard_ids_of_others(shards or (), found.ledger)  # no two shards share a result
     if shards is None:
         is_known = num_cut or scanner or num_chosen is not None
         return Coverage(False if is_known else None, None, num_cut, num_rows, num_chosen, scanner)

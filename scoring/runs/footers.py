@@ -30,7 +30,7 @@ from ingest.sample import printable
 from ingest.storage.place import Place
 from ingest.storage.retries import is_of_storage, reason_of
 from scoring.runs.layout import COMPACT, MANIFEST, SCORES
-from scoring.runs.ledger import old_stem, result_stem, stem_of
+from scoring.runs.ledger import older_shard_id, shard_id_of, shard_id_of_result
 from scoring.runs.results import Listing, Manifest, is_compacted, listing, manifest, remedy
 
 FILES_AT_ONCE = 16
@@ -92,13 +92,13 @@ def footers(run: Place, names: Iterable[str], settings: str) -> Iterator[Footer]
     before, chains = "", set[str]()
     for place, footer in _read_all(run, (f"{SCORES}/{name}" for name in names)):
         _refuse_foreign(place, footer, settings)
-        stem = result_stem(place.name)
-        if stem != before:
+        shard_id = shard_id_of_result(place.name)
+        if shard_id != before:
             chains = set()
         # Results of older versions do not say their own names.
-        if (before and old_stem(stem) == before) or footer.chain in chains:
+        if (before and older_shard_id(shard_id) == before) or footer.chain in chains:
             raise _foreign(place, "is a copy of another one")
-        before = stem
+        before = shard_id
         if footer.chain:
             chains.add(footer.chain)
         yield footer
@@ -143,16 +143,16 @@ def refuse_foreign(run: Place, settings: str, listed: Listing | None = None) -> 
 def _refuse_foreign(place: Place, footer: Footer, settings: str) -> None:
     if footer.settings not in ("", settings):
         raise _foreign(place, "was made with other settings")
-    stem = result_stem(place.name)
+    shard_id = shard_id_of_result(place.name)
     # An escape in the text of an older footer leaves open which name it stands for.
-    of_another = not footer.file and footer.shard and "\\" not in footer.shard and not _is_stem(stem, footer.shard)
+    of_another = not footer.file and footer.shard and "\\" not in footer.shard and not _is_id_of(shard_id, footer.shard)
     if of_another or footer.file not in ("", place.name):
         raise _foreign(place, f"is a copy of a result of {printable(footer.shard)}")
 
 
-def _is_stem(stem: str, shard: str) -> bool:
+def _is_id_of(shard_id: str, shard: str) -> bool:
     """Whether it is the shard's, in the names of this version or of older ones."""
-    return stem in (stem_of(shard), old_stem(stem_of(shard)))
+    return shard_id in (shard_id_of(shard), older_shard_id(shard_id_of(shard)))
 
 
 def _foreign(place: Place, why: str) -> RunError:

@@ -34,7 +34,7 @@ import pyarrow.parquet as pq
 
 from ingest.storage.place import Place, place
 from scoring.runs.layout import COMPACT, COMPACT_SHARDS, MANIFEST, SCORES
-from scoring.runs.ledger import file_name, finished, ledger_of, result_names, stem_of
+from scoring.runs.ledger import file_name, finished, ledger_of, result_names, shard_id_of
 from scoring.runs.results import PARTS_SCHEMA, CompactFile, Manifest, results
 
 SHARDS_PER_FILE = 200
@@ -63,8 +63,8 @@ def _names(shards: list[str], num_slices: int) -> list[str]:
     """As `file_name` makes them; the part that all slices of a shard share is made once."""
     names: list[str] = []
     for number, shard in enumerate(shards):
-        stem = stem_of(shard)
-        names += [f"{stem}.{n:05d}.parquet" for n in range(num_slices - 1)]
+        shard_id = shard_id_of(shard)
+        names += [f"{shard_id}.{n:05d}.parquet" for n in range(num_slices - 1)]
         if not _lacks_last(number):
             names.append(file_name(shard, num_slices - 1, True))
     return names
@@ -106,7 +106,7 @@ def _compacted(num_shards: int, num_slices: int) -> tuple[float, str]:
 def _write_parts(run: Place, shards: list[str], num_slices: int) -> None:
     numbers = range(len(shards))
     columns = {
-        "stem": [stem_of(shard) for shard in shards],
+        "stem": [shard_id_of(shard) for shard in shards],
         "num_slices": [num_slices] * len(shards),
         "file": [number // SHARDS_PER_FILE for number in numbers],
         "first_row": [number % SHARDS_PER_FILE * 10_000 for number in numbers],

@@ -52,15 +52,20 @@ def test_a_slice_has_its_result_only_as_what_it_is() -> None:
 
 
 def test_other_files_are_passed_over() -> None:
-    stem = file_name(SHARD, 0, False).removesuffix(".00000.parquet")
+    shard_id = file_name(SHARD, 0, False).removesuffix(".00000.parquet")
     others = [
         "run.json",
-        f"{stem}.parquet",
-        f"{stem}.0000.parquet",
-        f"{stem}.00000.parquet.1a2b3c4d.part",
+        f"{shard_id}.parquet",
+        f"{shard_id}.0000.parquet",
+        f"{shard_id}.00000.parquet.1a2b3c4d.part",
         ".00000.parquet",
     ]
-    others += [f"{stem}.{'9' * 30}.parquet", f"{stem}.00000-first.parquet", f"{stem}.-last.parquet", "00000.parquet"]
+    others += [
+        f"{shard_id}.{'9' * 30}.parquet",
+        f"{shard_id}.00000-first.parquet",
+        f"{shard_id}.-last.parquet",
+        "00000.parquet",
+    ]
     assert len(ledger_of(others)) == 0
 
 

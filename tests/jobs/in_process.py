@@ -10,7 +10,7 @@ from ingest.storage.place import place
 from jobs.scanning.inline import scan_slices
 from jobs.scanning.settings import ScanSettings
 from scoring.assessment import EngineOptions
-from scoring.runs.ledger import Ledger, old_stem, result_stem
+from scoring.runs.ledger import Ledger, older_shard_id, shard_id_of_result
 from scoring.runs.record import RunRecord
 from scoring.runs.results import results
 from scoring.taxonomy import KEYS
@@ -41,6 +41,8 @@ def as_an_older_version_wrote_it(run: Path) -> None:
     for file in sorted((run / "scores").iterdir()):
         table = pq.read_table(file)
         kept = {k: v for k, v in table.schema.metadata.items() if k not in (b"privsieve.file", b"privsieve.state")}
-        stem = result_stem(file.name)
-        pq.write_table(table.replace_schema_metadata(kept), file.with_name(file.name.replace(stem, old_stem(stem))))
+        shard_id = shard_id_of_result(file.name)
+        pq.write_table(
+            table.replace_schema_metadata(kept), file.with_name(file.name.replace(shard_id, older_shard_id(shard_id)))
+        )
         file.unlink()
