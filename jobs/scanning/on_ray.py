@@ -65,8 +65,13 @@ class SliceScanner:
     def _counts(self, row: dict[str, str]) -> dict[str, Any]:
         if row["failure"]:
             return asdict(SliceCounts(failure=row["failure"]))
-        task = SliceTask(Slice.from_json(row["slice"]), row["name"], row["chain"], row["state"], row["fingerprint"])
+        texts = (row[name] for name in _TASK_TEXTS)
+        task = SliceTask(Slice.from_json(row["slice"]), *texts)
         return asdict(self._scanner.scan(task))
+
+
+_TASK_TEXTS = ("name", "listing_digests", "version_mark", "fingerprint")
+"""Fields of `SliceTask` behind `slice`, in order; sent as they are."""
 
 
 def scan_slices(
@@ -79,7 +84,7 @@ def scan_slices(
         try:
             yield from map(_row, slices_left(settings, left[int(row["number"])], chosen, ledger))
         except PrivsieveError as error:
-            yield dict.fromkeys(("slice", "name", "chain", "state", "fingerprint"), "") | {"failure": str(error)}
+            yield dict.fromkeys(("slice", *_TASK_TEXTS), "") | {"failure": str(error)}
 
     num_slicers = min(len(left), max(1, engines.max_size // ENGINES_PER_SLICER))
     num_tasks = min(len(left), max(num_slicers, len(left) // SHARDS_PER_TASK))
@@ -122,14 +127,8 @@ def count_samples(source: Source, shards: list[str]) -> list[int]:
 
 
 def _row(task: SliceTask) -> dict[str, str]:
-    return {
-        "slice": task.slice.to_json(),
-        "name": task.name,
-        "chain": task.chain,
-        "state": task.state,
-        "fingerprint": task.fingerprint,
-        "failure": "",
-    }
+    texts = {name: getattr(task, name) for name in _TASK_TEXTS}
+    return {"slice": task.slice.to_json(), **texts, "failure": ""}
 
 
 def _size(batch: dict[str, Any]) -> int:

@@ -106,7 +106,7 @@ class SliceScanner:
             raise RuntimeError(
                 f"slice {task.slice.number}: {table.num_rows} rows of {len(task.slice.locators)} samples"
             )
-        if self._settings.source.state(task.slice.shard) != task.state:
+        if self._settings.source.version_mark(task.slice.shard) != task.version_mark:
             raise SourceError(f"{printable(task.slice.shard)} changed while it was scanned")
         reasons = Counter(r for r in table["reason"].to_pylist() if r)
         self._write(task, table, reasons)
@@ -149,7 +149,7 @@ class SliceScanner:
             "settings": self._settings.settings_hash,
             "code": self._settings.code,
             "shard": shard_text(task.slice.shard),
-            "chain": task.chain,
+            "chain": task.listing_digests,
             "state": task.fingerprint,
         }
         try:

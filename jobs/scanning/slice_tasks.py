@@ -25,11 +25,11 @@ class SliceTask:
     name: str
     """Of the result file."""
 
-    chain: str
-    """Hashes of what the shard listed before the slice, and up to its end."""
+    listing_digests: str
+    """Two hashes with a space between: of what the shard listed before this slice, and up to its end."""
 
-    state: str
-    """`ingest.formats.Source.state` of the shard when it was listed: quick to compare."""
+    version_mark: str
+    """`ingest.formats.Source.version_mark` of the shard when it was listed; quick to compare."""
 
     fingerprint: str
     """`ingest.formats.Source.fingerprint` of the shard when it was listed."""
@@ -62,14 +62,14 @@ def slices_left(settings: ScanSettings, shard: str, chosen: Chosen, ledger: Ledg
     try:
         if attempts.begin(listing).deaths >= GIVE_UP_AFTER_DEATHS:
             raise StorageError(f"{printable(shard)}: its listing has killed a worker {GIVE_UP_AFTER_DEATHS} times")
-        state, fingerprint = source.state(shard), source.fingerprint(shard)
+        version_mark, fingerprint = source.version_mark(shard), source.fingerprint(shard)
         slices = selected(source.slices(shard), shard, None if chosen is None else chosen[shard])
         for slice_ in watchdog.watch(slices):
             after = before.copy()
             after.update(slice_.to_json().encode())
             if not has_result(shard, slice_.number, slice_.is_last, ledger):
                 name = file_name(shard, slice_.number, slice_.is_last, ledger)
-                yield SliceTask(slice_, name, f"{before.hexdigest()} {after.hexdigest()}", state, fingerprint)
+                yield SliceTask(slice_, name, f"{before.hexdigest()} {after.hexdigest()}", version_mark, fingerprint)
             before = after
         attempts.end(listing)
     except PrivsieveError as error:

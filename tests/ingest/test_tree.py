@@ -170,7 +170,7 @@ def test_a_changed_picture_behind_a_link_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "0.jpg").symlink_to(target)
     (tmp_path / "in" / "1.jpg").symlink_to("nowhere.jpg")
-    before = tree_format.stamps(place(str(tmp_path / "in")), ".")
-    assert tree_format.stamps(place(str(tmp_path / "in")), ".") == before
+    before = tree_format.version_marks(place(str(tmp_path / "in")), ".")
+    assert tree_format.version_marks(place(str(tmp_path / "in")), ".") == before
     os.utime(target, (1, 1))  # as large as before
-    assert tree_format.stamps(place(str(tmp_path / "in")), ".") != before
+    assert tree_format.version_marks(place(str(tmp_path / "in")), ".") != before
