@@ -50,8 +50,8 @@ def status(run_url: str, all_shards: bool, format_name: str) -> None:
     held = holder(run.at(RUN_LEASE))
     if format_name == "json":
         scanned_by = held.model_dump() if held else None
-        told = {"scope": record.scope, "scanned_by": scanned_by, "gone": gone}
-        write_json(told | {"shards": [asdict(s) for s in shards]})
+        facts = {"scope": record.scope, "scanned_by": scanned_by, "gone": gone}
+        write_json(facts | {"shards": [asdict(s) for s in shards]})
         return
     if not record.is_whole:
         write_line(f"{record.scope}; only shards that were begun are listed")

@@ -63,16 +63,16 @@ def make_corpus(folder: Path, num_shards: int, num_images: int) -> int:
     return sum(path.stat().st_size for path in folder.iterdir())
 
 
-def _jpegs(drawn: random.Random) -> Iterator[bytes]:
+def _jpegs(rng: random.Random) -> Iterator[bytes]:
     pictures = _pictures()
     qualities = [90] * len(pictures)
     while True:
-        number = drawn.randrange(len(pictures))
+        number = rng.randrange(len(pictures))
         picture = pictures[number]
-        side = drawn.randint(min(picture.size) * 2 // 3, min(picture.size))
-        left, top = drawn.randint(0, picture.width - side), drawn.randint(0, picture.height - side)
+        side = rng.randint(min(picture.size) * 2 // 3, min(picture.size))
+        left, top = rng.randint(0, picture.width - side), rng.randint(0, picture.height - side)
         crop = picture.resize((SIDE_PX, SIDE_PX), Image.Resampling.LANCZOS, (left, top, left + side, top + side))
-        quality = min(98, max(60, qualities[number] + drawn.randint(-2, 2)))
+        quality = min(98, max(60, qualities[number] + rng.randint(-2, 2)))
         encoded = _encoded(crop, quality)
         for _ in range(8):  # what is too small or too large for a photo of the web is encoded anew
             if MIN_BYTES <= len(encoded) <= MAX_BYTES:

@@ -158,8 +158,8 @@ def test_two_shards_whose_names_look_alike_are_refused(tmp_path: Path, suffix: s
             (tmp_path / name / "0.jpg").write_bytes(jpeg(1))
         else:
             shard(tmp_path / f"{name}.tar")
-    told = r"^the source holds two shards that are both shown as new\\nline(\.tar)?; rename one of them$"
-    with pytest.raises(SourceError, match=told):
+    message = r"^the source holds two shards that are both shown as new\\nline(\.tar)?; rename one of them$"
+    with pytest.raises(SourceError, match=message):
         open_source(str(tmp_path), None, None)
     (tmp_path / f"new\nline{suffix.rstrip('/')}").rename(tmp_path / f"new\tline{suffix.rstrip('/')}")
     assert len(open_source(str(tmp_path), None, None).shards) == 3

@@ -132,13 +132,15 @@ def test_categories_that_are_no_text(file: Path, values: object, categories: lis
     ],
 )
 def test_a_column_that_gives_no_category_is_refused(file: Path, values: pa.Array, kind: str) -> None:
-    told = f'a.parquet: the category column "NAME" holds {kind}, not text, boolean or whole numbers; '
+    message = f'a.parquet: the category column "NAME" holds {kind}, not text, boolean or whole numbers; '
     fitting = {"caption": ["x", "y"], "label": [1, 2], "private": [True, False], "weight": [0.5, 1.0]}
     for name, category in (("scene", "scene"), ("category", None)):
         parquet_file(file, pa.table({"image": PICTURES[:2], name: values, **fitting}))
         with pytest.raises(SourceError) as caught:
             open_source(str(file), None, category)
-        assert str(caught.value) == told.replace("NAME", name) + "name another with --category: caption, label, private"
+        assert (
+            str(caught.value) == message.replace("NAME", name) + "name another with --category: caption, label, private"
+        )
     assert [s.category for s in samples_of(open_source(str(file), None, "label"))] == ["1", "2"]
     parquet_file(file, pa.table({"image": PICTURES[:2], "category": values}))
     with pytest.raises(SourceError, match=r"whole numbers; it has no column that would do$"):

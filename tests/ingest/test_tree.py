@@ -140,8 +140,8 @@ def test_a_folder_that_may_not_be_read_is_told_before_anything_is_done(capsys: p
         corpus, run = tree(folder / "corpus", "a/1.jpg", "b/deep/2.jpg"), folder / "run"
         with forbidden(corpus / "b" / "deep"):
             assert privsieve("scan", corpus, "--run", run, "--engine", "canned") == 2
-        told = "cannot list the folder b/deep: permission denied; nothing was done; make it readable, or move it out"
-        assert capsys.readouterr().err == f"privsieve: {told} of the source\n"
+        message = "cannot list the folder b/deep: permission denied; nothing was done; make it readable, or move it out"
+        assert capsys.readouterr().err == f"privsieve: {message} of the source\n"
         assert not run.exists()
 
 

@@ -102,11 +102,13 @@ def test_another_image_than_was_scanned_is_noticed(tmp_path: Path, format_name: 
 
 
 @pytest.mark.parametrize("format_name", MAKERS)
-@pytest.mark.parametrize(("num_then", "told"), [(7, "it has 6 samples, and had 7"), (5, "it has 6 samples, and had 5")])
-def test_another_number_of_samples_is_noticed(tmp_path: Path, format_name: str, num_then: int, told: str) -> None:
+@pytest.mark.parametrize(
+    ("num_then", "message"), [(7, "it has 6 samples, and had 7"), (5, "it has 6 samples, and had 5")]
+)
+def test_another_number_of_samples_is_noticed(tmp_path: Path, format_name: str, num_then: int, message: str) -> None:
     source, out = folders(tmp_path)
     shard = MAKERS[format_name](source)
-    with pytest.raises(IncompleteError, match=told):
+    with pytest.raises(IncompleteError, match=message):
         write(format_name, source, shard, kept(0, num_samples=num_then), out)
     assert not list(tmp_path.glob("out/**/*.*"))
 
