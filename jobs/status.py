@@ -10,7 +10,7 @@ from jobs.console.terminal import write_json, write_line
 from scoring.runs.attempts import Attempt, Attempts
 from scoring.runs.layout import ATTEMPTS, RUN_LEASE
 from scoring.runs.lease import Holder, holder
-from scoring.runs.ledger import Done, finished, stem_in, stems_of_others
+from scoring.runs.ledger import Ledger, finished, shard_id_in, shard_ids_of_others
 from scoring.runs.record import open_run
 from scoring.runs.results import results
 
@@ -41,17 +41,17 @@ def status(run_url: str, all_shards: bool, format_name: str) -> None:
     corpus = open_source(record.source, record.format, record.category)
     attempts: dict[str, list[Attempt]] = {}
     for attempt in Attempts(run.at(ATTEMPTS)).all():
-        attempts.setdefault(attempt.stem, []).append(attempt)
-    done = results(run).done
-    shards = [_status(shard, done, attempts) for shard in corpus.shards]
+        attempts.setdefault(attempt.shard_id, []).append(attempt)
+    ledger = results(run).ledger
+    shards = [_status(shard, ledger, attempts) for shard in corpus.shards]
     if not record.is_whole:
         shards = [shard for shard in shards if shard.num_slices_done or shard.num_slices_begun or shard.failure]
-    gone = stems_of_others(corpus.shards, done)
+    gone = shard_ids_of_others(corpus.shards, ledger)
     held = holder(run.at(RUN_LEASE))
     if format_name == "json":
         scanned_by = held.model_dump() if held else None
-        told = {"scope": record.scope, "scanned_by": scanned_by, "gone": gone}
-        write_json(told | {"shards": [asdict(s) for s in shards]})
+        facts = {"scope": record.scope, "scanned_by": scanned_by, "gone": gone}
+        write_json(facts | {"shards": [asdict(s) for s in shards]})
         return
     if not record.is_whole:
         write_line(f"{record.scope}; only shards that were begun are listed")
@@ -62,13 +62,13 @@ def status(run_url: str, all_shards: bool, format_name: str) -> None:
     write_line(_who(held))
 
 
-def _status(shard: str, done: Done, attempts: dict[str, list[Attempt]]) -> ShardStatus:
-    stem = stem_in(shard, done)
-    own = attempts.get(stem, [])
+def _status(shard: str, ledger: Ledger, attempts: dict[str, list[Attempt]]) -> ShardStatus:
+    shard_id = shard_id_in(shard, ledger)
+    own = attempts.get(shard_id, [])
     failure = next((attempt.failure for attempt in own if attempt.failure), None)
-    state = "done" if finished(shard, done) else "failed" if failure else "left"
+    state = "done" if finished(shard, ledger) else "failed" if failure else "left"
     begun = sum(attempt.failure is None for attempt in own)
-    num_done = done.present.get(stem, 0).bit_count()
+    num_done = ledger.present.get(shard_id, 0).bit_count()
     return ShardStatus(printable(shard), state, num_done, begun, failure)
 
 

@@ -52,7 +52,7 @@ class ReadOnlyFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no 
         place = self._place(path)
         if place.is_local:  # thousands of them
             return datetime.fromtimestamp(os.stat(place.path).st_mtime, UTC)
-        return datetime.fromtimestamp(zlib.crc32(place.stamp().encode()), UTC)
+        return datetime.fromtimestamp(zlib.crc32(place.version_mark().encode()), UTC)
 
     def glob(self, path: str, **_: Any) -> list[str]:
         pattern = self._place(path)

@@ -153,16 +153,16 @@ def _no_view(name: str) -> str:
 
 def refuse(error: duckdb.Error, statement: str) -> NoReturn:
     """QueryError in one line, with what is near a misspelt name."""
-    said, whole = first_line(error), str(error)
-    if isinstance(error, duckdb.CatalogException) and (found := _NO_TABLE.match(said)):
-        said = _no_view(found[1].strip('"'))
+    message, whole = first_line(error), str(error)
+    if isinstance(error, duckdb.CatalogException) and (found := _NO_TABLE.match(message)):
+        message = _no_view(found[1].strip('"'))
     elif isinstance(error, duckdb.CatalogException) and (found := _NO_FUNCTION.search(whole)):
         meant = f' (did you mean "{found[2]}"?)' if found[2] else ""
-        said = f'no function "{found[1]}"{meant}; DuckDB\'s documentation lists them'
-    elif isinstance(error, duckdb.BinderException) and (found := _NO_COLUMN.search(said)):
+        message = f'no function "{found[1]}"{meant}; DuckDB\'s documentation lists them'
+    elif isinstance(error, duckdb.BinderException) and (found := _NO_COLUMN.search(message)):
         candidates = re.findall('"(.+?)"', whole.partition("Candidate bindings:")[2].partition("\n")[0])
         meant = did_you_mean(found[1], candidates or SCHEMA.names)  # of views with many columns DuckDB offers none
-        said = f'no column "{found[1]}"{meant}; "DESCRIBE images" lists those of the view images'
+        message = f'no column "{found[1]}"{meant}; "DESCRIBE images" lists those of the view images'
     else:
-        said = without_values(error, statement)
-    raise QueryError(said) from None
+        message = without_values(error, statement)
+    raise QueryError(message) from None

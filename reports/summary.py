@@ -353,7 +353,7 @@ def _engine(engine: Mapping[str, Any]) -> str:
 
 def _assessed(engine: Mapping[str, Any], prevalence: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
     """What run.json says that the engine can judge; without it, what was judged at least once."""
-    said = engine.get("assessed")
-    if isinstance(said, list):
-        return tuple(key for key in KEYS if key in said)
+    assessed = engine.get("assessed")
+    if isinstance(assessed, list):
+        return tuple(key for key in KEYS if key in assessed)
     return tuple(key for key in KEYS if prevalence.get(key, {}).get("share") is not None)

@@ -180,8 +180,8 @@ def open_run(run: str, limits: Limits = NO_LIMITS) -> Run:
     except duckdb.Error as error:
         if files.failure is not None:
             raise StorageError(files.failure) from None
-        told = first_line(error).replace(RUN_URL, "")
-        raise RunError(f"the score files of {run} cannot be read: {told}") from None
+        message = first_line(error).replace(RUN_URL, "")
+        raise RunError(f"the score files of {run} cannot be read: {message}") from None
     return Run(run, root, described, listed, connection, files, limits, Watch(connection, limits))
 
 

@@ -32,7 +32,7 @@ class Format(Protocol):
         """
         ...
 
-    def read(self, root: Place, piece: Slice, category: str | None) -> Iterator[Sample]:
+    def read(self, root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
         """The samples of a slice, one for each locator and in their order. StorageError where the storage fails."""
         ...
 
@@ -63,21 +63,24 @@ class Source:
     def slices(self, shard: str) -> Iterator[Slice]:
         return FORMATS[self.format].slices(self.root, shard, self.category)
 
-    def read(self, piece: Slice) -> Iterator[Sample]:
-        return FORMATS[self.format].read(self.root, piece, self.category)
+    def read(self, slice_: Slice) -> Iterator[Sample]:
+        return FORMATS[self.format].read(self.root, slice_, self.category)
 
-    def state(self, shard: str) -> str:
-        """Another text where the shard has changed; see `Place.stamp`. StorageError where the storage fails."""
+    def version_mark(self, shard: str) -> str:
+        """A text that differs if the shard has changed, see `Place.version_mark`. Quick: it does not list a folder.
+
+        StorageError if the storage fails.
+        """
         with storage_faults(shard):
-            return (self.root if shard == tree.ROOT else self.root.at(shard)).stamp()
+            return (self.root if shard == tree.ROOT else self.root.at(shard)).version_mark()
 
     def fingerprint(self, shard: str) -> str:
-        """A hash that is another one where a sample of the shard was replaced since; empty where that cannot be known.
+        """A hash that differs if any sample of the shard was replaced; empty if the storage cannot tell.
 
-        Unlike `state` it looks at every file of a folder. StorageError where the storage fails.
+        Unlike `version_mark` it looks at every file of a folder. StorageError if the storage fails.
         """
-        stamps = tree.stamps(self.root, shard) if self.format == "tree" else self.state(shard)
-        return hashlib.sha256(stamps.encode("utf-8", "surrogateescape")).hexdigest() if stamps else ""
+        marks = tree.version_marks(self.root, shard) if self.format == "tree" else self.version_mark(shard)
+        return hashlib.sha256(marks.encode("utf-8", "surrogateescape")).hexdigest() if marks else ""
 
 
 def open_source(url: str, format_name: str | None, category: str | None) -> Source:

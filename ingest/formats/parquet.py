@@ -152,8 +152,8 @@ def _ranges(root: Place, shard: str, category: str | None) -> Iterator[list[Loca
         groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
         num_rows = [rows.num_rows for rows in groups]
         if min(num_rows, default=0) < 0 or sum(num_rows) != file.metadata.num_rows:
-            told = "the file is damaged: its footer contradicts itself about the number of rows"
-            yield [_unlisted("corrupt_shard", told)]
+            message = "the file is damaged: its footer contradicts itself about the number of rows"
+            yield [_unlisted("corrupt_shard", message)]
             return
         file_bytes = stream.seek(0, io.SEEK_END)
         if sum(num_rows) > max(MAX_ROWS, file_bytes):
@@ -183,17 +183,17 @@ def _rows_per_slice(rows: pq.RowGroupMetaData, file_bytes: int) -> int:
     return max(1, min(MAX_SAMPLES, int(fitting)))
 
 
-def read(root: Place, piece: Slice, category: str | None) -> Iterator[Sample]:
+def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
     """Rows of a row group that cannot be decoded, or only with too much memory, have no bytes, each."""
-    with opened(root, piece.shard) as stream:
+    with opened(root, slice_.shard) as stream:
         file = _file(stream)
-        for group, located in groupby(piece.locators, key=lambda locator: locator.get("group")):
+        for group, located in groupby(slice_.locators, key=lambda locator: locator.get("group")):
             locators = list(located)
             if file is None or group is None or group >= file.num_row_groups:
-                yield from (lost(piece.shard, at, at.get("fault", CHANGED)) for at in locators)
+                yield from (lost(slice_.shard, at, at.get("fault", CHANGED)) for at in locators)
                 continue
-            names = (*_columns(file.schema_arrow, piece.shard), _label(file.schema_arrow, piece.shard, category))
-            yield from _samples(stream, file, piece.shard, group, locators, *names)
+            names = (*_columns(file.schema_arrow, slice_.shard), _label(file.schema_arrow, slice_.shard, category))
+            yield from _samples(stream, file, slice_.shard, group, locators, *names)
 
 
 def lost(shard: str, locator: Locator, fault: Sequence[str]) -> Sample:
@@ -406,8 +406,8 @@ def _columns(schema: pa.Schema, shard: str) -> tuple[str, str | None]:
     """Names of the image column and of the key column. SourceError where there is no image."""
     column = image_column(schema)
     if column is None:
-        told = "has no column with image bytes (binary or struct<bytes, path>)"
-        raise SourceError(f"{printable(shard)} {told}: {_listed(schema.names)}")
+        message = "has no column with image bytes (binary or struct<bytes, path>)"
+        raise SourceError(f"{printable(shard)} {message}: {_listed(schema.names)}")
     unfit = {f.name for f in schema if not _gives_keys(f.type)} | {column}  # names may stand twice
     return column, next((name for name in KEY_NAMES if name in schema.names and name not in unfit), None)
 
@@ -426,8 +426,8 @@ def _label(schema: pa.Schema, shard: str, category: str | None) -> str | None:
         return label
     fitting = [f.name for f in schema if _gives_categories(f.type)]
     advice = f"name another with --category: {_listed(fitting)}" if fitting else "it has no column that would do"
-    told = f'the category column "{printable(label)}" holds {printable(str(unfit).partition("<")[0])}'
-    raise SourceError(f"{printable(shard)}: {told}, not text, boolean or whole numbers; {advice}")
+    message = f'the category column "{printable(label)}" holds {printable(str(unfit).partition("<")[0])}'
+    raise SourceError(f"{printable(shard)}: {message}, not text, boolean or whole numbers; {advice}")
 
 
 def _listed(names: Sequence[str]) -> str:

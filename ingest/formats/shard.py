@@ -133,8 +133,8 @@ def folders_below(root: Place) -> Iterator[tuple[str, Listing]]:
         try:
             found = listed(root.at(folder))
         except OSError as error:
-            told = f"cannot list the folder {printable(folder or root.path)}: {reason_of(error)}"
-            raise StorageError(f"{told}; nothing was done; make it readable, or move it out of the source") from None
+            message = f"cannot list the folder {printable(folder or root.path)}: {reason_of(error)}"
+            raise StorageError(f"{message}; nothing was done; make it readable, or move it out of the source") from None
         yield folder, found
         waiting += [posixpath.join(folder, name) for name in reversed(found.folders)]
 

@@ -27,7 +27,7 @@ from ingest.formats.released import Kept, Written, changed
 from ingest.formats.shard import MAX_IMAGE_BYTES, TOO_MANY_BYTES, Listing, folders_below, listed, storage_faults
 from ingest.sample import Sample, printable
 from ingest.slices import Locator, Slice, cut
-from ingest.storage.place import Place, reason_of, stamp_of
+from ingest.storage.place import Place, reason_of, version_mark_of
 
 SIDECAR_EXTENSIONS = frozenset([".txt", ".json", ".csv", ".md", ".parquet"])
 RELEASED_WITH_IMAGE = (".txt", ".json")
@@ -62,13 +62,13 @@ def slices(root: Place, shard: str, category: str | None) -> Iterator[Slice]:
     yield from cut(shard, (_located(index, name, size) for index, (name, size) in enumerate(files)))
 
 
-def stamps(root: Place, shard: str) -> str:
-    """Names, sizes and times or hashes of the last change of a folder's samples, of a link those of its target."""
+def version_marks(root: Place, shard: str) -> str:
+    """Names and version marks of all samples in a folder, as one text; a link has the mark of its target."""
     with storage_faults(shard):
         entries = (root if shard == ROOT else root.at(shard)).entries()
     entries = [_followed(entry) for entry in entries if entry["type"] != "directory"]
-    files = [(posixpath.basename(entry["name"]), stamp_of(entry)) for entry in entries]
-    return repr(sorted((name, stamp) for name, stamp in files if not name.startswith(".") and _is_sample(name)))
+    files = [(posixpath.basename(entry["name"]), version_mark_of(entry)) for entry in entries]
+    return repr(sorted((name, mark) for name, mark in files if not name.startswith(".") and _is_sample(name)))
 
 
 def _followed(entry: dict[str, Any]) -> dict[str, Any]:
@@ -88,18 +88,18 @@ def _located(index: int, name: str, size: int) -> tuple[Locator, int]:
     return locator | {"fault": list(TOO_MANY_BYTES)}, 0
 
 
-def read(root: Place, piece: Slice, category: str | None) -> Iterator[Sample]:
-    here = root if piece.shard == ROOT else root.at(piece.shard)
-    for locator in piece.locators:
+def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
+    here = root if slice_.shard == ROOT else root.at(slice_.shard)
+    for locator in slice_.locators:
         encoded, fault = b"", locator.get("fault")
         if fault is None:
-            with storage_faults(piece.shard):
+            with storage_faults(slice_.shard):
                 encoded, fault = _content(here, locator["name"])
         yield Sample(
-            shard=printable(piece.shard),
+            shard=printable(slice_.shard),
             index=locator["index"],
             key=printable(locator["name"]),
-            category=None if piece.shard == ROOT else printable(piece.shard),
+            category=None if slice_.shard == ROOT else printable(slice_.shard),
             encoded=encoded,
             fault=None if fault is None else (fault[0], fault[1]),
         )

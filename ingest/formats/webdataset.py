@@ -176,15 +176,15 @@ def slices(root: Place, shard: str, category: str | None) -> Iterator[Slice]:
         yield from cut(shard, (_located(n, found) for n, found in enumerate(_groups(_found(stream)))))
 
 
-def read(root: Place, piece: Slice, category: str | None) -> Iterator[Sample]:
-    with content(root, piece.shard) as stream:
-        for locator in piece.locators:
+def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
+    with content(root, slice_.shard) as stream:
+        for locator in slice_.locators:
             parts = _parts(stream, locator, category)
             encoded, fault = parts.get("image", b""), locator.get("fault")
             if fault is None and len(encoded) != locator["image"][1]:
                 encoded, fault = b"", ("unreadable", "the shard is shorter than when it was listed")
             yield Sample(
-                shard=printable(piece.shard),
+                shard=printable(slice_.shard),
                 index=locator["index"],
                 key=printable(locator["key"]),
                 category=_category(parts, category),

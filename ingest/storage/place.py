@@ -20,7 +20,7 @@ from fsspec.implementations.local import LocalFileSystem
 from ingest.errors import StorageError
 from ingest.storage.retries import may_pass, reason_of, retried, store_errors
 
-__all__ = ["PART", "NewFile", "Place", "place", "reason_of", "stamp_of"]
+__all__ = ["PART", "NewFile", "Place", "place", "reason_of", "version_mark_of"]
 
 PART = ".part"
 """Ends the name of a local file that is not whole yet."""
@@ -183,13 +183,13 @@ class Place:
         with self.fs.transaction, self.fs.open(self.path, "wb") as stream:
             yield stream
 
-    def stamp(self) -> str:
-        """Size and time or hash of the last change, as the storage tells them: another text, another content.
+    def version_mark(self) -> str:
+        """Size, and time or hash of the last change, as one text: it differs if the content has changed.
 
-        Folders of object stores have none. Errors as with `open`.
+        Empty for a folder of an object store. Errors as with `open`.
         """
         info = self.fs.info(self.path) if self.is_local else self._remote("read", lambda: self.fs.info(self.path))
-        return "" if info["type"] == "directory" and not self.is_local else stamp_of(info)
+        return "" if info["type"] == "directory" and not self.is_local else version_mark_of(info)
 
     def remove(self) -> None:
         """The file is gone, whether or not it was there."""
@@ -366,8 +366,8 @@ def place(url: str) -> Place:
     return Place(fs, path.rstrip("/") or path)
 
 
-def stamp_of(info: Mapping[str, Any]) -> str:
-    """As `Place.stamp`, of what fsspec says of a file."""
+def version_mark_of(info: Mapping[str, Any]) -> str:
+    """The version mark of a file, from fsspec's details of it."""
     kept = ["size", "mtime", "ETag", "etag", "LastModified", "last_modified", "updated"]
     if "mtime" not in info:  # a local file is "created" anew by chmod, a link to it, or a move
         kept.append("created")

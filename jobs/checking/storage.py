@@ -23,8 +23,8 @@ RETRY_S = "5"
 def check_source(url: str) -> str:
     corpus = open_source(url, None, None)
     try:
-        piece = next(piece for shard in corpus.shards for piece in corpus.slices(shard) if piece.locators)
-        sample = next(iter(islice(corpus.read(piece), 1)))
+        slice_ = next(slice_ for shard in corpus.shards for slice_ in corpus.slices(shard) if slice_.locators)
+        sample = next(iter(islice(corpus.read(slice_), 1)))
     except StopIteration:
         raise SourceError(f"{url} holds no sample in any of its {len(corpus.shards)} shards") from None
     image = Rejected(*sample.fault) if sample.fault is not None else decode(sample.encoded, ImageLimits())

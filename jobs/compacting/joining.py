@@ -124,7 +124,7 @@ def _check(connection: "duckdb.DuckDBPyConnection", inputs: Sequence[SliceFile],
 def check_seams(run: Place, files: Sequence[CompactFile], parts: Sequence[Part]) -> None:
     """A shard that two files share goes on in the second where it ended in the first."""
     for before, after in pairwise(parts):
-        if before.stem == after.stem:
+        if before.shard_id == after.shard_id:
             last = RowRange(f"{COMPACT}/{files[before.file].name}", before.first_row + before.num_rows - 1, 1)
             first = RowRange(f"{COMPACT}/{files[after.file].name}", after.first_row, 1)
             indices = rows_at(run, [last, first], ["index"])["index"].to_pylist()

@@ -8,7 +8,7 @@ from ingest.errors import RunError
 from ingest.storage.place import Place
 from scoring.runs.layout import COMPACT, MANIFEST, SCORES
 from scoring.runs.lease import Lease
-from scoring.runs.ledger import result_stem
+from scoring.runs.ledger import shard_id_of_result
 from scoring.runs.results import Manifest, manifest, results
 
 REMOVED_AT_ONCE = 1_000
@@ -18,8 +18,8 @@ REMOVERS = 16
 
 def remove_slices(run: Place, held: Lease) -> int:
     """Step 3: removes the result files whose rows the compacted files hold, and no others; returns how many."""
-    names, stems = run.at(SCORES).names(), results(run).done.present
-    replaced = [name for name in names if result_stem(name) in stems]
+    names, shard_ids = run.at(SCORES).names(), results(run).ledger.present
+    replaced = [name for name in names if shard_id_of_result(name) in shard_ids]
     compacted = _seen(run, len(replaced))
     for start in range(0, len(replaced), REMOVED_AT_ONCE):
         held.confirm()

@@ -40,7 +40,7 @@ from jobs.compacting.slices import (
 )
 from scoring.runs.layout import COMPACT, COMPACT_SHARDS, MANIFEST, RUN_LEASE
 from scoring.runs.lease import Lease, lease
-from scoring.runs.ledger import Done
+from scoring.runs.ledger import Ledger
 from scoring.runs.record import RunRecord, open_run
 from scoring.runs.results import PARTS_SCHEMA, CompactFile, Manifest, Part, manifest, results
 
@@ -87,13 +87,13 @@ def run_compact(request: CompactRequest) -> CompactResult:
 
 def _compacted(run: Place, record: RunRecord, request: CompactRequest, held: Lease) -> Manifest:
     """Steps 1 and 2."""
-    done = results(run).done
-    shards = finished_shards(request.run_url, record, done)
-    slices: Iterable[SliceFile] = slice_files(run, record, shards, done)
+    ledger = results(run).ledger
+    shards = finished_shards(request.run_url, record, ledger)
+    slices: Iterable[SliceFile] = slice_files(run, record, shards, ledger)
     if record.sample is not None or record.limit is not None:
         slices = list(slices)
-        refuse_missing(request.run_url, record, slices, done)
-    joined = _joined(run, grouped(slices, request.rows_per_file), done, held)
+        refuse_missing(request.run_url, record, slices, ledger)
+    joined = _joined(run, grouped(slices, request.rows_per_file), ledger, held)
     check_seams(run, joined.files, joined.parts)
     made = Manifest(
         privsieve=__version__,
@@ -116,7 +116,7 @@ class _Joined:
     slices_sha256: str
 
 
-def _joined(run: Place, groups: Iterable[list[SliceFile]], done: Done, held: Lease) -> _Joined:
+def _joined(run: Place, groups: Iterable[list[SliceFile]], ledger: Ledger, held: Lease) -> _Joined:
     files, parts, digest, num_slices = list[CompactFile](), list[Part](), hashlib.sha256(), 0
     with tempfile.TemporaryDirectory() as aside, open_duckdb(aside) as connection:
         for slices in groups:
@@ -125,7 +125,7 @@ def _joined(run: Place, groups: Iterable[list[SliceFile]], done: Done, held: Lea
             if not is_made_of(place, slices):
                 write_joined(connection, run, slices, Path(aside) / "joined.parquet", place)
             files.append(CompactFile(name=place.name, num_rows=rows_in(slices), num_bytes=bytes_in(place)))
-            parts.extend(parts_of(slices, len(files) - 1, done))
+            parts.extend(parts_of(slices, len(files) - 1, ledger))
             digest.update(lines_of(slices))
             num_slices += len(slices)
     return _Joined(files, parts, num_slices, digest.hexdigest())

@@ -12,7 +12,7 @@ from ingest.sample import printable
 from ingest.storage.place import Place
 from scoring.runs.coverage import has_all_chosen
 from scoring.runs.footers import footers
-from scoring.runs.ledger import Done, begun, finished, result_names, stem_in, stems_of_others
+from scoring.runs.ledger import Ledger, finished, has_any_result, result_names, shard_id_in, shard_ids_of_others
 from scoring.runs.record import RunRecord
 from scoring.runs.results import Part
 
@@ -31,17 +31,17 @@ class SliceFile:
     num_rows: int
 
 
-def finished_shards(url: str, record: RunRecord, done: Done) -> list[str]:
+def finished_shards(url: str, record: RunRecord, ledger: Ledger) -> list[str]:
     """The shards with results, in order. RunError where one is not scanned to its end, or not of this source."""
     is_whole = record.sample is None and record.limit is None
     corpus = open_source(record.source, record.format, record.category)
-    shards = [shard for shard in corpus.shards if is_whole or begun(shard, done)]
-    unfinished = [shard for shard in shards if not finished(shard, done)]
+    shards = [shard for shard in corpus.shards if is_whole or has_any_result(shard, ledger)]
+    unfinished = [shard for shard in shards if not finished(shard, ledger)]
     if unfinished or not shards:
         have = "has" if len(unfinished) == 1 else "have"
         first = f": {number_of(len(unfinished), 'shard')} {have} images without a row, {printable(unfinished[0])} first"
         raise RunError(f"{url} is not finished{first if unfinished else ''}; run the same scan again, then compact")
-    others = stems_of_others(corpus.shards, done)
+    others = shard_ids_of_others(corpus.shards, ledger)
     if others:
         raise RunError(
             f"{url} has results of {number_of(len(others), 'shard')} that {printable(record.source)} has no longer; "
@@ -50,19 +50,19 @@ def finished_shards(url: str, record: RunRecord, done: Done) -> list[str]:
     return shards
 
 
-def refuse_missing(url: str, record: RunRecord, inputs: Sequence[SliceFile], done: Done) -> None:
+def refuse_missing(url: str, record: RunRecord, inputs: Sequence[SliceFile], ledger: Ledger) -> None:
     """RunError where a scan of chosen samples has fewer rows than it chose."""
     num_rows, corpus = rows_in(inputs), open_source(record.source, record.format, record.category)
-    if not has_all_chosen(record, num_rows, corpus.shards, done):
+    if not has_all_chosen(record, num_rows, corpus.shards, ledger):
         raise RunError(
             f"{url} is not finished: {num_rows} of {record.sample or record.limit} chosen images have a row; "
             "run the same scan again, then compact"
         )
 
 
-def slice_files(run: Place, record: RunRecord, shards: list[str], done: Done) -> Iterator[SliceFile]:
+def slice_files(run: Place, record: RunRecord, shards: list[str], ledger: Ledger) -> Iterator[SliceFile]:
     """The slice files in the order of their rows, with the counts of their footers."""
-    named, again = tee((shard, name) for shard in shards for name in result_names(shard, done))
+    named, again = tee((shard, name) for shard in shards for name in result_names(shard, ledger))
     found = footers(run, (name for _, name in again), record.settings_hash())
     yield from (SliceFile(shard, name, one.num_rows) for (shard, name), one in zip(named, found, strict=True))
 
@@ -100,10 +100,10 @@ def rows_by_shard(inputs: Sequence[SliceFile]) -> Counter[str]:
     return rows
 
 
-def parts_of(inputs: Sequence[SliceFile], file: int, done: Done) -> list[Part]:
+def parts_of(inputs: Sequence[SliceFile], file: int, ledger: Ledger) -> list[Part]:
     slices, rows = Counter(one.shard for one in inputs), rows_by_shard(inputs)
     parts, first_row = list[Part](), 0
     for shard, num_slices in slices.items():
-        parts.append(Part(stem_in(shard, done), num_slices, file, first_row, rows[shard]))
+        parts.append(Part(shard_id_in(shard, ledger), num_slices, file, first_row, rows[shard]))
         first_row += rows[shard]
     return parts

@@ -171,6 +171,6 @@ def _means(values: Sequence[float], rng: np.random.Generator) -> _Draws:
     return means
 
 
-def _figure(value: float, drawn: _Draws) -> Figure:
-    low, high = np.percentile(drawn, (LOW_PERCENT, HIGH_PERCENT))
+def _figure(value: float, draws: _Draws) -> Figure:
+    low, high = np.percentile(draws, (LOW_PERCENT, HIGH_PERCENT))
     return Figure(value, float(low), float(high))

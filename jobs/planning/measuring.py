@@ -117,7 +117,7 @@ class ImageTiming:
 def measure(corpus: Source, tested: EngineUnderTest, sample_size: int, seed: int) -> Measured:
     """Reads, decodes and scores the sample. SourceError if the listed shards hold no image."""
     shards = sorted(random.Random(seed).sample(corpus.shards, min(MAX_LISTED_SHARDS, len(corpus.shards))))
-    lengths = [[len(piece.locators) for piece in corpus.slices(shard)] for shard in shards]
+    lengths = [[len(slice_.locators) for slice_ in corpus.slices(shard)] for shard in shards]
     listed = tuple(map(sum, lengths))
     if not sum(listed):
         raise SourceError(f"{len(shards)} random shards hold no image, {printable(shards[0])} first; nothing to plan")
@@ -155,8 +155,8 @@ def measure(corpus: Source, tested: EngineUnderTest, sample_size: int, seed: int
 
 
 def _read(corpus: Source, shard: str, indices: Sequence[int]) -> Iterator[Sample]:
-    for piece in selected(corpus.slices(shard), shard, list(indices)):
-        yield from corpus.read(piece)
+    for slice_ in selected(corpus.slices(shard), shard, list(indices)):
+        yield from corpus.read(slice_)
 
 
 def _timed(sample: Sample, tested: EngineUnderTest) -> ImageTiming | Rejected:

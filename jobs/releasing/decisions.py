@@ -65,7 +65,7 @@ def kept_of(decisions: pa.Table, is_whole: bool) -> Kept:
 
 
 class KeptHash:
-    """The hash of which samples of a shard are kept, and of how many; the decisions come in pieces.
+    """The hash of which samples of a shard are kept, and of how many; the decisions come in parts.
 
     It is of the JSON text `[[[index, sha256], ...], number of samples or null]`, as older versions made it of the whole
     list: a release that they began is continued only where the hash is the same.

@@ -15,7 +15,7 @@ from jobs.releasing.decisions import KeptHash, counted, decisions_of, row_chunks
 from scoring.policies.policy import Policy
 from scoring.runs.coverage import has_all_chosen
 from scoring.runs.footers import refuse_foreign
-from scoring.runs.ledger import begun, finished, stems_of_others
+from scoring.runs.ledger import finished, has_any_result, shard_ids_of_others
 from scoring.runs.record import RunRecord
 from scoring.runs.results import Results, RowRange, results
 
@@ -85,9 +85,9 @@ def plan_release(run: Place, record: RunRecord, corpus: Source, policy: Policy) 
     is_whole = record.sample is None and record.limit is None
     tally, shares = _Tally(run, policy), list[Share]()
     for shard in corpus.shards:
-        if not is_whole and not begun(shard, found.done):
+        if not is_whole and not has_any_result(shard, found.ledger):
             continue
-        if not finished(shard, found.done):
+        if not finished(shard, found.ledger):
             raise RunError(f"{printable(shard)} is not scanned to its end; run the same scan again, then filter")
         shares.append(tally.share(shard, found.of(shard), is_whole))
     _refuse_incomplete(record, corpus, found, num_rows=sum(share.num_rows for share in shares))
@@ -117,13 +117,13 @@ class _Tally:
 
 
 def _refuse_incomplete(record: RunRecord, corpus: Source, found: Results, num_rows: int) -> None:
-    gone = len(stems_of_others(corpus.shards, found.done))
+    gone = len(shard_ids_of_others(corpus.shards, found.ledger))
     if gone:
         raise IncompleteError(
             f"{record.source} has changed since it was scanned: {number_of(gone, 'shard')} of the run "
             f"{'is' if gone == 1 else 'are'} gone; nothing is "
             "released; restore what is gone, or scan the source into a new run"
         )
-    if not has_all_chosen(record, num_rows, corpus.shards, found.done):
+    if not has_all_chosen(record, num_rows, corpus.shards, found.ledger):
         wanted = record.sample or record.limit
         raise RunError(f"{num_rows} of {wanted} chosen images are scanned; run the same scan again, then filter")

@@ -80,8 +80,8 @@ def _show_prompt(preview: Preview) -> None:
 
 def _samples(corpus: Source) -> Iterator[Sample]:
     for shard in corpus.shards:
-        for piece in corpus.slices(shard):
-            yield from corpus.read(piece)
+        for slice_ in corpus.slices(shard):
+            yield from corpus.read(slice_)
 
 
 def _picture(sample: Sample, limits: ImageLimits, describe: Callable[[Pixels], str]) -> str:

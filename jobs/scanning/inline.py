@@ -13,24 +13,24 @@ from jobs.scanning.selection import Chosen
 from jobs.scanning.settings import ScanSettings
 from jobs.scanning.slice_scanner import SliceScanner, WorkerCrash
 from jobs.scanning.slice_tasks import SliceCounts, SliceTask, slices_left
-from scoring.runs.ledger import Done
+from scoring.runs.ledger import Ledger
 
 
-def scan_slices(settings: ScanSettings, left: list[str], chosen: Chosen, done: Done) -> Iterator[SliceCounts]:
-    """Scans the slices of the shards `left` that are not `done`; yields what came of each."""
+def scan_slices(settings: ScanSettings, left: list[str], chosen: Chosen, ledger: Ledger) -> Iterator[SliceCounts]:
+    """Scans the slices of the shards `left` that have no result in the ledger; yields what came of each."""
     scanner = SliceScanner(settings)
     try:
         for shard in left:
-            yield from _scanned(scanner, settings, shard, chosen, done)
+            yield from _scanned(scanner, settings, shard, chosen, ledger)
     finally:
         scanner.close()
 
 
 def _scanned(
-    scanner: SliceScanner, settings: ScanSettings, shard: str, chosen: Chosen, done: Done
+    scanner: SliceScanner, settings: ScanSettings, shard: str, chosen: Chosen, ledger: Ledger
 ) -> Iterator[SliceCounts]:
     try:
-        for task in slices_left(settings, shard, chosen, done):
+        for task in slices_left(settings, shard, chosen, ledger):
             yield _tried_until_it_ends(scanner, task)
     except PrivsieveError as error:
         yield SliceCounts(failure=str(error))

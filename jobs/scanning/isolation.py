@@ -59,24 +59,24 @@ class IsolationError(PrivsieveError):
     """The engine does not work in a child; that says nothing of the image."""
 
 
-def isolated_rows(settings: ScanSettings, piece: Slice) -> Iterator[pa.Table]:
+def isolated_rows(settings: ScanSettings, slice_: Slice) -> Iterator[pa.Table]:
     """The rows of a slice, in order; bounded by four times `settings.stall_s` per image.
 
     IsolationError where the engine itself does not work in the child; SourceError, StorageError from reading, which
     in a tar or folder must not kill or hang the child either.
     """
     child: _Child | None = None
-    left: Sequence[Locator] = piece.locators
+    left: Sequence[Locator] = slice_.locators
     try:
         while left:
             for _ in range(TRIES):
-                child = child or _Child(settings, replace(piece, locators=list(left)))
+                child = child or _Child(settings, replace(slice_, locators=list(left)))
                 answer = child.next(settings.stall_s)
                 if isinstance(answer, pa.Table):
                     break
                 child.stop()
                 child = None
-            rows = [answer] if isinstance(answer, pa.Table) else _lost_rows(answer, piece.shard, left)
+            rows = [answer] if isinstance(answer, pa.Table) else _lost_rows(answer, slice_.shard, left)
             yield from rows
             left = left[len(rows) :]
     finally:
@@ -97,7 +97,7 @@ def _lost_rows(lost: Lost, shard: str, left: Sequence[Locator]) -> list[pa.Table
 
 
 class _Child:
-    def __init__(self, settings: ScanSettings, piece: Slice):
+    def __init__(self, settings: ScanSettings, slice_: Slice):
         self._image_memory = settings.image_memory_bytes or int(available_bytes() * MEMORY_SHARE)
         self._connection, theirs = Pipe()
         # -P: nothing is imported from the working directory, which is the user's.
@@ -113,8 +113,8 @@ class _Child:
             start_new_session=True,  # an engine may have processes of its own, which must end with it
         )
         theirs.close()
-        source = replace(settings.source, shards=(piece.shard,))  # its other names would take long to send
-        self._connection.send((settings.engine, settings.options, settings.limits, source, piece))
+        source = replace(settings.source, shards=(slice_.shard,))  # its other names would take long to send
+        self._connection.send((settings.engine, settings.options, settings.limits, source, slice_))
         answer = self._answer(START_LIMIT_S, sys.maxsize, 0)
         if answer is not True:
             self.stop()
@@ -180,11 +180,11 @@ def _serve(connection: Connection) -> None:
             file.write("1000")
     except OSError:
         pass
-    engine, options, limits, source, piece = connection.recv()
+    engine, options, limits, source, slice_ = connection.recv()
     scorer = BatchScorer(engine_module(engine).load(options), limits, num_threads=1)
     connection.send(True)
     try:
-        for sample in source.read(piece):
+        for sample in source.read(slice_):
             connection.send(facts_of(sample))
             connection.recv()
             connection.send(scorer.rows([sample]))

@@ -21,7 +21,7 @@ from jobs.scanning import slice_scanner
 from jobs.scanning.selection import Chosen
 from jobs.scanning.settings import ScanSettings
 from jobs.scanning.slice_tasks import SliceCounts, SliceTask, slices_left
-from scoring.runs.ledger import Done, only
+from scoring.runs.ledger import Ledger, only_shards
 
 ENGINES_PER_SLICER = 4
 """Listing a shard costs far less than scoring it, and each listing process takes a moment to start."""
@@ -65,21 +65,26 @@ class SliceScanner:
     def _counts(self, row: dict[str, str]) -> dict[str, Any]:
         if row["failure"]:
             return asdict(SliceCounts(failure=row["failure"]))
-        task = SliceTask(Slice.from_json(row["slice"]), row["name"], row["chain"], row["state"], row["fingerprint"])
+        texts = (row[name] for name in _TASK_TEXTS)
+        task = SliceTask(Slice.from_json(row["slice"]), *texts)
         return asdict(self._scanner.scan(task))
 
 
+_TASK_TEXTS = ("name", "listing_digests", "version_mark", "fingerprint")
+"""Fields of `SliceTask` behind `slice`, in order; sent as they are."""
+
+
 def scan_slices(
-    settings: ScanSettings, left: list[str], chosen: Chosen, done: Done, engines: EnginePool
+    settings: ScanSettings, left: list[str], chosen: Chosen, ledger: Ledger, engines: EnginePool
 ) -> Iterator[SliceCounts]:
-    """Scans the slices of the shards `left` that are not `done`; yields what came of each."""
-    done = only(left, done)
+    """Scans the slices of the shards `left` that have no result in the ledger; yields what came of each."""
+    ledger = only_shards(left, ledger)
 
     def list_shard(row: dict[str, Any]) -> Iterator[dict[str, str]]:
         try:
-            yield from map(_row, slices_left(settings, left[int(row["number"])], chosen, done))
+            yield from map(_row, slices_left(settings, left[int(row["number"])], chosen, ledger))
         except PrivsieveError as error:
-            yield dict.fromkeys(("slice", "name", "chain", "state", "fingerprint"), "") | {"failure": str(error)}
+            yield dict.fromkeys(("slice", *_TASK_TEXTS), "") | {"failure": str(error)}
 
     num_slicers = min(len(left), max(1, engines.max_size // ENGINES_PER_SLICER))
     num_tasks = min(len(left), max(num_slicers, len(left) // SHARDS_PER_TASK))
@@ -122,14 +127,8 @@ def count_samples(source: Source, shards: list[str]) -> list[int]:
 
 
 def _row(task: SliceTask) -> dict[str, str]:
-    return {
-        "slice": task.slice.to_json(),
-        "name": task.name,
-        "chain": task.chain,
-        "state": task.state,
-        "fingerprint": task.fingerprint,
-        "failure": "",
-    }
+    texts = {name: getattr(task, name) for name in _TASK_TEXTS}
+    return {"slice": task.slice.to_json(), **texts, "failure": ""}
 
 
 def _size(batch: dict[str, Any]) -> int:

@@ -26,7 +26,7 @@ from scoring.engines import engine_module
 from scoring.runs.attempts import Attempts
 from scoring.runs.layout import ATTEMPTS, RUN_LEASE
 from scoring.runs.lease import Lease, lease
-from scoring.runs.ledger import CONFLICT, Done, finished, stem_in, stems_of_others
+from scoring.runs.ledger import CONFLICT, Ledger, finished, shard_id_in, shard_ids_of_others
 from scoring.runs.reconcile import tally
 from scoring.runs.record import RunRecord
 from scoring.runs.results import Results, results
@@ -40,7 +40,7 @@ MAX_FIELDS = 20
 """So many JSON fields are named where the category names none of them."""
 
 
-ScanSlices = Callable[[ScanSettings, list[str], Chosen, Done], Iterator[SliceCounts]]
+ScanSlices = Callable[[ScanSettings, list[str], Chosen, Ledger], Iterator[SliceCounts]]
 """The one signature of executors: `inline.scan_slices`, and `on_ray.scan_slices` with its engines."""
 
 
@@ -104,17 +104,17 @@ class _Scan:
                 before = results(self._run)
                 _refuse_other_shards(self._request.run, shards, before)
                 settings = self._settings(begun)
-                left = [shard for shard in shards if not finished(shard, before.done)]
+                left = [shard for shard in shards if not finished(shard, before.ledger)]
                 if left and begun.code not in (None, self._record.code):
                     self._feedback.notice(
                         f"{self._request.run} was begun with other code of privsieve; new rows are of this one"
                     )
                 total = None if chosen is None else sum(len(chosen[shard]) for shard in left)
-                found = scan_left(settings, left, chosen, before.done) if left else iter(())
+                found = scan_left(settings, left, chosen, before.ledger) if left else iter(())
                 failures = self._follow(found, total, len(left), held)
             remove_unfinished(self._run)
             num_chosen = None if chosen is None else sum(len(indices) for indices in chosen.values())
-            return self._reconcile(shards, begun.settings_hash(), num_chosen, failures, before.done)
+            return self._reconcile(shards, begun.settings_hash(), num_chosen, failures, before.ledger)
 
     def _check_engine(self) -> None:
         """EngineError where a new run would get no answer. A cluster may have another key and reach other addresses."""
@@ -205,17 +205,17 @@ class _Scan:
         )
 
     def _reconcile(
-        self, shards: list[str], settings_hash: str, num_chosen: int | None, failures: list[str], earlier: Done
+        self, shards: list[str], settings_hash: str, num_chosen: int | None, failures: list[str], earlier: Ledger
     ) -> ScanResult:
         """Counts what the run has now. IncompleteScanError says which shards have slices without a result, and why.
 
         earlier: what the run had before this scan.
         """
         url, source, now = self._request.run, self._prepared.source, results(self._run)
-        missing = [shard for shard in shards if not finished(shard, now.done)]
+        missing = [shard for shard in shards if not finished(shard, now.ledger)]
         found = tally(self._run, settings_hash, source, earlier, now)
         result = ScanResult(found.num_rows, dict(found.reasons.most_common()), len(shards), len(shards) - len(missing))
-        changed = [printable(s) for s in missing if now.done.last.get(stem_in(s, now.done)) == CONFLICT]
+        changed = [printable(s) for s in missing if now.ledger.last.get(shard_id_in(s, now.ledger)) == CONFLICT]
         changed += found.changed
         if changed:
             raise IncompleteScanError(
@@ -254,13 +254,13 @@ def _discounting_interruption(run: Place) -> Iterator[None]:
 
 def _refuse_other_shards(run_url: str, shards: list[str], found: Results) -> None:
     """RunError where the source lost shards that have rows, or a compacted run, which is closed, would get more."""
-    gone = stems_of_others(shards, found.done)
+    gone = shard_ids_of_others(shards, found.ledger)
     if gone:
         raise RunError(
             f"{len(gone)} shards that {run_url} has rows of are gone from the source ({printable(gone[0])} first); "
             "restore them, or scan the source into a new run"
         )
-    new = [shard for shard in shards if not finished(shard, found.done)]
+    new = [shard for shard in shards if not finished(shard, found.ledger)]
     if new and found.ranges is not None:
         raise RunError(
             f"{run_url} is compacted, and the source has {len(new)} shards more ({printable(new[0])} first); "

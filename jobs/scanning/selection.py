@@ -41,13 +41,13 @@ def draw(shards: Sequence[str], counts: Sequence[int], num_samples: int, seed: i
     return chosen
 
 
-def selected(pieces: Iterator[Slice], shard: str, indices: list[int] | None) -> Iterator[Slice]:
+def selected(slices: Iterator[Slice], shard: str, indices: list[int] | None) -> Iterator[Slice]:
     """The slices of a shard, or, with chosen indices, slices of these samples only.
 
     What one sample weighs is not known any more; it counts as its share of the most that its slice may weigh.
     """
     if indices is None:
-        return pieces
+        return slices
     wanted = frozenset(indices)
-    weighed = ((at, MAX_BYTES // len(piece.locators)) for piece in pieces for at in piece.locators)
+    weighed = ((at, MAX_BYTES // len(slice_.locators)) for slice_ in slices for at in slice_.locators)
     return cut(shard, ((at, num_bytes) for at, num_bytes in weighed if at["index"] in wanted))

@@ -106,7 +106,7 @@ class SliceScanner:
             raise RuntimeError(
                 f"slice {task.slice.number}: {table.num_rows} rows of {len(task.slice.locators)} samples"
             )
-        if self._settings.source.state(task.slice.shard) != task.state:
+        if self._settings.source.version_mark(task.slice.shard) != task.version_mark:
             raise SourceError(f"{printable(task.slice.shard)} changed while it was scanned")
         reasons = Counter(r for r in table["reason"].to_pylist() if r)
         self._write(task, table, reasons)
@@ -116,27 +116,27 @@ class SliceScanner:
             if usage is not None:
                 self._metrics.tokens(usage)
 
-    def _tables(self, one: Slice, before: Attempt) -> list[pa.Table]:
+    def _tables(self, slice_: Slice, before: Attempt) -> list[pa.Table]:
         if before.deaths >= GIVE_UP_AFTER_DEATHS:
             last = f", last of {before.cause}" if before.cause else ""
-            died = f"the worker died {before.deaths} times in slice {one.number}{last}"
-            raise StorageError(f"{printable(one.shard)}: {died}")
+            died = f"the worker died {before.deaths} times in slice {slice_.number}{last}"
+            raise StorageError(f"{printable(slice_.shard)}: {died}")
         if before.deaths >= ISOLATE_AFTER_DEATHS:
-            return self._isolated(one)
+            return self._isolated(slice_)
         with self._turns:
             score = self._host.scorer().rows
-            samples = self._settings.source.read(one)
+            samples = self._settings.source.read(slice_)
             rows = rows_in_order(samples, score, self._threads, self._settings.batches_at_once, self._queued)
             return list(self._watchdog.watch(rows))
 
-    def _isolated(self, one: Slice) -> list[pa.Table]:
+    def _isolated(self, slice_: Slice) -> list[pa.Table]:
         """The child process needs an engine of its own, and room for it: no other slice is scanned meanwhile."""
         with self._isolating:
             for _ in range(self._settings.slices_at_once):
                 self._turns.acquire()
             try:
                 self._host.make_room()
-                return list(isolated_rows(self._settings, one))
+                return list(isolated_rows(self._settings, slice_))
             finally:
                 self._turns.release(self._settings.slices_at_once)
 
@@ -149,7 +149,7 @@ class SliceScanner:
             "settings": self._settings.settings_hash,
             "code": self._settings.code,
             "shard": shard_text(task.slice.shard),
-            "chain": task.chain,
+            "chain": task.listing_digests,
             "state": task.fingerprint,
         }
         try:

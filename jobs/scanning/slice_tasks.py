@@ -13,7 +13,7 @@ from jobs.scanning.settings import ScanSettings
 from jobs.scanning.watchdog import Watchdog
 from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, Attempts, listing_of
 from scoring.runs.layout import ATTEMPTS
-from scoring.runs.ledger import Done, file_name, has_result, stem_in
+from scoring.runs.ledger import Ledger, file_name, has_result, shard_id_in
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,11 @@ class SliceTask:
     name: str
     """Of the result file."""
 
-    chain: str
-    """Hashes of what the shard listed before the slice, and up to its end."""
+    listing_digests: str
+    """Two hashes with a space between: of what the shard listed before this slice, and up to its end."""
 
-    state: str
-    """`ingest.formats.Source.state` of the shard when it was listed: quick to compare."""
+    version_mark: str
+    """`ingest.formats.Source.version_mark` of the shard when it was listed; quick to compare."""
 
     fingerprint: str
     """`ingest.formats.Source.fingerprint` of the shard when it was listed."""
@@ -51,25 +51,25 @@ class SliceCounts:
     """Whether no other slice would get a result either."""
 
 
-def slices_left(settings: ScanSettings, shard: str, chosen: Chosen, done: Done) -> Iterator[SliceTask]:
+def slices_left(settings: ScanSettings, shard: str, chosen: Chosen, ledger: Ledger) -> Iterator[SliceTask]:
     """The slices of a shard without a result, as they are listed.
 
-    chosen: which samples are scanned at all. done: what the run has. SourceError or StorageError where the shard cannot
+    chosen: which samples are scanned at all. ledger: of the run. SourceError or StorageError where the shard cannot
     be listed, or where its listing killed one worker after another.
     """
     source, attempts = settings.source, Attempts(settings.run.at(ATTEMPTS))
-    listing, watchdog, before = listing_of(stem_in(shard, done)), Watchdog(settings.stall_s), sha256()
+    listing, watchdog, before = listing_of(shard_id_in(shard, ledger)), Watchdog(settings.stall_s), sha256()
     try:
         if attempts.begin(listing).deaths >= GIVE_UP_AFTER_DEATHS:
             raise StorageError(f"{printable(shard)}: its listing has killed a worker {GIVE_UP_AFTER_DEATHS} times")
-        state, fingerprint = source.state(shard), source.fingerprint(shard)
+        version_mark, fingerprint = source.version_mark(shard), source.fingerprint(shard)
         slices = selected(source.slices(shard), shard, None if chosen is None else chosen[shard])
-        for one in watchdog.watch(slices):
+        for slice_ in watchdog.watch(slices):
             after = before.copy()
-            after.update(one.to_json().encode())
-            if not has_result(shard, one.number, one.is_last, done):
-                name = file_name(shard, one.number, one.is_last, done)
-                yield SliceTask(one, name, f"{before.hexdigest()} {after.hexdigest()}", state, fingerprint)
+            after.update(slice_.to_json().encode())
+            if not has_result(shard, slice_.number, slice_.is_last, ledger):
+                name = file_name(shard, slice_.number, slice_.is_last, ledger)
+                yield SliceTask(slice_, name, f"{before.hexdigest()} {after.hexdigest()}", version_mark, fingerprint)
             before = after
         attempts.end(listing)
     except PrivsieveError as error:

@@ -75,8 +75,10 @@ class CannedEngine:
     def _answer(self, sha256: str) -> Assessment:
         """Byte i of a hash of the hash decides attribute i: about 1 in 8 present, 1 in 16 ambiguous, 1 in 32 null."""
         self._practise(sha256)
-        drawn = np.frombuffer(hashlib.sha512(sha256.encode()).digest(), dtype=np.uint8)[: len(KEYS)]
-        values = np.select([drawn < 32, drawn < 48, drawn < 56], [1.0, 0.5, np.nan], 0.0).astype(np.float32)
+        random_bytes = np.frombuffer(hashlib.sha512(sha256.encode()).digest(), dtype=np.uint8)[: len(KEYS)]
+        values = np.select([random_bytes < 32, random_bytes < 48, random_bytes < 56], [1.0, 0.5, np.nan], 0.0).astype(
+            np.float32
+        )
         return Assessment(
             values=values,
             evidence=tuple(f"canned answer for {key}" for key, value in zip(KEYS, values, strict=True) if value == 1),

@@ -126,8 +126,8 @@ class Policy:
             remedy = "write simpler conditions, above all simpler regular expressions"
             raise PolicyError(f"{self.file}: {what}; {remedy}") from None
         except duckdb.Error as error:
-            told = f"{self._failing(connection)}: {without_values(error, '')}"
-            raise PolicyError(f"{self.file}: {told}") from None
+            message = f"{self._failing(connection)}: {without_values(error, '')}"
+            raise PolicyError(f"{self.file}: {message}") from None
 
     def _failing(self, connection: duckdb.DuckDBPyConnection) -> str:
         """The first rule without which all would be well; each sees only the rows that those before it let pass."""
@@ -246,18 +246,18 @@ def _explained(error: ValidationError) -> str:
         return (
             f'{rule + ": " if rule else ""}unknown key "{key}"{did_you_mean(key, known)}; there are: {", ".join(known)}'
         )
-    said = first["input"]
+    value = first["input"]
     if first["type"] == "literal_error":
         one, choices = ("setting", get_args(Members)) if where == "members" else ("action", get_args(Action))
-        if not isinstance(said, str):
-            return f"{where} is {_kind(said)}; the {one}s are: {', '.join(choices)}"
-        return f'{where}: "{said}" is no {one}{did_you_mean(said, choices)}; there are: {", ".join(choices)}'
+        if not isinstance(value, str):
+            return f"{where} is {_kind(value)}; the {one}s are: {', '.join(choices)}"
+        return f'{where}: "{value}" is no {one}{did_you_mean(value, choices)}; there are: {", ".join(choices)}'
     if first["type"] == "missing":
         return f"{where} is missing"
     wanted = _WANTED.get(first["type"])
     if wanted is None:
         return f"{where}: {first['msg'].lower()}"
-    return f"{where} is {_kind(said)}; {wanted}"
+    return f"{where} is {_kind(value)}; {wanted}"
 
 
 def _kind(value: object) -> str:

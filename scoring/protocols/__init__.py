@@ -31,12 +31,12 @@ def protocol(name: str, options: ProtocolOptions) -> Protocol:
     EngineError with the list and the near name where there is no such protocol or variant, where a text or a
     threshold is wrong, and where the protocol cannot use what the options ask for.
     """
-    base, colon, said = name.partition(":")
+    base, colon, listed = name.partition(":")
     if base not in PROTOCOLS:
         known = ", ".join(PROTOCOLS)
         raise EngineError(f'unknown protocol "{base}"{did_you_mean(base, PROTOCOLS)}; there are: {known}')
     module = cast(ProtocolModule, importlib.import_module(PROTOCOLS[base]))
-    variants = tuple(part.strip().lower() for part in said.split(",")) if colon else ()
+    variants = tuple(part.strip().lower() for part in listed.split(",")) if colon else ()
     for variant in variants:
         if variant not in module.VARIANTS:
             there_are = f"there are: {', '.join(module.VARIANTS)}" if module.VARIANTS else "it has none"

@@ -104,8 +104,8 @@ def make(variants: frozenset[str], options: ProtocolOptions) -> BinaryProtocol:
     asked = "\n\n".join(fill(part, getattr(texts, part), {}) for part in parts)
     max_tokens = MAX_TOKENS_WITH_REASON if has_reason else MAX_TOKENS
     prompt = Prompt(with_image(texts.system, asked), Generate(max_tokens, probability_tokens=CANDIDATES))
-    said = version(name, REVISION, texts, [prompt], options)
-    return BinaryProtocol(name, said, prompt, has_reason, options.keep_rationale)
+    full_version = version(name, REVISION, texts, [prompt], options)
+    return BinaryProtocol(name, full_version, prompt, has_reason, options.keep_rationale)
 
 
 def _plain_word(text: str) -> str | None:
@@ -117,7 +117,7 @@ def _prob_yes(answer: TextAnswer, is_yes: bool) -> float:
     """P(yes) against no at the first token that says anything, 0–1; NaN where that is no start of the answer."""
     word = 0 if is_yes else 1
     for token in answer.tokens:
-        if said := token.text.strip(_QUOTES):
-            is_start = CANDIDATES[word].startswith(said)
+        if text := token.text.strip(_QUOTES):
+            is_start = CANDIDATES[word].startswith(text)
             return probabilities_of(token, CANDIDATES, word)[0] if is_start else float("nan")
     return float("nan")

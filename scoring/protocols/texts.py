@@ -42,8 +42,8 @@ class TextsOfAttributes(Texts):
         """What {attributes} stands for: one line per attribute, in canonical order."""
         lines = []
         for number, key in enumerate(KEYS, 1):
-            said = {"number": str(number), "key": key, "question": self.questions[key]}
-            lines.append(fill("attribute_line", self.attribute_line, said))
+            values = {"number": str(number), "key": key, "question": self.questions[key]}
+            lines.append(fill("attribute_line", self.attribute_line, values))
         must_hold("attribute_line", self.attribute_line, "key", "the attributes have no names")
         return "\n".join(lines)
 
@@ -128,9 +128,9 @@ def hash_of(content: object) -> str:
 def _check_names(given: Mapping[str, Any], known: Mapping[str, Any] | tuple[str, ...], noun: str, where: str) -> None:
     for name in given:
         if name not in known:
-            said, there_are = printable(str(name)), ", ".join(known)
+            shown, there_are = printable(str(name)), ", ".join(known)
             raise EngineError(
-                f'{where}: no {noun} is named "{said}"{did_you_mean(said, known)}; there are: {there_are}'
+                f'{where}: no {noun} is named "{shown}"{did_you_mean(shown, known)}; there are: {there_are}'
             )
 
 

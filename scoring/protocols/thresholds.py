@@ -64,18 +64,18 @@ def load_thresholds(content: bytes | None) -> Thresholds:
     if content is None:
         return Thresholds({})
     by_key = {}
-    for key, said in parse_mapping(content, "the thresholds file").items():
+    for key, value in parse_mapping(content, "the thresholds file").items():
         if key not in KEYS:
             raise EngineError(f'the thresholds file: no attribute is named "{printable(key)}"{did_you_mean(key, KEYS)}')
-        by_key[key] = _threshold(key, said)
+        by_key[key] = _threshold(key, value)
     if not by_key:
         raise EngineError("the thresholds file names no attribute; name at least one, or leave out --thresholds")
     return Thresholds(by_key)
 
 
-def _threshold(key: str, said: object) -> Threshold:
+def _threshold(key: str, value: object) -> Threshold:
     try:
-        return Threshold.model_validate(said if isinstance(said, dict) else {"present": said})
+        return Threshold.model_validate(value if isinstance(value, dict) else {"present": value})
     except ValidationError as error:
         first = min(error.errors(include_input=False), key=lambda e: e["type"] != "extra_forbidden")
         name = str(first["loc"][-1]) if first["loc"] else "present"

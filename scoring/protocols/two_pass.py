@@ -93,8 +93,8 @@ def make(variants: frozenset[str], options: ProtocolOptions) -> TwoPassProtocol:
     must_hold("second", texts.second, "notes", "the second pass has nothing to read")
     wanted = Generate(MAX_TOKENS_SECOND, form_schema(MEANING))
     second = Prompt(without_image(texts.second_system, asked), wanted)
-    said = version("two-pass", REVISION, texts, [first, second], options)
-    return TwoPassProtocol("two-pass", said, first, second, texts.note_line, options.keep_rationale)
+    full_version = version("two-pass", REVISION, texts, [first, second], options)
+    return TwoPassProtocol("two-pass", full_version, first, second, texts.note_line, options.keep_rationale)
 
 
 def _notes(answer: TextAnswer) -> dict[str, str] | Unscored:

@@ -33,14 +33,14 @@ class Attempt:
     cause: str = ""
 
     @property
-    def stem(self) -> str:
-        """See `scoring.runs.ledger.stem_in`."""
+    def shard_id(self) -> str:
+        """The shard's part of `name`, see `scoring.runs.ledger.shard_id_in`."""
         return self.name.removesuffix(".parquet").rpartition(".")[0]
 
 
-def listing_of(stem: str) -> str:
+def listing_of(shard_id: str) -> str:
     """The name under which the listing of a shard is attempted."""
-    return f"{stem}.listing"
+    return f"{shard_id}.listing"
 
 
 class Attempts:

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from fsspec.core import split_protocol
 
-from ingest.errors import SourceError, StorageError
+from ingest.errors import SourceError, StorageError, number_of
 from ingest.formats import open_source
 from ingest.storage.place import EXTRAS, Place, is_local
 from scoring.runs.layout import RUN_LEASE
 from scoring.runs.lease import holder
-from scoring.runs.ledger import Done, begun, finished, stem_finished, stems_of_others
+from scoring.runs.ledger import Ledger, finished, finished_by_id, has_any_result, shard_ids_of_others
 from scoring.runs.record import RunRecord
 from scoring.runs.results import Results
 
@@ -44,12 +44,12 @@ class Coverage:
         if self.num_chosen is not None:
             left = f"{self.num_rows:,} of {self.num_chosen:,} chosen images have a row"
         elif self.num_shards is None:
-            begun = self.num_unfinished_shards
-            left = f"the source cannot be listed now{f', {begun:,} shards were begun only' if begun else ''}"
+            begun = number_of(self.num_unfinished_shards, "shard")
+            left = f"the source cannot be listed now{f', {begun} not finished' if self.num_unfinished_shards else ''}"
         else:
             left = f"{self.num_unfinished_shards:,} of {self.num_shards:,} shards have images without a row"
         if self.scanner is not None:
-            return f"IS BEING SCANNED NOW by {self.scanner}: {left}"
+            return f"SCAN IN PROGRESS by {self.scanner}: {left}"
         if self.is_complete is None:
             why = "" if self.num_chosen is None else ", or the source has no more"
             return f"MAY BE UNFINISHED: {left}{why}"
@@ -63,33 +63,33 @@ def coverage(run: Place, record: RunRecord, found: Results, num_rows: int) -> Co
     """
     held = holder(run.at(RUN_LEASE))
     scanner = str(held) if held is not None and not held.is_stale() else None
-    num_begun = len(found.done)
+    num_begun = len(found.ledger)
     num_chosen = record.sample or record.limit
     if found.ranges is not None or (num_chosen is not None and num_rows == num_chosen):
         return Coverage(True, num_begun, 0, num_rows, num_chosen, scanner)
-    num_cut = sum(not stem_finished(stem, found.done) for stem in found.done.present)
+    num_cut = sum(not finished_by_id(shard_id, found.ledger) for shard_id in found.ledger.present)
     shards = _shards(record)
-    stems_of_others(shards or (), found.done)  # no two shards share a result
+    shard_ids_of_others(shards or (), found.ledger)  # no two shards share a result
     if shards is None:
         is_known = num_cut or scanner or num_chosen is not None
         return Coverage(False if is_known else None, None, num_cut, num_rows, num_chosen, scanner)
     if num_chosen is None:
-        num_left = sum(not finished(shard, found.done) for shard in shards)
+        num_left = sum(not finished(shard, found.ledger) for shard in shards)
         return Coverage(not num_left, len(shards), num_left, num_rows, None, scanner)
     if record.limit is not None and not num_cut and not scanner:
-        is_whole = has_all_chosen(record, num_rows, shards, found.done)
+        is_whole = has_all_chosen(record, num_rows, shards, found.ledger)
         return Coverage(True if is_whole else None, len(shards), 0, num_rows, num_chosen, None)
     return Coverage(False, len(shards), num_cut, num_rows, num_chosen, scanner)
 
 
-def has_all_chosen(record: RunRecord, num_rows: int, shards: Sequence[str], done: Done) -> bool:
+def has_all_chosen(record: RunRecord, num_rows: int, shards: Sequence[str], ledger: Ledger) -> bool:
     """Whether a scan with --sample or --limit has a row for all that it chose; true where it was to take all.
 
     shards: of the source. It may have fewer images than --limit wanted; then each shard has a result.
     """
     if record.sample is None and record.limit is None:
         return True
-    is_all_there_is = record.limit is not None and all(begun(shard, done) for shard in shards)
+    is_all_there_is = record.limit is not None and all(has_any_result(shard, ledger) for shard in shards)
     return num_rows == (record.sample or record.limit) or is_all_there_is
 
 

@@ -33,9 +33,9 @@ def _differing(name: str, before: Any, now: Any) -> Iterator[str]:
             yield from _differing(f"{name} {_cut(key)}".lstrip(), before.get(key), now.get(key))
     elif isinstance(before, (list, tuple)) and isinstance(now, (list, tuple)):
         gone, new = ([_cut(str(v)) for v in some if v not in other] for some, other in ((before, now), (now, before)))
-        told = [f"had {', '.join(gone)}"] if gone else []
-        told += [f"has now {', '.join(new)}"] if new else []
-        yield f"{name} {' and '.join(told) or 'has another order'}"
+        differences = [f"had {', '.join(gone)}"] if gone else []
+        differences += [f"has now {', '.join(new)}"] if new else []
+        yield f"{name} {' and '.join(differences) or 'has another order'}"
     else:
         yield f"{name} was {_in_short(before)}, now {_in_short(now)}"
 

@@ -1,17 +1,18 @@
-"""What the footer of a result file says beside the schema: a file in the wrong place is noticed without reading rows.
+"""Facts about a result file in its Parquet footer, so that a wrong file is noticed without reading its rows.
 
 Keys of a slice's result, each with "privsieve." before it:
 
-    file       its own name, so that a copy under another name is none
+    file       its own name, so that a copy under another name is refused
     settings   `scoring.runs.record.RunRecord.settings_hash`
     code       hash of the code that wrote it
-    shard      as text, with undecodable bytes as backslash escapes
-    chain      hashes of what the shard listed before the slice, and up to its end
+    shard      its name as text, with undecodable bytes as backslash escapes
+    chain      `jobs.scanning.slice_tasks.SliceTask.listing_digests`
     state      `ingest.formats.Source.fingerprint` of the shard when it was listed
-    num_rows   and reasons: quarantined rows by reason, as "empty=2,truncated=1"
+    num_rows   of the file
+    reasons    quarantined rows by reason, as "empty=2,truncated=1"
 
-Results of older versions lack `file` and `state`. Compacted files have the last line, and `slices`: a hash of what they
-were made of, which begins as the last part of their name does.
+Results of older versions lack `file` and `state`. Compacted files have only `num_rows`, `reasons` and `slices`: a hash
+of the files that they were made of, whose first digits are the last part of their name.
 """
 
 import io
@@ -30,50 +31,68 @@ from ingest.sample import printable
 from ingest.storage.place import Place
 from ingest.storage.retries import is_of_storage, reason_of
 from scoring.runs.layout import COMPACT, MANIFEST, SCORES
-from scoring.runs.ledger import old_stem, result_stem, stem_of
+from scoring.runs.ledger import older_shard_id, shard_id_of, shard_id_of_result
 from scoring.runs.results import Listing, Manifest, is_compacted, listing, manifest, remedy
 
 FILES_AT_ONCE = 16
 FILES_PER_WINDOW = 4096
-"""Bounds the memory that waiting files take."""
+"""Limits the memory of the footers that wait for their turn."""
 
 
 @dataclass(frozen=True)
 class Footer:
-    """What a footer says; empty texts where it does not. reasons: quarantined rows by reason.
-
-    num_with_category: rows whose category is not null.
-    """
+    """A footer as read from a file. Texts that it lacks are empty; their meaning stands in the docstring above."""
 
     num_rows: int
+
     num_with_category: int
+    """Rows whose category is not null."""
+
     reasons: Counter[str]
+    """Number of quarantined rows by reason."""
+
     file: str = ""
     settings: str = ""
     shard: str = ""
-    chain: str = ""
-    state: str = ""
+
+    listing_digests: str = ""
+    """The key `chain`."""
+
+    fingerprint: str = ""
+    """The key `state`."""
+
     slices: str = ""
+
     columns: frozenset[str] = frozenset()
     """Names of the file's columns."""
 
 
 _PREFIX = "privsieve."
-_TEXTS = ("file", "settings", "shard", "chain", "state", "slices")
+_FIELDS = {
+    "file": "file",
+    "settings": "settings",
+    "shard": "shard",
+    "chain": "listing_digests",
+    "state": "fingerprint",
+    "slices": "slices",
+}
+"""Key of a text -> field of `Footer`."""
 
 
-def footer_of(said: Mapping[str, str], num_rows: int, reasons: Mapping[str, int]) -> dict[str, str]:
-    """The key-value metadata of a result file. said: the texts among its keys."""
+def footer_of(texts: Mapping[str, str], num_rows: int, reasons: Mapping[str, int]) -> dict[str, str]:
+    """The key-value metadata of a result file. texts: the values of its other keys."""
     counted = ",".join(f"{reason}={n}" for reason, n in sorted(reasons.items()))
-    return {f"{_PREFIX}{key}": text for key, text in (*said.items(), ("num_rows", str(num_rows)), ("reasons", counted))}
+    return {
+        f"{_PREFIX}{key}": text for key, text in (*texts.items(), ("num_rows", str(num_rows)), ("reasons", counted))
+    }
 
 
-def write_result(file: Place, table: pa.Table, said: Mapping[str, str], reasons: Mapping[str, int]) -> None:
-    """Writes the rows of a slice whole or not at all, with a footer that also names the file. StorageError.
+def write_result(file: Place, table: pa.Table, texts: Mapping[str, str], reasons: Mapping[str, int]) -> None:
+    """Writes the rows of a slice, whole or not at all. StorageError if that fails.
 
-    said: texts among the keys of the footer. reasons: quarantined rows by reason.
+    texts: values of the footer's keys, except `file`. reasons: quarantined rows by reason.
     """
-    tagged = table.replace_schema_metadata(footer_of({"file": file.name, **said}, table.num_rows, reasons))
+    tagged = table.replace_schema_metadata(footer_of({"file": file.name, **texts}, table.num_rows, reasons))
     buffer = io.BytesIO()
     pq.write_table(tagged, buffer, compression="zstd", write_page_checksum=True)
     file.write(buffer.getvalue())
@@ -85,27 +104,27 @@ def shard_text(shard: str) -> str:
 
 
 def footers(run: Place, names: Iterable[str], settings: str) -> Iterator[Footer]:
-    """Of slices' results, in the order of `names`, in which those of a shard follow each other.
+    """Footers of slices' results, in the order of `names`, which must have the results of a shard one after the other.
 
-    settings: what they must have been made with. RunError names a file that is damaged or no result of this run.
+    settings: `RunRecord.settings_hash`. RunError names a file that is damaged or not a result of this run.
     """
-    before, chains = "", set[str]()
+    before, seen_digests = "", set[str]()
     for place, footer in _read_all(run, (f"{SCORES}/{name}" for name in names)):
         _refuse_foreign(place, footer, settings)
-        stem = result_stem(place.name)
-        if stem != before:
-            chains = set()
-        # Results of older versions do not say their own names.
-        if (before and old_stem(stem) == before) or footer.chain in chains:
+        shard_id = shard_id_of_result(place.name)
+        if shard_id != before:
+            seen_digests = set()
+        # A copy of an older result cannot be recognised by its name, which older footers lack.
+        if (before and older_shard_id(shard_id) == before) or footer.listing_digests in seen_digests:
             raise _foreign(place, "is a copy of another one")
-        before = stem
-        if footer.chain:
-            chains.add(footer.chain)
+        before = shard_id
+        if footer.listing_digests:
+            seen_digests.add(footer.listing_digests)
         yield footer
 
 
 def compact_footers(run: Place, compacted: Manifest | None = None) -> Iterator[Footer]:
-    """Of the files of a compacted run. RunError names one that is damaged or none of those that were decided on.
+    """Footers of the files of a compacted run. RunError names a file that is damaged or not the one in the manifest.
 
     compacted: None reads the manifest now.
     """
@@ -120,10 +139,9 @@ def compact_footers(run: Place, compacted: Manifest | None = None) -> Iterator[F
 
 
 def refuse_foreign(run: Place, settings: str, listed: Listing | None = None) -> Counter[str]:
-    """RunError where a file with rows of the run is damaged, of other settings, or a copy of another one.
+    """RunError if a score file of the run is damaged, was made with other settings, or is a copy of another one.
 
-    Reads every footer once, as the query that follows does. listed: None lists the run now.
-    Returns how many of the files have each column.
+    Reads every footer once. listed: None lists the run now. Returns how many of the files have each column.
     """
     listed = listed or listing(run)
     compacted = listed.manifest
@@ -143,16 +161,16 @@ def refuse_foreign(run: Place, settings: str, listed: Listing | None = None) -> 
 def _refuse_foreign(place: Place, footer: Footer, settings: str) -> None:
     if footer.settings not in ("", settings):
         raise _foreign(place, "was made with other settings")
-    stem = result_stem(place.name)
-    # An escape in the text of an older footer leaves open which name it stands for.
-    of_another = not footer.file and footer.shard and "\\" not in footer.shard and not _is_stem(stem, footer.shard)
+    shard_id = shard_id_of_result(place.name)
+    # In an older footer a backslash may be an escape or part of the name, so such names are not compared.
+    of_another = not footer.file and footer.shard and "\\" not in footer.shard and not _is_id_of(shard_id, footer.shard)
     if of_another or footer.file not in ("", place.name):
         raise _foreign(place, f"is a copy of a result of {printable(footer.shard)}")
 
 
-def _is_stem(stem: str, shard: str) -> bool:
-    """Whether it is the shard's, in the names of this version or of older ones."""
-    return stem in (stem_of(shard), old_stem(stem_of(shard)))
+def _is_id_of(shard_id: str, shard: str) -> bool:
+    """Whether the id is the shard's, in this version or in older ones."""
+    return shard_id in (shard_id_of(shard), older_shard_id(shard_id_of(shard)))
 
 
 def _foreign(place: Place, why: str) -> RunError:
@@ -168,19 +186,19 @@ def _read_all(run: Place, paths: Iterable[str]) -> Iterator[tuple[Place, Footer]
 
 
 def _footer(run: Place, path: str) -> Footer:
-    """Its row count must be the file's."""
+    """The footer of one file. RunError if it is missing, damaged, or has another number of rows than the file."""
     result = run.at(path)
     try:
         with result.open() as stream:
             metadata = pq.read_metadata(stream)
-        said = {k.decode().removeprefix(_PREFIX): v.decode() for k, v in (metadata.metadata or {}).items()}
-        parts = [part.rpartition("=") for part in said["reasons"].split(",") if part]
-        if int(said["num_rows"]) == metadata.num_rows:
+        texts = {k.decode().removeprefix(_PREFIX): v.decode() for k, v in (metadata.metadata or {}).items()}
+        parts = [part.rpartition("=") for part in texts["reasons"].split(",") if part]
+        if int(texts["num_rows"]) == metadata.num_rows:
             return Footer(
                 metadata.num_rows,
                 _num_with_category(metadata),
                 Counter({reason: int(count) for reason, _, count in parts}),
-                **{key: said.get(key, "") for key in _TEXTS},
+                **{field: texts.get(key, "") for key, field in _FIELDS.items()},
                 columns=frozenset(metadata.schema.to_arrow_schema().names),
             )
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
@@ -190,7 +208,7 @@ def _footer(run: Place, path: str) -> Footer:
 
 
 def _num_with_category(metadata: pq.FileMetaData) -> int:
-    """By the column's statistics, without reading it."""
+    """From the statistics of the column `category`, without reading it."""
     place = metadata.schema.names.index("category")
     num_null = 0
     for number in range(metadata.num_row_groups):

@@ -1,4 +1,7 @@
-"""Which slices of a run have their result, read off the names of the result files alone."""
+"""Which slices of a run have their result, read from the names of the result files alone.
+
+A result is named `SHARD_ID.NUMBER.parquet`, or `SHARD_ID.NUMBER-last.parquet` for the last slice of its shard.
+"""
 
 import hashlib
 import re
@@ -11,36 +14,37 @@ from ingest.sample import printable
 HASH_DIGITS = 32
 
 OLD_HASH_DIGITS = 12
-"""In names of older versions: so few that two shards can be named to share them. Runs with such names go on."""
+"""In names of older versions. Two shards can be named so that they share these few digits."""
 
 
-def file_name(shard: str, number: int, is_last: bool, done: "Done | None" = None) -> str:
-    """Name of a slice's result. The hash keeps shards apart whose readable part is the same.
+def file_name(shard: str, number: int, is_last: bool, ledger: "Ledger | None" = None) -> str:
+    """Name of a slice's result. The hash in it keeps shards apart whose readable part is the same.
 
-    done: what the run has, where it may have been begun by an older version.
+    ledger: of the run, needed if an older version may have begun it.
 
     >>> file_name("a/00000.tar", 3, True)
     'a_00000.tar-a70f6b37fc0809f77115141a7e750baa.00003-last.parquet'
     """
-    return _file_name(stem_of(shard) if done is None else stem_in(shard, done), number, is_last)
+    return _file_name(shard_id_of(shard) if ledger is None else shard_id_in(shard, ledger), number, is_last)
 
 
-def _file_name(stem: str, number: int, is_last: bool) -> str:
-    return f"{stem}.{number:05d}{'-last' if is_last else ''}.parquet"
+def _file_name(shard_id: str, number: int, is_last: bool) -> str:
+    return f"{shard_id}.{number:05d}{'-last' if is_last else ''}.parquet"
 
 
 _RESULT = re.compile(
-    rf"(?P<stem>.+-(?:[0-9a-f]{{{HASH_DIGITS}}}|[0-9a-f]{{{OLD_HASH_DIGITS}}}))\.(?P<number>[0-9]{{5,8}})(?P<last>-last)?\.parquet"
+    rf"(?P<shard_id>.+-(?:[0-9a-f]{{{HASH_DIGITS}}}|[0-9a-f]{{{OLD_HASH_DIGITS}}}))\.(?P<number>[0-9]{{5,8}})(?P<last>-last)?\.parquet"
 )
 
 MAX_SLICES = 10**8
-"""Of a shard, by the digits of their numbers: a stray file name must not make a bitmap of gigabytes."""
+"""Slices of one shard, by the digits of their numbers. Without a limit, one stray file name could make `Ledger.present`
+take gigabytes."""
 
 
-def result_stem(name: str) -> str:
-    """The shard's part of a result's name; empty where the name is not that of a result."""
+def shard_id_of_result(name: str) -> str:
+    """The shard's part of a result's name; empty if the name is not that of a result."""
     found = _RESULT.fullmatch(name)
-    return found["stem"] if found else ""
+    return found["shard_id"] if found else ""
 
 
 def result_number(name: str) -> int:
@@ -49,15 +53,14 @@ def result_number(name: str) -> int:
 
 
 @dataclass(frozen=True)
-class Done:
-    """Which slices have their result. Keys are the shards' parts of the file names.
-
-    present: bit n is set where slice n has a result; an int per shard keeps millions of results small.
-    last: number of the last slice where its result is there, `CONFLICT` where two files claim the same place.
-    """
+class Ledger:
+    """Which slices have their result, by the shard's part of the file names."""
 
     present: dict[str, int]
+    """Bit n is set where slice n has a result. One int per shard: a run may have millions of results."""
+
     last: dict[str, int]
+    """Number of the last slice where its result is there; `CONFLICT` where two files claim the same place."""
 
     def __len__(self) -> int:
         """How many shards have a result."""
@@ -67,88 +70,88 @@ class Done:
 CONFLICT = -1
 
 
-def by_shard(names: Iterable[str]) -> Done:
-    """What result file names say; other names are passed over."""
-    done = Done({}, {})
+def ledger_of(names: Iterable[str]) -> Ledger:
+    """The ledger from the names of result files; other names are skipped."""
+    ledger = Ledger({}, {})
     for name in names:
         found = _RESULT.fullmatch(name)
         if found is None:
             continue
-        stem, number = found["stem"], int(found["number"])
-        bits = done.present.get(stem, 0)
+        shard_id, number = found["shard_id"], int(found["number"])
+        bits = ledger.present.get(shard_id, 0)
         if bits >> number & 1:
-            done.last[stem] = CONFLICT
+            ledger.last[shard_id] = CONFLICT
         elif found["last"]:
-            done.last[stem] = CONFLICT if stem in done.last else number
-        done.present[stem] = bits | 1 << number
-    return done
+            ledger.last[shard_id] = CONFLICT if shard_id in ledger.last else number
+        ledger.present[shard_id] = bits | 1 << number
+    return ledger
 
 
-def begun(shard: str, done: Done) -> bool:
-    """Whether a slice of the shard has its result."""
-    return stem_in(shard, done) in done.present
+def has_any_result(shard: str, ledger: Ledger) -> bool:
+    """Whether at least one slice of the shard has its result."""
+    return shard_id_in(shard, ledger) in ledger.present
 
 
-def finished(shard: str, done: Done) -> bool:
+def finished(shard: str, ledger: Ledger) -> bool:
     """Whether every slice of the shard has its result, judged by names alone."""
-    return stem_finished(stem_in(shard, done), done)
+    return finished_by_id(shard_id_in(shard, ledger), ledger)
 
 
-def stem_finished(stem: str, done: Done) -> bool:
-    """As `finished`, for the shard's part of the names."""
-    last = done.last.get(stem, CONFLICT)
-    return last != CONFLICT and done.present[stem] == (1 << last + 1) - 1
+def finished_by_id(shard_id: str, ledger: Ledger) -> bool:
+    """As `finished`, for a shard given by its id."""
+    last = ledger.last.get(shard_id, CONFLICT)
+    return last != CONFLICT and ledger.present[shard_id] == (1 << last + 1) - 1
 
 
-def has_result(shard: str, number: int, is_last: bool, done: Done) -> bool:
+def has_result(shard: str, number: int, is_last: bool, ledger: Ledger) -> bool:
     """Whether this slice of the shard has its result."""
-    stem = stem_in(shard, done)
-    return bool(done.present.get(stem, 0) >> number & 1) and (done.last.get(stem) == number) == is_last
+    shard_id = shard_id_in(shard, ledger)
+    return bool(ledger.present.get(shard_id, 0) >> number & 1) and (ledger.last.get(shard_id) == number) == is_last
 
 
-def result_names(shard: str, done: Done) -> list[str]:
+def result_names(shard: str, ledger: Ledger) -> list[str]:
     """Names of the shard's result files that are there, in the order of the slices."""
-    stem = stem_in(shard, done)
-    bits, last = done.present.get(stem, 0), done.last.get(stem)
-    return [_file_name(stem, n, n == last) for n in range(bits.bit_length()) if bits >> n & 1]
+    shard_id = shard_id_in(shard, ledger)
+    bits, last = ledger.present.get(shard_id, 0), ledger.last.get(shard_id)
+    return [_file_name(shard_id, n, n == last) for n in range(bits.bit_length()) if bits >> n & 1]
 
 
-def only(shards: Iterable[str], done: Done) -> Done:
-    """What is known of these shards, to hand to a worker that needs no others."""
-    stems = [stem for shard in shards if (stem := stem_in(shard, done)) in done.present]
-    return Done({s: done.present[s] for s in stems}, {s: done.last[s] for s in stems if s in done.last})
+def only_shards(shards: Iterable[str], ledger: Ledger) -> Ledger:
+    """The part of the ledger that is about these shards, to send to a worker that needs no others."""
+    shard_ids = [shard_id for shard in shards if (shard_id := shard_id_in(shard, ledger)) in ledger.present]
+    return Ledger({s: ledger.present[s] for s in shard_ids}, {s: ledger.last[s] for s in shard_ids if s in ledger.last})
 
 
-def stems_of_others(shards: Iterable[str], done: Done) -> list[str]:
-    """The shards' parts of the names of results that none of the shards has, sorted.
+def shard_ids_of_others(shards: Iterable[str], ledger: Ledger) -> list[str]:
+    """Ids of the ledger that belong to none of the shards, sorted.
 
-    RunError where two of the shards would share a result.
+    RunError if two of the shards would share a result.
     """
-    by_stem: dict[str, str] = {}
+    by_id: dict[str, str] = {}
     for shard in shards:
-        other = by_stem.setdefault(stem_in(shard, done), shard)
+        other = by_id.setdefault(shard_id_in(shard, ledger), shard)
         if other != shard:
             raise RunError(
                 f"{printable(shard)} and {printable(other)} have the same result names in this run, which an older "
                 "version began; scan the source into a new run"
             )
-    return sorted(done.present.keys() - by_stem.keys())
+    return sorted(ledger.present.keys() - by_id.keys())
 
 
-def stem_in(shard: str, done: Done) -> str:
-    """The shard's part of the names of its results in a run: a shard that an older version began keeps its own."""
-    stem = stem_of(shard)
-    old = old_stem(stem)
-    return old if old in done.present else stem
+def shard_id_in(shard: str, ledger: Ledger) -> str:
+    """The shard's part of the names of its results in a run. A shard that an older version began keeps its older id."""
+    shard_id = shard_id_of(shard)
+    old = older_shard_id(shard_id)
+    return old if old in ledger.present else shard_id
 
 
-def old_stem(stem: str) -> str:
-    """The stem that an older version gave the same shard; empty where this one is of an older version."""
-    num_digits = len(stem.rpartition("-")[2])
-    return stem[: OLD_HASH_DIGITS - HASH_DIGITS] if num_digits == HASH_DIGITS else ""
+def older_shard_id(shard_id: str) -> str:
+    """The id that an older version gave the same shard; empty if this one is already of an older version."""
+    num_digits = len(shard_id.rpartition("-")[2])
+    return shard_id[: OLD_HASH_DIGITS - HASH_DIGITS] if num_digits == HASH_DIGITS else ""
 
 
-def stem_of(shard: str) -> str:
+def shard_id_of(shard: str) -> str:
     """The shard's part of the names of its results in a new run."""
     encoded = shard.encode("utf-8", "surrogateescape")
     readable = re.sub(r"[^A-Za-z0-9._=-]+", "_", shard.encode("ascii", "replace").decode())[-60:].strip("._")

@@ -1,4 +1,4 @@
-"""What a run has and what it lacks, judged by the result files that are there and by nothing else."""
+"""The rows of a run counted from its result files, and which shards changed while or after they were scanned."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from ingest.formats import Source
 from ingest.sample import printable
 from ingest.storage.place import Place
 from scoring.runs.footers import FILES_AT_ONCE, Footer, compact_footers, footers, shard_text
-from scoring.runs.ledger import Done, begun, result_names, result_number
+from scoring.runs.ledger import Ledger, has_any_result, result_names, result_number
 from scoring.runs.results import Results
 
 NOTHING = sha256().hexdigest()
@@ -20,27 +20,29 @@ NOTHING = sha256().hexdigest()
 
 @dataclass(frozen=True)
 class Tally:
-    """Rows of result files, added up. reasons: quarantined rows by reason.
-
-    num_with_category: rows whose category is not null. changed: shards whose results are of another state of the source
-    than each other, or than the shard has now.
-    """
+    """Rows of all result files, added up."""
 
     num_rows: int
+
     num_with_category: int
+    """Rows whose category is not null."""
+
     reasons: Counter[str]
+    """Number of quarantined rows by reason."""
+
     changed: list[str]
+    """Shards that changed: their results do not fit each other, or not the shard as it is now."""
 
     @property
     def num_quarantined(self) -> int:
         return self.reasons.total()
 
 
-def tally(run: Place, settings: str, source: Source, earlier: Done, found: Results) -> Tally:
-    """Adds up what the footers of the result files say; RunError names a file that is damaged or of another run.
+def tally(run: Place, settings: str, source: Source, earlier: Ledger, found: Results) -> Tally:
+    """Adds up the footers of the result files. RunError names a file that is damaged or of another run.
 
-    settings: see `footers`. earlier: what the run had before this scan; those shards may have changed in between.
-    found: the results that the run has.
+    settings: see `footers`. earlier: the ledger before this scan; only shards in it are compared with the source, since
+    they may have changed between the scans. found: the results of the run.
     """
     num_rows, num_with_category, reasons = 0, 0, Counter[str]()
     changed, left_to_compare = list[str](), list[tuple[str, str]]()
@@ -51,34 +53,34 @@ def tally(run: Place, settings: str, source: Source, earlier: Done, found: Resul
         num_with_category += footer.num_with_category
         reasons += footer.reasons
 
-    if found.ranges is not None:  # closed, and the states are not kept
+    if found.ranges is not None:  # a compacted run is finished, and its footers have no fingerprints
         for footer in compact_footers(run):
             add(footer)
         return Tally(num_rows, num_with_category, reasons, changed)
-    for shard, of_shard in _by_shard(run, settings, source.shards, found.done):
-        end, following, states, is_changed = NOTHING, 0, set[str](), False
+    for shard, of_shard in _by_shard(run, settings, source.shards, found.ledger):
+        end, following, fingerprints, is_changed = NOTHING, 0, set[str](), False
         for number, footer in of_shard:
             add(footer)
-            before, _, after = footer.chain.partition(" ")
-            is_changed |= number == following and before not in ("", end)  # a slice without a result is no change
+            before, _, after = footer.listing_digests.partition(" ")
+            is_changed |= number == following and before not in ("", end)  # a gap in the numbers is no change
             end, following = after, number + 1
-            states |= {footer.state} - {""}
-        if is_changed or len(states) > 1:
+            fingerprints |= {footer.fingerprint} - {""}
+        if is_changed or len(fingerprints) > 1:
             changed.append(printable(shard))
-        elif states and begun(shard, earlier):
-            left_to_compare.append((shard, states.pop()))
+        elif fingerprints and has_any_result(shard, earlier):
+            left_to_compare.append((shard, fingerprints.pop()))
     with ThreadPoolExecutor(FILES_AT_ONCE) as threads:
-        states_now = threads.map(lambda one: source.fingerprint(one[0]), left_to_compare)
-        compared = zip(left_to_compare, states_now, strict=True)
+        fingerprints_now = threads.map(lambda one: source.fingerprint(one[0]), left_to_compare)
+        compared = zip(left_to_compare, fingerprints_now, strict=True)
         changed += [printable(shard) for (shard, then), now in compared if now != then]
     return Tally(num_rows, num_with_category, reasons, changed)
 
 
 def _by_shard(
-    run: Place, settings: str, shards: Sequence[str], done: Done
+    run: Place, settings: str, shards: Sequence[str], ledger: Ledger
 ) -> Iterator[tuple[str, Iterator[tuple[int, Footer]]]]:
-    """The shards with results, in order, with number and footer of their slices."""
-    named, again = tee((shard, name) for shard in shards for name in result_names(shard, done))
+    """The shards with results, in order, each with the number and footer of its slices."""
+    named, again = tee((shard, name) for shard in shards for name in result_names(shard, ledger))
     found = zip(named, footers(run, (name for _, name in again), settings), strict=True)
     for shard, group in groupby(found, key=lambda one: one[0][0]):
         yield shard, ((result_number(name), _of(shard, footer)) for (_, name), footer in group)

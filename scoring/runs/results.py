@@ -1,7 +1,7 @@
 """The rows of a run as files: one per slice below `scores/` or, once compacted, few large ones below `compact/`.
 
-`RUN/compact.json` decides. Where it is there, the files that it names hold every row exactly once and `scores/` is
-passed over, also while its files are still being removed. Where it is not, `compact/` is passed over.
+`RUN/compact.json` decides which. If it exists, the files that it names hold every row exactly once, and `scores/` is
+ignored, also while its files are still being removed. If it does not exist, `compact/` is ignored.
 """
 
 import posixpath
@@ -17,7 +17,7 @@ from ingest.sample import printable
 from ingest.storage.place import Place
 from ingest.storage.retries import is_of_storage, reason_of
 from scoring.runs.layout import COMPACT, COMPACT_SHARDS, MANIFEST, SCORES
-from scoring.runs.ledger import MAX_SLICES, Done, by_shard, result_names, result_stem, stem_in
+from scoring.runs.ledger import MAX_SLICES, Ledger, ledger_of, result_names, shard_id_in, shard_id_of_result
 from scoring.runs.record import parsed
 
 PARTS_SCHEMA = pa.schema(
@@ -29,10 +29,8 @@ PARTS_SCHEMA = pa.schema(
         pa.field("num_rows", pa.int64(), nullable=False),
     ]
 )
-"""Where the rows of each shard lie: one line per shard and file, in the order of the rows.
-
-stem: see `scoring.runs.ledger.stem_in`. num_slices: of the shard in this file. file: position in `Manifest.files`.
-"""
+"""Where the rows of each shard lie: one line per shard and file, in the order of the rows. Columns as in `Part`, whose
+`shard_id` is called `stem` in the file."""
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 
@@ -46,7 +44,7 @@ class CompactFile(BaseModel):
 
 
 class Manifest(BaseModel):
-    """slices_sha256: of the lines `name num_rows` of all slice files that were replaced, in the order of the rows."""
+    """`compact.json`: the files that replaced the results of the slices."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -54,7 +52,10 @@ class Manifest(BaseModel):
     num_shards: Count
     num_slices: Count
     num_rows: Count
+
     slices_sha256: str
+    """Of the lines `name num_rows` of all slice files that were replaced, in the order of the rows."""
+
     files: tuple[CompactFile, ...]
 
 
@@ -63,9 +64,10 @@ class Listing:
     """The files of a run at one moment. On an object store it takes minutes for millions of files: make it once."""
 
     names: list[str]
-    """What lies in `scores/`, sorted."""
+    """Names of the files in `scores/`, sorted."""
+
     manifest: Manifest | None
-    """None where the run is not compacted."""
+    """None if the run is not compacted."""
 
     @property
     def folder(self) -> str:
@@ -74,51 +76,63 @@ class Listing:
 
     @property
     def score_files(self) -> list[str]:
-        """Names in `folder` that together hold every row of the run once; none where nothing was scanned yet.
+        """Names in `folder` that together hold every row of the run once; none if nothing was scanned yet.
 
-        In the order of shard and index where the run is compacted, else in the order of their names.
+        In the order of shard and index if the run is compacted, else in the order of their names.
         """
         if self.manifest is not None:
             return [file.name for file in self.manifest.files]
-        return [name for name in self.names if result_stem(name)]
+        return [name for name in self.names if shard_id_of_result(name)]
 
 
 @dataclass(frozen=True)
 class Part:
-    """A line of `PARTS_SCHEMA`."""
+    """A line of `PARTS_SCHEMA`: rows of one shard in one file."""
 
-    stem: str
+    shard_id: str
+    """See `scoring.runs.ledger.shard_id_in`."""
+
     num_slices: int
+    """Slices of the shard in this file."""
+
     file: int
+    """Position in `Manifest.files`."""
+
     first_row: int
     num_rows: int
 
 
 @dataclass(frozen=True)
 class RowRange:
-    """Rows of one file of a run. path: relative to the run. num_rows: None for all from the first row on."""
+    """Rows of one file of a run."""
 
     path: str
+    """Relative to the run."""
+
     first_row: int = 0
+
     num_rows: int | None = None
+    """None for all from `first_row` on."""
 
 
 @dataclass(frozen=True)
 class Results:
-    """done: what `scoring.runs.ledger.finished`, `has_result` and `only` take. ranges: by stem; None: not compacted."""
+    """Which slices of a run have their result, and where the rows lie."""
 
-    done: Done
+    ledger: Ledger
+
     ranges: dict[str, list[RowRange]] | None
+    """By shard id; None if the run is not compacted."""
 
     def of(self, shard: str) -> list[RowRange]:
         """Where the shard's rows lie, in their order; what `scoring.runs.rows.rows_at` reads."""
         if self.ranges is not None:
-            return self.ranges.get(stem_in(shard, self.done), [])
-        return [RowRange(posixpath.join(SCORES, name)) for name in result_names(shard, self.done)]
+            return self.ranges.get(shard_id_in(shard, self.ledger), [])
+        return [RowRange(posixpath.join(SCORES, name)) for name in result_names(shard, self.ledger)]
 
 
 def remedy(path: str) -> str:
-    """What to do about a damaged file with rows; path: relative to the run."""
+    """What to do about a damaged file with rows. path: relative to the run."""
     is_compact = path.startswith(f"{COMPACT}/")
     return "restore it from a copy, or scan into a new run" if is_compact else "delete it and run the same scan again"
 
@@ -129,7 +143,7 @@ def is_compacted(run: Place) -> bool:
 
 
 def manifest(run: Place) -> Manifest | None:
-    """None where the run is not compacted. RunError where the manifest is damaged."""
+    """None if the run is not compacted. RunError if the manifest is damaged."""
     if not is_compacted(run):
         return None
     try:
@@ -149,32 +163,32 @@ def results(run: Place, listed: Listing | None = None) -> Results:
     listed = listed or listing(run)
     compacted = listed.manifest
     if compacted is None:
-        return Results(by_shard(listed.names), None)
+        return Results(ledger_of(listed.names), None)
     num_slices, ranges = dict[str, int](), dict[str, list[RowRange]]()
     for part in _parts(run, compacted):
-        num_slices[part.stem] = num_slices.get(part.stem, 0) + part.num_slices
+        num_slices[part.shard_id] = num_slices.get(part.shard_id, 0) + part.num_slices
         if part.num_rows:
             name = posixpath.join(COMPACT, compacted.files[part.file].name)
-            ranges.setdefault(part.stem, []).append(RowRange(name, part.first_row, part.num_rows))
-    present = {stem: (1 << n) - 1 for stem, n in num_slices.items()}
-    return Results(Done(present, {stem: n - 1 for stem, n in num_slices.items()}), ranges)
+            ranges.setdefault(part.shard_id, []).append(RowRange(name, part.first_row, part.num_rows))
+    present = {shard_id: (1 << n) - 1 for shard_id, n in num_slices.items()}
+    return Results(Ledger(present, {shard_id: n - 1 for shard_id, n in num_slices.items()}), ranges)
 
 
 def listing(run: Place) -> Listing:
-    """The files of a run now. The manifest is looked for afterwards: without it no name can have been removed before.
+    """The files of a run now.
 
-    RunError where DuckDB, which is given every Parquet file in the folder, would read one that is no result.
+    RunError if the folder has a Parquet file that is no result: DuckDB is given all of them.
     """
     names = run.at(SCORES).names()
-    compacted = manifest(run)
-    stray = next((n for n in names if n.endswith(".parquet") and not result_stem(n)), None)
+    compacted = manifest(run)  # after the names: if there is none now, none of the names was removed before
+    stray = next((n for n in names if n.endswith(".parquet") and not shard_id_of_result(n)), None)
     if stray is not None and compacted is None:
         raise RunError(f"{printable(run.at(SCORES, stray).path)} is no result of a scan; remove it from {SCORES}/")
     return Listing(names, compacted)
 
 
 def _parts(run: Place, compacted: Manifest) -> list[Part]:
-    """Where the rows of the shards of a compacted run lie, in their order. RunError where it is not of these files."""
+    """Where the rows of a compacted run's shards lie, in order. RunError if this does not fit the manifest's files."""
     where = run.at(COMPACT_SHARDS)
     try:
         with where.open() as stream:
@@ -191,7 +205,7 @@ def _parts(run: Place, compacted: Manifest) -> list[Part]:
 
 
 def _fit(parts: list[Part], compacted: Manifest) -> bool:
-    """Whether the parts are all rows of the files, one after the other, and all slices."""
+    """Whether the parts cover all rows of the files, without gaps or overlaps, and all slices."""
     num_rows = dict.fromkeys(range(len(compacted.files)), 0)
     for part in parts:
         if num_rows.get(part.file) != part.first_row or part.num_rows < 0 or not 0 < part.num_slices <= MAX_SLICES:

@@ -74,8 +74,8 @@ def _write_file(run: Path, number: int, count: int) -> None:
     """One shard's only result; the same rows for the same number."""
     rng = np.random.default_rng(number)
     weights = 1 / np.arange(1, NUM_PATTERNS + 1) ** EXPONENT
-    drawn = rng.choice(NUM_PATTERNS, count, p=weights / weights.sum())
-    drawn[rng.random(count) < QUARANTINED_SHARE] = NUM_PATTERNS
+    patterns = rng.choice(NUM_PATTERNS, count, p=weights / weights.sum())
+    patterns[rng.random(count) < QUARANTINED_SHARE] = NUM_PATTERNS
     categories = pa.array([f"/c/category_{n:03d}" for n in range(NUM_CATEGORIES)])
     shard = f"{number:05d}.tar"
     digests = rng.bytes(32 * count).hex()
@@ -86,7 +86,7 @@ def _write_file(run: Path, number: int, count: int) -> None:
         "category": categories.take(pa.array(rng.integers(0, NUM_CATEGORIES, count))),
         "sha256": pa.array([digests[64 * n : 64 * (n + 1)] for n in range(count)]),
     }
-    table = _patterns().take(pa.array(drawn))
+    table = _patterns().take(pa.array(patterns))
     for name, column in own.items():
         field = SCHEMA.field(name)
         table = table.set_column(SCHEMA.get_field_index(name), field, column.cast(field.type))

@@ -63,15 +63,15 @@ class Cost:
         return sum(self.ms[step] for step in STEPS if step != left_out)
 
 
-def jpegs(size: tuple[int, int], count: int, drawn: random.Random) -> list[bytes]:
+def jpegs(size: tuple[int, int], count: int, rng: random.Random) -> list[bytes]:
     """Different crops of the demo pictures, each brought to this size."""
     pictures = _pictures()
     made: list[bytes] = []
     for _ in range(count):
-        picture = drawn.choice(pictures)
-        share = drawn.uniform(0.6, 1)
+        picture = rng.choice(pictures)
+        share = rng.uniform(0.6, 1)
         width, height = picture.width * share, picture.height * share
-        left, top = drawn.uniform(0, picture.width - width), drawn.uniform(0, picture.height - height)
+        left, top = rng.uniform(0, picture.width - width), rng.uniform(0, picture.height - height)
         buffer = io.BytesIO()
         crop = picture.resize(size, Image.Resampling.BICUBIC, (left, top, left + width, top + height))
         crop.save(buffer, "JPEG", quality=QUALITY)
@@ -81,18 +81,18 @@ def jpegs(size: tuple[int, int], count: int, drawn: random.Random) -> list[bytes
 
 def _pictures() -> list[Image.Image]:
     corpus = open_source(str(PICTURES), None, None)
-    samples = (s for shard in corpus.shards for piece in corpus.slices(shard) for s in corpus.read(piece))
+    samples = (s for shard in corpus.shards for slice_ in corpus.slices(shard) for s in corpus.read(slice_))
     decoded = [decode(s.encoded, ImageLimits()) for s in samples if s.fault is None]
     return [Image.fromarray(d.views[0]) for d in decoded if isinstance(d, DecodedImage)]
 
 
 def measured(engine: Any, size: tuple[int, int], max_pixels: int, num_images: int, turns: int) -> Cost:
     """Medians of the turns; every turn has pictures of its own, since vLLM knows again what it has seen."""
-    drawn = random.Random(0)
+    rng = random.Random(0)
     limits = ImageLimits(max_side_px=max_side_px(max_pixels))
     found: dict[str, list[float]] = {step: [] for step in (*STEPS, BUSIEST)}
     for turn in range(-1, turns):  # the one before the first warms up
-        encoded = jpegs(size, num_images, drawn)
+        encoded = jpegs(size, num_images, rng)
         ms, seen = _turn(engine, encoded, limits, max_pixels)
         for step in ms if turn >= 0 else ():
             found[step].append(ms[step])

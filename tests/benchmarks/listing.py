@@ -6,7 +6,7 @@
 Each measurement has a process of its own, so that its peak memory is its own; each ends with what it counted.
 
     names       the listing itself: the names as a list of strings, as a listing leaves them (not part of the work)
-    resume      the same, then names -> by_shard -> finished for every shard -> what is left
+    resume      the same, then names -> ledger_of -> finished for every shard -> what is left
     results     the same from `compact-shards.parquet` of a compacted run instead of from names
     folder      listing a real folder of empty files on the local disk with `Place.names`
     s3          as resume, with `results` of a run on S3: the driver asks a server beside it for pages of 1,000 names,
@@ -34,7 +34,7 @@ import pyarrow.parquet as pq
 
 from ingest.storage.place import Place, place
 from scoring.runs.layout import COMPACT, COMPACT_SHARDS, MANIFEST, SCORES
-from scoring.runs.ledger import by_shard, file_name, finished, result_names, stem_of
+from scoring.runs.ledger import file_name, finished, ledger_of, result_names, shard_id_of
 from scoring.runs.results import PARTS_SCHEMA, CompactFile, Manifest, results
 
 SHARDS_PER_FILE = 200
@@ -63,8 +63,8 @@ def _names(shards: list[str], num_slices: int) -> list[str]:
     """As `file_name` makes them; the part that all slices of a shard share is made once."""
     names: list[str] = []
     for number, shard in enumerate(shards):
-        stem = stem_of(shard)
-        names += [f"{stem}.{n:05d}.parquet" for n in range(num_slices - 1)]
+        shard_id = shard_id_of(shard)
+        names += [f"{shard_id}.{n:05d}.parquet" for n in range(num_slices - 1)]
         if not _lacks_last(number):
             names.append(file_name(shard, num_slices - 1, True))
     return names
@@ -81,9 +81,9 @@ def _resume(num_shards: int, num_slices: int) -> tuple[float, str]:
     shards = _shards(num_shards)
     names = _names(shards, num_slices)
     started = time.perf_counter()
-    done = by_shard(names)
-    left = [shard for shard in shards if not finished(shard, done)]
-    there = sum(len(result_names(shard, done)) for shard in left)
+    ledger = ledger_of(names)
+    left = [shard for shard in shards if not finished(shard, ledger)]
+    there = sum(len(result_names(shard, ledger)) for shard in left)
     seconds = time.perf_counter() - started
     assert len(left) == sum(map(_lacks_last, range(num_shards)))
     assert there == len(left) * (num_slices - 1)
@@ -96,17 +96,17 @@ def _compacted(num_shards: int, num_slices: int) -> tuple[float, str]:
         _write_parts(place(folder), shards, num_slices)
         started = time.perf_counter()
         known = results(place(folder))
-        left = [shard for shard in shards if not finished(shard, known.done)]
+        left = [shard for shard in shards if not finished(shard, known.ledger)]
         seconds = time.perf_counter() - started
         size = (Path(folder) / COMPACT_SHARDS).stat().st_size
     assert not left
-    return seconds, f"{len(known.done):,} shards, none left; {COMPACT_SHARDS} has {size / 1e6:.1f} MB"
+    return seconds, f"{len(known.ledger):,} shards, none left; {COMPACT_SHARDS} has {size / 1e6:.1f} MB"
 
 
 def _write_parts(run: Place, shards: list[str], num_slices: int) -> None:
     numbers = range(len(shards))
     columns = {
-        "stem": [stem_of(shard) for shard in shards],
+        "stem": [shard_id_of(shard) for shard in shards],
         "num_slices": [num_slices] * len(shards),
         "file": [number // SHARDS_PER_FILE for number in numbers],
         "first_row": [number % SHARDS_PER_FILE * 10_000 for number in numbers],
@@ -188,14 +188,14 @@ def _s3(num_shards: int, num_slices: int) -> tuple[float, str]:
     }
     try:
         started, started_cpu = time.perf_counter(), time.process_time()
-        done = results(place("s3://bucket/run")).done
-        left = [shard for shard in shards if not finished(shard, done)]
+        ledger = results(place("s3://bucket/run")).ledger
+        left = [shard for shard in shards if not finished(shard, ledger)]
         seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - started_cpu
     finally:
         server.terminate()
         server.join()
     assert len(left) == sum(map(_lacks_last, range(num_shards)))
-    num_names = sum(bits.bit_count() for bits in done.present.values())
+    num_names = sum(bits.bit_count() for bits in ledger.present.values())
     assert num_names == num_shards * num_slices - len(left)
     return seconds, f"{num_names:,} names, {len(left):,} shards left; {cpu_seconds:.1f} s of CPU time"
 

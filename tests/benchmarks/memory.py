@@ -28,11 +28,11 @@ def make_corpus(folder: Path, num_images: int) -> None:
     """Shards that are links to one tar of noise pictures, so that the disk holds it once."""
     folder.mkdir()
     first = folder / "00000.tar"
-    drawn = random.Random(0)
+    rng = random.Random(0)
     with tarfile.open(first, "w") as tar:
         for number in range(IMAGES_PER_SHARD):
             buffer = BytesIO()
-            Image.frombytes("RGB", (448, 448), drawn.randbytes(448 * 448 * 3)).save(buffer, "JPEG", quality=92)
+            Image.frombytes("RGB", (448, 448), rng.randbytes(448 * 448 * 3)).save(buffer, "JPEG", quality=92)
             member = tarfile.TarInfo(f"{number:04d}.jpg")
             member.size = len(buffer.getvalue())
             tar.addfile(member, BytesIO(buffer.getvalue()))

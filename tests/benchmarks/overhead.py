@@ -38,7 +38,7 @@ from jobs.scanning.on_ray import EnginePool, scan_slices
 from jobs.scanning.settings import ScanSettings
 from scoring.assessment import EngineOptions
 from scoring.runs.layout import SCORES
-from scoring.runs.ledger import Done, file_name
+from scoring.runs.ledger import Ledger, file_name
 
 PICTURES = Path(__file__).parents[2] / "jobs" / "demo" / "corpus" / "shards"
 NUM_PROCESSES = 2
@@ -63,16 +63,16 @@ def make_corpus(folder: Path, num_shards: int, num_images: int) -> int:
     return sum(path.stat().st_size for path in folder.iterdir())
 
 
-def _jpegs(drawn: random.Random) -> Iterator[bytes]:
+def _jpegs(rng: random.Random) -> Iterator[bytes]:
     pictures = _pictures()
     qualities = [90] * len(pictures)
     while True:
-        number = drawn.randrange(len(pictures))
+        number = rng.randrange(len(pictures))
         picture = pictures[number]
-        side = drawn.randint(min(picture.size) * 2 // 3, min(picture.size))
-        left, top = drawn.randint(0, picture.width - side), drawn.randint(0, picture.height - side)
+        side = rng.randint(min(picture.size) * 2 // 3, min(picture.size))
+        left, top = rng.randint(0, picture.width - side), rng.randint(0, picture.height - side)
         crop = picture.resize((SIDE_PX, SIDE_PX), Image.Resampling.LANCZOS, (left, top, left + side, top + side))
-        quality = min(98, max(60, qualities[number] + drawn.randint(-2, 2)))
+        quality = min(98, max(60, qualities[number] + rng.randint(-2, 2)))
         encoded = _encoded(crop, quality)
         for _ in range(8):  # what is too small or too large for a photo of the web is encoded anew
             if MIN_BYTES <= len(encoded) <= MAX_BYTES:
@@ -85,7 +85,7 @@ def _jpegs(drawn: random.Random) -> Iterator[bytes]:
 
 def _pictures() -> list[Image.Image]:
     corpus = open_source(str(PICTURES), None, None)
-    samples = (s for shard in corpus.shards for piece in corpus.slices(shard) for s in corpus.read(piece))
+    samples = (s for shard in corpus.shards for slice_ in corpus.slices(shard) for s in corpus.read(slice_))
     decoded = [decode(s.encoded, ImageLimits()) for s in samples]
     return [Image.fromarray(d.views[0]) for d in decoded if isinstance(d, DecodedImage)]
 
@@ -105,10 +105,10 @@ class TimedSource(Source):
 
     notes: str
 
-    def read(self, piece: Slice) -> Iterator[Sample]:
+    def read(self, slice_: Slice) -> Iterator[Sample]:
         with open(self.notes, "a") as file:
-            file.write(f"{time.time()} {os.getpid()} {file_name(piece.shard, piece.number, piece.is_last)}\n")
-        return super().read(piece)
+            file.write(f"{time.time()} {os.getpid()} {file_name(slice_.shard, slice_.number, slice_.is_last)}\n")
+        return super().read(slice_)
 
 
 def single(settings: ScanSettings) -> None:
@@ -118,7 +118,7 @@ def single(settings: ScanSettings) -> None:
 def scan_shards(settings: ScanSettings, shards: tuple[str, ...], barrier: Any = None) -> None:
     if barrier is not None:
         barrier.wait()
-    for counts in scan_inline(settings, list(shards), None, Done({}, {})):
+    for counts in scan_inline(settings, list(shards), None, Ledger({}, {})):
         if counts.failure:
             raise RuntimeError(counts.failure)
 
@@ -152,7 +152,7 @@ class Times:
 
 def on_ray(settings: ScanSettings) -> None:
     engines = EnginePool(NUM_PROCESSES, NUM_PROCESSES)
-    for counts in scan_slices(settings, list(settings.source.shards), None, Done({}, {}), engines):
+    for counts in scan_slices(settings, list(settings.source.shards), None, Ledger({}, {}), engines):
         if counts.failure:
             raise RuntimeError(counts.failure)
 

@@ -44,7 +44,7 @@ def run_drill(
     folder: Path, num_shards: int, num_images: int, num_kills: int, victims: tuple[str, ...], seed: int
 ) -> Outcome:
     """Scans `num_shards` tars of `num_images` while killing; returns what was found in the run afterwards."""
-    drawn = random.Random(seed)
+    rng = random.Random(seed)
     outcome = Outcome()
     make_shards(folder / "corpus", num_shards, num_images)
     run = folder / "run"
@@ -58,7 +58,7 @@ def run_drill(
             scan = start_scan(folder / "corpus", run, *arguments, drill=drill)
             if left > 0:
                 for _ in range(1 if victim != "actor" else min(left, 3)):
-                    if not _kill(victim, scan, cluster, run, drawn):
+                    if not _kill(victim, scan, cluster, run, rng):
                         break
                     outcome.kills[victim] += 1
             there = _results(run)
@@ -71,7 +71,7 @@ def run_drill(
         if code not in (0, -signal.SIGKILL):
             raise RuntimeError(f"the scan ended with {code}: {err}")
         if code == 0:  # done before all kills were spent: begin with what a lost disk would leave
-            for result in drawn.sample(sorted((run / "scores").iterdir()), k=max(1, num_shards // 2)):
+            for result in rng.sample(sorted((run / "scores").iterdir()), k=max(1, num_shards // 2)):
                 result.unlink()
     raise RuntimeError(f"only {outcome.kills.total()} of {num_kills} kills in {outcome.num_scans} scans")
 
@@ -127,15 +127,15 @@ def _cluster(wanted: bool) -> Iterator[_LocalCluster | None]:
 
 
 def _kill(
-    victim: str, scan: subprocess.Popen[str], cluster: _LocalCluster | None, run: Path, drawn: random.Random
+    victim: str, scan: subprocess.Popen[str], cluster: _LocalCluster | None, run: Path, rng: random.Random
 ) -> bool:
     """Kills while slices are under way: a drawn number of results after now. False where the scan was over first."""
-    wanted = len(_results(run)) + drawn.randint(1, 3)
+    wanted = len(_results(run)) + rng.randint(1, 3)
     while scan.poll() is None:
         if len(_results(run)) >= wanted:
             found = {
                 "driver": lambda: scan.pid,
-                "actor": lambda: drawn.choice(engine_actors(scan.pid) or [0]),
+                "actor": lambda: rng.choice(engine_actors(scan.pid) or [0]),
                 "raylet": lambda: (cluster and cluster.second_raylet()) or 0,
             }[victim]()
             if found:

@@ -47,10 +47,10 @@ def parquet_file(path: Path, table: pa.Table, rows: int = 4) -> None:
     pq.write_table(table, path, row_group_size=rows, compression="zstd")
 
 
-def pieces_of(source: Source) -> list[Slice]:
-    return [piece for shard in source.shards for piece in source.slices(shard)]
+def slices_of(source: Source) -> list[Slice]:
+    return [slice_ for shard in source.shards for slice_ in source.slices(shard)]
 
 
 def samples_of(source: Source) -> list[Sample]:
     """All samples, with the slices sent through JSON as a worker would get them."""
-    return [s for piece in pieces_of(source) for s in source.read(Slice.from_json(piece.to_json()))]
+    return [s for slice_ in slices_of(source) for s in source.read(Slice.from_json(slice_.to_json()))]

@@ -12,7 +12,7 @@ from pathlib import Path
 from ingest.formats import open_source, parquet
 from ingest.formats.released import Kept
 from ingest.storage.place import place
-from tests.ingest.made import pieces_of
+from tests.ingest.made import slices_of
 
 
 def peak_mb() -> int:
@@ -24,7 +24,7 @@ def peak_mb() -> int:
 def main(url: str) -> None:
     source = open_source(url, None, None)
     before = peak_mb()
-    read = (sample for piece in pieces_of(source) for sample in source.read(piece))
+    read = (sample for slice_ in slices_of(source) for sample in source.read(slice_))
     reasons = Counter(sample.fault[0] if sample.fault else f"{len(sample.encoded)} bytes" for sample in read)
     print(json.dumps({"reasons": reasons, "mb": peak_mb() - before}))
 
@@ -32,7 +32,7 @@ def main(url: str) -> None:
 def write(file: Path, out: str) -> None:
     source = open_source(str(file), None, None)
     before = peak_mb()
-    read = (sample for piece in pieces_of(source) for sample in source.read(piece))
+    read = (sample for slice_ in slices_of(source) for sample in source.read(slice_))
     hashes = {sample.index: hashlib.sha256(sample.encoded).hexdigest() for sample in read if not sample.fault}
     written = parquet.write(place(str(file.parent)), file.name, Kept(hashes, None), place(out))
     print(json.dumps({"num_samples": written.num_samples, "dropped": written.dropped, "mb": peak_mb() - before}))

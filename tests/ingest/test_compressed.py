@@ -14,7 +14,7 @@ from ingest import slices
 from ingest.formats import compressed, open_source
 from ingest.formats.compressed import Decompressed, codec_of
 from ingest.sample import Sample
-from tests.ingest.made import jpeg, pieces_of, samples_of, tar_bytes
+from tests.ingest.made import jpeg, samples_of, slices_of, tar_bytes
 
 NOISE = random.Random(0)
 PICTURES = [jpeg(n) + NOISE.randbytes(3000) for n in range(40)]
@@ -32,7 +32,7 @@ def packed(content: bytes, codec: str) -> bytes:
 def read(path: Path, content: bytes) -> list[Sample]:
     path.write_bytes(content)
     source = open_source(str(path), None, None)
-    assert pieces_of(source) == pieces_of(source), "the same input gives the same slices"
+    assert slices_of(source) == slices_of(source), "the same input gives the same slices"
     return samples_of(source)
 
 

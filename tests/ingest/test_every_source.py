@@ -12,7 +12,7 @@ import pytest
 from ingest import slices
 from ingest.formats import open_source, parquet
 from ingest.slices import Slice
-from tests.ingest.made import jpeg, parquet_file, pieces_of, samples_of, tar_bytes
+from tests.ingest.made import jpeg, parquet_file, samples_of, slices_of, tar_bytes
 
 NUM_SHARDS, PER_SHARD = 3, 11
 PICTURES = [[jpeg(20 * shard + n) for n in range(PER_SHARD)] for shard in range(NUM_SHARDS)]
@@ -55,18 +55,18 @@ def check(url: str, format_name: str, num_shards: int) -> None:
     assert len(source.shards) == num_shards
     assert list(source.shards) == sorted(source.shards)
     for shard, name in enumerate(source.shards):
-        pieces = list(source.slices(name))
-        assert [piece.number for piece in pieces] == list(range(len(pieces)))
-        assert [piece.is_last for piece in pieces] == [False] * (len(pieces) - 1) + [True]
-        assert all(1 <= len(piece.locators) <= 4 for piece in pieces)
-        assert all(Slice.from_json(piece.to_json()) == piece for piece in pieces)
-        samples = [s for piece in pieces for s in source.read(piece)]
+        all_slices = list(source.slices(name))
+        assert [slice_.number for slice_ in all_slices] == list(range(len(all_slices)))
+        assert [slice_.is_last for slice_ in all_slices] == [False] * (len(all_slices) - 1) + [True]
+        assert all(1 <= len(slice_.locators) <= 4 for slice_ in all_slices)
+        assert all(Slice.from_json(slice_.to_json()) == slice_ for slice_ in all_slices)
+        samples = [s for slice_ in all_slices for s in source.read(slice_)]
         assert [s.index for s in samples] == list(range(PER_SHARD))
         assert [s.key.removesuffix(".jpg") for s in samples] == [f"{n:03d}" for n in range(PER_SHARD)]
         assert [s.encoded for s in samples] == PICTURES[shard]
         assert {s.shard for s in samples} == {name}
         assert {s.fault for s in samples} == {None}
-        assert list(source.slices(name)) == pieces, "the same input gives the same slices"
+        assert list(source.slices(name)) == all_slices, "the same input gives the same slices"
 
 
 @pytest.mark.parametrize("format_name", ["webdataset", "tree", "parquet"])
@@ -104,9 +104,9 @@ def test_slices_end_at_the_byte_limit_with_one_sample_at_least(monkeypatch: pyte
     monkeypatch.setattr(slices, "MAX_BYTES", 100)
     sizes = [60, 40, 1, 500, 50, 50, 1]
     found = list(slices.cut("a", [({"index": i}, size) for i, size in enumerate(sizes)]))
-    assert [[at["index"] for at in piece.locators] for piece in found] == [[0, 1], [2], [3], [4, 5], [6]]
-    assert [piece.number for piece in found] == [0, 1, 2, 3, 4]
-    assert [piece.is_last for piece in found] == [False, False, False, False, True]
+    assert [[at["index"] for at in slice_.locators] for slice_ in found] == [[0, 1], [2], [3], [4, 5], [6]]
+    assert [slice_.number for slice_ in found] == [0, 1, 2, 3, 4]
+    assert [slice_.is_last for slice_ in found] == [False, False, False, False, True]
 
 
 def test_parquet_slices_keep_to_the_byte_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,16 +114,16 @@ def test_parquet_slices_keep_to_the_byte_limit(tmp_path: Path, monkeypatch: pyte
     parquet_file(tmp_path / "a.parquet", table, rows=6)
     monkeypatch.setattr(parquet, "MAX_BYTES", 25_000)
     source = open_source(str(tmp_path / "a.parquet"), None, None)
-    assert [len(piece.locators) for piece in pieces_of(source)] == [2, 2, 2]
+    assert [len(slice_.locators) for slice_ in slices_of(source)] == [2, 2, 2]
     monkeypatch.setattr(parquet, "MAX_BYTES", 10)
-    assert [len(piece.locators) for piece in pieces_of(source)] == [1] * 6
+    assert [len(slice_.locators) for slice_ in slices_of(source)] == [1] * 6
 
 
 def test_an_empty_shard_leaves_one_empty_slice(tmp_path: Path) -> None:
     (tmp_path / "a.tar").write_bytes(tar_bytes([]))
     parquet_file(tmp_path / "c.parquet", pa.table({"image": pa.array([], pa.binary())}))
     for name in ("a.tar", "c.parquet"):
-        assert pieces_of(open_source(str(tmp_path / name), None, None)) == [Slice(name, 0, True, [])]
+        assert slices_of(open_source(str(tmp_path / name), None, None)) == [Slice(name, 0, True, [])]
 
 
 def test_a_file_whose_own_name_looks_like_a_pattern(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from ingest.errors import SourceError, StorageError
 from ingest.formats import open_source
-from tests.ingest.made import jpeg, parquet_file, pieces_of, tar_bytes
+from tests.ingest.made import jpeg, parquet_file, slices_of, tar_bytes
 
 
 def shard(path: Path) -> None:
@@ -69,7 +69,7 @@ def test_a_tar_that_is_a_pipe_is_an_error_and_no_wait(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "0.tar")
     source = open_source(str(tmp_path), None, None)
     with pytest.raises(StorageError, match=r"^cannot read 0.tar: it is a pipe, socket or device, not a file$"):
-        pieces_of(source)
+        slices_of(source)
 
 
 @pytest.mark.parametrize(
@@ -164,8 +164,8 @@ def test_two_shards_whose_names_look_alike_are_refused(tmp_path: Path, suffix: s
             (tmp_path / name / "0.jpg").write_bytes(jpeg(1))
         else:
             shard(tmp_path / f"{name}.tar")
-    told = r"^the source holds two shards that are both shown as new\\nline(\.tar)?; rename one of them$"
-    with pytest.raises(SourceError, match=told):
+    message = r"^the source holds two shards that are both shown as new\\nline(\.tar)?; rename one of them$"
+    with pytest.raises(SourceError, match=message):
         open_source(str(tmp_path), None, None)
     (tmp_path / f"new\nline{suffix.rstrip('/')}").rename(tmp_path / f"new\tline{suffix.rstrip('/')}")
     assert len(open_source(str(tmp_path), None, None).shards) == 3

@@ -15,7 +15,7 @@ from ingest.formats import open_source, parquet
 from ingest.formats.released import Kept
 from ingest.sample import Sample
 from ingest.storage.place import place
-from tests.ingest.made import jpeg, parquet_file, pieces_of, samples_of
+from tests.ingest.made import jpeg, parquet_file, samples_of, slices_of
 
 NOISE = random.Random(0)
 PICTURES = [jpeg(n) + NOISE.randbytes(500) for n in range(20)]
@@ -132,13 +132,15 @@ def test_categories_that_are_no_text(file: Path, values: object, categories: lis
     ],
 )
 def test_a_column_that_gives_no_category_is_refused(file: Path, values: pa.Array, kind: str) -> None:
-    told = f'a.parquet: the category column "NAME" holds {kind}, not text, boolean or whole numbers; '
+    message = f'a.parquet: the category column "NAME" holds {kind}, not text, boolean or whole numbers; '
     fitting = {"caption": ["x", "y"], "label": [1, 2], "private": [True, False], "weight": [0.5, 1.0]}
     for name, category in (("scene", "scene"), ("category", None)):
         parquet_file(file, pa.table({"image": PICTURES[:2], name: values, **fitting}))
         with pytest.raises(SourceError) as caught:
             open_source(str(file), None, category)
-        assert str(caught.value) == told.replace("NAME", name) + "name another with --category: caption, label, private"
+        assert (
+            str(caught.value) == message.replace("NAME", name) + "name another with --category: caption, label, private"
+        )
     assert [s.category for s in samples_of(open_source(str(file), None, "label"))] == ["1", "2"]
     parquet_file(file, pa.table({"image": PICTURES[:2], "category": values}))
     with pytest.raises(SourceError, match=r"whole numbers; it has no column that would do$"):
@@ -193,7 +195,7 @@ def test_rows_are_numbered_through_all_row_groups(file: Path, monkeypatch: pytes
     samples = read(file, table)
     assert [(s.index, s.key) for s in samples] == [(n, f"k{n}") for n in range(20)]
     assert [s.encoded for s in samples] == PICTURES
-    sizes = [len(piece.locators) for piece in pieces_of(open_source(str(file), None, None))]
+    sizes = [len(slice_.locators) for slice_ in slices_of(open_source(str(file), None, None))]
     assert sizes == [3, 1] * 5
 
 
@@ -247,11 +249,11 @@ def test_a_file_without_an_image_column_beside_others_is_one_row(tmp_path: Path,
 def test_a_file_that_changed_since_it_was_listed(file: Path) -> None:
     file.write_bytes(whole())
     source = open_source(str(file), None, None)
-    (piece, *_) = pieces_of(source)
+    (slice_, *_) = slices_of(source)
     file.write_bytes(whole()[:-9])
-    assert reasons(list(source.read(piece))) == ["unreadable"] * len(piece.locators)
+    assert reasons(list(source.read(slice_))) == ["unreadable"] * len(slice_.locators)
     file.unlink()
-    for attempt in (lambda: list(source.read(piece)), lambda: list(source.slices("a.parquet"))):
+    for attempt in (lambda: list(source.read(slice_)), lambda: list(source.slices("a.parquet"))):
         with pytest.raises(StorageError, match=r"^cannot read a.parquet: no such file or directory$"):
             attempt()
 
@@ -272,9 +274,9 @@ def test_random_damage_is_told_and_never_silent(file: Path, seed: int) -> None:
 def test_rows_are_cut_by_their_size(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet, "MAX_BYTES", 4_000)
     file.write_bytes(whole())
-    pieces = pieces_of(open_source(str(file), None, None))
-    assert max(len(piece.locators) for piece in pieces) == 2
-    assert sum(len(piece.locators) for piece in pieces) == 20
+    all_slices = slices_of(open_source(str(file), None, None))
+    assert max(len(slice_.locators) for slice_ in all_slices) == 2
+    assert sum(len(slice_.locators) for slice_ in all_slices) == 20
     assert slices.MAX_BYTES == 64 * 2**20
 
 

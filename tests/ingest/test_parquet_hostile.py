@@ -13,7 +13,7 @@ import pytest
 from ingest.errors import SourceError
 from ingest.formats import open_source, parquet, parquet_pages, parquet_rows
 from ingest.formats.parquet_pages import DamagedPageError, page_header
-from tests.ingest.made import jpeg, pieces_of, samples_of
+from tests.ingest.made import jpeg, samples_of, slices_of
 
 ROOT = Path(__file__).parents[2]
 NUM_ROWS = 1000
@@ -92,8 +92,8 @@ def test_a_page_above_the_limit_costs_its_row_group(
     options = {"compression": codec, "data_page_version": version, "use_dictionary": has_dictionary}
     pq.write_table(pa.table({"image": images}), file, row_group_size=4, **options)
     samples = samples_of(open_source(str(file), None, None))
-    told = "row group 0 has a page that decodes to more than 512 MB, or 64 MB of keys or categories"
-    assert [s.fault for s in samples] == [("too_large", told)] * 4 + [None] * 2
+    message = "row group 0 has a page that decodes to more than 512 MB, or 64 MB of keys or categories"
+    assert [s.fault for s in samples] == [("too_large", message)] * 4 + [None] * 2
     assert [(s.index, s.key) for s in samples] == [(n, f"{n:09d}") for n in range(6)]
     assert [s.encoded for s in samples[4:]] == images[4:]
 
@@ -111,8 +111,8 @@ def test_a_text_that_is_no_name_costs_its_row(file: Path, column: str) -> None:
     texts = ["a", "b" * parquet.MAX_TEXT_BYTES, "c" * (parquet.MAX_TEXT_BYTES + 1)]
     pq.write_table(pa.table({"image": [jpeg(n) for n in range(3)], column: texts}), file)
     samples = samples_of(open_source(str(file), None, None))
-    told = f"its key or category has more than {parquet.MAX_TEXT_BYTES} bytes"
-    assert [s.fault for s in samples] == [None, None, ("too_large", told)]
+    message = f"its key or category has more than {parquet.MAX_TEXT_BYTES} bytes"
+    assert [s.fault for s in samples] == [None, None, ("too_large", message)]
     assert (samples[2].key, samples[2].category, samples[2].encoded) == ("000000002", None, b"")
 
 
@@ -129,20 +129,20 @@ def test_more_rows_than_bytes_are_one_row(file: Path) -> None:
     num_rows = parquet.MAX_ROWS + 1
     pq.write_table(pa.table({"image": pa.nulls(num_rows, pa.binary())}), file)
     (sample,) = samples_of(open_source(str(file), None, None))
-    told = f"the file says that it has {num_rows} rows, in {file.stat().st_size} bytes"
-    assert (sample.index, sample.key, sample.fault) == (0, "@0", ("too_large", told))
+    message = f"the file says that it has {num_rows} rows, in {file.stat().st_size} bytes"
+    assert (sample.index, sample.key, sample.fault) == (0, "@0", ("too_large", message))
     pq.write_table(pa.table({"image": pa.nulls(parquet.MAX_ROWS, pa.binary())}), file)
-    assert sum(len(piece.locators) for piece in pieces_of(open_source(str(file), None, None))) == parquet.MAX_ROWS
+    assert sum(len(slice_.locators) for slice_ in slices_of(open_source(str(file), None, None))) == parquet.MAX_ROWS
 
 
 def test_slices_are_not_cut_by_what_a_footer_makes_up(file: Path) -> None:
     pq.write_table(pa.table({"image": repeated(LARGE, pa.binary())}), file, compression="zstd")
     content = file.read_bytes()
-    said = pq.ParquetFile(file).metadata.row_group(0).total_byte_size
-    assert content.count(varint(said)) >= 1
-    file.write_bytes(content.replace(varint(said), varint(2**27 - 1)))
+    stated_size = pq.ParquetFile(file).metadata.row_group(0).total_byte_size
+    assert content.count(varint(stated_size)) >= 1
+    file.write_bytes(content.replace(varint(stated_size), varint(2**27 - 1)))
     assert pq.ParquetFile(file).metadata.row_group(0).total_byte_size == 2**27 - 1
-    assert [len(piece.locators) for piece in pieces_of(open_source(str(file), None, None))] == [NUM_ROWS]
+    assert [len(slice_.locators) for slice_ in slices_of(open_source(str(file), None, None))] == [NUM_ROWS]
 
 
 def varint(number: int) -> bytes:
@@ -186,8 +186,8 @@ def test_as_many_rows_come_out_as_the_footer_says(file: Path, kind: str, version
     samples = samples_of(open_source(str(file), None, None))
     assert [s.index for s in samples] == list(range(pq.ParquetFile(file).metadata.num_rows))
     if kind.startswith("two ") and kind != "two keys":
-        told = 'the file has several columns "image"'
-        assert {s.fault for s in samples} == {("several_images", told)}
+        message = 'the file has several columns "image"'
+        assert {s.fault for s in samples} == {("several_images", message)}
         assert {s.encoded for s in samples} == {b""}
     elif kind == "nulls":
         assert {s.fault and s.fault[0] for s in samples} == {"no_image"}

@@ -72,8 +72,8 @@ def test_a_row_that_takes_too_much_is_dropped(file: Path, tmp_path: Path, kind: 
     pq.write_table(table, file, compression="zstd")
     assert file.stat().st_size < 100_000
     found = read_in_a_child(file, tmp_path / "out")
-    told = "row group 0 takes too much memory to be released"
-    assert (found["num_samples"], found["dropped"]) == (0, {"0": told})
+    message = "row group 0 takes too much memory to be released"
+    assert (found["num_samples"], found["dropped"]) == (0, {"0": message})
     assert found["mb"] < MAX_MB
 
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from scoring.runs.ledger import by_shard, file_name, finished, has_result, only, result_names
+from scoring.runs.ledger import file_name, finished, has_result, ledger_of, only_shards, result_names
 
 SHARD = "a/00000.tar"
 
@@ -16,12 +16,12 @@ def _names(*numbers: int, last: int) -> list[str]:
 def test_a_shard_is_finished_when_all_slices_up_to_the_last_are_there() -> None:
     names = _names(*range(12), last=11)
     random.Random(0).shuffle(names)
-    done = by_shard(names)
-    assert finished(SHARD, done)
-    assert len(done) == 1
-    assert result_names(SHARD, done) == _names(*range(12), last=11)
-    assert not finished("b/00000.tar", done)
-    assert result_names("b/00000.tar", done) == []
+    ledger = ledger_of(names)
+    assert finished(SHARD, ledger)
+    assert len(ledger) == 1
+    assert result_names(SHARD, ledger) == _names(*range(12), last=11)
+    assert not finished("b/00000.tar", ledger)
+    assert result_names("b/00000.tar", ledger) == []
 
 
 @pytest.mark.parametrize(
@@ -40,34 +40,39 @@ def test_a_shard_is_finished_when_all_slices_up_to_the_last_are_there() -> None:
 )
 def test_gaps_and_contradictions_are_not_finished(names: list[str]) -> None:
     for order in (names, names[::-1]):
-        assert not finished(SHARD, by_shard(order))
+        assert not finished(SHARD, ledger_of(order))
 
 
 def test_a_slice_has_its_result_only_as_what_it_is() -> None:
-    done = by_shard(_names(0, 1, 2, last=2))
-    assert [has_result(SHARD, n, False, done) for n in range(4)] == [True, True, False, False]
-    assert has_result(SHARD, 2, True, done)
-    assert not has_result(SHARD, 1, True, done)
-    assert not has_result("b.tar", 0, False, done)
+    ledger = ledger_of(_names(0, 1, 2, last=2))
+    assert [has_result(SHARD, n, False, ledger) for n in range(4)] == [True, True, False, False]
+    assert has_result(SHARD, 2, True, ledger)
+    assert not has_result(SHARD, 1, True, ledger)
+    assert not has_result("b.tar", 0, False, ledger)
 
 
 def test_other_files_are_passed_over() -> None:
-    stem = file_name(SHARD, 0, False).removesuffix(".00000.parquet")
+    shard_id = file_name(SHARD, 0, False).removesuffix(".00000.parquet")
     others = [
         "run.json",
-        f"{stem}.parquet",
-        f"{stem}.0000.parquet",
-        f"{stem}.00000.parquet.1a2b3c4d.part",
+        f"{shard_id}.parquet",
+        f"{shard_id}.0000.parquet",
+        f"{shard_id}.00000.parquet.1a2b3c4d.part",
         ".00000.parquet",
     ]
-    others += [f"{stem}.{'9' * 30}.parquet", f"{stem}.00000-first.parquet", f"{stem}.-last.parquet", "00000.parquet"]
-    assert len(by_shard(others)) == 0
+    others += [
+        f"{shard_id}.{'9' * 30}.parquet",
+        f"{shard_id}.00000-first.parquet",
+        f"{shard_id}.-last.parquet",
+        "00000.parquet",
+    ]
+    assert len(ledger_of(others)) == 0
 
 
 def test_a_worker_is_told_of_its_shards_only() -> None:
     shards = [f"{n:05d}.tar" for n in range(10)]
-    done = by_shard(file_name(shard, 0, True) for shard in shards)
-    some = only([shards[3], "no.tar"], done)
+    ledger = ledger_of(file_name(shard, 0, True) for shard in shards)
+    some = only_shards([shards[3], "no.tar"], ledger)
     assert len(some) == 1
     assert finished(shards[3], some)
     assert not finished(shards[4], some)

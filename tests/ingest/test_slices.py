@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.slices import MAX_BYTES, MAX_SAMPLES, Slice, cut
-from scoring.runs.ledger import by_shard, file_name, finished, result_names
+from scoring.runs.ledger import file_name, finished, ledger_of, result_names
 
 SIZES = st.lists(st.one_of(st.integers(0, 1000), st.integers(0, 2 * MAX_BYTES)), max_size=60)
 SHARDS = st.text(min_size=1, max_size=80)
@@ -19,15 +19,15 @@ def test_every_sample_is_in_exactly_one_slice(sizes: list[int], many: int) -> No
     samples = [({"index": index}, size) for index, size in enumerate(sizes)]
     found = list(cut("a", iter(samples)))
     assert found == list(cut("a", iter(samples)))
-    assert [at["index"] for piece in found for at in piece.locators] == list(range(len(sizes)))
-    assert [piece.number for piece in found] == list(range(len(found)))
-    assert [piece.is_last for piece in found] == [False] * (len(found) - 1) + [True]
-    for piece in found:
-        num_bytes = sum(sizes[at["index"]] for at in piece.locators)
-        assert len(piece.locators) <= MAX_SAMPLES
-        assert num_bytes <= MAX_BYTES or len(piece.locators) == 1
-        assert piece.locators or len(found) == 1
-        assert Slice.from_json(piece.to_json()) == piece
+    assert [at["index"] for slice_ in found for at in slice_.locators] == list(range(len(sizes)))
+    assert [slice_.number for slice_ in found] == list(range(len(found)))
+    assert [slice_.is_last for slice_ in found] == [False] * (len(found) - 1) + [True]
+    for slice_ in found:
+        num_bytes = sum(sizes[at["index"]] for at in slice_.locators)
+        assert len(slice_.locators) <= MAX_SAMPLES
+        assert num_bytes <= MAX_BYTES or len(slice_.locators) == 1
+        assert slice_.locators or len(found) == 1
+        assert Slice.from_json(slice_.to_json()) == slice_
 
 
 @given(shards=st.lists(SHARDS, min_size=1, max_size=6, unique=True), num_slices=st.integers(1, 4))
@@ -35,11 +35,11 @@ def test_result_names_tell_shard_and_number_apart(shards: list[str], num_slices:
     names = [file_name(s, n, n == num_slices - 1) for s in shards for n in range(num_slices)]
     assert len(set(names)) == len(names)
     assert all(re.fullmatch(r"[A-Za-z0-9._=-]{1,120}", name) and not name.startswith(".") for name in names)
-    done = by_shard(names)
+    ledger = ledger_of(names)
     for shard in shards:
-        assert finished(shard, done)
-        assert result_names(shard, done) == [file_name(shard, n, n == num_slices - 1) for n in range(num_slices)]
-        assert sum(name in result_names(shard, done) for name in names) == num_slices
+        assert finished(shard, ledger)
+        assert result_names(shard, ledger) == [file_name(shard, n, n == num_slices - 1) for n in range(num_slices)]
+        assert sum(name in result_names(shard, ledger) for name in names) == num_slices
 
 
 @pytest.mark.parametrize(
@@ -57,12 +57,12 @@ def test_result_names_tell_shard_and_number_apart(shards: list[str], num_slices:
 )
 def test_a_shard_is_finished_when_all_its_slices_are_there(there: list[tuple[int, bool]], is_finished: bool) -> None:
     others = [file_name("b", 0, True), "run.json", f"{file_name('a', 0, True)}.part"]
-    done = by_shard([*others, *(file_name("a", number, is_last) for number, is_last in there)])
-    assert finished("a", done) is is_finished
+    ledger = ledger_of([*others, *(file_name("a", number, is_last) for number, is_last in there)])
+    assert finished("a", ledger) is is_finished
 
 
 def test_an_undecodable_shard_name_survives_json() -> None:
-    piece = Slice("caf\udce9", 0, True, [{"index": 0, "name": "\udcff\n"}])
-    assert piece.to_json().isascii()
-    assert Slice.from_json(piece.to_json()) == piece
-    assert file_name(piece.shard, 0, True).isascii()
+    slice_ = Slice("caf\udce9", 0, True, [{"index": 0, "name": "\udcff\n"}])
+    assert slice_.to_json().isascii()
+    assert Slice.from_json(slice_.to_json()) == slice_
+    assert file_name(slice_.shard, 0, True).isascii()

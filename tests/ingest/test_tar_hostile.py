@@ -18,7 +18,7 @@ from ingest.formats import open_source, tar, webdataset
 from ingest.formats.compressed import Decompressed
 from ingest.formats.tar import Damage, Member, walk
 from ingest.sample import Sample
-from tests.ingest.made import jpeg, pieces_of, samples_of, tar_bytes
+from tests.ingest.made import jpeg, samples_of, slices_of, tar_bytes
 
 PLAIN = pytest.param(False, id="plain")
 PACKED = pytest.param(True, id="gzip")
@@ -29,7 +29,7 @@ def read(folder: Path, content: bytes, packed: bool = False, end: bytes = tar.EN
     content += end
     path.write_bytes(gzip.compress(content, mtime=0) if packed else content)
     source = open_source(str(path), None, None)
-    assert pieces_of(source) == pieces_of(source), "the same input gives the same slices"
+    assert slices_of(source) == slices_of(source), "the same input gives the same slices"
     return samples_of(source)
 
 
@@ -202,8 +202,8 @@ def test_a_name_of_many_kilobytes_is_a_row_with_a_short_key(tmp_path: Path, pack
     assert len({s.key for s in samples}) == len(samples) == 22
     assert {len(s.key) for s in samples[:20]} == {113}
     assert [(s.key, s.encoded) for s in samples[20:]] == [("n" * 4096, jpeg(2)), ("1", jpeg(1))]
-    pieces = pieces_of(open_source(str(next(tmp_path.iterdir())), None, None))
-    assert sum(len(piece.to_json()) for piece in pieces) < 20_000
+    all_slices = slices_of(open_source(str(next(tmp_path.iterdir())), None, None))
+    assert sum(len(slice_.to_json()) for slice_ in all_slices) < 20_000
 
 
 def test_a_member_of_a_long_name_that_is_cut(tmp_path: Path) -> None:
@@ -215,8 +215,8 @@ def test_long_keys_count_as_bytes_of_their_slice(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(slices, "MAX_BYTES", 20_000)
     members = [(f"{n}{'k' * 4000}.jpg", b"x") for n in range(12)]
     (tmp_path / "a.tar").write_bytes(tar_bytes(members, tarfile.GNU_FORMAT))
-    pieces = pieces_of(open_source(str(tmp_path / "a.tar"), None, None))
-    assert [len(piece.locators) for piece in pieces] == [5, 5, 2]
+    all_slices = slices_of(open_source(str(tmp_path / "a.tar"), None, None))
+    assert [len(slice_.locators) for slice_ in all_slices] == [5, 5, 2]
 
 
 def test_a_key_that_thousands_of_members_share_is_one_row(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from ingest.formats.released import Kept
 from ingest.sample import Sample
 from ingest.storage.place import place
 from tests.forbidden import forbidden, public_folder
-from tests.ingest.made import jpeg, pieces_of, samples_of
+from tests.ingest.made import jpeg, samples_of, slices_of
 from tests.jobs.made import privsieve
 
 
@@ -120,17 +120,17 @@ def test_what_is_no_file_is_a_row_and_blocks_nothing(tmp_path: Path) -> None:
 def test_a_file_that_vanishes_is_a_row_and_a_folder_that_does_a_storage_error(tmp_path: Path) -> None:
     tree(tmp_path, "a/1.jpg", "a/2.jpg", "a/3.jpg")
     source = open_source(str(tmp_path), None, None)
-    (piece,) = pieces_of(source)
+    (slice_,) = slices_of(source)
     (tmp_path / "a" / "2.jpg").unlink()
     (tmp_path / "a" / "3.jpg").unlink()
     (tmp_path / "a" / "3.jpg").mkdir()
-    assert [(s.key, s.fault) for s in source.read(piece)] == [
+    assert [(s.key, s.fault) for s in source.read(slice_)] == [
         ("1.jpg", None),
         ("2.jpg", ("unreadable", "no such file or directory")),
         ("3.jpg", ("unreadable", "is a directory")),
     ]
     (tmp_path / "a").rename(tmp_path / "b")
-    for attempt in (lambda: list(source.read(piece)), lambda: list(source.slices("a"))):
+    for attempt in (lambda: list(source.read(slice_)), lambda: list(source.slices("a"))):
         with pytest.raises(StorageError, match=r"^cannot read a: no such file or directory$"):
             attempt()
 
@@ -140,8 +140,8 @@ def test_a_folder_that_may_not_be_read_is_told_before_anything_is_done(capsys: p
         corpus, run = tree(folder / "corpus", "a/1.jpg", "b/deep/2.jpg"), folder / "run"
         with forbidden(corpus / "b" / "deep"):
             assert privsieve("scan", corpus, "--run", run, "--engine", "canned") == 2
-        told = "cannot list the folder b/deep: permission denied; nothing was done; make it readable, or move it out"
-        assert capsys.readouterr().err == f"privsieve: {told} of the source\n"
+        message = "cannot list the folder b/deep: permission denied; nothing was done; make it readable, or move it out"
+        assert capsys.readouterr().err == f"privsieve: {message} of the source\n"
         assert not run.exists()
 
 
@@ -170,7 +170,7 @@ def test_a_changed_picture_behind_a_link_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "0.jpg").symlink_to(target)
     (tmp_path / "in" / "1.jpg").symlink_to("nowhere.jpg")
-    before = tree_format.stamps(place(str(tmp_path / "in")), ".")
-    assert tree_format.stamps(place(str(tmp_path / "in")), ".") == before
+    before = tree_format.version_marks(place(str(tmp_path / "in")), ".")
+    assert tree_format.version_marks(place(str(tmp_path / "in")), ".") == before
     os.utime(target, (1, 1))  # as large as before
-    assert tree_format.stamps(place(str(tmp_path / "in")), ".") != before
+    assert tree_format.version_marks(place(str(tmp_path / "in")), ".") != before

@@ -77,7 +77,7 @@ def test_the_kept_samples_in_their_order_and_the_hash_of_every_file(tmp_path: Pa
     assert written.num_samples == 3
     check_hashes(written, out)
     released = open_source(str(out), format_name, None)
-    samples = [s for piece in released.slices(shard) for s in released.read(piece)]
+    samples = [s for slice_ in released.slices(shard) for s in released.read(slice_)]
     assert [s.key.removesuffix(".jpg") for s in samples] == ["0", "3", "5"]
     assert [s.encoded for s in samples] == [PICTURES[n] for n in (0, 3, 5)]
 
@@ -102,11 +102,13 @@ def test_another_image_than_was_scanned_is_noticed(tmp_path: Path, format_name: 
 
 
 @pytest.mark.parametrize("format_name", MAKERS)
-@pytest.mark.parametrize(("num_then", "told"), [(7, "it has 6 samples, and had 7"), (5, "it has 6 samples, and had 5")])
-def test_another_number_of_samples_is_noticed(tmp_path: Path, format_name: str, num_then: int, told: str) -> None:
+@pytest.mark.parametrize(
+    ("num_then", "message"), [(7, "it has 6 samples, and had 7"), (5, "it has 6 samples, and had 5")]
+)
+def test_another_number_of_samples_is_noticed(tmp_path: Path, format_name: str, num_then: int, message: str) -> None:
     source, out = folders(tmp_path)
     shard = MAKERS[format_name](source)
-    with pytest.raises(IncompleteError, match=told):
+    with pytest.raises(IncompleteError, match=message):
         write(format_name, source, shard, kept(0, num_samples=num_then), out)
     assert not list(tmp_path.glob("out/**/*.*"))
 
@@ -236,8 +238,8 @@ def test_a_tree_gives_the_sidecars_of_kept_images_only(tmp_path: Path) -> None:
     raw = os.fsencode(source) + b"/caf\xe9.jpg"
     Path(os.fsdecode(raw)).write_bytes(PICTURES[5])
     listed = open_source(str(source), "tree", None)
-    (piece,) = listed.slices(".")
-    wanted = {s.index: sha256(s.encoded) for s in listed.read(piece) if s.key != "dropped.jpg"}
+    (slice_,) = listed.slices(".")
+    wanted = {s.index: sha256(s.encoded) for s in listed.read(slice_) if s.key != "dropped.jpg"}
     written = write("tree", source, ".", Kept(wanted, 4), out)
     assert set(written.files) == {"a b.jpg", "a b.JSON", "a b.txt", "ä.png", "ä.txt", os.fsdecode(b"caf\xe9.jpg")}
     assert written.num_samples == 3
@@ -264,8 +266,8 @@ def test_what_could_not_be_read_in_a_folder_costs_the_other_pictures_nothing(tmp
         (here / name).symlink_to(target)
     os.mkfifo(here / "pipe.jpg")
     listed = open_source(str(source), "tree", None)
-    (piece,) = listed.slices("a")
-    samples = list(listed.read(piece))
+    (slice_,) = listed.slices("a")
+    samples = list(listed.read(slice_))
     assert [s.key for s in samples if not s.encoded] == sorted([*(links.keys() - {"4.txt"}), "pipe.jpg"])
     wanted = {s.index: sha256(s.encoded) for s in samples if s.encoded}
     written = write("tree", source, "a", Kept(wanted, len(samples)), out)

@@ -10,14 +10,14 @@ from ingest.storage.place import place
 from jobs.scanning.inline import scan_slices
 from jobs.scanning.settings import ScanSettings
 from scoring.assessment import EngineOptions
-from scoring.runs.ledger import Done, old_stem, result_stem
+from scoring.runs.ledger import Ledger, older_shard_id, shard_id_of_result
 from scoring.runs.record import RunRecord
 from scoring.runs.results import results
 from scoring.taxonomy import KEYS
 from tests.records import run_record
 
 
-def scan_in_process(source: Path, run: Path, max_frames: int = 1, category: str | None = None) -> Done:
+def scan_in_process(source: Path, run: Path, max_frames: int = 1, category: str | None = None) -> Ledger:
     """Scans with the canned engine what has no result yet; returns what the run had before."""
     corpus = open_source(str(source), None, category)
     engine = {"name": "canned", "protocol": "canned", "assessed": list(KEYS)}
@@ -30,7 +30,7 @@ def scan_in_process(source: Path, run: Path, max_frames: int = 1, category: str 
     settings = ScanSettings(
         corpus, place(str(run)), "canned", EngineOptions(), limits, record.settings_hash(), code="code"
     )
-    earlier = results(place(str(run))).done
+    earlier = results(place(str(run))).ledger
     for counts in scan_slices(settings, list(corpus.shards), None, earlier):
         assert counts.failure == ""
     return earlier
@@ -41,6 +41,8 @@ def as_an_older_version_wrote_it(run: Path) -> None:
     for file in sorted((run / "scores").iterdir()):
         table = pq.read_table(file)
         kept = {k: v for k, v in table.schema.metadata.items() if k not in (b"privsieve.file", b"privsieve.state")}
-        stem = result_stem(file.name)
-        pq.write_table(table.replace_schema_metadata(kept), file.with_name(file.name.replace(stem, old_stem(stem))))
+        shard_id = shard_id_of_result(file.name)
+        pq.write_table(
+            table.replace_schema_metadata(kept), file.with_name(file.name.replace(shard_id, older_shard_id(shard_id)))
+        )
         file.unlink()

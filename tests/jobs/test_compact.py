@@ -129,10 +129,10 @@ def test_a_later_scan_sees_that_all_is_done_and_a_shard_finds_its_rows(tmp_path:
     before = {shard: rows_at(where, results(where).of(shard)) for shard in shards}
     assert privsieve("compact", run, "--rows-per-file", "70") == 0
     known = results(where)
-    assert all(finished(shard, known.done) for shard in shards)
-    assert has_result("00004.tar", 4, True, known.done)
-    assert not has_result("00004.tar", 4, False, known.done)
-    assert not finished("00005.tar", known.done)
+    assert all(finished(shard, known.ledger) for shard in shards)
+    assert has_result("00004.tar", 4, True, known.ledger)
+    assert not has_result("00004.tar", 4, False, known.ledger)
+    assert not finished("00005.tar", known.ledger)
     second = sorted((run / "compact").iterdir())[1].name
     assert known.of("00003.tar") == [RowRange(f"compact/{second}", 0, 35)]
     assert len(known.of("00004.tar")) == 3

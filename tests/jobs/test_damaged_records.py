@@ -178,10 +178,10 @@ def test_any_flipped_bit_in_where_the_rows_of_a_compacted_run_lie_is_harmless_or
     copy = tmp_path / "run"
     shutil.copytree(compacted, copy)
     wanted = results(place(str(copy)))
-    parts, drawn = (copy / "compact-shards.parquet").read_bytes(), random.Random(3)
-    for at in drawn.sample(range(len(parts)), 300):
+    parts, rng = (copy / "compact-shards.parquet").read_bytes(), random.Random(3)
+    for at in rng.sample(range(len(parts)), 300):
         flipped = bytearray(parts)
-        flipped[at] ^= 1 << drawn.randrange(8)
+        flipped[at] ^= 1 << rng.randrange(8)
         (copy / "compact-shards.parquet").write_bytes(flipped)
         with suppress(RunError):
             assert results(place(str(copy))) == wanted

@@ -13,7 +13,7 @@ from ingest.errors import RunError
 from ingest.formats import open_source
 from ingest.storage.place import place
 from scoring.runs.footers import footers
-from scoring.runs.ledger import Done, file_name
+from scoring.runs.ledger import Ledger, file_name
 from scoring.runs.reconcile import tally
 from scoring.runs.record import open_run
 from scoring.runs.results import results
@@ -119,7 +119,7 @@ def test_a_result_that_was_made_with_other_settings_is_named(
     assert _refusal(run, capsys) == told
     where = place(str(run))
     with pytest.raises(RunError, match="was made with other settings"):
-        tally(where, _settings(run), open_source(str(corpus), None, None), Done({}, {}), results(where))
+        tally(where, _settings(run), open_source(str(corpus), None, None), Ledger({}, {}), results(where))
 
 
 def test_compacted_files_of_another_run_are_named(run: Path, capsys: Capture) -> None:
@@ -197,23 +197,23 @@ def test_a_shard_that_was_replaced_between_two_scans_is_named(
 
 def test_a_flipped_bit_in_the_rows_is_noticed(run: Path, tmp_path: Path, capsys: Capture) -> None:
     """Everywhere in the pages of a result and of a compacted file: other rows are never given."""
-    where, drawn = place(str(run)), random.Random(5)
+    where, rng = place(str(run)), random.Random(5)
     policy, out = Path("scoring/policies/strict.yaml"), tmp_path / "out"
     command: tuple[object, ...] = ("filter", run, "--policy", policy, "--out", out, "--dry-run", "--quiet")
     for verbs in ((command, ("compact", run)), (command,)):
         found = results(where).of("00000.tar")
         file, wanted = run / found[0].path, rows_at(where, found)
         whole = file.read_bytes()
-        for number, place_of_bit in enumerate(drawn.sample(_places_in_pages(file), 150)):
-            _flip(file, whole, place_of_bit, drawn.randrange(8))
+        for number, place_of_bit in enumerate(rng.sample(_places_in_pages(file), 150)):
+            _flip(file, whole, place_of_bit, rng.randrange(8))
             with pytest.raises(RunError, match="damaged"):
                 rows_at(where, found)
             for verb in verbs if number % 50 == 0 else ():
                 capsys.readouterr()
                 assert privsieve(*verb) == 2
                 assert f"{file} is damaged" in capsys.readouterr().err
-        for place_of_bit in drawn.sample(range(len(whole)), 150):
-            _flip(file, whole, place_of_bit, drawn.randrange(8))
+        for place_of_bit in rng.sample(range(len(whole)), 150):
+            _flip(file, whole, place_of_bit, rng.randrange(8))
             with suppress(RunError):
                 assert rows_at(where, found).equals(wanted)
         file.write_bytes(whole)
@@ -239,12 +239,12 @@ def _places_in_pages(file: Path) -> list[int]:
 
 
 def test_footers_of_damaged_results_are_one_line_or_right(run: Path) -> None:
-    where, settings, drawn = place(str(run)), _settings(run), random.Random(6)
+    where, settings, rng = place(str(run)), _settings(run), random.Random(6)
     (wanted,) = footers(where, [FIRST], settings)
     file = run / "scores" / FIRST
     whole = file.read_bytes()
-    for at in drawn.sample(range(len(whole) - 12_000, len(whole)), 400):
-        _flip(file, whole, at, drawn.randrange(8))
+    for at in rng.sample(range(len(whole) - 12_000, len(whole)), 400):
+        _flip(file, whole, at, rng.randrange(8))
         with suppress(RunError):
             (found,) = footers(where, [FIRST], settings)
             assert found.num_rows == wanted.num_rows

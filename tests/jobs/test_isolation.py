@@ -34,8 +34,8 @@ class DeadlySource(Source):
     worst: int
     deed: str
 
-    def read(self, piece: Slice) -> Iterator[Sample]:
-        for sample in super().read(piece):
+    def read(self, slice_: Slice) -> Iterator[Sample]:
+        for sample in super().read(slice_):
             if sample.index == self.worst:
                 self._do()
             yield sample
@@ -64,7 +64,7 @@ def rows_of(tmp_path: Path, shard: str, deed: str, worst: int, first: int, end: 
     assert deed != "hang" or worst == first
     plain = open_source(str(tmp_path / "corpus"), None, None)
     source = DeadlySource(**{each.name: getattr(plain, each.name) for each in fields(plain)}, worst=worst, deed=deed)
-    locators = [at for piece in plain.slices(shard) for at in piece.locators][first:end]
+    locators = [at for slice_ in plain.slices(shard) for at in slice_.locators][first:end]
     settings = ScanSettings(
         source=source,
         run=place(str(tmp_path / "run")),

@@ -8,7 +8,7 @@ import pytest
 from ingest.errors import RunError
 from ingest.formats import open_source
 from ingest.storage.place import place
-from scoring.runs.ledger import by_shard, file_name, result_stem, stems_of_others
+from scoring.runs.ledger import file_name, ledger_of, shard_id_of_result, shard_ids_of_others
 from scoring.runs.reconcile import tally
 from scoring.runs.record import open_run
 from scoring.runs.results import results
@@ -77,7 +77,7 @@ def test_an_older_run_that_was_interrupted_is_continued(corpus: Path, run: Path,
         next((older / "scores").glob(name)).unlink()
     earlier = scan_in_process(corpus, older)
     source, where = open_source(str(corpus), None, None), place(str(older))
-    assert stems_of_others(source.shards, results(where).done) == []
+    assert shard_ids_of_others(source.shards, results(where).ledger) == []
     found = tally(where, _settings(older), source, earlier, results(where))
     assert (found.num_rows, found.changed) == (1044, [])
     assert _num_digits(older) == {"00000.tar": 12, "00001.tar": 12, "00002.tar": 32}
@@ -116,12 +116,12 @@ def test_an_older_run_with_one_result_for_two_shards_is_refused(tmp_path: Path, 
         assert len(said.splitlines()) == 1
     where = place(str(run))
     with pytest.raises(RunError, match=r"a result of 4173291/photos.* lies where one of 16252073/photos.* belongs"):
-        tally(where, _settings(run), open_source(str(tmp_path / "corpus"), None, None), by_shard([]), results(where))
+        tally(where, _settings(run), open_source(str(tmp_path / "corpus"), None, None), ledger_of([]), results(where))
 
 
 def _num_digits(run: Path) -> dict[str, int]:
-    stems = {result_stem(path.name) for path in (run / "scores").iterdir()}
-    return {stem[:9]: len(stem.rpartition("-")[2]) for stem in stems}
+    shard_ids = {shard_id_of_result(path.name) for path in (run / "scores").iterdir()}
+    return {shard_id[:9]: len(shard_id.rpartition("-")[2]) for shard_id in shard_ids}
 
 
 def _settings(run: Path) -> str:

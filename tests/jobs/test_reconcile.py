@@ -29,7 +29,7 @@ def _changed(run: Path) -> list[str]:
     opened, record = open_run(str(run))
     source = open_source(str(run.parent / "corpus"), None, None)
     found = results(opened)
-    return tally(opened, record.settings_hash(), source, found.done, found).changed
+    return tally(opened, record.settings_hash(), source, found.ledger, found).changed
 
 
 def test_a_slice_given_up_between_two_others_is_missing_and_not_changed(tmp_path: Path) -> None:
@@ -37,9 +37,9 @@ def test_a_slice_given_up_between_two_others_is_missing_and_not_changed(tmp_path
     (run / "scores" / file_name(SHARD, 1, False)).unlink()
     assert _changed(run) == []
     opened, _ = open_run(str(run))
-    assert not finished(SHARD, results(opened).done)
+    assert not finished(SHARD, results(opened).ledger)
     scan_in_process(tmp_path / "corpus", run)
-    assert finished(SHARD, results(opened).done)
+    assert finished(SHARD, results(opened).ledger)
     assert _changed(run) == []
 
 

@@ -60,7 +60,7 @@ def test_a_scan_at_work_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[s
     (run / "scores" / file_name("00001.tar", 0, True)).unlink()
     lease = {"id": "x", "host": "elsewhere", "pid": 7, "renewed": time.time()}
     (run / "lease.json").write_text(json.dumps(lease))
-    told = "IS BEING SCANNED NOW by process 7 on elsewhere: 1 of 3 shards have images without a row"
+    told = "SCAN IN PROGRESS by process 7 on elsewhere: 1 of 3 shards have images without a row"
     assert _headline(run, capsys) == told
     (run / "lease.json").write_text(json.dumps(lease | {"host": host, "pid": 2**22 + os.getpid()}))
     assert _headline(run, capsys).startswith("UNFINISHED: 1 of 3 shards")
@@ -72,9 +72,7 @@ def test_without_the_source_the_results_alone_are_judged(tmp_path: Path, capsys:
     assert _headline(run, capsys) == "MAY BE UNFINISHED: the source cannot be listed now"
     assert _covered(run, capsys) is None
     (run / "scores" / file_name("00000.tar", 1, True)).unlink()
-    assert _headline(run, capsys).startswith(
-        "UNFINISHED: the source cannot be listed now, 1 shards were begun only; run"
-    )
+    assert _headline(run, capsys).startswith("UNFINISHED: the source cannot be listed now, 1 shard not finished; run")
     assert _covered(run, capsys) is False
 
 

@@ -13,7 +13,7 @@ from ingest.errors import RunError, StorageError
 from ingest.formats import open_source
 from ingest.storage.place import place
 from jobs.scanning.begin import start_or_continue
-from scoring.runs.ledger import Done
+from scoring.runs.ledger import Ledger
 from scoring.runs.reconcile import tally
 from scoring.runs.record import RunRecord, open_run
 from scoring.runs.results import results
@@ -59,7 +59,10 @@ def test_a_score_file_that_may_not_be_read_is_not_called_damaged() -> None:
         found = results(where).of("00000.tar")
         file = next((run / "scores").iterdir())
         source = open_source(str(folder / "corpus"), None, None)
-        for read in (lambda: rows_at(where, found), lambda: tally(where, "any", source, Done({}, {}), results(where))):
+        for read in (
+            lambda: rows_at(where, found),
+            lambda: tally(where, "any", source, Ledger({}, {}), results(where)),
+        ):
             with (
                 forbidden(file),
                 pytest.raises(StorageError, match=rf"^cannot read the score file {file}: permission denied$"),

@@ -61,9 +61,9 @@ def test_a_sample_is_reproducible(corpus: Path, tmp_path: Path) -> None:
     for name in ("a", "b"):
         args = ("scan", corpus, "--run", tmp_path / name, "--engine", "canned", "--sample", 9, "--seed", 4)
         assert privsieve(*args) == 0
-    drawn = [sorted((r["shard"], r["index"]) for r in rows(tmp_path / name)) for name in ("a", "b")]
-    assert drawn[0] == drawn[1]
-    assert len(set(drawn[0])) == 9
+    chosen = [sorted((r["shard"], r["index"]) for r in rows(tmp_path / name)) for name in ("a", "b")]
+    assert chosen[0] == chosen[1]
+    assert len(set(chosen[0])) == 9
 
 
 def test_a_page_that_the_detectors_cannot_read_is_unknown_in_the_report_and_flagged_in_the_release(

@@ -107,8 +107,8 @@ def test_an_engine_that_was_refused_leaves_nothing_that_others_must_agree_with(c
     settings = ScanSettings(
         source, place(str(run)), "canned", EngineOptions(), ImageLimits(), settings_hash="", code="", has_canary=True
     )
-    piece = next(iter(source.slices("00000.tar")))
-    task = SliceTask(piece, file_name("00000.tar", 0, piece.is_last), "", source.state("00000.tar"), "")
+    slice_ = next(iter(source.slices("00000.tar")))
+    task = SliceTask(slice_, file_name("00000.tar", 0, slice_.is_last), "", source.version_mark("00000.tar"), "")
     assert SliceScanner(replace(settings, run=place(str(elsewhere)))).scan(task).failure == ""
     (own,) = (elsewhere / "canary").iterdir()
     answer = json.loads(own.read_text())

@@ -16,7 +16,7 @@ def answered(present: float = 0.2, **more: Any) -> bytes:
     return record(Assessment(not_assessed(), probabilities=probabilities, **more))
 
 
-def said(num_present: int) -> bytes:
+def answer_of(num_present: int) -> bytes:
     values = np.zeros(22, dtype=np.float32)
     values[:num_present] = 1
     return record(Assessment(values))
@@ -31,8 +31,8 @@ def judged(**answer: Any) -> bytes:
     [
         (answered(0.2), answered(0.21), None),
         (answered(0.2), answered(0.5), f"probabilities {OF_THE_CANARY} differ by 0.300"),
-        (said(3), said(5), None),
-        (said(3), said(6), f"values {OF_THE_CANARY} differ"),
+        (answer_of(3), answer_of(5), None),
+        (answer_of(3), answer_of(6), f"values {OF_THE_CANARY} differ"),
         (judged(holistic_score=0.62), judged(holistic_score=0.63), None),
         (judged(holistic_score=0.2), judged(holistic_score=0.9), f"holistic_score {OF_THE_CANARY} differs"),
         (judged(private=True, prob_private=0.51), judged(private=False, prob_private=0.499), None),

@@ -39,7 +39,7 @@ def test_conditions_that_a_policy_may_need_are_allowed(condition: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("expression", "told"),
+    ("expression", "message"),
     [
         ("repeat(key, 100)", 'the function "repeat" is not allowed (did you mean "replace"?) at character 1: repeat('),
         ("concat('a', lpad(key, 100, 'x'))", 'the function "lpad" is not allowed at character 13: '),
@@ -61,10 +61,10 @@ def test_conditions_that_a_policy_may_need_are_allowed(condition: str) -> None:
         ("rank() OVER ()", "window is not allowed"),
     ],
 )
-def test_what_is_not_allowed_is_named(expression: str, told: str) -> None:
+def test_what_is_not_allowed_is_named(expression: str, message: str) -> None:
     with pytest.raises(QueryError) as caught:
         value_expression(expression, LISTS)
-    assert str(caught.value).lower().startswith(told.lower())
+    assert str(caught.value).lower().startswith(message.lower())
     assert "\n" not in str(caught.value)
 
 

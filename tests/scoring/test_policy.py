@@ -166,11 +166,11 @@ def test_a_condition_that_fails_where_nothing_was_assessed_is_told_too() -> None
 def test_of_an_enormous_condition_only_the_beginning_is_shown(condition: str) -> None:
     with pytest.raises(PolicyError) as caught:
         load_policy(_policy(f"  - {{name: a, when: {condition}, then: drop, reason: r}}"), "test.yaml")
-    told = str(caught.value)
-    assert told.startswith('test.yaml: rule 1 "a", when: ')
-    assert told.endswith(f"{condition[190:200]}… ({len(condition):,} characters)")
-    assert len(told) < 320
-    assert "SET" not in told
+    message = str(caught.value)
+    assert message.startswith('test.yaml: rule 1 "a", when: ')
+    assert message.endswith(f"{condition[190:200]}… ({len(condition):,} characters)")
+    assert len(message) < 320
+    assert "SET" not in message
 
 
 @pytest.mark.parametrize(
@@ -194,10 +194,10 @@ def test_a_condition_reaches_nothing_but_the_row(condition: str) -> None:
 
 @pytest.mark.parametrize("setting", ["listed", "image-only", "all"])
 def test_what_goes_with_an_image_is_a_setting_and_text_and_json_unless_said_otherwise(setting: str) -> None:
-    said = load_policy(_policy(DROP_FACES, rest=f"default: keep\nmembers: {setting}"), "test.yaml")
-    unsaid = load_policy(_policy(DROP_FACES), "test.yaml")
-    assert (said.members, unsaid.members) == (setting, "listed")
-    assert said.sha256 != unsaid.sha256
+    policy = load_policy(_policy(DROP_FACES, rest=f"default: keep\nmembers: {setting}"), "test.yaml")
+    plain = load_policy(_policy(DROP_FACES), "test.yaml")
+    assert (policy.members, plain.members) == (setting, "listed")
+    assert policy.sha256 != plain.sha256
 
 
 @pytest.mark.parametrize("name", ["strict", "identity-documents-only", "research"])

@@ -20,7 +20,7 @@ digit_forms = st.fixed_dictionaries({key: st.integers(0, 2) for key in KEYS}).ma
 number_forms = st.fixed_dictionaries({key: st.sampled_from((0.0, 0.5, 1.0)) for key in KEYS}).map(json.dumps)
 lines = st.one_of(st.text(max_size=30), st.text("yes no<|im_end|>{}[]:=*")).map(lambda line: f"no {line}")
 notes = st.lists(lines, min_size=22, max_size=22).map(
-    lambda said: "\n".join(f"{key}: {line}" for key, line in zip(KEYS, said, strict=True))
+    lambda answers: "\n".join(f"{key}: {line}" for key, line in zip(KEYS, answers, strict=True))
 )
 words = st.sampled_from(
     ["Yes", "no.", "Yes. Because", "0.5", "1.00", "null", "{", "[[[[", "﷽", "\ud800", "```json\n{}```"]
@@ -107,8 +107,8 @@ def greedy_tokens(draw: st.DrawFn, candidates: tuple[str, ...], written: str) ->
     weights[own] = max(weights.values()) * draw(st.sampled_from([1.0, 1.01, 3.0, 1e6]))
     total = sum(weights.values()) + min(weights[own], draw(st.floats(0, 1)))
     adds_up = draw(st.booleans())
-    told = [weights[word] + (weights[" " + word] if adds_up else 0) for word in candidates]
-    return Token(own, tuple(chance / total for chance in told))
+    chances = [weights[word] + (weights[" " + word] if adds_up else 0) for word in candidates]
+    return Token(own, tuple(chance / total for chance in chances))
 
 
 @given(data=st.data(), digits=st.lists(st.integers(0, 2), min_size=22, max_size=22))

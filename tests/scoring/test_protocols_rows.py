@@ -68,7 +68,7 @@ def test_of_several_views_the_worst_judgement_counts() -> None:
         ([(False, 0.2), (False, None)], False, 0.2),
         ([(False, None), (False, None)], False, None),
     ):
-        one = worst([view(*said, 0.1) for said in views])
+        one = worst([view(*answer, 0.1) for answer in views])
         assert isinstance(one, Assessment)
         assert (one.private, one.prob_private) == (private, probability)
 

@@ -173,15 +173,15 @@ def test_a_protocol_travels_to_other_processes(name: str) -> None:
     ],
 )
 def test_a_wrong_call_is_told(name: str, options: dict[str, bytes | bool], message: str) -> None:
-    with pytest.raises(EngineError) as told:
+    with pytest.raises(EngineError) as refused:
         ask(name, **options)
-    assert message in str(told.value)
-    assert "\n" not in str(told.value)
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("said", ["1e-3", "1E-3", "1.0e-3", "10.e-4", "0.001", "+1e-3", "0.1e-2"])
-def test_a_small_threshold_can_be_written_as_one_does(said: str) -> None:
-    yaml_text, json_text = f"age: {said}", f'{{"age": {{"present": {said}}}}}'
+@pytest.mark.parametrize("number", ["1e-3", "1E-3", "1.0e-3", "10.e-4", "0.001", "+1e-3", "0.1e-2"])
+def test_a_small_threshold_can_be_written_as_one_does(number: str) -> None:
+    yaml_text, json_text = f"age: {number}", f'{{"age": {{"present": {number}}}}}'
     assert {ask("slots", thresholds=text.encode()).version for text in (yaml_text, json_text)} == {
         ask("slots", thresholds=b"age: 0.001").version
     }

@@ -26,7 +26,7 @@ def test_a_file_goes_before_the_old_place(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         (
             "strikt",
@@ -36,8 +36,8 @@ def test_a_file_goes_before_the_old_place(tmp_path: Path, monkeypatch: pytest.Mo
         (".", "cannot read the policy .: is a directory"),
     ],
 )
-def test_what_is_no_policy(name: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_policy(name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(PolicyError) as refused:
         policy_bytes(name)
-    assert str(refused.value).startswith(said)
+    assert str(refused.value).startswith(message)
