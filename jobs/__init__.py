@@ -1,9 +1,9 @@
-"""Room 4 of 4: the verbs, one file each, and all side effects.
+"""Room 4 of 4: the commands, one file each, and the folders of what they do.
 
-What lives here: `fetch`, `plan`, `scan`, `status`, `compact`, `report`, `sql`, `filter`; Ray; the run folder; shipped
-policies, deployment files and the demo corpus.
-May import: all other rooms. Imported by: nobody but tests.
-Start at: `cli.py` for the list of verbs, then the file of the verb, read from top to bottom.
+What lives here: `fetch`, `plan`, `doctor`, `scan`, `status`, `compact`, `report`, `sql`, `filter`; Ray; deployment
+files and the demo corpus.
+May import: `ingest`, `scoring` and `reports`. Imported by: the package `privsieve`.
+Start at: `cli.py` for the list of commands, then the file of one command.
 """
 
 import os

@@ -32,7 +32,8 @@ MAX_TEXT_ROWS = 1_000
 def sql(run: str, statement: str | None, shell_setup: bool, output: str, timeout_s: int) -> None:
     """Ask RUN one SELECT statement. It is read-only and reaches nothing outside the run.
 
-    Views: images, scored, quarantined, attributes (one row per image and attribute), rates (one per category).
+    Views: images, scored, quarantined, attributes (one row per image and attribute), rates (one per category),
+    patterns (one per distinct set of answers, with num_images; the fast way to count attributes).
 
     stderr says after the answer whether the run is of a part of its source, not finished, or of made-up answers.
 

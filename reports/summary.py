@@ -128,7 +128,7 @@ class Report:
     assessed: keys that the engine can judge. by, private: as the user wrote them. private_meaning: one sentence.
     total: the rate over all images. rates: groups with at least `min_count` scored images, highest rate first;
     num_groups counts all of them. top: how many of the highest and of the lowest to show where space is short.
-    coverage: None where nobody looked.
+    coverage: None where it was not looked up.
     """
 
     run: str

@@ -27,7 +27,7 @@ def available_bytes(cgroup: Path = CGROUP) -> int:
 
 
 def resident_bytes(pid: int) -> int:
-    """0 where nobody tells."""
+    """Memory of a process; 0 if unavailable."""
     try:
         with open(f"/proc/{pid}/statm") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -102,7 +102,7 @@ def open_source(url: str, format_name: str | None, category: str | None) -> Sour
     _refuse_alike(shards)
     if name == "tree" and category is not None:
         raise SourceError(f'a tree\'s category is the folder: leave out --category "{category}"')
-    if name == "parquet":  # a missing image or category column is told before anything is written
+    if name == "parquet":  # a missing image or category column is an error before anything is written
         parquet.check(where, shards, category)
     return Source(where, name, tuple(shards), category)
 

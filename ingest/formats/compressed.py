@@ -23,7 +23,7 @@ MAX_RATIO = 200
 
 
 def codec_of(head: bytes) -> str | None:
-    """Name of the compression that a file starts with, told from its first 4 bytes; None for anything else."""
+    """Name of the compression that a file starts with, by its first 4 bytes; None for anything else."""
     if head[:2] == b"\x1f\x8b":
         return "gzip"
     is_skippable = head[1:4] == b"\x2a\x4d\x18" and 0x50 <= head[0] <= 0x5F

@@ -54,7 +54,7 @@ MAX_LOOKED_AT = 100
 """Samples in which `json_fields` looks for fields."""
 
 SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.zstd")
-"""How shards are found; whether one is compressed, and how, is told from its content."""
+"""How shards are found; its content shows whether one is compressed, and how."""
 
 TAR_RECORD_BYTES = 20 * BLOCK
 """Tars are filled up with zeros to whole records."""

@@ -1,6 +1,6 @@
 """Encoded bytes -> pixels. A bad image is a reason, never an exception.
 
-Everything here treats the bytes as hostile: the format is told from the content, sizes are checked from the
+Everything here treats the bytes as hostile: the format follows from the content, sizes are checked from the
 header before anything is allocated, and only the listed formats are ever opened. A release ships the *file*, not
 what a viewer shows of it, so every frame and page is decoded, and so is colour that hides under full transparency.
 """

@@ -1,7 +1,7 @@
 """Trying again where a store far away stumbles: which errors pass by themselves, how often, how long.
 
 The drivers try again too, each in its own way (botocore five times for a 5xx answer or a broken connection, s3fs five
-times for a timeout or a body that ends early); what is here goes around them, the same for every store.
+times for a timeout or a body that ends early); the retries here wrap them, the same for every store.
 """
 
 import errno

@@ -12,7 +12,7 @@ from ingest.formats import open_source
 from ingest.images.decode import ImageLimits, Rejected, decode
 from ingest.storage.place import PART, Place, place
 from ingest.storage.retries import RETRY_VARIABLE
-from jobs.scanning.begin import refuse_other_files
+from scoring.runs.begin import refuse_other_files
 from scoring.runs.layout import RUN_RECORD
 from scoring.runs.record import open_run
 

@@ -1,1 +1,4 @@
-"""What `compact` does: few large result files instead of many small ones. Start at `run.py`."""
+"""What `compact` does: few large result files instead of many small ones.
+
+Start at: `run.py`.
+"""

@@ -1,1 +1,4 @@
-"""What `filter` does: decisions, copies, the record of a release. Start at `run.py`."""
+"""What `filter` does: decisions, copies, the record of a release.
+
+Start at: `run.py`.
+"""

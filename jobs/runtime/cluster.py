@@ -56,7 +56,7 @@ def default_num_gpus(address: str | None, wanted: float) -> float:
 
 
 def refuse_impossible(address: str | None, cpus_per_engine: float, gpus_per_engine: float) -> None:
-    """PrivsieveError where no engine fits on this machine alone: Ray would wait for ever. A cluster may scale up."""
+    """PrivsieveError where no engine fits on this machine alone: Ray would wait without end. A cluster may scale up."""
     if not is_this_machine(address):
         return
     here = cluster_nodes()[0]
@@ -86,7 +86,7 @@ def engines_that_fit(nodes: Sequence[ClusterNode], cpus_per_engine: float, gpus_
 def default_num_engines(address: str | None, cpus_per_engine: float, gpus_per_engine: float) -> int:
     """Engine actors where the user said no number: to be called inside `ray_session(address)`.
 
-    On this machine alone one per core that the process may use, since Ray is told twice as many CPUs as there are.
+    On this machine alone one per core that the process may use, since Ray gets twice as many CPUs as there are.
     """
     if is_this_machine(address) and not gpus_per_engine:
         return max(1, int(_num_cores() / max(1.0, cpus_per_engine)))
@@ -164,7 +164,7 @@ def _session(address: str) -> Iterator[None]:
         _quiet()
         yield
     except ray.exceptions.RayError as error:
-        # Foreign text may hold content, so only the kind is told; what we know of travels as data, not as exceptions.
+        # The text of other libraries may hold content, so only the kind is shown. Expected failures travel as data.
         kind = type(error).__name__
         raise IncompleteError(f"a worker failed ({kind}); run the same command again to continue") from None
     finally:
@@ -226,7 +226,7 @@ def _job_config() -> Any:
 
 
 def _not_joined(address: str, error: Exception) -> PrivsieveError:
-    """The three things that go wrong with a cluster that answers, told apart by Ray's own words."""
+    """The three things that go wrong with a cluster that answers; Ray's own words show which."""
     text = f"{error} {error.__cause__}"
     if "Version mismatch" in text:
         theirs, ours = (" ".join(found) for found in re.findall(r"(Ray: \S+)\s+(Python: \S+)", text)[:2])

@@ -29,7 +29,7 @@ class ScanMetrics:
         self._tokens = Counter("privsieve_engine_tokens", "Tokens of the model, by kind", ("engine", "kind"))
         self._lock = threading.Lock()
         self._num_queued = 0
-        self._told: Mapping[str, int] = {}
+        self._reported: Mapping[str, int] = {}
 
     def slice_written(self, seconds: float, num_scored: int, quarantined: Mapping[str, int]) -> None:
         """One slice has its file. quarantined: reason -> images; reasons are those of the row, a closed set."""
@@ -51,9 +51,9 @@ class ScanMetrics:
         """Token usage of the engine since it was loaded (`scoring.assessment.ReportsTokenUsage`)."""
         with self._lock:
             now = {kind: usage.get(kind, 0) for kind in TOKEN_KINDS}
-            was_loaded_again = any(now[kind] < n for kind, n in self._told.items())
-            told = {} if was_loaded_again else self._told
+            was_loaded_again = any(now[kind] < n for kind, n in self._reported.items())
+            before = {} if was_loaded_again else self._reported
             for kind, total in now.items():
-                if total > told.get(kind, 0):
-                    self._tokens.inc(total - told.get(kind, 0), {"engine": self._engine, "kind": kind})
-            self._told = now
+                if total > before.get(kind, 0):
+                    self._tokens.inc(total - before.get(kind, 0), {"engine": self._engine, "kind": kind})
+            self._reported = now

@@ -15,7 +15,6 @@ from ingest.sample import printable
 from ingest.storage.place import Place, place
 from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.source_hash import code_hash
-from jobs.scanning.begin import refuse_other, remove_unfinished, start_or_continue
 from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from jobs.scanning.selection import Chosen, draw, first
 from jobs.scanning.settings import ScanSettings
@@ -24,6 +23,7 @@ from jobs.scanning.watchdog import heard
 from scoring.assessment import EngineDescription, EngineModule, RemoteEngineModule
 from scoring.engines import engine_module
 from scoring.runs.attempts import Attempts
+from scoring.runs.begin import refuse_other, remove_unfinished, start_or_continue
 from scoring.runs.layout import ATTEMPTS, RUN_LEASE
 from scoring.runs.lease import Lease, lease
 from scoring.runs.ledger import CONFLICT, Ledger, finished, shard_id_in, shard_ids_of_others

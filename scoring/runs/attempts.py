@@ -1,7 +1,7 @@
 """How often a slice was begun and not brought to an end, kept in the run so that it outlives the worker.
 
 `RUN/attempts/<name>.json` is there while a slice is worked on; what a killed worker leaves behind is counted as a
-death by the next one. Ray itself would restart a worker that an image kills for ever.
+death by the next one. Without it, Ray would restart a worker that an image kills again and again.
 """
 
 from dataclasses import dataclass, replace

@@ -19,7 +19,7 @@ from scoring.runs.results import Results
 class Coverage:
     """Whether the rows are those of the whole source.
 
-    is_complete: None where that cannot be told. num_shards: of the source, None where it cannot be listed.
+    is_complete: None where that is not known. num_shards: of the source, None where it cannot be listed.
     num_unfinished_shards: of those that are known, how many have images without a row. num_chosen: how many images
     `--sample` or `--limit` asked for. scanner: who scans now, as "process 7 on HOST".
     """

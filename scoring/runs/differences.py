@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from ingest.sample import printable
 
 MAX_DIFFERENCES = 3
-"""So many are told where settings differ."""
+"""Most settings that one message names."""
 
 MAX_CHARACTERS = 1000
 """Of a value in a message."""
@@ -50,5 +50,5 @@ def _in_short(value: Any) -> str:
 
 
 def _cut(text: str) -> str:
-    """A text of run.json for a message; most paths are told whole."""
+    """A text of run.json for a message; most paths are shown whole."""
     return printable(text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}…")

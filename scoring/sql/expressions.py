@@ -43,7 +43,7 @@ _PLAIN_NODES = frozenset(["CONSTANT", "COMPARISON", "CONJUNCTION", "OPERATOR", "
 _HEAD = "SELECT (\n"
 
 MAX_SHOWN = 200
-"""So many characters of what was written are told in an error."""
+"""Most characters of an expression that an error repeats."""
 
 
 def boolean_expression(text: str, schema: pa.Schema) -> str:

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from ingest.errors import PrivsieveError, RunError
 from ingest.storage.place import place
 from jobs.cli import cli
-from jobs.scanning.begin import start_or_continue
+from scoring.runs.begin import start_or_continue
 from scoring.runs.lease import STALE_S, holder, lease
 from scoring.runs.record import open_run
 from scoring.runs.results import results

@@ -12,7 +12,7 @@ import pytest
 from ingest.errors import RunError, StorageError
 from ingest.formats import open_source
 from ingest.storage.place import place
-from jobs.scanning.begin import start_or_continue
+from scoring.runs.begin import start_or_continue
 from scoring.runs.ledger import Ledger
 from scoring.runs.reconcile import tally
 from scoring.runs.record import RunRecord, open_run

@@ -53,10 +53,10 @@ def _area(position: object, width: int, height: int) -> Area:
 
 
 def barcode_findings(barcodes: Sequence[Barcode]) -> list[Finding]:
-    return [finding for barcode in barcodes for finding in _told(barcode)]
+    return [finding for barcode in barcodes for finding in _findings_in(barcode)]
 
 
-def _told(barcode: Barcode) -> list[Finding]:
+def _findings_in(barcode: Barcode) -> list[Finding]:
     kinds: list[tuple[str, float, str]] = [("documents", 0.5, "barcode")]
     if _LICENCE.match(barcode.content):
         held = ("gov_ids", "full_legal_name", "non_unique_id", "contact_details", "age", "gender")
