@@ -11,17 +11,19 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the row per image: name, Arrow type, unit ("" where there is none), meaning, may it be null.
-
-    is_later: rows of older versions have no such column; they are read as null, so it must be nullable.
-    """
+    """A column of the row per image."""
 
     name: str
     type: pa.DataType
+
     unit: str
+    """Empty if it has none."""
+
     meaning: str
     nullable: bool = True
+
     is_later: bool = False
+    """Whether rows of older versions lack the column. They are read as null, so it must be nullable."""
 
 
 SAMPLE_COLUMNS: tuple[Column, ...] = (
@@ -31,7 +33,7 @@ SAMPLE_COLUMNS: tuple[Column, ...] = (
     Column("category", pa.string(), "", "class that the corpus gives, null where it gives none"),
     Column("width", pa.int32(), "px", "displayed width of the first frame, null where not known"),
     Column("height", pa.int32(), "px", "displayed height of the first frame, null where not known"),
-    Column("format", pa.string(), "", "image format told from the content, null where not known"),
+    Column("format", pa.string(), "", "image format, recognised by content, null where not known"),
     Column("num_frames", pa.int32(), "", "frames or pages in the file, null where not decoded"),
     Column("num_frames_scanned", pa.int32(), "", "frames or pages that were scanned, from the first"),
     Column(
