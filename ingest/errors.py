@@ -1,17 +1,17 @@
 """The whole error tree. Every error that a user can cause has one clear line and an exit code.
 
     PrivsieveError            exit 2: the command was wrong, nothing was done
-    ├── SourceError           the source cannot be read or is not what was said
+    ├── SourceError           the source cannot be read or is not what the options say
     ├── StorageError          a path or URL cannot be reached or written
     ├── RunError              the run folder does not fit the command
     ├── EngineError           an engine is unknown, not installed or misses a model file
-    ├── PolicyError           a policy file is wrong: rule, position, near name
+    ├── PolicyError           a policy file is wrong
     ├── QueryError            a SQL statement or expression is wrong or not allowed
     └── IncompleteError       exit 1: the command ran, but not to its end: samples without a row, a changed source
 
 A bad *image* is never one of these: it becomes a quarantined row (`ingest.images.decode.Rejected`).
-Messages hold the rule, the value and what to do; never image content, captions, found text or credentials.
-Names stand in them as they are: `jobs.console.terminal` escapes control characters where a message is written.
+Messages say what is wrong, with the value and what to do. They never hold image content, captions, found text or
+credentials. Names are not escaped in them: `jobs.console.terminal` escapes control characters when it prints.
 """
 
 import difflib

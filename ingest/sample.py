@@ -11,17 +11,19 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the row per image: name, Arrow type, unit ("" where there is none), meaning, may it be null.
-
-    is_later: rows of older versions have no such column; they are read as null, so it must be nullable.
-    """
+    """A column of the row per image."""
 
     name: str
     type: pa.DataType
+
     unit: str
+    """Empty if it has none."""
+
     meaning: str
     nullable: bool = True
+
     is_later: bool = False
+    """Whether rows of older versions lack the column. They are read as null, so it must be nullable."""
 
 
 SAMPLE_COLUMNS: tuple[Column, ...] = (

@@ -1,7 +1,7 @@
 """A slice is the unit of work: a run of samples of one shard, cut by content alone.
 
-The same input always gives the same slices, so a slice's result file has a name that is known beforehand, and a
-file that is there means that the slice is done.
+The same input always gives the same slices. So the name of a slice's result file is known beforehand, and if the file
+exists the slice is done.
 """
 
 import json
@@ -12,23 +12,27 @@ from typing import Any
 MAX_SAMPLES = 1024
 
 MAX_BYTES = 64 * 2**20
-"""A slice ends at so many samples or bytes of encoded images, whichever comes first (one sample at least)."""
+"""A slice ends at `MAX_SAMPLES` or at this size of encoded images, whichever comes first, but not empty."""
 
 Locator = dict[str, Any]
-"""Where a sample lies in its shard, in the words of its format; holds at least `index`. JSON types only."""
+"""Where a sample lies in its shard. Its keys depend on the format, except `index`; JSON types only."""
 
 
 @dataclass(frozen=True)
 class Slice:
-    """shard: name relative to the source. number: from 0. is_last: no slice of the shard follows.
-
-    locators: one per sample, in order; what `Format.read` needs to find the sample again.
-    """
+    """Some consecutive samples of one shard."""
 
     shard: str
+    """Name relative to the source."""
+
     number: int
+    """Position among the slices of the shard, from 0."""
+
     is_last: bool
+    """Whether it is the last slice of the shard."""
+
     locators: list[Locator]
+    """One per sample, in order: what `Format.read` needs to find the sample again."""
 
     def to_json(self) -> str:
         """ASCII only: undecodable file names survive as lone surrogate escapes."""

@@ -1,7 +1,7 @@
 """What an engine could not judge in one image though it judges it in others, such as text in a script it cannot read.
 
-Level and score count what is not known as absent. The column `unknown_level` tells where that may be wrong: it is
-computed from the row and `run.json`, for policies, reports and the view `images`, and is stored nowhere.
+Level and score count an unknown attribute as absent. The column `unknown_level` shows where that may be wrong. It is
+computed from the row and `run.json` for policies, reports and the view `images`, and is not stored.
 """
 
 from collections.abc import Collection, Mapping

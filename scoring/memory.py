@@ -1,4 +1,4 @@
-"""What memory there is, and what a process takes of it. Linux tells; elsewhere little is known, and said so."""
+"""Memory that is free, and memory that a process takes. Exact on Linux only."""
 
 import os
 from contextlib import suppress
@@ -8,10 +8,11 @@ CGROUP = Path("/sys/fs/cgroup")
 
 
 def available_bytes(cgroup: Path = CGROUP) -> int:
-    """What a new process can take without swapping: of the machine, or of the container where that is less.
+    """Memory that a new process can take without swapping, on this machine or in this container.
 
-    On systems without /proc it is all of the memory. Container limits: cgroup v2, memory.max less memory.current, which
-    counts cached files too: those not read lately (inactive_file) make way, as Kubernetes reckons.
+    Without /proc it is all of the machine's memory. The limit of a container is memory.max of cgroup v2, less
+    memory.current. That counts cached files too; those not read lately (inactive_file) can be dropped and are added
+    back, as Kubernetes does.
     """
     found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     with suppress(OSError, KeyError), open("/proc/meminfo") as file:
@@ -27,7 +28,7 @@ def available_bytes(cgroup: Path = CGROUP) -> int:
 
 
 def resident_bytes(pid: int) -> int:
-    """Memory of a process; 0 if unavailable."""
+    """0 if unavailable."""
     try:
         with open(f"/proc/{pid}/statm") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -21,17 +21,22 @@ LEVELS: dict[int, str] = {
 
 @dataclass(frozen=True)
 class Attribute:
-    """One thing that an image can show about a person.
-
-    key: column name. level: 1 (identifies on its own) to 4 (benign context). title: for reports.
-    shows: what the image must show for 1. ambiguous: when 0.5 is right, None where the taxonomy names no case.
-    """
+    """One thing that an image can show about a person."""
 
     key: str
+    """Column name."""
+
     level: int
+    """1 (identifies on its own) to 4 (harmless context)."""
+
     title: str
+    """For reports."""
+
     shows: str
+    """What the image must show for a 1."""
+
     ambiguous: str | None = None
+    """When 0.5 is right; None if the taxonomy names no such case."""
 
 
 ATTRIBUTES: tuple[Attribute, ...] = (

@@ -10,7 +10,7 @@ from ingest.sample import printable
 
 
 class YamlError(Exception):
-    """One line: which file, what is wrong and where."""
+    """The message names the file, the problem and its position, in one line."""
 
 
 def load_yaml(content: bytes, what: str) -> Any:

@@ -19,6 +19,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from scoring.sql.limits import is_left_behind
+
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
@@ -57,6 +59,14 @@ def free_ports(count: int) -> list[int]:
 def without_a_width(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables are as wide as they need, also where pytest-xdist gives its workers the width of a terminal."""
     monkeypatch.delenv("COLUMNS", raising=False)
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind() -> Iterator[None]:
+    """A command that fails while a stopped statement still runs ends its process, here that of the tests."""
+    yield
+    while is_left_behind():
+        time.sleep(0.05)
 
 
 @contextmanager

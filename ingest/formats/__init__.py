@@ -1,7 +1,7 @@
-"""One file per corpus format, its reader and its writer side by side; a plain dict picks.
+"""One module per corpus format, with its reader and its writer side by side; `FORMATS` picks by name.
 
 Every format offers `shards`, `slices`, `read` and `write` with the same signatures. To add a format: write the
-module, name it in `FORMATS`, teach `recognise` how it looks.
+module, name it in `FORMATS`, and make `_recognised` and `_kind` recognise it.
 """
 
 import hashlib
@@ -28,21 +28,21 @@ class Format(Protocol):
     def slices(self, root: Place, shard: str, category: str | None) -> Iterator[Slice]:
         """The slices of one shard; reads names and sizes, no pixels. Always the same for the same content.
 
-        What cannot be listed is a sample with a fault. StorageError where the storage fails.
+        Content that cannot be listed becomes a sample with a fault. StorageError if the storage fails.
         """
         ...
 
     def read(self, root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
-        """The samples of a slice, one for each locator and in their order. StorageError where the storage fails."""
+        """The samples of a slice, one for each locator and in their order. StorageError if the storage fails."""
         ...
 
     def write(self, root: Place, shard: str, kept: Kept, out: Place) -> Written:
-        """The shard again below `out`, at the same place, with the kept samples and what may go with them.
+        """Writes the kept samples of a shard, and what is released with them, to the same path below `out`.
 
         A kept sample that cannot be released safely is left out, see `Written.dropped`.
 
-        IncompleteError where the shard is not what was scanned: another number of samples, or another image. Each
-        file is there when it is whole; a folder's files that were written before the error stay.
+        IncompleteError if the shard has changed since the scan: another number of samples, or another image. No file is
+        left half-written; files of a folder that were written before the error stay.
         """
         ...
 
@@ -53,12 +53,18 @@ FORMATS: dict[str, Format] = {"webdataset": webdataset, "tree": tree, "parquet":
 
 @dataclass(frozen=True)
 class Source:
-    """A corpus: where it lies, how it is laid out, its shards relative to the root, what gives the category."""
+    """A corpus."""
 
     root: Place
+
     format: str
+    """A name of `FORMATS`."""
+
     shards: tuple[str, ...]
+    """Names relative to the root, sorted."""
+
     category: str | None
+    """What gives a sample's category: a column, field or member; None for the format's default."""
 
     def slices(self, shard: str) -> Iterator[Slice]:
         return FORMATS[self.format].slices(self.root, shard, self.category)
@@ -84,7 +90,7 @@ class Source:
 
 
 def open_source(url: str, format_name: str | None, category: str | None) -> Source:
-    """What `url` names: a folder, a file, a glob or a brace range. SourceError in one line where it is nothing."""
+    """The corpus at `url`: a folder, a file, a glob or a brace range. SourceError if there is none."""
     if format_name is not None and format_name not in FORMATS:
         known = ", ".join(FORMATS)
         raise SourceError(f'unknown format "{format_name}"{did_you_mean(format_name, FORMATS)}; there are: {known}')
@@ -102,13 +108,13 @@ def open_source(url: str, format_name: str | None, category: str | None) -> Sour
     _refuse_alike(shards)
     if name == "tree" and category is not None:
         raise SourceError(f'a tree\'s category is the folder: leave out --category "{category}"')
-    if name == "parquet":  # a missing image or category column is an error before anything is written
+    if name == "parquet":  # so that a missing column is an error before anything is written
         parquet.check(where, shards, category)
     return Source(where, name, tuple(shards), category)
 
 
 def _refuse_alike(shards: list[str]) -> None:
-    """SourceError where two shards would have the same text in a row: `a\\nb`, and `a`, a line break and `b`."""
+    """SourceError if two shards would have the same name in their rows: `a\\nb`, and `a`, a line break and `b`."""
     odd = Counter(printable(shard) for shard in shards if "\\" in shard or not shard.isprintable())
     alike = next((shown for shown, count in odd.items() if count > 1), None)
     if alike is not None:
@@ -171,7 +177,7 @@ def _recognised(where: Place, url: str) -> str:
 
 
 def _kind(path: str) -> str | None:
-    """The format that a file's name tells, None for any other file."""
+    """The format by the file's extension, None if it is unknown."""
     if path.lower().endswith(webdataset.SUFFIXES):
         return "webdataset"
     return "parquet" if path.lower().endswith(parquet.SUFFIX) else None

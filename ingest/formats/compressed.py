@@ -1,7 +1,7 @@
 """A tar that was compressed as a whole, read like a plain one.
 
-Every position is one of the decompressed content. Going forward costs decompressing what lies between; going back
-further than `KEPT_BYTES` costs starting again, so read in the order of the offsets. Each slice of a compressed shard
+Offsets are in the decompressed content. Seeking forward decompresses everything in between; seeking back further than
+`KEPT_BYTES` starts again from the beginning, so read in the order of the offsets. Each slice of a compressed shard
 decompresses the shard from its beginning.
 """
 
@@ -23,7 +23,7 @@ MAX_RATIO = 200
 
 
 def codec_of(head: bytes) -> str | None:
-    """Name of the compression that a file starts with, by its first 4 bytes; None for anything else."""
+    """The compression of a file by its first 4 bytes; None if it is not a known one."""
     if head[:2] == b"\x1f\x8b":
         return "gzip"
     is_skippable = head[1:4] == b"\x2a\x4d\x18" and 0x50 <= head[0] <= 0x5F
@@ -31,9 +31,9 @@ def codec_of(head: bytes) -> str | None:
 
 
 class Decompressed(io.RawIOBase):
-    """The content as a seekable stream. It ends where nothing more can be decompressed; `fault` then says why.
+    """The content as a seekable stream. It ends early if the rest cannot be decompressed; `fault` then says why.
 
-    `raw` must be seekable and raise something else than OSError when the storage fails.
+    raw: seekable, and must not raise OSError when the storage fails, since that is taken for damage.
     """
 
     def __init__(self, raw: BinaryIO, codec: str):

@@ -1,7 +1,7 @@
-"""What lies beside a picture, and which of it a release takes along.
+"""Files beside a picture, and which of them a release includes.
 
-Engines look at the picture alone. Text and JSON beside it are taken unseen by default, anything else may be a second
-picture or a program and stays behind; a policy may ask for less or for more.
+Engines look at the picture alone. By default text and JSON beside it are released without a look at their content;
+anything else may be a second picture or a program and is left out. A policy can ask for less or for more.
 """
 
 import json
@@ -42,7 +42,7 @@ def is_listed(name: str, num_bytes: int) -> bool:
 
 
 def begins_like_picture(name: str, content: bytes) -> bool:
-    """Whether a member is a picture by how it begins. Captions that begin with the mark of a format are none."""
+    """Whether a member is a picture by how it begins. Captions that begin with the mark of a format do not count."""
     format_of = picture_in_place_of_text if extension_of(name) in LISTED else picture_format
     return format_of(content[:HEAD_BYTES]) is not None
 

@@ -67,7 +67,7 @@ def check(root: Place, names: Sequence[str], category: str | None) -> None:
             with opened(root, shard) as stream:
                 file = _file(stream)
         except StorageError:
-            continue  # the scan will tell
+            continue  # the scan makes it a row with a reason
         if file is None:
             continue
         if image_column(file.schema_arrow) is not None:
@@ -90,7 +90,7 @@ def _file(stream: BinaryIO) -> pq.ParquetFile | None:
 
 
 def image_column(schema: pa.Schema) -> str | None:
-    """The column with image bytes: a known name first, else the only binary one; None where there is none."""
+    """The column with image bytes: one with a known name, else the only binary one; None if there is none."""
     found = [f.name for f in schema if _is_bytes(f.type) or _is_hugging_face(f.type)]
     named = [name for name in IMAGE_NAMES if name in found]
     if named:
@@ -174,9 +174,9 @@ def _unlisted(reason: str, message: str) -> Locator:
 
 
 def _rows_per_slice(rows: pq.RowGroupMetaData, file_bytes: int) -> int:
-    """So many rows that their mean size, other columns included, keeps within the limit of a slice.
+    """How many rows fit into a slice by their mean size, other columns included.
 
-    What the footer tells of single columns is left alone: pyarrow ends the process where that is damaged.
+    The footer's facts about single columns are not read: if they are damaged, pyarrow ends the process.
     """
     group_bytes = min(rows.total_byte_size, MAX_EXPANSION * file_bytes)
     fitting = MAX_BYTES * rows.num_rows // max(1, group_bytes)
@@ -254,7 +254,7 @@ def _leaves(schema: pa.Schema, column: str, key: str | None, label: str | None) 
 
 
 def _value(array: pa.Array) -> Any:
-    """What an array of one value holds: text as bytes, since it may be no valid text, times as text."""
+    """The value of an array of length 1: text as bytes, since it may be invalid, and times as text."""
     if pa.types.is_struct(array.type):
         if array.null_count:
             return None
@@ -323,7 +323,7 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
             for group, indices, mask in _kept_rows(file, kept):
                 try:
                     for rows, nulled_here in _released(stream, file, shard, group, mask, indices, kept, choice):
-                        if writer is None:  # what the footer tells of columns is asked only where they were decoded
+                        if writer is None:  # the footer's facts about columns are read only after they were decoded
                             compression = _compression(file.metadata.row_group(group))
                             writer = stack.enter_context(
                                 pq.ParquetWriter(released, choice.schema, compression=compression)
@@ -384,7 +384,7 @@ def _released(
 
 
 def _check(rows: pa.Table, shard: str, indices: Iterator[int], kept: Kept, choice: Choice) -> None:
-    """IncompleteError where an image is not what was scanned. By number, since names may stand twice."""
+    """IncompleteError if an image has changed since the scan. Columns by position, since names may occur twice."""
     image, key = _columns(rows.schema, shard)
     numbers = [choice.image]
     if key is not None:  # of several the last, as when they are read

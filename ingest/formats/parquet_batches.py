@@ -1,7 +1,7 @@
 """Chosen columns of a row group of a Parquet file, in batches of rows that take a bounded part of the memory.
 
-Each column is first decoded on its own behind a `PageGuard`, which tells how large its rows are. Only then are the
-columns read side by side, so many rows at once as fit.
+Each column is first decoded alone behind a `PageGuard`, which measures how large its rows are. Then the columns are
+read together, as many rows at once as fit.
 """
 
 from collections.abc import Iterator
@@ -39,12 +39,16 @@ types = pa.types
 
 @dataclass(frozen=True)
 class Part:
-    """A column of the file without columns below it. number: in the file. null_bytes: what a null in a list takes."""
+    """A column of the file that has no columns below it."""
 
     number: int
+    """Position in the file."""
+
     kind: pa.DataType
     is_in_list: bool
+
     null_bytes: int
+    """Memory that a null in a list takes."""
 
 
 def parts_of(schema: pa.Schema, choice: Choice) -> list[Part]:
@@ -120,7 +124,7 @@ def batches(stream: BinaryIO, file: pq.ParquetFile, group: int, choice: Choice) 
 
 
 def _measured(stream: BinaryIO, file: pq.ParquetFile, group: int, part: Part) -> tuple[int, int]:
-    """What the largest row of the column takes, and what is in memory beside it."""
+    """Memory that the column's largest row takes, and memory that is in use beside it."""
     stored, num_rows = file.schema.column(part.number), file.metadata.row_group(group).num_rows
     is_text, num_read, largest = stored.physical_type == "BYTE_ARRAY", 0, 0
     width = VALUE_BYTES + (stored.length or 0) + part.null_bytes

@@ -1,7 +1,7 @@
-"""Which columns of a table a release takes, and which of their cells: what may be a second picture stays behind.
+"""Which columns and cells of a table a release includes: whatever may be a second picture is left out.
 
-The choice is made by type, so that all files of a corpus keep the same columns; single cells that are not what their
-type says become null.
+The choice is made by type, so that all files of a corpus keep the same columns; single cells that do not fit their
+type become null.
 """
 
 import json
@@ -28,15 +28,19 @@ types = pa.types
 
 @dataclass(frozen=True)
 class Choice:
-    """indices: of the columns of the file that are released. image: position of the image among them.
-
-    schema: of these columns, without any metadata but what readers need. left_out: what to call the others in counts.
-    """
+    """Which columns of a file are released."""
 
     indices: list[int]
+    """Their positions in the file."""
+
     image: int
+    """Position of the image among them."""
+
     schema: pa.Schema
+    """Of these columns, with no more metadata than readers need."""
+
     left_out: list[str]
+    """What the other columns are called in counts."""
 
 
 def choose(schema: pa.Schema, image: int, named: Collection[str | None], members: Members) -> Choice:
@@ -57,9 +61,9 @@ def choose(schema: pa.Schema, image: int, named: Collection[str | None], members
 
 
 def plain_rows(table: pa.Table, mask: Sequence[bool], choice: Choice) -> tuple[pa.Table, Counter[str]]:
-    """The rows of a table of the chosen columns that the mask says, and how many cells became null, by column.
+    """The rows of a table that the mask selects, and by column how many cells became null.
 
-    Without dictionaries, since pyarrow would write those of all rows, and without views, since pyarrow filters none.
+    Dictionaries are decoded, since pyarrow would write those of all rows; so are views, which pyarrow cannot filter.
     """
     kept = table.cast(_with_types(choice.schema, _without_view)).filter(pa.array(mask))
     plain = kept.cast(_with_types(choice.schema, _without_dictionary))

@@ -1,7 +1,7 @@
-"""What the pages of a Parquet file take once they are decoded, read from their headers before pyarrow decodes them.
+"""How much memory the pages of a Parquet file take, read from their headers before pyarrow decodes them.
 
 pyarrow allocates what a page header says, up to 2 GB a page, and a file of 2 KB can fill that: compression and
-dictionaries multiply. Sizes in the footer are no help, since nothing makes them true.
+dictionaries multiply. Sizes in the footer cannot be trusted.
 """
 
 import io
@@ -22,12 +22,12 @@ class DamagedPageError(Exception):
 
 
 class PageGuard(io.RawIOBase):
-    """A Parquet file as pyarrow reads one column chunk of it: front to back, from the first read on.
+    """A Parquet file for pyarrow to read one column chunk of it, front to back.
 
-    A read that holds a page header is not answered where the page would take too much: LargePageError.
+    LargePageError instead of a page header whose page would take too much memory.
     num_values: of the chunk. max_bytes: what its decoded dictionary and one decoded page may take together.
-    values_at_once: so many are decoded at most before `next_batch`. value_bytes: what each of them takes, where a few
-    bytes of a page may stand for any number of them.
+    values_at_once: how many are decoded at most before `next_batch`. value_bytes: memory of each, for encodings where a
+    few bytes of a page stand for any number of values.
     """
 
     def __init__(self, stream: BinaryIO, num_values: int, max_bytes: int, values_at_once: int, value_bytes: int = 0):
@@ -110,13 +110,21 @@ class PageGuard(io.RawIOBase):
 
 @dataclass(frozen=True)
 class PageHeader:
-    """num_bytes: of the header. compressed_bytes: of what follows it. num_values: 0 where it holds no data."""
+    """The Thrift header in front of a page."""
 
     num_bytes: int
+    """Size of the header itself."""
+
     kind: int
+
     compressed_bytes: int
+    """Size of the page behind the header."""
+
     uncompressed_bytes: int
+
     num_values: int
+    """0 if the page holds no data."""
+
     encoding: int
 
     @property
@@ -150,7 +158,7 @@ _MAX_DEPTH = 8
 
 
 def page_header(content: bytes, at: int) -> PageHeader:
-    """The header that begins at this offset. IndexError where the content ends before it does.
+    """The header that begins at this offset. IndexError if the content ends first.
 
     It must mean the same here as to pyarrow, so of two fields with one number the last counts, and what Parquet has
     no use for (lists, maps, unknown types) is refused: DamagedPageError.

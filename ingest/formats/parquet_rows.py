@@ -39,11 +39,15 @@ class AmbiguousColumnError(Exception):
 
 @dataclass(frozen=True)
 class Leaf:
-    """A column without columns below it. path: such as `image.bytes`. is_dictionary: Arrow makes it a dictionary."""
+    """A column that has no columns below it."""
 
     path: str
+    """Such as `image.bytes`."""
+
     is_image: bool
+
     is_dictionary: bool
+    """Whether Arrow reads it as a dictionary."""
 
     def index(self, file: pq.ParquetFile) -> int:
         """Of several columns of this path the last; of images there must be one."""
@@ -65,8 +69,8 @@ def rows(
 ) -> Iterator[tuple[Any, ...]]:
     """For each of these rows of the group, ascending, the values of the columns. value_of: takes an array of one value.
 
-    LargePageError, DamagedPageError or what pyarrow raises where any row of the group cannot be decoded, before the
-    first row: rows of such a group cannot be copied into a release either.
+    If any row of the group cannot be decoded, LargePageError, DamagedPageError or pyarrow's error comes before the
+    first row, since rows of such a group cannot be copied into a release either.
     """
     wanted = sorted(numbers)
     held, num_held_bytes, number = list[tuple[Any, ...]](), 0, 0

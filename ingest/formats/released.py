@@ -1,7 +1,7 @@
-"""What a release takes from a shard and what was written: the words of every format's `write`.
+"""Input and result of every format's `write`: which samples of a shard are released, and what was written.
 
-A corpus may have changed since it was scanned; then the decisions are about other pictures, and nothing of the
-shard may be released. The hash of every image that is copied shows it.
+A corpus may have changed since it was scanned. Then the decisions are about other pictures, and nothing of the shard
+may be released. The hash of every copied image shows whether that happened.
 """
 
 import json
@@ -19,16 +19,19 @@ DECISIONS = "decisions.parquet"
 
 @dataclass(frozen=True)
 class Kept:
-    """The samples of a shard that are released.
-
-    sha256: index -> hash of the encoded image as it was scanned. num_samples: how many samples the shard had then,
-    None where only some of them were scanned. members: what goes with them. category: what gave it, see `Source`.
-    """
+    """The samples of a shard that are released."""
 
     sha256: dict[int, str]
+    """Index -> hash of the encoded image as it was scanned."""
+
     num_samples: int | None
+    """Samples that the shard had when it was scanned; None if only some of them were scanned."""
+
     members: Members = "listed"
+    """Which files or columns are released with the images."""
+
     category: str | None = None
+    """As in `Source`."""
 
     def check_number(self, shard: str, num_found: int) -> None:
         """IncompleteError where the shard has another number of samples now."""
@@ -38,23 +41,26 @@ class Kept:
             raise changed(shard, f"it has {num_found} samples, and had {expected}")
 
     def check_image(self, shard: str, index: int, key: str, sha256: str | None) -> None:
-        """IncompleteError where `sha256` of a kept sample's image (None: it has none) is not what was scanned."""
+        """IncompleteError if `sha256` of a kept sample's image (None if it has none) differs from the scan's."""
         if sha256 != self.sha256[index]:
             raise changed(shard, f"sample {printable(key)} holds another image")
 
 
 @dataclass(frozen=True)
 class Written:
-    """num_samples: so many were written. files: name below the release -> sha256 of the file.
-
-    dropped: index -> why this kept sample was not written after all. left_out: what lay beside the samples that were
-    written and stayed behind: an extension, or "column " and a name -> how many.
-    """
+    """What was written of a shard."""
 
     num_samples: int
+
     files: dict[str, str]
+    """Name relative to the release -> sha256 of the file, in hex."""
+
     dropped: dict[int, str]
+    """Index -> why this kept sample was not written after all."""
+
     left_out: dict[str, int]
+    """Files and columns beside the written samples that were not released: an extension, or "column " and a name -> how
+    many."""
 
     def to_json(self) -> str:
         """ASCII only: undecodable file names survive as lone surrogate escapes."""
@@ -72,7 +78,7 @@ class Written:
 
 
 def changed(shard: str, what: str) -> IncompleteError:
-    """The error for a shard that is not what was scanned."""
+    """The error for a shard that has changed since the scan."""
     return IncompleteError(
         f"{printable(shard)} has changed since it was scanned: {what}; nothing is released; "
         "restore it, or scan the source into a new run"

@@ -67,15 +67,16 @@ class _Guarded(io.RawIOBase):
 
 @dataclass(frozen=True)
 class Listing:
-    """What lies in a folder and is not hidden, sorted by name. files: (name, size in bytes).
-
-    closed: folders that are not entered. These are links to folders, since links can lead round and round or to the
-    whole machine, and folders whose path is too long for the system.
-    """
+    """What lies in a folder and is not hidden, sorted by name."""
 
     files: list[tuple[str, int]]
+    """Name, size in bytes."""
+
     folders: list[str]
+
     closed: list[str]
+    """Folders that are not entered: links, which may lead in a circle or out of the corpus, and paths that are too long
+    for the system."""
 
 
 def listed(here: Place) -> Listing:
@@ -105,7 +106,7 @@ def _local_entries(here: Place) -> Iterator[tuple[str, int, bool | None]]:
 
 
 def _size(entry: "os.DirEntry[str]") -> int:
-    """Bytes; 0 where a link leads nowhere or the file is gone meanwhile: reading it says so."""
+    """In bytes; 0 if the file is gone or a link leads nowhere, which reading it reports."""
     try:
         return entry.stat().st_size
     except OSError as error:

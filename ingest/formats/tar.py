@@ -2,7 +2,7 @@
 
 Python's tarfile reads the headers; unlike it, this walker does not take a damaged header for the end of the
 archive and does not stop at it: it looks for the next header and says which bytes it could not read. The stream is
-gone through forward, with ways back of at most `SEARCHED_BYTES` (`ingest.formats.compressed` depends on it).
+read forward, with steps back of at most `SEARCHED_BYTES` (`ingest.formats.compressed` depends on it).
 """
 
 import hashlib
@@ -38,38 +38,53 @@ _UNREADABLE = (tarfile.TarError, OSError, ValueError, OverflowError, RecursionEr
 
 @dataclass(frozen=True)
 class Member:
-    """name: as stored, or shortened. start…end: header to padded end. data_start, size: the content.
-
-    is_file: a regular file. is_folder: a directory. is_sparse: a regular file that is stored without its holes, `size`
-    counts them. has_set_id: it would run as another user or group. mtime: seconds, 0 where it is no sane number.
-    """
+    """One entry of a tar. Offsets are in bytes from the start of the tar."""
 
     name: str
+    """As stored, or shortened (`is_name_shortened`)."""
+
     start: int
+    """Offset of the header."""
+
     data_start: int
+    """Offset of the content."""
+
     size: int
+    """Bytes of the content; of a sparse file with its holes."""
+
     end: int
+    """Offset behind the padded content."""
+
     is_file: bool
+    """A regular file."""
+
     is_folder: bool = False
+
     is_sparse: bool = False
+    """A regular file that is stored without its holes."""
+
     has_set_id: bool = False
+    """It would run as another user or group."""
+
     is_name_shortened: bool = False
+
     mtime: int = 0
+    """Seconds since 1970; 0 if the stored number makes no sense."""
 
 
 @dataclass(frozen=True)
 class Damage:
-    """Bytes start…end that hold no readable member. name: of the member that is cut off there, else None.
-
-    No bytes at all (start is end): the tar lacks its end marker there, so whatever may have followed is lost.
-
-    cause: what ended a compressed stream early, else None.
-    """
+    """Bytes of a tar that hold no readable member. If `start` is `end`, the tar lacks its end marker there, so what may
+    have followed is lost."""
 
     start: int
     end: int
+
     name: str | None
+    """Of the member that is cut off here, if any."""
+
     cause: str | None = None
+    """What ended a compressed stream early, if that is what happened."""
 
 
 def walk(stream: BinaryIO, size: int, cause: str | None = None) -> Iterator[Member | Damage]:
@@ -189,7 +204,7 @@ def _archive(stream: BinaryIO, offset: int) -> tarfile.TarFile | int:
 
 def _after(stream: BinaryIO, offset: int) -> int:
     """Where the next header may be, given that the one at `offset` cannot be read: after all that was read of it, so
-    that a long chain of headers is gone through once."""
+    that a long chain of headers is read only once."""
     return max(offset, stream.tell() // BLOCK * BLOCK - BLOCK) + BLOCK
 
 
@@ -220,7 +235,7 @@ class _HeaderReader(io.RawIOBase):
 
 
 def _after_zeros(stream: BinaryIO, offset: int) -> int | None:
-    """Offset of the next block that holds something else than zeros, None where there is none."""
+    """Offset of the next block that is not all zeros, None if there is none."""
     stream.seek(offset)
     while blocks := stream.read(SEARCHED_BYTES):
         rest = blocks.lstrip(b"\0")

@@ -31,7 +31,8 @@ from ingest.storage.place import Place, reason_of, version_mark_of
 
 SIDECAR_EXTENSIONS = frozenset([".txt", ".json", ".csv", ".md", ".parquet"])
 RELEASED_WITH_IMAGE = (".txt", ".json")
-"""Sidecars that may go with the images of their stem, if all of these are kept; a listing may name what was dropped."""
+"""Extensions of sidecars that are released with the images of the same stem, if all of these are kept. The other
+sidecars are often lists of the whole folder, which would name dropped images."""
 
 ROOT = "."
 
@@ -136,7 +137,7 @@ def _local_content(path: str) -> tuple[bytes, tuple[str, str] | None]:
         if found.st_size == 0:  # files below /proc say so too, and some of them never end
             return b"", None
         content = file.read(min(found.st_size, MAX_IMAGE_BYTES) + 1) or b""
-        if len(content) > found.st_size:  # it is larger than it said
+        if len(content) > found.st_size:  # it is larger than its stated size
             content += file.read(MAX_IMAGE_BYTES + 1 - len(content)) or b""
         return (content, None) if len(content) <= MAX_IMAGE_BYTES else (b"", TOO_MANY_BYTES)
 

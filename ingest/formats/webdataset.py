@@ -1,9 +1,9 @@
 """WebDataset shards: tar files as img2dataset and LAION write them, plain or compressed as a whole (gzip, Zstandard).
 
 Consecutive members with the same key (the path up to the first dot of the base name) are one sample. Its image is
-the member that an extension or its own beginning says is one; no member is decoded by extension or unpickled.
+the member whose extension or first bytes are an image's; no member is decoded by extension or unpickled.
 Damage in a tar becomes a sample of its own that cannot be read, so that it shows in every count. A release has new
-headers; of what lies beside the image it takes what `ingest.formats.members` lets through.
+headers, and of the members beside the image those that `ingest.formats.members` allows.
 """
 
 import hashlib
@@ -54,7 +54,7 @@ MAX_LOOKED_AT = 100
 """Samples in which `json_fields` looks for fields."""
 
 SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.zstd")
-"""How shards are found; its content shows whether one is compressed, and how."""
+"""How shards are found. Compression is recognised by content."""
 
 TAR_RECORD_BYTES = 20 * BLOCK
 """Tars are filled up with zeros to whole records."""
@@ -76,10 +76,12 @@ def content(root: Place, shard: str) -> Iterator[BinaryIO]:
 
 @dataclass(frozen=True)
 class _Part:
-    """One member of a sample. is_image: by its extension or by how it begins; it may be a link all the same."""
+    """One member of a sample."""
 
     member: Member
+
     is_image: bool
+    """By its extension or by how it begins. It may still be a link."""
 
     @property
     def is_plain(self) -> bool:
@@ -150,7 +152,7 @@ def _is_image(stream: BinaryIO, member: Member) -> bool:
 
 
 def _groups(found: Iterator[_Part | Damage]) -> Iterator[_Group | Damage]:
-    """The samples in order. Links and devices that no file shares its key with are none, and neither are folders."""
+    """The samples in order. Folders are no samples, nor are links and devices whose key no file has."""
     group = _Group("", [])
     for item in found:
         if isinstance(item, _Part) and group.parts and item.member.name and _split(item.member.name)[0] == group.key:

@@ -1,8 +1,8 @@
 """Encoded bytes -> pixels. A bad image is a reason, never an exception.
 
-Everything here treats the bytes as hostile: the format follows from the content, sizes are checked from the
-header before anything is allocated, and only the listed formats are ever opened. A release ships the *file*, not
-what a viewer shows of it, so every frame and page is decoded, and so is colour that hides under full transparency.
+The bytes are treated as hostile: the format is recognised by content, sizes are checked in the header before anything
+is allocated, and only the listed formats are ever opened. A release ships the *file*, not what a viewer shows of it.
+So every frame and page is decoded, and colour under full transparency too.
 """
 
 import io
@@ -27,9 +27,9 @@ FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "PPM")
 """Pillow's names of the formats that are opened; all others are rejected by content."""
 
 MAX_SCANS = 100
-"""Scans of one JPEG, refused above: each goes over the whole picture. Encoders make about ten."""
+"""Scans of one JPEG; more are refused, since each goes over the whole picture. Encoders make about ten."""
 MAX_SCANS_OF_LARGEST = 20
-"""The same for a picture of as many pixels as are allowed; smaller ones may have more, up to `MAX_SCANS`."""
+"""The same for a picture with the most pixels that are allowed; smaller ones may have more, up to `MAX_SCANS`."""
 
 Image.init()
 # Size limits are our own and apply to every page (see _check_size); Pillow's would warn at half the limit.
@@ -40,38 +40,49 @@ _STRIP_PIXELS = 2**20
 
 @dataclass(frozen=True)
 class ImageLimits:
-    """max_pixels: width x height of one frame, refused above. max_frames: frames or pages that are decoded.
-
-    max_side_px: frames are downscaled to this longer side (None: full size); what an engine can use.
-    """
+    """What is decoded of a file."""
 
     max_pixels: int = 178_000_000
+    """Width x height of one frame; a file with a larger frame is rejected."""
+
     max_frames: int = 16
+    """Frames or pages that are decoded, from the first."""
+
     max_side_px: int | None = None
+    """Frames are downscaled to this longer side; None keeps the full size."""
 
 
 @dataclass(frozen=True)
 class DecodedImage:
-    """One image file, decoded.
-
-    views: what there is to see, at least one: the frames or pages in order, then what these do not show: colours
-    under transparent pixels, the frame over black, faint steps of 16-bit or float grey, channels that viewers skip.
-    width, height: pixels of the first frame as displayed, before downscaling. format: lower case, by content.
-    num_frames: in the file; num_frames_decoded: of these in `views`. metadata: kinds of embedded metadata with a
-    value (see `ingest.images.metadata`), never the values.
-    unseen: kinds of content of the file that are not in `views` (see `ingest.images.unseen`), and how many bytes that
-    is.
-    """
+    """One image file, decoded."""
 
     views: tuple[Pixels, ...]
+    """At least one. First the frames or pages in order, then content that these do not show: colours under transparent
+    pixels, the frame over black, faint steps of 16-bit or float grey, channels that viewers skip."""
+
     width: int
+    """Pixels of the first frame as displayed, before downscaling."""
+
     height: int
+    """As `width`."""
+
     format: str
+    """Lower case, recognised from the content."""
+
     num_frames: int
+    """In the file."""
+
     num_frames_decoded: int
+    """How many of them are in `views`."""
+
     metadata: frozenset[str]
+    """Kinds of embedded metadata that have a value (`ingest.images.metadata`), never the values."""
+
     unseen: tuple[str, ...]
+    """Kinds of content of the file that are not in `views` (`ingest.images.unseen`)."""
+
     unseen_bytes: int
+    """Size of that content in the file, roughly."""
 
 
 @dataclass(frozen=True)
@@ -211,7 +222,7 @@ def _decode(
 def _jpeg_pixels(encoded: bytes, size: tuple[int, int], limits: ImageLimits) -> Pixels:
     """Strict libjpeg-turbo: unlike Pillow and OpenCV it reports damage in the middle of the data.
 
-    Asked for a smaller picture it decodes at 1/8 steps, which is where most of the speed comes from.
+    For a smaller picture it decodes in steps of 1/8 of the size, which gives most of the speed.
     """
     scale = _scale(size, limits.max_side_px)
     wanted = {"min_width": round(size[0] * scale), "min_height": round(size[1] * scale)} if scale < 1 else {}
@@ -250,7 +261,7 @@ def _is_wide(image: Image.Image) -> bool:
 def _wide_grey_pixels(image: Image.Image, scale: float) -> tuple[Pixels, list[Pixels]]:
     """16-bit and float greyscale in 8 bits (a plain convert would clip it to white), from 0 to the largest value.
 
-    The same with its values spread evenly is one more view where that shows more.
+    If its values spread evenly show more, that is a second view.
     """
     top = 65535.0 if image.mode.startswith("I;16") else max(255.0, _largest(image))
     steps = hidden.steps_of(image, _strip_rows(image))
@@ -266,7 +277,7 @@ def _grey(plane: hidden.Plane) -> Pixels:
 def _eight_bit(image: Image.Image, steps: npt.NDArray[np.floating]) -> Image.Image:
     """With the steps, in order, at even distances from black to white.
 
-    In strips, since numbers of 4 bytes per pixel in several copies would be the most that an image takes.
+    In strips: several copies with 4 bytes per pixel would otherwise take more memory than anything else.
     """
     scaled = Image.new("L", image.size)
     greys = np.linspace(0, 255, len(steps))

@@ -1,4 +1,4 @@
-"""Recognises picture files by their first bytes, without decoding them; the one place that does.
+"""Recognises picture files by their first bytes, without decoding them. No other module does that.
 
 Formats that a scan cannot decode count too, so that a second picture is found whatever its name. Formats without a mark
 at their beginning (TGA, raw pixels) are not recognised.
@@ -92,7 +92,7 @@ def picture_format(head: bytes) -> str | None:
 
 
 def picture_in_place_of_text(head: bytes) -> str | None:
-    """The same where text is expected: text that only begins like a picture is none.
+    """As `picture_format`, for files that should be text: text that only begins like a picture does not count.
 
     >>> picture_in_place_of_text(b"GIF89a is from 1989"), picture_in_place_of_text(b"GIF89a\\1\\0\\1\\0")
     (None, 'GIF')

@@ -1,6 +1,6 @@
-"""Which kinds of metadata a file holds, wherever in it they lie. Kinds only, never the values.
+"""Which kinds of metadata a file holds, anywhere in it. Kinds only, never the values.
 
-Pillow tells of the metadata before the pixels. A release ships the whole file, so what lies behind them counts too:
+Pillow reports the metadata before the pixels. A release ships the whole file, so metadata behind them counts too:
 PNG text after the pixels, EXIF between the scans of a JPEG, XMP at the end of a GIF, every page of a TIFF.
 """
 
@@ -13,7 +13,7 @@ from PIL import ExifTags, Image
 from PIL.PngImagePlugin import MAX_TEXT_CHUNK, MAX_TEXT_MEMORY
 
 METADATA_KINDS = ("gps", "datetime", "camera", "serial", "artist", "copyright", "description", "unread")
-"""unread: there is metadata that is too large to be read, so that what it tells is not known."""
+"""unread: there is metadata that is too large to be read, so its kinds are unknown."""
 
 PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
 EXIF_MAGIC = b"Exif\0\0"
@@ -84,7 +84,7 @@ _SOFTWARE_TEXT_CHUNKS = ("date:create", "date:modify", "date:timestamp")  # Imag
 
 
 def frame_metadata(image: Image.Image) -> tuple[set[str], int]:
-    """The kinds that the EXIF of the frame before its pixels has, and its orientation (1 where it tells none)."""
+    """The kinds that the EXIF of the frame before its pixels has, and its orientation (1 if it states none)."""
     kinds = {"description"} if image.info.get("comment") else set()
     try:
         exif = image.getexif()
@@ -146,7 +146,7 @@ def _iptc_kinds(encoded: bytes, at: int) -> set[str]:
 def png_metadata(encoded: bytes) -> tuple[set[str], bytes]:
     """The kinds in a PNG's text and EXIF chunks, and the PNG without the text that is too large to be read.
 
-    Pillow would give up the whole picture over that. The limits are Pillow's.
+    Pillow would refuse the whole picture because of such text. The limits are Pillow's.
     """
     kinds: set[str] = set()
     rest, copied, room = [], 0, MAX_TEXT_MEMORY
@@ -205,7 +205,7 @@ def _text_kinds(keyword: bytes, text: bytes) -> set[str]:
 
 
 def raw_profile(keyword: bytes, text: bytes) -> bytes:
-    """What ImageMagick packs into text: a name, a length, hexadecimal digits. Nothing where this is none."""
+    """The metadata that ImageMagick packs into text: a name, a length, hexadecimal digits. Empty for other text."""
     if not keyword.lower().startswith(b"raw profile type"):
         return b""
     try:

@@ -50,10 +50,12 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class Place:
-    """A folder or file on some file system. `path` is the file system's own path, without the protocol."""
+    """A folder or file on some file system."""
 
     fs: fsspec.AbstractFileSystem
+
     path: str
+    """The file system's own path, without the protocol."""
 
     def at(self, *names: str) -> "Place":
         """The place below this one; empty names are left out."""
@@ -96,7 +98,7 @@ class Place:
         return io.BufferedReader(_Ranges(self, self.size()), BLOCK_BYTES)
 
     def content(self) -> bytes:
-        """The whole file, for callers to whom its absence is an answer: errors as with `open`."""
+        """The whole file, for callers that handle a missing file; errors as with `open`."""
         if self.is_local:
             found: bytes = self.fs.cat_file(self.path)
             return found
@@ -201,7 +203,7 @@ class Place:
             raise StorageError(f"cannot remove {self.path}: {reason_of(error)}") from None
 
     def entries(self) -> list[dict[str, Any]]:
-        """What lies directly in this folder, as fsspec tells it: dicts with `name` (a path), `type` and `size`."""
+        """fsspec's entries of this folder: dicts with `name` (a path), `type` and `size`."""
         list_all: Callable[[], list[dict[str, Any]]] = lambda: self.fs.ls(self.path, detail=True)  # noqa: E731
         return list_all() if self.is_local else self._remote("list", list_all)
 
@@ -246,7 +248,7 @@ class Place:
 
     def _make_folder(self) -> None:
         """Not on object stores: they have no folders, and a driver would make a missing bucket."""
-        if self.is_local:  # not os.makedirs, which goes into itself for each folder of a deep path
+        if self.is_local:  # not os.makedirs, which recurses once per folder of a deep path
             folder, missing = posixpath.dirname(self.path), list[str]()
             while not os.path.isdir(folder):
                 missing.append(folder)
@@ -347,7 +349,7 @@ def place(url: str) -> Place:
         raise StorageError("the URL holds a signature or key, which would end in run.json; use a URL without")
     protocol = fsspec.core.split_protocol(url)[0] or "file"
     try:
-        # Without listings kept by the driver: other processes write meanwhile, and what is there is the ledger.
+        # No cached listings: other processes write meanwhile, and a run's ledger is the list of its files.
         if is_local(url):  # fsspec would take "a::b" for a chain of URLs, and read "a"
             fs = fsspec.filesystem("file", use_listings_cache=False)
             path = str(fs._strip_protocol(url))

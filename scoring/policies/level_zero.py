@@ -30,6 +30,6 @@ def matches_level_0_too(sql: str) -> bool:
         connection.register("images", images)
         try:
             found = connection.execute(f'SELECT coalesce({sql}, false) FROM images ORDER BY "index"').fetchall()
-        except duckdb.Error:  # it fails on a row like these; where it meets such a row, the user gets an error
+        except duckdb.Error:  # it fails on such a row; `Policy.decide` reports that if a run has one
             return False
     return [bool(matches) for (matches,) in found] == [True, True, False]

@@ -12,11 +12,11 @@
 
 `when` is a SQL condition over the columns of `scoring.table` and `unknown_level` of `scoring.gaps`; it can reach
 nothing else (`scoring.sql.expressions`).
-What is quarantined and kept is copied as it is; a sample without readable bytes (`sha256` is null: a dangling link, a
-tar that is cut there, no image member) cannot be copied, and `filter` drops it by the rule "(unreadable)". `members`
-is about what lies beside a kept picture, see `ingest.formats.members`; where it cannot be released safely, `filter`
-drops the sample by the rule "(unsafe_member)".
-Score and decision are apart: a policy can be changed and applied again without another scan.
+A quarantined sample that is kept is copied as it is. A sample without readable bytes (`sha256` is null: a dangling
+link, a tar that is cut there, no image member) cannot be copied; `filter` drops it by the rule "(unreadable)".
+`members` says what is released beside a kept picture, see `ingest.formats.members`. If that cannot be released safely,
+`filter` drops the sample by the rule "(unsafe_member)".
+A policy can be changed and applied again without another scan, since scores do not depend on it.
 """
 
 import hashlib
@@ -43,15 +43,15 @@ Action = Literal["keep", "flag", "drop"]
 Text = Annotated[str, Field(pattern=r"\S")]
 
 DEFAULT, QUARANTINED, UNREADABLE, UNSAFE_MEMBER = "(default)", "(quarantined)", "(unreadable)", "(unsafe_member)"
-"""The rule where none of the policy decided; the last two are of `filter`."""
+"""Names of rules when no rule of the policy decided; the last two are used by `filter`."""
 
 LIMITS = Limits(seconds=600)
-"""Of the decisions on one shard, which take milliseconds; a regular expression can be made to take hours."""
+"""For the decisions on one shard. They take milliseconds, but a regular expression can be made to take hours."""
 
 SEVERITY_NAMES = frozenset(column.name for column in (*SCORE_COLUMNS, UNKNOWN_LEVEL)) - {"num_assessed"}
 
 _NOT_SCANNED = frozenset(["unseen", "unseen_bytes", "num_frames", "num_frames_scanned"])
-"""Columns of what was not scanned, which tell nothing of what was."""
+"""Columns that say nothing about the content that was scanned."""
 
 _SCHEMA = SCHEMA.append(pa.field(UNKNOWN_LEVEL.name, UNKNOWN_LEVEL.type))
 
@@ -61,12 +61,18 @@ class _Strict(BaseModel):
 
 
 class Rule(_Strict):
-    """name: shown in decisions. when: SQL condition. then: what happens. reason: in words, for the people asked."""
+    """One rule of a policy file."""
 
     name: Text
+    """Shown in decisions."""
+
     when: Text
+    """A SQL condition."""
+
     then: Action
+
     reason: Text
+    """Why, in words, for the people who are asked about a decision."""
 
 
 class _PolicyFile(_Strict):
@@ -90,20 +96,26 @@ _WANTED = {
 
 @dataclass(frozen=True)
 class Policy:
-    """A checked policy. file: as it was given. sha256: of the file's bytes.
-
-    ruled_out: what is 0 where the engine of the run finds nothing; null is a gap there.
-    """
+    """A checked policy."""
 
     file: str
+    """The name as the user gave it."""
+
     name: str
+
     sha256: str
+    """Of the file's bytes, in hex."""
+
     rules: tuple[Rule, ...]
     default: Action
     quarantined: Action
     members: Members
+
     sql: tuple[str, ...]
+    """The checked condition of each rule."""
+
     ruled_out: tuple[str, ...] = ()
+    """Attributes that the run's engine can rule out: a null in one of them is a gap (`scoring.gaps`)."""
 
     def for_engine(self, engine: Mapping[str, Any]) -> "Policy":
         """For the rows of a run with this engine in its run.json."""
@@ -112,7 +124,7 @@ class Policy:
     def decide(self, rows: pa.Table) -> pa.Table:
         """Rows of `SCHEMA` -> shard, index, key, sha256, action, rule, reason; one per row and in order.
 
-        A condition that is null (an attribute was not assessed) does not match; `unknown_level` tells where.
+        A condition that is null (an attribute was not assessed) does not match; `unknown_level` shows where.
         PolicyError names the rule whose condition fails on a row.
         """
         connection = duckdb.connect()  # not closed here: a query that does not stop may still hold it
@@ -130,7 +142,7 @@ class Policy:
             raise PolicyError(f"{self.file}: {message}") from None
 
     def _failing(self, connection: duckdb.DuckDBPyConnection) -> str:
-        """The first rule without which all would be well; each sees only the rows that those before it let pass."""
+        """The first rule that fails. Each rule sees only the rows that no rule before it matched."""
         for number, rule in enumerate(self.rules, 1):
             try:
                 connection.sql(self._statement(number)).to_arrow_table()
@@ -139,7 +151,7 @@ class Policy:
         return "it cannot be applied"
 
     def inapplicable_rules(self, assessed: Collection[str]) -> dict[str, list[str]]:
-        """Rules that can match nothing, since they look only at what was not assessed: rule -> these columns.
+        """Rules that cannot match, since they use only columns that were not assessed: rule -> these columns.
 
         assessed: the attributes that the run's engine judges; without any there is no level and no score either.
         """
@@ -155,7 +167,7 @@ class Policy:
         return blind
 
     def is_blind(self, assessed: Collection[str]) -> bool:
-        """Whether no rule can tell anything of what the images show, though some are meant to."""
+        """Whether no rule can judge what the images show, though some are meant to."""
         blind = self.inapplicable_rules(assessed)
         others = [columns_of(rule.when, _SCHEMA) for rule in self.rules if rule.name not in blind]
         return bool(blind) and all(used and used <= _NOT_SCANNED for used in others)
@@ -177,7 +189,7 @@ class Policy:
 
 
 def _may_match(connection: duckdb.DuckDBPyConnection, sql: str) -> bool:
-    """Whether a condition can match the row `nothing`, all null. Where it fails, `decide` tells, if any row is met."""
+    """Whether a condition can match the row `nothing`, all null. True if it fails, which `decide` reports."""
     try:
         return bool(connection.execute(f"SELECT {sql} FROM nothing").fetchall()[0][0])
     except duckdb.Error:
@@ -185,7 +197,7 @@ def _may_match(connection: duckdb.DuckDBPyConnection, sql: str) -> bool:
 
 
 def load_policy(text: bytes, file: str) -> Policy:
-    """A policy from the bytes of its YAML file. PolicyError: file, rule, what is near; checks everything."""
+    """A checked policy from the bytes of its YAML file. PolicyError names the file, the rule and the problem."""
     try:
         return _checked(text, file)
     except PolicyError as error:
@@ -235,7 +247,7 @@ def _condition(number: int, rule: Rule) -> str:
 
 
 def _explained(error: ValidationError) -> str:
-    # A misspelt key also leaves its right name missing: tell the cause, not the consequence.
+    # A misspelt key also leaves its right name missing: report the cause, not the consequence.
     first = min(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
     place = [str(part + 1) if isinstance(part, int) else part for part in first["loc"]]
     where = " ".join(place).replace("rules ", "rule ")
@@ -261,7 +273,7 @@ def _explained(error: ValidationError) -> str:
 
 
 def _kind(value: object) -> str:
-    """What YAML made of it, in its own words."""
+    """What YAML read the value as, in plain words."""
     if isinstance(value, str):
         return "a text" if value.strip() else "empty"
     if value is None:

@@ -114,7 +114,7 @@ def _plain_word(text: str) -> str | None:
 
 
 def _prob_yes(answer: TextAnswer, is_yes: bool) -> float:
-    """P(yes) against no at the first token that says anything, 0–1; NaN where that is no start of the answer."""
+    """P(yes) against no, 0–1, at the first token with a letter or sign; NaN if the answer does not start there."""
     word = 0 if is_yes else 1
     for token in answer.tokens:
         if text := token.text.strip(_QUOTES):

@@ -1,7 +1,7 @@
 """`severity`: one holistic score in [0, 1], without the 22 attributes.
 
 Variants: `zero-shot` (no guidance), `intuition` (what makes an image severe, in words) or `taxonomy` (the four levels
-with examples; the default); none tells bands or formula. `counterfactual`: faces are to be taken as anonymised.
+with examples; the default); none states bands or formula. `counterfactual`: faces are to be taken as anonymised.
 """
 
 import re

@@ -46,30 +46,35 @@ class Slots:
 
     After the messages and the opening of the assistant's turn the engine puts
     `pieces[0] + placeholder + pieces[1] + placeholder + … + pieces[21] + placeholder`
-    and reads, at the token before every placeholder, the probabilities of `choices`, normalised over the choices.
-    Nothing needs to follow the last piece. placeholder and choices are single digits, which the tokenizers of the
-    Qwen family keep as one token each; an engine refuses a model whose tokenizer does not.
+    and reads the probabilities at the token before every placeholder. Tokenizers of the Qwen family keep single digits
+    as one token each; an engine refuses a model whose tokenizer does not.
     """
 
     pieces: tuple[str, ...]
+    """The text before each of the 22 gaps; none is needed behind the last."""
+
     placeholder: str
+    """A single digit."""
+
     choices: tuple[str, str, str] = ("0", "1", "2")
+    """Single digits; the probabilities are normalised over them."""
 
 
 @dataclass(frozen=True)
 class Generate:
-    """The answer is generated, greedily (temperature 0), up to max_tokens.
+    """The answer is generated greedily (temperature 0).
 
-    At most one of json_schema and regex is given; an engine without structured output may leave it out, since
-    `parse` checks everything again. Where neither is given the answer must stay free, so that a refusal is seen.
-    probability_tokens: at every generated token the probabilities of these candidates are wanted (`Token`); each is
-    the first token of its text, and where two share their first token there are no probabilities.
+    At most one of `json_schema` and `regex` is given. An engine without structured output may ignore it, since `parse`
+    checks everything again. If neither is given the answer must stay free, so that a refusal is seen.
     """
 
     max_tokens: int
     json_schema: Mapping[str, Any] | None = None
     regex: str | None = None
+
     probability_tokens: tuple[str, ...] = ()
+    """Candidates whose probabilities are wanted at every generated token (`Token`). Each stands for the first token of
+    its text; if two share that token there are no probabilities."""
 
 
 @dataclass(frozen=True)
@@ -93,23 +98,27 @@ class SlotAnswer:
 
 @dataclass(frozen=True)
 class Token:
-    """One generated token. text: what it adds to the answer.
-
-    probabilities: of `Generate.probability_tokens`, in their order, 0–1 (they need not sum to 1); None where unknown.
-    """
+    """One generated token."""
 
     text: str
+    """What it adds to the answer."""
+
     probabilities: tuple[float, ...] | None = None
+    """Of `Generate.probability_tokens`, in their order, each 0–1; they need not sum to 1. None if unknown."""
 
 
 @dataclass(frozen=True)
 class TextAnswer:
-    """The answer to `Generate`. text: without special tokens. tokens: only where probabilities were wanted and are
-    had; their texts joined are `text`. is_cut_off: generation ended at max_tokens."""
+    """The answer to `Generate`."""
 
     text: str
+    """Without special tokens."""
+
     tokens: tuple[Token, ...] = ()
+    """Empty unless probabilities were asked for and are known. Their texts joined are `text`."""
+
     is_cut_off: bool = False
+    """Whether generation ended at max_tokens."""
 
 
 Answer = SlotAnswer | TextAnswer
@@ -117,16 +126,16 @@ Answer = SlotAnswer | TextAnswer
 
 @dataclass(frozen=True)
 class ProtocolOptions:
-    """What the user said about the protocol.
-
-    prompts: bytes of the --prompt-file, YAML or JSON: name of a text -> text, replacing the texts of that name.
-    thresholds: bytes of the --thresholds file, YAML or JSON (see `thresholds.py`).
-    keep_rationale: the model's own words go into the row's rationale; they can repeat what the image shows.
-    """
+    """What the user chose for the protocol."""
 
     prompts: bytes | None = None
+    """Content of the --prompt-file, YAML or JSON: name of a text -> the text that replaces it."""
+
     thresholds: bytes | None = None
+    """Content of the --thresholds file, YAML or JSON (`thresholds.py`)."""
+
     keep_rationale: bool = False
+    """Whether the model's own words go into the row's rationale; they can repeat what the image shows."""
 
 
 class Protocol(typing.Protocol):
@@ -148,7 +157,7 @@ class Protocol(typing.Protocol):
     def parse(self, answers: Sequence[Answer]) -> Outcome | Prompt:
         """All answers of one view so far, at least one -> the outcome, or the prompt of the next pass.
 
-        Never raises, whatever the model wrote: what cannot be read is `Unscored`, without content in its message.
+        Never raises, whatever the model wrote: an unreadable answer is `Unscored`, without content in its message.
         """
         ...
 

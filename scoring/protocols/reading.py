@@ -1,4 +1,4 @@
-"""Reading what a model wrote. The model may have been led on by the image: nothing that it wrote is trusted, nothing
+"""Reading what a model wrote. Text in the image may steer the model, so nothing that it wrote is trusted: nothing
 raises, and no word of it gets into a message."""
 
 import json
@@ -90,7 +90,7 @@ def form_probabilities(answer: TextAnswer) -> Probabilities | None:
 
 
 def probabilities_of(token: Token, candidates: Sequence[str], written: int) -> Sequence[float]:
-    """The token's probabilities of the candidates, summing to 1; NaN where they do not speak of what was written.
+    """The token's probabilities of the candidates, summing to 1; NaN if they are not about what was written.
 
     written: place of the candidate that the token means. The token itself may be another than the candidate's, such as
     one with a space before the word; then the candidates count from `MIN_SHARE` on, which an engine that adds up such

@@ -1,7 +1,7 @@
-"""The texts of a protocol: `texts/<name>.yaml`, of which a file of the user can replace any.
+"""The texts of a protocol: `texts/<name>.yaml`. A file of the user can replace any of them.
 
 A prompt file is YAML (or JSON) in the form of the shipped ones: name of a text -> text. It need not hold all of them;
-under `questions` it can replace what is asked about single attributes. Words in braces, such as {attributes},
+under `questions` it can replace the question about single attributes. Words in braces, such as {attributes},
 are filled in; the shipped texts show which there are, and an unknown one is refused.
 """
 
@@ -30,13 +30,13 @@ class Texts(BaseModel):
 
 
 class TextsOfAttributes(Texts):
-    """Texts of a protocol that asks about the 22 attributes. questions: attribute key -> what is asked.
-
-    attribute_line: one line of {attributes}, with {key} and, if they are wanted, {number} and {question}.
-    """
+    """Texts of a protocol that asks about the 22 attributes."""
 
     questions: dict[str, Wording]
+    """Attribute key -> the question about it."""
+
     attribute_line: Wording
+    """One line of {attributes}, with {key} and, if they are wanted, {number} and {question}."""
 
     def attributes(self) -> str:
         """What {attributes} stands for: one line per attribute, in canonical order."""
@@ -64,7 +64,7 @@ TextsType = TypeVar("TextsType", bound=Texts)
 def load_texts(protocol: str, model: type[TextsType], replacing: bytes | None) -> TextsType:
     """The shipped texts of a protocol, with those of a prompt file in their place.
 
-    EngineError: not YAML, an unknown name (with the near one), a name twice, or a text that is none.
+    EngineError: not YAML, an unknown name, a name twice, or a value that is not text.
     """
     shipped = _shipped(protocol)
     if issubclass(model, TextsOfAttributes):

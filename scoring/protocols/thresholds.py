@@ -1,4 +1,4 @@
-"""Values from probabilities: the most probable class, or thresholds of the user per attribute.
+"""Values from probabilities: by the most probable class, or by thresholds that the user gives per attribute.
 
 A thresholds file is YAML (or JSON): attribute key -> the P(present) from which the value is 1, or both thresholds:
 
@@ -6,7 +6,7 @@ A thresholds file is YAML (or JSON): attribute key -> the P(present) from which 
     biometrics: {present: 0.6, ambiguous: 0.4}
 
 Below `present` the value is 0.5 where P(present) + P(ambiguous), the probability that it is not absent, reaches
-`ambiguous` (0.5 where not said), else 0. Attributes that the file does not name keep the most probable class.
+`ambiguous` (default 0.5), else 0. Attributes that the file does not name keep the most probable class.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ CLASS_VALUES = np.array([0.0, 0.5, 1.0], dtype=np.float32)
 
 
 class Threshold(BaseModel):
-    """present, ambiguous: 0–1, of one attribute."""
+    """The thresholds of one attribute, 0–1."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -39,9 +39,10 @@ class Threshold(BaseModel):
 
 @dataclass(frozen=True)
 class Thresholds:
-    """by_key: attribute key -> its threshold; empty where the most probable class always counts."""
+    """Thresholds for the probabilities of the classes."""
 
     by_key: dict[str, Threshold]
+    """By attribute key; an attribute without one gets its most probable class."""
 
     def apply(self, values: Values, probabilities: Probabilities) -> Values:
         """`values`, shape (22,), with those of the attributes that have a threshold judged by it."""

@@ -98,8 +98,8 @@ def make(variants: frozenset[str], options: ProtocolOptions) -> TwoPassProtocol:
 
 
 def _notes(answer: TextAnswer) -> dict[str, str] | Unscored:
-    """Attribute key -> what the first pass said, as one line without anything that a chat template could take for its
-    own marks. Unscored where an attribute is missing, since a refusal must not become 22 times "absent"."""
+    """Attribute key -> the first pass's answer, as one line without characters that a chat template could read as its
+    own marks. Unscored if an attribute is missing, since a refusal must not become 22 times "absent"."""
     notes: dict[str, str] = {}
     for line in answer.text.splitlines():
         if (match := _NOTE.match(line)) is None:

@@ -1,7 +1,7 @@
-"""How often a slice was begun and not brought to an end, kept in the run so that it outlives the worker.
+"""How often work on a slice began and did not end, kept in the run so that it outlives the worker.
 
-`RUN/attempts/<name>.json` is there while a slice is worked on; what a killed worker leaves behind is counted as a
-death by the next one. Without it, Ray would restart a worker that an image kills again and again.
+`RUN/attempts/<name>.json` exists while a worker scans a slice. If the worker is killed the file stays, and the next
+worker counts it as a death. Without this count, Ray would restart a worker that an image kills without end.
 """
 
 from dataclasses import dataclass, replace
@@ -14,23 +14,27 @@ from ingest.storage.place import Place
 from scoring.runs.record import parsed
 
 ISOLATE_AFTER_DEATHS = 2
-"""A slice that died so often is scanned image by image in a child process."""
+"""After so many deaths a slice is scanned image by image in a child process."""
 
 GIVE_UP_AFTER_DEATHS = 5
-"""Then the machine is at fault rather than an image: the slice is left for the next scan, and the others go on."""
+"""After so many deaths the machine is probably at fault: the slice is left for the next scan, and the others go on."""
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """name: of the slice's result file. deaths: attempts that never ended. failure: why the last one gave up.
-
-    cause: type of the exception that ended the worker, where it was one; its text may hold content.
-    """
+    """How the work on one slice went so far."""
 
     name: str
+    """Of the slice's result file, or of a listing (`listing_of`)."""
+
     deaths: int
+    """Attempts that never ended."""
+
     failure: str | None = None
+    """Why the last attempt gave up, if it did."""
+
     cause: str = ""
+    """Type of the exception that ended the worker, if one did; not its text, which may hold content."""
 
     @property
     def shard_id(self) -> str:
@@ -64,14 +68,14 @@ class Attempts:
         self._write(Attempt(name, self._read(name).deaths, cause=cause))
 
     def fail(self, name: str, failure: str) -> None:
-        """The slice was given up in good order, so this was no death."""
+        """The slice was given up without a crash, so this is no death."""
         self._write(Attempt(name, 0, failure))
 
     def all(self) -> list[Attempt]:
         return [self._read(name.removesuffix(".json")) for name in self._place.names() if name.endswith(".json")]
 
     def reset_failed(self) -> None:
-        """A new scan tries again what was given up; what killed workers before goes straight to isolation."""
+        """For a new scan: slices that were given up are tried again; slices that killed workers start isolated."""
         for attempt in self.all():
             if attempt.failure is not None:
                 self.end(attempt.name)
@@ -79,7 +83,7 @@ class Attempts:
                 self._write(replace(attempt, deaths=ISOLATE_AFTER_DEATHS))
 
     def discount_interrupted(self) -> None:
-        """The user interrupted the scan: what was under way died of that, and of nothing in a slice."""
+        """After the user interrupted the scan: the slices under way are not to blame, so one death less is counted."""
         for attempt in self.all():
             if attempt.deaths > 1:
                 self._write(replace(attempt, deaths=attempt.deaths - 1))
@@ -105,7 +109,7 @@ class Attempts:
 
 
 class _Mark(BaseModel):
-    """What is kept of an `Attempt`, whose name is the file's."""
+    """The content of an attempt's file; the name of the slice is in the file's name."""
 
     deaths: Annotated[int, Field(ge=0, lt=2**31)]
     failure: str | None

@@ -8,7 +8,7 @@ from scoring.engines.canary import difference
 
 
 def refuse_other_answer(folder: Place, own: bytes) -> None:
-    """Leaves the answer `own` in the folder. EngineError where an engine with another answer was there before.
+    """Writes the answer `own` to the folder. EngineError if another engine of the run has left a different one.
 
     own: of `scoring.engines.canary.record`. It is written before the others are read: of two engines that start
     together, one sees the other.

@@ -17,19 +17,24 @@ from scoring.runs.results import Results
 
 @dataclass(frozen=True)
 class Coverage:
-    """Whether the rows are those of the whole source.
-
-    is_complete: None where that is not known. num_shards: of the source, None where it cannot be listed.
-    num_unfinished_shards: of those that are known, how many have images without a row. num_chosen: how many images
-    `--sample` or `--limit` asked for. scanner: who scans now, as "process 7 on HOST".
-    """
+    """Whether the rows are those of the whole source."""
 
     is_complete: bool | None
+    """None if it is unknown."""
+
     num_shards: int | None
+    """Shards of the source; None if it cannot be listed."""
+
     num_unfinished_shards: int
+    """Known shards that have images without a row."""
+
     num_rows: int
+
     num_chosen: int | None
+    """Images that `--sample` or `--limit` asked for; None without these options."""
+
     scanner: str | None
+    """The scan that is running, as "process 7 on HOST"; None if there is none."""
 
     @property
     def has_all(self) -> bool:
@@ -38,7 +43,7 @@ class Coverage:
 
     @property
     def warning(self) -> str | None:
-        """What a reader must know of a part that looks like the whole; None where it is the whole."""
+        """What a reader must know if the rows are not the whole source; None if they are."""
         if self.is_complete:
             return None
         if self.num_chosen is not None:
@@ -59,7 +64,7 @@ class Coverage:
 def coverage(run: Place, record: RunRecord, found: Results, num_rows: int) -> Coverage:
     """found: the results as they were before the rows were counted, so that nothing is called complete too early.
 
-    The source is listed only where the results do not tell by themselves.
+    The source is listed only if the results alone do not decide it.
     """
     held = holder(run.at(RUN_LEASE))
     scanner = str(held) if held is not None and not held.is_stale() else None
@@ -83,7 +88,7 @@ def coverage(run: Place, record: RunRecord, found: Results, num_rows: int) -> Co
 
 
 def has_all_chosen(record: RunRecord, num_rows: int, shards: Sequence[str], ledger: Ledger) -> bool:
-    """Whether a scan with --sample or --limit has a row for all that it chose; true where it was to take all.
+    """Whether a scan with --sample or --limit has a row for all images that it chose; True without these options.
 
     shards: of the source. It may have fewer images than --limit wanted; then each shard has a result.
     """
@@ -94,8 +99,9 @@ def has_all_chosen(record: RunRecord, num_rows: int, shards: Sequence[str], ledg
 
 
 def _shards(record: RunRecord) -> tuple[str, ...] | None:
-    """None where the source cannot be listed, or lies on a host of its own choice: run.json may be somebody else's,
-    and a report of their run must not ask any address that it names. `status` does, and a scan.
+    """The source's shards; None if it cannot be listed, or if its URL names a host.
+
+    A run.json may come from someone else, so a report must not contact hosts that it names. `status` and `scan` do.
     """
     is_chained = "::" in record.source
     if not is_local(record.source) and (is_chained or split_protocol(record.source)[0] not in EXTRAS):

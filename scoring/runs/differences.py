@@ -9,14 +9,14 @@ from pydantic import BaseModel
 from ingest.sample import printable
 
 MAX_DIFFERENCES = 3
-"""Most settings that one message names."""
+"""Differences that a message names."""
 
 MAX_CHARACTERS = 1000
-"""Of a value in a message."""
+"""Length of a value in a message."""
 
 
 def differences(before: BaseModel, now: BaseModel) -> str:
-    """The settings that differ, the first of them with both values in short; nothing where none does."""
+    """The first settings that differ, with both values shortened; empty if none differs."""
     found = list(_differing("", before.model_dump(), now.model_dump()))
     more = [f"{len(found) - MAX_DIFFERENCES} more"] if len(found) > MAX_DIFFERENCES else []
     return "; ".join(found[:MAX_DIFFERENCES] + more)
@@ -50,5 +50,5 @@ def _in_short(value: Any) -> str:
 
 
 def _cut(text: str) -> str:
-    """A text of run.json for a message; most paths are shown whole."""
+    """A text of run.json for a message, shortened if it is longer than most paths."""
     return printable(text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}…")

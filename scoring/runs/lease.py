@@ -1,7 +1,7 @@
-"""One scan at a time on a run: `RUN/lease.json` says who scans and is renewed while it does.
+"""One scan at a time on a run: `RUN/lease.json` names the process that scans, which renews it.
 
-Results would stay right if two scans ran at once (the same slice always gives the same file), but the work would be
-done twice. The clocks of the machines must agree to well within `STALE_S`.
+Two scans at once would still give correct results (the same slice always gives the same file), but do the work
+twice. The clocks of the machines must agree to well within `STALE_S`.
 """
 
 import os
@@ -21,7 +21,7 @@ from ingest.storage.place import Place, reason_of
 from scoring.runs.record import parsed
 
 STALE_S = 120
-"""A lease that was not renewed for so long is taken over without being asked."""
+"""A lease that was not renewed for so long is taken over without --takeover."""
 
 RENEW_S = 20
 
@@ -30,14 +30,16 @@ MAX_HOST = 253
 
 
 class Holder(BaseModel):
-    """Who scans. renewed: Unix time in seconds."""
+    """The process that holds a lease."""
 
     model_config = ConfigDict(frozen=True)
 
     id: str
     host: str
     pid: Annotated[int, Field(ge=1, lt=2**31)]
+
     renewed: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    """Unix time in seconds."""
 
     def __str__(self) -> str:
         return f"process {self.pid} on {printable(self.host[:MAX_HOST])}"
@@ -46,18 +48,18 @@ class Holder(BaseModel):
         return max(0.0, time.time() - self.renewed)
 
     def is_stale(self) -> bool:
-        """Not renewed in time, or of this machine and its process is gone.
+        """Whether the lease was not renewed in time, or was held on this machine by a process that has ended.
 
-        A time that is far ahead is no renewal either: no clock that agrees with this one gives it.
+        A time far in the future does not count as renewed, since the clocks of the machines agree.
         """
         if abs(time.time() - self.renewed) > STALE_S:
             return True
-        # This very process number: a container that was started again.
+        # The same pid as this process: a container was started again.
         return self.host == socket.gethostname() and (self.pid == os.getpid() or not _runs(self.pid))
 
 
 def holder(place: Place) -> Holder | None:
-    """Who holds the lease in the file `place`, if any process does. StorageError where it cannot be read."""
+    """Who holds the lease in the file `place`, None if no process does. StorageError if it cannot be read."""
     try:
         return parsed(Holder, place.content())
     except (FileNotFoundError, NotADirectoryError, ValueError):  # none, or cut off while it was written
@@ -79,7 +81,7 @@ class Lease:
             raise IncompleteError("another command has taken this run over; `privsieve status` shows how far it is")
 
     def confirm(self) -> None:
-        """As `check`, but asks the storage: for steps that could undo what another one did."""
+        """As `check`, but reads the lease again: before steps that could undo another command's work."""
         found = holder(self._place)
         self._lost = self._lost or found is None or found.id != self._id
         self.check()
@@ -89,7 +91,7 @@ class Lease:
         self._place.write(mine.model_dump_json().encode())
 
     def keep(self) -> None:
-        """Renews until the end; a storage that fails for a while only lets the lease grow old."""
+        """Renews until `stop`. If the storage fails for a while, the lease only gets older."""
         while not self._done.wait(RENEW_S):
             try:
                 found = holder(self._place)
@@ -105,7 +107,7 @@ class Lease:
         self._done.set()
 
     def give_back(self) -> None:
-        """A lease that cannot be removed now grows stale."""
+        """Removes the lease; one that cannot be removed becomes stale."""
         with suppress(OSError, StorageError):
             found = holder(self._place)
             if found is not None and found.id == self._id:
@@ -114,9 +116,9 @@ class Lease:
 
 @contextmanager
 def lease(place: Place, url: str, takeover: bool | None) -> Iterator[Lease]:
-    """Holds the lease in the file `place` of the run or release `url`. RunError where another command is at work.
+    """Holds the lease in the file `place` of the run or release `url`. RunError if another command holds it.
 
-    takeover: what the user said; None for a command that does not ask.
+    takeover: whether the user allowed to take it over; None for a command without that option.
     """
     found = holder(place)
     if found is not None and not found.is_stale() and not takeover:

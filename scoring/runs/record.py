@@ -1,4 +1,4 @@
-"""`run.json`: what a run is of, and with which settings."""
+"""`run.json`: the source and the settings of a run."""
 
 import hashlib
 from typing import Annotated, Any, TypeVar
@@ -15,7 +15,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def _checked_engine(engine: dict[str, Any]) -> dict[str, Any]:
-    """What other commands read of it must be there, and of its type."""
+    """Checks the keys that other commands read, and their types."""
     wrong = [name for name in ("name", "protocol") if not isinstance(engine.get(name), str)]
     for name in ("assessed", "only_affirmed"):
         found = engine.get(name, [] if name == "only_affirmed" else None)
@@ -33,16 +33,18 @@ Text = Annotated[str, Field(pattern=r"^[^\x00]*$")]
 
 
 class RunRecord(BaseModel):
-    """What makes a run's rows comparable. Two scans into one run must agree in all of it but `privsieve` and
-    `code`.
-
-    code: hash of the source files that began the run (`jobs.runtime.source_hash.code_hash`), None in older runs.
+    """The settings that make a run's rows comparable. Two scans into one run must agree in all of them except
+    `privsieve` and `code`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     privsieve: str
+
     code: str | None = None
+    """Hash of the source files of the privsieve that began the run (`jobs.runtime.source_hash.code_hash`); None in
+    older runs."""
+
     source: Text
     format: str
     category: Text | None
@@ -55,17 +57,17 @@ class RunRecord(BaseModel):
     engine: Annotated[dict[str, Any], AfterValidator(_checked_engine)]
 
     def settings_hash(self) -> str:
-        """What every result of the run was made with, for its footer."""
+        """Hash of the settings, for the footer of every result."""
         return hashlib.sha256(self.model_dump_json(exclude={"code"}).encode()).hexdigest()
 
     @property
     def is_whole(self) -> bool:
-        """Whether the run is to have all images of its source, and not a part chosen by --sample or --limit."""
+        """Whether the run is of all images of its source, not of a part chosen by --sample or --limit."""
         return self.sample is None and self.limit is None
 
     @property
     def scope(self) -> str:
-        """Which images of its source the run is of, in words."""
+        """Which images of its source the run covers, in words."""
         if self.sample is not None:
             return f"random sample of {self.sample:,} images (seed {self.seed})"
         if self.limit is not None:
@@ -74,7 +76,7 @@ class RunRecord(BaseModel):
 
 
 def open_run(url: str) -> tuple[Place, RunRecord]:
-    """An existing run. RunError in one line where there is none."""
+    """An existing run. RunError if there is none."""
     root = place(url)
     if not root.at(RUN_RECORD).exists():
         raise RunError(f"{url} is no run: it has no {RUN_RECORD}; make one with: privsieve scan SOURCE --run {url}")
@@ -85,7 +87,7 @@ def open_run(url: str) -> tuple[Place, RunRecord]:
 
 
 def parsed(model: type[Model], content: bytes) -> Model:
-    """A JSON file of a run. ValueError, which holds nothing of it, where it is anything else."""
+    """A JSON file of a run. ValueError without any of its content if it is not one."""
     try:
         return model.model_validate_json(content)
     except ValidationError:

@@ -1,4 +1,4 @@
-"""Rows of a run, wherever they lie and whatever version wrote them."""
+"""Rows of a run, compacted or not, of this version or older ones."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def rows_at(run: Place, ranges: Sequence[RowRange], columns: Sequence[str] | None = None) -> "pa.Table":
-    """Rows of a run, in the order of `ranges`, all columns unless said.
+    """Rows of a run, in the order of `ranges`. columns: None for all.
 
-    RunError names a file that is damaged, StorageError one that cannot be read for now.
+    RunError names a damaged file, StorageError one that cannot be read now.
     """
     import pyarrow as pa
 
@@ -38,7 +38,7 @@ def rows_at(run: Place, ranges: Sequence[RowRange], columns: Sequence[str] | Non
 
 
 def _read(place: Place, rows: RowRange, columns: Sequence[str] | None) -> "pa.Table":
-    """Decodes only the row groups that the rows lie in."""
+    """Decodes only the row groups that hold the rows."""
     import pyarrow.parquet as pq
 
     with place.open() as stream:

@@ -35,7 +35,7 @@ def first_line(error: duckdb.Error) -> str:
 
 
 def without_advice(message: str) -> str:
-    """The first line of what DuckDB says, without advice about settings, which users of a run cannot change."""
+    """The first line of DuckDB's message, without advice to change settings, which the user cannot do here."""
     line = (message.strip().splitlines() or [""])[0]
     return re.sub(r"^[A-Z][A-Za-z /]* Error: ", "", line).partition('. Use "SET ')[0]
 

@@ -1,8 +1,8 @@
-"""What a checked expression costs per row, judged by its parse tree: some forms use what they are given several times,
-and a few of them inside each other make a short text cost minutes or gigabytes.
+"""What a checked expression costs per row, judged by its parse tree. Some forms use their arguments several times, and
+a few of them nested make a short text cost minutes or gigabytes.
 
-The measure is the number of parts once every copy is counted. It may grow with the text and no faster, so that time
-and memory per row stay within the length of what was written times the length of the row's values.
+The measure is the number of parts once every copy is counted. It may grow no faster than the text, so that time
+and memory per row stay within the length of the expression times the length of the row's values.
 Measured with DuckDB 2.0: `split_part` and `nullif` are macros that repeat their arguments, the optimizer writes
 BETWEEN and IN out as comparisons, the parser repeats the operand of `CASE x WHEN`, and a list as text escapes what
 it holds, which doubles what was escaped before.
@@ -67,6 +67,6 @@ def _of_function(name: str, arguments: Sequence[Mapping[str, Any]]) -> int:
 
 
 def _growth_of_replace(arguments: Sequence[Mapping[str, Any]]) -> int:
-    """How many times longer the text may become; what is found and what is put there are constants (`expressions`)."""
+    """How many times longer the text may become. Search text and replacement are constants (`expressions`)."""
     found, put = ([len(str(argument["literal"]["text"]).encode()) for argument in arguments[1:3]] + [0, 0])[:2]
     return max(1, math.ceil(put / max(1, found)))

@@ -1,8 +1,8 @@
 """SQL expressions that people write (in policies, `--by`, `--private`): checked so that they reach only the row.
 
-DuckDB's own parser turns the text into a tree; every node of it must be on an allow-list. There is no way to a
-table, a file, a setting or the environment, and what is used afterwards is the tree written out again, so that
-comments and brackets in the text cannot change the statement around it. What it costs per row is bounded
+DuckDB's own parser turns the text into a tree; every node of it must be on an allow-list. It cannot reach
+a table, a file, a setting or the environment. What is used afterwards is the tree written out as text again, so that
+comments and brackets in the original cannot change the statement around it. Its cost per row is bounded
 (`scoring.sql.expression_cost`).
 Source: DuckDB documentation, "SQL to/from JSON" (json_serialize_sql, json_deserialize_sql).
 """
@@ -43,11 +43,11 @@ _PLAIN_NODES = frozenset(["CONSTANT", "COMPARISON", "CONJUNCTION", "OPERATOR", "
 _HEAD = "SELECT (\n"
 
 MAX_SHOWN = 200
-"""Most characters of an expression that an error repeats."""
+"""Characters of an expression that an error shows."""
 
 
 def boolean_expression(text: str, schema: pa.Schema) -> str:
-    """The checked SQL of a condition over a row of `schema`. QueryError with the position and what is wrong."""
+    """The checked SQL of a condition over a row of `schema`. QueryError names the position and the problem."""
     sql, kind = _checked(text, schema)
     if kind != "BOOLEAN":
         raise QueryError(f"the condition gives {kind}, not true or false: {shown(text)}")
@@ -110,7 +110,7 @@ def _checked(text: str, schema: pa.Schema) -> tuple[str, str]:
 
 @cache
 def _database() -> duckdb.DuckDBPyConnection:
-    """Empty and closed to the outside; to start one takes longer than all that is done with it."""
+    """An empty database without access to files. Kept, since starting one takes longer than the checks."""
     connection = duckdb.connect()
     connection.execute(
         "SET python_enable_replacements = false; SET temp_directory = ''; "

@@ -1,8 +1,8 @@
-"""How long a query of DuckDB may run, how much memory the process may take meanwhile, and how a query is stopped.
+"""Limits on a DuckDB query's time and on the memory of the process, and how a query is stopped.
 
-The query runs in a thread of its own, so that Ctrl-C is heard at once. DuckDB looks between batches of rows whether
-it should stop. One call of a function that takes minutes is not stopped by that: it is left behind, and a command
-that ends with one left behind must not wait for it (`jobs.cli`).
+The query runs in a thread of its own, so that Ctrl-C works at once. DuckDB checks between batches of rows whether it
+should stop, so a single function call that takes minutes cannot be stopped. Its thread keeps running, and the command
+must not wait for it when it ends (`jobs.cli`).
 """
 
 import os
@@ -45,12 +45,13 @@ class OutOfMemoryError(StoppedError):
 
 @dataclass(frozen=True)
 class Limits:
-    """seconds: in DuckDB, without the time that its rows lie unread. memory_bytes: by how much the process may grow,
-    since DuckDB's own limit does not count the text that functions make; known on Linux only. None: no limit.
-    """
+    """Limits of one statement; None: no limit."""
 
     seconds: float | None = None
+    """Time in DuckDB, without the time in which its rows wait to be read."""
+
     memory_bytes: int | None = None
+    """By how much the process may grow. DuckDB's own limit does not count the text that functions make. Linux only."""
 
 
 NO_LIMITS = Limits()

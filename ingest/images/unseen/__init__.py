@@ -1,8 +1,8 @@
 """What a file holds beyond the pictures that are scanned. A release ships the file, all of it.
 
-One walker per format says what lies where (`jpeg`, `png`, …), and `unseen_in` judges it: padding is nothing, nor is a
-picture that is a smaller copy of what was scanned. Damage never raises; what a walker does not reach counts as unseen.
-Not found is what is hidden in the compressed pixels themselves, such as rows behind those that the header names.
+One walker per format (`jpeg`, `png`, …) says what each part of the file is, and `unseen_in` judges the parts. Padding
+does not count, nor does a smaller copy of what was scanned. Damage never raises; parts that a walker does not reach
+count as unseen. Content inside the compressed pixels is not found, such as rows beyond those that the header states.
 """
 
 from collections import Counter
@@ -38,10 +38,13 @@ UNSEEN_KINDS = {
 
 @dataclass(frozen=True)
 class Unseen:
-    """kinds: of `UNSEEN_KINDS`, sorted; none where everything was looked at. num_bytes: how much of the file it is."""
+    """Content of a file that is not scanned."""
 
     kinds: tuple[str, ...]
+    """Of `UNSEEN_KINDS`, sorted; empty if everything is scanned."""
+
     num_bytes: int
+    """Its size in the file."""
 
 
 __all__ = ["UNSEEN_KINDS", "Scanned", "Unseen", "pieces_of", "unseen_in"]

@@ -35,28 +35,45 @@ _FULL_BYTES = 4
 
 @dataclass(frozen=True)
 class _Box:
-    """start: of its header. first, last: of its content."""
+    """Offsets are in bytes from the start of the file."""
 
     name: bytes
+
     start: int
+    """Of the header."""
+
     first: int
+    """Of the content."""
+
     last: int
+    """Behind the content."""
 
 
 @dataclass
 class _Contents:
-    """items: number -> where its data lies. kinds: number -> type. references: (kind, from, to).
-
-    tracks: handler and samples. claimed, metadata: ranges of the file.
-    """
+    """What the boxes of a file say, as far as it was read."""
 
     primary: int = 0
+    """Number of the primary item."""
+
     data: int = 0
+    """Offset of the content of the box `idat`."""
+
     items: dict[int, list[Range]] = field(default_factory=dict)
+    """Number of an item -> where its data lies."""
+
     kinds: dict[int, bytes] = field(default_factory=dict)
+    """Number of an item -> its type."""
+
     references: list[tuple[bytes, int, int]] = field(default_factory=list)
+    """Kind, from item, to item."""
+
     tracks: list[tuple[bytes, list[Range]]] = field(default_factory=list)
+    """Handler of a track, and where its samples lie."""
+
     claimed: list[Range] = field(default_factory=list)
+    """Parts of the file that are accounted for."""
+
     metadata: list[Range] = field(default_factory=list)
 
 

@@ -36,11 +36,15 @@ _QUARTER_TURNS = frozenset(
 
 @dataclass(frozen=True)
 class Scanned:
-    """What an engine gets to see. width, height: of the first frame as displayed, before the views were downscaled."""
+    """What an engine sees of the image."""
 
     views: Sequence[Pixels]
+
     width: int
+    """Pixels of the first frame as displayed, before the views were downscaled."""
+
     height: int
+    """As `width`."""
 
     @cached_property
     def _small_views(self) -> list[Image.Image]:

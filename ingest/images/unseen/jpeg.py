@@ -43,12 +43,18 @@ _MAX_SMALL_BYTES = 1024
 
 @dataclass(frozen=True)
 class Stream:
-    """One picture, from SOI to behind EOI. segments: marker, first and last byte of what is no picture data."""
+    """One JPEG picture in a file. Offsets are in bytes from the start of the file."""
 
     first: int
+    """Of its start marker (SOI)."""
+
     last: int
+    """Behind its end marker (EOI)."""
+
     num_scans: int
+
     segments: tuple[tuple[int, int, int], ...]
+    """Segments that hold no picture data: marker, first and last byte."""
 
 
 def streams(encoded: bytes, starts: Sequence[int]) -> list[Stream]:

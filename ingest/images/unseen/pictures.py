@@ -55,10 +55,13 @@ Outcome = Literal["none", "copy", "new"]
 
 @dataclass(frozen=True)
 class Found:
-    """new: where a picture begins that shows something else, None without one. copies: where mere copies lie."""
+    """Pictures in some bytes."""
 
     new: int | None = None
+    """Offset of the first picture that shows something else than what was scanned; None if there is none."""
+
     copies: tuple[Range, ...] = ()
+    """Where copies of what was scanned lie."""
 
 
 class PictureSearch:

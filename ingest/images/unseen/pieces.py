@@ -19,15 +19,16 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True)
 class Piece:
-    """Some bytes of a file.
-
-    num_bytes: None, or how much of the file it is; then `content` is one picture as a file of its own (TIFF or
-    PPM) and counts unless it is a copy, or is empty, so that it counts in any case.
-    """
+    """Some bytes of a file."""
 
     kind: str
+
     content: bytes
+    """The bytes. With `num_bytes` it is one picture as a file of its own (TIFF or PPM), which counts unless it is a
+    copy; or empty, which always counts."""
+
     num_bytes: int | None = None
+    """None, or how many bytes of the file these are."""
 
 
 def unclaimed(claimed: Iterable[Range], num_bytes: int) -> Iterator[Range]:

@@ -74,17 +74,24 @@ def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
 
 @dataclass(frozen=True)
 class _Account:
-    """Ranges of a file. compressed: pixels of scanned pages. frames: of the other pages. unknown: of unknown tags.
-
-    sub_directories: where directories lie that are no page.
-    """
+    """Ranges of a file, by what they hold."""
 
     claimed: list[Range] = field(default_factory=list)
+    """Accounted for by a page."""
+
     metadata: list[Range] = field(default_factory=list)
+
     compressed: list[Range] = field(default_factory=list)
+    """Pixels of scanned pages."""
+
     frames: list[Range] = field(default_factory=list)
+    """Pages that are not scanned."""
+
     unknown: list[Range] = field(default_factory=list)
+    """Unknown tags."""
+
     sub_directories: list[int] = field(default_factory=list)
+    """Offsets of directories that are not pages."""
 
     def add_page(self, file: TiffFile, directory: Directory) -> None:
         entries = directory.entries

@@ -12,13 +12,21 @@ _NUMBERS = {1: "B", 3: "H", 4: "I", 13: "I", 16: "Q", 18: "Q"}
 
 @dataclass(frozen=True)
 class Entry:
-    """One tag. place: its own bytes. values: where its values lie, which is in `place` if `is_inside`."""
+    """One tag of a directory."""
 
     tag: int
+
     kind: int
+    """The type of its values."""
+
     place: Range
+    """The bytes of the entry itself."""
+
     values: Range
+    """The bytes of its values."""
+
     is_inside: bool
+    """Whether `values` lies within `place`."""
 
     @property
     def value_bytes(self) -> int:
@@ -27,12 +35,14 @@ class Entry:
 
 @dataclass(frozen=True)
 class Directory:
-    """following: where the next one lies, 0 if there is none."""
+    """Offsets are in bytes from the start of the file."""
 
     first: int
     last: int
     entries: tuple[Entry, ...]
+
     following: int
+    """Offset of the next directory; 0 if there is none."""
 
     @cached_property
     def by_tag(self) -> dict[int, Entry]:
@@ -41,7 +51,7 @@ class Directory:
 
 
 class TiffFile:
-    """struct.error comes where the file ends before what is asked for, and where it is read more than twice over."""
+    """struct.error if the file ends too early, or if more than twice its size was read."""
 
     def __init__(self, encoded: bytes):
         self.encoded = encoded
@@ -75,7 +85,7 @@ class TiffFile:
         return Directory(place, last + self._offset_bytes, tuple(entries), following)
 
     def numbers(self, directory: Directory, tag: int, most: int) -> tuple[int, ...]:
-        """The first values of a tag, at most so many; none of a tag that is not there or holds no whole numbers."""
+        """The first values of a tag, at most `most`; none if the tag is missing or does not hold whole numbers."""
         entry = directory.by_tag.get(tag)
         if entry is None or entry.kind not in _NUMBERS:
             return ()
