@@ -9,7 +9,7 @@
     ├── QueryError            a SQL statement or expression is wrong or not allowed
     └── IncompleteError       exit 1: the command ran, but not to its end: samples without a row, a changed source
 
-A bad *image* is never one of these: it becomes a quarantined row (`ingest.images.decode.Rejected`).
+A bad *image* is never one of these: it becomes a quarantined row (`ingest.fault.Fault`).
 Messages say what is wrong, with the value and what to do. They never hold image content, captions, found text or
 credentials. Names are not escaped in them: `jobs.console.terminal` escapes control characters when it prints.
 """

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from ingest.fault import Fault
+
 
 @dataclass(frozen=True)
 class Column:
@@ -58,17 +60,18 @@ SAMPLE_COLUMNS: tuple[Column, ...] = (
 
 @dataclass(frozen=True)
 class Sample:
-    """shard, index, key, category: as in `SAMPLE_COLUMNS`. encoded: the image file's bytes, empty where `fault`.
-
-    fault: None, or why there are no bytes to decode, as (reason code, message without content).
-    """
+    """One image of a corpus, as its source holds it. Fields without a docstring are as in `SAMPLE_COLUMNS`."""
 
     shard: str
     index: int
     key: str
     category: str | None
+
     encoded: bytes = field(repr=False)
-    fault: tuple[str, str] | None = None
+    """The image file's bytes; empty if there is a fault."""
+
+    fault: Fault | None = None
+    """Why there are no bytes to decode."""
 
 
 def printable(name: str) -> str:

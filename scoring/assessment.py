@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ingest.errors import EngineError
+from ingest.fault import Fault
 from ingest.images.decode import Pixels
 from scoring.engine_facts import Costs, Preview, Requirements
 from scoring.taxonomy import KEYS
@@ -85,14 +86,8 @@ class Assessment:
 
 
 @dataclass(frozen=True)
-class Unscored:
+class Unscored(Fault):
     """The engine could not answer for this view."""
-
-    reason: str
-    """A short code."""
-
-    message: str
-    """One line, without content of the image or of the answer."""
 
 
 Outcome = Assessment | Unscored

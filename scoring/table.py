@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ingest.fault import Fault
 from ingest.images.unseen import UNSEEN_KINDS
 from ingest.sample import SAMPLE_COLUMNS, Column
 from scoring import severity
@@ -112,21 +113,14 @@ class Facts:
     unseen_bytes: int | None = None
 
 
-@dataclass(frozen=True)
-class Quarantined:
-    """Why a sample has no score: a short code and one line without content."""
-
-    reason: str
-    message: str
-
-
-Verdict = Assessment | Quarantined
+Verdict = Assessment | Fault
+"""The scores of a sample, or why it is quarantined."""
 
 
 def to_table(facts: Sequence[Facts], verdicts: Sequence[Verdict]) -> pa.Table:
     """Rows of `SCHEMA`, one per sample, in order. `verdicts` must be as long as `facts`."""
     assessments = [v if isinstance(v, Assessment) else None for v in verdicts]
-    faults = [v if isinstance(v, Quarantined) else None for v in verdicts]
+    faults = [v if isinstance(v, Fault) else None for v in verdicts]
     columns: dict[str, object] = {c.name: [getattr(f, c.name) for f in facts] for c in SAMPLE_COLUMNS}
     columns |= _scores(assessments)
     columns |= _probabilities(assessments)

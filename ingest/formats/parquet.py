@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import SourceError, StorageError, did_you_mean
+from ingest.fault import Fault
 from ingest.formats.parquet_batches import batches
 from ingest.formats.parquet_columns import MAX_NAME_CHARACTERS, Choice, choose, joined, plain_rows
 from ingest.formats.parquet_pages import DamagedPageError, LargePageError
@@ -49,7 +50,7 @@ MAX_CHECKED = 64
 """Files whose columns are looked at before a scan is refused because none has an image column."""
 
 NO_IMAGE_COLUMN = "no_image_column"
-CHANGED = ("unreadable", "the file is not what it was when it was listed")
+CHANGED = Fault("unreadable", "the file is not what it was when it was listed")
 
 
 def shards(root: Place) -> list[str]:
@@ -190,17 +191,19 @@ def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
         for group, located in groupby(slice_.locators, key=lambda locator: locator.get("group")):
             locators = list(located)
             if file is None or group is None or group >= file.num_row_groups:
-                yield from (lost(slice_.shard, at, at.get("fault", CHANGED)) for at in locators)
+                yield from (
+                    lost(slice_.shard, at, Fault(*at["fault"]) if "fault" in at else CHANGED) for at in locators
+                )
                 continue
             names = (*_columns(file.schema_arrow, slice_.shard), _label(file.schema_arrow, slice_.shard, category))
             yield from _samples(stream, file, slice_.shard, group, locators, *names)
 
 
-def lost(shard: str, locator: Locator, fault: Sequence[str]) -> Sample:
+def lost(shard: str, locator: Locator, fault: Fault) -> Sample:
     """A row that cannot be read."""
     index = locator["index"]
     key = f"{index:09d}" if "group" in locator else f"@{index}"
-    return Sample(printable(shard), index, key, None, b"", (fault[0], fault[1]))
+    return Sample(printable(shard), index, key, None, b"", fault)
 
 
 def _samples(
@@ -223,12 +226,12 @@ def _samples(
                 row[name] = row[name] | found if row.get(name) else found  # a struct comes in parts
             yield _sample(shard, next(left)["index"], row, column, key, label)
     except AmbiguousColumnError:
-        fault = ("several_images", f'the file has several columns "{printable(column)}"')
+        fault = Fault("several_images", f'the file has several columns "{printable(column)}"')
     except LargePageError:
         limits = f"{MAX_IMAGE_PAGE_BYTES // 2**20} MB, or {MAX_TEXT_PAGE_BYTES // 2**20} MB of keys or categories"
-        fault = (TOO_LARGE, f"row group {group} has a page that decodes to more than {limits}")
+        fault = Fault(TOO_LARGE, f"row group {group} has a page that decodes to more than {limits}")
     except DAMAGED:
-        fault = ("unreadable", f"row group {group} cannot be decoded")
+        fault = Fault("unreadable", f"row group {group} cannot be decoded")
     yield from (lost(shard, at, fault) for at in left)
 
 
@@ -296,7 +299,7 @@ def _sample(shard: str, index: int, row: dict[str, object], column: str, key: st
     named = row[key] if key else path
     value = row[label] if label else None
     if any(isinstance(text, bytes | str) and len(text) > MAX_TEXT_BYTES for text in (named, value)):
-        fault = (TOO_LARGE, f"its key or category has more than {MAX_TEXT_BYTES} bytes")
+        fault = Fault(TOO_LARGE, f"its key or category has more than {MAX_TEXT_BYTES} bytes")
         return Sample(printable(shard), index, f"{index:09d}", None, b"", fault)
     return Sample(
         shard=printable(shard),
@@ -304,7 +307,7 @@ def _sample(shard: str, index: int, row: dict[str, object], column: str, key: st
         key=_text(named) if named is not None else f"{index:09d}",
         category=None if value is None else _text(value),
         encoded=encoded if isinstance(encoded, bytes) else b"",
-        fault=None if isinstance(encoded, bytes) else ("no_image", "the row has no image bytes"),
+        fault=None if isinstance(encoded, bytes) else Fault("no_image", "the row has no image bytes"),
     )
 
 

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import BinaryIO, cast
 
 from ingest.errors import StorageError
+from ingest.fault import Fault
 from ingest.sample import printable
 from ingest.storage.place import Place, reason_of
 
 MAX_IMAGE_BYTES = 2**30
 """A larger image is not read: it would fill the memory, and no picture within the pixel limit needs so many bytes."""
 
-TOO_MANY_BYTES = ("too_many_bytes", f"the image has more than {MAX_IMAGE_BYTES} bytes")
+TOO_MANY_BYTES = Fault("too_many_bytes", f"the image has more than {MAX_IMAGE_BYTES} bytes")
 
 
 @contextmanager

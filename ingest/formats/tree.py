@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Set
 from typing import Any
 
+from ingest.fault import Fault
 from ingest.formats.members import (
     MAX_LISTED_BYTES,
     Members,
@@ -39,8 +40,8 @@ ROOT = "."
 LINK_FAULTS = (errno.ELOOP, errno.ENAMETOOLONG)
 """What a single file can be wrong with, beside missing, forbidden and being a folder; all else is the storage's."""
 
-NOT_A_FILE = ("not_a_file", "a pipe, socket or device, not a file")
-LINKED_FOLDER = ("linked_folder", "a link to a folder, which is not followed; scan the folder itself")
+NOT_A_FILE = Fault("not_a_file", "a pipe, socket or device, not a file")
+LINKED_FOLDER = Fault("linked_folder", "a link to a folder, which is not followed; scan the folder itself")
 
 
 def shards(root: Place) -> list[str]:
@@ -86,13 +87,13 @@ def _located(index: int, name: str, size: int) -> tuple[Locator, int]:
     locator: Locator = {"index": index, "name": name}
     if size <= MAX_IMAGE_BYTES:
         return locator, size
-    return locator | {"fault": list(TOO_MANY_BYTES)}, 0
+    return locator | {"fault": [TOO_MANY_BYTES.reason, TOO_MANY_BYTES.message]}, 0
 
 
 def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
     here = root if slice_.shard == ROOT else root.at(slice_.shard)
     for locator in slice_.locators:
-        encoded, fault = b"", locator.get("fault")
+        encoded, fault = b"", Fault(*locator["fault"]) if "fault" in locator else None
         if fault is None:
             with storage_faults(slice_.shard):
                 encoded, fault = _content(here, locator["name"])
@@ -102,11 +103,11 @@ def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
             key=printable(locator["name"]),
             category=None if slice_.shard == ROOT else printable(slice_.shard),
             encoded=encoded,
-            fault=None if fault is None else (fault[0], fault[1]),
+            fault=fault,
         )
 
 
-def _content(here: Place, name: str) -> tuple[bytes, tuple[str, str] | None]:
+def _content(here: Place, name: str) -> tuple[bytes, Fault | None]:
     """The file's bytes, or why it has none. OSError and StorageError where the storage fails."""
     where = here.at(name)
     try:
@@ -114,16 +115,16 @@ def _content(here: Place, name: str) -> tuple[bytes, tuple[str, str] | None]:
     except (FileNotFoundError, NotADirectoryError) as error:
         if not here.is_dir():
             raise  # the whole folder is gone
-        return b"", ("unreadable", reason_of(error))
+        return b"", Fault("unreadable", reason_of(error))
     except (PermissionError, IsADirectoryError) as error:
-        return b"", ("unreadable", reason_of(error))
+        return b"", Fault("unreadable", reason_of(error))
     except OSError as error:
         if error.errno not in LINK_FAULTS and not (where.is_local and _is_of_the_system(where.path)):
             raise
-        return b"", ("unreadable", reason_of(error))
+        return b"", Fault("unreadable", reason_of(error))
 
 
-def _local_content(path: str) -> tuple[bytes, tuple[str, str] | None]:
+def _local_content(path: str) -> tuple[bytes, Fault | None]:
     """As `_content`. Never waits for a writer, and reads no more than an image may have, whatever the file says."""
     mode = os.stat(path).st_mode  # opening alone can do something to a device
     if stat.S_ISDIR(mode) and os.path.islink(path):

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 
+from ingest.fault import Fault
 from ingest.formats.compressed import Decompressed, codec_of
 from ingest.formats.members import (
     MAX_LISTED_BYTES,
@@ -117,20 +118,20 @@ class _Group:
             return None
         return self.images[0].member
 
-    def fault(self) -> tuple[str, str] | None:
+    def fault(self) -> Fault | None:
         """Why the sample has no image to decode, as in `Sample`."""
         if any(part.member.is_name_shortened for part in self.parts):
-            return ("name_too_long", f"a member's name has more than {MAX_NAME_BYTES} bytes")
+            return Fault("name_too_long", f"a member's name has more than {MAX_NAME_BYTES} bytes")
         if len(self.parts) > MAX_MEMBERS:
-            return ("too_many_members", f"more than {MAX_MEMBERS} members share this key")
+            return Fault("too_many_members", f"more than {MAX_MEMBERS} members share this key")
         if not self.images:
-            return ("no_image", "no member is an image, by its extension (.jpg .png .webp …) or how it begins")
+            return Fault("no_image", "no member is an image, by its extension (.jpg .png .webp …) or how it begins")
         if len(self.images) > 1:
-            return ("several_images", f"{len(self.images)} members are images, one is expected")
+            return Fault("several_images", f"{len(self.images)} members are images, one is expected")
         if self.images[0].member.size > MAX_IMAGE_BYTES:
             return TOO_MANY_BYTES
         if not self.images[0].is_plain:
-            return ("not_a_file", "the image member is a link, a device or a sparse file, not a plain file")
+            return Fault("not_a_file", "the image member is a link, a device or a sparse file, not a plain file")
         return None
 
 
@@ -182,16 +183,17 @@ def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
     with content(root, slice_.shard) as stream:
         for locator in slice_.locators:
             parts = _parts(stream, locator, category)
-            encoded, fault = parts.get("image", b""), locator.get("fault")
+            encoded = parts.get("image", b"")
+            fault = Fault(*locator["fault"]) if "fault" in locator else None
             if fault is None and len(encoded) != locator["image"][1]:
-                encoded, fault = b"", ("unreadable", "the shard is shorter than when it was listed")
+                encoded, fault = b"", Fault("unreadable", "the shard is shorter than when it was listed")
             yield Sample(
                 shard=printable(slice_.shard),
                 index=locator["index"],
                 key=printable(locator["key"]),
                 category=_category(parts, category),
                 encoded=encoded,
-                fault=None if fault is None else (fault[0], fault[1]),
+                fault=fault,
             )
 
 
@@ -320,7 +322,7 @@ def _located(index: int, found: _Group | Damage) -> tuple[Locator, int]:
             locator[extension] = [part.member.data_start, part.member.size]
     long_key = max(0, len(found.key) - USUAL_KEY)
     if found.image is None:
-        return locator | {"fault": list(fault or ())}, long_key
+        return locator | {"fault": [fault.reason, fault.message] if fault else []}, long_key
     return locator | {"image": [found.image.data_start, found.image.size]}, found.image.size + long_key
 
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import simplejpeg
 from PIL import Image, ImageFile, UnidentifiedImageError
 
+from ingest.fault import Fault
 from ingest.images import hidden, ignored, unseen
 from ingest.images.magic import HEAD_BYTES, picture_format
 from ingest.images.metadata import PNG_MAGIC, file_metadata, frame_metadata, png_metadata
@@ -86,14 +87,9 @@ class DecodedImage:
 
 
 @dataclass(frozen=True)
-class Rejected:
-    """Why an image has no pixels: a short code and one line that holds nothing of the content.
+class Rejected(Fault):
+    """Why an image has no pixels, and what its header says, as far as it could be read."""
 
-    width, height, format are known where the header could be read, else None.
-    """
-
-    reason: str
-    message: str
     width: int | None = None
     height: int | None = None
     format: str | None = None

@@ -8,8 +8,9 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 
 from ingest.errors import SourceError, StorageError
+from ingest.fault import Fault
 from ingest.formats import open_source
-from ingest.images.decode import ImageLimits, Rejected, decode
+from ingest.images.decode import ImageLimits, decode
 from ingest.storage.place import PART, Place, place
 from ingest.storage.retries import RETRY_VARIABLE
 from scoring.runs.begin import refuse_other_files
@@ -27,8 +28,8 @@ def check_source(url: str) -> str:
         sample = next(iter(islice(corpus.read(slice_), 1)))
     except StopIteration:
         raise SourceError(f"{url} holds no sample in any of its {len(corpus.shards)} shards") from None
-    image = Rejected(*sample.fault) if sample.fault is not None else decode(sample.encoded, ImageLimits())
-    first = f"is quarantined ({image.reason})" if isinstance(image, Rejected) else "can be read"
+    image = sample.fault or decode(sample.encoded, ImageLimits())
+    first = f"is quarantined ({image.reason})" if isinstance(image, Fault) else "can be read"
     return f"{corpus.format}, {len(corpus.shards)} shards; the first sample {first}"
 
 

@@ -125,7 +125,7 @@ def measure(corpus: Source, tested: EngineUnderTest, sample_size: int, seed: int
     samples = [sample for shard, indices in chosen.items() for sample in _read(corpus, shard, indices)]
     timings = [_timed(sample, tested) for sample in samples if sample.fault is None]
     decoded = [one for one in timings if isinstance(one, ImageTiming)]
-    broken = Counter(sample.fault[0] for sample in samples if sample.fault is not None)
+    broken = Counter(sample.fault.reason for sample in samples if sample.fault is not None)
     broken.update(one.reason for one in timings if isinstance(one, Rejected))
     tables, batches = _scored(samples, tested)
     row_bytes, slice_bytes = _result_bytes(tables)

@@ -7,10 +7,11 @@ from itertools import islice
 
 import pyarrow as pa
 
+from ingest.fault import Fault
 from ingest.images.decode import DecodedImage, ImageLimits, Rejected, decode
 from ingest.sample import Sample
-from scoring.assessment import Engine, Outcome, Unscored, View, worst
-from scoring.table import Facts, Quarantined, Verdict, to_table
+from scoring.assessment import Engine, View, worst
+from scoring.table import Facts, Verdict, to_table
 
 
 class BatchScorer:
@@ -27,40 +28,36 @@ class BatchScorer:
         facts = [_facts(s, d) for s, d in zip(samples, decoded, strict=True)]
         return to_table(facts, self._verdicts(facts, decoded))
 
-    def _decode(self, sample: Sample) -> DecodedImage | Rejected:
-        if sample.fault is not None:
-            return Rejected(*sample.fault)
-        return decode(sample.encoded, self._limits)
+    def _decode(self, sample: Sample) -> DecodedImage | Fault:
+        return sample.fault or decode(sample.encoded, self._limits)
 
-    def _verdicts(self, facts: Sequence[Facts], decoded: Sequence[DecodedImage | Rejected]) -> list[Verdict]:
+    def _verdicts(self, facts: Sequence[Facts], decoded: Sequence[DecodedImage | Fault]) -> list[Verdict]:
         images = [(f, d) for f, d in zip(facts, decoded, strict=True) if isinstance(d, DecodedImage)]
         views = [View(pixels, d.metadata, f.sha256 or "") for f, d in images for pixels in d.views]
         outcomes = iter(self._engine.assess(views) if views else [])
         verdicts: list[Verdict] = []
         for d in decoded:
-            if isinstance(d, Rejected):
-                verdicts.append(Quarantined(d.reason, d.message))
+            if isinstance(d, Fault):
+                verdicts.append(d)
                 continue
-            verdicts.append(_verdict(worst(list(islice(outcomes, len(d.views))))))
+            verdicts.append(worst(list(islice(outcomes, len(d.views)))))
         return verdicts
 
 
 def facts_of(sample: Sample) -> Facts:
     """What is known of a sample before it is decoded."""
-    return _facts(sample, Rejected(*(sample.fault or ("", ""))))
+    return _facts(sample, None)
 
 
-def quarantined(facts: Facts, reason: str, message: str) -> pa.Table:
+def quarantined(facts: Facts, fault: Fault) -> pa.Table:
     """The row of a sample that could not be looked at."""
-    return to_table([facts], [Quarantined(reason, message)])
+    return to_table([facts], [fault])
 
 
-def _verdict(outcome: Outcome) -> Verdict:
-    return Quarantined(outcome.reason, outcome.message) if isinstance(outcome, Unscored) else outcome
-
-
-def _facts(sample: Sample, decoded: DecodedImage | Rejected) -> Facts:
+def _facts(sample: Sample, decoded: DecodedImage | Fault | None) -> Facts:
     has_bytes = sample.fault is None
+    image = decoded if isinstance(decoded, DecodedImage) else None
+    header = decoded if isinstance(decoded, Rejected) else image
     return Facts(
         shard=sample.shard,
         index=sample.index,
@@ -68,11 +65,11 @@ def _facts(sample: Sample, decoded: DecodedImage | Rejected) -> Facts:
         category=sample.category,
         num_bytes=len(sample.encoded) if has_bytes else None,
         sha256=hashlib.sha256(sample.encoded).hexdigest() if has_bytes else None,
-        width=decoded.width,
-        height=decoded.height,
-        format=decoded.format,
-        num_frames=decoded.num_frames if isinstance(decoded, DecodedImage) else None,
-        num_frames_scanned=decoded.num_frames_decoded if isinstance(decoded, DecodedImage) else None,
-        unseen=decoded.unseen if isinstance(decoded, DecodedImage) else None,
-        unseen_bytes=decoded.unseen_bytes if isinstance(decoded, DecodedImage) else None,
+        width=header.width if header else None,
+        height=header.height if header else None,
+        format=header.format if header else None,
+        num_frames=image.num_frames if image else None,
+        num_frames_scanned=image.num_frames_decoded if image else None,
+        unseen=image.unseen if image else None,
+        unseen_bytes=image.unseen_bytes if image else None,
     )

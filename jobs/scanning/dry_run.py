@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
+from ingest.fault import Fault
 from ingest.formats import Source
-from ingest.images.decode import ImageLimits, Pixels, Rejected, decode
+from ingest.images.decode import ImageLimits, Pixels, decode
 from ingest.sample import Sample
 from jobs.console.terminal import write_line, write_lines
 from scoring.assessment import EngineDescription, EngineOptions
@@ -86,9 +87,9 @@ def _samples(corpus: Source) -> Iterator[Sample]:
 
 def _picture(sample: Sample, limits: ImageLimits, describe: Callable[[Pixels], str]) -> str:
     """By shard and number, since a file name may reveal what the picture shows."""
-    image = Rejected(*sample.fault) if sample.fault is not None else decode(sample.encoded, limits)
+    image = sample.fault or decode(sample.encoded, limits)
     where = f"{sample.shard} {sample.index}"
-    if isinstance(image, Rejected):
+    if isinstance(image, Fault):
         return f"{where}: quarantined, {image.reason}"
     views = f", {len(image.views)} views" if len(image.views) > 1 else ""
     return f"{where}: {image.width}x{image.height}{views}, {describe(image.views[0])}"

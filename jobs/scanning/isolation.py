@@ -23,6 +23,7 @@ from typing import Any
 import pyarrow as pa
 
 from ingest.errors import EngineError, PrivsieveError, StorageError
+from ingest.fault import Fault
 from ingest.formats import parquet
 from ingest.formats.parquet_rows import READ_BYTES
 from ingest.sample import printable
@@ -43,16 +44,14 @@ TRIES = 2
 """The second in a fresh child: whatever images before it have left behind is no fault of the last one."""
 
 
-Fault = tuple[str, str]
-"""Reason code and message of a row without a score."""
-
-
 @dataclass(frozen=True)
 class Lost:
-    """A sample that the child did not survive. facts: what is known of it, None where it could not be read."""
+    """A sample that the child did not survive."""
 
     fault: Fault
+
     facts: Facts | None
+    """What is known of the sample; None if it could not be read."""
 
 
 class IsolationError(PrivsieveError):
@@ -87,13 +86,13 @@ def isolated_rows(settings: ScanSettings, slice_: Slice) -> Iterator[pa.Table]:
 def _lost_rows(lost: Lost, shard: str, left: Sequence[Locator]) -> list[pa.Table]:
     """One row, or those that follow in the row group where it could not be read. StorageError without row groups."""
     if lost.facts is not None:
-        return [quarantined(lost.facts, *lost.fault)]
-    (reason, why), group = lost.fault, left[0].get("group")
+        return [quarantined(lost.facts, lost.fault)]
+    why, group = lost.fault.message, left[0].get("group")
     if group is None:
         raise StorageError(f"{printable(shard)}: while sample {left[0]['index']} was read: {why}")
-    fault = (reason, f"while it was read: {why}")
+    fault = Fault(lost.fault.reason, f"while it was read: {why}")
     together = takewhile(lambda at: at.get("group") == group, left)
-    return [quarantined(facts_of(parquet.lost(shard, at, fault)), *fault) for at in together]
+    return [quarantined(facts_of(parquet.lost(shard, at, fault)), fault) for at in together]
 
 
 class _Child:
@@ -118,7 +117,7 @@ class _Child:
         answer = self._answer(START_LIMIT_S, sys.maxsize, 0)
         if answer is not True:
             self.stop()
-            why = answer[1] if isinstance(answer, tuple) else "no answer"
+            why = answer.message if isinstance(answer, Fault) else "no answer"
             raise IsolationError(f"the {settings.engine} engine does not start in a process of its own: {why}")
         self._memory_at_start = resident_bytes(self._process.pid)
 
@@ -134,22 +133,22 @@ class _Child:
         try:
             self._connection.send(True)
         except OSError:
-            return Lost(("crash", self._cause_of_death()), facts)
+            return Lost(Fault("crash", self._cause_of_death()), facts)
         row = self._answer(limit_s, self._image_memory, memory)
         return row if isinstance(row, pa.Table) else Lost(row, facts)
 
     def _answer(self, limit_s: float, max_bytes: int, bytes_before: int) -> Any:
-        """What the child says, or a Fault. Errors that it tells are raised."""
+        """The child's answer, or a Fault if there is none. Errors that it sends are raised."""
         until = time.monotonic() + limit_s
         while time.monotonic() < until:
             try:
                 if self._connection.poll(0.05):
                     return _raised(self._connection.recv())
             except (EOFError, OSError):
-                return "crash", self._cause_of_death()
+                return Fault("crash", self._cause_of_death())
             if resident_bytes(self._process.pid) - bytes_before > max_bytes:
-                return "crash", f"needs more than {max_bytes // 2**20} MB of memory"
-        return "timeout", f"no answer within {limit_s:g} s"
+                return Fault("crash", f"needs more than {max_bytes // 2**20} MB of memory")
+        return Fault("timeout", f"no answer within {limit_s:g} s")
 
     def _cause_of_death(self) -> str:
         try:

@@ -24,10 +24,11 @@ import click
 import numpy as np
 import pyarrow as pa
 
+from ingest.fault import Fault
 from jobs.cli import main
 from scoring.assessment import Assessment, View
 from scoring.engines.canned import CannedEngine
-from scoring.table import SCHEMA, Facts, Quarantined, to_table
+from scoring.table import SCHEMA, Facts, to_table
 from scoring.taxonomy import KEYS
 from tests.records import run_record, write_result
 
@@ -53,7 +54,7 @@ def _patterns() -> pa.Table:
     answers = [a for a in CannedEngine().assess(views) if isinstance(a, Assessment)]
     nothing = Assessment(np.zeros(len(KEYS), np.float32), boxes=(), evidence=())
     facts = [Facts("", 0, "", None, 100_000, "0" * 64, 640, 480, "jpeg", 1, 1, (), 0)] * (NUM_PATTERNS + 1)
-    table = to_table(facts, [nothing, *answers[1:], Quarantined("truncated", "the data ends before the picture does")])
+    table = to_table(facts, [nothing, *answers[1:], Fault("truncated", "the data ends before the picture does")])
     return table.combine_chunks()
 
 

@@ -25,7 +25,7 @@ def main(url: str) -> None:
     source = open_source(url, None, None)
     before = peak_mb()
     read = (sample for slice_ in slices_of(source) for sample in source.read(slice_))
-    reasons = Counter(sample.fault[0] if sample.fault else f"{len(sample.encoded)} bytes" for sample in read)
+    reasons = Counter(sample.fault.reason if sample.fault else f"{len(sample.encoded)} bytes" for sample in read)
     print(json.dumps({"reasons": reasons, "mb": peak_mb() - before}))
 
 

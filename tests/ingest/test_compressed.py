@@ -37,7 +37,7 @@ def read(path: Path, content: bytes) -> list[Sample]:
 
 
 def reasons(samples: list[Sample]) -> list[str]:
-    return [s.fault[0] for s in samples if s.fault]
+    return [s.fault.reason for s in samples if s.fault]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_several_gzip_members_are_one_tar(tmp_path: Path) -> None:
 def test_an_empty_file_is_no_tar(tmp_path: Path) -> None:
     for content in (b"", packed(b"", "gzip")):
         samples = read(tmp_path / "a.tar.gz", content)
-        assert [(s.key, s.fault and s.fault[0]) for s in samples] == [("@0", "truncated_shard")]
+        assert [(s.key, s.fault and s.fault.reason) for s in samples] == [("@0", "truncated_shard")]
 
 
 @pytest.mark.parametrize("codec", ["gzip", "zstd"])
@@ -99,8 +99,8 @@ def test_a_cut_stream_gives_what_was_before_and_a_row_for_the_rest(tmp_path: Pat
     assert 40 * part - lost_at_most <= len(good) <= 40 * part
     assert set(reasons(samples)) <= {"no_image", "truncated_shard", "corrupt_shard"}
     assert samples[-1].fault is not None
-    assert samples[-1].fault[0] == "corrupt_shard"
-    assert "cannot be decompressed" in samples[-1].fault[1]
+    assert samples[-1].fault.reason == "corrupt_shard"
+    assert "cannot be decompressed" in samples[-1].fault.message
     assert samples[-1].key.startswith("@")
 
 
@@ -110,12 +110,12 @@ def test_damage_in_the_middle_of_a_stream_is_a_row(tmp_path: Path) -> None:
     samples = read(tmp_path / "a.tar.gz", bytes(whole))
     assert samples[0].encoded == PICTURES[0]
     assert samples[-1].fault is not None
-    assert samples[-1].fault[0] == "corrupt_shard"
+    assert samples[-1].fault.reason == "corrupt_shard"
 
 
 def test_a_stream_of_nothing_but_a_header_is_a_row(tmp_path: Path) -> None:
     samples = read(tmp_path / "a.tgz", b"\x1f\x8b" + b"junk" * 100)
-    assert [(s.key, s.index, s.fault and s.fault[0]) for s in samples] == [("@0", 0, "corrupt_shard")]
+    assert [(s.key, s.index, s.fault and s.fault.reason) for s in samples] == [("@0", 0, "corrupt_shard")]
 
 
 @pytest.mark.parametrize("codec", ["gzip", "zstd"])
@@ -123,13 +123,13 @@ def test_a_bomb_is_stopped(tmp_path: Path, codec: str, monkeypatch: pytest.Monke
     monkeypatch.setattr(compressed, "MIN_LIMIT_BYTES", 2**20)
     bomb = tar_bytes([("0.jpg", jpeg(0)), ("1.jpg", b"\0" * 2**24), ("2.jpg", jpeg(2))])
     samples = read(tmp_path / "a.tar.gz", packed(bomb, codec))
-    assert [(s.key, s.fault and s.fault[0]) for s in samples] == [
+    assert [(s.key, s.fault and s.fault.reason) for s in samples] == [
         ("0", None),
         ("1", "truncated_shard"),
         (samples[-1].key, "corrupt_shard"),
     ]
     assert samples[-1].fault is not None
-    assert samples[-1].fault[1].endswith("there is more of it than a sane compression gives")
+    assert samples[-1].fault.message.endswith("there is more of it than a sane compression gives")
 
 
 @pytest.mark.parametrize(

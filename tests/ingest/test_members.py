@@ -62,7 +62,7 @@ def test_a_second_picture_is_seen_under_any_extension(tmp_path: Path, extension:
     content = tar_bytes([("0.jpg", PICTURES[0]), (f"0.{extension}", PICTURES[1]), ("1.jpg", PICTURES[1])])
     (tmp_path / "a.tar").write_bytes(content)
     samples = samples_of(open_source(str(tmp_path / "a.tar"), None, None))
-    assert [(s.key, s.fault and s.fault[0]) for s in samples] == [("0", "several_images"), ("1", None)]
+    assert [(s.key, s.fault and s.fault.reason) for s in samples] == [("0", "several_images"), ("1", None)]
     written, found = release(tmp_path, content, kept(0, 1, members="all"))  # a run by a version that did not see it
     assert found == {"1.jpg": PICTURES[1]}
     assert (written.num_samples, written.dropped) == (1, {0: "2 members are images, and only one was scanned"})
@@ -87,7 +87,7 @@ def test_a_second_picture_that_is_text_is_seen_under_txt(tmp_path: Path, content
     (tmp_path / "a.tar").write_bytes(tar_bytes([("0.jpg", PICTURES[0]), ("0.txt", content)]))
     [sample] = samples_of(open_source(str(tmp_path / "a.tar"), None, None))
     assert sample.fault is not None
-    assert sample.fault[0] == "several_images"
+    assert sample.fault.reason == "several_images"
 
 
 def test_a_picture_alone_is_the_image_under_any_extension(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from ingest import slices
 from ingest.errors import IncompleteError, SourceError, StorageError
+from ingest.fault import Fault
 from ingest.formats import open_source, parquet
 from ingest.formats.released import Kept
 from ingest.sample import Sample
@@ -27,7 +28,7 @@ def read(path: Path, table: pa.Table, category: str | None = None) -> list[Sampl
 
 
 def reasons(samples: list[Sample]) -> list[str | None]:
-    return [s.fault[0] if s.fault else None for s in samples]
+    return [s.fault.reason if s.fault else None for s in samples]
 
 
 @pytest.fixture
@@ -211,7 +212,7 @@ def test_a_file_without_a_footer_is_one_row(file: Path, content: bytes) -> None:
     file.write_bytes(content)
     (sample,) = samples_of(open_source(str(file), None, None))
     assert (sample.shard, sample.index, sample.key, sample.encoded) == ("a.parquet", 0, "@0", b"")
-    assert sample.fault == ("corrupt_shard", "the file is cut or damaged: its footer cannot be read")
+    assert sample.fault == Fault("corrupt_shard", "the file is cut or damaged: its footer cannot be read")
 
 
 def test_a_damaged_row_group_costs_its_own_rows(file: Path) -> None:
@@ -222,7 +223,7 @@ def test_a_damaged_row_group_costs_its_own_rows(file: Path) -> None:
     samples = samples_of(open_source(str(file), None, None))
     assert reasons(samples) == [None] * 5 + ["unreadable"] * 5 + [None] * 10
     assert [s.index for s in samples] == list(range(20))
-    assert samples[5].fault == ("unreadable", "row group 1 cannot be decoded")
+    assert samples[5].fault == Fault("unreadable", "row group 1 cannot be decoded")
     assert [s.encoded for s in samples if not s.fault] == PICTURES[:5] + PICTURES[10:]
 
 
@@ -242,7 +243,7 @@ def test_a_file_without_an_image_column_beside_others_is_one_row(tmp_path: Path,
     samples = samples_of(open_source(str(tmp_path), None, "key"))
     (lost,) = (sample for sample in samples if sample.fault)
     assert (lost.shard, lost.index, lost.key, lost.encoded) == (name, 0, "@0", b"")
-    assert lost.fault == ("no_image_column", "the file has no column with image bytes")
+    assert lost.fault == Fault("no_image_column", "the file has no column with image bytes")
     assert [sample.encoded for sample in samples if not sample.fault] == PICTURES
 
 
@@ -268,7 +269,7 @@ def test_random_damage_is_told_and_never_silent(file: Path, seed: int) -> None:
     samples = samples_of(open_source(str(file), None, None))
     assert len(samples) == 20 or reasons(samples) == ["corrupt_shard"]
     assert [s.index for s in samples] == list(range(len(samples)))
-    assert all(s.fault is None or s.fault[0] in ("corrupt_shard", "unreadable", "no_image") for s in samples)
+    assert all(s.fault is None or s.fault.reason in ("corrupt_shard", "unreadable", "no_image") for s in samples)
 
 
 def test_rows_are_cut_by_their_size(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.errors import SourceError
+from ingest.fault import Fault
 from ingest.formats import open_source, parquet, parquet_pages, parquet_rows
 from ingest.formats.parquet_pages import DamagedPageError, page_header
 from tests.ingest.made import jpeg, samples_of, slices_of
@@ -93,7 +94,7 @@ def test_a_page_above_the_limit_costs_its_row_group(
     pq.write_table(pa.table({"image": images}), file, row_group_size=4, **options)
     samples = samples_of(open_source(str(file), None, None))
     message = "row group 0 has a page that decodes to more than 512 MB, or 64 MB of keys or categories"
-    assert [s.fault for s in samples] == [("too_large", message)] * 4 + [None] * 2
+    assert [s.fault for s in samples] == [Fault("too_large", message)] * 4 + [None] * 2
     assert [(s.index, s.key) for s in samples] == [(n, f"{n:09d}") for n in range(6)]
     assert [s.encoded for s in samples[4:]] == images[4:]
 
@@ -112,7 +113,7 @@ def test_a_text_that_is_no_name_costs_its_row(file: Path, column: str) -> None:
     pq.write_table(pa.table({"image": [jpeg(n) for n in range(3)], column: texts}), file)
     samples = samples_of(open_source(str(file), None, None))
     message = f"its key or category has more than {parquet.MAX_TEXT_BYTES} bytes"
-    assert [s.fault for s in samples] == [None, None, ("too_large", message)]
+    assert [s.fault for s in samples] == [None, None, Fault("too_large", message)]
     assert (samples[2].key, samples[2].category, samples[2].encoded) == ("000000002", None, b"")
 
 
@@ -130,7 +131,7 @@ def test_more_rows_than_bytes_are_one_row(file: Path) -> None:
     pq.write_table(pa.table({"image": pa.nulls(num_rows, pa.binary())}), file)
     (sample,) = samples_of(open_source(str(file), None, None))
     message = f"the file says that it has {num_rows} rows, in {file.stat().st_size} bytes"
-    assert (sample.index, sample.key, sample.fault) == (0, "@0", ("too_large", message))
+    assert (sample.index, sample.key, sample.fault) == (0, "@0", Fault("too_large", message))
     pq.write_table(pa.table({"image": pa.nulls(parquet.MAX_ROWS, pa.binary())}), file)
     assert sum(len(slice_.locators) for slice_ in slices_of(open_source(str(file), None, None))) == parquet.MAX_ROWS
 
@@ -187,13 +188,13 @@ def test_as_many_rows_come_out_as_the_footer_says(file: Path, kind: str, version
     assert [s.index for s in samples] == list(range(pq.ParquetFile(file).metadata.num_rows))
     if kind.startswith("two ") and kind != "two keys":
         message = 'the file has several columns "image"'
-        assert {s.fault for s in samples} == {("several_images", message)}
+        assert {s.fault for s in samples} == {Fault("several_images", message)}
         assert {s.encoded for s in samples} == {b""}
     elif kind == "nulls":
-        assert {s.fault and s.fault[0] for s in samples} == {"no_image"}
+        assert {s.fault and s.fault.reason for s in samples} == {"no_image"}
     else:
         assert [s.encoded for s in samples] == [*PICTURES, b""]
-        assert [s.fault and s.fault[0] for s in samples] == [None] * 6 + ["no_image"]
+        assert [s.fault and s.fault.reason for s in samples] == [None] * 6 + ["no_image"]
 
 
 def test_of_two_keys_with_bytes_in_one_none_is_a_key(file: Path) -> None:

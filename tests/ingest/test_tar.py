@@ -16,7 +16,7 @@ def read(path: Path, content: bytes, category: str | None = None) -> list[Sample
 
 
 def reasons(samples: list[Sample]) -> list[tuple[str, str | None]]:
-    return [(s.key, s.fault[0] if s.fault else None) for s in samples]
+    return [(s.key, s.fault.reason if s.fault else None) for s in samples]
 
 
 def link(name: str, target: str = "elsewhere.jpg", kind: bytes = tarfile.SYMTYPE) -> tarfile.TarInfo:
@@ -87,10 +87,10 @@ def test_a_tar_without_an_end_marker_is_cut_wherever_the_cut_falls(shard: Path) 
         samples = read(shard, cut)
         assert reasons(samples)[:3] == [("0", None), ("1", None), ("2", None)]
         assert [s.encoded for s in samples[:3]] == [p for _, p in THREE]
-        assert [s.fault and s.fault[0] for s in samples[3:]] == ["truncated_shard"]
+        assert [s.fault and s.fault.reason for s in samples[3:]] == ["truncated_shard"]
     last_member = 512 + -(-len(THREE[2][1]) // 512) * 512
     between_two = padded[:-last_member]
-    found = [(s.key, s.fault and s.fault[0]) for s in read(shard, between_two)]
+    found = [(s.key, s.fault and s.fault.reason) for s in read(shard, between_two)]
     assert found == [("0", None), ("1", None), (f"@{len(between_two)}", "truncated_shard")]
 
 

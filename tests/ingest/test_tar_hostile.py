@@ -34,7 +34,7 @@ def read(folder: Path, content: bytes, packed: bool = False, end: bytes = tar.EN
 
 
 def reasons(samples: list[Sample]) -> list[tuple[str, str | None]]:
-    return [(s.key, s.fault[0] if s.fault else None) for s in samples]
+    return [(s.key, s.fault.reason if s.fault else None) for s in samples]
 
 
 def header(name: str, kind: bytes = tarfile.REGTYPE, size: int = 0, link: str = "") -> bytes:
@@ -143,7 +143,7 @@ def test_a_size_beyond_the_end_takes_the_rest_as_one_row(tmp_path: Path, packed:
     samples = read(tmp_path, ONE + header("x.jpg", size=2**40) + TWO, packed, end=b"")
     assert reasons(samples) == [("1", None), ("x", "truncated_shard")]
     assert samples[1].fault is not None
-    assert samples[1].fault[1].endswith(f"(bytes {len(ONE)} to {len(ONE + TWO) + 512})")
+    assert samples[1].fault.message.endswith(f"(bytes {len(ONE)} to {len(ONE + TWO) + 512})")
 
 
 def test_a_member_of_terabytes_is_neither_read_nor_walked(tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ def test_a_name_of_many_kilobytes_is_a_row_with_a_short_key(tmp_path: Path, pack
     content = b"".join(pax(path=f"{long}{n}.jpg") + member("x", jpeg(n)) for n in range(20))
     content += pax(path="n" * tar.MAX_NAME_BYTES) + TWO + ONE
     samples = read(tmp_path, content, packed)
-    assert {(s.fault and s.fault[0]) for s in samples[:20]} == {"name_too_long"}
+    assert {(s.fault and s.fault.reason) for s in samples[:20]} == {"name_too_long"}
     assert len({s.key for s in samples}) == len(samples) == 22
     assert {len(s.key) for s in samples[:20]} == {113}
     assert [(s.key, s.encoded) for s in samples[20:]] == [("n" * 4096, jpeg(2)), ("1", jpeg(1))]
@@ -208,7 +208,7 @@ def test_a_name_of_many_kilobytes_is_a_row_with_a_short_key(tmp_path: Path, pack
 
 def test_a_member_of_a_long_name_that_is_cut(tmp_path: Path) -> None:
     samples = read(tmp_path, ONE + pax(path="n" * 9000) + header("x", size=10**6), end=b"")
-    assert [(len(s.key), s.fault and s.fault[0]) for s in samples] == [(1, None), (113, "truncated_shard")]
+    assert [(len(s.key), s.fault and s.fault.reason) for s in samples] == [(1, None), (113, "truncated_shard")]
 
 
 def test_long_keys_count_as_bytes_of_their_slice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

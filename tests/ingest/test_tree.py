@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ingest.errors import StorageError
+from ingest.fault import Fault
 from ingest.formats import FORMATS, open_source, shard
 from ingest.formats import tree as tree_format
 from ingest.formats.released import Kept
@@ -30,7 +31,7 @@ def rows(folder: Path) -> list[Sample]:
 
 
 def faults(folder: Path) -> dict[str, str | None]:
-    return {s.key: s.fault[0] if s.fault else None for s in rows(folder)}
+    return {s.key: s.fault.reason if s.fault else None for s in rows(folder)}
 
 
 def test_every_file_is_a_row_but_hidden_ones_and_sidecars(tmp_path: Path) -> None:
@@ -85,7 +86,7 @@ def test_links_to_files_are_followed_and_links_to_folders_are_rows_that_say_so(t
     (source / "b" / "other").symlink_to("../a")
     (source / "b" / "out.txt").symlink_to(tmp_path)
     found = {(s.shard, s.key): s for s in rows(source)}
-    linked = ("linked_folder", "a link to a folder, which is not followed; scan the folder itself")
+    linked = Fault("linked_folder", "a link to a folder, which is not followed; scan the folder itself")
     assert {place: sample.fault for place, sample in found.items()} == {
         ("a", "1.jpg"): None,
         ("a", "linked.jpg"): None,
@@ -126,8 +127,8 @@ def test_a_file_that_vanishes_is_a_row_and_a_folder_that_does_a_storage_error(tm
     (tmp_path / "a" / "3.jpg").mkdir()
     assert [(s.key, s.fault) for s in source.read(slice_)] == [
         ("1.jpg", None),
-        ("2.jpg", ("unreadable", "no such file or directory")),
-        ("3.jpg", ("unreadable", "is a directory")),
+        ("2.jpg", Fault("unreadable", "no such file or directory")),
+        ("3.jpg", Fault("unreadable", "is a directory")),
     ]
     (tmp_path / "a").rename(tmp_path / "b")
     for attempt in (lambda: list(source.read(slice_)), lambda: list(source.slices("a"))):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ingest.fault import Fault
 from ingest.formats import FORMATS, open_source
 from ingest.formats.released import Kept
 from ingest.formats.shard import files_below
@@ -62,7 +63,7 @@ def test_a_folder_too_deep_for_a_path_costs_its_own_row_only(folder: Path) -> No
     (folder / "in" / "top.jpg").write_bytes(jpeg(2))
     top, deep = samples_of(open_source(str(folder / "in"), None, None))
     assert (top.key, top.fault) == ("top.jpg", None)
-    assert (deep.key, deep.fault) == ("n" * 200, ("unreadable", "file name too long"))
+    assert (deep.key, deep.fault) == ("n" * 200, Fault("unreadable", "file name too long"))
 
 
 def test_folders_that_are_linked_to_each_other_are_entered_once(tmp_path: Path) -> None:
@@ -73,7 +74,7 @@ def test_folders_that_are_linked_to_each_other_are_entered_once(tmp_path: Path) 
         for other in names:
             (tmp_path / name / f"to_{other}").symlink_to(f"../{other}")
     found = samples_of(open_source(str(tmp_path), None, None))
-    assert Counter(s.fault[0] if s.fault else "" for s in found) == {"": 8, "linked_folder": 64}
+    assert Counter(s.fault.reason if s.fault else "" for s in found) == {"": 8, "linked_folder": 64}
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="this system has no /proc")
@@ -91,7 +92,9 @@ def test_a_link_to_a_file_of_the_system_costs_its_own_row_only(tmp_path: Path) -
     assert {name for name, sample in found.items() if sample.encoded} == {"picture.jpg"}
     assert found["mem.jpg"].fault is None
     assert found["environment.jpg"].fault is None
-    assert (found["lo.jpg"].fault or ("",))[0] == "unreadable"
+    lost = found["lo.jpg"].fault
+    assert lost is not None
+    assert lost.reason == "unreadable"
     assert found["picture.jpg"].encoded == jpeg(1)
 
 

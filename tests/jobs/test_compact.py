@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.errors import RunError
+from ingest.fault import Fault
 from ingest.formats import open_source
 from ingest.storage.place import place
 from reports.warehouse import open_run, setup_statements
@@ -27,7 +28,7 @@ from scoring.runs.layout import MANIFEST
 from scoring.runs.ledger import file_name, finished, has_result
 from scoring.runs.results import RowRange, is_compacted, manifest, results, score_files
 from scoring.runs.rows import rows_at
-from scoring.table import SCHEMA, Facts, Quarantined, to_table
+from scoring.table import SCHEMA, Facts, to_table
 from scoring.taxonomy import KEYS
 from tests.jobs.made import privsieve, tar
 from tests.records import write_result
@@ -43,7 +44,7 @@ def _rows(shard: str, first: int, count: int) -> pa.Table:
     verdicts = CannedEngine().assess(views)
     return to_table(
         facts,
-        [Quarantined("empty", "the file has no bytes") if f.index % 10 == 9 else v for f, v in zip(facts, verdicts)],  # type: ignore[misc]  # noqa: B905
+        [Fault("empty", "the file has no bytes") if f.index % 10 == 9 else v for f, v in zip(facts, verdicts)],  # noqa: B905
     )
 
 

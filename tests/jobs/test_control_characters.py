@@ -12,10 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ingest.fault import Fault
 from ingest.sample import printable
 from jobs.cli import VERBS
 from scoring.runs.ledger import file_name
-from scoring.table import SCHEMA, Facts, Quarantined, to_table
+from scoring.table import SCHEMA, Facts, to_table
 from scoring.taxonomy import KEYS
 from tests.jobs.made import jpeg, privsieve, tar
 from tests.records import run_record
@@ -69,7 +70,7 @@ class Made:
         (run / "run.json").write_text(record.model_dump_json())
         for shard in (f"a-{ODD}.tar", f"b-{ODD}.tar"):
             facts = [Facts(shard, n, f"{ODD}{n}", f"street-{ODD}", 9, f"{n:064x}") for n in range(2)]
-            table = to_table(facts, [answer(gov_ids=1), Quarantined(f"reason-{ODD}", ODD)]).cast(SCHEMA)
+            table = to_table(facts, [answer(gov_ids=1), Fault(f"reason-{ODD}", ODD)]).cast(SCHEMA)
             pq.write_table(table, run / "scores" / file_name(shard, 0, True))
         return run
 

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from ingest.fault import Fault
 from ingest.images.decode import ImageLimits
 from ingest.sample import Sample
 from jobs.scanning.batch import BatchScorer
 from scoring.assessment import Assessment, Outcome, View
 from scoring.policies.policy import load_policy
 from scoring.policies.shipped import policy_bytes
-from scoring.table import Facts, Quarantined, to_table
+from scoring.table import Facts, to_table
 from scoring.taxonomy import KEYS
 from tests.ingest.hiding import HIDING, SHOWING
 
@@ -80,7 +81,7 @@ def test_frames_that_an_older_version_left_out_count_too(name: str) -> None:
 def test_strict_flags_what_a_version_scanned_that_did_not_record_more() -> None:
     quarantined = Facts("s", 9, "k", None, 9, "00")
     harmless = Assessment(np.zeros(len(KEYS), dtype=np.float32))
-    rows = to_table([OLD_SHORT, WHOLE, quarantined], [harmless, harmless, Quarantined("corrupt", "")])
+    rows = to_table([OLD_SHORT, WHOLE, quarantined], [harmless, harmless, Fault("corrupt", "")])
     decided = load_policy(shipped("strict"), "strict").decide(rows).to_pylist()
     assert [(row["action"], row["rule"]) for row in decided] == [
         ("flag", "unseen-not-recorded"),

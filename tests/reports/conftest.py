@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ingest.fault import Fault
 from scoring.assessment import Assessment, EngineOptions, not_assessed
 from scoring.engines import canned
-from scoring.table import Facts, Quarantined, Verdict, to_table
+from scoring.table import Facts, Verdict, to_table
 from scoring.taxonomy import KEYS
 from tests.records import run_record, write_result
 
@@ -35,11 +36,11 @@ ROWS: tuple[Row, ...] = (
     ("beach", answer(biometrics=1, age=1)),
     ("beach", answer(biometrics=1, nudity=0.5)),
     ("beach", answer(age=1, beliefs=None)),
-    ("beach", Quarantined("truncated", "the file ends early")),
+    ("beach", Fault("truncated", "the file ends early")),
     ("office", answer(full_legal_name=1, documents=1, beliefs=None)),
     ("office", answer(documents=1)),
     (None, answer()),
-    ("attic", Quarantined("not_an_image", "no known image format")),
+    ("attic", Fault("not_an_image", "no known image format")),
 )
 
 

@@ -12,9 +12,10 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from ingest.errors import QueryError, RunError
+from ingest.fault import Fault
 from reports.opened import open_run
 from reports.summary import Rate
-from scoring.table import SCHEMA, Quarantined
+from scoring.table import SCHEMA
 from tests.jobs.made import privsieve
 from tests.reports.conftest import ROWS, MakeRun, answer
 
@@ -143,7 +144,7 @@ def test_a_summary_can_be_asked_again_and_leaves_the_views_as_they_were(make_run
 
 
 def test_the_total_is_over_all_groups_and_its_interval_is_not_the_mean_of_theirs(make_run: MakeRun) -> None:
-    rows = [*[("a", answer(gov_ids=1))] * 3, *[("b", answer())] * 7, ("b", Quarantined("empty", "no byte"))]
+    rows = [*[("a", answer(gov_ids=1))] * 3, *[("b", answer())] * 7, ("b", Fault("empty", "no byte"))]
     with open_run(str(make_run(rows=rows))) as run:
         total, alone = run.summary().total, run.rates("'all'")[0]
         assert total == alone

@@ -7,11 +7,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.errors import QueryError
+from ingest.fault import Fault
 from reports import summary
 from reports.page.render import render
 from reports.summary import Report, summarise
 from reports.warehouse import open_run
-from scoring.table import Quarantined
 from scoring.taxonomy import KEYS
 from tests.reports.conftest import HOSTILE, ROWS, MakeRun, answer, nothing
 
@@ -137,7 +137,7 @@ def test_shares_of_pairs_are_of_all_images_that_show_the_first_and_lower_bounds_
         (None, answer(biometrics=1, location=None, age=None)),
         (None, answer(biometrics=1, location=0.5)),
         (None, answer(location=1, beliefs=None)),
-        (None, Quarantined("truncated", "the file ends early")),
+        (None, Fault("truncated", "the file ends early")),
     ]
     found = summarise(open_run(str(make_run(rows)))).cooccurrence
     pairs = {(p.attribute, p.other): (p.num_both, p.num_images, p.num_assessed, p.share) for p in found}
@@ -265,7 +265,7 @@ def test_an_attribute_that_is_never_ruled_out_has_a_lower_bound_of_all_scored_im
 def test_images_with_content_that_was_not_scanned_are_counted_by_kind(make_run: MakeRun) -> None:
     found = {"unseen": [["frames"], [], ["embedded_image", "trailing_data"], None, None, ["frames"]]}
     frames = [(20, 16), (1, 1), (1, 1), (20, 16), (3, 3), (17, 16)]
-    run = make_run(rows=[("a", answer())] * 6 + [("a", Quarantined("empty", "no bytes"))])
+    run = make_run(rows=[("a", answer())] * 6 + [("a", Fault("empty", "no bytes"))])
     for file, part in zip(sorted((run / "scores").iterdir()), ((0, 4), (4, 6)), strict=True):
         table = pq.read_table(file)
         missing = [None] * (table.num_rows - (part[1] - part[0]))

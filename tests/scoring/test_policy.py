@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from ingest.errors import PolicyError
+from ingest.fault import Fault
 from scoring.assessment import Assessment
 from scoring.policies.policy import load_policy
 from scoring.policies.shipped import policy_bytes
 from scoring.sql.limits import Limits
-from scoring.table import Facts, Quarantined, Verdict, to_table
+from scoring.table import Facts, Verdict, to_table
 from scoring.taxonomy import KEYS
 
 
@@ -42,7 +43,7 @@ def test_the_first_rule_that_matches_decides() -> None:
 
 
 def test_quarantined_images_are_dropped_unless_said_otherwise() -> None:
-    bad = Quarantined("empty", "the file has no bytes")
+    bad = Fault("empty", "the file has no bytes")
     assert _decide(_policy(DROP_FACES), bad) == [("drop", "(quarantined)")]
     assert _decide(_policy(DROP_FACES, rest="default: keep\nquarantined: flag"), bad) == [("flag", "(quarantined)")]
 
@@ -264,7 +265,7 @@ def test_the_level_of_what_was_not_judged_is_the_most_severe_one() -> None:
     policy = load_policy(_policy(*lines), "test.yaml").for_engine({"assessed": list(KEYS)})
     gaps = (("gov_ids", "age"), ("beliefs", "age"), ("age", "documents"), ("documents",), ())
     verdicts: list[Verdict] = [_row(**dict.fromkeys(keys, float("nan"))) for keys in gaps]
-    verdicts.append(Quarantined("empty", "the file has no bytes"))
+    verdicts.append(Fault("empty", "the file has no bytes"))
     rows = to_table([Facts("s.tar", i, f"k{i}", None, 1, "00", unseen=()) for i in range(len(verdicts))], verdicts)
     decided = policy.decide(rows)["rule"].to_pylist()
     assert decided == ["n1", "n2", "n3", "n4", "(default)", "(quarantined)"]

@@ -5,12 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ingest.fault import Fault
 from reports.summary import summarise
 from reports.warehouse import open_run
 from scoring.assessment import Assessment, Unscored, not_assessed, worst
 from scoring.protocols import protocol
 from scoring.protocols.interface import ProtocolOptions, SlotAnswer, TextAnswer
-from scoring.table import SCORE_COLUMNS, Facts, Quarantined, Verdict, to_table
+from scoring.table import SCORE_COLUMNS, Facts, Verdict, to_table
 from scoring.taxonomy import KEYS
 from tests.records import run_record, write_result
 
@@ -18,7 +19,7 @@ from tests.records import run_record, write_result
 def verdicts(name: str, *texts: str) -> list[Verdict]:
     asked = protocol(name, ProtocolOptions())
     outcomes = [asked.parse([TextAnswer(text)]) for text in texts]
-    return [Quarantined(o.reason, o.message) if isinstance(o, Unscored) else o for o in outcomes]  # type: ignore[misc]
+    return [Fault(o.reason, o.message) if isinstance(o, Unscored) else o for o in outcomes]  # type: ignore[misc]
 
 
 def facts(number: int) -> list[Facts]:

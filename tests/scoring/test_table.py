@@ -4,9 +4,10 @@ from pathlib import Path
 
 import numpy as np
 
+from ingest.fault import Fault
 from scoring.assessment import Assessment, Box, EngineOptions, Unscored, worst
 from scoring.engines import canned
-from scoring.table import COLUMNS, SCHEMA, Facts, Quarantined, columns_document, to_table
+from scoring.table import COLUMNS, SCHEMA, Facts, columns_document, to_table
 from scoring.taxonomy import KEYS
 
 NAN = float("nan")
@@ -30,7 +31,7 @@ def test_a_scored_row_holds_the_interval_and_how_much_was_assessed() -> None:
 
 
 def test_a_quarantined_row_has_no_values_at_all() -> None:
-    row = to_table([Facts("s", 0, "k", None, 0, "ff")], [Quarantined("empty", "no bytes")]).to_pylist()[0]
+    row = to_table([Facts("s", 0, "k", None, 0, "ff")], [Fault("empty", "no bytes")]).to_pylist()[0]
     assert (row["status"], row["reason"], row["error_message"]) == ("quarantined", "empty", "no bytes")
     assert all(row[name] is None for name in (*KEYS, "level", "s_lex", "score", "score_high", "num_assessed", "boxes"))
 
