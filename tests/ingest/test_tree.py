@@ -139,6 +139,9 @@ def test_a_file_that_vanishes_is_a_row_and_a_folder_that_does_a_storage_error(tm
 def test_a_folder_that_may_not_be_read_is_told_before_anything_is_done(capsys: pytest.CaptureFixture[str]) -> None:
     with public_folder() as folder:
         corpus, run = tree(folder / "corpus", "a/1.jpg", "b/deep/2.jpg"), folder / "run"
+        # Imports all that a scan needs, which another user may not be able to read.
+        assert privsieve("scan", corpus, "--run", folder / "first", "--engine", "canned") == 0
+        capsys.readouterr()
         with forbidden(corpus / "b" / "deep"):
             assert privsieve("scan", corpus, "--run", run, "--engine", "canned") == 2
         message = "cannot list the folder b/deep: permission denied; nothing was done; make it readable, or move it out"
