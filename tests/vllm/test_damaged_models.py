@@ -103,7 +103,7 @@ def _refusal(engine: str, **said: object) -> str:
             _twice,
             f"has weights twice, model.safetensors and {SHARD} (by its {INDEX}), and engines differ in which they",
         ),
-        (_holding("old.safetensors", b""), f"has old.safetensors beside model.safetensors, and no {INDEX} that tells"),
+        (_holding("old.safetensors", b""), f"has old.safetensors beside model.safetensors, and no {INDEX} that says"),
         (_holding("adapter_config.json", b"{}"), "holds an adapter (adapter_config.json), which not every engine"),
         (_config("vision_config", to=None), "is not a vision-language model (model_type qwen3_vl"),
         (_config("text_config", to=[1]), "text_config in its config.json is no JSON object"),
