@@ -1,7 +1,9 @@
-"""How private is a corpus, and what would be left of it? Run it with a source: python examples/audit.py SOURCE FOLDER
+"""How private is a corpus, and what would be left of it?
 
-It scans a random sample in this process, prints the categories with the highest privacy rates, looks at the most severe
-images by key, and writes an HTML page and a release without what the `strict` policy drops.
+    python examples/audit.py SOURCE FOLDER [NUM_IMAGES]
+
+It scans all images, or a random sample, in this process, prints the categories with the highest privacy rates, names
+the most severe images by key, and writes an HTML page and a release without what the `strict` policy drops.
 """
 
 import sys
@@ -10,7 +12,7 @@ from pathlib import Path
 import privsieve
 
 
-def audit(source: str, folder: Path, num_images: int = 20) -> privsieve.FilterResult:
+def audit(source: str, folder: Path, num_images: int | None = None) -> privsieve.FilterResult:
     scanned = privsieve.scan(source, folder / "run", sample=num_images, executor="inline")
     print(scanned)
     with privsieve.open_run(folder / "run") as run:
@@ -20,8 +22,14 @@ def audit(source: str, folder: Path, num_images: int = 20) -> privsieve.FilterRe
         for image in run.sql("SELECT key, level, rationale FROM scored ORDER BY s_lex DESC LIMIT 3").to_pylist():
             print(f"{image['key']}: level {image['level']}, {image['rationale']}")
     privsieve.report(folder / "run", html=folder / "report.html")
-    return privsieve.filter(folder / "run", "strict", folder / "release")
+    is_new = not (folder / "release").exists()
+    return privsieve.filter(folder / "run", "strict", folder / "release", overwrite=not is_new)
 
 
 if __name__ == "__main__":
-    audit(sys.argv[1], Path(sys.argv[2]))
+    if len(sys.argv) not in (3, 4):
+        sys.exit("usage: python examples/audit.py SOURCE FOLDER [NUM_IMAGES]")
+    try:
+        audit(sys.argv[1], Path(sys.argv[2]), *map(int, sys.argv[3:]))
+    except privsieve.PrivsieveError as error:
+        sys.exit(f"audit: {error}")

@@ -49,19 +49,19 @@ class _Verbs(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in VERBS and not args[0].startswith("-"):
             raise click.UsageError(
-                f'unknown verb "{args[0]}"{did_you_mean(args[0], VERBS)}; there are: {", ".join(VERBS)}'
+                f'unknown command "{args[0]}"{did_you_mean(args[0], VERBS)}; there are: {", ".join(VERBS)}'
             )
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Verbs"):
+        with formatter.section("Commands"):
             formatter.write_dl(list(VERBS.items()))
 
 
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="privsieve")
 def cli() -> None:
-    """Measure how private the pictures of an image corpus are, and take the worst out before release."""
+    """Measure how much personal content an image dataset exposes, and take out the worst before release."""
 
 
 def _continued(args: list[str] | None) -> str:

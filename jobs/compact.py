@@ -17,7 +17,7 @@ from jobs.console.terminal import write_line
     show_default=True,
     help=f"A file ends at so many rows, or at {SLICES_PER_FILE:,} slices.",
 )
-@click.option("--takeover", is_flag=True, help="Go on although the run is marked as being worked on.")
+@click.option("--takeover", is_flag=True, help="Compact although another command holds the run.")
 def compact(run_url: str, rows_per_file: int, takeover: bool) -> None:
     """Join the small result files of a finished RUN into few large ones, sorted by shard and index.
 

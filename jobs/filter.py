@@ -15,10 +15,9 @@ from jobs.releasing.run import (
     FilterResources,
     carry_out,
     check_destination,
-    executor_for,
     plan_filter,
 )
-from jobs.runtime.executors import Executor, refuse_address
+from jobs.runtime.executors import Executor
 from jobs.runtime.feedback import on_terminal
 from jobs.runtime.last_word import command_session
 
@@ -44,10 +43,15 @@ DEFAULT_EXECUTOR = (
     required=True,
     help="YAML file of rules, or one that is shipped: strict, identity-documents-only, research.",
 )
-@click.option("--out", "out_url", required=True, help="Folder or fsspec URL of the release; must not exist.")
-@click.option("--dry-run", is_flag=True, help="Show what would be dropped and any problem with DEST; write nothing.")
-@click.option("--resume", is_flag=True, help="Continue a filter into DEST that was interrupted.")
-@click.option("--overwrite", is_flag=True, help="Replace an earlier release in DEST.")
+@click.option(
+    "--out",
+    "out_url",
+    required=True,
+    help="Folder or fsspec URL of the release; a new one, unless --resume or --overwrite is given.",
+)
+@click.option("--dry-run", is_flag=True, help="Show what would be dropped and any problem with --out; write nothing.")
+@click.option("--resume", is_flag=True, help="Continue an interrupted filter into the same --out.")
+@click.option("--overwrite", is_flag=True, help="Replace an earlier release.")
 @executor_options(DEFAULT_EXECUTOR)
 @click.option("--quiet", is_flag=True, help="No progress.")
 def filter(
@@ -62,9 +66,7 @@ def filter(
     quiet: bool,
 ) -> None:
     """Write the corpus of RUN again, in its own layout, without what a policy drops."""
-    if resume and overwrite:
-        raise click.UsageError("--resume and --overwrite exclude each other: give one of them")
-    refuse_address(executor, ray_address)
+    resources = FilterResources(executor, ray_address)
     planned = plan_filter(FilterRequest(run_url, policy, out_url, resume, overwrite))
     for line in planned.cautions:
         write_line(line)
@@ -72,8 +74,7 @@ def filter(
         _print(planned.counts, planned.policy.name, planned.policy.members, "would be")
         check_destination(planned)
         return
-    resources = FilterResources(executor, ray_address)
-    with command_session(executor_for(planned.plan, resources)):
+    with command_session():
         result = carry_out(planned, resources, on_terminal(quiet))
     _print(result.counts, result.policy, result.members, "were")
     _print_left_out(result.left_out)

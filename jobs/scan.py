@@ -110,7 +110,7 @@ def scan(
         show(prepared.source, engine, request.options, prepared.description, prepared.limits)
         return
     try:
-        with command_session(resources.executor):
+        with command_session():
             supervision = Supervision(stall_seconds, image_memory_bytes, takeover)
             result = run_scan(request, resources, supervision, on_terminal(quiet))
     except IncompleteScanError as error:

@@ -33,6 +33,7 @@ from jobs.planning.arithmetic import Figure, PlanResult
 from jobs.planning.estimate import PlanRequest, run_plan
 from jobs.releasing.run import FilterRequest, FilterResources, FilterResult, run_filter
 from jobs.runtime.executors import Executor
+from jobs.runtime.requests import refused_in_one_line
 from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from jobs.scanning.run import run_scan
 from reports import opened
@@ -101,47 +102,49 @@ def scan(
     IncompleteScanError, with `.result`, where images are left without a row; SourceError, EngineError, RunError,
     StorageError before a row is written.
     """
-    request = ScanRequest(
-        source=os.fspath(source),
-        run=os.fspath(run),
-        engine=engine,
-        options=options or EngineOptions(),
-        format=source_format,
-        category=category,
-        sample=sample,
-        seed=seed,
-        limit=limit,
-        max_pixels=max_pixels_in,
-        max_frames=max_frames,
-    )
-    resources = ScanResources(executor=executor, ray_address=ray_address, num_engines=num_engines)
-    return run_scan(request, resources, Supervision(stall_s=stall_seconds, takeover=takeover))
+    with refused_in_one_line():
+        request = ScanRequest(
+            source=_text("source", source),
+            run=_text("run", run),
+            engine=engine,
+            options=options or EngineOptions(),
+            format=source_format,
+            category=category,
+            sample=sample,
+            seed=seed,
+            limit=limit,
+            max_pixels=max_pixels_in,
+            max_frames=max_frames,
+        )
+        resources = ScanResources(executor=executor, ray_address=ray_address, num_engines=num_engines)
+        supervision = Supervision(stall_s=stall_seconds, takeover=takeover)
+    return run_scan(request, resources, supervision)
 
 
 def open_run(run: Url) -> OpenRun:
     """Open a run to ask it for rows, rates and SQL; use it in a `with` block. RunError where there is none."""
-    return opened.open_run(os.fspath(run))
+    return opened.open_run(_text("run", run))
 
 
 def report(
     run: Url,
     *,
-    html: Url | None = None,
+    html: str | os.PathLike[str] | None = None,
     by: str = "category",
     private: str | None = None,
     min_count: int = 1,
 ) -> Report:
     """Everything that `privsieve report` says of a run.
 
-    html: where to write the page as well. by: column or SQL expression that groups the images. private: SQL condition,
-    by default "level IN (1, 2)". min_count: scored images that a group must have to be listed.
+    html: path of this machine to write the page to. by: column or SQL expression that groups the images. private: SQL
+    condition, by default "level IN (1, 2)". min_count: scored images that a group must have to be listed.
 
     RunError, StorageError, QueryError.
     """
     with open_run(run) as asked:
         found = asked.summary(by, private, min_count)
     if html is not None:
-        write_page(found, Path(html))
+        write_page(found, Path(_text("html", html)).expanduser())
     return found
 
 
@@ -161,11 +164,19 @@ def filter(
     release that was interrupted. overwrite: replace an earlier one. executor: by default, small releases are written in
     this process and large ones on Ray.
 
-    IncompleteError where the source changed since the scan; PolicyError, RunError, SourceError, StorageError before
-    anything is written.
+    IncompleteError where the source changed since the scan, or a copy failed (continue with resume=True); PolicyError,
+    RunError, SourceError, StorageError before anything is written.
     """
-    request = FilterRequest(os.fspath(run), os.fspath(policy), os.fspath(out), resume, overwrite)
-    return run_filter(request, FilterResources(executor, ray_address))
+    with refused_in_one_line():
+        request = FilterRequest(
+            run_url=_text("run", run),
+            policy=_text("policy", policy),
+            out_url=_text("out", out),
+            resume=resume,
+            overwrite=overwrite,
+        )
+        resources = FilterResources(executor=executor, ray_address=ray_address)
+    return run_filter(request, resources)
 
 
 def plan(
@@ -185,15 +196,23 @@ def plan(
     num_engines: GPUs, or processes of an engine without GPU. price_per_hour: of one of them, in any currency. sample:
     number of images to look at. SourceError, EngineError.
     """
-    request = PlanRequest(
-        os.fspath(source),
-        engine,
-        options or EngineOptions(),
-        num_engines,
-        price_per_hour,
-        sample,
-        seed,
-        source_format,
-        category,
-    )
+    with refused_in_one_line():
+        request = PlanRequest(
+            source=_text("source", source),
+            engine=engine,
+            options=options or EngineOptions(),
+            num_engines=num_engines,
+            price_per_hour=price_per_hour,
+            sample=sample,
+            seed=seed,
+            format_name=source_format,
+            category=category,
+        )
     return run_plan(request)
+
+
+def _text(name: str, value: Url) -> str:
+    """PrivsieveError where the value is no path."""
+    if not isinstance(value, (str, os.PathLike)) or "\0" in os.fspath(value):
+        raise PrivsieveError(f"{name}={value!r:.80}: give a path or URL")
+    return os.fspath(value)

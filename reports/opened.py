@@ -43,6 +43,7 @@ class OpenRun:
 
     def __init__(self, run: warehouse.Run):
         self._run = run
+        self._is_closed = False
 
     def __enter__(self) -> "OpenRun":
         return self
@@ -57,8 +58,13 @@ class OpenRun:
 
         Not while a statement that did not stop at a limit still runs: closing would wait for its end.
         """
+        self._is_closed = True
         if not is_left_behind():
             self._run.connection.close()
+
+    def _refuse_closed(self) -> None:
+        if self._is_closed:
+            raise QueryError("the run is closed; open it again")
 
     @property
     def url(self) -> str:
@@ -101,7 +107,10 @@ class OpenRun:
 
     def batches(self, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
         """The same rows one score file after the other, for runs larger than the memory."""
-        chosen = SCHEMA.names if columns is None else list(columns)
+        self._refuse_closed()
+        if isinstance(columns, str):
+            raise QueryError(f'columns are given as a list, such as ["{shown(columns)}"]')
+        chosen = SCHEMA.names if columns is None else [str(name) for name in columns]
         for name in chosen:
             if name not in SCHEMA.names:
                 raise QueryError(
@@ -124,14 +133,17 @@ class OpenRun:
         by: column or SQL expression that groups the images. private: SQL condition, None for "level IN (1, 2)".
         QueryError where one of them is no such expression, or makes more than 10,000 groups.
         """
+        self._refuse_closed()
         return summary.rates(self._run, by, PRIVATE if private is None else private)
 
     def sql(self, statement: str) -> pa.Table:
         """The answer of one SELECT over the views. QueryError, in one line, where it is anything else or fails."""
+        self._refuse_closed()
         return self._run.table(statement)
 
     def select(self, statement: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
         """Column names and rows of the same, for answers larger than the memory; read them before the next question."""
+        self._refuse_closed()
         return self._run.select(statement)
 
     def summary(self, by: str = "category", private: str | None = None, min_count: int = 1, top: int = 15) -> Report:
@@ -140,5 +152,6 @@ class OpenRun:
         min_count: groups with fewer scored images are left out of `rates`. top: how many of the highest and of the
         lowest groups `highest` and `lowest` hold.
         """
+        self._refuse_closed()
         found = summary.summarise(self._run, by, PRIVATE if private is None else private, min_count, top)
         return found.covering(self.coverage)

@@ -210,7 +210,12 @@ class Report:
             notes.append(f"{without:,} of {self.num_groups:,} groups have no rate, since all their images are unknown.")
         hidden = self.num_groups - len(self.rates)
         if hidden:
-            notes.append(f"{hidden:,} of {self.num_groups:,} groups have fewer than {self.min_count:,} scored images.")
+            few = (
+                "no scored image"
+                if self.min_count == 1
+                else f"fewer than {self.min_count:,} scored images (--min-count)"
+            )
+            notes.append(f"Not listed: {hidden:,} of {self.num_groups:,} groups, with {few}.")
         return tuple(notes)
 
     @property

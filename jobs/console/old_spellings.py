@@ -15,7 +15,8 @@ def with_old_spellings(new_names: Mapping[str, str]) -> type[click.Command]:
 
     class Command(click.Command):
         def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-            return super().parse_args(ctx, [_renamed(argument, new_names) for argument in args])
+            end = args.index("--") if "--" in args else len(args)
+            return super().parse_args(ctx, [*(_renamed(argument, new_names) for argument in args[:end]), *args[end:]])
 
     return Command
 

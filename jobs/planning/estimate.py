@@ -1,42 +1,47 @@
 """What a scan would take: measured on a small sample where the plan is made, else from recorded figures."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
+from typing import Annotated
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 
 from ingest.errors import EngineError
 from ingest.formats import open_source
 from ingest.images.decode import ImageLimits
 from jobs.planning.arithmetic import PlanResult, plan_of
 from jobs.planning.measuring import EngineUnderTest, measure
+from jobs.runtime.requests import STRICT, Count, Name
 from scoring.assessment import Closable, EngineOptions
 from scoring.engines import DEFAULT, engine_module, placeholder_engine
 from scoring.engines.picture import max_side_px
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class PlanRequest:
-    source: str
+    source: Name
     """Folder, tar, Parquet file, glob or fsspec URL."""
 
     engine: str = DEFAULT
 
     options: EngineOptions = field(default_factory=EngineOptions)
 
-    num_engines: int = 1
+    num_engines: Count = 1
     """GPUs, or processes of an engine without GPU, that share the scan."""
 
-    price_per_hour: float | None = None
+    price_per_hour: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     """Of one of them, in any currency; None leaves the cost out."""
 
-    sample: int = 64
+    sample: Count = 64
     """Images to read and score."""
 
-    seed: int = 0
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """Of the random sample."""
 
     format_name: str | None = None
     """webdataset, tree or parquet; None to recognise it."""
 
-    category: str | None = None
+    category: Name | None = None
     """As for a scan."""
 
 

@@ -54,14 +54,14 @@ def refuse_loss(out: Place, url: str, identity: ReleaseRecord, resume: bool, ove
     is_release = begun is not None or finished is not None
     if out.exists() and not resume and not overwrite:
         raise StorageError(f"{url} exists; give a new folder, or --resume, or --overwrite")
-    if out.exists() and not is_release:
-        _refuse_foreign(out, url, overwrite)
-    held = holder(out.at(RELEASE_LEASE)) if is_release else None
+    held = holder(out.at(RELEASE_LEASE))
     if held is not None and not held.is_stale():
         raise StorageError(
             f"{url} is being written by {held}; wait for it, or stop it "
             f"(one that was killed on another machine is given up after {STALE_S} s)"
         )
+    if out.exists() and not is_release:
+        _refuse_foreign(out, url, overwrite)
     if resume and is_release and begun is None:
         raise StorageError(f"{url} is finished already; use --overwrite to write it again")
     if resume and begun not in (None, identity):

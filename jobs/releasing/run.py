@@ -14,7 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ingest.errors import IncompleteError, StorageError, number_of
+from pydantic.dataclasses import dataclass as checked_dataclass
+
+from ingest.errors import IncompleteError, PrivsieveError, number_of
 from ingest.formats import Source, open_source
 from ingest.formats.members import Members
 from ingest.formats.released import Written
@@ -28,7 +30,9 @@ from jobs.releasing.record import RELEASE_LEASE, UNFINISHED, ReleaseRecord
 from jobs.releasing.refusals import refuse_loss, refuse_misplaced, refuse_own_names
 from jobs.runtime.executors import Executor, refuse_address
 from jobs.runtime.feedback import SILENT, Feedback
+from jobs.runtime.last_word import inline_session
 from jobs.runtime.progress import Meter
+from jobs.runtime.requests import STRICT, Name
 from scoring.policies.policy import Policy, load_policy
 from scoring.policies.shipped import policy_bytes
 from scoring.runs.layout import RUN_RECORD
@@ -40,15 +44,15 @@ INLINE_IMAGES = 20_000
 """A release of at most so many bytes and images is copied in this process: Ray alone would take longer to start."""
 
 
-@dataclass(frozen=True)
+@checked_dataclass(frozen=True, config=STRICT)
 class FilterRequest:
-    run_url: str
+    run_url: Name
     """Folder or fsspec URL of a finished run."""
 
-    policy: str
+    policy: Name
     """File of rules, or the name of a policy that is shipped."""
 
-    out_url: str
+    out_url: Name
     """Folder or fsspec URL of the release."""
 
     resume: bool = False
@@ -57,14 +61,21 @@ class FilterRequest:
     overwrite: bool = False
     """Replace an earlier release."""
 
+    def __post_init__(self) -> None:
+        if self.resume and self.overwrite:
+            raise PrivsieveError("--resume and --overwrite exclude each other: give one of them")
 
-@dataclass(frozen=True)
+
+@checked_dataclass(frozen=True, config=STRICT)
 class FilterResources:
     executor: Executor | None = None
     """None: Ray where `ray_address` or RAY_ADDRESS names a cluster, or where the release is large."""
 
     ray_address: str | None = None
     """Cluster to use; None: RAY_ADDRESS, else a Ray of its own."""
+
+    def __post_init__(self) -> None:
+        refuse_address(self.executor, self.ray_address)
 
 
 @dataclass(frozen=True)
@@ -132,7 +143,6 @@ def check_destination(planned: FilterPlan) -> None:
 
 def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedback) -> FilterResult:
     """Writes the release that was planned. IncompleteError where the source or the run has changed since."""
-    refuse_address(resources.executor, resources.ray_address)
     check_destination(planned)
     request, policy, out = planned.request, planned.policy, place(planned.request.out_url)
     if request.overwrite:
@@ -185,7 +195,8 @@ def _copies(
 ) -> Iterator[tuple[Iterator[Copied], Meter]]:
     """The copies as they are done, and a meter for them."""
     if executor_for(plan, resources) == "inline" or not plan.shares:
-        with feedback.meter("filter", plan.num_kept) as meter:
+        how_to_continue = "run the same filter with --resume to continue"
+        with inline_session(how_to_continue), feedback.meter("filter", plan.num_kept) as meter:
             yield (copier.outcome(number, share) for number, share in enumerate(plan.shares)), meter
         return
     from jobs.runtime.cluster import ray_session
@@ -209,7 +220,7 @@ def _copy_all(
         for copied in copies:
             held.check()
             if copied.failure:
-                raise StorageError(copied.failure)
+                raise IncompleteError(f"{copied.failure}; run the same command with --resume to continue")
             if copied.changed:
                 changed[copied.number] = copied.changed
                 continue

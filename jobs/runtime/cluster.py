@@ -9,7 +9,6 @@ import os
 import re
 import signal
 import socket
-import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ingest.errors import IncompleteError, PrivsieveError
-from jobs.runtime.last_word import last_word
+from jobs.runtime.last_word import last_word, native_stderr_hidden
 
 LOGICAL_CPUS_MIN = 4
 """Two logical CPUs would admit only one reader beside an actor; readers mostly wait, so they share the cores."""
@@ -111,7 +110,7 @@ def ray_session(address: str | None) -> Iterator[None]:
     address = _resolved(address)
     if address != "local":
         _check_answers(address)
-    with last_word(), _native_stderr_hidden():
+    with last_word(), native_stderr_hidden():
         yield from _session(address)
 
 
@@ -241,25 +240,6 @@ def _not_joined(address: str, error: Exception) -> PrivsieveError:
         f'Ray address "{address}": no cluster that this machine belongs to ({type(error).__name__}); run the command '
         "on a machine of the cluster or submit it with `ray job submit --address URL -- python -m jobs ...`"
     )
-
-
-@contextmanager
-def _native_stderr_hidden() -> Iterator[None]:
-    """Ray's C++ core writes lines to file descriptor 2 that no user can act on; Python's own stderr stays."""
-    shown, python_stderr = os.dup(2), sys.stderr
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        if python_stderr is sys.__stderr__:
-            sys.stderr = os.fdopen(os.dup(shown), "w", buffering=1)
-        os.dup2(nowhere, 2)
-        yield
-    finally:
-        os.dup2(shown, 2)
-        os.close(shown)
-        os.close(nowhere)
-        if sys.stderr is not python_stderr:
-            sys.stderr.close()
-            sys.stderr = python_stderr
 
 
 def _quiet() -> None:

@@ -1,39 +1,66 @@
 """A line for the user where this process ends without one: killed from outside, by Ray, or by a picture."""
 
+import os
 import signal
 import subprocess
+import sys
+import warnings
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 
-from jobs.runtime.executors import Executor
+BY_RAY = (
+    "ended by Ray or from outside, before its work was done; run the same command again to continue (filter: with "
+    "--resume)"
+)
 
 
 @contextmanager
-def last_word() -> Iterator[None]:
+def last_word(line: str = BY_RAY) -> Iterator[None]:
     """Where its GCS or raylet dies, Ray ends this process at once and without a word. A shell that outlives it says so:
     it waits for a line, and finds the end of its input instead."""
-    what_to_do = "run the same command again to continue (filter: with --resume)"
-    line = f"privsieve: ended by Ray or from outside, before its work was done; {what_to_do}"
-    shell = subprocess.Popen(["sh", "-c", f'read -r _ || echo "{line}" >&2'], stdin=subprocess.PIPE)
+    shell = subprocess.Popen(["sh", "-c", f'read -r _ || echo "privsieve: {line}" >&2'], stdin=subprocess.PIPE)
     try:
         yield
     finally:
         shell.communicate(b"\n")
 
 
-def command_session(executor: Executor) -> AbstractContextManager[None]:
-    """For a command that works in this process: SIGTERM interrupts it as Ctrl-C does, and a sudden end gets a line.
-
-    On Ray, `ray_session` brings both. Functions that other programs call leave signals alone.
-    """
-    return _inline_session() if executor == "inline" else nullcontext()
+@contextmanager
+def native_stderr_hidden() -> Iterator[None]:
+    """Ray's C++ core writes lines to file descriptor 2 that no user can act on; Python's own stderr stays."""
+    shown, python_stderr = os.dup(2), sys.stderr
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        if python_stderr is sys.__stderr__:
+            sys.stderr = os.fdopen(os.dup(shown), "w", buffering=1)
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(shown, 2)
+        os.close(shown)
+        os.close(nowhere)
+        if sys.stderr is not python_stderr:
+            sys.stderr.close()
+            sys.stderr = python_stderr
 
 
 @contextmanager
-def _inline_session() -> Iterator[None]:
+def inline_session(how_to_continue: str) -> Iterator[None]:
+    """For work in this process: a line if the process ends in it, and nothing else from libraries.
+
+    Image libraries write about damaged files to stderr, from Python and from C.
+    """
+    line = f"ended from outside or by an image, before its work was done; {how_to_continue}"
+    with last_word(line), native_stderr_hidden(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
+@contextmanager
+def command_session() -> Iterator[None]:
+    """SIGTERM interrupts a command as Ctrl-C does. Functions that other programs call leave signals alone."""
     sigterm_before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with last_word():
-            yield
+        yield
     finally:
         signal.signal(signal.SIGTERM, sigterm_before or signal.SIG_DFL)

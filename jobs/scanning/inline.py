@@ -5,7 +5,7 @@ What kills a worker of Ray kills this process: a picture that makes a decoder cr
 child process that may die.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from ingest.errors import PrivsieveError, SourceError
 from ingest.formats import Source
@@ -16,7 +16,9 @@ from jobs.scanning.slice_tasks import SliceCounts, SliceTask, slices_left
 from scoring.runs.ledger import Ledger
 
 
-def scan_slices(settings: ScanSettings, left: list[str], chosen: Chosen, ledger: Ledger) -> Iterator[SliceCounts]:
+def scan_slices(
+    settings: ScanSettings, left: list[str], chosen: Chosen, ledger: Ledger
+) -> Generator[SliceCounts, None, None]:
     """Scans the slices of the shards `left` that have no result in the ledger; yields what came of each."""
     scanner = SliceScanner(settings)
     try:

@@ -6,7 +6,7 @@ since a slice always gives the same file. Failures travel as data, since Ray wou
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -76,7 +76,7 @@ _TASK_TEXTS = ("name", "listing_digests", "version_mark", "fingerprint")
 
 def scan_slices(
     settings: ScanSettings, left: list[str], chosen: Chosen, ledger: Ledger, engines: EnginePool
-) -> Iterator[SliceCounts]:
+) -> Generator[SliceCounts, None, None]:
     """Scans the slices of the shards `left` that have no result in the ledger; yields what came of each."""
     ledger = only_shards(left, ledger)
 

@@ -1,26 +1,32 @@
 """What a scan is asked to do, with what, and what came of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass as plain_dataclass
+from dataclasses import field
+from typing import Annotated
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 
 from ingest.errors import IncompleteError, PrivsieveError
 from ingest.images.decode import ImageLimits
 from jobs.runtime.executors import Executor, refuse_address
+from jobs.runtime.requests import STRICT, Count, Name
 from scoring.assessment import EngineOptions
 from scoring.engines import DEFAULT
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class ScanRequest:
     """What makes rows comparable: scans into one run must agree in all of it.
 
     PrivsieveError where it contradicts itself.
     """
 
-    source: str
+    source: Name
     """Folder, tar, Parquet file, glob, brace range, or fsspec URL."""
 
-    run: str
+    run: Name
     """Folder or fsspec URL; continued where it exists."""
 
     engine: str = DEFAULT
@@ -31,22 +37,22 @@ class ScanRequest:
     format: str | None = None
     """webdataset, tree or parquet; None: recognised."""
 
-    category: str | None = None
+    category: Name | None = None
     """JSON field, cls, or Parquet column that names a sample's class."""
 
-    sample: int | None = None
+    sample: Count | None = None
     """Number of images of a uniform random sample; None: no sample."""
 
-    seed: int | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     """Of the sample; None: 0."""
 
-    limit: int | None = None
+    limit: Count | None = None
     """Number of images to scan, from the first; None: all."""
 
-    max_pixels: int = ImageLimits.max_pixels
+    max_pixels: Count = ImageLimits.max_pixels
     """Width x height; larger pictures are quarantined unread."""
 
-    max_frames: int = ImageLimits.max_frames
+    max_frames: Count = ImageLimits.max_frames
     """Frames or pages that are scanned, from the first."""
 
     def __post_init__(self) -> None:
@@ -56,7 +62,7 @@ class ScanRequest:
             raise PrivsieveError("--seed is of --sample: give --sample too, or leave --seed out")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class ScanResources:
     """Where a scan runs. None of it changes a row. PrivsieveError where it contradicts itself."""
 
@@ -65,42 +71,46 @@ class ScanResources:
     ray_address: str | None = None
     """HOST:PORT of a Ray head; None: RAY_ADDRESS, else a Ray of this scan's own."""
 
-    num_engines: int | None = None
+    num_engines: Count | None = None
     """Engine actors; None: as many as fit."""
 
-    max_engines: int | None = None
+    max_engines: Count | None = None
     """Ray adds engines up to this number while slices wait; None: it adds none."""
 
-    engine_cpus: float = 1
+    engine_cpus: Annotated[float, Field(ge=0.5, allow_inf_nan=False)] = 1
     """CPUs that Ray sets aside for an engine."""
 
-    engine_gpus: float | None = None
+    engine_gpus: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     """GPUs that Ray sets aside for an engine; None: what the engine asks for."""
 
     def __post_init__(self) -> None:
         refuse_address(self.executor, self.ray_address)
         if self.max_engines is not None and self.max_engines < (self.num_engines or 1):
             raise PrivsieveError(f"--max-engines {self.max_engines} is less than --num-engines {self.num_engines}")
-        for option, number in (("--num-engines", self.num_engines), ("--max-engines", self.max_engines)):
-            if self.executor == "inline" and number not in (None, 1):
-                raise PrivsieveError(f"{option} {number}: --executor inline has one engine; leave one of them out")
+        alone = {"--num-engines": 1, "--max-engines": 1, "--engine-cpus": 1, "--engine-gpus": None}
+        chosen = (self.num_engines, self.max_engines, self.engine_cpus, self.engine_gpus)
+        for (option, only), number in zip(alone.items(), chosen, strict=True):
+            if self.executor == "inline" and number not in (None, only):
+                raise PrivsieveError(
+                    f"{option} {number:g}: --executor inline has one engine, in this process; leave one of them out"
+                )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Supervision:
     """What happens to work that hangs, and to other scans of the same run."""
 
-    stall_s: float = 600
+    stall_s: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 600
     """Seconds without a finished batch after which a worker ends; its slice is tried again, then image by image."""
 
-    image_memory_bytes: int | None = None
+    image_memory_bytes: Count | None = None
     """What the process that scans image by image may take; None: half of what is free."""
 
     takeover: bool = False
     """Whether to scan although another scan holds the run."""
 
 
-@dataclass(frozen=True)
+@plain_dataclass(frozen=True)
 class ScanResult:
     """What the run holds now, whichever scan put it there."""
 

@@ -1,8 +1,8 @@
 """A scan from its request to its result. Start here to follow one through."""
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,6 +14,7 @@ from ingest.images.decode import ImageLimits
 from ingest.sample import printable
 from ingest.storage.place import Place, place
 from jobs.runtime.feedback import SILENT, Feedback
+from jobs.runtime.last_word import inline_session
 from jobs.runtime.source_hash import code_hash
 from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from jobs.scanning.selection import Chosen, draw, first
@@ -40,7 +41,7 @@ MAX_FIELDS = 20
 """So many JSON fields are named where the category names none of them."""
 
 
-ScanSlices = Callable[[ScanSettings, list[str], Chosen, Ledger], Iterator[SliceCounts]]
+ScanSlices = Callable[[ScanSettings, list[str], Chosen, Ledger], Generator[SliceCounts, None, None]]
 """The one signature of executors: `inline.scan_slices`, and `on_ray.scan_slices` with its engines."""
 
 
@@ -110,8 +111,10 @@ class _Scan:
                         f"{self._request.run} was begun with other code of privsieve; new rows are of this one"
                     )
                 total = None if chosen is None else sum(len(chosen[shard]) for shard in left)
-                found = scan_left(settings, left, chosen, before.ledger) if left else iter(())
-                failures = self._follow(found, total, len(left), held)
+                failures: list[str] = []
+                if left:
+                    with closing(scan_left(settings, left, chosen, before.ledger)) as found:
+                        failures = self._follow(found, total, len(left), held)
             remove_unfinished(self._run)
             num_chosen = None if chosen is None else sum(len(indices) for indices in chosen.values())
             return self._reconcile(shards, begun.settings_hash(), num_chosen, failures, before.ledger)
@@ -126,7 +129,7 @@ class _Scan:
 
     def _session(self) -> AbstractContextManager[None]:
         if self._resources.executor == "inline":
-            return nullcontext()
+            return inline_session("run the same scan again to continue")
         from jobs.runtime.cluster import ray_session
 
         return ray_session(self._resources.ray_address)
@@ -184,8 +187,6 @@ class _Scan:
         failures: list[str] = []
         num_ended = 0
         silence_s = max(MIN_SILENCE_S, SILENT_STALLS * self._supervision.stall_s)
-        if not num_left:
-            return failures
         with self._feedback.meter("scan", total) as progress:
             for counts in heard(found, silence_s, lambda: self._notice_silence(silence_s)):
                 held.check()
@@ -299,7 +300,7 @@ def _comparable(description: EngineDescription) -> dict[str, Any]:
 
 
 def _absolute(source: str) -> str:
-    return source if "://" in source else os.path.abspath(source)
+    return source if "://" in source else os.path.abspath(os.path.expanduser(source))
 
 
 def _unicode(text: str) -> str:

@@ -97,7 +97,6 @@ class SliceScanner:
         """Gives the device of the engine back. Threads that are at work end with what they are doing."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._host.make_room()
-        self._watchdog.close()
 
     def _scan(self, task: SliceTask, before: Attempt) -> None:
         began = time.monotonic()

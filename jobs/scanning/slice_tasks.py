@@ -76,5 +76,3 @@ def slices_left(settings: ScanSettings, shard: str, chosen: Chosen, ledger: Ledg
         with suppress(StorageError):
             attempts.fail(listing, str(error))
         raise
-    finally:
-        watchdog.close()

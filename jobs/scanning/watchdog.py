@@ -9,43 +9,52 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import TypeVar
 
 Item = TypeVar("Item")
 
 
+_lock = threading.Lock()
+_deadlines: dict[object, float] = {}
+"""Of all work that any watchdog of this process watches."""
+
+
 class Watchdog:
+    """Cancels a timer that the program has set with `faulthandler.dump_traceback_later`."""
+
     def __init__(self, stall_s: float):
         self._stall_s = stall_s
-        self._nowhere = open(os.devnull, "w")  # noqa: SIM115 (the timer writes to it when it fires)
-        self._lock = threading.Lock()
-        self._deadlines: dict[object, float] = {}
-
-    def close(self) -> None:
-        self._nowhere.close()
 
     def watch(self, items: Iterable[Item]) -> Iterator[Item]:
         """The items as they come. Each may take `stall_s` seconds; what the caller does between them is not watched."""
         work, source = object(), iter(items)
         while True:
-            self._set(work, time.monotonic() + self._stall_s)
+            _set(work, time.monotonic() + self._stall_s)
             try:
                 item = next(source)
             except StopIteration:
                 return
             finally:
-                self._set(work, None)
+                _set(work, None)
             yield item
 
-    def _set(self, work: object, deadline: float | None) -> None:
-        with self._lock:
-            self._deadlines.pop(work, None)
-            if deadline is not None:
-                self._deadlines[work] = deadline
-            faulthandler.cancel_dump_traceback_later()
-            if self._deadlines:
-                left_s = max(0.01, min(self._deadlines.values()) - time.monotonic())
-                faulthandler.dump_traceback_later(left_s, exit=True, file=self._nowhere)
+
+@cache
+def _nowhere() -> int:
+    """What the timer writes to when it fires."""
+    return os.open(os.devnull, os.O_WRONLY)
+
+
+def _set(work: object, deadline: float | None) -> None:
+    with _lock:
+        _deadlines.pop(work, None)
+        if deadline is not None:
+            _deadlines[work] = deadline
+        faulthandler.cancel_dump_traceback_later()
+        if _deadlines:
+            left_s = max(0.01, min(_deadlines.values()) - time.monotonic())
+            faulthandler.dump_traceback_later(left_s, exit=True, file=_nowhere())
 
 
 def heard(items: Iterable[Item], limit_s: float, tell: Callable[[], object]) -> Iterator[Item]:

@@ -44,6 +44,8 @@ def write_page(report: Report, path: Path) -> None:
     """Write the page under another name and rename it, so that it is never there in part. StorageError."""
     if not path.name:
         raise StorageError(f"--html {path} names no file")
+    if ":/" in str(path):
+        raise StorageError(f"--html {path}: the page is written to a file of this machine; give a path, not a URL")
     aside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         aside.write_text(render(report), encoding="utf-8")

@@ -13,8 +13,13 @@ def refuse_other(url: str, record: RunRecord) -> RunRecord | None:
     """The record of the run at `url`, None where none is begun. RunError where it differs, or other files lie there."""
     root = place(url)
     if not root.at(RUN_RECORD).exists():
-        refuse_other_files(root, url)
-        return None
+        try:
+            refuse_other_files(root, url)
+        except RunError:
+            if not root.at(RUN_RECORD).exists():  # else another scan has begun the run meanwhile
+                raise
+        else:
+            return None
     before = open_run(url)[1]
     # The engine's description says what can change the answers; another version of privsieve alone does not.
     different = differences(before, record.model_copy(update={"code": before.code, "privsieve": before.privsieve}))

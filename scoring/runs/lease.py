@@ -29,6 +29,10 @@ MAX_HOST = 253
 """Characters of a host's name."""
 
 
+_HELD_HERE: set[str] = set()
+"""Ids of the leases that threads of this process hold."""
+
+
 class Holder(BaseModel):
     """The process that holds a lease."""
 
@@ -54,8 +58,11 @@ class Holder(BaseModel):
         """
         if abs(time.time() - self.renewed) > STALE_S:
             return True
-        # The same pid as this process: a container was started again.
-        return self.host == socket.gethostname() and (self.pid == os.getpid() or not _runs(self.pid))
+        if self.host != socket.gethostname():
+            return False
+        if self.pid == os.getpid():  # of another thread, or of a container that was started again
+            return self.id not in _HELD_HERE
+        return not _runs(self.pid)
 
 
 def holder(place: Place) -> Holder | None:
@@ -71,7 +78,7 @@ def holder(place: Place) -> Holder | None:
 class Lease:
     def __init__(self, place: Place):
         self._place = place
-        self._id = uuid.uuid4().hex
+        self.id = uuid.uuid4().hex
         self._lost = False
         self._done = threading.Event()
 
@@ -83,11 +90,11 @@ class Lease:
     def confirm(self) -> None:
         """As `check`, but reads the lease again: before steps that could undo another command's work."""
         found = holder(self._place)
-        self._lost = self._lost or found is None or found.id != self._id
+        self._lost = self._lost or found is None or found.id != self.id
         self.check()
 
     def renew(self) -> None:
-        mine = Holder(id=self._id, host=socket.gethostname(), pid=os.getpid(), renewed=time.time())
+        mine = Holder(id=self.id, host=socket.gethostname(), pid=os.getpid(), renewed=time.time())
         self._place.write(mine.model_dump_json().encode())
 
     def keep(self) -> None:
@@ -95,7 +102,7 @@ class Lease:
         while not self._done.wait(RENEW_S):
             try:
                 found = holder(self._place)
-                if found is not None and found.id != self._id:
+                if found is not None and found.id != self.id:
                     self._lost = True
                     return
                 self.renew()
@@ -110,7 +117,7 @@ class Lease:
         """Removes the lease; one that cannot be removed becomes stale."""
         with suppress(OSError, StorageError):
             found = holder(self._place)
-            if found is not None and found.id == self._id:
+            if found is not None and found.id == self.id:
                 self._place.remove()
 
 
@@ -127,15 +134,19 @@ def lease(place: Place, url: str, takeover: bool | None) -> Iterator[Lease]:
             f"{url} is being worked on by {found} (seen {found.age_s():.0f} s ago); wait for it, or stop it and {after}"
         )
     held = Lease(place)
-    held.renew()
     thread = threading.Thread(target=held.keep, daemon=True)
-    thread.start()
+    _HELD_HERE.add(held.id)
     try:
-        yield held
+        held.renew()
+        thread.start()
+        try:
+            yield held
+        finally:
+            held.stop()
+            thread.join()
+            held.give_back()
     finally:
-        held.stop()
-        thread.join()
-        held.give_back()
+        _HELD_HERE.discard(held.id)
 
 
 def _runs(pid: int) -> bool:

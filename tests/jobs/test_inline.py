@@ -13,7 +13,7 @@ from tests.faults.drill import finish, make_shards, rows, sha256, start_scan
 from tests.jobs.made import privsieve
 
 INLINE = ("--executor", "inline")
-ENDED = "privsieve: ended by Ray or from outside, before its work was done; run the same command again to continue"
+ENDED = "privsieve: ended from outside or by an image, before its work was done; run the same scan again to continue"
 
 
 @pytest.fixture
@@ -99,8 +99,14 @@ print("ray" in sys.modules)
             ("--ray-address", "127.0.0.1:6379"),
             "--executor inline works in this process and --ray-address names a cluster: leave one of them out",
         ),
-        (("--num-engines", 2), "--num-engines 2: --executor inline has one engine; leave one of them out"),
-        (("--max-engines", 4), "--max-engines 4: --executor inline has one engine; leave one of them out"),
+        (
+            ("--num-engines", 2),
+            "--num-engines 2: --executor inline has one engine, in this process; leave one of them out",
+        ),
+        (
+            ("--max-engines", 4),
+            "--max-engines 4: --executor inline has one engine, in this process; leave one of them out",
+        ),
     ],
 )
 def test_what_only_a_cluster_can_do_is_refused(

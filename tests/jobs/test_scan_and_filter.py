@@ -89,7 +89,7 @@ def test_a_page_that_the_detectors_cannot_read_is_unknown_in_the_report_and_flag
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("scna",), 'unknown verb "scna" (did you mean "scan"?)'),
+        (("scna",), 'unknown command "scna" (did you mean "scan"?)'),
         (("scan", "nowhere", "--run", "r"), "does not exist"),
         (("scan", ".", "--run", "r", "--engine", "caned"), 'unknown engine "caned" (did you mean "canned"?)'),
         (

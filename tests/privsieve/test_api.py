@@ -1,11 +1,18 @@
 """privsieve from Python: what its functions return, raise and print (nothing)."""
 
 import importlib.util
+import io
+import os
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+from PIL import Image
 
 import privsieve
 from tests.jobs.made import shard
@@ -92,6 +99,105 @@ def test_errors_are_exceptions_of_the_tree(tmp_path: Path, call: object, error: 
     assert message in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"sample": 0}, "sample=0: input should be greater than or equal to 1"),
+        ({"sample": "10"}, "sample='10': input should be a valid integer"),
+        ({"limit": 2.5}, "limit=2.5: input should be a valid integer"),
+        ({"sample": 1, "seed": -1}, "seed=-1: input should be greater than or equal to 0"),
+        ({"max_frames": 0}, "max_frames=0: input should be greater than or equal to 1"),
+        ({"stall_seconds": 0.01}, "stall_s=0.01: input should be greater than or equal to 1"),
+        ({"stall_seconds": float("nan")}, "stall_s=nan: input should be a finite number"),
+        ({"executor": "Inline"}, "executor='Inline': input should be 'ray' or 'inline'"),
+        ({"category": 5}, "category=5: input should be an instance of str"),
+        ({"options": {"model": "x"}}, "options={'model': 'x'}: input should be"),
+        ({"run": 7}, "run=7: give a path or URL"),
+        ({"run": "a\0b"}, "run='a\\x00b': give a path or URL"),
+        ({"num_engines": 2}, "--num-engines 2: --executor inline has one engine, in this process"),
+    ],
+)
+def test_a_wrong_argument_of_scan_is_one_line_and_no_run(
+    corpus: Path, tmp_path: Path, arguments: dict[str, Any], message: str
+) -> None:
+    given: dict[str, Any] = {"run": tmp_path / "run", "engine": "canned", "executor": "inline"} | arguments
+    with pytest.raises(privsieve.PrivsieveError) as raised:
+        privsieve.scan(corpus, **given)
+    assert str(raised.value).startswith(message)
+    assert len(str(raised.value).splitlines()) == 1
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"sample": 0}, "sample=0: input should be greater than or equal to 1"),
+        ({"num_engines": 0}, "num_engines=0: input should be greater than or equal to 1"),
+        ({"price_per_hour": -1.0}, "price_per_hour=-1.0: input should be greater than or equal to 0"),
+    ],
+)
+def test_a_wrong_argument_of_plan(corpus: Path, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(privsieve.PrivsieveError) as raised:
+        privsieve.plan(corpus, engine="canned", **arguments)
+    assert str(raised.value) == message
+
+
+def test_a_release_is_resumed_or_overwritten_but_not_both(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(privsieve.PrivsieveError, match="exclude each other"):
+        privsieve.filter(run, "strict", tmp_path / "out", resume=True, overwrite=True)
+    with pytest.raises(privsieve.PrivsieveError, match=r"executor='inlin': input should be 'ray' or 'inline'"):
+        privsieve.filter(run, "strict", tmp_path / "out", executor="inlin")  # type: ignore[arg-type]
+
+
+def test_the_page_is_written_to_this_machine_only(run: Path) -> None:
+    with pytest.raises(privsieve.StorageError, match="give a path, not a URL"):
+        privsieve.report(run, html="s3://bucket/report.html")
+
+
+def test_a_closed_run_answers_nothing(run: Path) -> None:
+    opened = privsieve.open_run(run)
+    with opened, pytest.raises(privsieve.QueryError, match=r'columns are given as a list, such as \["key"\]'):
+        opened.rows("key")
+    for ask in (opened.rows, opened.rates, lambda: opened.sql("SELECT 1"), opened.summary):
+        with pytest.raises(privsieve.QueryError, match="the run is closed; open it again"):
+            ask()
+
+
+def test_two_threads_of_one_program_do_not_scan_one_run_at_once(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "drill.json").write_text('{"*": 0.1}')
+    monkeypatch.setenv("PRIVSIEVE_DRILL", str(tmp_path / "drill.json"))
+    scan = partial(privsieve.scan, corpus, tmp_path / "run", engine="canned", executor="inline")
+    with ThreadPoolExecutor(1) as thread:
+        first = thread.submit(scan)
+        while not (tmp_path / "run" / "run.json").exists():
+            time.sleep(0.01)
+        with pytest.raises(privsieve.RunError, match=f"is being worked on by process {os.getpid()} on"):
+            scan()
+        assert first.result().num_images == 35
+
+
+def test_the_home_folder_is_written_out_in_the_run(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(corpus.parent))
+    privsieve.scan("~/corpus", tmp_path / "run", engine="canned", executor="inline")
+    with privsieve.open_run(tmp_path / "run") as opened:
+        assert opened.record.source == str(corpus)
+
+
+def test_what_libraries_say_of_damaged_images_is_not_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "corpus").mkdir()
+    buffer = io.BytesIO()
+    Image.effect_noise((200, 200), 80).save(buffer, "TIFF", compression="tiff_lzw")
+    broken = bytearray(buffer.getvalue())
+    broken[1000:1100] = bytes(100)
+    (tmp_path / "corpus" / "a.tif").write_bytes(broken)
+    privsieve.scan(tmp_path / "corpus", tmp_path / "run", engine="canned", executor="inline")
+    assert capfd.readouterr() == ("", "")
+
+
 def test_a_query_that_is_not_allowed(run: Path) -> None:
     with privsieve.open_run(run) as opened, pytest.raises(privsieve.QueryError):
         opened.sql("COPY images TO 'x.parquet'")
@@ -129,7 +235,8 @@ def test_the_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert spec.loader is not None
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
-    found = example.audit(str(DEMO), tmp_path, num_images=3)
+    for _ in range(2):  # the second time it finds the run and replaces the release
+        found = example.audit(str(DEMO), tmp_path, num_images=3)
     assert found.counts.num_images == 3
     assert capsys.readouterr().out.startswith("3 images in ")
     assert (tmp_path / "report.html").exists()
