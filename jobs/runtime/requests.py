@@ -13,7 +13,7 @@ STRICT = ConfigDict(strict=True)
 
 Count = Annotated[int, Field(ge=1, lt=2**63)]
 Name = InstanceOf[str]
-"""A path or name as the system gives it. A plain `str` field would refuse lone surrogates (bytes that are not UTF-8)."""
+"""A path or name as the system gives it. A plain `str` refuses lone surrogates, which stand for bytes of no UTF-8."""
 
 
 @contextmanager
