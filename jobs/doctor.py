@@ -14,7 +14,9 @@ from scoring.engines import DEFAULT, ENGINES
 
 
 @click.command()
-@click.option("--engine", default=DEFAULT, show_default=True, help="Whose needs: " + ", ".join(ENGINES))
+@click.option(
+    "--engine", default=DEFAULT, show_default=True, help="Check what this engine needs: " + ", ".join(ENGINES)
+)
 @engine_options
 @click.option("--source", help="A corpus: can it be listed and read?")
 @click.option("--run", "run_url", help="A run: can it be written? Nothing is left there.")

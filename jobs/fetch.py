@@ -38,7 +38,11 @@ from jobs.runtime.feedback import on_terminal
     help="Seconds per URL, in all.",
 )
 @click.option(
-    "--retries", type=click.IntRange(min=0), default=FetchRequest.retries, show_default=True, help="After any failure."
+    "--retries",
+    type=click.IntRange(min=0),
+    default=FetchRequest.retries,
+    show_default=True,
+    help="How often a failed URL is tried again.",
 )
 @click.option(
     "--max-bytes", type=click.IntRange(min=1), default=FetchRequest.max_bytes, show_default=True, help="Per image."
@@ -47,7 +51,9 @@ from jobs.runtime.feedback import on_terminal
     "--user-agent-token", default=FetchRequest.user_agent_token, show_default=True, help="The name that hosts see."
 )
 @click.option("--private-addresses", is_flag=True, help="Also ask hosts in private networks and this machine.")
-@click.option("--environment", type=click.Path(path_type=Path), help="Where img2dataset is installed, once.")
+@click.option(
+    "--environment", type=click.Path(path_type=Path), help="Folder for an environment with img2dataset; made once."
+)
 @click.option("--ray-address", help="Ray cluster to use; default RAY_ADDRESS, else one of its own.")
 @click.option("--verbose", is_flag=True, help="Show what img2dataset says.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")

@@ -18,7 +18,9 @@ from scoring.engines import DEFAULT, ENGINES
 
 @click.command(cls=with_old_spellings({"--gpus": "--num-engines", "--sample-size": "--sample"}))
 @click.argument("source")
-@click.option("--engine", default=DEFAULT, show_default=True, help="Who would answer: " + ", ".join(ENGINES))
+@click.option(
+    "--engine", default=DEFAULT, show_default=True, help="What would assess the images: " + ", ".join(ENGINES)
+)
 @engine_options
 @click.option(
     "--num-engines",

@@ -24,13 +24,13 @@ MEMORY_HELP = "Memory for an engine that scans image by image; default half of w
 @click.command(cls=with_old_spellings({"--format": "--source-format"}))
 @click.argument("source")
 @click.option("--run", "run_url", required=True, help="Folder or fsspec URL of the run; continued if it exists.")
-@click.option("--engine", default=DEFAULT, show_default=True, help="Who answers: " + ", ".join(ENGINES))
+@click.option("--engine", default=DEFAULT, show_default=True, help="What assesses the images: " + ", ".join(ENGINES))
 @engine_options
 @click.option("--source-format", help="webdataset, tree or parquet; recognised by default.")
 @click.option("--category", help="JSON field, cls, or Parquet column that names a sample's class.")
-@click.option("--sample", type=click.IntRange(min=1), help="Scan a uniform random sample of so many images.")
+@click.option("--sample", type=click.IntRange(min=1), help="Scan a uniform random sample of this many images.")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of --sample; default 0.")
-@click.option("--limit", type=click.IntRange(min=1), help="Scan only the first so many images.")
+@click.option("--limit", type=click.IntRange(min=1), help="Scan only this many images, from the first.")
 @click.option(
     "--max-pixels-in",
     type=click.IntRange(min=1),
@@ -46,7 +46,11 @@ MEMORY_HELP = "Memory for an engine that scans image by image; default half of w
     help="Frames or pages that are scanned, from the first.",
 )
 @click.option("--num-engines", type=click.IntRange(min=1), help="Engine actors; default as many as fit.")
-@click.option("--max-engines", type=click.IntRange(min=1), help="Grow to so many while slices wait; default: do not.")
+@click.option(
+    "--max-engines",
+    type=click.IntRange(min=1),
+    help="Add engines up to this number while slices wait; default: add none.",
+)
 @click.option("--engine-cpus", type=FiniteRange(min=0.5), default=1, show_default=True, help="CPUs per engine.")
 @click.option("--engine-gpus", type=FiniteRange(min=0), help="GPUs per engine; default what the engine asks for.")
 @click.option("--stall-seconds", type=FiniteRange(min=1), default=600, show_default=True, help=STALL_HELP)

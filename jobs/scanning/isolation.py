@@ -1,4 +1,4 @@
-"""One image at a time in a child process: finds the image that kills or hangs whoever looks at it.
+"""One image at a time in a child process: finds the image that kills or hangs a worker.
 
     python -m jobs.scanning.isolation FD     the child; the parent talks to it through the inherited connection FD
 

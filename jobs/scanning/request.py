@@ -59,7 +59,7 @@ class ScanRequest:
         if self.sample is not None and self.limit is not None:
             raise PrivsieveError("--sample and --limit exclude each other: give one of them")
         if self.seed is not None and self.sample is None:
-            raise PrivsieveError("--seed is of --sample: give --sample too, or leave --seed out")
+            raise PrivsieveError("--seed only applies with --sample: give --sample too, or leave --seed out")
 
 
 @dataclass(frozen=True, config=STRICT)
