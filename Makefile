@@ -15,7 +15,7 @@ COVERAGE_OPTIONS := $(if $(COVERAGE),--cov --cov-report=term:skip-covered)
 
 help:
 	@echo "make demo   install, then scan, report and filter the bundled corpus (results in $(DEMO_OUT)/)"
-	@echo "make test   install, then ruff, mypy and the tests that need no Ray, on two cores"
+	@echo "make test   install, then ruff, mypy and the tests that need no Ray"
 	@echo "make test-all    the same, then the tests that start Ray, kill it, or need an S3 server"
 	@echo "make test-fetch  the tests of fetch with the real img2dataset (installs about 1.1 GB)"
 	@echo "make test-vllm   the tests of the vision-language engines with the real vLLM (installs about 4 GB)"
@@ -37,7 +37,7 @@ demo: $(VENV)/.installed-demo
 	@echo "           $(BIN)/privsieve report my-run --html my-report.html"
 
 test: lint
-	$(BIN)/pytest -n 2 -m "$(NOT_RUN_HERE) and not ray" $(COVERAGE_OPTIONS)
+	$(BIN)/pytest -n 4 -m "$(NOT_RUN_HERE) and not ray" $(COVERAGE_OPTIONS)
 
 test-all: test test-ray
 
