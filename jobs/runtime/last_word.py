@@ -4,9 +4,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 BY_RAY = (
     "ended by Ray or from outside, before its work was done; run the same command again to continue (filter: with "
@@ -25,9 +26,30 @@ def last_word(line: str = BY_RAY) -> Iterator[None]:
         shell.communicate(b"\n")
 
 
+_hiding = threading.Lock()
+_num_hiding = 0
+
+
 @contextmanager
 def native_stderr_hidden() -> Iterator[None]:
-    """Ray's C++ core writes lines to file descriptor 2 that no user can act on; Python's own stderr stays."""
+    """Hides what C++ code writes to file descriptor 2, which no user can act on; Python's own stderr stays.
+
+    Of blocks in several threads, the first hides it for all; what it hides comes back when that block ends.
+    """
+    global _num_hiding
+    with _hiding:
+        is_first = _num_hiding == 0
+        _num_hiding += 1
+    try:
+        with _hidden() if is_first else nullcontext():
+            yield
+    finally:
+        with _hiding:
+            _num_hiding -= 1
+
+
+@contextmanager
+def _hidden() -> Iterator[None]:
     shown, python_stderr = os.dup(2), sys.stderr
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
