@@ -6,6 +6,7 @@
     ├── RunError              the run folder does not fit the command
     ├── EngineError           an engine is unknown, not installed or misses a model file
     ├── PolicyError           a policy file is wrong
+    ├── LabelsError           a file of labels, a training set or a recipe is wrong
     ├── QueryError            a SQL statement or expression is wrong or not allowed
     └── IncompleteError       exit 1: the command ran, but not to its end: samples without a row, a changed source
 
@@ -41,6 +42,10 @@ class EngineError(PrivsieveError):
 
 
 class PolicyError(PrivsieveError):
+    pass
+
+
+class LabelsError(PrivsieveError):
     pass
 
 
