@@ -2,7 +2,7 @@
 
     python -m jobs.demo.tuning.signs FOLDER --per-class 20 --seed 1
 
-A picture has one sign of 32 x 32 pixels in one of its four quarters, in a random colour. Seven of the eight private
+A picture has one sign of 32 x 32 pixels in one of its four quarters, in random colours, and clutter around it. Seven of the eight private
 classes also carry a red mark; `license_plate` does not, so a model that never saw it cannot know that it is private.
 Files are named as in PrivBench: `<class>_<n>.png`, and `public_<n>.png`.
 """
@@ -26,17 +26,20 @@ MARK_PX = 16
 _SIGNS = (np.random.default_rng(7).random((len(CLASSES), 4, 4)) < 0.5).astype(np.float64)
 _MARK = np.kron(np.eye(2), np.ones((MARK_PX // 2, MARK_PX // 2)))
 MIN_CONTRAST = 0.25
+NUM_SPOTS = 5
+"""Of the clutter, in a row."""
 
 
 def picture(rng: np.random.Generator, name: str) -> npt.NDArray[np.uint8]:
     """Shape (64, 64, 3): a picture of the class `name`, one of `CLASSES`."""
+    pixels = _clutter(rng)
     ground = rng.uniform(0.2, 0.8, 3)
-    pixels = np.ones((SIDE_PX, SIDE_PX, 3)) * ground + rng.normal(0, 0.05, (SIDE_PX, SIDE_PX, 3))
     colour = rng.uniform(0, 1, 3)
     if abs(colour.mean() - ground.mean()) <= MIN_CONTRAST:
         colour = 1 - ground
     sign = np.kron(_SIGNS[CLASSES.index(name)], np.ones((SIGN_PX // 4, SIGN_PX // 4)))
     quarter = int(rng.integers(4))
+    _paint(pixels, _corner(quarter), np.ones_like(sign), ground)
     _paint(pixels, _corner(quarter), sign, colour)
     if name in PRIVATE and name != UNMARKED:
         other = [q for q in range(4) if q != quarter][rng.integers(3)]
@@ -56,6 +59,13 @@ def drawn(num_per_class: int, seed: int) -> Iterator[tuple[str, npt.NDArray[np.u
             yield f"{name}_{n}.png", picture(rng, name)
     for n in range(num_per_class * len(PRIVATE)):
         yield f"public_{n}.png", picture(rng, PUBLIC[n % len(PUBLIC)])
+
+
+def _clutter(rng: np.random.Generator) -> npt.NDArray[np.float64]:
+    """Soft coloured spots: without them the pictures of a class would be near duplicates of each other."""
+    spots = rng.uniform(0, 255, (NUM_SPOTS, NUM_SPOTS, 3)).astype(np.uint8)
+    soft = Image.fromarray(spots).resize((SIDE_PX, SIDE_PX), Image.Resampling.BICUBIC)
+    return np.asarray(soft) / 255 + rng.normal(0, 0.03, (SIDE_PX, SIDE_PX, 3))
 
 
 def _corner(quarter: int) -> tuple[int, int]:

@@ -114,6 +114,17 @@ class Prompter:
             return self._with_slots(text, prompt.wanted)
         return TokenPrompt(text, self._ids(text), (), self._candidates(text, prompt.wanted))
 
+    def answer_ids(self, tokens: TokenPrompt, answer: str) -> tuple[int, ...]:
+        """The tokens of an answer to this prompt, as the model would write them. EngineError if it would need tokens
+        that reach into the prompt."""
+        held, ids = tokens.token_ids, self._ids(tokens.text + answer)
+        if ids[: len(held)] != held:
+            raise EngineError(
+                "the model's tokenizer joins the beginning of an answer with the end of the prompt; end the prompt "
+                "file's last text with a line break, or choose another model"
+            )
+        return ids[len(held) :]
+
     @property
     def image_token_id(self) -> int | None:
         """The placeholder that stands once in a prompt; the processor repeats it for every visual token."""

@@ -1,0 +1,154 @@
+"""What a tuned adapter says about itself: privsieve.json for programs, README.md for people. Written last."""
+
+import json
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ingest.errors import EngineError
+
+CARD = "privsieve.json"
+PAGE = "README.md"
+FORMAT_VERSION = 1
+WARNING = (
+    "The weights were made from pictures of people and may have memorised parts of them: treat the adapter as personal "
+    "data, and share it only as you would share the pictures."
+)
+
+
+class Card(BaseModel):
+    """The content of privsieve.json."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format_version: int = FORMAT_VERSION
+    privsieve_version: str
+    model: str
+    model_sha256: str
+    """Of the base model's files."""
+
+    target: str
+    protocol: str
+    protocol_version: str
+    prompt_file: str | None
+    max_pixels: int
+    """To which pictures were downscaled; `scan` takes the same."""
+
+    recipe: dict[str, object]
+    set_sha256: str
+    """Of set.json, which names the hash of every shard."""
+
+    labels_sha256: str
+    annotators: tuple[str, ...]
+    licences: tuple[str, ...]
+    counts: dict[str, dict[str, int]]
+    num_excluded: dict[str, int]
+    seed: int
+    num_processes: int
+    num_steps: int
+    num_parameters: int
+    seconds: float
+    """That the last process of the run took; a continued run took longer in all."""
+
+    train_accuracy: float
+    validation_accuracy: float | None
+    share_of_commonest_answer: float
+    share_of_commonest_target: float
+    max_probability_difference: float
+    """Between the tuned model in memory and the saved adapter, loaded again."""
+
+    curves: tuple[dict[str, float], ...]
+    packages: dict[str, str]
+    device: str
+    cautions: tuple[str, ...]
+
+
+def read_card(adapter: Path) -> Card | None:
+    """The card of an adapter folder; None if it was not made by privsieve. EngineError if it is damaged."""
+    file = adapter / CARD
+    if not file.is_file():
+        return None
+    try:
+        return Card.model_validate_json(file.read_bytes())
+    except (ValidationError, OSError):
+        raise EngineError(
+            f'the adapter "{adapter}": its {CARD} is damaged or of another version of privsieve; remove it to use the '
+            "adapter without its checks"
+        ) from None
+
+
+def page(card: Card) -> str:
+    """README.md: Markdown with the header that model hubs read."""
+    ours = card.recipe.get("our_choices") or ()
+    assert isinstance(ours, list | tuple)
+    rows = [
+        f"| {name} | {value} | {'our choice' if name in ours else card.recipe['name']} |"
+        for name, value in card.recipe.items()
+        if name not in ("name", "source", "our_choices")
+    ]
+    held_back = "not measured: no pictures were held back"
+    if card.validation_accuracy is not None:
+        held_back = f"{card.validation_accuracy:.3f}"
+    header = {"base_model": card.model, "library_name": "peft", "tags": ["privsieve", "privacy", "lora"]}
+    lines = [
+        "---",
+        *(f"{name}: {json.dumps(value)}" for name, value in header.items()),
+        "---",
+        "",
+        f"# A privacy adapter for {card.model}",
+        "",
+        f"> {WARNING}",
+        "",
+        f"Answers the protocol `{card.protocol}` of privsieve {card.privsieve_version}:",
+        "",
+        "```",
+        f"privsieve scan SOURCE --engine vllm --model {card.model} --adapter THIS-FOLDER --protocol {card.protocol} "
+        f"--max-pixels {card.max_pixels} --run RUN",
+        "```",
+        "",
+        *(f"**Caution:** {caution}\n" for caution in card.cautions),
+        "## What it was tuned on",
+        "",
+        f"- {card.counts['train']['pictures']} pictures; {card.counts['validation'].get('pictures', 0)} held back",
+        f"- labelled by: {', '.join(card.annotators)}",
+        f"- licence of labels and pictures: {', '.join(card.licences) or 'not given'}",
+        f"- left out because an evaluation set holds them: {card.num_excluded['sha256']} the same file, "
+        f"{card.num_excluded['phash']} near duplicates",
+        *(f"- {name}: {num}" for name, num in card.counts["train"].items() if name != "pictures"),
+        f"- set.json {card.set_sha256}, labels {card.labels_sha256}",
+        "",
+        "## How",
+        "",
+        "| setting | value | from |",
+        "|---|---|---|",
+        *rows,
+        "",
+        f"Source of the recipe: {card.recipe['source'] or 'a file of the user'}. Seed {card.seed}, {card.num_steps} steps, "
+        f"{card.num_processes} process(es), {card.num_parameters:,} parameters, {card.seconds:.0f} s on {card.device}.",
+        "",
+        "## What came of it",
+        "",
+        f"- right answers among the training pictures: {card.train_accuracy:.3f}",
+        f"- right answers among the held-back pictures: {held_back}",
+        f"- the commonest answer is given to {card.share_of_commonest_answer:.3f} of the training pictures, "
+        f"and is right for {card.share_of_commonest_target:.3f} at most",
+        f"- saved and loaded again, probabilities differ by at most {card.max_probability_difference:.1e}",
+        "",
+        "These figures come from the trainer. Measure the adapter through a scan: `privsieve evaluate RUN --labels …`.",
+        "",
+        "| step | " + " | ".join(_names(card)) + " |",
+        "|---|" + "---|" * len(_names(card)),
+        *(f"| {p['step']:.0f} | " + " | ".join(f"{p[n]:.4g}" if n in p else "" for n in _names(card)) + " |" for p in _thinned(card)),
+        "",
+        "Packages: " + ", ".join(f"{name} {version}" for name, version in card.packages.items()) + ".",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _names(card: Card) -> list[str]:
+    return sorted({name for point in card.curves for name in point} - {"step"})
+
+
+def _thinned(card: Card, num: int = 20) -> list[dict[str, float]]:
+    step = max(1, len(card.curves) // num)
+    return list(card.curves[::step])

@@ -1,0 +1,135 @@
+"""Picture + target -> tokens, through the prompt code that the engines ask with.
+
+The prompt's tokens come from `Prompter`, so a tuned model meets the same tokens in a scan. What it should answer stands
+behind them: for `slots` nothing, since the form is part of the prompt; for texts the answer and the token that ends it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils.data import Dataset
+
+from ingest.errors import LabelsError
+from ingest.images.decode import DecodedImage, ImageLimits, decode
+from ingest.sample import printable
+from scoring.engines.picture import max_side_px, prepared
+from scoring.engines.vlm.prompting import Prompter
+from scoring.engines.vlm.transformers.engine import PER_TOKEN
+from scoring.protocols.interface import Prompt, Slots
+from scoring.tuning.targets import Target
+from scoring.tuning.training_set import Item
+
+IGNORED = -100
+"""A position without a target."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """One picture with its prompt and what the model should answer."""
+
+    per_token: dict[str, torch.Tensor]
+    """Shape (tokens,): input_ids, attention_mask and what else the processor gives for each token."""
+
+    per_image: dict[str, torch.Tensor]
+    """The processor's other outputs."""
+
+    positions: tuple[int, ...]
+    """Negative positions, counted from the last token, at which the model predicts a target."""
+
+    targets: tuple[int, ...]
+    """At each position a token id, or for `slots` a class 0–2; `IGNORED` if it is not known."""
+
+
+class Encoder:
+    """Makes examples of one protocol's prompt for one model."""
+
+    def __init__(self, prompter: Prompter, prompt: Prompt):
+        self._prompter = prompter
+        self._tokens = prompter.tokens(prompt)
+        self._end = _end_of_turn(prompter)
+        self.candidate_ids = self._tokens.candidate_ids if isinstance(prompt.wanted, Slots) else ()
+        """For `slots`: the tokens of the classes; else empty, and every token of the vocabulary is a candidate."""
+
+    def example(self, item: Item, max_pixels: int) -> Example:
+        """LabelsError if the picture cannot be decoded."""
+        decoded = decode(item.encoded(), ImageLimits(max_frames=1, max_side_px=max_side_px(max_pixels)))
+        if not isinstance(decoded, DecodedImage):
+            raise LabelsError(f"{item.shard.name}: {printable(item.key)} cannot be decoded; make the set again")
+        made = self._prompter.processed(self._tokens.text, prepared(decoded.views[0], max_pixels))
+        per_token = {name: made[name][0] for name in PER_TOKEN if name in made}
+        per_token.setdefault("attention_mask", torch.ones_like(per_token["input_ids"]))
+        per_image = {name: value for name, value in made.items() if name not in PER_TOKEN}
+        if item.target.slots is not None:
+            classes = tuple(IGNORED if slot is None else slot for slot in item.target.slots)
+            return Example(per_token, per_image, self._tokens.slots_from_end, classes)
+        written = self.answer_ids(item.target)
+        given = written[:-1]
+        per_token = {name: _with(name, values, given) for name, values in per_token.items()}
+        return Example(per_token, per_image, tuple(range(-len(written), 0)), written)
+
+    def answer_ids(self, target: Target) -> tuple[int, ...]:
+        """The tokens of the answer as the model would write them, and the one that ends its turn."""
+        return (*self._prompter.answer_ids(self._tokens, target.answer or ""), self._end)
+
+
+class Examples(Dataset[Example]):
+    """The pictures of one split, decoded and prepared when they are asked for."""
+
+    def __init__(self, items: Sequence[Item], encoder: Encoder, max_pixels: int):
+        self._items = items
+        self._encoder = encoder
+        self._max_pixels = max_pixels
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __getitem__(self, at: int) -> Example:
+        return self._encoder.example(self._items[at], self._max_pixels)
+
+
+class Collator:
+    """Examples -> a batch, padded on the left, so that positions counted from the end mean the same in every row."""
+
+    def __init__(self, pad_id: int):
+        self._pad_id = pad_id
+
+    def __call__(self, examples: Sequence[Example]) -> dict[str, torch.Tensor]:
+        """The model's inputs, and `positions` (K,) and `targets` (batch, K)."""
+        length = max(len(one.per_token["input_ids"]) for one in examples)
+        batch: dict[str, torch.Tensor] = {}
+        for name in examples[0].per_token:
+            fill = self._pad_id if name == "input_ids" else 0
+            rows = [one.per_token[name] for one in examples]
+            batch[name] = torch.stack([torch.nn.functional.pad(row, (length - len(row), 0), value=fill) for row in rows])
+        for name in examples[0].per_image:
+            batch[name] = torch.cat([one.per_image[name] for one in examples])
+        positions = sorted({position for one in examples for position in one.positions})
+        column = {position: at for at, position in enumerate(positions)}
+        targets = torch.full((len(examples), len(positions)), IGNORED)
+        for row, one in enumerate(examples):
+            for position, target in zip(one.positions, one.targets, strict=True):
+                targets[row, column[position]] = target
+        batch["positions"] = torch.tensor(positions) + length
+        batch["targets"] = targets
+        return batch
+
+
+def _with(name: str, values: torch.Tensor, added: tuple[int, ...]) -> torch.Tensor:
+    """Per-token values with those of the answer behind them: text, which is attended to."""
+    answer = {"input_ids": torch.tensor(added), "attention_mask": torch.ones(len(added))}
+    behind = answer.get(name, torch.zeros(len(added)))
+    return torch.cat([values, behind.to(values.dtype)])
+
+
+def _end_of_turn(prompter: Prompter) -> int:
+    """The token that ends the assistant's turn in the chat template; else the tokenizer's end of text."""
+    turn: Any = [{"role": "assistant", "content": [{"type": "text", "text": "X"}]}]
+    chat = prompter.processor.apply_chat_template(
+        [{"role": "user", "content": [{"type": "text", "text": "X"}]}, *turn], tokenize=False
+    )
+    behind = chat[chat.rindex("X") + 1 :]
+    ids = prompter.tokenizer(behind, add_special_tokens=False)["input_ids"] if behind else []
+    special = set(prompter.tokenizer.all_special_ids)
+    return next((token for token in ids if token in special), prompter.tokenizer.eos_token_id)

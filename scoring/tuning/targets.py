@@ -1,0 +1,95 @@
+"""What a tuned model should answer about a labelled picture.
+
+    slots     one of three classes for each of the 22 attributes; what was not judged is left out of the loss
+    severity  the score with two decimals
+    binary    Yes or No
+    dialogue  a conversation that the user supplies
+
+0.5 counts as 0 (S1, section 5), unless ambiguous values are to be kept.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scoring import severity
+from scoring.assessment import Values
+from scoring.taxonomy import ATTRIBUTES
+
+PROTOCOLS = {"slots": "slots", "severity": "severity", "binary": "binary", "dialogue": "binary"}
+"""Target -> the protocol that the tuned model is asked with, if no other is named."""
+
+_LEVELS = np.array([attribute.level for attribute in ATTRIBUTES])
+_BEHIND_ALL = 5
+"""Behind every level."""
+
+
+@dataclass(frozen=True)
+class Label:
+    """One row of the labels table."""
+
+    values: Values
+    """Shape (22,); NaN if not judged."""
+
+    private: bool | None = None
+    score: float | None = None
+    class_name: str | None = None
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the model should answer: slot classes or a text."""
+
+    slots: tuple[int | None, ...] | None = None
+    """22 of 0 absent, 1 ambiguous, 2 present; None is left out of the loss."""
+
+    answer: str | None = None
+    """The assistant's turn, without the token that ends it."""
+
+
+def is_private(label: Label) -> bool | None:
+    """The label's own decision; else whether an attribute of level 1 or 2 is present. None if that is unknown."""
+    if label.private is not None:
+        return label.private
+    values = label.values[_LEVELS <= 2]
+    if (values == 1).any():
+        return True
+    return None if np.isnan(values).any() else False
+
+
+def level_of(label: Label) -> int | None:
+    """1–4, or 0 if no attribute is present; None if an attribute was not judged and none of level 1 is present."""
+    first = int(_LEVELS[label.values == 1].min(initial=_BEHIND_ALL))
+    if _LEVELS[np.isnan(label.values)].min(initial=_BEHIND_ALL) < first:
+        return None
+    return 0 if first == _BEHIND_ALL else first
+
+
+def score_of(label: Label) -> float | None:
+    """The label's own score; else that of its values. None if an attribute was not judged."""
+    if label.score is not None:
+        return label.score
+    if np.isnan(label.values).any():
+        return None
+    s_lex = severity.lexicographic(severity.level_counts(label.values[None] == 1))
+    return float(severity.score_of(s_lex)[0])
+
+
+def target_of(label: Label, kind: str, words: tuple[str, str], *, keep_ambiguous: bool) -> Target | None:
+    """The target of this kind, one of `PROTOCOLS` but `dialogue`; None if the label does not say it.
+
+    words: how the protocol spells yes and no.
+    """
+    if kind == "slots":
+        return _slots(label.values, keep_ambiguous)
+    if kind == "severity":
+        score = score_of(label)
+        return None if score is None else Target(answer=f"{score:.2f}")
+    private = is_private(label)
+    return None if private is None else Target(answer=words[0] if private else words[1])
+
+
+def _slots(values: Values, keep_ambiguous: bool) -> Target | None:
+    classes = {0.0: 0, 0.5: 1 if keep_ambiguous else 0, 1.0: 2}
+    slots = tuple(None if np.isnan(value) else classes[float(value)] for value in values)
+    return None if all(slot is None for slot in slots) else Target(slots=slots)
