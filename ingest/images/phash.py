@@ -1,0 +1,135 @@
+"""Perceptual hashes of pictures, and groups of pictures that are nearly the same.
+
+The hash is the usual one of the discrete cosine transform (Zauner 2010, "Implementation and Benchmarking of Perceptual
+Image Hash Functions", section 3.2.1): the picture as 32x32 greys, the 8x8 coefficients of lowest frequency, one bit for
+each that lies above their median. Copies that were resized or compressed again differ in few of the 64 bits; crops,
+mirror images and rotations do not match.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations_with_replacement, pairwise
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from ingest.images.decode import Pixels
+
+SIDE_PX = 32
+NUM_FREQUENCIES = 8
+NUM_BITS = NUM_FREQUENCIES**2
+
+MAX_DISTANCE = 8
+"""Hashes that differ in no more bits are of near duplicates."""
+
+MIN_BITS_SET = 24
+"""Half of the bits are set in the hash of an ordinary picture. A hash with fewer is of a plain picture, such as an
+even colour or a smooth ramp, and says too little to call another picture its copy."""
+
+ROUNDING = 1.0
+"""Coefficients up to this size, in greys, come from rounding to whole greys and count as 0."""
+
+SAMPLED_PX = 256
+"""The shorter side of larger pictures is first thinned out to about this, since a hash needs no more."""
+
+BLOCK = 512
+"""Hashes that are compared with as many others at once: 2 MB, which fits into the cache of a core."""
+
+MAX_BANDS = 16
+"""With more and shorter bands, comparing all pairs is quicker."""
+
+_GREY = np.array([0.299, 0.587, 0.114])
+"""Weights of red, green and blue (ITU-R BT.601)."""
+
+_angles = np.pi / SIDE_PX * np.outer(np.arange(NUM_FREQUENCIES), np.arange(SIDE_PX) + 0.5)
+_DCT = np.cos(_angles) * np.sqrt(2 / SIDE_PX)
+_DCT[0] /= np.sqrt(2)
+"""The first rows of the orthonormal DCT-II."""
+
+Hashes = npt.NDArray[np.uint64]
+Places = npt.NDArray[np.intp]
+Groups = npt.NDArray[np.int64]
+
+
+def phash(pixels: Pixels) -> str:
+    """64-bit perceptual hash of a picture in displayed orientation, as 16 hex digits.
+
+    pixels: RGB, shape (height, width, 3), uint8.
+    """
+    step = max(1, min(pixels.shape[:2]) // SAMPLED_PX)
+    whole = pixels.view("V3")[:, :, 0]  # copying pixels as such is quicker than byte by byte
+    thinned = np.ascontiguousarray(whole[step // 2 :: step, step // 2 :: step])
+    rgb = thinned.view(np.uint8).reshape(*thinned.shape, 3)
+    small = Image.fromarray(rgb).resize((SIDE_PX, SIDE_PX), Image.Resampling.BILINEAR, reducing_gap=2.0)
+    coefficients = _DCT @ (np.asarray(small) @ _GREY) @ _DCT.T
+    coefficients[np.abs(coefficients) <= ROUNDING] = 0
+    return np.packbits(coefficients > np.median(coefficients)).tobytes().hex()
+
+
+def phash_distance(one: str, other: str) -> int:
+    """Number of bits, 0–64, in which two hashes differ. ValueError if one of them is no hash."""
+    return (_number(one) ^ _number(other)).bit_count()
+
+
+def near_duplicate_groups(hashes: Sequence[str | None], max_distance: int = MAX_DISTANCE) -> Groups:
+    """The group number of each picture, from 0 in the order of the first picture of each group; shape (len(hashes),).
+
+    Pictures are in one group if a chain of them leads from one to the other in which neighbours differ in at most
+    `max_distance` bits. Equal hashes are always in one group. Hashes of plain pictures (`MIN_BITS_SET`) are only
+    compared for equality, since black, white and nearly even pictures would join groups that have nothing in common. A
+    picture without a hash is a group of its own. ValueError if a text is no hash.
+    """
+    known = [place for place, text in enumerate(hashes) if text is not None]
+    values = np.array([_number(hashes[place] or "") for place in known], np.uint64)
+    distinct, of_known = np.unique(values, return_inverse=True)
+    parents = np.arange(len(distinct))
+    telling = np.flatnonzero(np.bitwise_count(distinct) >= MIN_BITS_SET)
+    for ours, others in _candidates(distinct[telling], max_distance):
+        mine, theirs = telling[ours], telling[others]
+        if (parents[mine] != parents[mine[0]]).any() or (parents[theirs] != parents[mine[0]]).any():
+            differing = np.bitwise_count(distinct[mine][:, None] ^ distinct[theirs][None, :])
+            one, other = np.nonzero(differing <= max_distance)
+            _join(parents, mine[one], theirs[other])
+    groups = np.arange(len(hashes)) + len(distinct)
+    groups[known] = parents[of_known]
+    _, first, number = np.unique(groups, return_index=True, return_inverse=True)
+    ranks = np.empty(len(first), np.int64)
+    ranks[np.argsort(first)] = np.arange(len(first))
+    return ranks[number]
+
+
+def _number(text: str) -> int:
+    if len(text) != NUM_BITS // 4:
+        raise ValueError(f"a perceptual hash has {NUM_BITS // 4} hex digits, not {len(text)}")
+    return int(text, 16)
+
+
+def _candidates(hashes: Hashes, max_distance: int) -> Iterator[tuple[Places, Places]]:
+    """Places of hashes, and of others that may be near them: every near pair lies in at least one such block.
+
+    Hashes that differ in at most d bits agree in at least one of d + 1 bands of bits, so only those that agree in a
+    band are compared.
+    """
+    num_bands = max_distance + 1 if max_distance < MAX_BANDS else 1
+    edges = np.linspace(0, NUM_BITS, num_bands + 1).astype(int)
+    for low, high in pairwise(edges):
+        mask = (1 << int(high)) - (1 << int(low)) if num_bands > 1 else 0
+        band = hashes & np.uint64(mask)
+        order = np.argsort(band, kind="stable")
+        ends = np.flatnonzero(np.diff(band[order])) + 1
+        for members in np.split(order, ends):
+            blocks = [members[first : first + BLOCK] for first in range(0, len(members), BLOCK)]
+            yield from combinations_with_replacement(blocks, 2)
+
+
+def _join(parents: Places, ones: Places, others: Places) -> None:
+    """Joins the groups of each pair; `parents` gives the first member of each one's group, before and after."""
+    while True:
+        low = np.minimum(parents[ones], parents[others])
+        high = np.maximum(parents[ones], parents[others])
+        apart = low != high
+        if not apart.any():
+            return
+        np.minimum.at(parents, high[apart], low[apart])
+        while (parents[parents] != parents).any():
+            parents[:] = parents[parents]
