@@ -22,12 +22,14 @@ VERBS: dict[str, str] = {
     "report": "Show how private a scanned corpus is.",
     "sql": "Query a run with SQL, read-only.",
     "filter": "Write the corpus again without what a policy drops.",
+    "tune-set": "Make a training set of labelled pictures.",
+    "tune": "Tune a vision-language model on a training set.",
     "compact": "Join the small result files of a finished run into few large ones.",
 }
-"""Verb -> one line of help; the command lies in `jobs.VERB` as a click command of the same name."""
+"""Verb -> one line of help; the command lies in `jobs.VERB` (with _ for -) as a click command of that name."""
 
 CONTINUED = {
-    **dict.fromkeys(["fetch", "scan", "compact"], "; run the same command again to continue"),
+    **dict.fromkeys(["fetch", "scan", "compact", "tune"], "; run the same command again to continue"),
     "filter": "; run the same command with --resume to continue",
 }
 """Verb that leaves something to continue when it is interrupted -> how."""
@@ -40,7 +42,8 @@ class _Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        command = getattr(importlib.import_module(f"jobs.{cmd_name}"), cmd_name)
+        name = cmd_name.replace("-", "_")
+        command = getattr(importlib.import_module(f"jobs.{name}"), name)
         assert isinstance(command, click.Command)
         return command
 

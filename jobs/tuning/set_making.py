@@ -52,6 +52,9 @@ class TuneSetRequest:
     prompt_file: bytes | None = None
     """Content of a file that replaces texts of the protocol."""
 
+    dialogues: str | None = None
+    """JSONL file of conversations, for the target `dialogue`."""
+
     source_format: str | None = None
     split: str | None = None
     """Only labels of this split; None: all."""

@@ -1,10 +1,8 @@
 """From a training set to an adapter: the work of `tune`."""
 
-import hashlib
 import json
 import shutil
 import time
-from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
 from pathlib import Path
@@ -14,12 +12,12 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest import __version__
-from ingest.errors import EngineError, IncompleteError, LabelsError
+from ingest.errors import EngineError, LabelsError
 from ingest.storage.place import place
 from jobs.runtime.feedback import Feedback
 from jobs.runtime.requests import STRICT, Count
-from scoring.engines.vlm.adapter import UNSUPPORTED, WEIGHTS, adapter, check_fits
-from scoring.engines.vlm.checkpoint import ADAPTER_CONFIG, Checkpoint, checkpoint
+from scoring.engines.vlm.adapter import adapter, check_fits
+from scoring.engines.vlm.checkpoint import Checkpoint, checkpoint
 from scoring.engines.vlm.settings import DEFAULT_MAX_PIXELS
 from scoring.tuning.card import CARD, PAGE, Card, page, read_card
 from scoring.tuning.recipe import Recipe, recipe
@@ -100,10 +98,10 @@ def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
     )
     refuse_too_large(work)
     began = time.monotonic()
-    trained, difference, device = _trained(work, request, feedback)
+    trained = _trained(work, request, feedback)
     seconds = time.monotonic() - began
     check_fits(adapter(str(out)), model.folder)
-    made = _card(made_of, model, chosen, request, trained, difference, seconds, packages, device)
+    made = _card(made_of, model, chosen, request, trained, seconds, packages)
     place(str(out / PAGE)).write(page(made).encode())
     place(str(out / CARD)).write(made.model_dump_json(indent=1).encode())
     (out / BEGUN).unlink(missing_ok=True)
@@ -154,14 +152,12 @@ def _begin(out: Path, content: dict[str, object]) -> None:
     place(str(file)).write(json.dumps(content, indent=1).encode())
 
 
-def _trained(
-    work: "TrainingRequest", request: TuneRequest, feedback: Feedback
-) -> "tuple[Trained, float, str]":
+def _trained(work: "TrainingRequest", request: TuneRequest, feedback: Feedback) -> "Trained":
     if request.num_processes > 1:
         from jobs.tuning.on_ray import train_on_ray
 
         return train_on_ray(work, request.num_processes, request.ray_address, feedback)
-    from scoring.tuning.training import train_and_check
+    from scoring.tuning.training import train
 
     with feedback.meter("tuning", None) as meter:
         done = 0
@@ -172,7 +168,7 @@ def _trained(
             meter.advance(step - done)
             done = step
 
-        return train_and_check(work, on_step)
+        return train(work, on_step)
 
 
 def _card(
@@ -181,18 +177,16 @@ def _card(
     chosen: Recipe,
     request: TuneRequest,
     trained: "Trained",
-    difference: float,
     seconds: float,
     packages: dict[str, str],
-    device: str,
 ) -> Card:
     record = made_of.record
-    cautions = []
+    cautions, difference = [], trained.max_probability_difference
     if trained.share_of_commonest_answer > trained.share_of_commonest_target + COLLAPSED:
         cautions.append(
-            f"the model gives one answer to {trained.share_of_commonest_answer:.0%} of the training pictures, and it is "
-            f"right for {trained.share_of_commonest_target:.0%} at most: it has hardly learnt to tell them apart; tune "
-            "on more pictures, or with another learning_rate"
+            f"the model gives one answer to {trained.share_of_commonest_answer:.0%} of the training pictures, and it "
+            f"is right for {trained.share_of_commonest_target:.0%} at most: it has hardly learnt to tell them apart; "
+            "tune on more pictures, or with another learning_rate"
         )
     if difference > MAX_DIFFERENCE:
         cautions.append(
@@ -227,6 +221,6 @@ def _card(
         max_probability_difference=difference,
         curves=tuple({"step": float(point.step), **point.values} for point in trained.curves),
         packages=packages,
-        device=device,
+        device=trained.device,
         cautions=tuple(cautions),
     )

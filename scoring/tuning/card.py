@@ -123,7 +123,8 @@ def page(card: Card) -> str:
         "|---|---|---|",
         *rows,
         "",
-        f"Source of the recipe: {card.recipe['source'] or 'a file of the user'}. Seed {card.seed}, {card.num_steps} steps, "
+        f"Source of the recipe: {card.recipe['source'] or 'a file of the user'}.",
+        f"Seed {card.seed}, {card.num_steps} steps, "
         f"{card.num_processes} process(es), {card.num_parameters:,} parameters, {card.seconds:.0f} s on {card.device}.",
         "",
         "## What came of it",
@@ -138,7 +139,10 @@ def page(card: Card) -> str:
         "",
         "| step | " + " | ".join(_names(card)) + " |",
         "|---|" + "---|" * len(_names(card)),
-        *(f"| {p['step']:.0f} | " + " | ".join(f"{p[n]:.4g}" if n in p else "" for n in _names(card)) + " |" for p in _thinned(card)),
+        *(
+            f"| {p['step']:.0f} | " + " | ".join(f"{p[n]:.4g}" if n in p else "" for n in _names(card)) + " |"
+            for p in _thinned(card)
+        ),
         "",
         "Packages: " + ", ".join(f"{name} {version}" for name, version in card.packages.items()) + ".",
     ]

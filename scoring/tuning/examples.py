@@ -74,7 +74,7 @@ class Encoder:
         return (*self._prompter.answer_ids(self._tokens, target.answer or ""), self._end)
 
 
-class Examples(Dataset[Example]):
+class Examples(Dataset):  # type: ignore[misc]  # of an untyped package
     """The pictures of one split, decoded and prepared when they are asked for."""
 
     def __init__(self, items: Sequence[Item], encoder: Encoder, max_pixels: int):
@@ -102,7 +102,9 @@ class Collator:
         for name in examples[0].per_token:
             fill = self._pad_id if name == "input_ids" else 0
             rows = [one.per_token[name] for one in examples]
-            batch[name] = torch.stack([torch.nn.functional.pad(row, (length - len(row), 0), value=fill) for row in rows])
+            batch[name] = torch.stack(
+                [torch.nn.functional.pad(row, (length - len(row), 0), value=fill) for row in rows]
+            )
         for name in examples[0].per_image:
             batch[name] = torch.cat([one.per_image[name] for one in examples])
         positions = sorted({position for one in examples for position in one.positions})
@@ -132,4 +134,5 @@ def _end_of_turn(prompter: Prompter) -> int:
     behind = chat[chat.rindex("X") + 1 :]
     ids = prompter.tokenizer(behind, add_special_tokens=False)["input_ids"] if behind else []
     special = set(prompter.tokenizer.all_special_ids)
-    return next((token for token in ids if token in special), prompter.tokenizer.eos_token_id)
+    end: int = next((token for token in ids if token in special), prompter.tokenizer.eos_token_id)
+    return end

@@ -1,6 +1,7 @@
 """Hyper-parameters of a tuning run. `cprt` and `privtune` are those of two papers; a user can give a file instead.
 
-What a paper does not say is our choice: a recipe lists these fields under `our_choices`, and so does the adapter's card.
+What a paper does not say is our choice: a recipe lists these fields under `our_choices`, and the adapter's card marks
+them.
 """
 
 from importlib import resources

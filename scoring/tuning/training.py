@@ -9,7 +9,7 @@ import json
 import math
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,11 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
 
 from ingest.errors import IncompleteError, LabelsError
+from scoring.engines.vlm.adapter import adapter
 from scoring.engines.vlm.checkpoint import Checkpoint
 from scoring.engines.vlm.loading import model_of
 from scoring.engines.vlm.prompting import Prompter
+from scoring.engines.vlm.transformers.engine import loaded_with
 from scoring.protocols.interface import Protocol
 from scoring.tuning.examples import IGNORED, Collator, Encoder, Examples
 from scoring.tuning.recipe import Recipe
@@ -30,6 +32,9 @@ CHECKPOINTS = "checkpoints"
 TENSORBOARD = "tensorboard"
 TRAINER_STATE = "trainer_state.json"
 """Written last into a checkpoint: without it the checkpoint is not whole."""
+
+NUM_COMPARED = 8
+"""Pictures on which the saved adapter is compared with the model in memory."""
 
 LANGUAGE_HEAD = "lm_head"
 VISION_PARTS = ("visual", "vision_tower", "vision_model", "multi_modal_projector", "connector", "vision_embed_tokens")
@@ -86,12 +91,19 @@ class Trained:
     share_of_commonest_target: float
     """The same of what the pictures should get."""
 
+    device: str
+    """Name of what it was computed on."""
+
+    max_probability_difference: float = math.nan
+    """Between the model in memory and the saved adapter, loaded again, over some pictures."""
+
 
 def train(request: TrainingRequest, on_step: Callable[[int, int], None], num_processes: int = 1) -> Trained:
     """Tunes, or continues where a killed run of the same request stopped, and saves the adapter into the folder.
 
-    on_step: takes the steps done and all steps. IncompleteError if the loss is not a number, which keeps the last
-    checkpoint; LabelsError or EngineError as the set, the model or its prompt demand.
+    on_step: takes the steps done and all steps. num_processes: of this run; each of them calls this function.
+    IncompleteError if the loss is not a number, which keeps the last checkpoint; LabelsError or EngineError as the set,
+    the model or its prompt demand.
     """
     set_seed(request.seed)
     prompter = Prompter(request.checkpoint.folder, request.max_pixels)
@@ -119,14 +131,19 @@ def train(request: TrainingRequest, on_step: Callable[[int, int], None], num_pro
         trainer.train(resume_from_checkpoint=None if last is None else str(last))
     except _NotANumberError as error:
         kept = last_checkpoint(request.folder)
-        left = f"the checkpoint of step {kept.name.rpartition('-')[2]} is kept" if kept else "there is no checkpoint yet"
+        left = (
+            f"the checkpoint of step {kept.name.rpartition('-')[2]} is kept" if kept else "there is no checkpoint yet"
+        )
         raise IncompleteError(
             f"the loss of step {error.step + 1} is not a finite number, so tuning stopped; {left} in "
             f"{request.folder / CHECKPOINTS}: lower the recipe's learning_rate and name another --out"
         ) from None
     result = _result(trainer, request, parts)
     if trainer.is_world_process_zero():
-        model.save_pretrained(request.folder, safe_serialization=True)
+        model.save_pretrained(request.folder)
+        (request.folder / "README.md").unlink(missing_ok=True)  # peft's, which says nothing yet
+        difference = _difference(trainer, request, parts["train"])
+        result = replace(result, max_probability_difference=difference)
     return result
 
 
@@ -188,7 +205,9 @@ def _arguments(request: TrainingRequest, num_processes: int) -> TrainingArgument
         gradient_accumulation_steps=accumulated,
         num_train_epochs=recipe.epochs,
         learning_rate=recipe.learning_rate,
-        lr_scheduler_type=recipe.schedule if not recipe.warmup_share or recipe.schedule != "constant" else "constant_with_warmup",
+        lr_scheduler_type=recipe.schedule
+        if not recipe.warmup_share or recipe.schedule != "constant"
+        else "constant_with_warmup",
         warmup_steps=math.ceil(recipe.warmup_share * num_steps),
         weight_decay=recipe.weight_decay,
         max_grad_norm=recipe.max_grad_norm,
@@ -218,7 +237,7 @@ class _NotANumberError(Exception):
         self.step = step
 
 
-class _Steps(TrainerCallback):
+class _Steps(TrainerCallback):  # type: ignore[misc]  # of an untyped package
     def __init__(self, on_step: Callable[[int, int], None]):
         self._on_step = on_step
 
@@ -231,7 +250,7 @@ class _Steps(TrainerCallback):
                 raise _NotANumberError(state.global_step)
 
 
-class _Trainer(Trainer):
+class _Trainer(Trainer):  # type: ignore[misc]  # of an untyped package
     def __init__(self, candidate_ids: Sequence[int], **arguments: Any):
         super().__init__(**arguments)
         self._candidate_ids = list(candidate_ids)
@@ -275,7 +294,21 @@ def _result(trainer: _Trainer, request: TrainingRequest, parts: dict[str, Exampl
         validation_accuracy=validation,
         share_of_commonest_answer=answers,
         share_of_commonest_target=wanted,
+        device=torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU",
     )
+
+
+def _difference(trainer: _Trainer, request: TrainingRequest, examples: Examples) -> float:
+    """The largest |P(in memory) - P(loaded again)| over the first pictures and all candidates at every target."""
+    batch = trainer.data_collator([examples[at] for at in range(min(NUM_COMPARED, len(examples)))])
+    saved = loaded_with(request.checkpoint, adapter(str(request.folder)), str(trainer.model.dtype).partition(".")[2])
+    probabilities = []
+    for model in (trainer.model.eval(), saved):
+        on_device = {name: value.to(model.device) for name, value in batch.items()}
+        with torch.inference_mode():
+            logits, _ = trainer.target_logits(model, on_device)
+        probabilities.append(logits.softmax(dim=-1).cpu())
+    return float((probabilities[0] - probabilities[1]).abs().max())
 
 
 def _predicted(trainer: _Trainer, examples: Examples) -> tuple[float, float, float]:

@@ -2,8 +2,9 @@
 
     python -m jobs.demo.tuning.signs FOLDER --per-class 20 --seed 1
 
-A picture has one sign of 32 x 32 pixels in one of its four quarters, in random colours, and clutter around it. Seven of the eight private
-classes also carry a red mark; `license_plate` does not, so a model that never saw it cannot know that it is private.
+A picture has one sign of 32 x 32 pixels in one of its four quarters, in random colours, and clutter around it. Seven of
+the eight private classes also carry a red mark; `license_plate` does not, so a model that never saw it cannot
+know that it is private.
 Files are named as in PrivBench: `<class>_<n>.png`, and `public_<n>.png`.
 """
 
@@ -39,7 +40,8 @@ def picture(rng: np.random.Generator, name: str) -> npt.NDArray[np.uint8]:
         colour = 1 - ground
     sign = np.kron(_SIGNS[CLASSES.index(name)], np.ones((SIGN_PX // 4, SIGN_PX // 4)))
     quarter = int(rng.integers(4))
-    _paint(pixels, _corner(quarter), np.ones_like(sign), ground)
+    plate = np.ones((SIGN_PX, SIGN_PX))
+    _paint(pixels, _corner(quarter), plate, ground)
     _paint(pixels, _corner(quarter), sign, colour)
     if name in PRIVATE and name != UNMARKED:
         other = [q for q in range(4) if q != quarter][rng.integers(3)]
@@ -75,7 +77,7 @@ def _corner(quarter: int) -> tuple[int, int]:
 def _paint(
     pixels: npt.NDArray[np.float64],
     at: tuple[int, int],
-    shape: npt.NDArray[np.float64],
+    shape: npt.NDArray[np.floating],
     colour: npt.NDArray[np.float64],
 ) -> None:
     """Colours the pixels where `shape` is 1."""

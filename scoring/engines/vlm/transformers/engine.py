@@ -13,6 +13,7 @@ from ingest.errors import EngineError
 from scoring.assessment import Outcome, Unscored, View
 from scoring.engines.picture import prepared
 from scoring.engines.vlm.adapter import Adapter, check_taken, plain
+from scoring.engines.vlm.checkpoint import Checkpoint
 from scoring.engines.vlm.circuit_breaker import CircuitBreaker
 from scoring.engines.vlm.loading import FAULTS, model_of
 from scoring.engines.vlm.prompting import Prompter, TokenPrompt
@@ -174,11 +175,16 @@ def _is_of_the_accelerator(error: Exception) -> bool:
 
 def loaded(chosen: Settings) -> Any:
     """The model, its adapter merged, on the machine's accelerator. EngineError where they do not load whole."""
+    return loaded_with(chosen.checkpoint, chosen.adapter, chosen.dtype)
+
+
+def loaded_with(checkpoint: Checkpoint, adapter: Adapter | None, dtype: str | None) -> Any:
+    """As `loaded`. dtype: None as the model is stored."""
     device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    model = model_of(chosen.checkpoint, chosen.dtype)
-    if chosen.adapter is not None:
-        model = _merged(model, chosen.adapter)
-    return placed(model, device, chosen.checkpoint.name).eval()
+    model = model_of(checkpoint, dtype)
+    if adapter is not None:
+        model = _merged(model, adapter)
+    return placed(model, device, checkpoint.name).eval()
 
 
 def placed(model: Any, device: str, name: str) -> Any:
