@@ -13,11 +13,13 @@ class YamlError(Exception):
     """The message names the file, the problem and its position, in one line."""
 
 
-def load_yaml(content: bytes, what: str) -> Any:
-    """What a file of YAML or JSON holds. YamlError where it is neither, or a key stands twice. what: the file, in
-    words."""
+def load_yaml(content: bytes, what: str, *, yes_is_text: bool = False) -> Any:
+    """What a file of YAML or JSON holds. YamlError where it is neither, or a key stands twice.
+
+    what: the file, in words. yes_is_text: yes, no, on and off are texts, as in YAML 1.2, and no truth values.
+    """
     try:
-        return yaml.load(content, _Loader)
+        return yaml.load(content, _LoaderOfTexts if yes_is_text else _Loader)
     except _TwiceError as error:
         raise YamlError(f"{what}: {error}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: such as a date that does not exist
@@ -48,4 +50,17 @@ class _Loader(yaml.SafeLoader):
 # A number to JSON and to people, a text to YAML 1.1.
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$", re.ASCII), list("-+0123456789")
+)
+
+
+class _LoaderOfTexts(_Loader):
+    """With the truth values of YAML 1.2."""
+
+
+_LoaderOfTexts.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:bool"]
+    for first, resolvers in _Loader.yaml_implicit_resolvers.items()
+}
+_LoaderOfTexts.add_implicit_resolver(
+    "tag:yaml.org,2002:bool", re.compile(r"(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
 )

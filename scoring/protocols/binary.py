@@ -1,49 +1,47 @@
-"""`binary`: is the image private, yes or no? Anything else is a rejection, which is counted as such.
+"""`binary`: is the image private, yes or no?
 
-Variants: the wording `p1` (the default) … `p4`; `classes` adds the list of what counts as private; `reason` asks for
-one sentence of explanation. The answer is left free, since a grammar would turn every refusal into an answer.
+Variants: the wording `p1` (the default) … `p4`; `classes` adds the list of what counts as private. By default the
+answer must be the word alone, as tuned models give it, and anything else is a rejection. How else it is read:
 
-With a reason the word must be done before the reason begins, since "No idea" and "No-one can say" are no answers.
+- `lenient`: the word anywhere in a short answer, for models that were not tuned.
+- `first`: nothing is generated; how probable yes is against no as the first token. Always a probability.
+- `reason`: the word first, then one sentence of explanation.
+
+Generated answers are left free, since a grammar would turn every refusal into an answer.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from ingest.errors import EngineError
 from scoring.assessment import Assessment, Outcome, Unscored, not_assessed
-from scoring.protocols.interface import Answer, Generate, Prompt, ProtocolOptions, TextAnswer
-from scoring.protocols.reading import how_probable, own_words, probabilities_of, text_of
+from scoring.protocols.interface import (
+    Answer,
+    FirstToken,
+    FirstTokenAnswer,
+    Generate,
+    Prompt,
+    ProtocolOptions,
+    TextAnswer,
+)
+from scoring.protocols.reading import how_probable, own_words, probabilities_of, text_of, unparsable
 from scoring.protocols.settings import refuse_rationale, refuse_thresholds, version, with_image
 from scoring.protocols.texts import Texts, Wording, fill, load_texts
+from scoring.protocols.yes_or_no import Answers
+
+Reading = Literal["strict", "lenient", "first", "reason"]
 
 WORDINGS = ("p1", "p2", "p3", "p4")
-VARIANTS = (*WORDINGS, "classes", "reason")
-REVISION = 2
+READINGS: tuple[Reading, ...] = ("lenient", "first", "reason")
+VARIANTS = (*WORDINGS, "classes", *READINGS)
+REVISION = 3
 
-MAX_TOKENS = 8
-MAX_TOKENS_WITH_REASON = 96
-CANDIDATES = ("Yes", "No")
-
-_QUOTES = "\"'*` \n\t"
-_WORD = re.compile(r"(yes|no)[.!]?", re.IGNORECASE | re.ASCII)
-_WORD_AND_REASON = re.compile(
-    r"[\"'*`]*(?P<word>yes|no)[\"'*`]*"
-    r"(?:\s*(?:$|[.,:;!\n—]|[-–](?=\s|$))|\s+(?=(?:because|since|as|it|this|the|there|an?)\b))(?P<reason>.*)",
-    re.IGNORECASE | re.ASCII | re.DOTALL,
-)
-"""The word ends with the text, punctuation, a dash with a space after it, a line, or before a word that begins a reason
-and cannot belong to "no"."""
-
-_REFUSAL = re.compile(
-    r"\W*(?:but )?(?:(?:I['’]m|I am) )?(?:very |so )?"
-    r"(?:sorry|I apologi[sz]e"
-    r"|(?:unable to|I can['’]t|I cannot|I can not|I won['’]t|I will not) (?:help|assist|answer))\b",
-    re.IGNORECASE,
-)
-"""How a reason begins that takes the word back. Not "I cannot see a person", which is a reason."""
+MAX_TOKENS = {"strict": 8, "lenient": 16, "reason": 96}
+SUM_TOLERANCE = 1e-3
+"""How far from 1 the probabilities of yes and no may add up."""
 
 
 class BinaryTexts(Texts):
@@ -55,6 +53,7 @@ class BinaryTexts(Texts):
     classes: Wording
     answer: Wording
     answer_with_reason: Wording
+    answers: Answers = Answers(yes=["Yes"], no=["No"])
 
 
 @dataclass(frozen=True)
@@ -62,62 +61,92 @@ class BinaryProtocol:
     name: str
     version: str
     prompt: Prompt
-    has_reason: bool
+    reading: Reading
+    answers: Answers
     keep_rationale: bool
     assessed: tuple[str, ...] = ()
     passes: int = 1
 
     def parse(self, answers: Sequence[Answer]) -> Outcome:
+        if self.reading == "first":
+            return _more_probable(answers[0])
         answer = text_of(answers[0])
         if isinstance(answer, Unscored):
             return answer
-        read = _WORD_AND_REASON.fullmatch(answer.text.strip()) if self.has_reason else None
-        word = read["word"] if read else _plain_word(answer.text)
-        if word is None:
-            return Unscored("rejection", "the answer is neither yes nor no")
-        if read and _REFUSAL.match(read["reason"]):
-            return Unscored("rejection", "the answer is a refusal behind yes or no")
-        is_private = word.lower() == "yes"
-        probability = _prob_yes(answer, is_private)
-        reason = own_words(read["reason"]) if read and self.keep_rationale else ""
-        kinds = [f"private{how_probable(probability)}"] if is_private else []
-        return Assessment(
-            not_assessed(),
-            (*kinds, *([reason] if reason else [])),
-            private=is_private,
-            prob_private=None if np.isnan(probability) else probability,
-        )
+        is_yes: bool | Unscored
+        reason = ""
+        if self.reading == "reason":
+            read = self.answers.first(answer.text)
+            is_yes, reason = (read, "") if isinstance(read, Unscored) else read
+        elif self.reading == "lenient":
+            is_yes = self.answers.anywhere(answer.text, is_cut_off=answer.is_cut_off)
+        else:
+            is_yes = self.answers.exactly(answer.text)
+        if isinstance(is_yes, Unscored):
+            return is_yes
+        probability = _prob_yes(answer, self.answers.candidates, is_yes)
+        return _judged(is_yes, probability, own_words(reason) if self.keep_rationale else "")
 
 
 def make(variants: frozenset[str], options: ProtocolOptions) -> BinaryProtocol:
     refuse_thresholds("binary", options)
-    has_reason = "reason" in variants
-    if not has_reason:
+    reading = _reading(variants)
+    if reading != "reason":
         refuse_rationale("binary", options)
     texts = load_texts("binary", BinaryTexts, options.prompts)
+    texts.answers.check()
     wordings = [wording for wording in WORDINGS if wording in variants] or ["p1"]
     if len(wordings) > 1:
         raise EngineError(f"the binary protocol has one wording at a time, not {' and '.join(wordings)}")
     parts = [wordings[0], *(["classes"] if "classes" in variants else [])]
-    name = ",".join([f"binary:{wordings[0]}", *parts[1:], *(["reason"] if has_reason else [])])
-    parts.append("answer_with_reason" if has_reason else "answer")
+    name = ",".join([f"binary:{wordings[0]}", *parts[1:], *([] if reading == "strict" else [reading])])
+    parts.append("answer_with_reason" if reading == "reason" else "answer")
     asked = "\n\n".join(fill(part, getattr(texts, part), {}) for part in parts)
-    max_tokens = MAX_TOKENS_WITH_REASON if has_reason else MAX_TOKENS
-    prompt = Prompt(with_image(texts.system, asked), Generate(max_tokens, probability_tokens=CANDIDATES))
+    wanted: FirstToken | Generate
+    if reading == "first":
+        wanted = FirstToken((tuple(texts.answers.yes), tuple(texts.answers.no)))
+    else:
+        wanted = Generate(MAX_TOKENS[reading], probability_tokens=texts.answers.candidates)
+    prompt = Prompt(with_image(texts, texts.system, asked), wanted)
     full_version = version(name, REVISION, texts, [prompt], options)
-    return BinaryProtocol(name, full_version, prompt, has_reason, options.keep_rationale)
+    return BinaryProtocol(name, full_version, prompt, reading, texts.answers, options.keep_rationale)
 
 
-def _plain_word(text: str) -> str | None:
-    read = _WORD.fullmatch(text.strip(_QUOTES))
-    return read[1] if read else None
+def _reading(variants: frozenset[str]) -> Reading:
+    chosen = [reading for reading in READINGS if reading in variants]
+    if len(chosen) > 1:
+        raise EngineError(f"the binary protocol reads an answer in one way, not {' and '.join(chosen)}; leave one out")
+    return chosen[0] if chosen else "strict"
 
 
-def _prob_yes(answer: TextAnswer, is_yes: bool) -> float:
-    """P(yes) against no, 0–1, at the first token with a letter or sign; NaN if the answer does not start there."""
+def _more_probable(answer: Answer) -> Outcome:
+    """Private where yes is at least as probable as no."""
+    if not isinstance(answer, FirstTokenAnswer):
+        return unparsable("holds no probabilities of yes and no")
+    found = answer.probabilities
+    is_valid = len(found) == 2 and all(p >= 0 for p in found) and abs(sum(found) - 1) <= SUM_TOLERANCE
+    if not is_valid:  # NaN fails every comparison
+        return unparsable("holds no valid probabilities of yes and no")
+    yes, no = found
+    return _judged(yes >= no, yes / (yes + no), "")
+
+
+def _judged(is_private: bool, prob_private: float, reason: str) -> Assessment:
+    """prob_private: NaN if it is not known."""
+    kinds = [f"private{how_probable(prob_private)}"] if is_private else []
+    return Assessment(
+        not_assessed(),
+        (*kinds, *([reason] if reason else [])),
+        private=is_private,
+        prob_private=None if np.isnan(prob_private) else prob_private,
+    )
+
+
+def _prob_yes(answer: TextAnswer, candidates: tuple[str, str], is_yes: bool) -> float:
+    """P(yes) against no, 0–1, at the first token with a letter or sign; NaN if the word does not start there."""
     word = 0 if is_yes else 1
     for token in answer.tokens:
-        if text := token.text.strip(_QUOTES):
-            is_start = CANDIDATES[word].startswith(text)
-            return probabilities_of(token, CANDIDATES, word)[0] if is_start else float("nan")
+        if text := token.text.strip("\"'*` \n\t"):
+            is_start = candidates[word].startswith(text)
+            return probabilities_of(token, candidates, word)[0] if is_start else float("nan")
     return float("nan")

@@ -60,6 +60,6 @@ def make(variants: frozenset[str], options: ProtocolOptions) -> SeverityProtocol
         raise EngineError(f"the severity protocol has one mode at a time, not {' and '.join(modes)}")
     parts = [modes[0].replace("-", "_"), *(["counterfactual"] if "counterfactual" in variants else []), "scale"]
     asked = "\n\n".join(fill(part, getattr(texts, part), {}) for part in parts)
-    prompt = Prompt(with_image(texts.system, asked), Generate(MAX_TOKENS, regex=SCORE))
+    prompt = Prompt(with_image(texts, texts.system, asked), Generate(MAX_TOKENS, regex=SCORE))
     name = ",".join([f"severity:{modes[0]}", *parts[1:-1]])
     return SeverityProtocol(name, version(name, REVISION, texts, [prompt], options), prompt)

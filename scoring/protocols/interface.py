@@ -1,7 +1,7 @@
 """All that an engine needs to know of a protocol: the prompt it is given, the answer it gives back.
 
     prompt = protocol.prompt                       # the same for every image
-    answer = <the model's answer to prompt>        # SlotAnswer for Slots, TextAnswer for Generate
+    answer = <the model's answer to prompt>        # SlotAnswer for Slots, FirstTokenAnswer, TextAnswer for Generate
     result = protocol.parse([answer])              # an Outcome, or the Prompt of the next pass (two-pass only)
 
 An engine repeats the last two lines, with all answers so far, until it has an Outcome: at most `passes` times.
@@ -28,8 +28,8 @@ class Text:
 
 @dataclass(frozen=True)
 class Image:
-    """The place of the image. At most one in a prompt, and after all of the texts, so that they are a prefix that
-    all images share."""
+    """The place of the image. At most one in a prompt; by default after all of the texts, so that they are a prefix
+    that all images share."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,18 @@ class Slots:
 
 
 @dataclass(frozen=True)
+class FirstToken:
+    """Nothing is generated: how probable each choice is as the beginning of the answer is read in one prefill.
+
+    The engine reads the probabilities at the last token of the prompt. A choice is as probable as the first tokens of
+    its spellings together; an engine refuses a model whose tokenizer begins two choices with the same token.
+    """
+
+    choices: tuple[tuple[str, ...], ...]
+    """The spellings of each choice, at least one; the probabilities are normalised over all of them."""
+
+
+@dataclass(frozen=True)
 class Generate:
     """The answer is generated greedily (temperature 0).
 
@@ -82,7 +94,7 @@ class Prompt:
     """What one pass asks. A prompt without an `Image` part is asked without the image."""
 
     messages: tuple[Message, ...]
-    wanted: Slots | Generate
+    wanted: Slots | FirstToken | Generate
 
     @property
     def has_image(self) -> bool:
@@ -94,6 +106,14 @@ class SlotAnswer:
     """The answer to `Slots`: probabilities of the choices at the 22 slots, normalised per slot."""
 
     probabilities: Probabilities
+
+
+@dataclass(frozen=True)
+class FirstTokenAnswer:
+    """The answer to `FirstToken`."""
+
+    probabilities: tuple[float, ...]
+    """Of the choices, in their order, each 0–1, summing to 1."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +141,7 @@ class TextAnswer:
     """Whether generation ended at max_tokens."""
 
 
-Answer = SlotAnswer | TextAnswer
+Answer = SlotAnswer | FirstTokenAnswer | TextAnswer
 
 
 @dataclass(frozen=True)
@@ -129,7 +149,7 @@ class ProtocolOptions:
     """What the user chose for the protocol."""
 
     prompts: bytes | None = None
-    """Content of the --prompt-file, YAML or JSON: name of a text -> the text that replaces it."""
+    """Content of the --prompt-file, YAML or JSON: name of a text or setting -> what replaces it."""
 
     thresholds: bytes | None = None
     """Content of the --thresholds file, YAML or JSON (`thresholds.py`)."""

@@ -64,7 +64,7 @@ def make(variants: frozenset[str], options: ProtocolOptions) -> JsonProtocol:
     thresholds = load_thresholds(options.thresholds)
     instructions = texts.asking("instructions", {})
     wanted = Generate(MAX_TOKENS, form_schema(MEANING), probability_tokens=DIGITS)
-    prompt = Prompt(with_image(texts.system, instructions), wanted)
+    prompt = Prompt(with_image(texts, texts.system, instructions), wanted)
     return JsonProtocol("json", version("json", REVISION, texts, [prompt], options, thresholds), prompt, thresholds)
 
 

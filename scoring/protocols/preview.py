@@ -1,7 +1,7 @@
 """A protocol's prompt as text, for people to read before a scan."""
 
 from scoring.engine_facts import PromptPart
-from scoring.protocols.interface import Protocol, Slots, Text
+from scoring.protocols.interface import FirstToken, Protocol, Slots, Text
 
 
 def prompt_parts(asked: Protocol) -> tuple[PromptPart, ...]:
@@ -17,6 +17,9 @@ def prompt_parts(asked: Protocol) -> tuple[PromptPart, ...]:
     if isinstance(wanted, Slots):
         form = "".join(piece + wanted.placeholder for piece in wanted.pieces)
         parts.append(PromptPart("assistant, of which the probabilities at the digits are read", _lines(form)))
+    elif isinstance(wanted, FirstToken):
+        choices = " against ".join(" or ".join(spellings) for spellings in wanted.choices)
+        parts.append(PromptPart(f"assistant: the probability that the answer begins with {choices}; nothing generated"))
     else:
         form = "a JSON form" if wanted.json_schema else f"as {wanted.regex}" if wanted.regex else "free"
         parts.append(PromptPart(f"assistant: {form}, at most {wanted.max_tokens} tokens"))

@@ -8,9 +8,17 @@ from scoring.protocols.interface import Image, Message, Prompt, ProtocolOptions,
 from scoring.protocols.texts import Texts, hash_of
 from scoring.protocols.thresholds import Thresholds
 
+ANNOUNCES_IMAGE = "The picture:"
+"""The last words of the shipped texts before the image."""
 
-def with_image(system: str, text: str) -> tuple[Message, ...]:
-    """The chat about an image: the system's text, if it is not empty, then the text, then the image."""
+
+def with_image(texts: Texts, system: str, text: str) -> tuple[Message, ...]:
+    """The chat about an image: the system's text, if it is not empty, then the text, then the image.
+
+    With `texts.image_first` the image comes before the text, without the words that announce it at the end.
+    """
+    if texts.image_first:
+        return (*_system(system), Message("user", (Image(), Text(text.removesuffix(ANNOUNCES_IMAGE).rstrip()))))
     return (*_system(system), Message("user", (Text(text), Image())))
 
 
@@ -20,7 +28,7 @@ def without_image(system: str, text: str) -> tuple[Message, ...]:
 
 
 def _system(text: str) -> tuple[Message, ...]:
-    return (Message("system", (Text(text),)),) if text else ()
+    return (Message("system", (Text(text),)),) if text.strip() else ()
 
 
 def version(
@@ -38,7 +46,7 @@ def version(
     content = {
         "name": name,
         "revision": revision,
-        "texts": texts.model_dump(),
+        "texts": texts.model_dump(exclude={"image_first"}),  # shows in the prompts
         "prompts": [dataclasses.asdict(prompt) for prompt in prompts],
         "thresholds": {key: t.model_dump() for key, t in thresholds.by_key.items()} if thresholds else {},
         "keep_rationale": options.keep_rationale,

@@ -68,7 +68,7 @@ def make(variants: frozenset[str], options: ProtocolOptions) -> SlotsProtocol:
             f"the prompt file: placeholder must be none of {', '.join(wanted.choices)}, which are the answers"
         )
     instructions = texts.asking("instructions", {"placeholder": texts.placeholder})
-    prompt = Prompt(with_image(texts.system, instructions), wanted)
+    prompt = Prompt(with_image(texts, texts.system, instructions), wanted)
     return SlotsProtocol("slots", version("slots", REVISION, texts, [prompt], options, thresholds), prompt, thresholds)
 
 

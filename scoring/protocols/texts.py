@@ -1,7 +1,8 @@
 """The texts of a protocol: `texts/<name>.yaml`. A file of the user can replace any of them.
 
 A prompt file is YAML (or JSON) in the form of the shipped ones: name of a text -> text. It need not hold all of them;
-under `questions` it can replace the question about single attributes. Words in braces, such as {attributes},
+under `questions` it can replace the question about single attributes, and `image_first: true` puts the image before
+the text. Words in braces, such as {attributes},
 are filled in; the shipped texts show which there are, and an unknown one is refused.
 """
 
@@ -24,9 +25,12 @@ Wording = Annotated[str, Field(max_length=20_000)]
 
 
 class Texts(BaseModel):
-    """Base of a protocol's texts: every field is one."""
+    """Base of a protocol's texts and settings."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    image_first: bool = False
+    """Whether the image comes before the text. Then engines compute the text again for every image."""
 
 
 class TextsOfAttributes(Texts):
@@ -109,9 +113,12 @@ def must_hold(name: str, text: str, word: str, otherwise: str) -> None:
 
 
 def parse_mapping(content: bytes, name: str) -> dict[str, Any]:
-    """A YAML or JSON file that holds a mapping with names as keys; EngineError where it holds anything else."""
+    """A YAML or JSON file that holds a mapping with names as keys; EngineError where it holds anything else.
+
+    Only true and false are truth values: yes and no are words.
+    """
     try:
-        parsed = load_yaml(content, name)
+        parsed = load_yaml(content, name, yes_is_text=True)
     except YamlError as error:
         raise EngineError(str(error)) from None
     if not isinstance(parsed, dict) or not all(isinstance(key, str) for key in parsed):

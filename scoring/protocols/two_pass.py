@@ -88,7 +88,7 @@ def make(variants: frozenset[str], options: ProtocolOptions) -> TwoPassProtocol:
     must_hold("note_line", texts.note_line, "key", "the second pass cannot tell whose note it reads")
     must_hold("note_line", texts.note_line, "note", "the second pass has nothing to read")
     asked = texts.asking("first", {})
-    first = Prompt(with_image(texts.first_system, asked), Generate(MAX_TOKENS_FIRST))
+    first = Prompt(with_image(texts, texts.first_system, asked), Generate(MAX_TOKENS_FIRST))
     asked = fill("second", texts.second, {"attributes": texts.attributes(), "notes": _NOTES})
     must_hold("second", texts.second, "notes", "the second pass has nothing to read")
     wanted = Generate(MAX_TOKENS_SECOND, form_schema(MEANING))

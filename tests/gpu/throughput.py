@@ -145,7 +145,7 @@ def measure(engine: TransformersEngine, machine: Machine, side_px: int, batch_si
     pixels = torch.cat([r.pixels["pixel_values"] for r in requests]).to(machine.device, machine.dtype)
     grids = torch.cat([r.pixels["image_grid_thw"] for r in requests]).to(machine.device)
     with torch.inference_mode():
-        whole = _seconds(lambda: engine._slots(engine.prefill(requests, prefix), tokens)) / batch_size
+        whole = _seconds(lambda: engine._read(engine.prefill(requests, prefix), tokens)) / batch_size
         tower = _seconds(lambda: engine.model.model.visual(pixels, grid_thw=grids)) / batch_size
     num_patches = len(pixels) // batch_size
     num_context = len(requests[0].token_ids)

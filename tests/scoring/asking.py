@@ -18,6 +18,9 @@ ALL_NAMES = (
     "binary:p4",
     "binary:p1,classes",
     "binary:p1,reason",
+    "binary:p1,lenient",
+    "binary:p1,first",
+    "binary:p2,classes,first",
 )
 
 

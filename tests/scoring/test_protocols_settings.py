@@ -21,7 +21,7 @@ TEXTS = Path(__file__).parents[2] / "scoring" / "protocols" / "texts"
 def test_the_version_follows_every_text(name: str) -> None:
     base = name.partition(":")[0]
     versions = {ask(name).version}
-    assert versions.pop().startswith(f"{name}-{2 if base == 'binary' else 1} ")
+    assert versions.pop().startswith(f"{name}-{3 if base == 'binary' else 1} ")
     shipped = yaml.safe_load((TEXTS / f"{base}.yaml").read_text())
     for text_name, text in shipped.items():
         changed = {"placeholder": "8"}.get(text_name, text + " ")
@@ -87,7 +87,10 @@ def test_a_protocol_travels_to_other_processes(name: str) -> None:
         ("severity:taxonmy", {}, 'no variant "taxonmy" (did you mean "taxonomy"?); there are: zero-shot'),
         ("slots:p1", {}, 'the slots protocol has no variant "p1"; it has none'),
         ("severity:taxonomy,intuition", {}, "one mode at a time, not intuition and taxonomy"),
-        ("binary:", {}, 'the binary protocol has no variant ""; there are: p1, p2, p3, p4, classes, reason'),
+        ("binary:", {}, 'the binary protocol has no variant ""; there are: p1, p2, p3, p4, classes, lenient, first'),
+        ("binary:first,lenient", {}, "reads an answer in one way, not lenient and first; leave one out"),
+        ("binary:first,reason", {}, "reads an answer in one way, not first and reason; leave one out"),
+        ("binary:lenient,reason", {}, "reads an answer in one way, not lenient and reason; leave one out"),
         ("slots:", {}, 'the slots protocol has no variant ""; it has none'),
         ("binary:p1,p2", {}, "one wording at a time, not p1 and p2"),
         ("slots", {"keep_rationale": True}, "asks for no reasons, so there are none to keep"),

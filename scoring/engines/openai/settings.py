@@ -9,7 +9,7 @@ from scoring.assessment import EngineDescription, EngineOptions
 from scoring.engines.picture import max_side_px
 from scoring.engines.vlm.settings import DEFAULT_MAX_PIXELS
 from scoring.protocols import chosen_protocol
-from scoring.protocols.interface import Protocol, Slots
+from scoring.protocols.interface import FirstToken, Protocol, Slots
 
 NAME = "openai"
 DEFAULT_PROTOCOL = "json"
@@ -50,6 +50,12 @@ def settings(options: EngineOptions) -> Settings:
         raise EngineError(
             f"the {asked.name} protocol reads probabilities inside of the prompt, which a chat endpoint does not give; "
             "choose --protocol json"
+        )
+    if isinstance(asked.prompt.wanted, FirstToken):
+        # It gives those of at most 20 tokens, among which the answers need not be, and some models think first.
+        raise EngineError(
+            f"the {asked.name} protocol needs the probabilities of chosen tokens before any answer, which a chat "
+            "endpoint does not give; choose --protocol binary or binary:lenient"
         )
     return Settings(
         _checked(options.endpoint),

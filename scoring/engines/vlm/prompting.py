@@ -6,11 +6,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from PIL import Image
 
 from ingest.errors import EngineError
 from scoring.engines.vlm.checkpoint import max_tokens
-from scoring.protocols.interface import Generate, Prompt, Protocol, Slots, Text, Token
+from scoring.protocols.interface import (
+    FirstToken,
+    FirstTokenAnswer,
+    Generate,
+    Prompt,
+    Protocol,
+    SlotAnswer,
+    Slots,
+    Text,
+    Token,
+)
 from scoring.protocols.json_form import JsonProtocol
 from scoring.protocols.reading import MIN_SHARE
 
@@ -29,13 +41,18 @@ class TokenPrompt:
     """The same as tokens."""
 
     slots_from_end: tuple[int, ...] = ()
-    """For `Slots`: where the 22 probabilities are read, as negative positions in token_ids: before each slot."""
+    """Where probabilities are read, as negative positions in token_ids: for `Slots` before each of the 22 slots, for
+    `FirstToken` at the last token. Empty for `Generate`, whose answer follows the last token."""
 
     candidate_ids: tuple[int, ...] = ()
-    """Tokens of the slot's choices, or of `Generate.probability_tokens`, as they appear in an answer.
+    """Tokens of the choices of `Slots` or `FirstToken`, or of `Generate.probability_tokens`, as they appear in an
+    answer.
 
-    Empty if none are wanted, or if two candidates begin with the same token.
+    Empty if none are wanted, or if two candidates of `Generate` begin with the same token.
     """
+
+    choice_of_candidate: tuple[int, ...] = ()
+    """For `FirstToken`: the number of the choice for which each candidate stands."""
 
 
 class Prompter:
@@ -100,7 +117,10 @@ class Prompter:
             )
 
     def tokens(self, prompt: Prompt) -> TokenPrompt:
-        """EngineError where the tokenizer does not keep the digits of slots as single tokens.
+        """What the model reads, and where its answer stands: the one function for scoring and for tuning.
+
+        EngineError where the tokenizer does not keep the digits of slots as single tokens, or does not tell the choices
+        of `FirstToken` apart.
 
         The prompt of a first pass is the same object for every view, and worked out once.
         """
@@ -112,6 +132,8 @@ class Prompter:
         text = self._chat(prompt)
         if isinstance(prompt.wanted, Slots):
             return self._with_slots(text, prompt.wanted)
+        if isinstance(prompt.wanted, FirstToken):
+            return self._with_first_tokens(text, prompt.wanted)
         return TokenPrompt(text, self._ids(text), (), self._candidates(text, prompt.wanted))
 
     def answer_ids(self, tokens: TokenPrompt, answer: str) -> tuple[int, ...]:
@@ -171,6 +193,28 @@ class Prompter:
     def _filled(self, chat: str, wanted: Slots, digit: str) -> tuple[int, ...]:
         return self._ids(chat + "".join(piece + digit for piece in wanted.pieces))
 
+    def _with_first_tokens(self, chat: str, wanted: FirstToken) -> TokenPrompt:
+        """Choices can share a token's beginning of a character, such as two words of a script that the tokenizer has
+        only as bytes."""
+        found: dict[int, tuple[int, str]] = {}
+        for choice, spellings in enumerate(wanted.choices):
+            for word in spellings:
+                token = self._first_token(chat, word, may_be_part_of_character=True)
+                if token is None:
+                    raise EngineError(
+                        f'the tokenizer of the model "{self._name}" has no token that begins the answer "{word}"; '
+                        "choose another spelling, or binary:lenient"
+                    )
+                other, its_word = found.setdefault(token, (choice, word))
+                if other != choice:
+                    raise EngineError(
+                        f'the tokenizer of the model "{self._name}" begins the answers "{its_word}" and "{word}" with '
+                        "the same token, so that the first token cannot tell them apart; choose other answers, or "
+                        "binary:lenient"
+                    )
+        choices = tuple(choice for choice, _ in found.values())
+        return TokenPrompt(chat, self._ids(chat), (-1,), tuple(found), choices)
+
     def _candidates(self, chat: str, wanted: Generate) -> tuple[int, ...]:
         """Where the answer begins, or at the first value of its form: a tokenizer of the SentencePiece kind has one
         token for a word at the start of a text or after a space, and another one for it elsewhere."""
@@ -181,18 +225,30 @@ class Prompter:
         known = tuple(token for token in first if token is not None)
         return known if len(set(known)) == len(first) else ()
 
-    def _first_token(self, before: str, word: str) -> int | None:
+    def _first_token(self, before: str, word: str, *, may_be_part_of_character: bool = False) -> int | None:
         """None where no token begins the word there."""
         held, ids = self._ids(before), self._ids(before + word)
         keeps = ids[: len(held)] == held
         token = ids[len(held)] if keeps else self._ids(word)[0]
         said, now = self.tokenizer.decode(held), self.tokenizer.decode([*held, token])
+        if may_be_part_of_character and keeps and now.startswith(said) and set(now[len(said) :]) == {"�"}:
+            return token
         added = now.removeprefix(said)
         added = added.lstrip(" ") if keeps else added
         return token if now.startswith(said) and added and word.startswith(added) else None
 
     def _ids(self, text: str) -> tuple[int, ...]:
         return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def read_answer(
+    wanted: Slots | FirstToken, tokens: TokenPrompt, probabilities: npt.NDArray[np.float32]
+) -> SlotAnswer | FirstTokenAnswer:
+    """probabilities: shape (slots_from_end, candidate_ids), each row summing to 1."""
+    if isinstance(wanted, Slots):
+        return SlotAnswer(probabilities)
+    of_choices = np.bincount(tokens.choice_of_candidate, weights=probabilities[0], minlength=len(wanted.choices))
+    return FirstTokenAnswer(tuple(of_choices.tolist()))
 
 
 def added_texts(tokenizer: Any, token_ids: Sequence[int]) -> list[str]:

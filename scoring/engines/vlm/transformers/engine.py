@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from ingest.errors import EngineError
@@ -16,11 +17,11 @@ from scoring.engines.vlm.adapter import Adapter, check_taken, plain
 from scoring.engines.vlm.checkpoint import Checkpoint
 from scoring.engines.vlm.circuit_breaker import CircuitBreaker
 from scoring.engines.vlm.loading import FAULTS, model_of
-from scoring.engines.vlm.prompting import Prompter, TokenPrompt
+from scoring.engines.vlm.prompting import Prompter, TokenPrompt, read_answer
 from scoring.engines.vlm.settings import Settings
 from scoring.engines.vlm.transformers.greedy import Greedy
 from scoring.engines.vlm.transformers.prefill import Prefill, Prefilled, Request
-from scoring.protocols.interface import Answer, Prompt, Protocol, SlotAnswer, Slots
+from scoring.protocols.interface import Answer, Generate, Prompt, Protocol
 
 DEFAULT_BATCH_SIZE = 16
 PER_TOKEN = ("input_ids", "attention_mask", "mm_token_type_ids", "token_type_ids")
@@ -122,15 +123,16 @@ class TransformersEngine:
         num_prompt = sum(len(request.token_ids) for _, _, request in batch)
         num_cached = num_prompt - (self.prefill.num_forward_tokens - was_computed)
         answers: Sequence[Answer]
-        if isinstance(wanted, Slots):
-            answers = self._slots(before, prompts[0])
-        else:
+        if isinstance(wanted, Generate):
             answers = self._greedy.answers(before, prompts, wanted)
+        else:
+            answers = [read_answer(wanted, prompts[0], read) for read in self._read(before, prompts[0])]
         num_generated = self._greedy.num_generated - was_generated
         self.usage.update(requests=len(batch), prompt=num_prompt, cached=num_cached, generated=num_generated)
         return answers
 
-    def _slots(self, before: Prefilled, prompt: TokenPrompt) -> list[SlotAnswer]:
+    def _read(self, before: Prefilled, prompt: TokenPrompt) -> npt.NDArray[np.float32]:
+        """Probabilities of the candidates, shape (batch, slots_from_end, candidate_ids)."""
         head = self.model.get_output_embeddings()
         candidates = list(prompt.candidate_ids)
         at = before.lengths[:, None] + torch.tensor(prompt.slots_from_end, device=before.lengths.device)
@@ -138,7 +140,8 @@ class TransformersEngine:
         logits = hidden @ head.weight[candidates].float().T
         if head.bias is not None:
             logits = logits + head.bias[candidates].float()
-        return [SlotAnswer(row) for row in logits.softmax(dim=-1).cpu().numpy().astype(np.float32)]
+        probabilities: npt.NDArray[np.float32] = logits.softmax(dim=-1).cpu().numpy().astype(np.float32)
+        return probabilities
 
     def _prefix(self, prompts: Sequence[TokenPrompt]) -> tuple[int, ...]:
         """What stands before the image, where all ask the same; other prompts share nothing."""

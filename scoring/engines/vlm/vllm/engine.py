@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from PIL.Image import Image
 
 from ingest.errors import EngineError
@@ -21,17 +22,9 @@ from scoring.engines.picture import prepared
 from scoring.engines.vlm.adapter import Adapter, check_taken, plain
 from scoring.engines.vlm.checkpoint import max_tokens, stored_dtype
 from scoring.engines.vlm.circuit_breaker import CircuitBreaker
-from scoring.engines.vlm.prompting import VLLM_MAX_TOKENS, Prompter, TokenPrompt, generated_tokens
+from scoring.engines.vlm.prompting import VLLM_MAX_TOKENS, Prompter, TokenPrompt, generated_tokens, read_answer
 from scoring.engines.vlm.settings import Settings
-from scoring.protocols.interface import (
-    Answer,
-    Generate,
-    Prompt,
-    Protocol,
-    SlotAnswer,
-    Slots,
-    TextAnswer,
-)
+from scoring.protocols.interface import Answer, Generate, Prompt, Protocol, TextAnswer
 
 # Read by vLLM when it is imported. It would send usage statistics; at a lower level it logs every start at length.
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
@@ -64,8 +57,8 @@ class VllmEngine:
         return self.assess_with(self._protocol, views)
 
     def assess_with(self, protocol: Protocol, views: Sequence[View]) -> list[Outcome]:
-        """As `assess`, for another protocol; generating ones and `slots` need an engine each. EngineError if
-        the engine no longer answers."""
+        """As `assess`, for another protocol: all that generate share an engine, `slots` and `binary:first` need one
+        each. EngineError if the engine no longer answers."""
         outcomes = self._asked(protocol, views)
         self._circuit_breaker.check(outcomes, lambda plain: self._asked(protocol, plain))
         return outcomes
@@ -109,12 +102,14 @@ class VllmEngine:
         asked: dict[str, Any] = {"prompt_token_ids": list(tokens.token_ids)}
         if prompt.has_image:
             asked["multi_modal_data"] = {"image": image}
-        if isinstance(prompt.wanted, Slots):
-            return await self._slots(asked, tokens)
-        return await self._text(asked, tokens, prompt.wanted)
+        if isinstance(prompt.wanted, Generate):
+            return await self._text(asked, tokens, prompt.wanted)
+        return read_answer(prompt.wanted, tokens, await self._read(asked, tokens))
 
-    async def _slots(self, asked: dict[str, Any], tokens: TokenPrompt) -> SlotAnswer:
-        """Tokens that the cache already knows give no logits. The text before the picture may be among them, but for
+    async def _read(self, asked: dict[str, Any], tokens: TokenPrompt) -> npt.NDArray[np.float32]:
+        """Probabilities of the candidates, shape (slots_from_end, candidate_ids).
+
+        Tokens that the cache already knows give no logits. The text before the picture may be among them, but for
         a picture that was seen before so may the slots: then it is asked once more without the cache."""
         for skips_cache in (False, True):
             wanted = PoolingParams(task="token_classify", use_activation=False, skip_reading_prefix_cache=skips_cache)
@@ -122,7 +117,8 @@ class VllmEngine:
             if len(logits) >= -tokens.slots_from_end[0]:
                 break
         at_slots = logits[list(tokens.slots_from_end)]
-        return SlotAnswer(at_slots.softmax(dim=-1).cpu().numpy().astype(np.float32))
+        probabilities: npt.NDArray[np.float32] = at_slots.softmax(dim=-1).cpu().numpy().astype(np.float32)
+        return probabilities
 
     async def _text(self, asked: dict[str, Any], tokens: TokenPrompt, wanted: Generate) -> TextAnswer:
         candidates = list(tokens.candidate_ids)
@@ -184,11 +180,11 @@ def _structure(wanted: Generate) -> StructuredOutputsParams | None:
 
 def _started(chosen: Settings, prompter: Prompter, load_format: str) -> AsyncLLM:
     pooling: dict[str, Any] = {}
-    if isinstance(chosen.protocol.prompt.wanted, Slots):
-        # Three rows of the vocabulary head instead of all of it, read at every token of one prefill.
-        digits = prompter.tokens(chosen.protocol.prompt).candidate_ids
+    if not isinstance(chosen.protocol.prompt.wanted, Generate):
+        # The candidates' rows of the vocabulary head instead of all of it, read at every token of one prefill.
+        candidates = prompter.tokens(chosen.protocol.prompt).candidate_ids
         head = {
-            "classifier_from_token": prompter.tokenizer.convert_ids_to_tokens(list(digits)),
+            "classifier_from_token": prompter.tokenizer.convert_ids_to_tokens(list(candidates)),
             "method": "no_post_processing",
         }
         pooling = {

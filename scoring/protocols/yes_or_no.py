@@ -1,0 +1,171 @@
+"""Whether a text says yes or no, in the words of any language.
+
+Words are compared without case and in one Unicode form (NFKC), and count only as whole words: no letter, mark or digit
+stands beside them, also in scripts without spaces. So "不是" is not "是", and "No-one" is not "No".
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ingest.errors import EngineError
+from ingest.sample import printable
+from scoring.assessment import Unscored
+
+MAX_SPELLINGS = 20
+MAX_SPELLING_CHARS = 40
+
+REJECTIONS = {
+    "empty": "the answer is empty",
+    "both": "the answer says both yes and no",
+    "refusal": "the answer is a refusal",
+    "other": "the answer is neither yes nor no",
+}
+"""Kind of a rejection -> the message of the row. Documented in docs/protocols.md: reports and SQL count by them."""
+
+_QUOTES = "\"'*`_ \n\t"
+_JOINERS = "-'’\N{HYPHEN}\N{NON-BREAKING HYPHEN}"
+_ENDS = ".!。"
+
+_WITHDRAWN = re.compile(
+    r"\W*(?:but )?(?:(?:I['’]m|I am) )?(?:very |so )?"
+    r"(?:sorry|I apologi[sz]e"
+    r"|(?:unable to|I can['’]t|I cannot|I can not|I won['’]t|I will not) (?:help|assist|answer))\b",
+    re.IGNORECASE,
+)
+"""How a text begins that takes the word before it back. Not "I cannot see a person", which is a reason."""
+
+_REFUSAL = re.compile(
+    _WITHDRAWN.pattern + r"|\W*(?:as an AI|I (?:can['’]t|can ?not|won['’]t|will not|am unable|am not able)"
+    r"|I['’]m (?:unable|not able))\b",
+    re.IGNORECASE,
+)
+"""How an answer begins that is a refusal if it has no yes or no."""
+
+Spellings = Annotated[list[Annotated[str, Field(max_length=MAX_SPELLING_CHARS)]], Field(max_length=MAX_SPELLINGS)]
+
+
+class Answers(BaseModel):
+    """How yes and no are written."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    yes: Spellings
+    """The first is what a tuned model answers; probabilities of generated answers are those of the first ones."""
+
+    no: Spellings
+
+    def check(self) -> None:
+        """EngineError if a side has no word, a word has no letter, or both sides share one."""
+        for side in ("yes", "no"):
+            words: list[str] = getattr(self, side)
+            if not words:
+                raise EngineError(f"the prompt file: answers: {side} must list at least one word")
+            for word in words:
+                if word.strip() != word or not any(map(_is_of_word, word)) or not word.isprintable():
+                    raise EngineError(
+                        f'the prompt file: answers: {side}: "{printable(word)}" is no word; give letters without '
+                        "spaces around them"
+                    )
+        no = set(map(_plain, self.no))
+        if shared := [word for word in self.yes if _plain(word) in no]:
+            raise EngineError(
+                f'the prompt file: answers: "{printable(shared[0])}" stands for both yes and no; keep one'
+            )
+
+    @property
+    def candidates(self) -> tuple[str, str]:
+        """The words of which probabilities are wanted: yes, no."""
+        return self.yes[0], self.no[0]
+
+    def exactly(self, text: str) -> bool | Unscored:
+        """True for yes, False for no, if the text is one of the words and nothing else but quotes and a full stop."""
+        word = _plain(text).strip(_QUOTES)
+        for is_yes, words in ((True, self.yes), (False, self.no)):
+            if any(word == _plain(w) or (word[-1:] in _ENDS and word[:-1] == _plain(w)) for w in words):
+                return is_yes
+        return self.rejection(text)
+
+    def anywhere(self, text: str, *, is_cut_off: bool) -> bool | Unscored:
+        """True for yes, False for no, if words of only one of them are in the text.
+
+        is_cut_off: then a word at the very end may be the beginning of a longer one, and does not count.
+        """
+        plain = _plain(text)
+        found = [list(_ends_of(plain, words, is_cut_off)) for words in (self.yes, self.no)]
+        ends = [*found[0], *found[1]]
+        if bool(found[0]) == bool(found[1]) or _withdraws(plain, ends):
+            return self.rejection(text)
+        return bool(found[0])
+
+    def first(self, text: str) -> tuple[bool, str] | Unscored:
+        """Whether the text begins with yes (True) or no (False), and the reason that follows it.
+
+        The word ends with the text, punctuation, a dash with a space after it, a line, or before an English word that
+        begins a reason and cannot belong to "no": "No idea" and "No-one can say" are no answers.
+        """
+        text = unicodedata.normalize("NFC", text).strip()
+        words = "|".join(re.escape(unicodedata.normalize("NFC", w)) for w in [*self.yes, *self.no])
+        read = re.fullmatch(
+            rf"[\"'*`]*(?P<word>{words})[\"'*`]*"
+            r"(?:\s*(?:$|[.,:;!\n—。，：；！、]|[-–](?=\s|$))"
+            r"|\s+(?=(?:because|since|as|it|this|the|there|an?)\b))(?P<reason>.*)",
+            text,
+            re.IGNORECASE | re.DOTALL,
+        )
+        if read is None or _WITHDRAWN.match(read["reason"]):
+            return self.rejection(text)
+        return _plain(read["word"]) in set(map(_plain, self.yes)), read["reason"]
+
+    def rejection(self, text: str) -> Unscored:
+        """Which kind of rejection this is."""
+        plain = _plain(text)
+        found = [list(_ends_of(plain, words)) for words in (self.yes, self.no)]
+        if not any(map(_is_of_word, plain)):
+            kind = "empty"
+        elif _withdraws(plain, [*found[0], *found[1]]):
+            kind = "refusal"
+        elif all(found):
+            kind = "both"
+        elif not any(found) and _REFUSAL.match(plain):
+            kind = "refusal"
+        else:
+            kind = "other"
+        return Unscored("rejection", REJECTIONS[kind])
+
+
+def _plain(text: str) -> str:
+    """Without case, in one Unicode form, with single spaces."""
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return " ".join(folded.split())
+
+
+def _withdraws(plain: str, ends: Sequence[int]) -> bool:
+    return _WITHDRAWN.match(plain) is not None or any(_WITHDRAWN.match(plain, end) for end in ends)
+
+
+def _ends_of(plain: str, words: Sequence[str], is_cut_off: bool = False) -> Iterator[int]:
+    """Where each occurrence of a word as a whole ends."""
+    for word in map(_plain, words):
+        start = plain.find(word)
+        while start >= 0:
+            end = start + len(word)
+            is_whole = not _goes_on(plain[max(0, start - 2) : start][::-1]) and not _goes_on(plain[end : end + 2])
+            if is_whole and not (is_cut_off and end == len(plain)):
+                yield end
+            start = plain.find(word, end)
+
+
+def _goes_on(beside: str) -> bool:
+    """beside: the two characters beside a word, the nearer one first."""
+    if beside[:1] in _JOINERS:
+        beside = beside[1:]
+    return bool(beside) and _is_of_word(beside[0])
+
+
+def _is_of_word(character: str) -> bool:
+    """A letter, mark or digit of any script."""
+    return unicodedata.category(character)[0] in "LMN"

@@ -1,0 +1,171 @@
+"""`binary`: lenient readings, answers in other languages, kinds of rejections, and the first token."""
+
+import pytest
+
+from ingest.errors import EngineError
+from scoring.assessment import Unscored
+from scoring.protocols.interface import Answer, FirstToken, FirstTokenAnswer, Image, Text, TextAnswer
+from scoring.protocols.yes_or_no import REJECTIONS
+from tests.scoring.asking import ALL_NAMES, ask, assessed
+
+REJECTED = {
+    "": "the answer is empty",
+    " \n**": "the answer is empty",
+    "Yes and no": "the answer says both yes and no",
+    "Yes/No": "the answer says both yes and no",
+    "I cannot answer that.": "the answer is a refusal",
+    "I'm sorry, but I can't assist with that.": "the answer is a refusal",
+    "Not private.": "the answer is neither yes nor no",
+    "No-one can be seen": "the answer is neither yes nor no",
+    "Nothing to see, yesterday": "the answer is neither yes nor no",
+}
+
+
+@pytest.mark.parametrize("name", ["binary", "binary:reason", "binary:lenient"])
+@pytest.mark.parametrize("text", REJECTED)
+def test_the_kind_of_a_rejection_is_kept_and_no_word_of_it(name: str, text: str) -> None:
+    assert ask(name).parse([TextAnswer(text)]) == Unscored("rejection", REJECTED[text])
+    assert set(REJECTED.values()) == set(REJECTIONS.values())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "No, I'm sorry, I can't help with identifying this.",
+        "Yes. I cannot assist with that request.",
+        "**No.** I apologise for that.",
+    ],
+)
+def test_a_word_that_is_taken_back_is_a_refusal_in_a_lenient_reading_too(text: str) -> None:
+    assert ask("binary:lenient").parse([TextAnswer(text)]) == Unscored("rejection", "the answer is a refusal")
+
+
+@pytest.mark.parametrize(
+    ("text", "private"),
+    [
+        ("Yes, the image contains a face", True),
+        ("No, it does not.", False),
+        ("Answer: Yes", True),
+        ("Yes.\nThe", True),
+        ("_yes_", True),
+        ("The picture has none: NO", False),
+        ("I cannot see anything private, no.", False),
+        ("Yes yes yes", True),
+    ],
+)
+def test_a_lenient_reading_finds_the_word_anywhere(text: str, private: bool) -> None:
+    assert assessed(ask("binary:lenient").parse([TextAnswer(text)])).private is private
+
+
+def test_a_word_at_the_end_of_an_answer_that_was_cut_off_may_be_part_of_another() -> None:
+    asked = ask("binary:lenient")
+    assert isinstance(asked.parse([TextAnswer("On the desk lies a no", is_cut_off=True)]), Unscored)
+    assert assessed(asked.parse([TextAnswer("No: on the desk lies a no", is_cut_off=True)])).private is False
+
+
+LANGUAGES: dict[str, list[tuple[str, str, bool | None]]] = {
+    "answers: {yes: [ja], no: [nein]}": [
+        ("Ja.", "strict", True),
+        ("NEIN", "strict", False),
+        ("Ja, ein Gesicht ist zu sehen", "lenient", True),
+        ("Januar", "lenient", None),
+        ("Yes", "lenient", None),
+        ("Nein. Das Bild zeigt nur einen Baum.", "reason", False),
+    ],
+    "answers: {yes: [是, 是的], no: [否, 不是]}": [
+        ("是。", "strict", True),
+        ("否", "strict", False),
+        ("是的，图片里有一张脸。", "lenient", True),
+        ("不是。", "lenient", False),
+        ("答案：否", "lenient", False),
+        ("但是没有", "lenient", None),
+        ("是否", "lenient", None),
+        ("是，有一张脸", "reason", True),
+    ],
+    "answers: {yes: [Да], no: [Нет]}": [
+        ("да", "strict", True),
+        ("НЕТ!", "strict", False),
+        ("Нет, на фото нет людей", "lenient", False),
+        ("Дата", "lenient", None),
+    ],
+    "answers: {yes: [sí], no: [no]}": [
+        ("Si\u0301.", "strict", True),
+        ("ＮＯ", "strict", False),
+        ("SÍ, una cara", "lenient", True),
+    ],
+    "answers: {yes: [हाँ], no: [ना]}": [("हाँ", "strict", True), ("नाम", "lenient", None), ("ना।", "lenient", False)],
+}
+
+
+@pytest.mark.parametrize(
+    ("answers", "text", "reading", "private"), [(a, *case) for a, cases in LANGUAGES.items() for case in cases]
+)
+def test_answers_are_read_in_the_language_of_the_prompt_file(
+    answers: str, text: str, reading: str, private: bool | None
+) -> None:
+    name = "binary" if reading == "strict" else f"binary:{reading}"
+    outcome = ask(name, prompts=answers.encode()).parse([TextAnswer(text)])
+    if private is None:
+        assert outcome == Unscored("rejection", "the answer is neither yes nor no")
+    else:
+        assert assessed(outcome).private is private
+
+
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        ("{yes: [], no: [nein]}", "answers: yes must list at least one word"),
+        ("{yes: [ja, Ja], no: [JA]}", 'answers: "ja" stands for both yes and no; keep one'),
+        ("{yes: ['!'], no: [nein]}", 'answers: yes: "!" is no word'),
+        ('{yes: ["ja\\e[0m"], no: [nein]}', 'answers: yes: "ja\\x1b[0m" is no word'),
+        ("{yes: [ja]}", "the prompt file: answers, no: field required"),
+        ("{yes: [ja], no: [nein], perhaps: [x]}", "the prompt file: answers, perhaps: extra inputs are not permitted"),
+        ("{yes: ja, no: [nein]}", "the prompt file: answers, yes: input should be a valid list"),
+        ("[ja, nein]", "the prompt file: answers: input should be a valid dictionary"),
+    ],
+)
+def test_answers_that_cannot_be_told_apart_are_refused(answers: str, message: str) -> None:
+    with pytest.raises(EngineError) as refused:
+        ask("binary", prompts=f"answers: {answers}".encode())
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_the_four_wordings_ask_one_question_without_a_system_text_or_a_definition() -> None:
+    wordings = [ask(f"binary:{name}").prompt.messages for name in ("p1", "p2", "p3", "p4")]
+    assert all(len(messages) == 1 and messages[0].role == "user" for messages in wordings)
+    texts = [messages[0].parts[0] for messages in wordings]
+    assert len({text.text for text in texts if isinstance(text, Text)}) == 4
+    for text in texts:
+        assert isinstance(text, Text)
+        question, _, answer = text.text.partition("\n\n")
+        assert "private" in question
+        assert "information" in question
+        assert question.endswith("?")
+        assert answer == "Answer with the single word Yes or No."
+
+
+def test_the_first_token_gives_a_probability_and_never_a_rejection() -> None:
+    asked = ask("binary:first")
+    assert asked.prompt.wanted == FirstToken((("Yes",), ("No",)))
+    for yes, private in ((0.75, True), (0.5, True), (0.25, False), (1.0, True), (0.0, False)):
+        outcome = assessed(asked.parse([FirstTokenAnswer((yes, 1 - yes))]))
+        assert (outcome.private, outcome.prob_private) == (private, yes)
+    assert assessed(asked.parse([FirstTokenAnswer((0.75, 0.25))])).evidence == ("private (moderate probability)",)
+    strange: list[Answer] = [FirstTokenAnswer((float("nan"), 1)), FirstTokenAnswer((0.2, 0.2)), TextAnswer("Yes")]
+    for answer in strange:
+        unread = asked.parse([answer])
+        assert isinstance(unread, Unscored)
+        assert unread.reason == "unparsable"
+
+
+def test_the_picture_can_come_first() -> None:
+    for name in ALL_NAMES:
+        first = ask(name, prompts=b"image_first: true").prompt.messages[-1].parts
+        last = ask(name, prompts=b"image_first: false").prompt.messages[-1].parts
+        assert isinstance(first[0], Image)
+        assert isinstance(first[1], Text)
+        assert isinstance(last[0], Text)
+        assert first[1].text == last[0].text.removesuffix("The picture:").rstrip()
+        assert ask(name, prompts=b"image_first: false").version == ask(name).version
+        assert ask(name, prompts=b"image_first: true").version != ask(name).version
