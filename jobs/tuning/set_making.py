@@ -23,7 +23,8 @@ from jobs.runtime.requests import STRICT
 from jobs.tuning.evaluation_pictures import EvaluationPictures, evaluation_pictures
 from jobs.tuning.joining import LabelOf, labels_by_picture
 from scoring.protocols import protocol
-from scoring.protocols.interface import Generate, Protocol, ProtocolOptions
+from scoring.protocols.binary import BinaryProtocol
+from scoring.protocols.interface import Protocol, ProtocolOptions
 from scoring.taxonomy import KEYS
 from scoring.tuning.drawing import Candidate, Draw, drawn, splits
 from scoring.tuning.targets import PROTOCOLS, Target, level_of, target_of
@@ -127,9 +128,9 @@ def _protocol(request: TuneSetRequest) -> tuple[Protocol, tuple[str, str]]:
             f"--protocol {name} does not fit --target {request.target}, which is for {PROTOCOLS[request.target]}"
         )
     asked = protocol(name, ProtocolOptions(request.prompt_file))
-    wanted = asked.prompt.wanted
-    words = wanted.probability_tokens if base == "binary" and isinstance(wanted, Generate) else ("Yes", "No")
-    return asked, (words[0], words[1])
+    if isinstance(asked, BinaryProtocol):
+        return asked, (asked.answers.yes[0], asked.answers.no[0])
+    return asked, ("", "")
 
 
 def _empty_folder(out: str) -> Path:

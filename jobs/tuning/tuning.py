@@ -153,6 +153,7 @@ def _begin(out: Path, content: dict[str, object]) -> None:
 
 
 def _trained(work: "TrainingRequest", request: TuneRequest, feedback: Feedback) -> "Trained":
+    chosen = work.recipe
     if request.num_processes > 1:
         from jobs.tuning.on_ray import train_on_ray
 
@@ -164,8 +165,8 @@ def _trained(work: "TrainingRequest", request: TuneRequest, feedback: Feedback) 
 
         def on_step(step: int, steps: int) -> None:
             nonlocal done
-            meter.expect(steps)
-            meter.advance(step - done)
+            meter.expect(steps * chosen.batch_size)
+            meter.advance((step - done) * chosen.batch_size)
             done = step
 
         return train(work, on_step)

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
-from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
+from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments, set_seed
 
 from ingest.errors import IncompleteError, LabelsError
 from scoring.engines.vlm.adapter import adapter
@@ -124,6 +124,7 @@ def train(request: TrainingRequest, on_step: Callable[[int, int], None], num_pro
         eval_dataset=parts["validation"] if len(parts["validation"]) else None,
         callbacks=[_Steps(on_step)],
     )
+    trainer.remove_callback(PrinterCallback)
     # Else Trainer leaves the division by the accumulated micro-batches to the model, whose loss is not used.
     trainer.model_accepts_loss_kwargs = False
     last = last_checkpoint(request.folder)

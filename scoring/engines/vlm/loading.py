@@ -25,7 +25,9 @@ def check_whole(checkpoint: Checkpoint) -> None:
 
 def _loaded(checkpoint: Checkpoint, how: dict[str, str]) -> Any:
     verbosity = logging.get_verbosity()
+    has_progress_bar = logging.is_progress_bar_enabled()
     logging.set_verbosity_error()  # its report of missing tensors, which the error below says in a line
+    logging.disable_progress_bar()
     try:
         model, found = AutoModelForImageTextToText.from_pretrained(
             checkpoint.folder, use_safetensors=True, trust_remote_code=False, output_loading_info=True, **how
@@ -37,6 +39,8 @@ def _loaded(checkpoint: Checkpoint, how: dict[str, str]) -> Any:
         ) from error
     finally:
         logging.set_verbosity(verbosity)
+        if has_progress_bar:
+            logging.enable_progress_bar()
     if found["missing_keys"]:
         raise EngineError(f'the model "{checkpoint.name}" is not whole: its files have no {min(found["missing_keys"])}')
     return model
