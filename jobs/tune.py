@@ -6,7 +6,7 @@ from jobs.console.terminal import write_line
 from jobs.runtime.feedback import on_terminal
 from jobs.runtime.last_word import command_session
 from jobs.tuning.tuning import TuneRequest, run_tune
-from scoring.tuning.card import Card
+from scoring.tuning.card import Card, scan_command
 from scoring.tuning.recipe import SHIPPED
 
 
@@ -93,6 +93,5 @@ def _lines(card: Card, model: str, out: str) -> list[str]:
         f"{card.num_steps} steps in {card.seconds:.0f} s on {card.device}; {card.num_parameters:,} parameters",
         f"right answers, by the trainer: {card.train_accuracy:.3f} of the training pictures, {held_back}",
         f"saved and loaded again, probabilities differ by at most {card.max_probability_difference:.1e}",
-        f"next: privsieve scan SOURCE --engine transformers --model {model} --adapter {out} "
-        f"--protocol {card.protocol} --max-pixels {card.max_pixels} --run RUN",
+        f"next: {scan_command(model, out)}",
     ]

@@ -77,6 +77,11 @@ def read_card(adapter: Path) -> Card | None:
         ) from None
 
 
+def scan_command(model: str, adapter: str) -> str:
+    """How the adapter is used; protocol, texts and picture size come from its card."""
+    return f"privsieve scan SOURCE --run RUN --engine transformers --model {model} --adapter {adapter}"
+
+
 def page(card: Card) -> str:
     """README.md: Markdown with the header that model hubs read."""
     ours = card.recipe.get("our_choices") or ()
@@ -102,8 +107,7 @@ def page(card: Card) -> str:
         f"Answers the protocol `{card.protocol}` of privsieve {card.privsieve_version}:",
         "",
         "```",
-        f"privsieve scan SOURCE --engine vllm --model {card.model} --adapter THIS-FOLDER --protocol {card.protocol} "
-        f"--max-pixels {card.max_pixels} --run RUN",
+        scan_command(card.model, "THIS-FOLDER"),
         "```",
         "",
         *(f"**Caution:** {caution}\n" for caution in card.cautions),

@@ -1,6 +1,6 @@
 """What the user chose for a vision-language engine, checked and completed; the same for every engine here."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
 
@@ -11,6 +11,7 @@ from scoring.engines.vlm.adapter import Adapter, adapter, check_fits
 from scoring.engines.vlm.checkpoint import Checkpoint, checkpoint
 from scoring.protocols import chosen_protocol
 from scoring.protocols.interface import Protocol
+from scoring.tuning.card import CARD, Card, read_card
 
 DEFAULT_PROTOCOL = "slots"
 DEFAULT_MAX_PIXELS = 512 * 512
@@ -44,18 +45,40 @@ def settings(engine: str, options: EngineOptions, refused: tuple[str, ...], *, w
     for option in fields(options):
         if option.name in refused and getattr(options, option.name) is not None:
             raise EngineError(f"the {engine} engine takes no --{option.name.replace('_', '-')}; leave it out")
-    if options.model is None:
+    if (name := options.model) is None:
         raise EngineError(f"the {engine} engine needs --model: a folder, or a hub name such as owner/name")
     if options.dtype is not None and options.dtype not in DTYPES:
         known = ", ".join(DTYPES)
         raise EngineError(f'unknown --dtype "{options.dtype}"{did_you_mean(options.dtype, DTYPES)}; there are: {known}')
-    asked = chosen_protocol(options, DEFAULT_PROTOCOL)
-    model = checkpoint(options.model, with_weights=with_weights)
     given = adapter(options.adapter) if options.adapter is not None else None
+    if given is not None and (card := read_card(given.folder)) is not None:
+        options = _as_tuned(options, card)
+    asked = chosen_protocol(options, DEFAULT_PROTOCOL)
+    model = checkpoint(name, with_weights=with_weights)
     if given is not None and any(model.folder.glob("*.safetensors")):
         check_fits(given, model.folder)
     max_pixels = options.max_pixels or DEFAULT_MAX_PIXELS
     return Settings(model, given, asked, max_pixels, options.dtype, options.batch_size, options.tensor_parallel_size)
+
+
+def _as_tuned(options: EngineOptions, card: Card) -> EngineOptions:
+    """The options, completed with what the adapter was tuned with. EngineError if they contradict it."""
+    if options.max_pixels not in (None, card.max_pixels):
+        raise EngineError(
+            f"the adapter was tuned with pictures of at most {card.max_pixels} pixels; leave out --max-pixels "
+            f"{options.max_pixels}, or remove {CARD} from the adapter's folder to use it all the same"
+        )
+    options = replace(options, max_pixels=card.max_pixels)
+    if options.protocol is None:
+        texts = None if card.prompt_file is None else card.prompt_file.encode()
+        return replace(options, protocol=card.protocol, prompt_file=options.prompt_file or texts)
+    base, tuned = options.protocol.partition(":")[0], card.protocol.partition(":")[0]
+    if base != tuned:
+        raise EngineError(
+            f"the adapter was tuned to answer {card.protocol}; leave out --protocol {options.protocol}, or remove "
+            f"{CARD} from the adapter's folder to use it all the same"
+        )
+    return options
 
 
 def description(name: str, chosen: Settings, packages: tuple[str, ...], batches_at_once: int = 1) -> EngineDescription:
