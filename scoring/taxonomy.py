@@ -36,7 +36,8 @@ class Attribute:
     """What the image must show for a 1."""
 
     ambiguous: str | None = None
-    """When 0.5 is right; None if the taxonomy names no such case."""
+    """When 0.5 is right: there is a cue, and it is unclear; with no cue at all it is 0. None if the taxonomy names no
+    such case."""
 
 
 ATTRIBUTES: tuple[Attribute, ...] = (
@@ -79,9 +80,9 @@ ATTRIBUTES: tuple[Attribute, ...] = (
     Attribute("nudity", 2, "Nudity", "nudity or sexual content, partial or covered included"),
     Attribute("disability", 2, "Disability", "a condition of mobility, vision or cognition, or an assistive device"),
     Attribute("emotion_mental_health", 2, "Emotion and mental health", "distress, sadness, anger or stress"),
-    Attribute("race_ethnicity", 2, "Race and ethnicity", "a person's race or ethnicity", "it is ambiguous"),
-    Attribute("age", 3, "Age", "a person's age within a narrow range", "a person whose age is ambiguous"),
-    Attribute("gender", 3, "Gender", "a person's gender", "it is ambiguous"),
+    Attribute("race_ethnicity", 2, "Race and ethnicity", "a person's race or ethnicity", "a cue to it is unclear"),
+    Attribute("age", 3, "Age", "a person's age within a narrow range", "a cue to it fits several ranges"),
+    Attribute("gender", 3, "Gender", "a person's gender", "a cue to it is unclear"),
     Attribute(
         "location",
         3,

@@ -2,6 +2,9 @@
 
 Variants: `zero-shot` (no guidance), `intuition` (what makes an image severe, in words) or `taxonomy` (the four levels
 with examples; the default); none states bands or formula. `counterfactual`: faces are to be taken as anonymised.
+
+The score is asked as a number, or as `{"<score_field>": number}` where the prompt file names that field. Both forms are
+read in any case, also in a fence of Markdown.
 """
 
 import re
@@ -19,10 +22,16 @@ MODES = ("zero-shot", "intuition", "taxonomy")
 VARIANTS = (*MODES, "counterfactual")
 REVISION = 1
 
-MAX_TOKENS = 12
+MAX_TOKENS = 40
 SCORE = r"0\.[0-9][0-9]|1\.00"
+"""The form of the answer, for engines with structured output."""
+SCORE_IN_FIELD = r"0(\.[0-9]{1,6})?|1(\.0{1,6})?"
+USUAL_FIELDS = ("privacy_score", "score")
+"""Names of the field that are read where the prompt file has none."""
 
-_READ = re.compile(r"(?:0(?:\.[0-9]{1,4})?|1(?:\.0{1,4})?)", re.ASCII)
+_FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}", re.ASCII)
+_NUMBER = r"(?P<number>0?\.[0-9]{1,20}|0|1(?:\.0{1,20})?)"
+_FENCED = re.compile(r"```(?:[a-z]{1,10})?\s*([^`]*?)\s*```", re.ASCII)
 
 
 class SeverityTexts(Texts):
@@ -32,6 +41,8 @@ class SeverityTexts(Texts):
     taxonomy: Wording
     counterfactual: Wording
     scale: Wording
+    scale_in_field: Wording
+    score_field: str | None = None
 
 
 @dataclass(frozen=True)
@@ -39,6 +50,7 @@ class SeverityProtocol:
     name: str
     version: str
     prompt: Prompt
+    fields: tuple[str, ...]
     assessed: tuple[str, ...] = ()
     passes: int = 1
 
@@ -46,9 +58,13 @@ class SeverityProtocol:
         answer = text_of(answers[0])
         if isinstance(answer, Unscored):
             return answer
-        if (score := _READ.fullmatch(answer.text.strip())) is None:
+        text = answer.text.strip()
+        if fenced := _FENCED.fullmatch(text):
+            text = fenced[1]
+        in_field = rf'\{{\s*"(?:{"|".join(self.fields)})"\s*:\s*{_NUMBER}\s*\}}'
+        if (score := re.fullmatch(_NUMBER, text) or re.fullmatch(in_field, text)) is None:
             return unparsable("is not one number from 0 to 1", answer)
-        return Assessment(not_assessed(), holistic_score=float(score[0]))
+        return Assessment(not_assessed(), holistic_score=float(score["number"]))
 
 
 def make(variants: frozenset[str], options: ProtocolOptions) -> SeverityProtocol:
@@ -58,8 +74,17 @@ def make(variants: frozenset[str], options: ProtocolOptions) -> SeverityProtocol
     modes = [mode for mode in MODES if mode in variants] or ["taxonomy"]
     if len(modes) > 1:
         raise EngineError(f"the severity protocol has one mode at a time, not {' and '.join(modes)}")
-    parts = [modes[0].replace("-", "_"), *(["counterfactual"] if "counterfactual" in variants else []), "scale"]
-    asked = "\n\n".join(fill(part, getattr(texts, part), {}) for part in parts)
-    prompt = Prompt(with_image(texts, texts.system, asked), Generate(MAX_TOKENS, regex=SCORE))
-    name = ",".join([f"severity:{modes[0]}", *parts[1:-1]])
-    return SeverityProtocol(name, version(name, REVISION, texts, [prompt], options), prompt)
+    parts = [modes[0].replace("-", "_"), *(["counterfactual"] if "counterfactual" in variants else [])]
+    name = ",".join([f"severity:{modes[0]}", *parts[1:]])
+    field = texts.score_field
+    if field is None:
+        scale, form = fill("scale", texts.scale, {}), SCORE
+    else:
+        if not _FIELD.fullmatch(field):
+            raise EngineError("the prompt file: score_field must be a name of at most 40 letters, digits and _")
+        scale = fill("scale_in_field", texts.scale_in_field, {"field": field})
+        form = rf'\{{"{field}": ({SCORE_IN_FIELD})\}}'
+    asked = "\n\n".join([*(fill(part, getattr(texts, part), {}) for part in parts), scale])
+    prompt = Prompt(with_image(texts, texts.system, asked), Generate(MAX_TOKENS, regex=form))
+    fields = USUAL_FIELDS if field is None else (field,)
+    return SeverityProtocol(name, version(name, REVISION, texts, [prompt], options), prompt, fields)

@@ -6,8 +6,6 @@ behind them: for `slots` nothing, since the form is part of the prompt; for text
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
 import torch
 from torch.utils.data import Dataset
 
@@ -18,7 +16,6 @@ from scoring.engines.picture import max_side_px, prepared
 from scoring.engines.vlm.prompting import Prompter
 from scoring.engines.vlm.transformers.engine import PER_TOKEN
 from scoring.protocols.interface import Prompt, Slots
-from scoring.tuning.targets import Target
 from scoring.tuning.training_set import Item
 
 IGNORED = -100
@@ -48,7 +45,7 @@ class Encoder:
     def __init__(self, prompter: Prompter, prompt: Prompt):
         self._prompter = prompter
         self._tokens = prompter.tokens(prompt)
-        self._end = _end_of_turn(prompter)
+        self._prompt = prompt
         self.candidate_ids = self._tokens.candidate_ids if isinstance(prompt.wanted, Slots) else ()
         """For `slots`: the tokens of the classes; else empty, and every token of the vocabulary is a candidate."""
 
@@ -64,14 +61,10 @@ class Encoder:
         if item.target.slots is not None:
             classes = tuple(IGNORED if slot is None else slot for slot in item.target.slots)
             return Example(per_token, per_image, self._tokens.slots_from_end, classes)
-        written = self.answer_ids(item.target)
+        written = self._prompter.answer_ids(self._prompt, item.target.answer or "")
         given = written[:-1]
         per_token = {name: _with(name, values, given) for name, values in per_token.items()}
         return Example(per_token, per_image, tuple(range(-len(written), 0)), written)
-
-    def answer_ids(self, target: Target) -> tuple[int, ...]:
-        """The tokens of the answer as the model would write them, and the one that ends its turn."""
-        return (*self._prompter.answer_ids(self._tokens, target.answer or ""), self._end)
 
 
 class Examples(Dataset):  # type: ignore[misc]  # of an untyped package
@@ -123,16 +116,3 @@ def _with(name: str, values: torch.Tensor, added: tuple[int, ...]) -> torch.Tens
     answer = {"input_ids": torch.tensor(added), "attention_mask": torch.ones(len(added))}
     behind = answer.get(name, torch.zeros(len(added)))
     return torch.cat([values, behind.to(values.dtype)])
-
-
-def _end_of_turn(prompter: Prompter) -> int:
-    """The token that ends the assistant's turn in the chat template; else the tokenizer's end of text."""
-    turn: Any = [{"role": "assistant", "content": [{"type": "text", "text": "X"}]}]
-    chat = prompter.processor.apply_chat_template(
-        [{"role": "user", "content": [{"type": "text", "text": "X"}]}, *turn], tokenize=False
-    )
-    behind = chat[chat.rindex("X") + 1 :]
-    ids = prompter.tokenizer(behind, add_special_tokens=False)["input_ids"] if behind else []
-    special = set(prompter.tokenizer.all_special_ids)
-    end: int = next((token for token in ids if token in special), prompter.tokenizer.eos_token_id)
-    return end

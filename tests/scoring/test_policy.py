@@ -10,7 +10,7 @@ from scoring.policies.policy import load_policy
 from scoring.policies.shipped import policy_bytes
 from scoring.sql.limits import Limits
 from scoring.table import Facts, Verdict, to_table
-from scoring.taxonomy import KEYS
+from scoring.taxonomy import ATTRIBUTES, KEYS
 
 
 def _row(**values: float) -> Assessment:
@@ -214,6 +214,35 @@ def test_the_shipped_policies_load_and_drop_identity_documents(name: str) -> Non
     assert load_policy(text, f"{name}.yaml").name == name
     assert _decide(text, _row(gov_ids=1), _row(gov_ids=0.5), _row())[0][0] == "drop"
     assert [action for action, _ in _decide(text, _row(gov_ids=0.5), _row())] == ["drop", "keep"]
+
+
+def test_strict_drops_nobody_for_an_unclear_cue_to_race_or_emotion_alone() -> None:
+    """A person from behind: no attribute. Doubtful race or emotion: flagged. Clear, or with anything else: dropped."""
+    rows = [
+        _row(background_people=1),
+        _row(race_ethnicity=0.5),
+        _row(emotion_mental_health=0.5, age=0.5, gender=0.5),
+        _row(race_ethnicity=1),
+        _row(race_ethnicity=0.5, nudity=0.5),
+        _row(race_ethnicity=0.5, biometrics=0.5),
+        _row(age=0.5, gender=0.5),
+    ]
+    decided = _decide(policy_bytes("strict"), *rows)
+    assert [action for action, _ in decided] == ["keep", "flag", "flag", "drop", "drop", "drop", "keep"]
+    assert decided[1][1] == "doubtful-race-or-emotion"
+
+
+@pytest.mark.parametrize("key", [a.key for a in ATTRIBUTES if a.level <= 2])
+def test_every_other_doubtful_attribute_of_levels_1_and_2_is_dropped_by_strict(key: str) -> None:
+    expected = "flag" if key in ("race_ethnicity", "emotion_mental_health") else "drop"
+    assert _decide(policy_bytes("strict"), _row(**{key: 0.5}))[0][0] == expected
+    assert _decide(policy_bytes("strict"), _row(**{key: 1}))[0][0] == "drop"
+    flagged = "drop" if key == "gov_ids" else "flag"
+    assert _decide(policy_bytes("research"), _row(**{key: 0.5}))[0][0] == flagged
+
+
+def test_prices_alone_are_no_payment_data() -> None:
+    assert _decide(policy_bytes("identity-documents-only"), _row(financial_data=0.5))[0][0] == "keep"
 
 
 DETECTORS = {

@@ -288,7 +288,7 @@ def test_severity_gives_one_score_and_no_attribute(text: str, score: float) -> N
     assert ask("severity").assessed == ()
 
 
-@pytest.mark.parametrize("text", ["", "1.01", "-0.1", "37 %", "0.5 or 0.6", "nan", "1e-1", "0.12345", "٠.٥"])
+@pytest.mark.parametrize("text", ["", "1.01", "-0.1", "37 %", "0.5 or 0.6", "nan", "1e-1", "٠.٥"])
 def test_a_severity_that_is_no_number_from_0_to_1_is_unscored(text: str) -> None:
     outcome = ask("severity").parse([TextAnswer(text)])
     assert outcome == Unscored("unparsable", "the answer is not one number from 0 to 1")

@@ -1,10 +1,12 @@
 """`binary`: lenient readings, answers in other languages, kinds of rejections, and the first token."""
 
+import re
+
 import pytest
 
 from ingest.errors import EngineError
 from scoring.assessment import Unscored
-from scoring.protocols.interface import Answer, FirstToken, FirstTokenAnswer, Image, Text, TextAnswer
+from scoring.protocols.interface import Answer, FirstToken, FirstTokenAnswer, Generate, Image, Text, TextAnswer
 from scoring.protocols.yes_or_no import REJECTIONS
 from tests.scoring.asking import ALL_NAMES, ask, assessed
 
@@ -169,3 +171,60 @@ def test_the_picture_can_come_first() -> None:
         assert first[1].text == last[0].text.removesuffix("The picture:").rstrip()
         assert ask(name, prompts=b"image_first: false").version == ask(name).version
         assert ask(name, prompts=b"image_first: true").version != ask(name).version
+
+
+@pytest.mark.parametrize(
+    ("text", "score"),
+    [
+        ('{"privacy_score": 0.85}', 0.85),
+        ('{"score": .7}', 0.7),
+        (".7", 0.7),
+        ("0.123456", 0.123456),
+        ('```json\n{"privacy_score": 0.85}\n```', 0.85),
+        ("```\n.7\n```", 0.7),
+        ('{ "score" : 1 }', 1.0),
+        ("1.000000", 1.0),
+    ],
+)
+def test_a_severity_is_read_as_tuned_models_write_it(text: str, score: float) -> None:
+    assert assessed(ask("severity").parse([TextAnswer(text)])).holistic_score == score
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"privacy_score": 1.2}',
+        '{"privacy_score": -0.2}',
+        '{"privacy_score": NaN}',
+        '{"privacy_score": true}',
+        '{"privacy_score": 0.2, "score": 0.3}',
+        '{"privacy_score": 0.2, "privacy_score": 0.3}',
+        '{"risk": 0.2}',
+        "0.2 0.3",
+        "```0.2``` ```0.3```",
+        '```json\n{"privacy_score": 0.85}',
+        "1.5",
+        ".",
+        "NaN",
+        "٠.٥",
+    ],
+)
+def test_a_severity_out_of_range_or_with_two_numbers_is_unparsable(text: str) -> None:
+    outcome = ask("severity").parse([TextAnswer(text)])
+    assert isinstance(outcome, Unscored)
+    assert outcome.reason == "unparsable"
+
+
+def test_the_prompt_file_can_name_the_field_of_the_score() -> None:
+    asked = ask("severity", prompts=b"score_field: risk")
+    (text,) = [part.text for part in asked.prompt.messages[-1].parts if isinstance(part, Text)]
+    assert '{"risk": x}' in text
+    assert isinstance(asked.prompt.wanted, Generate)
+    assert asked.prompt.wanted.regex is not None
+    for written in ('{"risk": 0.85}', '{"risk": 0.123456}', '{"risk": 1}'):
+        assert re.fullmatch(asked.prompt.wanted.regex, written)
+        assert assessed(asked.parse([TextAnswer(written)])).holistic_score == float(written[9:-1])
+    assert isinstance(asked.parse([TextAnswer('{"privacy_score": 0.85}')]), Unscored)
+    assert re.fullmatch(asked.prompt.wanted.regex, '{"risk": 1.2}') is None
+    with pytest.raises(EngineError, match="score_field must be a name of at most 40 letters"):
+        ask("severity", prompts=b"score_field: 'a\"b'")

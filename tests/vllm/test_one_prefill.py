@@ -79,6 +79,18 @@ def test_without_a_system_text_there_is_no_system_turn(engine: Callable[..., Any
     )
 
 
+def test_what_a_model_is_tuned_to_write_ends_its_turn(engine: Callable[..., Any]) -> None:
+    prompter = engine("transformers", protocol="binary:first").prompter
+    for name, answer in (("binary", "Yes"), ("binary:first", "No"), ("severity", "0.85")):
+        prompt = protocol(name, ProtocolOptions()).prompt
+        ids = prompter.answer_ids(prompt, answer)
+        assert prompter.tokenizer.decode(ids) == f"{answer}<|im_end|>"
+        whole = prompter.tokenizer.decode([*prompter.tokens(prompt).token_ids, *ids])
+        assert whole == f"{prompter.tokens(prompt).text}{answer}<|im_end|>"
+    first = prompter.tokens(protocol("binary:first", ProtocolOptions()).prompt)
+    assert [prompter.answer_ids(prompt, word)[0] for word in ("Yes", "No")] == list(first.candidate_ids)
+
+
 def test_answers_that_begin_with_the_same_token_cannot_be_told_apart(engine: Callable[..., Any]) -> None:
     """A tokenizer without Cyrillic letters writes both words as bytes, and the first byte is the same."""
     prompter = engine("transformers", protocol="binary:first").prompter

@@ -136,16 +136,29 @@ class Prompter:
             return self._with_first_tokens(text, prompt.wanted)
         return TokenPrompt(text, self._ids(text), (), self._candidates(text, prompt.wanted))
 
-    def answer_ids(self, tokens: TokenPrompt, answer: str) -> tuple[int, ...]:
-        """The tokens of an answer to this prompt, as the model would write them. EngineError if it would need tokens
-        that reach into the prompt."""
-        held, ids = tokens.token_ids, self._ids(tokens.text + answer)
-        if ids[: len(held)] != held:
+    def answer_ids(self, prompt: Prompt, answer: str) -> tuple[int, ...]:
+        """What a model is tuned to write after `tokens(prompt)`, for `Generate` and `FirstToken`: the answer, as it is
+        tokenised there, and the token that ends the turn.
+
+        EngineError where the tokenizer joins the answer to the prompt, or has no such token.
+        """
+        text = self.tokens(prompt).text
+        held, ids = self._ids(text), self._ids(text + answer)
+        if ids[: len(held)] != held or len(ids) == len(held):
             raise EngineError(
-                "the model's tokenizer joins the beginning of an answer with the end of the prompt; end the prompt "
-                "file's last text with a line break, or choose another model"
+                f'the tokenizer of the model "{self._name}" joins the answer to the prompt; choose another'
             )
-        return ids[len(held) :]
+        return (*ids[len(held) :], self._end_of_turn(prompt, answer))
+
+    def _end_of_turn(self, prompt: Prompt, answer: str) -> int:
+        """As the chat template ends the answer; the tokenizer's own end where the template has none."""
+        said = {"role": "assistant", "content": [{"type": "text", "text": answer}]}
+        chat: str = self.processor.apply_chat_template([*_messages(prompt), said], tokenize=False)
+        after = self._ids(chat.rpartition(answer)[2])
+        end = after[0] if after and after[0] in self.tokenizer.all_special_ids else self.tokenizer.eos_token_id
+        if end is None:
+            raise EngineError(f'the tokenizer of the model "{self._name}" has no token that ends an answer')
+        return int(end)
 
     @property
     def image_token_id(self) -> int | None:
@@ -159,17 +172,7 @@ class Prompter:
         return self.processor(text=[text], images=[image], return_tensors="pt", add_special_tokens=False, **size)
 
     def _chat(self, prompt: Prompt) -> str:
-        messages = [
-            {
-                "role": message.role,
-                "content": [
-                    {"type": "text", "text": part.text} if isinstance(part, Text) else {"type": "image"}
-                    for part in message.parts
-                ],
-            }
-            for message in prompt.messages
-        ]
-        text: str = self.processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        text: str = self.processor.apply_chat_template(_messages(prompt), tokenize=False, add_generation_prompt=True)
         return text
 
     def _with_slots(self, chat: str, wanted: Slots) -> TokenPrompt:
@@ -239,6 +242,19 @@ class Prompter:
 
     def _ids(self, text: str) -> tuple[int, ...]:
         return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def _messages(prompt: Prompt) -> list[dict[str, Any]]:
+    return [
+        {
+            "role": message.role,
+            "content": [
+                {"type": "text", "text": part.text} if isinstance(part, Text) else {"type": "image"}
+                for part in message.parts
+            ],
+        }
+        for message in prompt.messages
+    ]
 
 
 def read_answer(
