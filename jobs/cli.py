@@ -22,6 +22,7 @@ VERBS: dict[str, str] = {
     "report": "Show how private a scanned corpus is.",
     "sql": "Query a run with SQL, read-only.",
     "filter": "Write the corpus again without what a policy drops.",
+    "labels": "Import, join, compare and export what people and benchmarks say about pictures.",
     "compact": "Join the small result files of a finished run into few large ones.",
 }
 """Verb -> one line of help; the command lies in `jobs.VERB` as a click command of the same name."""

@@ -1,0 +1,57 @@
+"""The verb `labels`: what people, benchmarks and models say about pictures, as one table."""
+
+import click
+
+from ingest.errors import number_of
+from jobs.console.terminal import write_line
+from jobs.runtime.feedback import on_terminal
+
+SPLITS = ("train", "validation", "test")
+MAX_SHOWN = 12
+"""Unmapped labels on one line; the footer of the file has them all."""
+
+
+@click.group()
+def labels() -> None:
+    """Import, join, compare and export labels: what people, benchmarks and models say about pictures."""
+
+
+@labels.command("import")
+@click.argument("name")
+@click.argument("root")
+@click.option("--out", required=True, help="Labels file to write: .parquet, or .csv.")
+@click.option(
+    "--split", type=click.Choice(SPLITS), help="Only this split; data sets without splits get it as their split."
+)
+@click.option("--annotator", help="Who gave the labels; default the name of the data set.")
+@click.option("--mapping", metavar="FILE", help="Mapping onto the 22 attributes instead of the importer's own.")
+@click.option("--quiet", is_flag=True, help="No progress bar.")
+def import_(
+    name: str, root: str, out: str, split: str | None, annotator: str | None, mapping: str | None, quiet: bool
+) -> None:
+    """Make a labels file from the data set NAME below ROOT.
+
+    NAME is vispr, privacyalert, privacyalert-curated, privbench (also PrivBench-H and PrivTune), biv-priv, places365,
+    csv or label-studio. ROOT is its folder, or for csv and label-studio its file. Pictures that are there are hashed;
+    the others are rows without sha256. docs/labels.md shows the layouts.
+
+    Example: privsieve labels import privbench PrivBench --out labels.parquet
+    """
+    from jobs.labelling.importing import ImportRequest, run_import
+    from jobs.runtime.requests import refused_in_one_line
+
+    with refused_in_one_line():
+        request = ImportRequest(name, root, out, split, annotator, mapping)  # type: ignore[arg-type]
+    found = run_import(request, on_terminal(quiet))
+    origin = found.origin
+    write_line(
+        f"{number_of(found.num_listed, 'labelled picture')}: {number_of(found.labels.num_rows, 'row')} in {out}, "
+        f"{found.labels.num_rows - found.num_missing} with sha256"
+    )
+    if origin.unmapped:
+        common = sorted(origin.unmapped.items(), key=lambda found: (-found[1], found[0]))
+        shown = ", ".join(f"{label} {count}" for label, count in common[:MAX_SHOWN])
+        more = f", and {len(common) - MAX_SHOWN} more" if len(common) > MAX_SHOWN else ""
+        write_line(f"labels that fit no attribute: {shown}{more}")
+    for note in origin.notes:
+        write_line(f"note: {note}")
