@@ -31,9 +31,14 @@ def vispr(root: Path, labels: Mapping[str, Sequence[str]] = VISPR_LABELS, split:
     return root
 
 
-def vispr_flat(root: Path, labels: Mapping[str, Sequence[str]] = VISPR_LABELS, split: str = "test2017") -> Path:
+def vispr_flat(
+    root: Path,
+    labels: Mapping[str, Sequence[str]] = VISPR_LABELS,
+    split: str = "test2017",
+    first_shade: int = 0,
+) -> Path:
     """Pictures with their annotation beside them."""
-    for shade, (name, given) in enumerate(labels.items()):
+    for shade, (name, given) in enumerate(labels.items(), first_shade):
         picture(root / split / f"{name}.jpg", shade)
         (root / split / f"{name}.json").write_text(json.dumps({"labels": list(given)}))
     return root
