@@ -24,6 +24,7 @@ VERBS: dict[str, str] = {
     "filter": "Write the corpus again without what a policy drops.",
     "tune-set": "Make a training set of labelled pictures.",
     "tune": "Tune a vision-language model on a training set.",
+    "labels": "Import, join, compare and export what people and benchmarks say about pictures.",
     "compact": "Join the small result files of a finished run into few large ones.",
 }
 """Verb -> one line of help; the command lies in `jobs.VERB` (with _ for -) as a click command of that name."""

@@ -5,20 +5,19 @@ A picture is named by `sha256`, by `key`, or by both. A label is any of: values 
 """
 
 import json
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 import pyarrow.parquet as pq
 
-from ingest.errors import LabelsError, did_you_mean
+from ingest.errors import LabelsError, did_you_mean, number_of
 from ingest.sample import Column
 from ingest.storage.place import place, reason_of
 from scoring.assessment import Values
+from scoring.labels.csv_cells import as_csv, text_columns, unescaped
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
 LABEL_COLUMNS: tuple[Column, ...] = (
@@ -38,6 +37,15 @@ LABELS_SCHEMA = pa.schema([pa.field(c.name, c.type, nullable=c.nullable) for c i
 
 FOOTER_KEY = b"privsieve.labels"
 MAX_LABELS_BYTES = 4 * 1024**3
+
+MAX_ROWS = 50_000_000
+"""A hostile Parquet file of a few bytes can claim any number of rows."""
+
+MAX_DECODED_BYTES = 16 * 1024**3
+"""Of all columns of a Parquet file, as its footer gives them."""
+
+MAX_TEXT_CHARS = 8_192
+"""Of a name or any other text in a cell."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +67,7 @@ class LabelsOrigin:
     """What a user of these labels must know, one sentence each."""
 
 
-def to_labels(columns: Mapping[str, list[object]], num_rows: int) -> pa.Table:
+def to_labels(columns: Mapping[str, Sequence[object]], num_rows: int) -> pa.Table:
     """A table of `LABELS_SCHEMA`; columns that are not given are null."""
     arrays = [
         pa.array(columns[f.name], type=f.type, from_pandas=True) if f.name in columns else pa.nulls(num_rows, f.type)
@@ -69,10 +77,17 @@ def to_labels(columns: Mapping[str, list[object]], num_rows: int) -> pa.Table:
 
 
 def write_labels(labels: pa.Table, url: str, origin: LabelsOrigin) -> None:
-    """Writes a checked table as one Parquet file: aside, then renamed. StorageError if it cannot be written."""
+    """Writes a checked table as one file, whole or not at all. StorageError if it cannot be written.
+
+    Parquet with the origin in its footer; CSV without an origin if the name ends in `.csv`.
+    """
+    labels = checked(labels, url)
+    if url.lower().endswith(".csv"):
+        place(url).write(as_csv(labels))
+        return
     footer = {FOOTER_KEY: json.dumps(asdict(origin), sort_keys=True).encode()}
     sink = pa.BufferOutputStream()
-    pq.write_table(checked(labels, url).replace_schema_metadata(footer), sink)
+    pq.write_table(labels.replace_schema_metadata(footer), sink)
     place(url).write(sink.getvalue().to_pybytes())
 
 
@@ -84,17 +99,36 @@ def read_labels(url: str) -> pa.Table:
 
 def read_labels_and_origin(url: str) -> tuple[pa.Table, LabelsOrigin | None]:
     """As `read_labels`, with the origin if the file was written by privsieve."""
-    content = _content(url)
+    content = labels_content(url)
+    if content[:4] != b"PAR1":
+        return labels_from_csv(content, url), None
     try:
-        if content[:4] == b"PAR1":
-            table = pq.read_table(pa.BufferReader(content))
-        else:
-            options = pyarrow.csv.ConvertOptions(column_types=LABELS_SCHEMA, strings_can_be_null=True)
-            table = pyarrow.csv.read_csv(pa.BufferReader(content), convert_options=options)
-    except pa.ArrowInvalid as error:
-        raise LabelsError(f"{url}: cannot be read as labels: {str(error).splitlines()[0]}") from None
+        table = _parquet(content, url)
+    except (pa.ArrowException, OSError, ValueError):  # their messages may quote what the file holds
+        raise LabelsError(f"{url}: is a damaged Parquet file; write it again") from None
     footer = (table.schema.metadata or {}).get(FOOTER_KEY)
     return _as_labels(table, url), _origin(footer, url)
+
+
+def labels_from_csv(content: bytes, name: str, more: Sequence[str] = ()) -> pa.Table:
+    """As `read_labels`, of the content of a CSV file. more: columns of text that may be there too and are returned."""
+    table = text_columns(content, name, [*LABELS_SCHEMA.names, *more])
+    if len(set(table.column_names)) < table.num_columns:
+        raise LabelsError(f"{name}: a column name stands twice in the first line; keep one")
+    columns = {}
+    for column in table.column_names:
+        if column in LABELS_SCHEMA.names and not pa.types.is_string(LABELS_SCHEMA.field(column).type):
+            columns[column] = _numbers(table[column], column, name)
+        elif column in (*LABELS_SCHEMA.names, *more):
+            cells = [None if cell is None else unescaped(cell) for cell in table[column].to_pylist()]
+            columns[column] = pa.array(cells, pa.string())
+        else:
+            columns[column] = table[column]
+    others = {column: columns.pop(column) for column in more if column in columns}
+    labels = _as_labels(pa.table(columns), name)
+    for column, cells in others.items():
+        labels = labels.append_column(column, cells)
+    return labels
 
 
 def attribute_values(labels: pa.Table) -> Values:
@@ -107,42 +141,121 @@ def checked(labels: pa.Table, name: str) -> pa.Table:
     """The table itself. LabelsError if a value is out of its range, or a picture is named or labelled twice."""
     for column in (*KEYS, "private"):
         allowed = pa.array([0, 1] if column == "private" else [0.0, 0.5, 1.0], LABELS_SCHEMA.field(column).type)
-        wrong = pc.filter(labels[column], pc.invert(pc.is_in(labels[column].fill_null(0), allowed)))
-        if len(wrong):
+        wrong = pc.invert(pc.is_in(labels[column].fill_null(0), allowed))
+        if (row := _first(wrong)) is not None:
             values = "0 and 1" if column == "private" else "0, 0.5 and 1"
-            raise LabelsError(f'{name}: column "{column}" holds {wrong[0].as_py()}; allowed are {values}, or null')
-    scores = labels["score"].drop_null().to_numpy()
-    if len(scores) and not ((scores >= 0) & (scores <= 1)).all():
-        raise LabelsError(f'{name}: column "score" holds a value that is not from 0 to 1')
-    if labels["annotator"].null_count:
-        raise LabelsError(f'{name}: column "annotator" is empty in {labels["annotator"].null_count} rows; name one')
-    nameless = pc.sum(pc.and_(pc.is_null(labels["sha256"]), pc.is_null(labels["key"]))).as_py() or 0
-    if nameless:
-        raise LabelsError(f"{name}: {nameless} rows have neither sha256 nor key; each needs one of them")
-    names = pc.coalesce(labels["sha256"], labels["key"]).to_pylist()
-    twice = [pair for pair, n in Counter(zip(names, labels["annotator"].to_pylist(), strict=True)).items() if n > 1]
-    if twice:
-        raise LabelsError(
-            f'{name}: annotator "{twice[0][1]}" labels {twice[0][0]} more than once ({len(twice)} such); keep one row'
-        )
+            found = labels[column][row].as_py()
+            raise LabelsError(f'{name}, row {row + 1}: "{column}" is {found:g}; allowed are {values}, or null')
+    scores = labels["score"].fill_null(0)
+    within = pc.and_(pc.greater_equal(scores, 0), pc.less_equal(scores, 1))  # neither holds for NaN
+    if (row := _first(pc.invert(within))) is not None:
+        raise LabelsError(f'{name}, row {row + 1}: "score" is {labels["score"][row].as_py():g}; it goes from 0 to 1')
+    for column in ("sha256", "key", "annotator", "split", "licence", "class"):
+        if (row := _first(pc.greater(pc.utf8_length(labels[column]), MAX_TEXT_CHARS))) is not None:
+            raise LabelsError(f'{name}, row {row + 1}: "{column}" has more than {MAX_TEXT_CHARS:,} characters')
+    is_hash = pc.match_substring_regex(labels["sha256"], "^[0-9a-f]{64}$")
+    if (row := _first(pc.invert(is_hash))) is not None:
+        raise LabelsError(f'{name}, row {row + 1}: "sha256" is not 64 lower-case hexadecimal digits')
+    if (row := _first(pc.is_null(labels["annotator"]))) is not None:
+        raise LabelsError(f'{name}, row {row + 1}: "annotator" is empty; name one, such as "labels"')
+    if (row := _first(pc.and_(pc.is_null(labels["sha256"]), pc.is_null(labels["key"])))) is not None:
+        raise LabelsError(f"{name}, row {row + 1}: has neither sha256 nor key; each row needs one of them")
+    _refuse_labelled_twice(labels, name)
     return labels
 
 
-def _as_labels(table: pa.Table, url: str) -> pa.Table:
-    for column in table.column_names:
+def _refuse_labelled_twice(labels: pa.Table, name: str) -> None:
+    names = pc.coalesce(labels["sha256"], labels["key"])
+    rows = pa.table({"name": names, "annotator": labels["annotator"]}).group_by(
+        ["name", "annotator"], use_threads=False
+    )
+    counts = rows.aggregate([([], "count_all")])
+    twice = counts.filter(pc.greater(counts["count_all"], 1))
+    if twice.num_rows:
+        first = twice.slice(0, 1).to_pylist()[0]
+        who = f'annotator "{first["annotator"]}" labels {first["name"]} {first["count_all"]} times'
+        raise LabelsError(f"{name}: {who} ({number_of(twice.num_rows, 'such picture')}); keep one row of each")
+
+
+def _first(is_wrong: pa.ChunkedArray) -> int | None:
+    """The first row that is true, counted from 0; null is not."""
+    row = pc.index(is_wrong, True).as_py()
+    return row if row >= 0 else None
+
+
+def _parquet(content: bytes, url: str) -> pa.Table:
+    """Its known columns. Other columns and large claims are refused before anything is decoded."""
+    file = pq.ParquetFile(pa.BufferReader(content))
+    _refuse_unknown(file.schema_arrow.names, url)
+    if any(pa.types.is_nested(field_.type) for field_ in file.schema_arrow):
+        raise LabelsError(f"{url}: a column holds lists or structs; each must hold one text or number a row")
+    found = file.metadata
+    groups = [found.row_group(number) for number in range(found.num_row_groups)]
+    num_bytes = sum(max(0, group.total_byte_size) for group in groups)
+    if found.num_rows > MAX_ROWS or num_bytes > MAX_DECODED_BYTES:
+        raise LabelsError(
+            f"{url}: claims {found.num_rows:,} rows of {num_bytes:,} bytes; "
+            f"a labels file may have {MAX_ROWS:,} and {MAX_DECODED_BYTES:,}"
+        )
+    # A dictionary of one long text, repeated in every row, must not be multiplied before its length is checked.
+    texts = [field_.name for field_ in file.schema_arrow if pa.types.is_string(field_.type)]
+    table = pq.ParquetFile(pa.BufferReader(content), read_dictionary=texts).read()
+    for column in texts:
+        for chunk in table[column].chunks:
+            longest = pc.max(pc.utf8_length(chunk.dictionary)).as_py() or 0
+            if longest > MAX_TEXT_CHARS:
+                raise LabelsError(f'{url}: "{column}" has texts of more than {MAX_TEXT_CHARS:,} characters')
+    return table
+
+
+def _numbers(cells: pa.ChunkedArray, column: str, name: str) -> pa.ChunkedArray:
+    try:
+        return pc.cast(cells, pa.float64())
+    except pa.ArrowInvalid:
+        for row, cell in enumerate(cells.to_pylist()):
+            try:
+                pc.cast(pa.array([cell], pa.string()), pa.float64())
+            except pa.ArrowInvalid:
+                raise LabelsError(f'{name}, line {row + 2}: "{column}" is not a number') from None
+        raise
+
+
+def _refuse_unknown(columns: Sequence[str], name: str) -> None:
+    for column in columns:
         if column not in LABELS_SCHEMA.names:
             near = did_you_mean(column, LABELS_SCHEMA.names)
-            raise LabelsError(f'{url}: there is no label column "{column}"{near}; see docs/labels.md')
-    if not {"sha256", "key"} & set(table.column_names):
-        raise LabelsError(f"{url}: has neither the column sha256 nor key, one of which names the picture")
+            raise LabelsError(f'{name}: there is no label column "{column:.40}"{near}; see docs/labels.md')
+    if len(set(columns)) < len(columns):
+        raise LabelsError(f"{name}: two columns have the same name; keep one")
+    if not {"sha256", "key"} & set(columns):
+        raise LabelsError(f"{name}: has neither the column sha256 nor key, one of which names the picture")
+
+
+def _as_labels(table: pa.Table, name: str) -> pa.Table:
+    _refuse_unknown(table.column_names, name)
     for field_ in LABELS_SCHEMA:
         if field_.name not in table.column_names:
             fill = pa.array(["labels"] * table.num_rows) if field_.name == "annotator" else pa.nulls(table.num_rows)
             table = table.append_column(field_.name, fill)
-    try:
-        return checked(table.select(LABELS_SCHEMA.names).replace_schema_metadata(None).cast(LABELS_SCHEMA), url)
-    except (pa.ArrowInvalid, ValueError) as error:
-        raise LabelsError(f"{url}: a column has the wrong type: {str(error).splitlines()[0]}") from None
+    columns = []
+    for field_ in LABELS_SCHEMA:
+        try:
+            # Unchecked numbers are kept wide: 300 is no int8, and is refused with its row below.
+            kind = pa.float64() if pa.types.is_integer(field_.type) else field_.type
+            columns.append(pc.cast(table[field_.name], kind))
+        except (pa.ArrowException, ValueError):
+            wanted = "text" if pa.types.is_string(field_.type) else "numbers"
+            raise LabelsError(f'{name}: the column "{field_.name}" does not hold {wanted}') from None
+    private = LABELS_SCHEMA.names.index("private")
+    wrong = pc.invert(pc.is_in(columns[private].fill_null(0), pa.array([0.0, 1.0])))
+    if (row := _first(wrong)) is not None:
+        found = columns[private][row].as_py()
+        raise LabelsError(f'{name}, row {row + 1}: "private" is {found:g}; allowed are 0 and 1, or null')
+    labels = pa.Table.from_arrays(
+        [column.cast(f.type) for column, f in zip(columns, LABELS_SCHEMA, strict=True)], schema=LABELS_SCHEMA
+    )
+    lower = pc.utf8_lower(labels["sha256"])
+    return checked(labels.set_column(0, LABELS_SCHEMA.field(0), lower), name)
 
 
 def _origin(footer: bytes | None, url: str) -> LabelsOrigin | None:
@@ -157,7 +270,8 @@ def _origin(footer: bytes | None, url: str) -> LabelsOrigin | None:
         raise LabelsError(f"{url}: its footer {FOOTER_KEY.decode()} is damaged; import the labels again") from None
 
 
-def _content(url: str) -> bytes:
+def labels_content(url: str) -> bytes:
+    """The bytes of a file. LabelsError if it cannot be read or is too large."""
     file = place(url)
     try:
         size = file.size()

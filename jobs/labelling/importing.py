@@ -1,0 +1,65 @@
+"""`labels import`: a labelled data set becomes one labels file."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from ingest.errors import LabelsError
+from ingest.storage.place import place
+from jobs.runtime.feedback import SILENT, Feedback
+from jobs.runtime.requests import STRICT, Name
+from scoring.labels.importers import importer_of
+from scoring.labels.importing import Imported, import_labels
+from scoring.labels.mapping import load_mapping
+from scoring.labels.table import write_labels
+
+Split = Literal["train", "validation", "test"]
+
+
+@dataclass(frozen=True, config=STRICT)
+class ImportRequest:
+    name: str
+    """Of the importer, such as `vispr`."""
+
+    root: Name
+    """Folder of the data set, or its one file."""
+
+    out: Name
+    """The labels file to write, `.parquet` or `.csv`."""
+
+    split: Split | None = None
+    """Only pictures of this split; data sets without splits get it as their split."""
+
+    annotator: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    """Who gave the labels; None for the name of the data set."""
+
+    mapping: Name | None = None
+    """A mapping instead of the importer's own: a shipped name or a YAML file."""
+
+
+def run_import(request: ImportRequest, feedback: Feedback = SILENT) -> Imported:
+    """Nothing is written if anything is wrong. LabelsError in one line; StorageError if `out` cannot be written."""
+    importer = importer_of(request.name)
+    name = request.mapping or importer.MAPPING
+    mapping = load_mapping(name) if name else None
+    root = place(request.root)
+    if not root.exists():
+        raise LabelsError(f"{request.root} does not exist; give the folder of the data set, or its file")
+    with feedback.meter("labels", None) as meter:
+
+        def advance(_: int, num_all: int) -> None:
+            meter.expect(num_all)
+            meter.advance(1)
+
+        imported = import_labels(
+            request.name,
+            importer,
+            root,
+            mapping,
+            split=request.split,
+            annotator=request.annotator,
+            advance=advance,
+        )
+    write_labels(imported.labels, request.out, imported.origin)
+    return imported

@@ -1,0 +1,49 @@
+"""Labels from a labels file, or from the rows of a run."""
+
+from collections import Counter
+
+import pyarrow as pa
+
+from ingest.storage.place import place
+from reports.opened import open_run
+from scoring.labels.table import read_labels, to_labels
+from scoring.taxonomy import KEYS
+
+COLUMNS = ("shard", "key", "sha256", "private", "score", "holistic_score", *KEYS)
+
+
+def labels_of(url: str) -> pa.Table:
+    """Rows of `LABELS_SCHEMA`; the annotator of a run is the name of its folder.
+
+    A run has one row per picture here, also if the corpus holds a picture several times; quarantined images are rows of
+    null. RunError or LabelsError in one line.
+    """
+    where = place(url)
+    if not where.is_dir():
+        return read_labels(url)
+    with open_run(url) as run:
+        rows = run.rows(COLUMNS)
+    rows = _one_per_picture(rows)
+    columns = {name: rows[name].to_pylist() for name in ("sha256", "key", "private", *KEYS)}
+    whole = zip(rows["holistic_score"].to_pylist(), rows["score"].to_pylist(), strict=True)
+    columns["score"] = [formula if holistic is None else holistic for holistic, formula in whole]
+    columns["annotator"] = [where.name] * rows.num_rows
+    return to_labels(columns, rows.num_rows)
+
+
+def _one_per_picture(rows: pa.Table) -> pa.Table:
+    """The first row of each sha256. Images without bytes have the shard in their key if another image has the same."""
+    shards, keys, hashes = (rows[name].to_pylist() for name in ("shard", "key", "sha256"))
+    pictures = {(sha256 or (shard, key)) for shard, key, sha256 in zip(shards, keys, hashes, strict=True)}
+    seen: set[object] = set()
+    kept, names = [], []
+    holders = Counter(keys)
+    for number, (shard, key, sha256) in enumerate(zip(shards, keys, hashes, strict=True)):
+        if (picture := sha256 or (shard, key)) in seen:
+            continue
+        seen.add(picture)
+        kept.append(number)
+        names.append(f"{shard}/{key}" if not sha256 and holders[key] > 1 else key)
+    assert len(kept) == len(pictures)
+    place_of_key = rows.column_names.index("key")
+    return rows.take(pa.array(kept, pa.int64())).set_column(place_of_key, "key", pa.array(names, pa.string()))

@@ -1,0 +1,48 @@
+"""`labels consensus`: runs and labels files become one label per picture."""
+
+from typing import Annotated
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from ingest.errors import LabelsError
+from ingest.storage.place import place
+from jobs.labelling.inputs import labels_of
+from jobs.runtime.requests import STRICT, Name
+from scoring.labels.consensus import Consensus, Method, consensus
+from scoring.labels.judgements import judgements
+from scoring.labels.table import write_labels
+
+
+@dataclass(frozen=True, config=STRICT)
+class ConsensusRequest:
+    inputs: tuple[Name, ...]
+    """Run folders and labels files."""
+
+    out: Name
+    method: Method | None = None
+    """None: the rule of two annotators if there are two, else Dawid–Skene."""
+
+    paper_rule: bool = False
+    """Where two annotators differ: 0 instead of 0.5."""
+
+    min_posterior: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """Dawid–Skene: null below this."""
+
+
+def run_consensus(request: ConsensusRequest) -> Consensus:
+    """Nothing is written if anything is wrong."""
+    refuse_as_output(request.out, request.inputs)
+    tables = [(url, labels_of(url)) for url in request.inputs]
+    joined = consensus(
+        judgements(tables), request.method, paper_rule=request.paper_rule, min_posterior=request.min_posterior
+    )
+    write_labels(joined.labels, request.out, joined.origin)
+    return joined
+
+
+def refuse_as_output(out: str, inputs: tuple[str, ...]) -> None:
+    """LabelsError if the output is one of the inputs, or lies in a run."""
+    for url in inputs:
+        if place(out).is_within(place(url)):
+            raise LabelsError(f"--out {out} is an input, or lies in one; write to another file")

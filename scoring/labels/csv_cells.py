@@ -1,0 +1,63 @@
+"""CSV files of labels: errors repeat no cell of the file, and no spreadsheet runs a cell that was written."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.csv
+
+from ingest.errors import LabelsError
+
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "'")
+"""A spreadsheet may run a cell that begins so. The quotation mark is here because escaping adds one."""
+
+NULL_CELLS = ["", "null", "NULL", "nan", "NaN"]
+
+
+def text_columns(content: bytes, name: str, columns: Sequence[str]) -> pa.Table:
+    """Every column as text, null where a cell is empty or "null". LabelsError with the line if it is no such file.
+
+    columns: those that are known; they are text even where the file seems to hold numbers. Others keep any type.
+    """
+    wrong_rows: list[pyarrow.csv.InvalidRow] = []
+
+    def refuse(row: pyarrow.csv.InvalidRow) -> str:
+        wrong_rows.append(row)
+        return "error"
+
+    try:
+        return pyarrow.csv.read_csv(
+            pa.BufferReader(content),
+            read_options=pyarrow.csv.ReadOptions(use_threads=False),  # else rows have no numbers
+            parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=refuse),
+            convert_options=pyarrow.csv.ConvertOptions(
+                column_types=dict.fromkeys(columns, pa.string()), strings_can_be_null=True, null_values=NULL_CELLS
+            ),
+        )
+    except pa.ArrowException:  # its message quotes cells
+        if wrong_rows:
+            row = wrong_rows[0]
+            cells = f"{row.actual_columns} cells instead of {row.expected_columns}"
+            raise LabelsError(f"{name}, line {row.number}: has {cells}; check quotation marks and commas") from None
+        raise LabelsError(f"{name}: cannot be read as CSV in UTF-8 with a line of column names") from None
+
+
+def escaped(cell: str) -> str:
+    """The cell with a quotation mark before it if a spreadsheet could take it for a formula."""
+    return f"'{cell}" if cell.startswith(FORMULA_STARTS) else cell
+
+
+def unescaped(cell: str) -> str:
+    """The inverse of `escaped`."""
+    return cell[1:] if cell.startswith("'") and cell[1:].startswith(FORMULA_STARTS) else cell
+
+
+def as_csv(table: pa.Table) -> bytes:
+    """A header and one line per row; null is an empty cell. Cells of text are escaped."""
+    columns = []
+    for column in table.columns:
+        if pa.types.is_string(column.type):
+            column = pa.array([None if cell is None else escaped(cell) for cell in column.to_pylist()], pa.string())
+        columns.append(column)
+    sink = pa.BufferOutputStream()
+    pyarrow.csv.write_csv(pa.table(columns, names=table.column_names), sink)
+    return bytes(sink.getvalue().to_pybytes())

@@ -1,0 +1,73 @@
+"""The most probable answers of several annotators who err in different ways.
+
+Source: Dawid and Skene, "Maximum likelihood estimation of observer error-rates using the EM algorithm" (1979).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+MAX_ROUNDS = 200
+TOLERANCE = 1e-8
+"""EM ends when the log-likelihood per answer grows by less."""
+
+SMOOTHING = 0.01
+"""Added to every count, so that an answer that an annotator never gave keeps a small probability."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    posterior: Floats
+    """Shape (P, K): probability of each answer; NaN for pictures that nobody judged."""
+
+    confusion: Floats
+    """Shape (A, K, K): P(annotator answers column | row is true)."""
+
+    prior: Floats
+    """Shape (K,): estimated share of each answer."""
+
+    num_rounds: int
+    has_converged: bool
+
+    @property
+    def accuracy(self) -> Floats:
+        """Shape (A,): estimated probability that the annotator is right."""
+        right: Floats = np.einsum("k,akk->a", self.prior, self.confusion)
+        return right
+
+
+def fit(answers: npt.NDArray[np.int64], num_answers: int) -> Fit:
+    """EM from the majority vote.
+
+    answers: shape (A, P), 0 to num_answers - 1, or -1 where an annotator did not judge the picture.
+    """
+    given = np.stack([answers == k for k in range(num_answers)], axis=2).astype(np.float64)  # (A, P, K)
+    is_judged: npt.NDArray[np.bool_] = np.asarray(given.any(axis=(0, 2)))
+    num_given = max(1.0, given.sum())
+    votes = given.sum(axis=0)
+    posterior = votes / np.maximum(votes.sum(axis=1, keepdims=True), 1)
+    before, has_converged, num_rounds = -np.inf, False, 0
+    prior, confusion = _parameters(posterior, given, is_judged)
+    while not has_converged and num_rounds < MAX_ROUNDS:
+        num_rounds += 1
+        log_joint = np.log(prior) + np.einsum("apj,akj->pk", given, np.log(confusion))
+        highest = log_joint.max(axis=1, keepdims=True)
+        weights = np.exp(log_joint - highest)
+        total = weights.sum(axis=1, keepdims=True)
+        posterior = weights / total
+        likelihood = float((np.log(total) + highest)[is_judged].sum()) / num_given
+        has_converged = likelihood - before < TOLERANCE
+        before = likelihood
+        prior, confusion = _parameters(posterior, given, is_judged)
+    posterior[~is_judged] = np.nan
+    return Fit(posterior, confusion, prior, num_rounds, has_converged)
+
+
+def _parameters(posterior: Floats, given: Floats, is_judged: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Priors and confusion matrices that fit the posteriors best."""
+    prior = posterior[is_judged].sum(axis=0) + SMOOTHING
+    confusion = np.einsum("pk,apj->akj", posterior, given) + SMOOTHING
+    return prior / prior.sum(), confusion / confusion.sum(axis=2, keepdims=True)

@@ -1,0 +1,194 @@
+"""From the labelled pictures of a data set to the labels table: hashes, keys, mapping, one row per picture."""
+
+import hashlib
+import os
+import stat
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from ingest.errors import LabelsError, number_of
+from ingest.formats.shard import MAX_IMAGE_BYTES
+from ingest.sample import printable
+from ingest.storage.place import Place
+from scoring.labels.labelled import Importer, Labelled, folder_and_file, key_of
+from scoring.labels.mapping import LabelMapping
+from scoring.labels.table import LabelsOrigin, to_labels
+from scoring.taxonomy import KEYS
+
+JUDGED = ("private", "class", "score", *KEYS)
+"""Columns that two rows of one picture can contradict each other in."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    labels: pa.Table
+    """Rows of `LABELS_SCHEMA`."""
+
+    origin: LabelsOrigin
+
+    num_listed: int
+    """Pictures that the data set lists, one per annotator. As many as rows and `num_copies` together."""
+
+    num_missing: int
+    """Rows without sha256: the picture is not at hand, or cannot be read."""
+
+    num_copies: int
+    """Listed pictures with the bytes of another one; the two are one row."""
+
+    num_contradictions: int
+    """Rows of several such pictures with different labels; what differs is null."""
+
+    num_shared_names: int
+    """Listed pictures whose file name another one in another folder has too, so that it cannot be their key."""
+
+
+def import_labels(
+    name: str,
+    importer: Importer,
+    root: Place,
+    mapping: LabelMapping | None,
+    *,
+    split: str | None = None,
+    annotator: str | None = None,
+    advance: Callable[[int, int], None] = lambda done, all_: None,
+) -> Imported:
+    """The labels of the data set below `root`.
+
+    split: only pictures of this split; data sets without splits get it as their split.
+    annotator: who gave the labels, if the source does not name anyone; None for the name of the data set.
+    advance: is called with the number of pictures done and of all, for a display of progress.
+    LabelsError if a file of labels is wrong or lists no picture.
+    """
+    listed = [one for one in importer.pictures(root) if split is None or one.split in (None, split)]
+    if not listed:
+        which = f" of the split {split}" if split else ""
+        raise LabelsError(f"{root.path}: no labelled picture{which} was found; see docs/labels.md for the layout")
+    _refuse_twice(listed)
+    shared = _shared_names(listed)
+    folder, _ = folder_and_file(root, "")
+    rows: list[dict[str, object]] = []
+    unmapped: Counter[str] = Counter()
+    for number, one in enumerate(listed):
+        rows.append(_row(one, folder, mapping, shared) | {"annotator": one.annotator or annotator or name})
+        rows[-1]["split"] = one.split or split
+        rows[-1]["licence"] = one.licence or importer.LICENCE
+        unmapped.update(mapping.unmapped(one.labels) if mapping else one.labels)
+        advance(number + 1, len(listed))
+    merged, num_contradictions = _one_per_picture(rows)
+    assert all(row["sha256"] or row["key"] for row in merged)
+    columns = {column: [row.get(column) for row in merged] for column in _columns(merged)}
+    labels = to_labels(columns, len(merged))
+    origin = LabelsOrigin(
+        source=name,
+        mapping=mapping.title if mapping else None,
+        num_pictures=len({row["sha256"] or row["key"] for row in merged}),
+        unmapped={printable(label)[:200]: count for label, count in sorted(unmapped.items())},
+        notes=importer.NOTES,
+    )
+    num_shared = sum(one.path is not None and key_of(one.path) in shared for one in listed)
+    imported = Imported(
+        labels,
+        origin,
+        len(listed),
+        labels["sha256"].null_count,
+        len(rows) - len(merged),
+        num_contradictions,
+        num_shared,
+    )
+    return replace(imported, origin=replace(origin, notes=(*origin.notes, *_notes(imported))))
+
+
+def sha256_of(picture: Place) -> str | None:
+    """Of the encoded bytes, as a scan writes it. None if there is no such file, or none that a scan reads."""
+    if not picture.is_local:
+        try:
+            content = picture.content()
+        except FileNotFoundError:
+            return None
+        return hashlib.sha256(content).hexdigest() if content else None
+    try:
+        if not stat.S_ISREG(os.stat(picture.path).st_mode):  # to open a pipe would wait for a writer
+            return None
+        with open(picture.path, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as file:
+            size = os.fstat(file.fileno()).st_size
+            if not 0 < size <= MAX_IMAGE_BYTES:
+                return None
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
+def _row(one: Labelled, root: Place, mapping: LabelMapping | None, shared: set[str]) -> dict[str, object]:
+    found = sha256_of(root.at(one.path)) if one.path is not None else None
+    if found and one.sha256 and found != one.sha256:
+        raise LabelsError(f"{one.where}: sha256 is not that of the picture at this path; correct it or leave it out")
+    sha256, key = found or one.sha256, _key(one, found is not None, shared)
+    values: dict[str, float] = mapping.values(one.labels) if mapping else {}
+    row: dict[str, object] = {"private": one.private, "class": one.class_, "score": one.score}
+    return row | {"sha256": sha256, "key": key} | values | dict(one.values)
+
+
+def _key(one: Labelled, is_there: bool, shared: set[str]) -> str | None:
+    """As a scan writes it; none if it would name several pictures."""
+    if one.path is None or (one.key is not None and not is_there):
+        return one.key
+    if key_of(one.path) not in shared:
+        return key_of(one.path)
+    return None if is_there or one.sha256 else printable(one.path)
+
+
+def _refuse_twice(listed: Iterable[Labelled]) -> None:
+    seen: set[tuple[str | None, str | None]] = set()
+    for one in listed:
+        picture = (one.path or one.sha256, one.annotator)
+        if picture in seen:
+            raise LabelsError(f"{one.where}: the same picture is labelled a second time; keep one of them")
+        seen.add(picture)
+
+
+def _shared_names(listed: Iterable[Labelled]) -> set[str]:
+    """Keys that a scan would give to several of the pictures."""
+    paths = {one.path for one in listed if one.path is not None}
+    return {key for key, count in Counter(map(key_of, paths)).items() if count > 1}
+
+
+def _one_per_picture(rows: Sequence[dict[str, object]]) -> tuple[list[dict[str, object]], int]:
+    """Pictures with the same bytes become one row per annotator; the number of those that contradict themselves."""
+    merged: dict[tuple[object, object], dict[str, object]] = {}
+    contradicted: set[tuple[object, object]] = set()
+    for row in rows:
+        picture = (row["sha256"] or row["key"], row["annotator"])
+        first = merged.setdefault(picture, row)
+        if first is row:
+            continue
+        for column in JUDGED:
+            if first.get(column) != row.get(column):
+                first[column] = None
+                contradicted.add(picture)
+        for column in ("split", "licence"):
+            if first.get(column) != row.get(column):
+                first[column] = None
+    return list(merged.values()), len(contradicted)
+
+
+def _columns(rows: Sequence[dict[str, object]]) -> list[str]:
+    return list({column: None for row in rows for column in row})
+
+
+def _notes(found: Imported) -> tuple[str, ...]:
+    notes = []
+    if found.num_missing:
+        notes.append(f"{number_of(found.num_missing, 'row')} without sha256: the picture was not there.")
+    if found.num_copies:
+        notes.append(f"{number_of(found.num_copies, 'picture')} had the bytes of another one and shares its row.")
+    if found.num_contradictions:
+        notes.append(
+            f"{number_of(found.num_contradictions, 'picture')} with several files had different labels, which are null."
+        )
+    if found.num_shared_names:
+        what = number_of(found.num_shared_names, "picture")
+        notes.append(f"{what} with a file name that another folder has too: found by sha256 only.")
+    return tuple(notes)

@@ -1,0 +1,1 @@
+"""Shipped mappings of other taxonomies onto the 22 attributes, as YAML; `scoring/labels/mapping.py` reads them."""

@@ -1,0 +1,72 @@
+"""Reading the files of a data set: bounded, and with errors that name file and line but repeat no content."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from ingest.errors import LabelsError
+from ingest.formats.shard import listed
+from ingest.storage.place import Place, reason_of
+
+MAX_LABEL_FILE_BYTES = 512 * 2**20
+"""The largest known list of a data set has 100 MB."""
+
+
+def names_in(folder: Place) -> list[str]:
+    """Files of a folder that are not hidden, sorted; none if there is no such folder."""
+    try:
+        return [name for name, _ in listed(folder).files]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise LabelsError(f"{folder.path}: cannot be listed: {reason_of(error)}") from None
+
+
+def content_of(file: Place, name: str, max_bytes: int = MAX_LABEL_FILE_BYTES) -> bytes:
+    """A file of labels. LabelsError, with its name, if it is not there or too large."""
+    try:
+        size = file.size()
+        content = file.content() if size <= max_bytes else b""
+    except OSError as error:
+        raise LabelsError(f"{name}: cannot be read: {reason_of(error)}") from None
+    if size > max_bytes:
+        raise LabelsError(f"{name}: has {size:,} bytes; a file of labels may have {max_bytes:,}")
+    return content
+
+
+def lines_of(file: Place, name: str) -> Iterator[tuple[str, str]]:
+    """File with line number, and text, of each line that is not blank. LabelsError if it is no UTF-8."""
+    try:
+        text = content_of(file, name).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise LabelsError(f"{name}: is no text in UTF-8") from None
+    for number, line in enumerate(text.splitlines()):
+        if line.strip():
+            yield f"{name}, line {number + 1}", line
+
+
+def csv_rows(file: Place, name: str) -> Iterator[tuple[str, list[str]]]:
+    """File with line number, and cells, of each row that is not blank. LabelsError if it is no CSV in UTF-8."""
+    try:
+        text = content_of(file, name).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise LabelsError(f"{name}: is no text in UTF-8") from None
+    reader = csv.reader(io.StringIO(text, newline=""))
+    try:
+        for row in reader:
+            if row:
+                yield f"{name}, line {reader.line_num}", row
+    except csv.Error:
+        raise LabelsError(f"{name}, line {reader.line_num}: is no CSV; check its quotation marks") from None
+
+
+def json_of(content: bytes, name: str) -> Any:
+    """What a JSON file holds. LabelsError with the line if it is none."""
+    try:
+        return json.loads(content)
+    except json.JSONDecodeError as error:
+        raise LabelsError(f"{name}, line {error.lineno}: is no JSON") from None
+    except (ValueError, RecursionError):
+        raise LabelsError(f"{name}: is no JSON in UTF-8, or too deeply nested") from None

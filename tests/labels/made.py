@@ -1,0 +1,84 @@
+"""Small data sets in the exact layouts of the published ones, with real pictures."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.jobs.made import jpeg
+
+VISPR_LABELS = {
+    "2017_1": ["a1_age_approx", "a4_gender", "a9_face_complete", "a2_weight_approx"],
+    "2017_2": ["a0_safe"],
+    "2017_3": [],
+    "2017_4": ["a999_new", "a10_face_partial"],
+}
+
+
+def picture(path: Path, shade: int) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(jpeg(shade))
+    return path
+
+
+def vispr(root: Path, labels: Mapping[str, Sequence[str]] = VISPR_LABELS, split: str = "test2017") -> Path:
+    """The layout of the authors: annotations/ and images/."""
+    (root / "annotations" / split).mkdir(parents=True)
+    for shade, (name, given) in enumerate(labels.items()):
+        image = f"images/{split}/{name}.jpg"
+        picture(root / image, shade)
+        annotation = {"id": name, "image_path": image, "labels": list(given)}
+        (root / "annotations" / split / f"{name}.json").write_text(json.dumps(annotation))
+    return root
+
+
+def vispr_flat(
+    root: Path,
+    labels: Mapping[str, Sequence[str]] = VISPR_LABELS,
+    split: str = "test2017",
+    first_shade: int = 0,
+) -> Path:
+    """Pictures with their annotation beside them."""
+    for shade, (name, given) in enumerate(labels.items(), first_shade):
+        picture(root / split / f"{name}.jpg", shade)
+        (root / split / f"{name}.json").write_text(json.dumps({"labels": list(given)}))
+    return root
+
+
+def privbench(root: Path, names: Sequence[str]) -> Path:
+    for shade, name in enumerate(names):
+        picture(root / name, shade)
+    return root
+
+
+def privacyalert(root: Path, rows: str, there: Sequence[str], split: str = "test") -> Path:
+    (root / "Dataset_split").mkdir(parents=True, exist_ok=True)
+    (root / "Dataset_split" / f"{split}_with_labels_2classes.csv").write_text(rows)
+    for shade, name in enumerate(there):
+        picture(root / "Images" / split / name, shade)
+    return root
+
+
+def privacyalert_curated(root: Path, rows: str, there: Sequence[str], name: str = "labels_splits.csv") -> Path:
+    (root / "annotations").mkdir(parents=True, exist_ok=True)
+    (root / "annotations" / name).write_text(rows)
+    for shade, path in enumerate(there):
+        picture(root / "imgs" / path, shade)
+    return root
+
+
+def biv_priv(root: Path, private: Sequence[str], public: Sequence[str]) -> Path:
+    paths = [f"final_release/{name}" for name in private]
+    paths += [f"Public/Original_Images_Nonprivate/{name}" for name in public]
+    for shade, path in enumerate(paths):
+        picture(root / path, shade)
+    return root
+
+
+def places365(root: Path, lists: Mapping[str, str], there: Sequence[str]) -> Path:
+    root.mkdir(parents=True, exist_ok=True)
+    (root / "categories_places365.txt").write_text("/a/airfield 0\n/b/bus_station/indoor 1")
+    for name, lines in lists.items():
+        (root / name).write_text(lines)
+    for shade, path in enumerate(there):
+        picture(root / path, shade)
+    return root

@@ -1,0 +1,222 @@
+"""`privsieve labels consensus`: the rule of two annotators, Dawid–Skene, and what is joined with what."""
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from ingest.errors import LabelsError
+from scoring.labels import dawid_skene
+from scoring.labels.consensus import consensus
+from scoring.labels.judgements import judgements
+from scoring.labels.table import LabelsOrigin, read_labels, read_labels_and_origin, to_labels, write_labels
+from scoring.taxonomy import KEYS
+from tests.jobs.in_process import scan_in_process
+from tests.jobs.made import jpeg, privsieve, tar
+from tests.labels.made import picture
+
+Answers = npt.NDArray[np.int64]
+HASHES = [f"{number:064x}" for number in range(20)]
+
+
+def _file(path: Path, annotator: str, **columns: Sequence[object]) -> Path:
+    num_rows = len(next(iter(columns.values())))
+    named = {name.replace("class_", "class"): cells for name, cells in columns.items()}
+    labels = to_labels({"annotator": [annotator] * num_rows, **named}, num_rows)
+    write_labels(labels, str(path), LabelsOrigin("test"))
+    return path
+
+
+def _joined(out: Path, *arguments: object) -> list[dict[str, object]]:
+    assert privsieve("labels", "consensus", *arguments, "--out", out) == 0
+    found: list[dict[str, object]] = read_labels(str(out)).to_pylist()
+    return found
+
+
+PAIRS = [(1, 1), (0, 0), (1, 0), (0, 1), (0.5, 1), (0.5, 0), (0.5, 0.5), (None, 1), (0, None), (None, None)]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ((), [1, 0, 0.5, 0.5, 0.5, 0.5, 0.5, None, None, None]),
+        (("--paper-rule",), [1, 0, 0, 0, 0, 0, 0, None, None, None]),
+    ],
+)
+def test_an_attribute_is_1_only_if_both_annotators_say_so(
+    tmp_path: Path, options: tuple[str, ...], expected: list[object]
+) -> None:
+    first = _file(tmp_path / "a.parquet", "a", key=[f"{n}.jpg" for n in range(10)], nudity=[a for a, _ in PAIRS])
+    second = _file(tmp_path / "b.parquet", "b", key=[f"{n}.jpg" for n in range(10)], nudity=[b for _, b in PAIRS])
+    found = _joined(tmp_path / "c.parquet", first, second, *options)
+    assert [row["nudity"] for row in found] == expected
+    assert {row["gov_ids"] for row in found} == {None}
+    # One attribute of level 2, or none of those that were judged; without any the picture has no score.
+    scores = {1: 0.514, 0: 0, 0.5: 0, None: None}
+    assert [row["score"] for row in found] == pytest.approx([scores[value] for value in expected])  # type: ignore[index]
+    assert {row["annotator"] for row in found} == {"consensus"}
+
+
+def test_private_and_class_are_null_where_two_annotators_differ(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys = ["1", "2", "3"]
+    first = _file(tmp_path / "a.parquet", "a", key=keys, private=[1, 1, 0], class_=["face", "face", None])
+    second = _file(tmp_path / "b.parquet", "b", key=keys, private=[1, 0, None], class_=["face", "plate", "face"])
+    found = _joined(tmp_path / "c.parquet", first, second)
+    assert [(row["private"], row["class"]) for row in found] == [(1, "face"), (None, None), (None, None)]
+    assert "private: 1 are 1, 0 are 0.5, 0 are 0, 2 are null" in capsys.readouterr().out
+    _, origin = read_labels_and_origin(str(tmp_path / "c.parquet"))
+    assert origin is not None
+    assert origin.source == "consensus"
+    assert "private and class are null where they differ" in origin.notes[1]
+
+
+def test_pictures_are_joined_by_hash_and_else_by_key_and_none_is_lost(tmp_path: Path) -> None:
+    first = _file(
+        tmp_path / "a.parquet", "a", sha256=[HASHES[0], HASHES[1], None], key=["x", "y", "z"], nudity=[1, 1, 1]
+    )
+    second = _file(
+        tmp_path / "b.parquet", "b", sha256=[HASHES[0], None, None], key=["other", "y", "only here"], nudity=[1, 1, 1]
+    )
+    found = _joined(tmp_path / "c.parquet", first, second)
+    assert [(row["sha256"], row["key"], row["nudity"]) for row in found] == [
+        (HASHES[0], "x", 1),
+        (HASHES[1], "y", 1),
+        (None, "z", None),
+        (None, "only here", None),
+    ]
+
+
+def test_two_files_of_one_annotator_name_are_two_annotators(tmp_path: Path) -> None:
+    files = [_file(tmp_path / f"{name}.csv", "labels", key=["1"], nudity=[1]) for name in "ab"]
+    assert [row["nudity"] for row in _joined(tmp_path / "c.parquet", *files)] == [1]
+
+
+def test_two_runs_are_two_annotators_and_quarantined_images_are_null(tmp_path: Path) -> None:
+    members = {"1.jpg": jpeg(1), "2.jpg": b"<html>", "3.jpg": jpeg(3), "4.jpg": jpeg(3), "5.jpg": b""}
+    tar(tmp_path / "shard.tar", members)
+    for run in ("run-a", "run-b"):
+        scan_in_process(tmp_path / "shard.tar", tmp_path / run)
+    rows = _joined(tmp_path / "c.parquet", tmp_path / "run-a", tmp_path / "run-b")
+    found = {str(row["key"]): row for row in rows}
+    assert sorted(found) == ["1", "2", "3", "5"]  # 4 has the bytes of 3
+    assert {found["2"][key] for key in KEYS} == {None}
+    assert {found["5"][key] for key in KEYS} == {None}
+    assert found["2"]["score"] is None
+    assert None not in {found["1"][key] for key in KEYS}
+    assert found["1"]["score"] is not None
+
+
+def test_images_without_bytes_that_share_a_name_stay_apart(tmp_path: Path) -> None:
+    picture(tmp_path / "corpus/a/1.jpg", 1)
+    for folder in ("b", "c"):
+        (tmp_path / "corpus" / folder).mkdir()
+        os.mkfifo(tmp_path / "corpus" / folder / "1.jpg")
+    for run in ("run-a", "run-b"):
+        scan_in_process(tmp_path / "corpus", tmp_path / run)
+    found = _joined(tmp_path / "c.parquet", tmp_path / "run-a", tmp_path / "run-b")
+    assert sorted(str(row["key"]) for row in found) == ["1.jpg", "b/1.jpg", "c/1.jpg"]
+    assert [row["sha256"] is None for row in found] == [row["key"] != "1.jpg" for row in found]
+
+
+def test_an_input_is_not_overwritten_and_the_method_must_fit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [_file(tmp_path / f"{name}.parquet", name, key=["1"], nudity=[1]) for name in "abc"]
+    for arguments, message in (
+        ((files[0], files[1], "--out", files[0]), "is an input, or lies in one"),
+        ((files[0], "--out", tmp_path / "o.parquet"), "there is 1 annotator; a consensus needs at least two"),
+        ((*files, "--method", "two-annotator", "--out", tmp_path / "o.parquet"), "take --method dawid-skene"),
+        ((*files, "--paper-rule", "--out", tmp_path / "o.parquet"), "--paper-rule is of the method two-annotator"),
+        ((files[0], tmp_path / "none", "--out", tmp_path / "o.parquet"), "cannot be read: no such file"),
+    ):
+        assert privsieve("labels", "consensus", *arguments) == 2
+        shown = capsys.readouterr().err
+        assert message in shown
+        assert shown.count("\n") == 1
+    assert not (tmp_path / "o.parquet").exists()
+    assert len(read_labels(str(files[0]))) == 1
+
+
+def _planted(accuracies: Sequence[float], num_pictures: int, seed: int) -> tuple[Answers, Answers]:
+    """True answers of three kinds, and those of annotators who are right so often and else say anything."""
+    draw = np.random.default_rng(seed)
+    truth = draw.choice(3, num_pictures, p=[0.6, 0.1, 0.3])
+    others = (truth + draw.integers(1, 3, (len(accuracies), num_pictures))) % 3
+    is_right = draw.random(others.shape) < np.array(accuracies)[:, None]
+    return truth, np.where(is_right, truth, others)
+
+
+def test_dawid_skene_finds_who_is_right_and_beats_the_majority() -> None:
+    accuracies = (0.95, 0.9, 0.5, 0.45, 0.4)
+    truth, answers = _planted(accuracies, 4000, 1)
+    found = dawid_skene.fit(answers, 3)
+    assert found.has_converged
+    assert found.accuracy == pytest.approx(accuracies, abs=0.04)
+    assert found.prior == pytest.approx([0.6, 0.1, 0.3], abs=0.03)
+    votes = np.stack([(answers == k).sum(axis=0) for k in range(3)]).argmax(axis=0)
+    majority, posterior = (votes == truth).mean(), (found.posterior.argmax(axis=1) == truth).mean()
+    assert posterior > 0.95
+    assert posterior > majority + 0.05
+    sure = found.posterior.max(axis=1) > 0.99
+    assert 0.3 < sure.mean() < 0.99
+    assert (found.posterior.argmax(axis=1) == truth)[sure].mean() > 0.98
+
+
+def test_dawid_skene_learns_that_an_annotator_says_the_opposite() -> None:
+    draw = np.random.default_rng(2)
+    truth = draw.integers(0, 2, 1000)
+    answers = np.stack([truth, truth, np.where(draw.random(1000) < 0.9, 1 - truth, truth)])
+    answers[0, :300] = -1
+    found = dawid_skene.fit(answers, 2)
+    assert (found.posterior.argmax(axis=1) == truth).mean() > 0.999
+    assert found.confusion[2] == pytest.approx(np.array([[0.1, 0.9], [0.9, 0.1]]), abs=0.05)
+    assert found.accuracy[2] == pytest.approx(0.1, abs=0.05)
+
+
+def test_dawid_skene_says_nothing_of_pictures_that_nobody_judged() -> None:
+    found = dawid_skene.fit(np.array([[0, -1, 1], [0, -1, 1], [0, -1, -1]]), 2)
+    assert np.isnan(found.posterior).all(axis=1).tolist() == [False, True, False]
+
+
+def test_several_annotators_of_one_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    truth, answers = _planted((0.9, 0.9, 0.85), 300, 3)
+    steps = [0, 0.5, 1]
+    columns = {
+        "key": [f"{n}.jpg" for n in range(300)] * 3,
+        "annotator": [name for name in ("ann", "bob", "cy") for _ in range(300)],
+        "nudity": [steps[k] for row in answers for k in row],
+        "private": [int(k == 2) for row in answers for k in row],
+    }
+    write_labels(to_labels(columns, 900), str(tmp_path / "all.parquet"), LabelsOrigin("test"))
+    found = _joined(tmp_path / "c.parquet", tmp_path / "all.parquet")
+    assert len(found) == 300
+    right = np.array([row["nudity"] == steps[k] for row, k in zip(found, truth, strict=True)])
+    assert right.mean() > 0.95
+    shown = capsys.readouterr().out
+    assert "method dawid-skene, 3 annotators: ann, bob, cy" in shown
+    assert "estimated to be right: ann 9" in shown
+    sure = _joined(tmp_path / "d.parquet", tmp_path / "all.parquet", "--min-posterior", 0.99)
+    kept = [row["nudity"] == steps[k] for row, k in zip(sure, truth, strict=True) if row["nudity"] is not None]
+    assert 0 < len(kept) < 300
+    assert np.mean(kept) > 0.985
+    assert json.loads(json.dumps(found[0]))["gov_ids"] is None
+
+
+def test_classes_have_their_most_probable_answer() -> None:
+    tables = []
+    one_way, other_way = ["face", "plate", None], ["plate", "face", None]
+    for name, classes in (("a", one_way), ("b", one_way), ("c", other_way)):
+        tables.append((name, to_labels({"key": ["1", "2", "3"], "annotator": [name] * 3, "class": classes}, 3)))
+    assert consensus(judgements(tables)).labels["class"].to_pylist() == ["face", "plate", None]
+
+
+def test_a_picture_named_by_hash_and_by_key_in_one_file_is_refused() -> None:
+    labels = to_labels({"sha256": [HASHES[0], None], "key": ["x", "x"], "annotator": ["a", "a"]}, 2)
+    with pytest.raises(LabelsError, match="labels a picture twice, by sha256 and by key"):
+        judgements([("file", labels)])
