@@ -73,7 +73,7 @@ class Classwise:
     """Public as the class that is looked for."""
 
     overall: ClassMetrics
-    """Both, weighted by support; None if one of them is."""
+    """Both, weighted by support; None if one of them is not defined although it has pictures."""
 
     accuracy: float | None
     """Share of right answers."""
@@ -112,12 +112,11 @@ def classwise(counts: Numbers) -> Classwise:
     """From confusion counts, shape (4,), TP, FP, FN, TN of private."""
     private, public = _side(counts), _side(counts[::-1])
     total = private.support + public.support
-    sides = (private, public)
+    sides = [side for side in (private, public) if side.support]
 
     def weighted(values: Sequence[float | None]) -> float | None:
-        if not total or any(value is None for value in values):
-            return None
-        return sum((value or 0.0) * side.support for value, side in zip(values, sides, strict=True)) / total
+        known = [value * side.support for value, side in zip(values, sides, strict=True) if value is not None]
+        return sum(known) / total if sides and len(known) == len(sides) else None
 
     overall = ClassMetrics(
         weighted([side.precision for side in sides]),

@@ -169,10 +169,16 @@ def test_batches_share_no_public_picture() -> None:
     assert found.mcc != per_class(truth, predicted, ["face"] * 180, seed=6)[0].mcc
 
 
-def test_a_classwise_table_without_private_pictures_has_no_overall_figure() -> None:
+def test_a_side_without_pictures_has_no_weight_in_a_classwise_table() -> None:
     table = classwise(np.array([0, 0, 0, 5]))
     assert table.public.f1 == 1.0
-    assert (table.private.f1, table.overall.f1, table.accuracy) == (None, None, 1.0)
+    assert (table.private.f1, table.overall.f1, table.accuracy) == (None, 1.0, 1.0)
+
+
+def test_a_classwise_table_has_no_overall_precision_if_one_side_was_never_answered() -> None:
+    table = classwise(np.array([0, 0, 3, 5]))
+    assert (table.private.precision, table.private.recall) == (None, 0.0)
+    assert (table.overall.precision, table.overall.recall) == (None, 5 / 8)
 
 
 def test_calibration_is_that_of_the_definition() -> None:
