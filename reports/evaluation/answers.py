@@ -119,9 +119,9 @@ def answers_of(rows: pa.Table, engine: Mapping[str, Any], threshold: float | Non
 def _private(values: Numbers) -> tuple[Flags, Numbers, Flags]:
     """Values of shape (n, 22) -> whether any is known; private 1, 0 or NaN; whether a 0 leaves some value open."""
     decisive = values[:, OF_PRIVATE_LEVELS]
-    is_private: Flags = (decisive == 1).any(axis=1)
+    is_private = np.asarray((decisive == 1).any(axis=1), dtype=np.bool_)
     known = ~np.isnan(decisive)
-    is_known: Flags = known.any(axis=1)
+    is_known = np.asarray(known.any(axis=1), dtype=np.bool_)
     private = np.where(is_known, is_private.astype(np.float64), np.nan)
     is_partly = np.logical_and(is_known & ~is_private, ~known.all(axis=1))
     return np.logical_not(np.isnan(values).all(axis=1)), private, is_partly

@@ -73,7 +73,8 @@ def rates(counts: Numbers) -> Mapping[str, Numbers]:
     tp, fp, fn, tn = (counts[..., cell] for cell in (TP, FP, FN, TN))
     total = tp + fp + fn + tn
     recall, specificity = ratio(tp, tp + fn), ratio(tn, tn + fp)
-    spread = np.sqrt((tp + fp) * (tn + fn)) * np.sqrt((tp + fn) * (tn + fp))
+    # Multiplied in this order, and rooted once, a perfect answer gives exactly 1.
+    spread = np.sqrt(((tp + fp) * (tn + fn)) * ((tp + fn) * (tn + fp)))
     one_answer = (spread == 0) & (tp + fn > 0) & (tn + fp > 0)
     chance = ratio((tp + fp) * (tp + fn) + (tn + fn) * (tn + fp), total * total)
     accuracy = ratio(tp + tn, total)
