@@ -42,13 +42,18 @@ def _percent(share: float | None) -> str:
 
 def write_page(report: Report, path: Path) -> None:
     """Write the page under another name and rename it, so that it is never there in part. StorageError."""
+    write_text(render(report), path)
+
+
+def write_text(page: str, path: Path) -> None:
+    """As `write_page`, of any page. StorageError if the path is none of this machine or cannot be written."""
     if not path.name:
         raise StorageError(f"--html {path} names no file")
     if ":/" in str(path):
         raise StorageError(f"--html {path}: the page is written to a file of this machine; give a path, not a URL")
     aside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        aside.write_text(render(report), encoding="utf-8")
+        aside.write_text(page, encoding="utf-8")
         os.replace(aside, path)
     except OSError as error:
         aside.unlink(missing_ok=True)

@@ -1,0 +1,78 @@
+"""`evaluate` from start to end. Nothing is written."""
+
+from dataclasses import replace
+from typing import Annotated, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass as checked_dataclass
+
+from ingest.errors import LabelsError, PrivsieveError
+from jobs.runtime.requests import STRICT, Name
+from reports.evaluation.comparing import compare, spread_of
+from reports.evaluation.evaluate import EvaluationOptions, evaluation_of, judged
+from reports.evaluation.results import Evaluation
+from scoring.labels.table import read_labels
+
+MAX_DRAWS = 100_000
+
+
+@checked_dataclass(frozen=True, config=STRICT)
+class EvaluateRequest:
+    run_url: Name
+    """Folder or fsspec URL of the run that is evaluated."""
+
+    labels_url: Name
+    """File of labels (`scoring.labels.table`), one row per picture."""
+
+    split: str | None = None
+    """Only labels of this split: train, validation or test; None for all."""
+
+    compare_url: Name | None = None
+    """A second run on the same pictures, for paired differences."""
+
+    further_urls: tuple[Name, ...] = ()
+    """More runs on the same pictures, such as one per wording: the spread of the metrics over all."""
+
+    by: Literal["class", "category"] | None = None
+    """Also per class of the labels, or per category of the corpus."""
+
+    threshold: Annotated[float, Field(ge=0, le=1)] | None = None
+    """A picture is private from this prob_private on; None for the answers as they are."""
+
+    ambiguous: Literal["absent", "present"] = "absent"
+    """What an attribute's 0.5 counts as, in labels and answers."""
+
+    num_draws: Annotated[int, Field(ge=0, le=MAX_DRAWS)] = 1000
+    """Of the bootstrap; 0 for no intervals."""
+
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    """Of the bootstrap, of the batches per class and of the parts of the benchmark."""
+
+    def __post_init__(self) -> None:
+        if self.run_url in (self.compare_url, *self.further_urls):
+            raise PrivsieveError(f"{self.run_url} is given twice; compare it with another run")
+
+
+def run_evaluate(request: EvaluateRequest) -> Evaluation:
+    """LabelsError if the labels are wrong or belong to no picture of a run; RunError, StorageError of the runs."""
+    labels = read_labels(request.labels_url)
+    if request.split is not None:
+        import pyarrow.compute as pc
+
+        found = labels["split"].unique().drop_null().to_pylist()
+        labels = labels.filter(pc.equal(labels["split"], request.split))
+        if not labels.num_rows:
+            there = f"there are: {', '.join(sorted(found))}" if found else "the labels name no split"
+            raise LabelsError(f'{request.labels_url}: no label is of the split "{request.split}"; {there}')
+    options = EvaluationOptions(request.seed, request.num_draws, request.threshold, request.by, request.ambiguous)
+    one = judged(request.run_url, labels, options)
+    evaluation = evaluation_of(one, options)
+    if request.further_urls:
+        without_draws = replace(options, num_draws=0, by=None)
+        others = (judged(url, labels, without_draws) for url in request.further_urls)
+        spread = spread_of([evaluation, *(evaluation_of(other, without_draws) for other in others)])
+        evaluation = replace(evaluation, spread=spread)
+    if request.compare_url is not None:
+        comparison = compare(one, judged(request.compare_url, labels, options), options)
+        evaluation = replace(evaluation, comparison=comparison)
+    return evaluation

@@ -1,0 +1,126 @@
+"""How well each of the 22 attributes is found.
+
+A value of 0.5 is ambiguous. It counts as absent, on both sides, or as present if that is asked for; Tsaprazlis et al.,
+section 4, count it as absent. What was not labelled or not answered (null) is in no count but that of the coverage.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from reports.evaluation.binary import BinaryMetrics, Numbers, cells, known, of_counts, rates
+from reports.evaluation.bootstrap import Interval, Resampling, interval
+from reports.evaluation.calibration import Calibration, calibration
+from scoring.taxonomy import KEYS
+
+Ambiguous = Literal["absent", "present"]
+
+WITH_INTERVALS = ("f1", "recall", "precision")
+
+
+@dataclass(frozen=True)
+class AttributeMetrics(BinaryMetrics):
+    """Of the pictures in which this attribute is labelled and answered; "private" there means present."""
+
+    kappa: float | None
+    """Cohen's κ of label and answer, −1…1; None if both are always the same."""
+
+    num_labelled: int
+    """Pictures whose label is not null."""
+
+    num_not_answered: int
+    """Of these, those whose answer is null."""
+
+    coverage: float | None
+    """Share of the labelled pictures that were answered, 0–1; None without a label."""
+
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    """Bootstrap interval of f1, recall and precision."""
+
+    calibration: Calibration | None = None
+    """Of the engine's P(present); None if it gives none."""
+
+
+@dataclass(frozen=True)
+class AttributeSummary:
+    """All attributes together."""
+
+    macro_f1: float | None
+    """Mean F1 of the attributes that have one; None if none has."""
+
+    num_in_macro: int
+    """How many that are."""
+
+    without_f1: tuple[str, ...]
+    """Attributes that have labels, but no F1: neither labelled present nor answered so, or never answered."""
+
+    ambiguous: Ambiguous
+    """What a value of 0.5 counts as."""
+
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    """Bootstrap interval of macro_f1, over the same attributes."""
+
+
+def attribute_metrics(
+    truth: Numbers,
+    answers: Numbers,
+    probabilities: Numbers,
+    ambiguous: Ambiguous = "absent",
+    resampling: Resampling | None = None,
+) -> tuple[dict[str, AttributeMetrics], AttributeSummary]:
+    """All of shape (n, 22) in canonical order; values 0, 0.5, 1 or NaN, probabilities P(present) or NaN.
+
+    Attributes without any label are left out of the result. No intervals without `resampling`.
+    """
+    bound = 1.0 if ambiguous == "absent" else 0.5
+    is_both = ~np.isnan(truth) & ~np.isnan(answers)
+    counted = cells(truth >= bound, answers >= bound) * is_both[..., None]  # (n, 22, 4)
+    counts = counted.sum(axis=0)
+    drawn = None
+    if resampling is not None:
+        sums = resampling.sums(counted.reshape(len(truth), -1))
+        drawn = rates(sums.reshape(len(sums), len(KEYS), 4))
+    found = {}
+    for place, key in enumerate(KEYS):
+        num_labelled = int((~np.isnan(truth[:, place])).sum())
+        if not num_labelled:
+            continue
+        metrics = of_counts(counts[place])
+        intervals = {}
+        if drawn is not None:
+            intervals = defined({name: interval(drawn[name][:, place]) for name in WITH_INTERVALS})
+        both = ~np.isnan(truth[:, place]) & ~np.isnan(probabilities[:, place])
+        found[key] = AttributeMetrics(
+            **vars(metrics),
+            kappa=known(rates(counts[place])["kappa"]),
+            num_labelled=num_labelled,
+            num_not_answered=num_labelled - metrics.num_pictures,
+            coverage=metrics.num_pictures / num_labelled,
+            intervals=intervals,
+            calibration=calibration(truth[both, place] >= bound, probabilities[both, place]),
+        )
+    return found, _summary(found, ambiguous, drawn["f1"] if drawn is not None else None)
+
+
+def _summary(found: Mapping[str, AttributeMetrics], ambiguous: Ambiguous, drawn_f1: Numbers | None) -> AttributeSummary:
+    scores = [one.f1 for one in found.values() if one.f1 is not None]
+    intervals = {}
+    if drawn_f1 is not None and scores:
+        of_macro = drawn_f1[:, [KEYS.index(key) for key, one in found.items() if one.f1 is not None]]
+        num = (~np.isnan(of_macro)).sum(axis=1)
+        means = np.where(num > 0, np.nansum(of_macro, axis=1) / np.maximum(num, 1), np.nan)
+        intervals = defined({"macro_f1": interval(means)})
+    return AttributeSummary(
+        macro_f1=float(np.mean(scores)) if scores else None,
+        num_in_macro=len(scores),
+        without_f1=tuple(key for key, one in found.items() if one.f1 is None),
+        ambiguous=ambiguous,
+        intervals=intervals,
+    )
+
+
+def defined(intervals: Mapping[str, Interval | None]) -> dict[str, Interval]:
+    """Without those that the data do not define."""
+    return {name: one for name, one in intervals.items() if one is not None}

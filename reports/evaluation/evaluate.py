@@ -1,0 +1,252 @@
+"""A run joined with labels, and every figure that follows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ingest.errors import LabelsError, number_of
+from ingest.sample import printable
+from reports.evaluation import binary, severity
+from reports.evaluation.answers import ROW_COLUMNS, Answers, Truth, answers_of, truth_of
+from reports.evaluation.attributes import Ambiguous, attribute_metrics, defined
+from reports.evaluation.binary import Numbers, binary_metrics, cells, rejections_as_wrong
+from reports.evaluation.bootstrap import Resampling, interval
+from reports.evaluation.calibration import calibration
+from reports.evaluation.classes import classwise, per_class
+from reports.evaluation.groups import near_duplicates
+from reports.evaluation.joining import Joined, join
+from reports.evaluation.results import Evaluation, GroupResult, PrivateResult, ScoreResult
+from reports.evaluation.stability import FRACTIONS, stability
+from reports.opened import OpenRun, open_run
+
+By = Literal["class", "category"]
+
+MAX_GROUPS = 10_000
+NO_GROUP = "none"
+
+
+@dataclass(frozen=True)
+class EvaluationOptions:
+    """What an evaluation may be asked for beside the labels."""
+
+    seed: int = 0
+    """Of the bootstrap, of the batches per class and of the parts of the benchmark."""
+
+    num_draws: int = 1000
+    """Of the bootstrap; 0 for no intervals."""
+
+    threshold: float | None = None
+    """A picture is private from this prob_private on, 0–1; None for the answers as they are."""
+
+    by: By | None = None
+    """Also per class of the labels, or per category of the corpus."""
+
+    ambiguous: Ambiguous = "absent"
+    """What an attribute's 0.5 counts as, in labels and answers."""
+
+
+DEFAULTS = EvaluationOptions()
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A run and the labels of its pictures, before any metric."""
+
+    run: str
+    """As it was given."""
+
+    engine: str
+    """Name, model and protocol."""
+
+    cautions: tuple[str, ...]
+    """Of the run."""
+
+    joined: Joined
+    """Rows and labels."""
+
+    truth: Truth
+    """What the labels say, row by row."""
+
+    answers: Answers
+    """What the run says, row by row."""
+
+
+def evaluate_run(run: str, labels: pa.Table, options: EvaluationOptions = DEFAULTS) -> Evaluation:
+    """How good the answers of a run are. run: folder or URL. labels: of `scoring.labels.table.read_labels`.
+
+    LabelsError if no label belongs to a picture of the run or a picture has several; RunError, StorageError of the run.
+    """
+    return evaluation_of(judged(run, labels, options), options)
+
+
+def judged(run: str, labels: pa.Table, options: EvaluationOptions = DEFAULTS) -> Judged:
+    """The run joined with the labels. Errors as with `evaluate_run`."""
+    with open_run(run) as opened:
+        rows = opened.rows(list(ROW_COLUMNS))
+        engine, cautions = opened.record.engine, tuple(map(printable, opened.cautions))
+        name = _engine_name(opened)
+    joined = join(rows, labels)
+    answers = answers_of(joined.rows, engine, options.threshold)
+    if options.threshold is not None and np.isnan(answers.prob_private).all():
+        raise LabelsError(f"{run}: there is no prob_private to compare with the threshold; only some engines give one")
+    return Judged(run, name, cautions, joined, truth_of(joined.labels), answers)
+
+
+def evaluation_of(one: Judged, options: EvaluationOptions = DEFAULTS) -> Evaluation:
+    """Every figure of one run."""
+    draws = Resampling(near_duplicates(one.joined.rows), options.num_draws, options.seed)
+    scores = [
+        _score(one, column, getattr(one.answers, column), draws)
+        for column in ("holistic_score", "score")
+        if not np.isnan(getattr(one.answers, column)).all()
+    ]
+    scores = [score for score in scores if score is not None]
+    attributes, summary = attribute_metrics(
+        one.truth.values, one.answers.values, one.answers.probabilities, options.ambiguous, draws
+    )
+    is_judged = not np.isnan(one.answers.values).all()
+    return Evaluation(
+        run=printable(one.run),
+        engine=one.engine,
+        cautions=one.cautions,
+        annotators=_annotators(one.joined.labels),
+        join=one.joined.counts,
+        private=_private(one, draws, options),
+        score=scores[0] if scores else None,
+        formula_score=scores[1] if len(scores) > 1 else None,
+        attributes=attributes if is_judged else {},
+        attribute_summary=summary if attributes and is_judged else None,
+        by=options.by,
+        groups=_groups(one, options.by) if options.by else (),
+        notes=_notes(one),
+        seed=options.seed,
+        num_draws=options.num_draws,
+    )
+
+
+def _private(one: Judged, draws: Resampling, options: EvaluationOptions) -> PrivateResult | None:
+    labelled = ~np.isnan(one.truth.private)
+    if not one.answers.says_private or not labelled.any():
+        return None
+    truth, answers = one.truth.private[labelled] == 1, one.answers.private[labelled]
+    predicted, is_answered = rejections_as_wrong(truth, answers), ~np.isnan(answers)
+    counted = cells(truth, predicted)
+    counts = counted.sum(axis=0)
+    drawn = binary.rates(_part(draws, labelled).sums(counted))
+    classes = [name for name, is_in in zip(_texts(one.joined.labels, "class"), labelled, strict=True) if is_in]
+    parts = (stability(counts, fraction, seed=options.seed) for fraction in FRACTIONS)
+    given = one.answers.prob_private[labelled]
+    has_given = ~np.isnan(given)
+    return PrivateResult(
+        **vars(binary_metrics(truth, predicted)),
+        num_rejected=int((~is_answered).sum()),
+        num_unlabelled=int((~labelled).sum()),
+        answered=binary_metrics(truth[is_answered], predicted[is_answered]),
+        intervals=defined({name: interval(drawn[name]) for name in binary.METRICS}),
+        classwise=classwise(counts),
+        per_class=per_class(truth, predicted, classes, options.seed),
+        stability=tuple(part for part in parts if part is not None),
+        calibration=calibration(truth[has_given], given[has_given]),
+        threshold=options.threshold,
+    )
+
+
+def _score(one: Judged, column: str, predicted: Numbers, draws: Resampling) -> ScoreResult | None:
+    labelled = ~np.isnan(one.truth.score)
+    both = labelled & ~np.isnan(predicted)
+    if not labelled.any():
+        return None
+    truth, found, levels = one.truth.score[both], predicted[both], one.truth.levels[both]
+    own_levels = one.answers.levels[both] if column == "score" else None
+    answered = severity.band_of(found) if own_levels is None else own_levels
+    is_right = severity.as_four_levels(answered) == severity.as_four_levels(levels)
+    errors = found - truth
+    drawn = _part(draws, both)
+    sums = drawn.sums(np.stack([np.ones(len(truth)), np.abs(errors), errors, is_right.astype(np.float64)], axis=1))
+    means = binary.ratio(sums[:, 1:], sums[:, :1])
+    of_draws = {
+        "spearman": drawn.of_weights(lambda weights: severity.weighted_spearman(truth, found, weights)),
+        "pearson": severity.pearson_of_sums(drawn.sums(severity.moments(truth, found))),
+        "mae": means[:, 0],
+        "bias": means[:, 1],
+        "level_accuracy": means[:, 2],
+    }
+    return ScoreResult(
+        **vars(severity.score_metrics(truth, found, levels, own_levels)),
+        column=column,
+        num_not_scored=int((labelled & ~both).sum()),
+        num_unlabelled=int((~labelled).sum()),
+        intervals=defined({name: interval(values) for name, values in of_draws.items()}),
+    )
+
+
+def _groups(one: Judged, by: By) -> tuple[GroupResult, ...]:
+    table = one.joined.labels if by == "class" else one.joined.rows
+    names = np.array([NO_GROUP if name is None else name for name in _texts(table, by)], dtype=object)
+    distinct = sorted(set(names))
+    if len(distinct) > MAX_GROUPS:
+        raise LabelsError(f"--by {by} makes {len(distinct):,} groups; an evaluation shows at most {MAX_GROUPS:,}")
+    return tuple(_group(one, printable(name), names == name) for name in distinct)
+
+
+def _group(one: Judged, name: str, members: npt.NDArray[np.bool_]) -> GroupResult:
+    labelled = members & ~np.isnan(one.truth.private)
+    truth, answers = one.truth.private[labelled] == 1, one.answers.private[labelled]
+    found = None
+    if one.answers.says_private and labelled.any():
+        found = binary_metrics(truth, rejections_as_wrong(truth, answers))
+    predicted = main_score(one.answers)
+    both = members & ~np.isnan(one.truth.score) & ~np.isnan(predicted)
+    mae = float(np.abs(one.truth.score - predicted)[both].mean()) if both.any() else None
+    return GroupResult(name, int(np.isnan(answers).sum()) if found else 0, found, mae)
+
+
+def main_score(answers: Answers) -> Numbers:
+    """The model's own score if the run has one, else the formula's."""
+    return answers.score if np.isnan(answers.holistic_score).all() else answers.holistic_score
+
+
+def _part(draws: Resampling, members: npt.NDArray[np.bool_]) -> Resampling:
+    """The same draws over some of the pictures only."""
+    _, groups = np.unique(draws.groups[members], return_inverse=True)
+    return Resampling(groups.astype(np.int64), draws.num_draws, draws.seed)
+
+
+def _notes(one: Judged) -> tuple[str, ...]:
+    counts = one.joined.counts
+    notes = []
+    if one.truth.num_partly:
+        notes.append(
+            f"{number_of(one.truth.num_partly, 'picture')} count as public although not every attribute of level 1 and "
+            "2 is labelled; give the labels a column private if that is wrong."
+        )
+    if counts.num_joined_rows > counts.num_joined_labels:
+        notes.append(
+            f"{counts.num_joined_rows - counts.num_joined_labels:,} rows are copies of labelled pictures; each counts."
+        )
+    if counts.num_ambiguous_rows:
+        notes.append(
+            f"{counts.num_ambiguous_rows:,} rows have a name that several pictures share, and were left out; give the "
+            'labels sha256, or keys of the form "shard/key".'
+        )
+    if one.truth.private.size and not one.answers.says_private:
+        notes.append("The protocol of this run does not say what is private.")
+    return tuple(notes)
+
+
+def _annotators(labels: pa.Table) -> tuple[str, ...]:
+    return tuple(sorted(printable(name) for name in labels["annotator"].unique().to_pylist()))
+
+
+def _texts(table: pa.Table, column: str) -> Sequence[str | None]:
+    names: list[str | None] = table[column].to_pylist()
+    return names
+
+
+def _engine_name(opened: OpenRun) -> str:
+    engine: Mapping[str, Any] = opened.record.engine
+    return printable(" · ".join(str(engine[part]) for part in ("name", "model", "protocol") if engine.get(part)))

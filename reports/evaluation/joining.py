@@ -1,0 +1,169 @@
+"""Which label belongs to which row of a run: by the hash of the picture, or by its name.
+
+A label with a hash belongs to the rows with that hash. A row without a hash (it has no bytes), or a label without one,
+is joined by name: the row's `key`, or `shard/key` where several rows have that key.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ingest.errors import LabelsError, number_of
+from ingest.sample import printable
+from scoring.sql.expressions import shown
+
+Places = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class JoinCounts:
+    """What was joined and what was not; rows and labels each add up."""
+
+    num_rows: int
+    """Of the run."""
+
+    num_labels: int
+    """Rows of the labels table."""
+
+    num_joined_rows: int
+    """Rows of the run that have a label; copies of a picture count each."""
+
+    num_joined_labels: int
+    """Labels that are of at least one row."""
+
+    num_rows_without_label: int
+    """Rows that are in no figure, since nothing is known of them."""
+
+    num_labels_without_row: int
+    """Labels of pictures that the run does not hold."""
+
+    num_ambiguous_rows: int
+    """Of the rows without label: those whose name a label has, but that other pictures have too."""
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Rows of a run with their labels, in the order of the rows."""
+
+    rows: pa.Table
+    """The joined rows of the run."""
+
+    labels: pa.Table
+    """The label of each of these rows, as many."""
+
+    label_places: Places
+    """The place of the label in the labels table, of each of these rows."""
+
+    counts: JoinCounts
+    """Of both sides."""
+
+
+def join(rows: pa.Table, labels: pa.Table) -> Joined:
+    """rows: with the columns shard, key and sha256. labels: of `LABELS_SCHEMA`, checked, one row per picture.
+
+    LabelsError if nothing is joined, or if several annotators label a picture.
+    """
+    names = _names(labels)
+    keys, hashes, shards = (rows[name].to_pylist() for name in ("key", "sha256", "shard"))
+    pictures: dict[str, set[str | None]] = {}
+    for key, hash_ in zip(keys, hashes, strict=True):
+        pictures.setdefault(key, set()).add(hash_)
+    found = np.full(rows.num_rows, -1, dtype=np.int64)
+    num_ambiguous = 0
+    for place, (key, hash_, shard) in enumerate(zip(keys, hashes, shards, strict=True)):
+        of_hash = names.by_hash.get(hash_ or "")
+        is_shared = len(pictures[key]) > 1
+        of_name = names.named(f"{shard}/{key}", hash_)
+        if of_name is None and not is_shared:
+            of_name = names.named(key, hash_)
+        if of_hash is not None and of_name is not None:
+            raise _several(labels, of_hash)
+        label = of_name if of_hash is None else of_hash
+        if label is not None:
+            found[place] = label
+        elif is_shared and names.named(key, hash_) is not None:
+            num_ambiguous += 1
+    joined = np.flatnonzero(found >= 0)
+    if not len(joined):
+        raise _nothing(rows, labels)
+    num_used = len(np.unique(found[joined]))
+    counts = JoinCounts(
+        num_rows=rows.num_rows,
+        num_labels=labels.num_rows,
+        num_joined_rows=len(joined),
+        num_joined_labels=num_used,
+        num_rows_without_label=rows.num_rows - len(joined),
+        num_labels_without_row=labels.num_rows - num_used,
+        num_ambiguous_rows=num_ambiguous,
+    )
+    return Joined(rows.take(pa.array(joined)), labels.take(pa.array(found[joined])), found[joined], counts)
+
+
+@dataclass(frozen=True)
+class _Names:
+    """The places of labels."""
+
+    by_hash: Mapping[str, int]
+    """Of the labels with a hash."""
+
+    by_name: Mapping[str, int]
+    """Of the labels without one."""
+
+    also_by_name: Mapping[str, int]
+    """Of the labels with a hash whose name no other label has; for rows without a hash."""
+
+    def named(self, name: str, hash_: str | None) -> int | None:
+        """The label of a row with this name and hash, by its name."""
+        found = self.by_name.get(name)
+        return self.also_by_name.get(name) if found is None and hash_ is None else found
+
+
+def _names(labels: pa.Table) -> _Names:
+    by_hash: dict[str, int] = {}
+    by_name: dict[str, int] = {}
+    also: dict[str, int] = {}
+    hashes, keys = labels["sha256"].to_pylist(), labels["key"].to_pylist()
+    uses = Counter(keys)
+    for place, (hash_, key) in enumerate(zip(hashes, keys, strict=True)):
+        if hash_ is None:
+            if by_name.setdefault(key, place) != place:
+                raise _several(labels, place)
+        elif by_hash.setdefault(hash_.lower(), place) != place:
+            raise _several(labels, place)
+        elif key is not None and uses[key] == 1:
+            also[key] = place
+    return _Names(by_hash, by_name, also)
+
+
+def _several(labels: pa.Table, place: int) -> LabelsError:
+    name = shown(labels["key"][place].as_py() or labels["sha256"][place].as_py())
+    annotators = number_of(len(labels["annotator"].unique()), "annotator")
+    return LabelsError(
+        f"the labels hold several rows for one picture ({name}, {annotators} in the table); make one row of them with: "
+        "privsieve labels consensus"
+    )
+
+
+def _nothing(rows: pa.Table, labels: pa.Table) -> LabelsError:
+    if not rows.num_rows:
+        return LabelsError("the run has no rows yet; scan first")
+    if not labels.num_rows:
+        return LabelsError("the labels table has no rows")
+    return LabelsError(
+        f"no label belongs to a row of the run: rows are named like {_shape(rows, 'key')} (sha256 "
+        f"{_shape(rows, 'sha256')}), labels like {_shape(labels, 'key')} (sha256 {_shape(labels, 'sha256')}); "
+        "labels of pictures that were encoded again need a key and no sha256"
+    )
+
+
+def _shape(table: pa.Table, column: str) -> str:
+    """The first name in the column: names are what the user compares."""
+    known = table[column].drop_null()
+    if not len(known):
+        return "–"
+    first = printable(known[0].as_py())
+    return f"{first[:12]}…" if column == "sha256" else f'"{shown(first)}"'

@@ -1,0 +1,1 @@
+"""The evaluation as one self-contained HTML page: `render.py` fills `page.html.j2`, `drawings.py` draws."""

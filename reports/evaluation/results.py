@@ -1,0 +1,191 @@
+"""Everything that an evaluation says, as frozen data. Text, JSON and HTML are only ways to show it."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from reports.evaluation.attributes import AttributeMetrics, AttributeSummary
+from reports.evaluation.binary import BinaryMetrics
+from reports.evaluation.bootstrap import Interval
+from reports.evaluation.calibration import Calibration
+from reports.evaluation.classes import Classwise, PrivateClass
+from reports.evaluation.joining import JoinCounts
+from reports.evaluation.paired import Difference, McNemar
+from reports.evaluation.severity import ScoreMetrics
+from reports.evaluation.spread import Spread
+from reports.evaluation.stability import Stability
+
+
+@dataclass(frozen=True)
+class PrivateResult(BinaryMetrics):
+    """Private or public. The metrics count a rejection as the wrong answer, as Samson et al. do."""
+
+    num_rejected: int
+    """Labelled pictures without an answer: quarantined, or nothing was assessed that makes a picture private."""
+
+    num_unlabelled: int
+    """Joined pictures of which the labels do not say whether they are private; in no figure."""
+
+    answered: BinaryMetrics
+    """The same metrics without the rejected pictures."""
+
+    intervals: Mapping[str, Interval]
+    """95 % bootstrap interval of each metric that has one, with rejections as wrong."""
+
+    classwise: Classwise
+    """Precision, recall and F1 of both sides, and weighted by support."""
+
+    per_class: tuple[PrivateClass, ...]
+    """Each class of private pictures against batches of as many public ones."""
+
+    stability: tuple[Stability, ...]
+    """The MCC over random halves, and over nine tenths, of the pictures."""
+
+    calibration: Calibration | None
+    """Of prob_private; None if the run has none."""
+
+    threshold: float | None
+    """On prob_private, if one was asked for; None: the answers as they are."""
+
+
+@dataclass(frozen=True)
+class ScoreResult(ScoreMetrics):
+    """The severity score."""
+
+    column: str
+    """Of the run: holistic_score (the model's own), or score (from the attributes, by formula)."""
+
+    num_not_scored: int
+    """Labelled pictures without a predicted score; in no figure."""
+
+    num_unlabelled: int
+    """Joined pictures without a true score; in no figure."""
+
+    intervals: Mapping[str, Interval]
+    """95 % bootstrap interval of each metric that has one; none of pairwise accuracy."""
+
+
+@dataclass(frozen=True)
+class GroupResult:
+    """The pictures of one class or category."""
+
+    group: str
+    """Its name; "none" for pictures without."""
+
+    num_rejected: int
+    """Of them, without an answer; counted as wrong in `private`."""
+
+    private: BinaryMetrics | None
+    """None if the run does not say what is private, or no label of the group does."""
+
+    mae: float | None
+    """Mean absolute error of the score; None without one."""
+
+
+@dataclass(frozen=True)
+class Flips:
+    """What changed for one attribute between two runs, on pictures that are labelled and answered in both."""
+
+    num_pictures: int
+    """How many these are."""
+
+    num_fixed: int
+    """Wrong in the first run, right in the second."""
+
+    num_broken: int
+    """Right in the first run, wrong in the second."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A second run on the same pictures. Differences are second − first."""
+
+    run: str
+    """The second run."""
+
+    num_pictures: int
+    """Labelled pictures that both runs hold, each once."""
+
+    mcnemar: McNemar | None
+    """On private, with rejections as wrong; None if one of the runs does not answer that."""
+
+    private: Mapping[str, Difference]
+    """Metric -> its difference, with rejections as wrong."""
+
+    attributes: Mapping[str, Flips]
+    """Attribute -> what changed."""
+
+
+@dataclass(frozen=True)
+class RunsSpread:
+    """Several runs on the same labels, such as one per wording of the question."""
+
+    runs: tuple[str, ...]
+    """The evaluated run first."""
+
+    private: Mapping[str, Spread]
+    """Metric -> its values, mean and deviation."""
+
+    score: Mapping[str, Spread]
+    """The same of the score's metrics."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What the answers of a run are worth by some labels."""
+
+    run: str
+    """As it was given."""
+
+    engine: str
+    """Name, model and protocol."""
+
+    cautions: tuple[str, ...]
+    """Why the figures are not of the whole source, or of no picture at all."""
+
+    annotators: tuple[str, ...]
+    """Who gave the labels."""
+
+    join: JoinCounts
+    """What was joined and what was not."""
+
+    private: PrivateResult | None
+    """None if the run does not say what is private, or the labels do not."""
+
+    score: ScoreResult | None
+    """None if the run or the labels have no score. The model's own score if there is one, else the formula's."""
+
+    formula_score: ScoreResult | None
+    """The formula's score of a run that has both."""
+
+    attributes: Mapping[str, AttributeMetrics]
+    """By key; those without labels are left out."""
+
+    attribute_summary: AttributeSummary | None
+    """None if no attribute has labels, or the engine judges none."""
+
+    by: str | None
+    """What `groups` are: class or category."""
+
+    groups: tuple[GroupResult, ...]
+    """By name."""
+
+    notes: tuple[str, ...]
+    """What a reader must know, one sentence each."""
+
+    seed: int
+    """Of draws and batches."""
+
+    num_draws: int
+    """Of the bootstrap."""
+
+    spread: RunsSpread | None = None
+    """Over further runs; None without."""
+
+    comparison: Comparison | None = field(default=None)
+    """With a second run; None without."""
+
+
+def as_json(evaluation: Evaluation) -> dict[str, Any]:
+    """Plain data for JSON: what is not defined is null."""
+    return asdict(evaluation)

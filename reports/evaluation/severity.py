@@ -1,0 +1,164 @@
+"""How near predicted severity scores are to the true ones.
+
+Source: Tsaprazlis et al., "Rethinking Visual Privacy", section 6: Spearman ρ, Pearson r, MAE, bias, level accuracy,
+pairwise accuracy, confusion of levels.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from reports.evaluation.binary import Numbers, known, ratio
+from reports.evaluation.pairs import PairwiseAccuracy, pairwise_by_level
+from scoring.severity import BANDS
+
+Levels = npt.NDArray[np.int64]
+
+METRICS = ("spearman", "pearson", "mae", "bias", "level_accuracy")
+NUM_BINS = 20
+"""Of the histograms: each is 0.05 wide."""
+
+_EDGES = np.array(sorted(low for low, _ in BANDS if low > 0), dtype=np.float32)
+"""As float32, which scores are stored in: as float64 a stored 0.711 could fall below the edge that it is."""
+
+
+@dataclass(frozen=True)
+class ScoreMetrics:
+    """Of the pictures that have a true and a predicted score. None: not defined on these pictures."""
+
+    num_pictures: int
+    """With both scores."""
+
+    spearman: float | None
+    """Rank correlation with mean ranks for ties, −1…1; None if one side is constant."""
+
+    pearson: float | None
+    """Correlation, −1…1; None if one side is constant."""
+
+    mae: float | None
+    """Mean absolute error of the score, 0–1."""
+
+    bias: float | None
+    """Mean of predicted − true score, −1…1."""
+
+    level_accuracy: float | None
+    """Share of pictures whose predicted level is the true one, 0–1; no level counts as level 4."""
+
+    pairwise_inter: PairwiseAccuracy
+    """Over pairs of pictures of different true levels."""
+
+    pairwise_intra: PairwiseAccuracy
+    """Over pairs of pictures of the same true level."""
+
+    confusion: tuple[tuple[int, ...], ...]
+    """4 × 4 counts: rows are true levels 1…4, columns predicted levels 1…4."""
+
+    histogram_true: tuple[tuple[int, ...], ...]
+    """4 × 20 counts: per true level, the true scores in bins of 0.05."""
+
+    histogram_predicted: tuple[tuple[int, ...], ...]
+    """4 × 20 counts: per true level, the predicted scores in bins of 0.05."""
+
+
+def band_of(scores: Numbers) -> Levels:
+    """The level whose band holds the score, 1…4; an edge belongs to the more severe band. Scores without NaN."""
+    return np.asarray(4 - np.digitize(scores.astype(np.float32), _EDGES), dtype=np.int64)
+
+
+def as_four_levels(levels: Levels) -> Levels:
+    """Level 0 (no attribute) as level 4, where the paper's tables count it."""
+    return np.where(levels == 0, 4, levels)
+
+
+def score_metrics(
+    truth: Numbers, predicted: Numbers, true_levels: Levels, predicted_levels: Levels | None = None
+) -> ScoreMetrics:
+    """All of shape (n,), scores in [0, 1] without NaN, levels 0…4.
+
+    predicted_levels: None for the bands of the predicted scores. A formula score has its own, which also are right at
+    the four edges where a score ties with that of the next level.
+    """
+    actual = as_four_levels(true_levels)
+    answered = as_four_levels(band_of(predicted) if predicted_levels is None else predicted_levels)
+    inter, intra = pairwise_by_level(truth, predicted, actual)
+    one = np.ones((1, len(truth)))
+    return ScoreMetrics(
+        num_pictures=len(truth),
+        spearman=known(weighted_spearman(truth, predicted, one)[0]),
+        pearson=known(pearson_of_sums(moments(truth, predicted).sum(axis=0))),
+        **means(truth, predicted, actual == answered),
+        pairwise_inter=inter,
+        pairwise_intra=intra,
+        confusion=_table(np.histogram2d(actual, answered, bins=(np.arange(1, 6), np.arange(1, 6)))[0]),
+        histogram_true=_histogram(actual, truth),
+        histogram_predicted=_histogram(actual, predicted),
+    )
+
+
+def means(truth: Numbers, predicted: Numbers, is_level_right: npt.NDArray[np.bool_]) -> dict[str, float | None]:
+    """MAE, bias and level accuracy; None without a picture."""
+    if not len(truth):
+        return {"mae": None, "bias": None, "level_accuracy": None}
+    errors = predicted - truth
+    return {
+        "mae": float(np.abs(errors).mean()),
+        "bias": float(errors.mean()),
+        "level_accuracy": float(is_level_right.mean()),
+    }
+
+
+def moments(x: Numbers, y: Numbers) -> Numbers:
+    """Shape (n, 6): what sums to the moments that a correlation needs. Both are centred first, against rounding."""
+    if len(x):
+        x, y = x - x.mean(), y - y.mean()
+    return np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], axis=1)
+
+
+def pearson_of_sums(sums: Numbers) -> Numbers:
+    """Sums of `moments`, shape (…, 6) -> Pearson's r, shape (…,); NaN if one side is constant."""
+    n, x, y, xx, yy, xy = np.moveaxis(sums, -1, 0)
+    return correlation(n * xx - x * x, n * yy - y * y, n * xy - x * y, n * n)
+
+
+def correlation(var_x: Numbers, var_y: Numbers, cov: Numbers, scale: Numbers) -> Numbers:
+    """cov / √(var_x var_y); NaN if a variance is 0 but for rounding. scale: n² of sums that are not divided by n."""
+    tiny = 1e-12 * scale
+    constant = (var_x <= tiny) | (var_y <= tiny)
+    r = ratio(cov, np.sqrt(np.where(constant, 0.0, var_x) * np.where(constant, 0.0, var_y)))
+    return np.asarray(np.clip(r, -1, 1), dtype=np.float64)
+
+
+def weighted_spearman(truth: Numbers, predicted: Numbers, weights: Numbers) -> Numbers:
+    """Spearman's ρ if picture i occurs weights[d, i] times; weights of shape (draws, n) -> shape (draws,)."""
+    x, y = _weighted_ranks(truth, weights), _weighted_ranks(predicted, weights)
+    n = weights.sum(axis=1)
+    middle = ((n + 1) / 2)[:, None]  # the mean rank, ties or not
+    x, y = x - middle, y - middle
+    sums = ((weights * x * x).sum(axis=1), (weights * y * y).sum(axis=1), (weights * x * y).sum(axis=1))
+    return correlation(*sums, scale=n)
+
+
+def _weighted_ranks(values: Numbers, weights: Numbers) -> Numbers:
+    """Mean ranks from 1, shape (draws, n), of values that occur so often."""
+    if not len(values):
+        return np.zeros_like(weights)
+    order = np.argsort(values, kind="stable")
+    sorted_values = values[order]
+    is_first = np.r_[True, sorted_values[1:] != sorted_values[:-1]]
+    of_ties = np.add.reduceat(weights[:, order], np.flatnonzero(is_first), axis=1)
+    ranks_of_ties = of_ties.cumsum(axis=1) - (of_ties - 1) / 2
+    ranks = np.empty_like(weights)
+    ranks[:, order] = ranks_of_ties[:, np.cumsum(is_first) - 1]
+    return ranks
+
+
+def _histogram(levels: Levels, scores: Numbers) -> tuple[tuple[int, ...], ...]:
+    places = np.minimum((scores * NUM_BINS + 1e-6).astype(np.int64), NUM_BINS - 1)
+    table = np.zeros((4, NUM_BINS), dtype=np.int64)
+    np.add.at(table, (levels - 1, places), 1)
+    return _table(table)
+
+
+def _table(counts: npt.NDArray[np.generic]) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(int(count) for count in row) for row in counts)

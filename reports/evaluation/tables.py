@@ -1,0 +1,246 @@
+"""An evaluation as tables of text, for the terminal and the page."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ingest.errors import number_of
+from reports.evaluation import binary, severity
+from reports.evaluation.bootstrap import Interval
+from reports.evaluation.results import Comparison, Evaluation, PrivateResult, RunsSpread, ScoreResult
+from reports.summary import shortened
+
+NAMES = {
+    "mcc": "MCC",
+    "balanced_accuracy": "balanced accuracy",
+    "f1": "F1",
+    "spearman": "Spearman ρ",
+    "pearson": "Pearson r",
+    "mae": "mean absolute error",
+    "bias": "bias (predicted − true)",
+    "level_accuracy": "level accuracy",
+}
+"""How metrics are shown; the others by their names."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """The first column holds words, the others numbers."""
+
+    title: str
+    """With what a reader must know to read it."""
+
+    heads: list[str]
+    """Of the columns."""
+
+    rows: list[list[str]]
+    """Cells; "–" where a metric is not defined."""
+
+
+def headlines(evaluation: Evaluation) -> tuple[str, ...]:
+    """What a reader must know before any figure, one line each."""
+    join = evaluation.join
+    return (
+        *evaluation.cautions,
+        f"run     {evaluation.run}",
+        f"engine  {evaluation.engine}",
+        f"labels  {number_of(join.num_labels, 'label')} by {shortened(', '.join(evaluation.annotators))}",
+        f"joined  {join.num_joined_rows:,} of {number_of(join.num_rows, 'row')} have a label "
+        f"({join.num_rows_without_label:,} have none); {join.num_labels_without_row:,} labels are of no row",
+    )
+
+
+def tables(evaluation: Evaluation) -> Iterator[Table]:
+    """Those that the run and the labels have figures for."""
+    if evaluation.private:
+        yield from _private(evaluation.private)
+    for score in filter(None, (evaluation.score, evaluation.formula_score)):
+        yield _score(score)
+    if evaluation.attribute_summary and evaluation.attributes:
+        yield _attributes(evaluation)
+    if evaluation.groups:
+        yield _groups(evaluation)
+    if evaluation.spread:
+        yield _spread(evaluation.spread)
+    if evaluation.comparison:
+        yield from _comparison(evaluation.comparison)
+
+
+def _private(private: PrivateResult) -> Iterator[Table]:
+    sides = f"{private.num_true_positive + private.num_false_negative:,} labelled private, "
+    sides += f"{private.num_true_negative + private.num_false_positive:,} public"
+    asked = "" if private.threshold is None else f"; private from prob_private {private.threshold:g} on"
+    yield Table(
+        f"Private or public: {number_of(private.num_pictures, 'picture')}, {sides}; {private.num_rejected:,} rejected "
+        f"answers count as wrong{asked}",
+        ["metric", "value", "95 % interval", "without rejected"],
+        [
+            [
+                _name(metric),
+                number(getattr(private, metric)),
+                _interval(private.intervals, metric),
+                number(getattr(private.answered, metric)),
+            ]
+            for metric in binary.METRICS
+        ],
+    )
+    yield Table(
+        "Answers by label",
+        ["label", "answered private", "answered public"],
+        [
+            ["private", f"{private.num_true_positive:,}", f"{private.num_false_negative:,}"],
+            ["public", f"{private.num_false_positive:,}", f"{private.num_true_negative:,}"],
+        ],
+    )
+    sides_of = private.classwise
+    yield Table(
+        "Precision, recall and F1 of both sides (overall: weighted by support)",
+        ["side", "precision", "recall", "F1", "support"],
+        [
+            [name, number(side.precision), number(side.recall), number(side.f1), f"{side.support:,}"]
+            for name, side in (
+                ("private", sides_of.private),
+                ("public", sides_of.public),
+                ("overall", sides_of.overall),
+            )
+        ],
+    )
+    if private.per_class:
+        yield Table(
+            "Each private class against batches of as many public pictures (means over batches)",
+            ["class", "pictures", "batches", "MCC", "F1", "recall", "precision", "specificity"],
+            [
+                [
+                    shortened(one.name),
+                    f"{one.num_pictures:,}",
+                    f"{one.num_batches:,}",
+                    *map(number, (one.mcc, one.f1, one.recall, one.precision, one.specificity)),
+                ]
+                for one in private.per_class
+            ],
+        )
+    if private.stability:
+        yield Table(
+            "MCC over random parts of the pictures, drawn without replacement",
+            ["share of the pictures", "parts", "mean", "standard deviation"],
+            [
+                [f"{100 * one.fraction:.0f} %", f"{one.num_splits:,}", number(one.mcc_mean), f"{one.mcc_sd:.4f}"]
+                for one in private.stability
+            ],
+        )
+
+
+def _score(score: ScoreResult) -> Table:
+    missing = f"; {score.num_not_scored:,} more have no score" if score.num_not_scored else ""
+    rows = [
+        [_name(metric), number(getattr(score, metric)), _interval(score.intervals, metric)]
+        for metric in severity.METRICS
+    ]
+    for name, pairs in (("across", score.pairwise_inter), ("inside of", score.pairwise_intra)):
+        rows.append([f"pairs {name} levels in order ({pairs.num_pairs:,})", number(pairs.accuracy), "–"])
+    return Table(
+        f"Severity ({score.column}): {number_of(score.num_pictures, 'picture')}{missing}",
+        ["metric", "value", "95 % interval"],
+        rows,
+    )
+
+
+def _attributes(evaluation: Evaluation) -> Table:
+    summary = evaluation.attribute_summary
+    assert summary is not None
+    title = f"Attributes (0.5 counts as {summary.ambiguous}): macro-F1 {number(summary.macro_f1)} "
+    title += f"({_interval(summary.intervals, 'macro_f1')}) over {number_of(summary.num_in_macro, 'attribute')}"
+    rows = [
+        [
+            key,
+            f"{one.num_labelled:,}",
+            f"{one.num_true_positive + one.num_false_negative:,}",
+            f"{one.num_not_answered:,}",
+            *map(number, (one.precision, one.recall, one.f1)),
+            _interval(one.intervals, "f1"),
+            number(one.kappa),
+            number(one.calibration.ece if one.calibration else None),
+        ]
+        for key, one in evaluation.attributes.items()
+    ]
+    heads = ["attribute", "labelled", "present", "no answer", "precision", "recall", "F1", "95 % of F1", "κ", "ECE"]
+    return Table(title, heads, rows)
+
+
+def _groups(evaluation: Evaluation) -> Table:
+    return Table(
+        f"By {evaluation.by} (rejected answers count as wrong)",
+        ["group", "pictures", "private", "rejected", "MCC", "F1", "recall", "specificity", "error of score"],
+        [
+            [
+                shortened(group.group),
+                *(
+                    ["–"] * 7
+                    if (found := group.private) is None
+                    else [
+                        f"{found.num_pictures:,}",
+                        f"{found.num_true_positive + found.num_false_negative:,}",
+                        f"{group.num_rejected:,}",
+                        *map(number, (found.mcc, found.f1, found.recall, found.specificity)),
+                    ]
+                ),
+                number(group.mae),
+            ]
+            for group in evaluation.groups
+        ],
+    )
+
+
+def _spread(spread: RunsSpread) -> Table:
+    return Table(
+        f"Spread over {len(spread.runs)} runs",
+        ["metric", "mean", "standard deviation (n − 1)", *(f"run {place}" for place in range(1, len(spread.runs) + 1))],
+        [
+            [_name(metric), number(one.mean), number(one.sd), *map(number, one.values)]
+            for metric, one in {**spread.private, **spread.score}.items()
+        ],
+    )
+
+
+def _comparison(comparison: Comparison) -> Iterator[Table]:
+    pictures = number_of(comparison.num_pictures, "picture")
+    if comparison.mcnemar:
+        test = comparison.mcnemar
+        yield Table(
+            f"Against {shortened(comparison.run)}, on {pictures} of both: it alone is right in "
+            f"{test.num_only_second_right:,}, this run alone in {test.num_only_first_right:,}; McNemar's exact test "
+            f"p = {test.p_value:.3g}",
+            ["metric", "this run", "the other", "difference", "95 % interval"],
+            [
+                [
+                    _name(metric),
+                    number(one.first),
+                    number(one.second),
+                    number(one.difference, "+.3f"),
+                    "–" if one.interval is None else f"{one.interval.low:+.3f} … {one.interval.high:+.3f}",
+                ]
+                for metric, one in comparison.private.items()
+            ],
+        )
+    if comparison.attributes:
+        yield Table(
+            f"Attributes whose answers changed in {shortened(comparison.run)}",
+            ["attribute", "pictures", "wrong, now right", "right, now wrong"],
+            [
+                [key, f"{one.num_pictures:,}", f"{one.num_fixed:,}", f"{one.num_broken:,}"]
+                for key, one in comparison.attributes.items()
+            ],
+        )
+
+
+def number(value: float | None, form: str = ".3f") -> str:
+    """Three digits, "–" where it is not defined."""
+    return "–" if value is None else format(value, form).replace("-", "−")
+
+
+def _interval(intervals: Mapping[str, Interval], metric: str) -> str:
+    found = intervals.get(metric)
+    return "–" if found is None else f"{number(found.low)} … {number(found.high)}"
+
+
+def _name(metric: str) -> str:
+    return NAMES.get(metric, metric)

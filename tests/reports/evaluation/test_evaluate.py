@@ -1,0 +1,265 @@
+"""What an evaluation counts, joins and refuses."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ingest.errors import LabelsError
+from reports.evaluation.evaluate import EvaluationOptions, evaluate_run
+from reports.evaluation.results import as_json
+from reports.opened import open_run
+from scoring import severity
+from scoring.labels.table import to_labels
+from scoring.taxonomy import KEYS
+from tests.reports.evaluation.conftest import (
+    BINARY,
+    REJECTED,
+    SEVERITY,
+    MakeRun,
+    by_hash,
+    by_key,
+    found,
+    hash_of,
+    said,
+    scored,
+)
+
+OLD_RUNS = Path(__file__).parents[2] / "older_runs" / "at_0_1_0" / "runs"
+
+
+def test_a_rejection_is_wrong_and_is_also_reported_apart(make_run: MakeRun) -> None:
+    run = make_run([("a", said(True)), ("b", REJECTED), ("c", said(False)), ("d", REJECTED)], BINARY)
+    labels = by_hash("abcd", private=[1, 1, 0, 0])
+    private = evaluate_run(str(run), labels).private
+    assert private is not None
+    assert (private.num_pictures, private.num_rejected, private.num_unlabelled) == (4, 2, 0)
+    assert (private.mcc, private.recall, private.specificity, private.f1) == (0.0, 0.5, 0.5, 0.5)
+    assert (private.answered.num_pictures, private.answered.mcc) == (2, 1.0)
+
+
+def test_a_run_of_nothing_but_rejections_has_figures(make_run: MakeRun) -> None:
+    run = make_run([("a", REJECTED), ("b", REJECTED)], BINARY)
+    private = evaluate_run(str(run), by_hash("ab", private=[1, 0])).private
+    assert private is not None
+    assert (private.num_rejected, private.mcc, private.recall) == (2, -1.0, 0.0)
+    assert (private.answered.num_pictures, private.answered.mcc) == (0, None)
+
+
+def test_an_attribute_of_level_1_or_2_makes_a_picture_private_in_labels_and_in_answers(make_run: MakeRun) -> None:
+    rows = [
+        ("a", found(biometrics=1)),
+        ("b", found(biometrics=0.5, age=1)),
+        ("c", found(nudity=1)),
+        ("d", found()),
+    ]
+    labels = by_hash("abcd", **{key: [0.0] * 4 for key in KEYS} | {"beliefs": [1.0, 1.0, 0.5, 0.0]})
+    private = evaluate_run(str(make_run(rows)), labels).private
+    assert private is not None
+    assert (private.num_true_positive, private.num_false_negative) == (1, 1)  # a; b
+    assert (private.num_false_positive, private.num_true_negative) == (1, 1)  # c; d
+
+
+def test_a_labelled_private_goes_before_labelled_attributes(make_run: MakeRun) -> None:
+    run = make_run([("a", found(biometrics=1))])
+    private = evaluate_run(str(run), by_hash("a", private=[0], biometrics=[1.0])).private
+    assert private is not None
+    assert private.num_false_positive == 1
+
+
+def test_pictures_that_nobody_judged_are_in_no_figure(make_run: MakeRun) -> None:
+    run = make_run([("a", found(biometrics=1)), ("b", found()), ("c", found())])
+    labels = by_hash("ab", age=[0.0, None], biometrics=[1.0, None], private=[None, None])
+    result = evaluate_run(str(run), labels)
+    assert result.private is not None
+    assert (result.private.num_pictures, result.private.num_unlabelled) == (1, 1)
+    assert set(result.attributes) == {"age", "biometrics"}
+    assert result.attributes["age"].num_pictures == 1
+    assert (result.join.num_rows, result.join.num_joined_rows, result.join.num_rows_without_label) == (3, 2, 1)
+
+
+def test_a_picture_with_some_labels_of_level_1_and_2_missing_is_said_to_count_as_public(make_run: MakeRun) -> None:
+    result = evaluate_run(str(make_run([("a", found())])), by_hash("a", biometrics=[0.0]))
+    assert result.private is not None
+    assert result.private.num_true_negative == 1
+    assert any("1 picture count as public although not every attribute" in note for note in result.notes)
+
+
+def test_the_severity_protocol_is_judged_by_its_own_score(make_run: MakeRun) -> None:
+    run = make_run([("a", scored(0.9)), ("b", scored(0.5)), ("c", REJECTED), ("d", scored(0.1))], SEVERITY)
+    labels = by_hash("abcd", score=[0.8, 0.6, 0.9, None])
+    result = evaluate_run(str(run), labels)
+    assert result.private is None
+    assert any("does not say what is private" in note for note in result.notes)
+    assert result.score is not None
+    assert result.score.column == "holistic_score"
+    assert (result.score.num_pictures, result.score.num_not_scored, result.score.num_unlabelled) == (2, 1, 1)
+    assert result.score.mae == pytest.approx(0.1)
+    assert result.score.bias == pytest.approx(0.0, abs=1e-6)
+    assert result.score.level_accuracy == 0.5  # 0.5 lies below the band of 0.6
+    assert result.attributes == {}
+
+
+def test_the_formula_score_of_right_attributes_is_right(make_run: MakeRun) -> None:
+    rows = [("a", found(biometrics=1, age=1)), ("b", found(nudity=1)), ("c", found(age=1)), ("d", found(documents=1))]
+    columns: dict[str, list[float]] = {key: [0.0] * 4 for key in KEYS}
+    columns |= {"biometrics": [1, 0, 0, 0], "nudity": [0, 1, 0, 0.5], "age": [1, 0, 1, 0], "documents": [0, 0, 0, 1]}
+    score = evaluate_run(str(make_run(rows)), by_hash("abcd", **columns)).score
+    assert score is not None
+    assert (score.column, score.num_pictures, score.level_accuracy) == ("score", 4, 1.0)
+    assert score.mae == pytest.approx(0, abs=1e-6)
+    assert score.spearman == pytest.approx(1.0)
+    assert score.pairwise_inter.accuracy == 1.0
+
+
+def test_labels_are_joined_by_hash_by_name_and_by_shard_and_name(make_run: MakeRun) -> None:
+    run = make_run([("a", said(True)), ("b", said(False)), ("c", said(True))], BINARY, shard="face")
+    labels = pa.concat_tables(
+        [by_hash("a", private=[1]), by_key(["b.jpg"], private=[0]), by_key(["face/c.jpg"], private=[1])]
+    )
+    result = evaluate_run(str(run), labels)
+    assert result.join.num_joined_rows == 3
+    assert result.private is not None
+    assert result.private.mcc == 1.0
+
+
+def test_one_label_is_of_every_copy_of_a_picture(make_run: MakeRun) -> None:
+    run = make_run([("a", said(True)), ("a", said(True)), ("b", said(False))], BINARY)
+    result = evaluate_run(str(run), by_hash("abz", private=[1, 0, 1]))
+    assert (result.join.num_joined_rows, result.join.num_joined_labels) == (3, 2)
+    assert result.join.num_labels_without_row == 1
+    assert result.private is not None
+    assert result.private.num_true_positive == 2
+    assert any("1 rows are copies" in note for note in result.notes)
+
+
+def test_a_hash_of_another_picture_is_not_overruled_by_the_name(make_run: MakeRun) -> None:
+    run = make_run([("a", said(True)), ("b", said(True))], BINARY)
+    labels = by_hash(["a", "other"], key=["a.jpg", "b.jpg"], private=[1, 0])
+    assert evaluate_run(str(run), labels).join.num_joined_rows == 1
+
+
+def test_a_name_that_several_pictures_share_is_joined_to_none_of_them(make_run: MakeRun) -> None:
+    run = make_run([("a", said(True)), ("b#1", said(False)), ("b#2", said(False)), ("c", said(True))], BINARY)
+    result = evaluate_run(str(run), by_key(["a.jpg", "b.jpg"], private=[1, 0]))
+    assert (result.join.num_joined_rows, result.join.num_ambiguous_rows) == (1, 2)
+    assert (result.join.num_rows_without_label, result.join.num_labels_without_row) == (3, 1)
+    assert any("2 rows have a name that several pictures share" in note for note in result.notes)
+
+
+def test_nothing_joined_is_refused_with_both_kinds_of_names(make_run: MakeRun) -> None:
+    run = make_run([("a", said(True))], BINARY)
+    with pytest.raises(LabelsError) as refused:
+        evaluate_run(str(run), by_key(["0001"], private=[1]))
+    assert str(refused.value) == (
+        f'no label belongs to a row of the run: rows are named like "a.jpg" (sha256 {hash_of("a")[:12]}…), labels like '
+        '"0001" (sha256 –); labels of pictures that were encoded again need a key and no sha256'
+    )
+
+
+def test_several_annotators_are_refused_with_what_to_do(make_run: MakeRun) -> None:
+    run = make_run([("a", said(True))], BINARY)
+    labels = pa.concat_tables([by_hash("a", private=[1]), by_hash("a", private=[0], annotator=["you"])])
+    with pytest.raises(LabelsError, match=r"several rows for one picture .*2 annotators.*privsieve labels consensus"):
+        evaluate_run(str(run), labels)
+    mixed = pa.concat_tables([by_hash("a", private=[1]), by_key(["a.jpg"], private=[0], annotator=["you"])])
+    with pytest.raises(LabelsError, match="privsieve labels consensus"):
+        evaluate_run(str(run), mixed)
+
+
+def test_no_labels_and_no_rows_are_refused(make_run: MakeRun) -> None:
+    run = make_run([("a", said(True))], BINARY)
+    with pytest.raises(LabelsError, match="the labels table has no rows"):
+        evaluate_run(str(run), to_labels({}, 0))
+    empty = make_run([], BINARY, name="empty")
+    with pytest.raises(LabelsError, match="the run has no rows yet"):
+        evaluate_run(str(empty), by_hash("a", private=[1]))
+
+
+def test_a_threshold_judges_by_probability(make_run: MakeRun) -> None:
+    run = make_run([("a", said(True, 0.6)), ("b", said(True, 0.9)), ("c", said(False, 0.2))], BINARY)
+    labels = by_hash("abc", private=[0, 1, 0])
+    before = evaluate_run(str(run), labels).private
+    after = evaluate_run(str(run), labels, EvaluationOptions(threshold=0.7)).private
+    assert before is not None
+    assert after is not None
+    assert (before.num_false_positive, after.num_false_positive, after.mcc) == (1, 0, 1.0)
+    assert after.calibration is not None
+    assert after.calibration.brier == pytest.approx((0.36 + 0.01 + 0.04) / 3, abs=1e-6)
+
+
+def test_a_threshold_needs_probabilities(make_run: MakeRun) -> None:
+    run = make_run([("a", said(True))], BINARY)
+    with pytest.raises(LabelsError, match="there is no prob_private"):
+        evaluate_run(str(run), by_hash("a", private=[1]), EvaluationOptions(threshold=0.5))
+
+
+def test_groups_are_of_the_labels_classes(make_run: MakeRun) -> None:
+    run = make_run([("a", said(True)), ("b", said(False)), ("c", REJECTED), ("d", said(False))], BINARY)
+    labels = by_hash("abcd", private=[1, 1, 1, 0], **{"class": ["face", "plate", "face", None]})
+    result = evaluate_run(str(run), labels, EvaluationOptions(by="class"))
+    assert [(group.group, group.num_rejected) for group in result.groups] == [("face", 1), ("none", 0), ("plate", 0)]
+    assert [group.private.recall for group in result.groups if group.private] == [0.5, None, 0.0]
+    assert result.private is not None
+    assert [(one.name, one.num_batches, one.recall) for one in result.private.per_class] == [
+        ("face", 0, 0.5),
+        ("plate", 1, 0.0),
+    ]
+    by_category = evaluate_run(str(run), labels, EvaluationOptions(by="category"))
+    assert [group.group for group in by_category.groups] == ["cat"]
+
+
+def test_json_has_the_documented_names(make_run: MakeRun) -> None:
+    labels = by_hash("ab", biometrics=[1.0, 0.0], private=[1, 0], score=[0.8, 0.1])
+    stored = json.loads(
+        json.dumps(as_json(evaluate_run(str(make_run([("a", found(biometrics=1)), ("b", found())])), labels)))
+    )
+    assert stored["private"].keys() >= {"mcc", "recall", "precision", "specificity", "f1", "balanced_accuracy"}
+    assert stored["private"]["num_rejected"] == 0
+    assert stored["score"].keys() >= {"spearman", "pearson", "mae", "bias", "level_accuracy"}
+    assert stored["attributes"]["biometrics"]["f1"] == 1.0
+    assert stored["private"]["intervals"]["accuracy"] == {"low": 1.0, "high": 1.0}
+
+
+def test_the_same_seed_gives_the_same_evaluation_and_another_one_other_intervals(make_run: MakeRun) -> None:
+    generator = np.random.default_rng(0)
+    rows = [(f"{n}", said(bool(generator.random() < 0.7))) for n in range(40)]
+    labels = by_hash([name for name, _ in rows], private=[1, 0] * 20)
+    run = str(make_run(rows, BINARY))
+    assert evaluate_run(run, labels) == evaluate_run(run, labels)
+    one, other = (evaluate_run(run, labels, EvaluationOptions(seed=seed)).private for seed in (1, 2))
+    assert one is not None
+    assert other is not None
+    assert one.mcc == other.mcc
+    assert one.intervals != other.intervals
+    none = evaluate_run(run, labels, EvaluationOptions(num_draws=0)).private
+    assert none is not None
+    assert none.intervals == {}
+
+
+def test_a_run_of_an_older_version_is_evaluated() -> None:
+    run = str(OLD_RUNS / "tree")
+    with open_run(run) as opened:
+        rows = opened.rows(["sha256", "level"])
+    labelled = {h: int(level in (1, 2)) for h, level in zip(*(c.to_pylist() for c in rows.columns), strict=True) if h}
+    labels = to_labels(
+        {"annotator": ["me"] * len(labelled), "sha256": list(labelled), "private": list(labelled.values())},
+        len(labelled),
+    )
+    private = evaluate_run(run, labels).private
+    assert private is not None
+    assert private.answered.accuracy == 1.0
+    assert private.num_pictures >= private.answered.num_pictures > 0
+
+
+def test_the_paper_s_four_ties_do_not_lower_the_level_accuracy(make_run: MakeRun) -> None:
+    all_of_level_4 = {"property_assets": 1.0, "documents": 1.0, "metadata": 1.0, "background_people": 1.0}
+    run = make_run([("a", found(**all_of_level_4)), ("b", found(location=1))])
+    columns = {key: [all_of_level_4.get(key, 0.0), float(key == "location")] for key in KEYS}
+    score = evaluate_run(str(run), by_hash("ab", **columns)).score
+    assert score is not None
+    assert score.level_accuracy == 1.0
+    assert score.spearman is None  # both scores are 0.292
+    assert severity.score_of(np.array([4, 5])).tolist() == [0.292, 0.292]

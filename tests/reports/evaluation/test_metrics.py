@@ -1,0 +1,290 @@
+"""The metrics against SciPy, against definitions written out over all pairs, and where they are not defined."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from reports.evaluation.attributes import attribute_metrics
+from reports.evaluation.binary import Numbers, binary_metrics, cells, rates, rejections_as_wrong
+from reports.evaluation.bootstrap import Resampling, interval
+from reports.evaluation.calibration import calibration
+from reports.evaluation.classes import classwise, per_class
+from reports.evaluation.paired import difference, mcnemar
+from reports.evaluation.pairs import num_concordant, num_ordered, pairwise_by_level
+from reports.evaluation.severity import band_of, moments, pearson_of_sums, score_metrics, weighted_spearman
+from reports.evaluation.stability import stability
+from scoring import severity
+from scoring.taxonomy import KEYS
+
+SCORES = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), max_size=40)
+ANSWERS = st.lists(st.tuples(st.booleans(), st.booleans()), max_size=40)
+
+
+def _columns(pairs: list[tuple[int, int]]) -> tuple[Numbers, Numbers]:
+    table = np.array(pairs, dtype=np.float64).reshape(len(pairs), 2) / 8
+    return table[:, 0], table[:, 1]
+
+
+@given(SCORES)
+def test_concordant_pairs_are_those_of_the_definition(pairs: list[tuple[int, int]]) -> None:
+    truth, predicted = _columns(pairs)
+    signs = (truth[:, None] - truth) * (predicted[:, None] - predicted)
+    assert num_concordant(truth, predicted) == (signs > 0).sum() // 2
+    assert num_ordered(truth) == (truth[:, None] != truth).sum() // 2
+
+
+@given(SCORES)
+def test_pairs_across_and_inside_of_levels_are_all_pairs(pairs: list[tuple[int, int]]) -> None:
+    truth, predicted = _columns(pairs)
+    levels = band_of(truth)
+    inter, intra = pairwise_by_level(truth, predicted, levels)
+    is_right = (truth[:, None] - truth) * (predicted[:, None] - predicted) > 0
+    is_inside = levels[:, None] == levels
+    assert inter.num_right == (is_right & ~is_inside).sum() // 2
+    assert intra.num_right == (is_right & is_inside).sum() // 2
+    assert inter.num_pairs + intra.num_pairs == num_ordered(truth)
+
+
+@settings(max_examples=50)
+@given(SCORES)
+def test_correlations_are_those_of_scipy(pairs: list[tuple[int, int]]) -> None:
+    truth, predicted = _columns(pairs)
+    found = score_metrics(truth, predicted, band_of(truth))
+    if len(set(truth)) < 2 or len(set(predicted)) < 2:
+        assert found.spearman is None
+        assert found.pearson is None
+        return
+    assert found.spearman == pytest.approx(stats.spearmanr(truth, predicted).statistic, abs=1e-9)
+    assert found.pearson == pytest.approx(stats.pearsonr(truth, predicted).statistic, abs=1e-9)
+
+
+def test_correlations_of_many_scores_with_ties_are_those_of_scipy() -> None:
+    generator = np.random.default_rng(3)
+    truth = severity.score_of(generator.integers(0, 1320, 5000))
+    predicted = np.clip(truth + generator.normal(0, 0.2, 5000), 0, 1).round(2).astype(np.float64)
+    found = score_metrics(truth, predicted, band_of(truth))
+    assert found.spearman == pytest.approx(stats.spearmanr(truth, predicted).statistic, abs=1e-12)
+    assert found.pearson == pytest.approx(stats.pearsonr(truth, predicted).statistic, abs=1e-12)
+    # Kendall's count of concordant pairs: tau-b = (concordant - discordant) / sqrt(pairs without ties of each side)
+    concordant, discordant = num_concordant(truth, predicted), num_concordant(truth, -predicted)
+    tau = (concordant - discordant) / np.sqrt(float(num_ordered(truth)) * num_ordered(predicted))
+    assert tau == pytest.approx(stats.kendalltau(truth, predicted).statistic, abs=1e-12)
+
+
+@given(SCORES, st.integers(0, 2**32))
+def test_a_weighted_spearman_is_that_of_pictures_that_are_repeated(pairs: list[tuple[int, int]], seed: int) -> None:
+    truth, predicted = _columns(pairs)
+    weights = np.random.default_rng(seed).integers(0, 4, (2, len(truth))).astype(np.float64)
+    found = weighted_spearman(truth, predicted, weights)
+    for draw, some in enumerate(weights.astype(int)):
+        x, y = np.repeat(truth, some), np.repeat(predicted, some)
+        if len(set(x)) < 2 or len(set(y)) < 2:
+            assert np.isnan(found[draw])
+        else:
+            assert found[draw] == pytest.approx(stats.spearmanr(x, y).statistic, abs=1e-9)
+
+
+def test_a_score_at_an_edge_belongs_to_the_more_severe_level_also_as_it_is_stored() -> None:
+    edges = np.array([0.711, 0.514, 0.292, 0.0])
+    assert band_of(edges).tolist() == [1, 2, 3, 4]
+    assert band_of(edges.astype(np.float32).astype(np.float64)).tolist() == [1, 2, 3, 4]
+    assert band_of(np.array([0.7109, 0.5139, 0.2919])).tolist() == [2, 3, 4]
+
+
+def test_right_formula_scores_have_right_levels_also_where_two_levels_tie() -> None:
+    s_lex = np.arange(1320)
+    truth, levels = severity.score_of(s_lex), severity.level_of(s_lex)
+    assert score_metrics(truth, truth, levels, levels).level_accuracy == 1.0
+    by_band = score_metrics(truth, truth, levels).level_accuracy
+    assert by_band == pytest.approx(1317 / 1320)  # three of the four ties lie at an edge above another level
+
+
+def test_bias_is_predicted_less_true() -> None:
+    found = score_metrics(np.array([0.2, 0.8]), np.array([0.1, 0.5]), np.array([4, 1]))
+    assert found.bias == pytest.approx(-0.2)
+    assert found.mae == pytest.approx(0.2)
+    assert found.confusion == ((0, 0, 1, 0), (0, 0, 0, 0), (0, 0, 0, 0), (0, 0, 0, 1))
+    assert found.histogram_predicted[0][10] == 1
+    assert found.histogram_true[3][4] == 1
+
+
+def test_without_pictures_no_metric_of_scores_is_defined() -> None:
+    empty = np.zeros(0)
+    found = score_metrics(empty, empty, np.zeros(0, dtype=np.int64))
+    assert (found.num_pictures, found.spearman, found.pearson, found.mae, found.level_accuracy) == (0, *[None] * 4)
+    assert found.pairwise_inter.accuracy is None
+
+
+@given(ANSWERS)
+def test_binary_metrics_are_those_of_their_definitions(pairs: list[tuple[bool, bool]]) -> None:
+    truth, predicted = (np.array([pair[side] for pair in pairs], dtype=bool) for side in (0, 1))
+    found = binary_metrics(truth, predicted)
+    assert found.num_pictures == len(pairs)
+    if len(set(truth)) < 2:
+        assert found.mcc is None
+        assert found.balanced_accuracy is None
+    elif len(set(predicted)) < 2:
+        assert found.mcc == 0
+    else:
+        assert found.mcc == pytest.approx(np.corrcoef(truth, predicted)[0, 1], abs=1e-9)  # φ is r of two flags
+        assert found.balanced_accuracy == pytest.approx((predicted[truth].mean() + (~predicted)[~truth].mean()) / 2)
+    assert (found.recall is None) == (not truth.any())
+    assert (found.precision is None) == (not predicted.any())
+    if found.precision and found.recall:
+        assert found.f1 == pytest.approx(2 / (1 / found.precision + 1 / found.recall))
+
+
+def test_kappa_is_that_of_the_definition() -> None:
+    counts = np.array([20.0, 5, 10, 15])  # observed agreement .7, by chance .5
+    assert float(rates(counts)["kappa"]) == pytest.approx(0.4)
+    assert np.isnan(rates(np.array([7.0, 0, 0, 0]))["kappa"])
+
+
+def test_a_rejection_is_the_wrong_answer() -> None:
+    truth = np.array([True, True, False, False])
+    answers = np.array([1.0, np.nan, 0.0, np.nan])
+    found = binary_metrics(truth, rejections_as_wrong(truth, answers))
+    assert (found.num_true_positive, found.num_false_negative) == (1, 1)
+    assert (found.num_true_negative, found.num_false_positive) == (1, 1)
+
+
+def test_a_class_with_fewer_public_pictures_than_its_own_has_a_recall_only() -> None:
+    truth = np.array([True, True, True, False])
+    (found,) = per_class(truth, np.array([True, False, True, False]), ["face"] * 4)
+    assert (found.num_pictures, found.num_batches) == (3, 0)
+    assert found.recall == pytest.approx(2 / 3)
+    assert (found.mcc, found.f1, found.precision, found.specificity) == (None, None, None, None)
+
+
+def test_batches_share_no_public_picture() -> None:
+    """Each wrong public picture is in exactly one batch, so the specificities average to that of all batches."""
+    truth = np.repeat([True, False], [20, 160])
+    predicted = truth.copy()
+    predicted[20:36] = True
+    (found,) = per_class(truth, predicted, ["face"] * 180, seed=5)
+    assert found.num_batches == 8
+    assert found.specificity == pytest.approx(0.9)
+    assert found.mcc != per_class(truth, predicted, ["face"] * 180, seed=6)[0].mcc
+
+
+def test_a_side_without_pictures_has_no_weight_in_a_classwise_table() -> None:
+    table = classwise(np.array([0, 0, 0, 5]))
+    assert table.public.f1 == 1.0
+    assert (table.private.f1, table.overall.f1, table.accuracy) == (None, 1.0, 1.0)
+
+
+def test_a_classwise_table_has_no_overall_precision_if_one_side_was_never_answered() -> None:
+    table = classwise(np.array([0, 0, 3, 5]))
+    assert (table.private.precision, table.private.recall) == (None, 0.0)
+    assert (table.overall.precision, table.overall.recall) == (None, 5 / 8)
+
+
+def test_calibration_is_that_of_the_definition() -> None:
+    generator = np.random.default_rng(1)
+    given = generator.random(4000)
+    found = calibration(generator.random(4000) < given, given)
+    assert found is not None
+    assert found.ece < 0.03
+    assert found.brier == pytest.approx(1 / 6, abs=0.01)  # the mean of p (1 - p)
+    off = calibration(np.array([True, False, False]), np.array([1.0, 1.0, 0.25]))
+    assert off is not None
+    assert off.brier == pytest.approx((0 + 1 + 0.0625) / 3)
+    assert off.ece == pytest.approx((2 * 0.5 + 0.25) / 3)
+    assert (off.bins[9].num_pictures, off.bins[9].share) == (2, 0.5)
+    assert off.bins[5].mean_probability is None
+    assert sum(one.num_pictures for one in off.bins) == 3
+    assert calibration(np.zeros(0, dtype=bool), np.zeros(0)) is None
+
+
+def _values(**columns: list[float]) -> Numbers:
+    values = np.full((len(next(iter(columns.values()))), len(KEYS)), np.nan)
+    for key, column in columns.items():
+        values[:, KEYS.index(key)] = column
+    return values
+
+
+def test_attributes_count_half_as_absent_and_null_not_at_all() -> None:
+    nan = np.nan
+    truth = _values(age=[1, 1, 0.5, 0, nan], gender=[0, 0, 0, 0, 0], nudity=[1, 1, 0, 0, 0])
+    answers = _values(age=[1, 0.5, 1, 0, 1], gender=[0, 0, 0, 0, 0], beliefs=[1, 1, 1, 1, 1])
+    found, summary = attribute_metrics(truth, answers, np.full_like(truth, nan))
+    assert set(found) == {"age", "gender", "nudity"}
+    age = found["age"]
+    assert (age.num_true_positive, age.num_false_positive, age.num_false_negative, age.num_true_negative) == (1,) * 4
+    assert (age.f1, age.num_labelled, age.num_not_answered, age.coverage) == (0.5, 4, 0, 1.0)
+    assert (found["nudity"].coverage, found["nudity"].num_not_answered, found["nudity"].recall) == (0.0, 5, None)
+    assert found["gender"].f1 is None
+    assert (summary.macro_f1, summary.num_in_macro, summary.without_f1) == (0.5, 1, ("nudity", "gender"))
+    lenient, _ = attribute_metrics(truth, answers, np.full_like(truth, nan), "present")
+    assert lenient["age"].f1 == 1.0
+
+
+def test_mcnemar_is_the_binomial_test_of_scipy() -> None:
+    for one, other in [(0, 0), (1, 0), (3, 9), (40, 60), (0, 2000), (5000, 5200), (100_000, 100_500)]:
+        first = np.r_[np.ones(one, dtype=bool), np.zeros(other, dtype=bool)]
+        found = mcnemar(first, ~first)
+        assert (found.num_only_first_right, found.num_only_second_right) == (one, other)
+        expected = stats.binomtest(one, one + other).pvalue if one + other else 1.0
+        assert found.p_value == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_paired_difference_has_no_width_where_the_answers_are_the_same() -> None:
+    truth = np.tile([True, False, False, True], 25)
+    answers = np.tile([True, False, True, False], 25)
+    draws = Resampling(np.arange(100), 200, 0)
+    same = difference("mcc", truth, answers, answers, draws)
+    assert same.difference == 0
+    assert same.interval is not None
+    assert (same.interval.low, same.interval.high) == (0, 0)
+    better = difference("mcc", truth, answers, truth, draws)
+    assert better.difference == pytest.approx(1.0)
+    assert better.interval is not None
+    assert better.interval.low > 0.8
+
+
+def test_the_interval_of_a_share_is_near_that_of_the_binomial_distribution() -> None:
+    is_right = np.arange(400) < 300
+    drawn = Resampling(np.arange(400), 4000, 1).sums(is_right[:, None].astype(np.float64))[:, 0] / 400
+    found = interval(drawn)
+    assert found is not None
+    low, high = stats.binom.ppf([0.025, 0.975], 400, 0.75) / 400
+    assert found.low == pytest.approx(low, abs=0.005)
+    assert found.high == pytest.approx(high, abs=0.005)
+
+
+def test_copies_of_a_picture_do_not_make_an_interval_narrower() -> None:
+    once = (np.arange(60) < 30).astype(np.float64)
+    copied = np.repeat(once, 10)[:, None]
+    honest = interval(Resampling(np.repeat(np.arange(60), 10), 1000, 0).sums(copied)[:, 0] / 600)
+    naive = interval(Resampling(np.arange(600), 1000, 0).sums(copied)[:, 0] / 600)
+    single = interval(Resampling(np.arange(60), 1000, 0).sums(once[:, None])[:, 0] / 60)
+    assert honest is not None
+    assert honest == single
+    assert naive is not None
+    assert naive.high - naive.low < (honest.high - honest.low) / 2
+
+
+def test_draws_are_the_same_however_they_are_asked_for() -> None:
+    generator = np.random.default_rng(0)
+    truth, predicted = generator.random(50), generator.random(50)
+    draws = Resampling(np.arange(50), 100, 7)
+    by_sums = pearson_of_sums(draws.sums(moments(truth, predicted)))
+
+    def by_weights(weights: Numbers) -> Numbers:
+        return pearson_of_sums(weights @ moments(truth, predicted))
+
+    assert by_sums == pytest.approx(draws.of_weights(by_weights))
+    assert (by_sums != pearson_of_sums(Resampling(np.arange(50), 100, 8).sums(moments(truth, predicted)))).all()
+
+
+def test_a_metric_that_few_draws_define_has_no_interval() -> None:
+    assert interval(np.array([0.5, np.nan, np.nan])) is None
+    assert interval(np.zeros(0)) is None
+    draws = Resampling(np.zeros(0, dtype=np.int64), 10, 0)
+    assert draws.sums(np.zeros((0, 4))).shape == (0, 4)
+
+
+def test_stability_of_one_class_is_not_defined() -> None:
+    assert stability(cells(np.ones(10, dtype=bool), np.ones(10, dtype=bool)).sum(axis=0), 0.5) is None
