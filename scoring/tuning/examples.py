@@ -6,6 +6,7 @@ behind them: for `slots` nothing, since the form is part of the prompt; for text
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+
 import torch
 from torch.utils.data import Dataset
 
