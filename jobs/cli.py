@@ -26,12 +26,13 @@ VERBS: dict[str, str] = {
     "tune-set": "Make a training set of labelled pictures.",
     "tune": "Tune a vision-language model on a training set.",
     "labels": "Import, join, compare and export what people and benchmarks say about pictures.",
+    "study": "Measure what tuning brings, on which classes, and what it costs.",
     "compact": "Join the small result files of a finished run into few large ones.",
 }
 """Verb -> one line of help; the command lies in `jobs.VERB` (with _ for -) as a click command of that name."""
 
 CONTINUED = {
-    **dict.fromkeys(["fetch", "scan", "compact", "tune"], "; run the same command again to continue"),
+    **dict.fromkeys(["fetch", "scan", "compact", "tune", "study"], "; run the same command again to continue"),
     "filter": "; run the same command with --resume to continue",
 }
 """Verb that leaves something to continue when it is interrupted -> how."""

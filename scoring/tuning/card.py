@@ -7,6 +7,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ingest.errors import EngineError
 
+ENGINE = "transformers"
+"""What an adapter is tried with: it runs on every machine on which tuning does."""
+
 CARD = "privsieve.json"
 PAGE = "README.md"
 FORMAT_VERSION = 1
@@ -79,7 +82,7 @@ def read_card(adapter: Path) -> Card | None:
 
 def scan_command(model: str, adapter: str) -> str:
     """How the adapter is used; protocol, texts and picture size come from its card."""
-    return f"privsieve scan SOURCE --run RUN --engine transformers --model {model} --adapter {adapter}"
+    return f"privsieve scan SOURCE --run RUN --engine {ENGINE} --model {model} --adapter {adapter}"
 
 
 def page(card: Card) -> str:

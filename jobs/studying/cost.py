@@ -1,0 +1,75 @@
+"""What tuning costs on pictures that have nothing to do with it."""
+
+import hashlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass as checked_dataclass
+
+from ingest.errors import EngineError, SourceError
+from ingest.formats import open_source
+from ingest.images.decode import DecodedImage, ImageLimits, Pixels, decode
+from jobs.runtime.requests import STRICT, Count
+from scoring.engines.picture import max_side_px
+from scoring.engines.vlm.adapter import adapter, check_fits
+from scoring.engines.vlm.checkpoint import checkpoint
+from scoring.engines.vlm.settings import DEFAULT_MAX_PIXELS
+from scoring.tuning.card import read_card
+
+if TYPE_CHECKING:
+    from scoring.tuning.cost import Cost
+
+
+@checked_dataclass(frozen=True, config=STRICT)
+class CostRequest:
+    """Which adapter is compared with its base model, on what."""
+
+    adapter: str
+    model: str
+    pictures: str
+    num_pictures: Count = 200
+    seed: Annotated[int, Field(ge=0)] = 0
+    max_pixels: Count | None = None
+    """None: what the adapter was tuned with."""
+
+
+def run_cost(request: CostRequest) -> "Cost":
+    """EngineError or SourceError in one line."""
+    given = adapter(request.adapter)
+    model = checkpoint(request.model, with_weights=True)
+    check_fits(given, model.folder)
+    card = read_card(given.folder)
+    max_pixels = request.max_pixels or (card.max_pixels if card else DEFAULT_MAX_PIXELS)
+    drawn = _drawn(request, max_pixels)
+    first = next(drawn, None)
+    if first is None:
+        raise SourceError(f"{request.pictures} holds no picture that can be decoded")
+    try:
+        from scoring.tuning.cost import cost
+    except ImportError as error:
+        raise EngineError(f'study cost needs the package {error.name}: pip install "privsieve[tune]"') from None
+    return cost(model, given, _with(first, drawn), max_pixels)
+
+
+def _with(first: Pixels, others: Iterator[Pixels]) -> Iterator[Pixels]:
+    yield first
+    yield from others
+
+
+def _drawn(request: CostRequest, max_pixels: int) -> Iterator[Pixels]:
+    """Pictures by the rank of their hash: the same for a seed, whatever the order of the corpus."""
+    source = open_source(request.pictures, None, None)
+    ranked = []
+    for shard in source.shards:
+        for slice_ in source.slices(shard):
+            for at, sample in enumerate(source.read(slice_)):
+                if sample.fault is None:
+                    name = f"{request.seed} {hashlib.sha256(sample.encoded).hexdigest()}"
+                    ranked.append((hashlib.sha256(name.encode()).hexdigest(), slice_, at))
+    chosen = sorted(ranked, key=lambda one: one[0])[: request.num_pictures]
+    limits = ImageLimits(max_frames=1, max_side_px=max_side_px(max_pixels))
+    for _, slice_, at in chosen:
+        for place, sample in enumerate(source.read(slice_)):
+            if place == at and isinstance(found := decode(sample.encoded, limits), DecodedImage):
+                yield found.views[0]

@@ -1,0 +1,50 @@
+"""Whether a model knows a class that it was not tuned on, as in Samson et al., Table 4.
+
+Three figures per class: the MCC over all pictures, and the MCC and F1 of the class against exclusive batches of public
+pictures. The paper's table mixes the first with the third.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ingest.errors import LabelsError, did_you_mean
+from jobs.runtime.feedback import Feedback
+from jobs.studying.points import PointResult, StudyRequest, begin, tuned, untuned
+from jobs.tuning.joining import labels_by_picture
+from scoring.tuning.drawing import Draw
+from scoring.tuning.targets import is_private
+
+
+@dataclass(frozen=True)
+class LeaveOneOutResult:
+    """The untuned model, the model tuned on all classes, and one model per class that was left out."""
+
+    points: tuple[PointResult, ...]
+
+
+def run_leave_one_out(request: StudyRequest, classes: Sequence[str], feedback: Feedback) -> LeaveOneOutResult:
+    """One point per class and seed. classes: those to leave out, one at a time; empty: every private class.
+
+    LabelsError or EngineError in one line; what was measured before stays and is not measured again.
+    """
+    labels = labels_by_picture(request.labels, None)
+    every = [*labels.by_sha256.values(), *labels.by_key.values()]
+    private = sorted({one.class_name for one in every if one.class_name and is_private(one) is not False})
+    if len(private) < 2:
+        raise LabelsError(f"{request.labels}: names {len(private)} private classes; leaving one out takes at least two")
+    for name in classes:
+        if name not in private:
+            raise LabelsError(
+                f'{request.labels}: no private class "{name}"{did_you_mean(name, private)}; there are: '
+                f"{', '.join(private)}"
+            )
+    folder = begin(request, "leave-one-class-out")
+    points = [untuned(request, folder, feedback)]
+    for seed in request.seeds:
+        points.append(tuned(request, folder, f"all-seed{seed}", Draw(seed=seed, validation_share=0.0), feedback))
+        for name in classes or private:
+            draw = Draw(seed=seed, leave_out=(name,), validation_share=0.0)
+            point = f"without-{private.index(name)}-{re.sub('[^A-Za-z0-9_]', '_', name)[:40]}-seed{seed}"
+            points.append(tuned(request, folder, point, draw, feedback))
+    return LeaveOneOutResult(tuple(points))
