@@ -3,6 +3,7 @@
 This is the noun that flows through everything: a shard holds samples, a sample becomes a row.
 """
 
+import hashlib
 import re
 from dataclasses import dataclass, field
 
@@ -54,6 +55,28 @@ SAMPLE_COLUMNS: tuple[Column, ...] = (
     ),
     Column("num_bytes", pa.int64(), "bytes", "encoded size, null if there are no bytes"),
     Column("sha256", pa.string(), "hex", "hash of the encoded bytes, null if there are no bytes"),
+    Column(
+        "phash",
+        pa.string(),
+        "hex",
+        "64-bit perceptual hash of the first frame; copies differ in few bits; null if not decoded",
+        is_later=True,
+    ),
+    Column(
+        "url_sha256",
+        pa.string(),
+        "hex",
+        "hash of the URL that the corpus gives, null if it gives none; the URL itself is not stored",
+        is_later=True,
+    ),
+    Column(
+        "caption_kinds",
+        pa.list_(pa.string()),
+        "",
+        "kinds of evidence that text rules find in the caption, sorted; empty if they find none, null if there is no "
+        "caption",
+        is_later=True,
+    ),
 )
 """What is known of a sample before any engine looks at it."""
 
@@ -72,6 +95,36 @@ class Sample:
 
     fault: Fault | None = None
     """Why there are no bytes to decode."""
+
+    caption: str | None = field(default=None, repr=False)
+    """What the corpus says of the image, as `caption_of` cuts it; None if it says nothing. It may name people: it is
+    never stored, logged or put into a message or a prompt."""
+
+    url_sha256: str | None = None
+
+
+MAX_CAPTION_BYTES = 4096
+"""Of a caption, in UTF-8; the rest is not looked at."""
+
+
+def caption_of(raw: bytes | str) -> str | None:
+    """A caption as valid text of at most `MAX_CAPTION_BYTES`, None if it is blank.
+
+    White space becomes plain spaces and line breaks, other control characters and undecodable bytes backslash escapes.
+
+    >>> caption_of(b"a\x1b[31m dog\r\n")
+    'a\\x1b[31m dog'
+    """
+    text = raw[:MAX_CAPTION_BYTES].decode("utf-8", "backslashreplace") if isinstance(raw, bytes) else raw
+    lines = text[:MAX_CAPTION_BYTES].strip().splitlines()
+    escaped = "\n".join(printable(re.sub(r"\s", " ", line)) for line in lines)
+    return escaped.encode()[:MAX_CAPTION_BYTES].decode("utf-8", "ignore").strip() or None
+
+
+def url_sha256_of(url: bytes | str) -> str | None:
+    """The column `url_sha256`: of the URL as it is given, without white space around it; None if it is blank."""
+    encoded = (url if isinstance(url, bytes) else url.encode("utf-8", "surrogatepass")).strip()
+    return hashlib.sha256(encoded).hexdigest() if encoded else None
 
 
 def printable(name: str) -> str:

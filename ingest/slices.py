@@ -6,7 +6,7 @@ exists the slice is done.
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 MAX_SAMPLES = 1024
@@ -16,6 +16,10 @@ MAX_BYTES = 64 * 2**20
 
 Locator = dict[str, Any]
 """Where a sample lies in its shard. Its keys depend on the format, except `index`; JSON types only."""
+
+
+LATER_KEYS = frozenset(["txt"])
+"""Keys of locators that older versions did not write. They say nothing that other keys do not."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,11 @@ class Slice:
     def to_json(self) -> str:
         """ASCII only: undecodable file names survive as lone surrogate escapes."""
         return json.dumps(asdict(self))
+
+    def listing_json(self) -> str:
+        """What the hash of a shard's listing is made of: the same text as in versions without `LATER_KEYS`."""
+        locators = [{key: value for key, value in at.items() if key not in LATER_KEYS} for at in self.locators]
+        return replace(self, locators=locators).to_json()
 
     @staticmethod
     def from_json(text: str) -> "Slice":

@@ -1,6 +1,7 @@
 """What an engine receives and what it may answer. Every engine has this signature.
 
-An engine never sees keys, captions or file names: only pixels, the kinds of embedded metadata, and the hash.
+An engine never sees keys or file names: only pixels, the kinds of embedded metadata, and the hash. An engine that
+declares it (`EngineDescription.uses_caption`) gets the caption too; none that asks a model may.
 """
 
 from collections import Counter
@@ -34,6 +35,10 @@ class View:
 
     sha256: str
     """Of the encoded file, in hex."""
+
+    caption: str | None = field(default=None, repr=False)
+    """What the corpus says of the image; None if it says nothing, and for every engine that does not declare
+    `EngineDescription.uses_caption`."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +128,9 @@ class EngineDescription:
     presence_only: tuple[str, ...] = ()
     """Those of `assessed` that are never 0: the engine can confirm them but not rule them out, so null is no answer.
     run.json calls this `only_affirmed`."""
+
+    uses_caption: bool = False
+    """Whether views come with the caption, which then can change the answers."""
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,12 @@ from ingest.images.unseen import UNSEEN_KINDS
 from ingest.sample import SAMPLE_COLUMNS, Column
 from scoring import severity
 from scoring.assessment import Assessment
+from scoring.captions import CAPTION_KINDS
 from scoring.gaps import UNKNOWN_LEVEL
 from scoring.taxonomy import ATTRIBUTES, KEYS, LEVELS
+
+FULL = "full"
+"""The stage of every row: the engine was asked about all of the picture. There is no other stage yet."""
 
 BOX_TYPE = pa.struct(
     [
@@ -76,6 +80,13 @@ OUTCOME_COLUMNS: tuple[Column, ...] = (
     Column("status", pa.string(), "", "scored or quarantined", False),
     Column("reason", pa.string(), "", "short code that says why the image is quarantined, null if scored"),
     Column("error_message", pa.string(), "", "one line about the reason, null if scored"),
+    Column(
+        "stage",
+        pa.string(),
+        "",
+        f"which stage of the scan decided about the image: {FULL}; null in rows of older versions",
+        is_later=True,
+    ),
 )
 
 COLUMNS: tuple[Column, ...] = (
@@ -111,6 +122,9 @@ class Facts:
     num_frames_scanned: int | None = None
     unseen: tuple[str, ...] | None = None
     unseen_bytes: int | None = None
+    phash: str | None = None
+    url_sha256: str | None = None
+    caption_kinds: tuple[str, ...] | None = None
 
 
 Verdict = Assessment | Fault
@@ -132,6 +146,7 @@ def to_table(facts: Sequence[Facts], verdicts: Sequence[Verdict]) -> pa.Table:
     columns["status"] = ["quarantined" if f else "scored" for f in faults]
     columns["reason"] = [f.reason if f else None for f in faults]
     columns["error_message"] = [f.message if f else None for f in faults]
+    columns["stage"] = [FULL] * len(facts)
     arrays = [pa.array(columns[field.name], type=field.type, from_pandas=True) for field in SCHEMA]
     table = pa.Table.from_arrays(arrays, schema=SCHEMA)
     assert table.num_rows == len(facts) == len(verdicts)
@@ -216,6 +231,14 @@ def columns_document() -> str:
     lines += ["", "## Kinds of unseen content", "", "| `unseen` | meaning |", "|---|---|"]
     lines += [f"| `{kind}` | {meaning} |" for kind, meaning in UNSEEN_KINDS.items()]
     lines += ["", "Rows of versions that did not record it have null in `unseen` and `unseen_bytes`."]
+    lines += ["", "## Kinds of evidence in captions", ""]
+    lines += [", ".join(f"`{kind}`" for kind in CAPTION_KINDS) + "."]
+    lines += [
+        "",
+        "Captions are read of WebDataset samples (member `.txt`, else the JSON field `caption`) and of Parquet rows "
+        "(column `caption`, `text`, `TEXT` or `alt`), the first 4 KB. The rules are those that the engine `detectors` "
+        "applies to text in pictures; they miss much, and a name can be that of a place or of somebody famous.",
+    ]
     lines += ["", f"## {UNKNOWN_LEVEL.name}", ""]
     lines += [
         f"Policies, `report` and the view `images` of `sql` have one more column, `{UNKNOWN_LEVEL.name}`: "

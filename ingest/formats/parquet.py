@@ -6,8 +6,9 @@ A file is a shard, a row is a sample. Slices are row ranges of one row group, si
 import hashlib
 import io
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import compress, groupby
 from typing import Any, BinaryIO
 
@@ -22,7 +23,7 @@ from ingest.formats.parquet_pages import DamagedPageError, LargePageError
 from ingest.formats.parquet_rows import MAX_IMAGE_PAGE_BYTES, MAX_TEXT_PAGE_BYTES, AmbiguousColumnError, Leaf, rows
 from ingest.formats.released import DECISIONS, RELEASE, Kept, Written, changed
 from ingest.formats.shard import files_below, opened
-from ingest.sample import Sample, printable
+from ingest.sample import Sample, caption_of, printable, url_sha256_of
 from ingest.slices import MAX_BYTES, MAX_SAMPLES, Locator, Slice
 from ingest.storage.place import Place
 
@@ -30,6 +31,8 @@ SUFFIX = ".parquet"
 IMAGE_NAMES = ("image", "jpg", "jpeg", "png", "webp", "img", "image_bytes", "bytes", "content", "data")
 KEY_NAMES = ("key", "__key__", "id", "uid", "image_id", "file_name", "filename", "path")
 DEFAULT_CATEGORY = "category"
+CAPTION_NAMES = ("caption", "text", "TEXT", "alt")
+URL_NAMES = ("url", "URL")
 CHECKED_ROWS = 64
 """Rows that become Python objects at once."""
 
@@ -218,13 +221,16 @@ def _samples(
 ) -> Iterator[Sample]:
     """The samples of one row group; those that cannot be decoded are lost, and all that follow."""
     left, fault = iter(locators), CHANGED
+    beside = _texts(stream, file, group, [at["row"] for at in locators])
     try:
         names, leaves = zip(*_leaves(file.schema_arrow, column, key, label), strict=True)
         for values in rows(stream, file, group, [at["row"] for at in locators], leaves, _value):
             row: dict[str, Any] = {}
             for name, found in zip(names, values, strict=True):
                 row[name] = row[name] | found if row.get(name) else found  # a struct comes in parts
-            yield _sample(shard, next(left)["index"], row, column, key, label)
+            sample = _sample(shard, next(left)["index"], row, column, key, label)
+            caption, url_sha256 = next(beside)
+            yield replace(sample, caption=caption, url_sha256=url_sha256)
     except AmbiguousColumnError:
         fault = Fault("several_images", f'the file has several columns "{printable(column)}"')
     except LargePageError:
@@ -233,6 +239,41 @@ def _samples(
     except DAMAGED:
         fault = Fault("unreadable", f"row group {group} cannot be decoded")
     yield from (lost(shard, at, fault) for at in left)
+
+
+def _texts(
+    stream: BinaryIO, file: pq.ParquetFile, group: int, numbers: Sequence[int]
+) -> Iterator[tuple[str | None, str | None]]:
+    """`caption` and `url_sha256` of these rows. Read apart from the images, so that damage there costs no image."""
+    captions = _texts_of_column(stream, file, group, numbers, CAPTION_NAMES, caption_of)
+    hashes = _texts_of_column(stream, file, group, numbers, URL_NAMES, url_sha256_of)
+    yield from zip(captions, hashes, strict=True)
+
+
+def _texts_of_column(
+    stream: BinaryIO,
+    file: pq.ParquetFile,
+    group: int,
+    numbers: Sequence[int],
+    names: Sequence[str],
+    made_of: Callable[[bytes], str | None],
+) -> list[str | None]:
+    """Of the first of these columns that holds text, what is made of each row; all None where it cannot be read."""
+    kinds = {f.name: f.type for f in file.schema_arrow}
+    name = next((name for name in names if name in kinds and _is_text(kinds[name])), None)
+    if name is None:
+        return [None] * len(numbers)
+    leaf = Leaf(name, False, pa.types.is_dictionary(kinds[name]))
+    try:
+        values = [value for (value,) in rows(stream, file, group, numbers, [leaf], lambda one: _made(one, made_of))]
+    except (*DAMAGED, AmbiguousColumnError, LargePageError):
+        values = []
+    return values if len(values) == len(numbers) else [None] * len(numbers)
+
+
+def _made(array: pa.Array, made_of: Callable[[bytes], str | None]) -> str | None:
+    value = _value(array)
+    return made_of(value) if isinstance(value, bytes) else None
 
 
 def _leaves(schema: pa.Schema, column: str, key: str | None, label: str | None) -> Iterator[tuple[str, Leaf]]:

@@ -34,7 +34,7 @@ from ingest.formats.released import Kept, Written, changed
 from ingest.formats.shard import MAX_IMAGE_BYTES, TOO_MANY_BYTES, files_below, opened
 from ingest.formats.tar import BLOCK, END, MAX_NAME_BYTES, Damage, Member, header, walk
 from ingest.images.magic import HEAD_BYTES
-from ingest.sample import Sample, printable
+from ingest.sample import Sample, caption_of, printable, url_sha256_of
 from ingest.slices import Locator, Slice, cut
 from ingest.storage.place import NewFile, Place
 
@@ -49,7 +49,10 @@ MAX_MEMBERS = 1000
 USUAL_KEY = 255
 """Characters of a key above this count as bytes of the slice that holds it."""
 
-CATEGORY_MEMBERS = ("cls", "json")
+READ_MEMBERS = ("cls", "json", "txt")
+"""Members beside the image that are read: category, fields and caption."""
+CAPTION_FIELD = "caption"
+URL_FIELDS = ("url", "URL")
 DEFAULT_FIELD = "category"
 MAX_LOOKED_AT = 100
 """Samples in which `json_fields` looks for fields."""
@@ -183,7 +186,7 @@ def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
     with content(root, slice_.shard) as stream:
         for locator in slice_.locators:
             parts = _parts(stream, locator, category)
-            encoded = parts.get("image", b"")
+            encoded, fields = parts.get("image", b""), _parsed(parts.get("json", b""))
             fault = Fault(*locator["fault"]) if "fault" in locator else None
             if fault is None and len(encoded) != locator["image"][1]:
                 encoded, fault = b"", Fault("unreadable", "the shard is shorter than when it was listed")
@@ -191,9 +194,11 @@ def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
                 shard=printable(slice_.shard),
                 index=locator["index"],
                 key=printable(locator["key"]),
-                category=_category(parts, category),
+                category=_category(parts, fields, category),
                 encoded=encoded,
                 fault=fault,
+                caption=_caption(parts, fields),
+                url_sha256=_url_sha256(fields),
             )
 
 
@@ -318,7 +323,7 @@ def _located(index: int, found: _Group | Damage) -> tuple[Locator, int]:
     locator: Locator = {"index": index, "key": found.key, "span": span}
     for part in found.parts[:MAX_MEMBERS]:
         extension = _split(part.member.name)[1]
-        if extension in CATEGORY_MEMBERS and part.is_plain and part.member.size <= MAX_LISTED_BYTES:
+        if extension in READ_MEMBERS and part.is_plain and part.member.size <= MAX_LISTED_BYTES:
             locator[extension] = [part.member.data_start, part.member.size]
     long_key = max(0, len(found.key) - USUAL_KEY)
     if found.image is None:
@@ -355,25 +360,34 @@ def json_fields(root: Place, shard: str) -> list[str]:
 
 
 def _parts(stream: BinaryIO, locator: Locator, field: str | None) -> dict[str, bytes]:
-    """The image, and the member that gives the category, read in the order in which they lie."""
-    label = "cls" if "cls" in locator and field in (None, "cls") else "json"
-    places = sorted((locator[name], name) for name in ("image", label) if name in locator)
+    """The image and the members that are read beside it, in the order in which they lie; `.cls` only if it counts."""
+    wanted = ("image", "json", "txt", *(("cls",) if field in (None, "cls") else ()))
     parts = dict[str, bytes]()
-    for (start, num_bytes), name in places:
+    for (start, num_bytes), name in sorted((locator[name], name) for name in wanted if name in locator):
         stream.seek(start)
         parts[name] = stream.read(num_bytes)
     return parts
 
 
-def _category(parts: dict[str, bytes], field: str | None) -> str | None:
+def _category(parts: dict[str, bytes], fields: dict[str, Any], field: str | None) -> str | None:
     """From the JSON member's field, or the .cls member (asked for as "cls", or where no field is named)."""
     if "cls" in parts:
         text = parts["cls"].decode("utf-8", "backslashreplace").strip()
         return printable(text) or None
-    if "json" not in parts:
-        return None
-    value = _parsed(parts["json"]).get(field or DEFAULT_FIELD)
+    value = fields.get(field or DEFAULT_FIELD)
     return printable(str(value)) if isinstance(value, str | int) and str(value) else None
+
+
+def _caption(parts: dict[str, bytes], fields: dict[str, Any]) -> str | None:
+    """From the .txt member, else from the JSON member."""
+    written = caption_of(parts.get("txt", b""))
+    field = fields.get(CAPTION_FIELD)
+    return written if written is not None or not isinstance(field, str) else caption_of(field)
+
+
+def _url_sha256(fields: dict[str, Any]) -> str | None:
+    given = (fields.get(name) for name in URL_FIELDS)
+    return next((url_sha256_of(url) for url in given if isinstance(url, str)), None)
 
 
 def _parsed(member: bytes) -> dict[str, Any]:

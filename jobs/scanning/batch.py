@@ -9,31 +9,43 @@ import pyarrow as pa
 
 from ingest.fault import Fault
 from ingest.images.decode import DecodedImage, ImageLimits, Rejected, decode
+from ingest.images.phash import phash
 from ingest.sample import Sample
 from scoring.assessment import Engine, View, worst
+from scoring.captions import caption_kinds
 from scoring.table import Facts, Verdict, to_table
 
 
 class BatchScorer:
     """Scores a few samples at a time; `num_threads` decode, since decoders let go of Python's lock."""
 
-    def __init__(self, engine: Engine, limits: ImageLimits, num_threads: int):
+    def __init__(self, engine: Engine, limits: ImageLimits, num_threads: int, uses_caption: bool = False):
+        """uses_caption: `EngineDescription.uses_caption`."""
         self._engine = engine
+        self._uses_caption = uses_caption
         self._limits = limits
         self._threads = ThreadPoolExecutor(num_threads)
 
     def rows(self, samples: Sequence[Sample]) -> pa.Table:
         """One row of `scoring.table.SCHEMA` per sample, in order."""
-        decoded = list(self._threads.map(self._decode, samples))
-        facts = [_facts(s, d) for s, d in zip(samples, decoded, strict=True)]
-        return to_table(facts, self._verdicts(facts, decoded))
+        looked_at = list(self._threads.map(self._look, samples))
+        facts = [found for found, _ in looked_at]
+        return to_table(facts, self._verdicts(samples, looked_at))
 
-    def _decode(self, sample: Sample) -> DecodedImage | Fault:
-        return sample.fault or decode(sample.encoded, self._limits)
+    def _look(self, sample: Sample) -> tuple[Facts, DecodedImage | Fault]:
+        decoded = sample.fault or decode(sample.encoded, self._limits)
+        return _facts(sample, decoded), decoded
 
-    def _verdicts(self, facts: Sequence[Facts], decoded: Sequence[DecodedImage | Fault]) -> list[Verdict]:
-        images = [(f, d) for f, d in zip(facts, decoded, strict=True) if isinstance(d, DecodedImage)]
-        views = [View(pixels, d.metadata, f.sha256 or "") for f, d in images for pixels in d.views]
+    def _verdicts(
+        self, samples: Sequence[Sample], looked_at: Sequence[tuple[Facts, DecodedImage | Fault]]
+    ) -> list[Verdict]:
+        decoded = [image for _, image in looked_at]
+        views = [
+            View(pixels, image.metadata, facts.sha256 or "", sample.caption if self._uses_caption else None)
+            for sample, (facts, image) in zip(samples, looked_at, strict=True)
+            if isinstance(image, DecodedImage)
+            for pixels in image.views
+        ]
         outcomes = iter(self._engine.assess(views) if views else [])
         verdicts: list[Verdict] = []
         for d in decoded:
@@ -72,4 +84,7 @@ def _facts(sample: Sample, decoded: DecodedImage | Fault | None) -> Facts:
         num_frames_scanned=image.num_frames_decoded if image else None,
         unseen=image.unseen if image else None,
         unseen_bytes=image.unseen_bytes if image else None,
+        phash=phash(image.views[0]) if image else None,
+        url_sha256=sample.url_sha256,
+        caption_kinds=None if sample.caption is None else caption_kinds(sample.caption),
     )

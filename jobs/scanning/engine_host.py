@@ -30,7 +30,8 @@ class EngineHost:
                 if self._settings.has_canary:
                     self._compare(engine)
                 self._engine = engine
-                self._scorer = BatchScorer(engine, self._settings.limits, self._settings.num_decode_threads)
+                settings = self._settings
+                self._scorer = BatchScorer(engine, settings.limits, settings.num_decode_threads, settings.uses_caption)
             return self._scorer
 
     def make_room(self) -> None:

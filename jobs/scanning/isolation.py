@@ -113,7 +113,9 @@ class _Child:
         )
         theirs.close()
         source = replace(settings.source, shards=(slice_.shard,))  # its other names would take long to send
-        self._connection.send((settings.engine, settings.options, settings.limits, source, slice_))
+        self._connection.send(
+            (settings.engine, settings.options, settings.limits, settings.uses_caption, source, slice_)
+        )
         answer = self._answer(START_LIMIT_S, sys.maxsize, 0)
         if answer is not True:
             self.stop()
@@ -179,8 +181,8 @@ def _serve(connection: Connection) -> None:
             file.write("1000")
     except OSError:
         pass
-    engine, options, limits, source, slice_ = connection.recv()
-    scorer = BatchScorer(engine_module(engine).load(options), limits, num_threads=1)
+    engine, options, limits, uses_caption, source, slice_ = connection.recv()
+    scorer = BatchScorer(engine_module(engine).load(options), limits, num_threads=1, uses_caption=uses_caption)
     connection.send(True)
     try:
         for sample in source.read(slice_):

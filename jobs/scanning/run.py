@@ -164,6 +164,7 @@ class _Scan:
             code=self._record.code or "",
             stall_s=self._supervision.stall_s,
             batches_at_once=description.batches_at_once,
+            uses_caption=description.uses_caption,
             has_canary=description.num_gpus > 0,
             image_memory_bytes=self._supervision.image_memory_bytes,
         )
@@ -293,6 +294,7 @@ def _comparable(description: EngineDescription) -> dict[str, Any]:
         "assessed": list(description.assessed),
         # Left out where empty, so that runs that began before there was this key can be continued.
         **({"only_affirmed": list(description.presence_only)} if description.presence_only else {}),
+        **({"uses_caption": True} if description.uses_caption else {}),
         "weights": description.weights,
         "versions": description.versions,
         "max_side_px": description.max_side_px,

@@ -41,6 +41,9 @@ class ScanSettings:
     batches_at_once: int = 1
     """Of a slice, given to the engine by as many threads."""
 
+    uses_caption: bool = False
+    """`EngineDescription.uses_caption` of the engine."""
+
     has_canary: bool = False
     """Whether the engines of the run must agree on a made picture."""
 

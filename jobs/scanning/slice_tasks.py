@@ -66,7 +66,7 @@ def slices_left(settings: ScanSettings, shard: str, chosen: Chosen, ledger: Ledg
         slices = selected(source.slices(shard), shard, None if chosen is None else chosen[shard])
         for slice_ in watchdog.watch(slices):
             after = before.copy()
-            after.update(slice_.to_json().encode())
+            after.update(slice_.listing_json().encode())
             if not has_result(shard, slice_.number, slice_.is_last, ledger):
                 name = file_name(shard, slice_.number, slice_.is_last, ledger)
                 yield SliceTask(slice_, name, f"{before.hexdigest()} {after.hexdigest()}", version_mark, fingerprint)
