@@ -141,6 +141,37 @@ def agreement(inputs: tuple[str, ...], attention_checks: str | None, min_attenti
         write_line(f"pairwise agreement of {found.pairwise.of}: {found.pairwise.mean:.3f} ({bands})")
 
 
+@labels.command()
+@click.argument("source", metavar="LABELS_OR_RUN")
+@click.option("--format", "output", type=click.Choice(["label-studio", "csv"]), required=True)
+@click.option("--out", required=True, help="File to write; .json for label-studio.")
+@click.option(
+    "--image-prefix",
+    help="Before the path of a picture in a task; default /data/local-files/?d= (Label Studio's local storage).",
+)
+def export(source: str, output: Any, out: str, image_prefix: str | None) -> None:
+    """Write labels or the answers of a run for people to correct.
+
+    label-studio makes tasks with the labels filled in, and beside them the labelling interface (.xml) to paste into the
+    project. `labels import label-studio` and `labels import csv` read the result.
+
+    Example: privsieve labels export my-run --format label-studio --out tasks.json
+    """
+    from jobs.labelling.exporting import ExportRequest, run_export
+    from jobs.runtime.requests import refused_in_one_line
+    from scoring.labels.label_studio import LOCAL_FILES
+
+    with refused_in_one_line():
+        request = ExportRequest(source, out, output, LOCAL_FILES if image_prefix is None else image_prefix)
+    found = run_export(request)
+    write_line(f"{number_of(found.labels.num_rows, 'row')} in {out}")
+    if found.interface:
+        write_line(f"labelling interface: {found.interface}")
+    write_line(
+        f"next: privsieve labels import {output} {'EXPORTED.json' if found.interface else out} --out labels.parquet"
+    )
+
+
 def _agreement_cells(row: "Agreement") -> list[str]:
     coefficients = (row.cohen, row.fleiss, row.alpha_nominal, row.alpha_ordinal)
     shares = (row.identical, row.percent)
