@@ -1,13 +1,18 @@
 """The verb `labels`: what people, benchmarks and models say about pictures, as one table."""
 
-from typing import Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ingest.errors import number_of
 from jobs.console.option_types import FiniteRange
-from jobs.console.terminal import write_line
+from jobs.console.tables import write_table
+from jobs.console.terminal import write_json, write_line
 from jobs.runtime.feedback import on_terminal
+
+if TYPE_CHECKING:
+    from reports.agreement import Agreement
 
 SPLITS = ("train", "validation", "test")
 METHODS = ("two-annotator", "dawid-skene")
@@ -91,3 +96,91 @@ def consensus(inputs: tuple[str, ...], out: str, method: Any, paper_rule: bool, 
         write_line(f"{what}: " + ", ".join(f"{count:,} are {value}" for value, count in counts.items()))
     for name, share in found.accuracy.items():
         write_line(f"estimated to be right: {name} {share:.1%}")
+
+
+@labels.command()
+@click.argument("inputs", nargs=-1, required=True, metavar="LABELS_OR_RUN...")
+@click.option("--attention-checks", metavar="LABELS", help="Labels of pictures whose answer is known.")
+@click.option(
+    "--min-attention",
+    type=FiniteRange(0, 1),
+    default=0.75,
+    show_default=True,
+    help="Annotators with a smaller share of these right are dropped.",
+)
+@click.option("--format", "output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def agreement(inputs: tuple[str, ...], attention_checks: str | None, min_attention: float, output: str) -> None:
+    """Show how far annotators agree: per attribute, level, private and class.
+
+    identical: pictures on which all agree. pairs: pairs of answers that are the same. Cohen's kappa is the mean over
+    pairs of annotators; Fleiss' kappa and Krippendorff's alpha are of all together; ordinal alpha counts a larger
+    difference more. A dash: not defined, as where all answers are the same.
+
+    Example: privsieve labels agreement run-a run-b people.parquet
+    """
+    from jobs.labelling.comparing import AgreementRequest, run_agreement
+    from jobs.runtime.requests import refused_in_one_line
+
+    with refused_in_one_line():
+        request = AgreementRequest(inputs, attention_checks, min_attention)
+    found = run_agreement(request)
+    if output == "json":
+        write_json(asdict(found), indent=2)
+        return
+    if found.checks is not None:
+        for name, num_asked in found.checks.num_asked.items():
+            ending = ": dropped" if name in found.checks.dropped else ""
+            write_line(f"attention checks: {name} {found.checks.num_right[name]} of {num_asked} right{ending}")
+    write_line(f"{number_of(len(found.annotators), 'annotator')}: {', '.join(found.annotators)}")
+    write_line(f"{number_of(found.num_pictures, 'picture')} with rows of at least two")
+    heads = ["", "items", "identical", "pairs", "Cohen", "Fleiss", "alpha", "ordinal alpha"]
+    rows = [_agreement_cells(row) for row in found.rows]
+    write_table(heads, rows, set(range(1, len(heads))))
+    if found.pairwise.mean is not None:
+        bands = ", ".join(f"{name} {count:,}" for name, count in found.pairwise.bands.items())
+        write_line(f"pairwise agreement of {found.pairwise.of}: {found.pairwise.mean:.3f} ({bands})")
+
+
+@labels.command()
+@click.argument("source", metavar="LABELS_OR_RUN")
+@click.option("--format", "output", type=click.Choice(["label-studio", "csv"]), required=True)
+@click.option("--out", required=True, help="File to write; .json for label-studio.")
+@click.option(
+    "--image-prefix",
+    help="Before the path of a picture in a task; default /data/local-files/?d= (Label Studio's local storage).",
+)
+def export(source: str, output: Any, out: str, image_prefix: str | None) -> None:
+    """Write labels or the answers of a run for people to correct.
+
+    label-studio makes tasks with the labels filled in, and beside them the labelling interface (.xml) to paste into the
+    project. `labels import label-studio` and `labels import csv` read the result.
+
+    Example: privsieve labels export my-run --format label-studio --out tasks.json
+    """
+    from jobs.labelling.exporting import ExportRequest, run_export
+    from jobs.runtime.requests import refused_in_one_line
+    from scoring.labels.label_studio import LOCAL_FILES
+
+    with refused_in_one_line():
+        request = ExportRequest(source, out, output, LOCAL_FILES if image_prefix is None else image_prefix)
+    found = run_export(request)
+    write_line(f"{number_of(found.labels.num_rows, 'row')} in {out}")
+    if found.interface:
+        write_line(f"labelling interface: {found.interface}")
+    write_line(
+        f"next: privsieve labels import {output} {'EXPORTED.json' if found.interface else out} --out labels.parquet"
+    )
+
+
+def _agreement_cells(row: "Agreement") -> list[str]:
+    coefficients = (row.cohen, row.fleiss, row.alpha_nominal, row.alpha_ordinal)
+    shares = (row.identical, row.percent)
+    return [row.name, f"{row.num_items:,}", *map(_percent, shares), *map(_coefficient, coefficients)]
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{share:.1%}"
+
+
+def _coefficient(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"

@@ -141,9 +141,9 @@ def _key(one: Labelled, is_there: bool, shared: set[str]) -> str | None:
 
 
 def _refuse_twice(listed: Iterable[Labelled]) -> None:
-    seen: set[tuple[str | None, str | None]] = set()
+    seen: set[tuple[str | None, ...]] = set()
     for one in listed:
-        picture = (one.path or one.sha256, one.annotator)
+        picture = (one.path, one.sha256 or one.key, one.annotator)
         if picture in seen:
             raise LabelsError(f"{one.where}: the same picture is labelled a second time; keep one of them")
         seen.add(picture)

@@ -8,6 +8,7 @@ from ingest.errors import LabelsError, did_you_mean
 from scoring.labels.importers import (
     biv_priv,
     csv_file,
+    label_studio,
     places365,
     privacyalert,
     privacyalert_curated,
@@ -24,6 +25,7 @@ IMPORTERS: dict[str, Importer] = {
     "biv-priv": biv_priv,
     "places365": places365,
     "csv": csv_file,
+    "label-studio": label_studio,
 }
 
 

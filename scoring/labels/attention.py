@@ -1,0 +1,74 @@
+"""Attention checks: pictures whose answer is known, put among those that people label to find who does not look."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from ingest.errors import LabelsError
+from scoring.labels.judgements import Judgements
+
+CHECKS = "attention checks"
+"""The annotator's name of the known answers, while they are joined with the labels."""
+
+
+@dataclass(frozen=True)
+class AttentionChecks:
+    num_right: dict[str, int]
+    """By annotator."""
+
+    num_asked: dict[str, int]
+    """By annotator; a question that was not answered does not count."""
+
+    dropped: tuple[str, ...]
+    """Annotators with a smaller share of right answers than was wanted."""
+
+
+def without_inattentive(found: Judgements, min_share: float) -> tuple[Judgements, AttentionChecks]:
+    """The judgements without the checks themselves and without annotators who were right too seldom.
+
+    found: with the known answers as the annotator `CHECKS`. Annotators who answered no check are kept.
+    LabelsError if nobody answered any.
+    """
+    place = found.annotators.index(CHECKS)
+    others = [i for i in range(len(found.annotators)) if i != place]
+    right, asked = _right_and_asked(found, place)
+    if not asked[others].any():
+        raise LabelsError("no annotator answered any attention check; they are found by sha256 or key")
+    kept = [i for i in others if not asked[i] or right[i] / asked[i] >= min_share]
+    names = {i: found.annotators[i] for i in others}
+    checks = AttentionChecks(
+        {names[i]: int(right[i]) for i in others},
+        {names[i]: int(asked[i]) for i in others},
+        tuple(names[i] for i in others if i not in kept),
+    )
+    return _part(found, kept, ~found.is_listed[place]), checks
+
+
+def _right_and_asked(found: Judgements, place: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Shape (A,) each: answers that are right, and answers, to what is known."""
+    # Scores in steps, such as PrivacyAlert's four, are an answer to "is it private?" too.
+    private = np.where(
+        np.isnan(found.private), np.where(np.isnan(found.score), np.nan, found.score >= 0.5), found.private
+    )
+    answers = np.concatenate([found.values, private[:, :, None]], axis=2)
+    known = np.concatenate([found.values[place], found.private[place][:, None]], axis=1)
+    is_asked = ~np.isnan(known) & ~np.isnan(answers)
+    is_right = is_asked & (answers == known)
+    return is_right.sum(axis=(1, 2)), is_asked.sum(axis=(1, 2))
+
+
+def _part(found: Judgements, annotators: list[int], is_kept: npt.NDArray[np.bool_]) -> Judgements:
+    pictures = np.flatnonzero(is_kept)
+    rows = np.ix_(np.array(annotators, np.int64), pictures)
+    return replace(
+        found,
+        annotators=tuple(found.annotators[i] for i in annotators),
+        sha256=tuple(found.sha256[i] for i in pictures),
+        key=tuple(found.key[i] for i in pictures),
+        is_listed=found.is_listed[rows],
+        values=found.values[rows],
+        private=found.private[rows],
+        score=found.score[rows],
+        texts={name: cells[rows] for name, cells in found.texts.items()},
+    )

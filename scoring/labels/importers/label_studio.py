@@ -1,0 +1,94 @@
+"""Label Studio's JSON export of tasks that `labels export` made: one row per picture and person.
+
+People are called "person" with the number that Label Studio gave them: e-mail addresses are not kept. A task that
+nobody answered, or that a person skipped, is a row of null.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from ingest.errors import LabelsError
+from ingest.storage.place import Place
+from scoring.labels.label_studio import ANSWERS, PRIVATE
+from scoring.labels.labelled import Labelled, folder_and_file, inside
+from scoring.labels.source_files import content_of, json_of
+from scoring.taxonomy import KEYS
+
+MAPPING: str | None = None
+LICENCE: str | None = None
+NOTES: tuple[str, ...] = ("Of several annotations of one task by one person the last counts.",)
+
+DEFAULT_NAME = "tasks.json"
+
+
+def pictures(root: Place) -> Iterator[Labelled]:
+    folder, name = folder_and_file(root, DEFAULT_NAME)
+    tasks = json_of(content_of(folder.at(name), name), name)
+    if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
+        raise LabelsError(f"{name}: is no list of tasks; export from Label Studio as JSON, not JSON-MIN")
+    answered = [_annotations(task, f"{name}, task {number + 1}") for number, task in enumerate(tasks)]
+    everyone = sorted({person for annotations in answered for person in annotations})
+    for number, (task, annotations) in enumerate(zip(tasks, answered, strict=True)):
+        where = f"{name}, task {number + 1}"
+        # Nobody judged it, which any annotator may say; another name would be one annotator more.
+        for person, results in (annotations or {everyone[0] if everyone else "label-studio": []}).items():
+            yield _labelled(task, person, results, where)
+
+
+def _labelled(task: dict[str, Any], person: str, results: list[Any], where: str) -> Labelled:
+    data = task.get("data")
+    if not isinstance(data, dict) or not any(isinstance(data.get(one), str) for one in ("sha256", "key")):
+        raise LabelsError(f'{where}: its data has neither "sha256" nor "key"; tasks are made with labels export')
+    texts = {one: data[one] for one in ("sha256", "key", "path") if isinstance(data.get(one), str)}
+    values, others, whole = dict[str, float](), list[str](), dict[str, str]()
+    for result in results:
+        question, choice = _choice(result, where)
+        if question in KEYS and choice in ANSWERS:
+            values[question] = ANSWERS[choice]
+        elif question == "class" or (question == "private" and choice in PRIVATE):
+            whole[question] = choice
+        elif question in (*KEYS, "private"):
+            raise LabelsError(f'{where}: the answer to "{question}" is none of those of labels export')
+        else:
+            others.append(question)
+    return Labelled(
+        inside(texts["path"], where) if "path" in texts else None,
+        private=PRIVATE.get(whole.get("private", "")),
+        class_=whole.get("class"),
+        labels=tuple(others),
+        values=values,
+        annotator=person,
+        sha256=texts.get("sha256"),
+        key=texts.get("key"),
+        where=where,
+    )
+
+
+def _annotations(task: dict[str, Any], where: str) -> dict[str, list[Any]]:
+    """Person -> results of the last annotation; none if it was skipped."""
+    found: dict[str, list[Any]] = {}
+    annotations = task.get("annotations", [])
+    if not isinstance(annotations, list):
+        raise LabelsError(f'{where}: "annotations" is no list')
+    for annotation in annotations:
+        if not isinstance(annotation, dict) or not isinstance(annotation.get("result", []), list):
+            raise LabelsError(f"{where}: an annotation has no list of results")
+        by = annotation.get("completed_by")
+        number = by.get("id") if isinstance(by, dict) else by
+        person = f"person {number}" if isinstance(number, int) else "label-studio"
+        found[person] = [] if annotation.get("was_cancelled") else annotation.get("result", [])
+    return found
+
+
+def _choice(result: Any, where: str) -> tuple[str, str]:
+    """Question and answer; an answer of another kind than a choice has no text."""
+    question = result.get("from_name") if isinstance(result, dict) else None
+    if not isinstance(question, str):
+        raise LabelsError(f'{where}: a result has no "from_name"')
+    value = result.get("value")
+    choices = value.get("choices") if isinstance(value, dict) else None
+    if not isinstance(choices, list):
+        return f"{question} (no choice)", ""
+    if len(choices) != 1 or not isinstance(choices[0], str):
+        raise LabelsError(f'{where}: "{question:.80}" has {len(choices)} answers; give one')
+    return question, choices[0]

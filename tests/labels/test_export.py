@@ -1,0 +1,184 @@
+"""`privsieve labels export`, and the import of what people made of it."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
+from scoring.taxonomy import KEYS
+from tests.jobs.in_process import scan_in_process
+from tests.jobs.made import privsieve
+from tests.labels.made import picture
+
+
+def _labels(path: Path) -> Path:
+    columns: dict[str, Sequence[object]] = {
+        "sha256": ["ab" * 32, "cd" * 32, None],
+        "key": ["=a.jpg", 'b & "c".jpg', "gone.jpg"],
+        "annotator": ["run", "run", "run"],
+        "private": [1, 0, None],
+        "class": ["face", "a <public> one", None],
+        "nudity": [1, 0.5, None],
+        "age": [0, None, None],
+    }
+    write_labels(to_labels(columns, 3), str(path), LabelsOrigin("test"))
+    return path
+
+
+def _annotated(tasks: list[dict[str, Any]], changes: dict[int, dict[str, str]], person: object) -> None:
+    """What Label Studio exports when a person accepts the predictions but for some answers."""
+    for number, task in enumerate(tasks):
+        results = [dict(result) for one in task["predictions"] for result in one["result"]]
+        changed = changes.get(number, {})
+        results = [result for result in results if result["from_name"] not in changed]
+        results += [
+            {"from_name": name, "to_name": "image", "type": "choices", "value": {"choices": [choice]}, "id": "x1"}
+            for name, choice in changed.items()
+        ]
+        annotation = {"id": number, "completed_by": person, "was_cancelled": False, "result": results}
+        task.setdefault("annotations", []).append(annotation)
+
+
+def _imported(path: Path, out: Path, *options: object) -> list[dict[str, Any]]:
+    assert privsieve("labels", "import", "label-studio", path, "--out", out, "--quiet", *options) == 0
+    found: list[dict[str, Any]] = read_labels(str(out)).to_pylist()
+    return found
+
+
+def _compared(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name != "annotator"}
+
+
+def test_labels_go_through_label_studio_and_come_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = _labels(tmp_path / "labels.parquet")
+    out = tmp_path / "tasks.json"
+    assert privsieve("labels", "export", source, "--format", "label-studio", "--out", out) == 0
+    assert f"labelling interface: {tmp_path / 'tasks.xml'}" in capsys.readouterr().out
+    tasks = json.loads(out.read_text())
+    assert [task["data"]["key"] for task in tasks] == ["=a.jpg", 'b & "c".jpg', "gone.jpg"]
+    assert tasks[1]["data"]["image"] == "/data/local-files/?d=b%20%26%20%22c%22.jpg"
+    assert tasks[2]["predictions"] == []
+    _annotated(tasks, {}, 7)
+    out.write_text(json.dumps(tasks))
+    back = _imported(out, tmp_path / "back.parquet")
+    before = read_labels(str(source)).to_pylist()
+    assert [_compared(row) for row in back] == [_compared(row) for row in before]
+    assert {row["annotator"] for row in back} == {"person 7"}
+
+
+def test_the_interface_has_every_attribute_and_fits_the_tasks(tmp_path: Path) -> None:
+    source = _labels(tmp_path / "labels.parquet")
+    out = tmp_path / "tasks.json"
+    assert privsieve("labels", "export", source, "--format", "label-studio", "--out", out) == 0
+    view = ElementTree.fromstring((tmp_path / "tasks.xml").read_text())  # our own file
+    choices = {one.attrib["name"]: {c.attrib["value"] for c in one} for one in view.iter("Choices")}
+    assert set(choices) == {*KEYS, "private", "class"}
+    assert choices["class"] == {"face", "a <public> one"}
+    image = next(iter(view.iter("Image"))).attrib
+    for task in json.loads(out.read_text()):
+        assert image["value"] == "$image"
+        assert "image" in task["data"]
+        for prediction in task["predictions"]:
+            for result in prediction["result"]:
+                assert result["to_name"] == image["name"]
+                assert set(result["value"]["choices"]) <= choices[result["from_name"]]
+
+
+def test_people_correct_a_run_and_their_answers_join_it(tmp_path: Path) -> None:
+    picture(tmp_path / "corpus/one/1.jpg", 1)
+    picture(tmp_path / "corpus/two/1.jpg", 2)
+    scan_in_process(tmp_path / "corpus", tmp_path / "run")
+    out = tmp_path / "tasks.json"
+    export = ("labels", "export", tmp_path / "run", "--format", "label-studio", "--out", out)
+    assert privsieve(*export, "--image-prefix", "https://images.invalid/") == 0
+    tasks = json.loads(out.read_text())
+    images = {task["data"]["image"] for task in tasks}
+    assert images == {"https://images.invalid/one/1.jpg", "https://images.invalid/two/1.jpg"}
+    _annotated(tasks, {0: {"nudity": "unclear"}}, {"id": 3, "email": "jane@example.org"})
+    _annotated(tasks, {1: {"private": "private"}}, 4)
+    tasks[0]["annotations"][1]["was_cancelled"] = True
+    out.write_text(json.dumps(tasks))
+    found = _imported(out, tmp_path / "people.parquet")
+    assert b"jane" not in (tmp_path / "people.parquet").read_bytes()
+    by = {(row["sha256"], row["annotator"]): row for row in found}
+    first, second = (task["data"]["sha256"] for task in tasks)
+    assert len(by) == 4
+    assert by[first, "person 3"]["nudity"] == 0.5
+    assert {by[first, "person 4"][key] for key in KEYS} == {None}  # skipped
+    assert by[second, "person 4"]["private"] == 1
+    assert by[second, "person 3"]["private"] is None
+    agreement = ("labels", "agreement", tmp_path / "run", tmp_path / "people.parquet")
+    assert privsieve(*agreement) == 0
+
+
+def test_a_task_without_an_answer_is_a_row_of_null_and_no_further_annotator(tmp_path: Path) -> None:
+    tasks: list[dict[str, Any]] = [{"data": {"key": f"{n}.jpg"}, "predictions": []} for n in range(3)]
+    _annotated(tasks[:2], {0: {"private": "public"}, 1: {"shape": "round"}}, 5)
+    (tmp_path / "tasks.json").write_text(json.dumps(tasks))
+    found = _imported(tmp_path / "tasks.json", tmp_path / "l.parquet")
+    assert [(row["key"], row["annotator"], row["private"]) for row in found] == [
+        ("0.jpg", "person 5", 0),
+        ("1.jpg", "person 5", None),
+        ("2.jpg", "person 5", None),
+    ]
+
+
+def test_the_last_annotation_of_a_person_counts(tmp_path: Path) -> None:
+    tasks: list[dict[str, Any]] = [{"data": {"key": "a.jpg"}, "predictions": []}]
+    _annotated(tasks, {0: {"private": "public"}}, 5)
+    _annotated(tasks, {0: {"private": "private"}}, 5)
+    (tmp_path / "tasks.json").write_text(json.dumps(tasks))
+    assert [row["private"] for row in _imported(tmp_path, tmp_path / "l.parquet")] == [1]
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        ({"data": {"image": "x"}}, 'tasks.json, task 1: its data has neither "sha256" nor "key"'),
+        ({"data": {"key": "a", "path": "../../a"}}, "tasks.json, task 1: the path of the picture leads out"),
+        ({"data": {"key": "a"}, "annotations": {}}, 'tasks.json, task 1: "annotations" is no list'),
+        ({"data": {"key": "a"}, "annotations": [{"result": "Jane"}]}, "an annotation has no list of results"),
+        ({"data": {"key": "a"}, "annotations": [{"result": [{}]}]}, 'a result has no "from_name"'),
+        (
+            {"data": {"key": "a"}, "annotations": [{"result": [{"from_name": "age", "value": {"choices": ["Jane"]}}]}]},
+            'the answer to "age" is none of those of labels export',
+        ),
+        (
+            {"data": {"key": "a"}, "annotations": [{"result": [{"from_name": "age", "value": {"choices": []}}]}]},
+            '"age" has 0 answers; give one',
+        ),
+    ],
+)
+def test_wrong_tasks_are_refused_with_their_number(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], task: dict[str, Any], message: str
+) -> None:
+    (tmp_path / "tasks.json").write_text(json.dumps([task]))
+    assert privsieve("labels", "import", "label-studio", tmp_path, "--out", tmp_path / "l.parquet", "--quiet") == 2
+    shown = capsys.readouterr().err
+    assert message in shown
+    assert "Jane" not in shown
+    assert not (tmp_path / "l.parquet").exists()
+
+
+def test_csv_goes_out_and_comes_back_the_same(tmp_path: Path) -> None:
+    source = _labels(tmp_path / "labels.parquet")
+    out = tmp_path / "out" / "labels.csv"
+    assert privsieve("labels", "export", source, "--format", "csv", "--out", out) == 0
+    assert not [line for line in out.read_text().splitlines() if line.startswith(("=", '"=')) or ',"=' in line]
+    assert privsieve("labels", "import", "csv", out, "--out", tmp_path / "back.parquet", "--quiet") == 0
+    assert read_labels(str(tmp_path / "back.parquet")).equals(read_labels(str(source)))
+
+
+def test_tasks_have_a_name_that_label_studio_takes_and_spare_the_input(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = _labels(tmp_path / "labels.csv")
+    assert privsieve("labels", "export", source, "--format", "label-studio", "--out", tmp_path / "tasks.txt") == 2
+    assert "ends in .json" in capsys.readouterr().err
+    assert privsieve("labels", "export", source, "--format", "csv", "--out", source) == 2
+    assert "is an input" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["labels.csv"]
