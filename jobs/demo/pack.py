@@ -1,20 +1,25 @@
 """Build the bundled demo corpus from a folder of pictures and its manifest.
 
-    python jobs/demo/pack.py PICTURES MANIFEST.csv
+    python -m jobs.demo.pack PICTURES MANIFEST.csv
 
 Run by hand, only when the choice of pictures changes. MANIFEST.csv has the columns file, licence, licence_tier,
-category, has_exif, source_repo and source_path; `file` is relative to PICTURES. The same input gives the same bytes.
+category, has_exif, source_repo, source_path, privbench_class and the 22 attributes; `file` is relative to PICTURES. The
+same input gives the same bytes. Writes `labels.csv` too: what the manifest says of each picture, as a labels table.
 """
 
 import csv
+import hashlib
 import io
 import json
 import shutil
 import sys
 import tarfile
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from PIL import Image
+
+from scoring.taxonomy import KEYS
 
 HERE = Path(__file__).resolve().parent
 MAX_SIDE_PX = 1024
@@ -24,7 +29,19 @@ AS_IT_IS_BYTES = 125_000
 TIERS = ("A", "B")
 SAMPLES_PER_SHARD = 16
 
+ANNOTATOR = "privsieve-demo"
+
 Row = dict[str, str]
+
+
+class Packed(NamedTuple):
+    """A picture or broken input in the corpus."""
+
+    file: str
+    picture: str
+    key: str
+    sha256: str
+
 
 # Picture (stem of its file) or broken input -> caption, in corpus order.
 SHARD_SAMPLES: tuple[tuple[str, str], ...] = (
@@ -88,9 +105,10 @@ def main(pictures: Path, manifest: Path) -> None:
     shutil.rmtree(corpus, ignore_errors=True)
     table = [*_write_shards(corpus, pictures, rows), *_write_tree(corpus, pictures, rows)]
     (HERE / "LICENCES.md").write_text(_licences(table, rows), encoding="utf-8")
+    _write_labels(table, rows)
 
 
-def _write_shards(corpus: Path, pictures: Path, rows: dict[str, Row]) -> list[tuple[str, str]]:
+def _write_shards(corpus: Path, pictures: Path, rows: dict[str, Row]) -> list[Packed]:
     table = []
     (corpus / "shards").mkdir(parents=True)
     for shard in range(0, len(SHARD_SAMPLES), SAMPLES_PER_SHARD):
@@ -103,11 +121,11 @@ def _write_shards(corpus: Path, pictures: Path, rows: dict[str, Row]) -> list[tu
                 _add(tar, key + extension, encoded)
                 _add(tar, key + ".json", json.dumps(fields).encode())
                 _add(tar, key + ".txt", caption.encode())
-                table.append((f"shards/{name}.tar: {key}{extension}", picture))
+                table.append(Packed(f"shards/{name}.tar: {key}{extension}", picture, key, _hash(encoded)))
     return table
 
 
-def _write_tree(corpus: Path, pictures: Path, rows: dict[str, Row]) -> list[tuple[str, str]]:
+def _write_tree(corpus: Path, pictures: Path, rows: dict[str, Row]) -> list[Packed]:
     table = []
     for picture, name in TREE_FILES:
         encoded, extension = _encoded(picture, pictures, rows)
@@ -116,7 +134,7 @@ def _write_tree(corpus: Path, pictures: Path, rows: dict[str, Row]) -> list[tupl
         path = corpus / "tree" / (name + extension)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(encoded)
-        table.append((f"tree/{name}{extension}", picture))
+        table.append(Packed(f"tree/{name}{extension}", picture, path.name, _hash(encoded)))
     return table
 
 
@@ -169,19 +187,35 @@ def _broken(kind: str, pictures: Path, rows: dict[str, Row]) -> bytes:
     return whole[: len(whole) * 45 // 100]
 
 
-def _licences(table: list[tuple[str, str]], rows: dict[str, Row]) -> str:
+def _hash(encoded: bytes) -> str:
+    return hashlib.sha256(encoded).hexdigest()
+
+
+def _write_labels(table: list[Packed], rows: dict[str, Row]) -> None:
+    """The labels of `scoring.labels.table`, without those of broken inputs, which show nothing."""
+    with (HERE / "labels.csv").open("w", newline="", encoding="utf-8") as lines:
+        writer = csv.writer(lines, lineterminator="\n")
+        writer.writerow(["sha256", "key", "annotator", "class", *KEYS])
+        for _, picture, key, sha256 in table:
+            if not picture.startswith("broken:"):
+                row = rows[picture]
+                values = [f"{float(row[attribute]):g}" for attribute in KEYS]
+                writer.writerow([sha256, key, ANNOTATOR, row["privbench_class"], *values])
+
+
+def _licences(table: list[Packed], rows: dict[str, Row]) -> str:
     lines = [
         "# Licences of the demo pictures",
         "",
         "Written by `pack.py`. Paths are relative to `corpus/`. Pictures may be downscaled to 1024 pixels and",
         "encoded again; nothing else was changed. Tier A: stated for the picture itself, or in the public domain.",
         "Tier B: under the licence of the repository that publishes it. Names and data on documents are fictitious",
-        "or those of specimens.",
+        "or those of specimens. `labels.csv` was made by hand for privsieve, by one person, and is under its licence.",
         "",
         "| File | Source | Licence | Tier |",
         "|---|---|---|---|",
     ]
-    for file, picture in table:
+    for file, picture, _, _ in table:
         if picture == "broken:truncated.jpg":
             row, note = rows[TRUNCATED_FROM], " (cut on purpose)"
         elif picture.startswith("broken:"):
@@ -197,5 +231,5 @@ def _licences(table: list[tuple[str, str]], rows: dict[str, Row]) -> str:
 
 if __name__ == "__main__":
     if len(sys.argv) != 3:
-        raise SystemExit("usage: python jobs/demo/pack.py PICTURES MANIFEST.csv")
+        raise SystemExit("usage: python -m jobs.demo.pack PICTURES MANIFEST.csv")
     main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -33,6 +33,12 @@ class AttributeMetrics(BinaryMetrics):
     num_not_answered: int
     """Of these, those whose answer is null."""
 
+    num_present: int
+    """Labelled present, answered or not."""
+
+    num_present_not_answered: int
+    """Of these, those whose answer is null; they are in no rate. An engine that only affirms missed them."""
+
     coverage: float | None
     """Share of the labelled pictures that were answered, 0–1; None without a label."""
 
@@ -87,6 +93,7 @@ def attribute_metrics(
         num_labelled = int((~np.isnan(truth[:, place])).sum())
         if not num_labelled:
             continue
+        num_present = int((truth[:, place] >= bound).sum())
         metrics = of_counts(counts[place])
         intervals = {}
         if drawn is not None:
@@ -97,6 +104,8 @@ def attribute_metrics(
             kappa=known(rates(counts[place])["kappa"]),
             num_labelled=num_labelled,
             num_not_answered=num_labelled - metrics.num_pictures,
+            num_present=num_present,
+            num_present_not_answered=num_present - metrics.num_true_positive - metrics.num_false_negative,
             coverage=metrics.num_pictures / num_labelled,
             intervals=intervals,
             calibration=calibration(truth[both, place] >= bound, probabilities[both, place]),

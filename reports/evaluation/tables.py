@@ -147,14 +147,15 @@ def _score(score: ScoreResult) -> Table:
 def _attributes(evaluation: Evaluation) -> Table:
     summary = evaluation.attribute_summary
     assert summary is not None
-    title = f"Attributes (0.5 counts as {summary.ambiguous}): macro-F1 {number(summary.macro_f1)} "
-    title += f"({_interval(summary.intervals, 'macro_f1')}) over {number_of(summary.num_in_macro, 'attribute')}"
+    title = f"Attributes of the pictures that were answered (0.5 counts as {summary.ambiguous}): "
+    title += f"macro-F1 {number(summary.macro_f1)} ({_interval(summary.intervals, 'macro_f1')}) over {number_of(summary.num_in_macro, 'attribute')}"
     rows = [
         [
             key,
             f"{one.num_labelled:,}",
-            f"{one.num_true_positive + one.num_false_negative:,}",
             f"{one.num_not_answered:,}",
+            f"{one.num_present:,}",
+            f"{one.num_present_not_answered:,}",
             *map(number, (one.precision, one.recall, one.f1)),
             _interval(one.intervals, "f1"),
             number(one.kappa),
@@ -162,8 +163,8 @@ def _attributes(evaluation: Evaluation) -> Table:
         ]
         for key, one in evaluation.attributes.items()
     ]
-    heads = ["attribute", "labelled", "present", "no answer", "precision", "recall", "F1", "95 % of F1", "κ", "ECE"]
-    return Table(title, heads, rows)
+    heads = ["attribute", "labelled", "no answer", "present", "of these no answer"]
+    return Table(title, [*heads, "precision", "recall", "F1", "95 % of F1", "κ", "ECE"], rows)
 
 
 def _groups(evaluation: Evaluation) -> Table:

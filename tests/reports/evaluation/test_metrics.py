@@ -215,6 +215,8 @@ def test_attributes_count_half_as_absent_and_null_not_at_all() -> None:
     assert (age.num_true_positive, age.num_false_positive, age.num_false_negative, age.num_true_negative) == (1,) * 4
     assert (age.f1, age.num_labelled, age.num_not_answered, age.coverage) == (0.5, 4, 0, 1.0)
     assert (found["nudity"].coverage, found["nudity"].num_not_answered, found["nudity"].recall) == (0.0, 5, None)
+    assert (found["nudity"].num_present, found["nudity"].num_present_not_answered) == (2, 2)
+    assert (age.num_present, age.num_present_not_answered) == (2, 0)
     assert found["gender"].f1 is None
     assert (summary.macro_f1, summary.num_in_macro, summary.without_f1) == (0.5, 1, ("nudity", "gender"))
     lenient, _ = attribute_metrics(truth, answers, np.full_like(truth, nan), "present")

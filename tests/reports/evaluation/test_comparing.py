@@ -1,0 +1,81 @@
+"""Two runs, or several, on the same pictures."""
+
+import numpy as np
+import pytest
+
+from ingest.errors import LabelsError
+from reports.evaluation.comparing import compare, spread_of
+from reports.evaluation.evaluate import DEFAULTS, evaluate_run, judged
+from tests.reports.evaluation.conftest import BINARY, REJECTED, SEVERITY, MakeRun, by_hash, found, said, scored
+
+
+def test_a_better_run_is_better_by_its_difference_and_by_its_interval(make_run: MakeRun) -> None:
+    names = [f"{n}" for n in range(60)]
+    generator = np.random.default_rng(0)
+    labels = by_hash(names, private=[n % 2 for n in range(60)])
+    poor = [(name, said(bool(generator.random() < 0.5))) for name in names]
+    good = [(name, said(n % 2 == 1)) for n, name in enumerate(names)]
+    first = judged(str(make_run(poor, BINARY)), labels)
+    second = judged(str(make_run(list(reversed(good)), BINARY, name="second")), labels)
+    result = compare(first, second, DEFAULTS)
+    assert result.num_pictures == 60
+    assert result.mcnemar is not None
+    num_wrong = sum(answer.private != n % 2 for n, (_, answer) in enumerate(poor))
+    assert (result.mcnemar.num_only_second_right, result.mcnemar.num_only_first_right) == (num_wrong, 0)
+    assert result.mcnemar.p_value == pytest.approx(0.5 ** (num_wrong - 1))
+    mcc = result.private["mcc"]
+    assert mcc.second == 1.0
+    assert mcc.difference == pytest.approx(1.0 - (mcc.first or 0.0))
+    assert mcc.interval is not None
+    assert mcc.interval.low > 0.5
+
+
+def test_only_pictures_of_both_runs_are_compared_each_once(make_run: MakeRun) -> None:
+    labels = by_hash("abcd", private=[1, 1, 0, 0])
+    first = judged(str(make_run([("a", said(True)), ("a", said(True)), ("b", said(True))], BINARY)), labels)
+    others = [("b", REJECTED), ("c", said(False)), ("a", said(True))]
+    second = judged(str(make_run(others, BINARY, name="second")), labels)
+    result = compare(first, second, DEFAULTS)
+    assert result.num_pictures == 2
+    assert result.mcnemar is not None
+    assert (result.mcnemar.num_only_first_right, result.mcnemar.num_only_second_right) == (1, 0)
+
+
+def test_runs_without_a_labelled_picture_in_common_are_refused(make_run: MakeRun) -> None:
+    labels = by_hash("ab", private=[1, 0])
+    first = judged(str(make_run([("a", said(True))], BINARY)), labels)
+    second = judged(str(make_run([("b", said(True))], BINARY, name="second")), labels)
+    with pytest.raises(LabelsError, match="have no labelled picture in common"):
+        compare(first, second, DEFAULTS)
+
+
+def test_flips_are_counted_per_attribute(make_run: MakeRun) -> None:
+    labels = by_hash("abc", age=[1.0, 1.0, 0.0], gender=[0.0, None, 0.0])
+    first = judged(str(make_run([("a", found()), ("b", found(age=1)), ("c", found(gender=1))])), labels)
+    rows = [("a", found(age=1)), ("b", found(age=0.5)), ("c", found(gender=None))]
+    second = judged(str(make_run(rows, name="second")), labels)
+    flips = compare(first, second, DEFAULTS).attributes
+    assert set(flips) == {"age", "gender"}
+    assert (flips["age"].num_pictures, flips["age"].num_fixed, flips["age"].num_broken) == (3, 1, 1)
+    assert (flips["gender"].num_pictures, flips["gender"].num_fixed, flips["gender"].num_broken) == (1, 0, 0)
+
+
+def test_a_run_that_does_not_say_what_is_private_is_compared_by_nothing_of_that(make_run: MakeRun) -> None:
+    labels = by_hash("ab", private=[1, 0], score=[0.8, 0.1])
+    first = judged(str(make_run([("a", said(True)), ("b", said(False))], BINARY)), labels)
+    second = judged(str(make_run([("a", scored(0.9)), ("b", scored(0.1))], SEVERITY, name="second")), labels)
+    result = compare(first, second, DEFAULTS)
+    assert result.mcnemar is None
+    assert result.private == {}
+
+
+def test_the_spread_is_over_all_runs(make_run: MakeRun) -> None:
+    labels = by_hash("abcd", private=[1, 1, 0, 0])
+    right = [("a", said(True)), ("b", said(True)), ("c", said(False)), ("d", said(False))]
+    half = [*right[:3], ("d", said(True))]
+    runs = [str(make_run(right, BINARY)), str(make_run(half, BINARY, name="second"))]
+    result = spread_of([evaluate_run(run, labels) for run in runs])
+    assert result.private["specificity"].values == (1.0, 0.5)
+    assert result.private["specificity"].mean == 0.75
+    assert result.private["specificity"].sd == pytest.approx(0.5 / 2**0.5)
+    assert result.score == {}
