@@ -15,7 +15,7 @@ from scoring.tuning.targets import PROTOCOLS
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-class _Numbers(click.ParamType):
+class _Numbers(click.ParamType[tuple[int, ...]]):
     """`0,10,50` -> (0, 10, 50)."""
 
     name = "numbers"

@@ -16,8 +16,7 @@ from scoring.engines.vlm.adapter import Adapter
 from scoring.engines.vlm.checkpoint import Checkpoint
 from scoring.engines.vlm.prompting import Prompter
 from scoring.engines.vlm.transformers.engine import loaded_with
-from scoring.protocols.interface import Generate, Prompt
-from scoring.protocols.settings import with_image
+from scoring.protocols.interface import Generate, Image, Message, Prompt, Text
 
 QUESTIONS = ("Describe this picture.", "What is the main thing in this picture?", "Which colours are in this picture?")
 
@@ -41,7 +40,7 @@ class Cost:
 def cost(checkpoint: Checkpoint, adapter: Adapter, pictures: Iterator[Pixels], max_pixels: int) -> Cost:
     """EngineError if the model or the adapter cannot be loaded. There must be at least one picture."""
     prompter = Prompter(checkpoint.folder, max_pixels)
-    texts = [prompter.tokens(Prompt(with_image("", question), Generate(1))).text for question in QUESTIONS]
+    texts = [prompter.tokens(Prompt((Message("user", (Text(question), Image())),), Generate(1))).text for question in QUESTIONS]
     models = [loaded_with(checkpoint, None, None), loaded_with(checkpoint, adapter, None)]
     divergences: list[float] = []
     num_same = num_pictures = 0
