@@ -5,22 +5,26 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
 VLLM_VENV := .venv-vllm
 VLLM_BIN := $(VLLM_VENV)/bin
+TUNE_VENV := .venv-tune
+TUNE_BIN := $(TUNE_VENV)/bin
+TUNE_DEMO := jobs/demo/tuning
 DEMO_OUT := demo-out
 NOT_RUN_HERE := not fetch and not vllm
 # `make test COVERAGE=1` also prints which lines no test runs, and fails below the share that pyproject.toml names.
 COVERAGE_OPTIONS := $(if $(COVERAGE),--cov --cov-report=term:skip-covered)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-ray test-fetch test-vllm lint clean
+.PHONY: help demo demo-tune test test-all test-ray test-fetch test-vllm lint clean
 
 help:
 	@echo "make demo   install, then scan, report and filter the bundled corpus (results in $(DEMO_OUT)/)"
+	@echo "make demo-tune   install, then tune a micro model on drawn pictures and show what it brought ($(DEMO_OUT)/tune)"
 	@echo "make test   install, then ruff, mypy and the tests that need no Ray"
 	@echo "make test-all    the same, then the tests that start Ray, kill it, or need an S3 server"
 	@echo "make test-fetch  the tests of fetch with the real img2dataset (installs about 1.1 GB)"
 	@echo "make test-vllm   the tests of the vision-language engines with the real vLLM (installs about 4 GB)"
 	@echo "make lint   ruff (style and format) and mypy only"
-	@echo "make clean  remove $(VENV), $(DEMO_OUT) and the caches"
+	@echo "make clean  remove $(VENV), $(VLLM_VENV), $(TUNE_VENV), $(DEMO_OUT) and the caches"
 
 demo: $(VENV)/.installed-demo
 	@rm -rf $(DEMO_OUT)
@@ -35,6 +39,29 @@ demo: $(VENV)/.installed-demo
 	@echo "The tree   $(BIN)/privsieve report $(DEMO_OUT)/run-tree"
 	@echo "Your data  $(BIN)/privsieve scan PATH-OR-URL --run my-run --limit 200"
 	@echo "           $(BIN)/privsieve report my-run --html my-report.html"
+
+# A model of 0.7 M parameters and drawn signs: it shows the whole chain, not the quality of a real model.
+demo-tune: $(TUNE_VENV)/.installed
+	@rm -rf $(DEMO_OUT)/tune $(DEMO_OUT)/tune.json
+	@mkdir -p $(DEMO_OUT)/tune
+	$(TUNE_BIN)/python -m jobs.demo.tuning.signs $(DEMO_OUT)/tune/pictures --seed 1
+	$(TUNE_BIN)/python -m jobs.demo.tuning.signs $(DEMO_OUT)/tune/unseen-pictures --seed 2
+	$(TUNE_BIN)/privsieve labels import privbench $(DEMO_OUT)/tune/pictures --out $(DEMO_OUT)/tune/labels.parquet
+	$(TUNE_BIN)/privsieve labels import privbench $(DEMO_OUT)/tune/unseen-pictures --out $(DEMO_OUT)/tune/unseen.parquet
+	$(TUNE_BIN)/privsieve scan $(DEMO_OUT)/tune/unseen-pictures --run $(DEMO_OUT)/tune/before --engine transformers \
+	  --model $(TUNE_DEMO)/base --protocol binary:p1 --max-pixels 4096 --executor inline
+	$(TUNE_BIN)/privsieve tune-set $(DEMO_OUT)/tune/pictures --labels $(DEMO_OUT)/tune/labels.parquet --target binary \
+	  --exclude $(DEMO_OUT)/tune/before --out $(DEMO_OUT)/tune/set
+	$(TUNE_BIN)/privsieve tune $(DEMO_OUT)/tune/set --model $(TUNE_DEMO)/base --recipe $(TUNE_DEMO)/recipe.yaml \
+	  --max-pixels 4096 --out $(DEMO_OUT)/tune/adapter
+	$(TUNE_BIN)/privsieve scan $(DEMO_OUT)/tune/unseen-pictures --run $(DEMO_OUT)/tune/after --engine transformers \
+	  --model $(TUNE_DEMO)/base --adapter $(DEMO_OUT)/tune/adapter --executor inline
+	$(TUNE_BIN)/privsieve evaluate $(DEMO_OUT)/tune/after --labels $(DEMO_OUT)/tune/unseen.parquet \
+	  --compare $(DEMO_OUT)/tune/before --html $(DEMO_OUT)/tune/evaluation.html
+	@echo
+	@$(TUNE_BIN)/python -m jobs.demo.tuning.before_and_after $(DEMO_OUT)/tune/before $(DEMO_OUT)/tune/after \
+	  --labels $(DEMO_OUT)/tune/unseen.parquet --out $(DEMO_OUT)/tune.json
+	@echo "Open  $(DEMO_OUT)/tune/evaluation.html, $(DEMO_OUT)/tune/adapter/README.md"
 
 test: lint
 	$(BIN)/pytest -n 4 -m "$(NOT_RUN_HERE) and not ray" $(COVERAGE_OPTIONS)
@@ -57,7 +84,7 @@ lint: $(VENV)/.installed-test
 	$(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) $(VLLM_VENV) $(DEMO_OUT) .mypy_cache .pytest_cache .ruff_cache *.egg-info
+	rm -rf $(VENV) $(VLLM_VENV) $(TUNE_VENV) $(DEMO_OUT) .mypy_cache .pytest_cache .ruff_cache *.egg-info
 
 $(VENV)/.installed-demo: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP_INSTALL) -e '.[detectors]'
@@ -77,6 +104,13 @@ $(VLLM_VENV)/.installed: pyproject.toml constraints.txt constraints-vllm.txt tes
 	$(VLLM_BIN)/python -m pip uninstall -q -y torchaudio torchcodec
 	@site=$$($(VLLM_BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && \
 	  cp tests/vllm/torchvision_ops.py "$$site" && echo 'import torchvision_ops' > "$$site/torchvision_ops.pth"
+	@touch $@
+
+# The CPU build of torch that constraints-vllm.txt names is enough.
+$(TUNE_VENV)/.installed: pyproject.toml constraints.txt constraints-vllm.txt | $(BIN)/python
+	$(BIN)/python -m venv $(TUNE_VENV)
+	awk -F== '!seen[tolower($$1)]++' constraints-vllm.txt constraints.txt > $(TUNE_VENV)/constraints.txt
+	$(TUNE_BIN)/python -m pip install -q --disable-pip-version-check -c $(TUNE_VENV)/constraints.txt -e '.[tune]'
 	@touch $@
 
 # The first Python that starts, is new enough and can make environments.

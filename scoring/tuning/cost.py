@@ -40,7 +40,10 @@ class Cost:
 def cost(checkpoint: Checkpoint, adapter: Adapter, pictures: Iterator[Pixels], max_pixels: int) -> Cost:
     """EngineError if the model or the adapter cannot be loaded. There must be at least one picture."""
     prompter = Prompter(checkpoint.folder, max_pixels)
-    texts = [prompter.tokens(Prompt((Message("user", (Text(question), Image())),), Generate(1))).text for question in QUESTIONS]
+    texts = [
+        prompter.tokens(Prompt((Message("user", (Text(question), Image())),), Generate(1))).text
+        for question in QUESTIONS
+    ]
     models = [loaded_with(checkpoint, None, None), loaded_with(checkpoint, adapter, None)]
     divergences: list[float] = []
     num_same = num_pictures = 0
