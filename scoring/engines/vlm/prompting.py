@@ -63,8 +63,13 @@ class Prompter:
     """
 
     def __init__(self, folder: Path, max_pixels: int):
-        from transformers import AutoProcessor
-
+        try:
+            from transformers import AutoProcessor
+        except ImportError as error:
+            raise EngineError(
+                f'transformers cannot be loaded ({type(error).__name__}), mostly because torch and torchvision do not '
+                "belong together; install both from one index"
+            ) from error
         try:
             self.processor: Any = AutoProcessor.from_pretrained(folder, trust_remote_code=False)
         except Exception as error:  # the edge: transformers passes on whatever a wrong file made it raise
