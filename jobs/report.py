@@ -105,6 +105,8 @@ def report(
 
 
 def _write_text(summary: "Report") -> None:
+    from reports.summary import shortened
+
     for line in summary.headlines:
         write_line(line)
     _table(
@@ -148,6 +150,9 @@ def _write_text(summary: "Report") -> None:
             ["reason", "images"],
             [[row.reason, f"{row.num_images:,}"] for row in summary.quarantined],
         )
+    if summary.rejections:
+        rows = [[shortened(row.reason), f"{row.num_images:,}"] for row in summary.rejections]
+        _table("Rejections by kind", ["kind", "images"], rows)
 
 
 def _rates(title: str, rates: "tuple[Rate, ...]") -> None:

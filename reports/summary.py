@@ -128,7 +128,7 @@ class Report:
     assessed: keys that the engine can judge. by, private: as the user wrote them. private_meaning: one sentence.
     total: the rate over all images. rates: groups with at least `min_count` scored images, highest rate first;
     num_groups counts all of them. top: how many of the highest and of the lowest to show where space is short.
-    coverage: None where it was not looked up.
+    coverage: None where it was not looked up. rejections: the quarantined images of this reason by their kind.
     """
 
     run: str
@@ -156,6 +156,7 @@ class Report:
     levels_by_group: tuple[GroupLevels, ...]
     cooccurrence: tuple[Pair, ...]
     coverage: Coverage | None = None
+    rejections: tuple[Reason, ...] = ()
 
     def covering(self, coverage: Coverage) -> "Report":
         """This report, and what was found out about the source."""
@@ -279,6 +280,7 @@ def summarise(run: Run, by: str = "category", private: str = PRIVATE, min_count:
             for one, two, three, four, zero in [[group[count] for count in LEVEL_COUNTS.values()]]
         ),
         cooccurrence=tuple(sorted(cooccurrence, key=lambda pair: (KEYS.index(pair.attribute), KEYS.index(pair.other)))),
+        rejections=tuple(Reason(printable(row["message"]), row["num_images"]) for row in run.ask("rejections")),
     )
 
 

@@ -290,3 +290,16 @@ def test_images_with_content_that_was_not_scanned_are_counted_by_kind(make_run: 
 
 def test_a_run_in_which_everything_was_scanned_has_no_line_on_it(make_run: MakeRun) -> None:
     assert summarise(open_run(str(make_run()))).unseen_note is None
+
+
+def test_rejections_are_counted_by_their_kind(make_run: MakeRun) -> None:
+    kinds = ["the answer is empty", "the answer is a refusal", "the answer is a refusal"]
+    rows = [("a", Fault("rejection", kind)) for kind in kinds] + [("a", Fault("truncated", "the file ends early"))]
+    folder = make_run(rows=[*rows, ("a", answer())])
+    found = summarise(open_run(str(folder)))
+    assert [(one.reason, one.num_images) for one in found.rejections] == [(kinds[1], 2), (kinds[0], 1)]
+    assert {one.reason: one.num_images for one in found.quarantined} == {"rejection": 3, "truncated": 1}
+    page = render(found)
+    assert "the answer is a refusal" in page
+    assert "the file ends early" not in page
+    assert "Table of rejections" not in render(summarise(open_run(str(make_run(name="other")))))

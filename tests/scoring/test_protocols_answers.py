@@ -1,13 +1,17 @@
 """`binary`: lenient readings, answers in other languages, kinds of rejections, and the first token."""
 
 import re
+from pathlib import Path
 
 import pytest
 
-from ingest.errors import EngineError
+from ingest.errors import EngineError, RunError
 from scoring.assessment import Unscored
 from scoring.protocols.interface import Answer, FirstToken, FirstTokenAnswer, Generate, Image, Text, TextAnswer
 from scoring.protocols.yes_or_no import REJECTIONS
+from scoring.runs.begin import start_or_continue
+from scoring.runs.record import RunRecord
+from tests.records import run_record
 from tests.scoring.asking import ALL_NAMES, ask, assessed
 
 REJECTED = {
@@ -228,3 +232,17 @@ def test_the_prompt_file_can_name_the_field_of_the_score() -> None:
     assert re.fullmatch(asked.prompt.wanted.regex, '{"risk": 1.2}') is None
     with pytest.raises(EngineError, match="score_field must be a name of at most 40 letters"):
         ask("severity", prompts=b"score_field: 'a\"b'")
+
+
+def test_a_run_with_the_old_wordings_is_not_continued_with_the_new_ones(tmp_path: Path) -> None:
+    def record(version: str) -> RunRecord:
+        return run_record({"name": "openai", "protocol": f"{version}, model m", "assessed": []})
+
+    run = str(tmp_path / "run")
+    start_or_continue(run, record("binary:p1-2 4f6b1d2c3a90"))
+    with pytest.raises(RunError) as refused:
+        start_or_continue(run, record(ask("binary:p1").version))
+    assert str(refused.value) == (
+        f'{run} was scanned with other settings: engine protocol was "binary:p1-2 4f6b1d2c3a90, model m", now '
+        f'"{ask("binary:p1").version}, model m"; use another --run'
+    )

@@ -3,7 +3,8 @@
     settings.py          what the user chose, checked; the description of an engine
     checkpoint.py        a model folder: complete, safe, its hash
     adapter.py           a LoRA adapter: whether it fits the model
-    prompting.py         protocol prompt -> tokens
+    processor.py         a model's own processor
+    prompting.py         protocol prompt -> tokens, for scoring and for tuning
     preview.py           the prompt for --dry-run, visual tokens
     costs.py             figures for plan
     loading.py           loads a model completely

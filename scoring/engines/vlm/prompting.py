@@ -12,6 +12,7 @@ from PIL import Image
 
 from ingest.errors import EngineError
 from scoring.engines.vlm.checkpoint import max_tokens
+from scoring.engines.vlm.processor import processor_of
 from scoring.protocols.interface import (
     FirstToken,
     FirstTokenAnswer,
@@ -81,6 +82,7 @@ class Prompter:
         if not has_images or getattr(self.processor, "chat_template", None) is None:
             what = "chat template" if has_images else "image processor"
             raise EngineError(f'the model "{folder.name}" has no {what}; choose an instruction-tuned vision model')
+        self.processor: Any = processor_of(folder)
         self.tokenizer: Any = self.processor.tokenizer
         self._last: tuple[Prompt, TokenPrompt] | None = None
         self.image_size = _capped(self.processor.image_processor, max_pixels)

@@ -1,0 +1,123 @@
+"""Checkpoints of other families than Qwen3-VL, each below a million parameters, made on the spot."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import (
+    CLIPImageProcessor,
+    GotOcr2ImageProcessor,
+    InternVLConfig,
+    InternVLForConditionalGeneration,
+    InternVLProcessor,
+    InternVLVideoProcessor,
+    LlavaConfig,
+    LlavaForConditionalGeneration,
+    LlavaProcessor,
+    PreTrainedTokenizerFast,
+    SmolVLMConfig,
+    SmolVLMForConditionalGeneration,
+)
+
+from tests.vllm.micro import CHAT_TEMPLATE, make_tokenizer
+
+IMAGE, SIDE_PX, PATCH_PX = "<|image_pad|>", 56, 14
+TEMPLATE = CHAT_TEMPLATE.replace("<|vision_start|>", "").replace("<|vision_end|>", "")
+SMALL = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2}
+
+
+def _text(model_type: str, tokenizer: Any) -> dict[str, Any]:
+    ends = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id, "bos_token_id": None}
+    sizes = {"vocab_size": len(tokenizer), "num_key_value_heads": 1, "max_position_embeddings": 8192}
+    return {"model_type": model_type, **SMALL, **sizes, **ends}
+
+
+def make_llava(folder: Path) -> None:
+    torch.manual_seed(0)
+    tokenizer = make_tokenizer()
+    vision = {"model_type": "clip_vision_model", **SMALL, "image_size": SIDE_PX, "patch_size": PATCH_PX}
+    image = tokenizer.convert_tokens_to_ids(IMAGE)
+    config = LlavaConfig(text_config=_text("llama", tokenizer), vision_config=vision, image_token_index=image)
+    LlavaForConditionalGeneration(config).save_pretrained(folder)
+    LlavaProcessor(
+        image_processor=CLIPImageProcessor(
+            size={"shortest_edge": SIDE_PX}, crop_size={"height": SIDE_PX, "width": SIDE_PX}
+        ),
+        tokenizer=tokenizer,
+        patch_size=PATCH_PX,
+        vision_feature_select_strategy="default",
+        num_additional_image_tokens=1,
+        image_token=IMAGE,
+        chat_template=TEMPLATE,
+    ).save_pretrained(folder)
+
+
+def make_internvl(folder: Path) -> None:
+    """Cuts a picture into one to four tiles, by its shape."""
+    torch.manual_seed(0)
+    names = ("start_image_token", "end_image_token", "context_image_token", "video_token")
+    tokens = ("<|vision_start|>", "<|vision_end|>", IMAGE, "<|video_pad|>")
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=make_tokenizer()._tokenizer,
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        model_max_length=8192,
+        extra_special_tokens=dict(zip(names, tokens, strict=True)),
+    )
+    vision = {**SMALL, "image_size": [SIDE_PX, SIDE_PX], "patch_size": [PATCH_PX, PATCH_PX]}
+    image = tokenizer.convert_tokens_to_ids(IMAGE)
+    config = InternVLConfig(text_config=_text("qwen2", tokenizer), vision_config=vision, image_token_id=image)
+    InternVLForConditionalGeneration(config).save_pretrained(folder)
+    size = {"height": SIDE_PX, "width": SIDE_PX}
+    InternVLProcessor(
+        GotOcr2ImageProcessor(size=size, crop_to_patches=True, min_patches=1, max_patches=4),
+        tokenizer,
+        InternVLVideoProcessor(size=size),
+        image_seq_length=(SIDE_PX // PATCH_PX // 2) ** 2,
+        chat_template=TEMPLATE,
+    ).save_pretrained(folder)
+
+
+def make_smolvlm(folder: Path) -> None:
+    """Cuts a picture into tiles. Its processor is described by its files, since making one needs num2words."""
+    torch.manual_seed(0)
+    tokenizer = make_tokenizer()
+    tiles = [f"<row_{row}_col_{column}>" for row in range(1, 5) for column in range(1, 5)]
+    marks = ["<fake_token_around_image>", "<image>", "<end_of_utterance>", "<global-img>", *tiles]
+    tokenizer.add_special_tokens({"additional_special_tokens": marks})
+    vision = {**SMALL, "image_size": 64, "patch_size": 16}
+    config = SmolVLMConfig(
+        text_config=_text("llama", tokenizer),
+        vision_config=vision,
+        image_token_id=tokenizer.convert_tokens_to_ids("<image>"),
+        scale_factor=2,
+    )
+    SmolVLMForConditionalGeneration(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    size = {"size": {"longest_edge": 128}, "max_image_size": {"longest_edge": 64}}
+    sampling = {"fps": 1, "max_frames": 4, "video_size": {"longest_edge": 64}}
+    processor = {
+        "processor_class": "SmolVLMProcessor",
+        "image_seq_len": 4,
+        "image_processor": {"image_processor_type": "SmolVLMImageProcessor", **size},
+        "video_processor": {"video_processor_type": "SmolVLMVideoProcessor", **size, "video_sampling": sampling},
+    }
+    (folder / "processor_config.json").write_text(json.dumps(processor))
+    (folder / "chat_template.jinja").write_text(TEMPLATE.replace(IMAGE, "<image>"))
+
+
+def make_with_code_of_its_own(folder: Path, model_type: str) -> None:
+    """The small files as TinyLLaVA and InternVL2.5 have them: the code is named in config.json."""
+    make_llava(folder)
+    (folder / "processor_config.json").unlink()
+    config = {
+        "model_type": model_type,
+        "auto_map": {"AutoConfig": "configuration.Config", "AutoModel": "modeling.Model"},
+        "architectures": ["Model"],
+        "vision_config": {"model_type": "own_vision"},
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "configuration.py").write_text("raise SystemExit('this must never run')\n")
+    (folder / "modeling.py").write_text("raise SystemExit('this must never run')\n")
+    (folder / "preprocessor_config.json").write_text('{"image_processor_type": "CLIPImageProcessor"}')

@@ -1,0 +1,66 @@
+"""Which families of models are scored, and that models with code of their own are refused."""
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ingest.errors import EngineError
+from scoring.assessment import Assessment, EngineOptions
+from scoring.engines import engine_module
+from scoring.protocols import protocol
+from scoring.protocols.interface import ProtocolOptions
+from tests.vllm.conftest import MAX_PIXELS, picture, probabilities
+
+VIEWS = [picture(1, 96, 128), picture(2, 150, 100), picture(4, 300, 200)]
+
+
+def made(name: str, folder: Path) -> Path:
+    from tests.vllm import families
+
+    getattr(families, f"make_{name}")(folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", ["llava", "internvl", "smolvlm"])
+def test_families_other_than_qwen_are_scored(name: str, tmp_path: Path) -> None:
+    """With pictures of several shapes, of which some families make several tiles; one by one and together."""
+    if name == "smolvlm" and not find_spec("num2words"):
+        pytest.skip("the processor of SmolVLM2 needs num2words")
+    folder = made(name, tmp_path / name)
+    chosen = EngineOptions(model=str(folder), protocol="slots", max_pixels=MAX_PIXELS)
+    assert engine_module("transformers").describe(chosen).name == "transformers"
+    running: Any = engine_module("transformers").load(chosen)
+    together = probabilities(running.assess(VIEWS))
+    np.testing.assert_allclose([probabilities(running.assess([view]))[0] for view in VIEWS], together, atol=1e-5)
+    assert np.ptp(together, axis=0).max() > 0, "the answers must depend on the picture"
+    for outcome in running.assess_with(protocol("binary:first", ProtocolOptions()), VIEWS):
+        assert isinstance(outcome, Assessment)
+        assert outcome.prob_private is not None
+
+
+def test_a_processor_that_needs_another_package_says_which(tmp_path: Path) -> None:
+    if find_spec("num2words"):
+        pytest.skip("num2words is installed")
+    folder = made("smolvlm", tmp_path / "smolvlm")
+    with pytest.raises(EngineError) as refused:
+        engine_module("transformers").describe(EngineOptions(model=str(folder)))
+    assert str(refused.value) == 'the processor of the model "smolvlm" needs a package: pip install num2words'
+
+
+@pytest.mark.parametrize("model_type", ["internvl_chat", "tinyllava"])
+@pytest.mark.parametrize("name", ["transformers", "vllm"])
+def test_a_model_with_code_of_its_own_is_refused_and_none_of_it_runs(
+    name: str, model_type: str, tmp_path: Path
+) -> None:
+    from tests.vllm.families import make_with_code_of_its_own
+
+    make_with_code_of_its_own(tmp_path / "model", model_type)
+    asks: list[Callable[[EngineOptions], object]] = [engine_module(name).describe, engine_module(name).load]
+    for ask in asks:
+        with pytest.raises(EngineError, match="models that need code of their own are not loaded") as refused:
+            ask(EngineOptions(model=str(tmp_path / "model")))
+        assert "\n" not in str(refused.value)
