@@ -266,7 +266,9 @@ class _Scan:
             )
         if source.class_list is not None and found.num_with_category < found.num_rows:
             without = number_of(found.num_rows - found.num_with_category, "image")
-            self._feedback.notice(f"{without} of {found.num_rows:,} not in {source.class_list.url}: no category")
+            self._feedback.notice(
+                f"{without} of {found.num_rows:,} without a category: {source.class_list.url} does not name them"
+            )
         if source.category is not None and found.num_rows and not found.num_with_category:
             self._feedback.notice(f"the category is null in every row: {_no_category(source, source.category)}")
         return result

@@ -12,6 +12,7 @@ from ingest.class_list import read_class_list
 from ingest.errors import LabelsError
 from tests.ingest.made import parquet_file
 from tests.jobs.made import jpeg, privsieve, rows, tar
+from tests.records import run_record
 
 CATEGORIES = "/a/airfield 0\n/a/alley 1\n/z/zoo 2"
 
@@ -48,7 +49,7 @@ def test_the_flat_validation_set_gets_its_classes_by_name(
     assert found["Places365_val_00000001.jpg"] == "a/alley"
     assert found["Places365_val_00000003.jpg"] == "a/airfield"
     assert found["Places365_val_00000006.jpg"] is None  # and not the name of its folder
-    assert "1 image of 6 not in" in capsys.readouterr().err
+    assert "1 image of 6 without a category" in capsys.readouterr().err
     record = json.loads((run / "run.json").read_text())
     content = labels.read_bytes() + CATEGORIES.encode()
     assert record["labels"] == hashlib.sha256(content).hexdigest()
@@ -68,6 +69,12 @@ def test_a_run_without_a_list_says_nothing_of_it(validation_set: Path) -> None:
     run = validation_set / "run"
     assert _scan(validation_set / "places", "--run", run) == 0
     assert not {"labels", "per_category", "drawn"} & set(json.loads((run / "run.json").read_text()))
+
+
+def test_runs_without_these_options_keep_the_settings_hash_of_older_versions() -> None:
+    record = run_record({"name": "canned", "protocol": "x", "assessed": []})
+    assert record.settings_hash() == "dcb1687c9cde679725e5a6cc5a7efa31e1ddda5c929c0c7cab61e39efd2ce58d"
+    assert record.model_copy(update={"labels": "0" * 64}).settings_hash() != record.settings_hash()
 
 
 def test_names_of_the_training_list_are_found_with_and_without_their_letter(tmp_path: Path) -> None:
