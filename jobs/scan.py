@@ -28,7 +28,9 @@ MEMORY_HELP = "Memory for an engine that scans image by image; default half of w
 @engine_options
 @click.option("--source-format", help="webdataset, tree or parquet; recognised by default.")
 @click.option("--category", help="JSON field, cls, or Parquet column that names a sample's class.")
+@click.option("--labels", help="File with a class for each image's name: CSV, TSV, or Places365's lists.")
 @click.option("--sample", type=click.IntRange(min=1), help="Scan a uniform random sample of this many images.")
+@click.option("--per-category", is_flag=True, help="With --sample: so many images of each category.")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of --sample; default 0.")
 @click.option("--limit", type=click.IntRange(min=1), help="Scan only this many images, from the first.")
 @click.option(
@@ -65,7 +67,9 @@ def scan(
     engine: str,
     source_format: str | None,
     category: str | None,
+    labels: str | None,
     sample: int | None,
+    per_category: bool,
     seed: int | None,
     limit: int | None,
     max_pixels_in: int,
@@ -92,7 +96,9 @@ def scan(
         options=engine_options_from_context(),
         format=source_format,
         category=category,
+        labels=labels,
         sample=sample,
+        per_category=per_category,
         seed=seed,
         limit=limit,
         max_pixels=max_pixels_in,

@@ -81,7 +81,9 @@ def scan(
     options: EngineOptions | None = None,
     source_format: str | None = None,
     category: str | None = None,
+    labels: Url | None = None,
     sample: int | None = None,
+    per_category: bool = False,
     seed: int | None = None,
     limit: int | None = None,
     max_pixels_in: int = ImageLimits.max_pixels,
@@ -95,7 +97,8 @@ def scan(
     """Score every image of `source` into `run`; continue where a scan into this run was interrupted.
 
     source: folder, tar, Parquet file, glob or fsspec URL. source_format: webdataset, tree or parquet, recognised by
-    default. category: JSON field, cls, or Parquet column. sample, limit: number of images, at random or from the first.
+    default. category: JSON field, cls, or Parquet column. labels: file with a class for each image's name, instead of
+    category. sample, limit: number of images, at random or from the first. per_category: sample is of each category.
     max_pixels_in: width x height of the largest picture that is decoded. executor: "ray", or "inline" for this process.
     stall_seconds: silence after which a slice is given up; inline, the process itself ends then.
 
@@ -110,7 +113,9 @@ def scan(
             options=options or EngineOptions(),
             format=source_format,
             category=category,
+            labels=None if labels is None else _text("labels", labels),
             sample=sample,
+            per_category=per_category,
             seed=seed,
             limit=limit,
             max_pixels=max_pixels_in,

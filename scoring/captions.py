@@ -11,7 +11,7 @@ from scoring.engines.detectors import names, patterns
 MAX_LINE_CHARACTERS = 200
 """The rules are made for the short lines of a page. In longer ones some take time without bound."""
 
-MAX_WORD_CHARACTERS = 20
+MAX_WORD_CHARACTERS = 16
 """Longer words are left out where a street is looked for, for the same reason: a rule for streets tries every way to
 cut a word into parts."""
 

@@ -237,7 +237,8 @@ def columns_document() -> str:
         "",
         "Captions are read of WebDataset samples (member `.txt`, else the JSON field `caption`) and of Parquet rows "
         "(column `caption`, `text`, `TEXT` or `alt`), the first 4 KB. The rules are those that the engine `detectors` "
-        "applies to text in pictures; they miss much, and a name can be that of a place or of somebody famous.",
+        "applies to text in pictures; "
+        "what they find in captions was not measured, and a name can be that of a place or of somebody famous.",
     ]
     lines += ["", f"## {UNKNOWN_LEVEL.name}", ""]
     lines += [

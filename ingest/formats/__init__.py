@@ -8,9 +8,10 @@ import hashlib
 import posixpath
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from ingest.class_list import ClassList
 from ingest.errors import SourceError, did_you_mean
 from ingest.formats import parquet, tree, webdataset
 from ingest.formats.released import Kept, Written
@@ -34,6 +35,13 @@ class Format(Protocol):
 
     def read(self, root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
         """The samples of a slice, one for each locator and in their order. StorageError if the storage fails."""
+        ...
+
+    def names(self, root: Place, shard: str, category: str | None) -> Iterator[tuple[str, str | None]]:
+        """Key and category of each sample of a shard, in order, as `read` gives them, without reading an image.
+
+        SourceError or StorageError as of `slices`.
+        """
         ...
 
     def write(self, root: Place, shard: str, kept: Kept, out: Place) -> Written:
@@ -66,11 +74,26 @@ class Source:
     category: str | None
     """What gives a sample's category: a column, field or member; None for the format's default."""
 
+    class_list: ClassList | None = field(default=None, kw_only=True)
+    """Gives the categories instead, if there is one; what it does not name has none."""
+
     def slices(self, shard: str) -> Iterator[Slice]:
         return FORMATS[self.format].slices(self.root, shard, self.category)
 
     def read(self, slice_: Slice) -> Iterator[Sample]:
-        return FORMATS[self.format].read(self.root, slice_, self.category)
+        for sample in FORMATS[self.format].read(self.root, slice_, self.category):
+            if self.class_list is not None:
+                sample = replace(sample, category=self._listed_class(sample.shard, sample.key))
+            yield sample
+
+    def categories(self, shard: str) -> Iterator[str | None]:
+        """The category of each sample of a shard, in order, without reading an image."""
+        for key, category in FORMATS[self.format].names(self.root, shard, self.category):
+            yield category if self.class_list is None else self._listed_class(printable(shard), key)
+
+    def _listed_class(self, shard: str, key: str) -> str | None:
+        assert self.class_list is not None
+        return self.class_list.class_of(posixpath.join(shard, key) if self.format == "tree" else key)
 
     def version_mark(self, shard: str) -> str:
         """A text that differs if the shard has changed, see `Place.version_mark`. Quick: it does not list a folder.
@@ -89,8 +112,11 @@ class Source:
         return hashlib.sha256(marks.encode("utf-8", "surrogateescape")).hexdigest() if marks else ""
 
 
-def open_source(url: str, format_name: str | None, category: str | None) -> Source:
-    """The corpus at `url`: a folder, a file, a glob or a brace range. SourceError if there is none."""
+def open_source(url: str, format_name: str | None, category: str | None, class_list: ClassList | None = None) -> Source:
+    """The corpus at `url`: a folder, a file, a glob or a brace range. SourceError if there is none.
+
+    class_list: gives the categories instead of `category`.
+    """
     if format_name is not None and format_name not in FORMATS:
         known = ", ".join(FORMATS)
         raise SourceError(f'unknown format "{format_name}"{did_you_mean(format_name, FORMATS)}; there are: {known}')
@@ -110,7 +136,7 @@ def open_source(url: str, format_name: str | None, category: str | None) -> Sour
         raise SourceError(f'a tree\'s category is the folder: leave out --category "{category}"')
     if name == "parquet":  # so that a missing column is an error before anything is written
         parquet.check(where, shards, category)
-    return Source(where, name, tuple(shards), category)
+    return Source(where, name, tuple(shards), category, class_list=class_list)
 
 
 def _refuse_alike(shards: list[str]) -> None:

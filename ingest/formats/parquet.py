@@ -7,7 +7,7 @@ import hashlib
 import io
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from itertools import compress, groupby
 from typing import Any, BinaryIO
@@ -200,6 +200,39 @@ def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
                 continue
             names = (*_columns(file.schema_arrow, slice_.shard), _label(file.schema_arrow, slice_.shard, category))
             yield from _samples(stream, file, slice_.shard, group, locators, *names)
+
+
+def names(root: Place, shard: str, category: str | None) -> Iterator[tuple[str, str | None]]:
+    """Reads the columns of key and category only; rows of a group where these cannot be read are lost ones."""
+    with opened(root, shard) as stream:
+        file = _file(stream)
+        for slice_ in slices(root, shard, category):
+            for group, located in groupby(slice_.locators, key=lambda locator: locator.get("group")):
+                locators, found = list(located), list[tuple[str, str | None]]()
+                if file is not None and group is not None:
+                    with suppress(*DAMAGED, AmbiguousColumnError, LargePageError):
+                        found = list(_names(stream, file, shard, group, locators, category))
+                if len(found) < len(locators):
+                    found = [(lost(shard, at, CHANGED).key, None) for at in locators]
+                yield from found
+
+
+def _names(
+    stream: BinaryIO, file: pq.ParquetFile, shard: str, group: int, locators: Sequence[Locator], category: str | None
+) -> Iterator[tuple[str, str | None]]:
+    column, key = _columns(file.schema_arrow, shard)
+    label = _label(file.schema_arrow, shard, category)
+    wanted = [(name, leaf) for name, leaf in _leaves(file.schema_arrow, column, key, label) if not leaf.is_image]
+    if not wanted:
+        yield from ((f"{at['index']:09d}", None) for at in locators)
+        return
+    leaves = [leaf for _, leaf in wanted]
+    for at, values in zip(
+        locators, rows(stream, file, group, [at["row"] for at in locators], leaves, _value), strict=True
+    ):
+        row: dict[str, Any] = {column: {}, **{name: value for (name, _), value in zip(wanted, values, strict=True)}}
+        sample = _sample(shard, at["index"], row, column, key, label)
+        yield sample.key, sample.category
 
 
 def lost(shard: str, locator: Locator, fault: Fault) -> Sample:

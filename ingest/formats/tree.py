@@ -107,6 +107,12 @@ def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
         )
 
 
+def names(root: Place, shard: str, category: str | None) -> Iterator[tuple[str, str | None]]:
+    of = None if shard == ROOT else printable(shard)
+    for slice_ in slices(root, shard, category):
+        yield from ((printable(locator["name"]), of) for locator in slice_.locators)
+
+
 def _content(here: Place, name: str) -> tuple[bytes, Fault | None]:
     """The file's bytes, or why it has none. OSError and StorageError where the storage fails."""
     where = here.at(name)

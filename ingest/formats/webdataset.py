@@ -202,6 +202,16 @@ def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
             )
 
 
+def names(root: Place, shard: str, category: str | None) -> Iterator[tuple[str, str | None]]:
+    with content(root, shard) as stream:
+        for slice_ in slices(root, shard, category):
+            for locator in slice_.locators:
+                parts = _parts(
+                    stream, {name: place for name, place in locator.items() if name in READ_MEMBERS}, category
+                )
+                yield printable(locator["key"]), _category(parts, _parsed(parts.get("json", b"")), category)
+
+
 def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
     """The shard with the kept samples only: contents byte for byte, order kept, compressed again if it was."""
     with opened(root, shard) as stream:

@@ -55,7 +55,7 @@ def refuse_missing(url: str, record: RunRecord, inputs: Sequence[SliceFile], led
     num_rows, corpus = rows_in(inputs), open_source(record.source, record.format, record.category)
     if not has_all_chosen(record, num_rows, corpus.shards, ledger):
         raise RunError(
-            f"{url} is not finished: {num_rows} of {record.sample or record.limit} chosen images have a row; "
+            f"{url} is not finished: {num_rows} of {record.num_chosen} chosen images have a row; "
             "run the same scan again, then compact"
         )
 

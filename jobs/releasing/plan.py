@@ -125,5 +125,5 @@ def _refuse_incomplete(record: RunRecord, corpus: Source, found: Results, num_ro
             "released; restore what is gone, or scan the source into a new run"
         )
     if not has_all_chosen(record, num_rows, corpus.shards, found.ledger):
-        wanted = record.sample or record.limit
+        wanted = record.num_chosen
         raise RunError(f"{num_rows} of {wanted} chosen images are scanned; run the same scan again, then filter")

@@ -47,6 +47,14 @@ def _tried_until_it_ends(scanner: SliceScanner, task: SliceTask) -> SliceCounts:
             continue
 
 
+def categories_of(source: Source, shards: list[str]) -> list[list[str | None]]:
+    """The category of each sample of each shard, in order. SourceError where a shard cannot be listed."""
+    try:
+        return [list(source.categories(shard)) for shard in shards]
+    except PrivsieveError as error:
+        raise SourceError(f"a sample per category needs every shard listed: {error}") from None
+
+
 def count_samples(source: Source, shards: list[str]) -> list[int]:
     """Samples per shard, in the order of `shards`. SourceError where one cannot be listed."""
     try:

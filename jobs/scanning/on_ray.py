@@ -5,6 +5,7 @@ split nor merge (`jobs.runtime.cluster` keeps blocks at one row). Ray repeats wh
 since a slice always gives the same file. Failures travel as data, since Ray would drop the cause of an exception.
 """
 
+import json
 import os
 from collections.abc import Generator, Iterator
 from dataclasses import asdict, dataclass
@@ -105,6 +106,25 @@ def scan_slices(
     )
     for row in counted.iter_rows():
         yield SliceCounts(int(row["num_rows"]), bool(row["is_last"]), str(row["failure"]), bool(row["is_fatal"]))
+
+
+def categories_of(source: Source, shards: list[str]) -> list[list[str | None]]:
+    """As `jobs.scanning.inline.categories_of`; listing is work for the cluster."""
+
+    def listed(row: dict[str, Any]) -> dict[str, Any]:
+        try:
+            found = list(source.categories(shards[int(row["number"])]))
+        except PrivsieveError as error:
+            return {"number": row["number"], "categories": "[]", "failure": str(error)}
+        return {"number": row["number"], "categories": json.dumps(found), "failure": ""}
+
+    numbers = ray.data.from_items([{"number": n} for n in range(len(shards))])
+    found: dict[int, list[str | None]] = {}
+    for row in numbers.map(listed, num_cpus=SLICER_CPUS).iter_rows():
+        if row["failure"]:
+            raise SourceError(f"a sample per category needs every shard listed: {row['failure']}")
+        found[int(row["number"])] = json.loads(row["categories"])
+    return [found[n] for n in range(len(shards))]
 
 
 def count_samples(source: Source, shards: list[str]) -> list[int]:

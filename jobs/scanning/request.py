@@ -40,8 +40,14 @@ class ScanRequest:
     category: Name | None = None
     """JSON field, cls, or Parquet column that names a sample's class."""
 
+    labels: Name | None = None
+    """File or URL of a list that gives each image its class; None: the corpus itself gives it."""
+
     sample: Count | None = None
     """Number of images of a uniform random sample; None: no sample."""
+
+    per_category: bool = False
+    """Whether `sample` is the number of images of each category."""
 
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     """Of the sample; None: 0."""
@@ -60,6 +66,12 @@ class ScanRequest:
             raise PrivsieveError("--sample and --limit exclude each other: give one of them")
         if self.seed is not None and self.sample is None:
             raise PrivsieveError("--seed only applies with --sample: give --sample too, or leave --seed out")
+        if self.per_category and self.sample is None:
+            raise PrivsieveError(
+                "--per-category only applies with --sample: give --sample N too, N images per category"
+            )
+        if self.labels is not None and self.category is not None:
+            raise PrivsieveError("--labels and --category exclude each other: both say what gives an image's category")
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any
 
 from ingest import __version__
-from ingest.errors import IncompleteError, RunError, SourceError, StorageError, did_you_mean
+from ingest.class_list import read_class_list
+from ingest.errors import IncompleteError, LabelsError, RunError, SourceError, StorageError, did_you_mean, number_of
 from ingest.formats import Source, open_source, webdataset
 from ingest.images.decode import ImageLimits
 from ingest.sample import printable
@@ -17,7 +18,7 @@ from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.last_word import inline_session
 from jobs.runtime.source_hash import code_hash
 from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
-from jobs.scanning.selection import Chosen, draw, first
+from jobs.scanning.selection import Chosen, draw, draw_per_category, first
 from jobs.scanning.settings import ScanSettings
 from jobs.scanning.slice_tasks import SliceCounts
 from jobs.scanning.watchdog import heard
@@ -59,7 +60,8 @@ def prepare(request: ScanRequest) -> Prepared:
     """EngineError or SourceError where the scan could not begin."""
     module = engine_module(request.engine)
     description = module.describe(request.options)
-    source = open_source(request.source, request.format, request.category)
+    class_list = None if request.labels is None else read_class_list(request.labels)
+    source = open_source(request.source, request.format, request.category, class_list)
     limits = ImageLimits(request.max_pixels, request.max_frames, description.max_side_px)
     return Prepared(source, module, description, limits)
 
@@ -98,7 +100,10 @@ class _Scan:
         with lease(self._run.at(RUN_LEASE), self._request.run, self._supervision.takeover) as held:
             Attempts(self._run.at(ATTEMPTS)).reset_failed()
             with _discounting_interruption(self._run), self._session():
+                self._refuse_foreign_list()
                 chosen = self._chosen()
+                if self._request.per_category and chosen is not None:
+                    self._record = self._record.model_copy(update={"drawn": sum(map(len, chosen.values()))})
                 shards = [shard for shard in self._prepared.source.shards if chosen is None or shard in chosen]
                 scan_left = self._executor()
                 begun = start_or_continue(self._request.run, self._record)
@@ -178,10 +183,31 @@ class _Scan:
             return None
         shards = list(source.shards)
         if self._resources.executor == "inline":
-            from jobs.scanning.inline import count_samples
+            from jobs.scanning.inline import categories_of, count_samples
         else:
-            from jobs.scanning.on_ray import count_samples
+            from jobs.scanning.on_ray import categories_of, count_samples
+        if request.per_category:
+            categories = categories_of(source, shards)
+            chosen, num_without = draw_per_category(shards, categories, request.sample, request.seed or 0)
+            if num_without:
+                self._feedback.notice(f"{number_of(num_without, 'image')} without a category cannot be drawn")
+            return chosen
         return draw(shards, count_samples(source, shards), request.sample, request.seed or 0)
+
+    def _refuse_foreign_list(self) -> None:
+        """LabelsError where `--labels` names no image of the source. Stops at the first that it names."""
+        source = self._prepared.source
+        if source.class_list is None:
+            return
+        try:
+            if any(of for shard in source.shards for of in source.categories(shard)):
+                return
+        except StorageError:  # the scan says of which shard, and the class may stand in it
+            return
+        raise LabelsError(
+            f"{source.class_list.url}: none of its {number_of(source.class_list.num_names, 'name')} is one of the "
+            "source's images; names must be the keys of the rows, with or without folders and extension"
+        )
 
     def _follow(self, found: Iterator[SliceCounts], total: int | None, num_left: int, held: Lease) -> list[str]:
         """Shows how the scan goes on; returns why slices have no result, one line each."""
@@ -238,6 +264,11 @@ class _Scan:
                 f"{why}; `privsieve status {url}` lists them; run the same scan again to continue",
                 result,
             )
+        if source.class_list is not None and found.num_with_category < found.num_rows:
+            without = number_of(found.num_rows - found.num_with_category, "image")
+            self._feedback.notice(
+                f"{without} of {found.num_rows:,} without a category: {source.class_list.url} does not name them"
+            )
         if source.category is not None and found.num_rows and not found.num_with_category:
             self._feedback.notice(f"the category is null in every row: {_no_category(source, source.category)}")
         return result
@@ -280,6 +311,8 @@ def _record(request: ScanRequest, prepared: Prepared) -> RunRecord:
         sample=request.sample,
         seed=None if request.sample is None else request.seed or 0,
         limit=request.limit,
+        per_category=request.per_category,
+        labels=None if prepared.source.class_list is None else prepared.source.class_list.sha256,
         max_pixels=request.max_pixels,
         max_frames=request.max_frames,
         taxonomy=TAXONOMY_VERSION,

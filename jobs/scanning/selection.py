@@ -1,9 +1,10 @@
-"""Which samples a scan looks at: all, the first N, or a uniform random N of the whole corpus.
+"""Which samples a scan looks at: all, the first N, or a uniform random N of the whole corpus or of each category.
 
 A draw needs to know how many samples each shard has, so the shards are listed once before; the same source, N and
 seed always give the same samples.
 """
 
+import hashlib
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -39,6 +40,37 @@ def draw(shards: Sequence[str], counts: Sequence[int], num_samples: int, seed: i
         if len(inside):
             chosen[shard] = [int(i) for i in inside]
     return chosen
+
+
+def draw_per_category(
+    shards: Sequence[str], categories: Sequence[Sequence[str | None]], num_samples: int, seed: int
+) -> tuple[dict[str, list[int]], int]:
+    """A uniform sample of so many images of each category, all of a smaller one; and how many images have none.
+
+    categories: of each sample of each shard. Each category is drawn with a generator of its own (numpy's PCG64, seeded
+    with `seed` and a hash of the category), so that other categories do not change which of its images are drawn.
+    Images without a category are not drawn. SourceError where no image has one.
+    """
+    places: dict[str, list[tuple[int, int]]] = {}
+    num_without = 0
+    for number, of_shard in enumerate(categories):
+        for index, category in enumerate(of_shard):
+            if category is None:
+                num_without += 1
+            else:
+                places.setdefault(category, []).append((number, index))
+    if not places:
+        raise SourceError("--per-category, but no image has a category: name what gives it with --category or --labels")
+    drawn: list[tuple[int, int]] = []
+    for category, found in places.items():
+        own = int.from_bytes(hashlib.sha256(category.encode()).digest()[:8], "big")
+        size = min(num_samples, len(found))
+        taken = np.random.default_rng([seed, own]).choice(len(found), size, replace=False, shuffle=False)
+        drawn += [found[n] for n in taken]
+    chosen: dict[str, list[int]] = {}
+    for number, index in sorted(drawn):
+        chosen.setdefault(shards[number], []).append(index)
+    return chosen, num_without
 
 
 def selected(slices: Iterator[Slice], shard: str, indices: list[int] | None) -> Iterator[Slice]:

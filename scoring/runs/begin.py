@@ -22,7 +22,10 @@ def refuse_other(url: str, record: RunRecord) -> RunRecord | None:
             return None
     before = open_run(url)[1]
     # The engine's description says what can change the answers; another version of privsieve alone does not.
-    different = differences(before, record.model_copy(update={"code": before.code, "privsieve": before.privsieve}))
+    same: dict[str, object] = {"code": before.code, "privsieve": before.privsieve}
+    if record.drawn is None:  # the draw comes after the first check
+        same["drawn"] = before.drawn
+    different = differences(before, record.model_copy(update=same))
     if different:
         raise RunError(f"{url} was scanned with other settings: {different}; use another --run")
     return before

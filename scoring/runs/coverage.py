@@ -69,7 +69,7 @@ def coverage(run: Place, record: RunRecord, found: Results, num_rows: int) -> Co
     held = holder(run.at(RUN_LEASE))
     scanner = str(held) if held is not None and not held.is_stale() else None
     num_begun = len(found.ledger)
-    num_chosen = record.sample or record.limit
+    num_chosen = record.num_chosen
     if found.ranges is not None or (num_chosen is not None and num_rows == num_chosen):
         return Coverage(True, num_begun, 0, num_rows, num_chosen, scanner)
     num_cut = sum(not finished_by_id(shard_id, found.ledger) for shard_id in found.ledger.present)
@@ -95,7 +95,7 @@ def has_all_chosen(record: RunRecord, num_rows: int, shards: Sequence[str], ledg
     if record.sample is None and record.limit is None:
         return True
     is_all_there_is = record.limit is not None and all(has_any_result(shard, ledger) for shard in shards)
-    return num_rows == (record.sample or record.limit) or is_all_there_is
+    return num_rows == record.num_chosen or is_all_there_is
 
 
 def _shards(record: RunRecord) -> tuple[str, ...] | None:

@@ -3,11 +3,22 @@
 import hashlib
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
 
 from ingest.errors import RunError
 from ingest.storage.place import Place, place
 from scoring.runs.layout import RUN_RECORD
+
+LATER_SETTINGS = frozenset(["per_category", "drawn", "labels"])
+"""Those that older versions did not have."""
 
 WHOLE = "all images of the source"
 
@@ -51,10 +62,26 @@ class RunRecord(BaseModel):
     sample: Count | None
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None
     limit: Count | None
+
+    per_category: bool = False
+    """Whether `sample` is the number of images of each category, or of all."""
+
+    drawn: Count | None = None
+    """Number of images that were drawn, if `per_category`."""
+
+    labels: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    """`ClassList.sha256` of the list that gives the categories; None without `--labels`."""
+
     max_pixels: Count
     max_frames: Count
     taxonomy: str
     engine: Annotated[dict[str, Any], AfterValidator(_checked_engine)]
+
+    @model_serializer(mode="wrap")
+    def _without_unset(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leaves out settings that came later and were not given: runs of older versions keep their hash."""
+        fields: dict[str, Any] = serialise(self)
+        return {name: value for name, value in fields.items() if name not in LATER_SETTINGS or value}
 
     def settings_hash(self) -> str:
         """Hash of the settings, for the footer of every result."""
@@ -66,8 +93,18 @@ class RunRecord(BaseModel):
         return self.sample is None and self.limit is None
 
     @property
+    def num_chosen(self) -> int | None:
+        """Images that `--sample` or `--limit` asked for; None without these options."""
+        return self.drawn or self.sample or self.limit
+
+    @property
     def scope(self) -> str:
         """Which images of its source the run covers, in words."""
+        if self.per_category and self.sample is not None:
+            return (
+                f"random sample of up to {self.sample:,} images per category (seed {self.seed}): rates per category "
+                "hold for the source, figures over all images do not, since its categories are not equally large"
+            )
         if self.sample is not None:
             return f"random sample of {self.sample:,} images (seed {self.seed})"
         if self.limit is not None:
