@@ -184,3 +184,59 @@ def _percent(share: float | None) -> str:
 
 def _coefficient(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
+
+
+@labels.group()
+def build() -> None:
+    """List pictures to annotate for a benchmark like those of the papers. No picture is copied."""
+
+
+@build.command("vispr")
+@click.argument("root")
+@click.option("--out", required=True, help="Labels file to write, with a class and split per candidate.")
+@click.option("--like-paper", is_flag=True, help="Draw as many evaluation pictures of each level as the paper has.")
+@click.option("--labels", "annotated", metavar="LABELS", help="Labels of a consensus, which give the levels.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--quiet", is_flag=True, help="No progress bar.")
+def build_vispr(root: str, out: str, like_paper: bool, annotated: str | None, seed: int, quiet: bool) -> None:
+    """Candidates of VISPR: pictures with labels of levels 1 and 2, and safe ones for levels 3 and 4.
+
+    Test pictures are for evaluation, validation pictures for tuning. The level of a safe picture is known only once it
+    is annotated: annotate the candidates, then draw with --like-paper --labels.
+    """
+    from jobs.labelling.building import VisprRequest, run_build_vispr
+    from jobs.runtime.requests import refused_in_one_line
+
+    with refused_in_one_line():
+        request = VisprRequest(root, out, like_paper, annotated, seed)
+    found = run_build_vispr(request, on_terminal(quiet))
+    for use, classes in found.num_found.items():
+        write_line(f"candidates for {use}: " + ", ".join(f"{name} {count:,}" for name, count in classes.items()))
+    write_line(f"{number_of(found.labels.num_rows, 'picture')} in {out}")
+    for line in found.too_few:
+        write_line(f"too few of {line}")
+
+
+@build.command("privbench")
+@click.argument("metadata")
+@click.option("--out", required=True, help="Parquet file to write: url and class, for privsieve fetch.")
+@click.option("--per-class", type=click.IntRange(min=1), help="Draw so many candidates per class.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+def build_privbench(metadata: str, out: str, per_class: int | None, seed: int) -> None:
+    """Candidates by words in captions, for the eight private classes, public and hard public pictures.
+
+    METADATA is Parquet, CSV or TSV with URLs and captions. A word only makes a candidate: people decide.
+    """
+    from jobs.labelling.building import PrivbenchRequest, run_build_privbench
+    from jobs.runtime.requests import refused_in_one_line
+
+    with refused_in_one_line():
+        request = PrivbenchRequest(metadata, out, per_class, seed)
+    found = run_build_privbench(request)
+    rows = [
+        [class_, word, f"{count:,}", _percent(count / found.num_rows if found.num_rows else None)]
+        for class_, words in found.hits.items()
+        for word, count in words.items()
+    ]
+    write_table(["class", "keyword", "captions", "of all"], rows, {2, 3})
+    write_line(f"{found.num_rows:,} rows; in {out}: " + ", ".join(f"{k} {n:,}" for k, n in found.num_chosen.items()))

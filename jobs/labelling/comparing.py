@@ -6,7 +6,7 @@ import pyarrow as pa
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from jobs.labelling.inputs import labels_of
+from jobs.labelling.inputs import tables_of
 from jobs.runtime.requests import STRICT, Name
 from reports.agreement import AgreementTable, agreement_table
 from scoring.labels.attention import CHECKS, without_inattentive
@@ -28,7 +28,7 @@ class AgreementRequest:
 
 def run_agreement(request: AgreementRequest) -> AgreementTable:
     """LabelsError or RunError in one line."""
-    tables = [(url, labels_of(url)) for url in request.inputs]
+    tables = tables_of(request.inputs)
     if request.attention_checks is None:
         return agreement_table(judgements(tables))
     known = read_labels(request.attention_checks)

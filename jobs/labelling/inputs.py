@@ -1,9 +1,11 @@
 """Labels from a labels file, or from the rows of a run."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 import pyarrow as pa
 
+from ingest.errors import LabelsError
 from ingest.storage.place import place
 from reports.opened import open_run
 from scoring.labels.table import read_labels, to_labels
@@ -29,6 +31,15 @@ def labels_of(url: str) -> pa.Table:
     columns["score"] = [formula if holistic is None else holistic for holistic, formula in whole]
     columns["annotator"] = [where.name] * rows.num_rows
     return to_labels(columns, rows.num_rows)
+
+
+def tables_of(urls: Sequence[str]) -> list[tuple[str, pa.Table]]:
+    """`labels_of` each, with its URL. LabelsError if one is given twice: it would agree with itself."""
+    given = Counter(str(place(url).path) for url in urls)
+    for url in urls:
+        if given[place(url).path] > 1:
+            raise LabelsError(f"{url} is given twice; give each input once")
+    return [(url, labels_of(url)) for url in urls]
 
 
 def _one_per_picture(rows: pa.Table) -> pa.Table:

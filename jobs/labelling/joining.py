@@ -7,7 +7,7 @@ from pydantic.dataclasses import dataclass
 
 from ingest.errors import LabelsError
 from ingest.storage.place import place
-from jobs.labelling.inputs import labels_of
+from jobs.labelling.inputs import tables_of
 from jobs.runtime.requests import STRICT, Name
 from scoring.labels.consensus import Consensus, Method, consensus
 from scoring.labels.judgements import judgements
@@ -33,7 +33,7 @@ class ConsensusRequest:
 def run_consensus(request: ConsensusRequest) -> Consensus:
     """Nothing is written if anything is wrong."""
     refuse_as_output(request.out, request.inputs)
-    tables = [(url, labels_of(url)) for url in request.inputs]
+    tables = tables_of(request.inputs)
     joined = consensus(
         judgements(tables), request.method, paper_rule=request.paper_rule, min_posterior=request.min_posterior
     )

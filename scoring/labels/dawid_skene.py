@@ -3,7 +3,7 @@
 Source: Dawid and Skene, "Maximum likelihood estimation of observer error-rates using the EM algorithm" (1979).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -44,13 +44,22 @@ def fit(answers: npt.NDArray[np.int64], num_answers: int) -> Fit:
 
     answers: shape (A, P), 0 to num_answers - 1, or -1 where an annotator did not judge the picture.
     """
+    # Pictures with the same answers have the same posterior: each pattern of answers is computed once.
+    patterns, pattern_of, num_pictures = np.unique(answers, axis=1, return_inverse=True, return_counts=True)
+    found = _fit_patterns(patterns, num_pictures.astype(np.float64), num_answers)
+    return replace(found, posterior=found.posterior[pattern_of])
+
+
+def _fit_patterns(answers: npt.NDArray[np.int64], num_pictures: Floats, num_answers: int) -> Fit:
+    """As `fit`. num_pictures: shape (P,), how many pictures have these answers."""
     given = np.stack([answers == k for k in range(num_answers)], axis=2).astype(np.float64)  # (A, P, K)
+    counts = num_pictures[:, None]
     is_judged: npt.NDArray[np.bool_] = np.asarray(given.any(axis=(0, 2)))
-    num_given = max(1.0, given.sum())
+    num_given = max(1.0, float((given.sum(axis=(0, 2)) * num_pictures).sum()))
     votes = given.sum(axis=0)
     posterior = votes / np.maximum(votes.sum(axis=1, keepdims=True), 1)
     before, has_converged, num_rounds = -np.inf, False, 0
-    prior, confusion = _parameters(posterior, given, is_judged)
+    prior, confusion = _parameters(posterior * counts, given, is_judged)
     while not has_converged and num_rounds < MAX_ROUNDS:
         num_rounds += 1
         log_joint = np.log(prior) + np.einsum("apj,akj->pk", given, np.log(confusion))
@@ -58,16 +67,16 @@ def fit(answers: npt.NDArray[np.int64], num_answers: int) -> Fit:
         weights = np.exp(log_joint - highest)
         total = weights.sum(axis=1, keepdims=True)
         posterior = weights / total
-        likelihood = float((np.log(total) + highest)[is_judged].sum()) / num_given
+        likelihood = float(((np.log(total) + highest) * counts)[is_judged].sum()) / num_given
         has_converged = likelihood - before < TOLERANCE
         before = likelihood
-        prior, confusion = _parameters(posterior, given, is_judged)
+        prior, confusion = _parameters(posterior * counts, given, is_judged)
     posterior[~is_judged] = np.nan
     return Fit(posterior, confusion, prior, num_rounds, has_converged)
 
 
-def _parameters(posterior: Floats, given: Floats, is_judged: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Priors and confusion matrices that fit the posteriors best."""
-    prior = posterior[is_judged].sum(axis=0) + SMOOTHING
-    confusion = np.einsum("pk,apj->akj", posterior, given) + SMOOTHING
+def _parameters(weights: Floats, given: Floats, is_judged: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Priors and confusion matrices that fit the posteriors best. weights: posteriors times numbers of pictures."""
+    prior = weights[is_judged].sum(axis=0) + SMOOTHING
+    confusion = np.einsum("pk,apj->akj", weights, given) + SMOOTHING
     return prior / prior.sum(), confusion / confusion.sum(axis=2, keepdims=True)

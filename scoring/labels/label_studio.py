@@ -10,6 +10,7 @@ from xml.sax.saxutils import quoteattr
 
 import pyarrow as pa
 
+from ingest.sample import printable
 from scoring.taxonomy import ATTRIBUTES, KEYS, LEVELS
 
 IMAGE = "image"
@@ -56,7 +57,7 @@ def interface(labels: pa.Table) -> bytes:
 
 
 def _classes(labels: pa.Table) -> list[str]:
-    found = sorted({class_ for class_ in labels["class"].to_pylist() if class_ is not None})
+    found = sorted({printable(class_) for class_ in labels["class"].to_pylist() if class_ is not None})
     return found if len(found) <= MAX_CLASSES else []
 
 
@@ -72,7 +73,7 @@ def _results(row: Mapping[str, object]) -> list[dict[str, object]]:
     if row["private"] is not None:
         chosen["private"] = {value: choice for choice, value in PRIVATE.items()}[row["private"]]  # type: ignore[index]
     if isinstance(row["class"], str):
-        chosen["class"] = row["class"]
+        chosen["class"] = printable(row["class"])
     return [
         {"from_name": name, "to_name": IMAGE, "type": "choices", "value": {"choices": [choice]}}
         for name, choice in chosen.items()

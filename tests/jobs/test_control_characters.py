@@ -74,6 +74,19 @@ class Made:
             pq.write_table(table, run / "scores" / file_name(shard, 0, True))
         return run
 
+    def pictures(self, name: str) -> Path:
+        folder = self.folder / f"pictures-{ODD}"
+        folder.mkdir()
+        (folder / name).write_bytes(jpeg(0))
+        return folder
+
+    def labels(self, column: str = "private") -> Path:
+        """Of the pictures of `run`, by an odd annotator; their classes and labels are odd, too."""
+        path = self.folder / f"labels-{ODD}.csv"
+        row = f'{0:064x},"{ODD}0","{ODD}","{ODD}","{ODD}",1'
+        path.write_text(f"sha256,key,annotator,class,labels,{column}\n{row}\n", newline="")
+        return path
+
     def half(self) -> Path:
         run = self.run("half")
         (run / "scores" / file_name(f"b-{ODD}.tar", 0, True)).unlink(missing_ok=True)
@@ -188,6 +201,21 @@ CASES: tuple[Case, ...] = (
     ("filter", lambda made: [made.run(), "--policy", made.policy('name: p\n"ODD": 1\n"ODD": 2\n'), "--out", "out"]),
     ("filter", lambda made: [made.half(), "--policy", made.rules("level = 1"), "--out", made.folder / "out"]),
     ("filter", lambda made: [made.run(), "--policy", made.rules("level = 1"), "--out", made.corpus / "out"]),
+    ("labels", lambda made: [f"verb-{ODD}"]),
+    ("labels", lambda made: ["import", ODD, made.corpus, "--out", made.folder / "l.parquet"]),
+    ("labels", lambda made: ["import", "privbench", f"absent-{ODD}", "--out", made.folder / "l.parquet"]),
+    ("labels", lambda made: ["import", "privbench", made.pictures(f"{ODD}.jpg"), "--out", made.folder / "l.parquet"]),
+    ("labels", lambda made: ["import", "csv", made.labels(), "--out", made.folder / f"{ODD}.parquet"]),
+    ("labels", lambda made: ["import", "csv", made.labels(), "--out", made.folder / "l", "--mapping", ODD]),
+    ("labels", lambda made: ["import", "csv", made.labels(f"column-{ODD}"), "--out", made.folder / "l.parquet"]),
+    ("labels", lambda made: ["consensus", made.run(), made.labels(), "--out", made.folder / f"{ODD}.parquet"]),
+    ("labels", lambda made: ["agreement", made.run(), made.labels()]),
+    ("labels", lambda made: ["agreement", made.run(), made.labels(), "--format", "json"]),
+    ("labels", lambda made: ["agreement", made.run(), made.run()]),
+    ("labels", lambda made: ["export", made.run(), "--format", "csv", "--out", made.folder / f"{ODD}.csv"]),
+    ("labels", lambda made: ["export", made.run(), "--format", "label-studio", "--out", made.folder / f"{ODD}.json"]),
+    ("labels", lambda made: ["build", "vispr", made.corpus, "--out", made.folder / "l.parquet"]),
+    ("labels", lambda made: ["build", "privbench", made.table(), "--out", made.folder / f"{ODD}.parquet"]),
     ("compact", lambda made: [f"absent-{ODD}"]),
     ("compact", lambda made: [made.half()]),
     ("compact", lambda made: [made.busy()]),
