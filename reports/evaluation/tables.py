@@ -148,7 +148,8 @@ def _attributes(evaluation: Evaluation) -> Table:
     summary = evaluation.attribute_summary
     assert summary is not None
     title = f"Attributes of the pictures that were answered (0.5 counts as {summary.ambiguous}): "
-    title += f"macro-F1 {number(summary.macro_f1)} ({_interval(summary.intervals, 'macro_f1')}) over {number_of(summary.num_in_macro, 'attribute')}"
+    title += f"macro-F1 {number(summary.macro_f1)} ({_interval(summary.intervals, 'macro_f1')}) "
+    title += f"over {number_of(summary.num_in_macro, 'attribute')}"
     rows = [
         [
             key,
