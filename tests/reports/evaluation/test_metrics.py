@@ -158,6 +158,13 @@ def test_a_class_with_fewer_public_pictures_than_its_own_has_a_recall_only() -> 
     assert (found.mcc, found.f1, found.precision, found.specificity) == (None, None, None, None)
 
 
+def test_names_of_pictures_are_no_classes() -> None:
+    truth = np.ones(1001, dtype=bool)
+    names = [f"{n}" for n in range(1001)]
+    assert per_class(truth, truth, names) == ()
+    assert len(per_class(truth[1:], truth[1:], names[1:])) == 1000
+
+
 def test_batches_share_no_public_picture() -> None:
     """Each wrong public picture is in exactly one batch, so the specificities average to that of all batches."""
     truth = np.repeat([True, False], [20, 160])
