@@ -75,7 +75,7 @@ def test_an_evaluation_by_labels(run: Path, tmp_path: Path, capfd: pytest.Captur
     num_quarantined = sum(row["level"] is None for row in rows)
     assert (result.private.num_pictures, result.private.num_rejected) == (len(rows), num_quarantined)
     assert result.private.answered.accuracy == 1.0
-    assert result.private.accuracy == 1 - num_quarantined / len(rows)
+    assert result.private.accuracy == (len(rows) - num_quarantined) / len(rows)
     assert capfd.readouterr().out == ""
     with pytest.raises(privsieve.PrivsieveError, match="threshold=2"):
         privsieve.evaluate(run, labels, threshold=2)
