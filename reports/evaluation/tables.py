@@ -223,13 +223,14 @@ def _comparison(comparison: Comparison) -> Iterator[Table]:
                 for metric, one in comparison.private.items()
             ],
         )
-    if comparison.attributes:
+    changed = {key: one for key, one in comparison.attributes.items() if one.num_fixed or one.num_broken}
+    if changed:
         yield Table(
-            f"Attributes whose answers changed in {shortened(comparison.run)}",
-            ["attribute", "pictures", "wrong, now right", "right, now wrong"],
+            f"Attributes whose answers {shortened(comparison.run)} changed from wrong to right or back",
+            ["attribute", "pictures", "now right", "now wrong"],
             [
                 [key, f"{one.num_pictures:,}", f"{one.num_fixed:,}", f"{one.num_broken:,}"]
-                for key, one in comparison.attributes.items()
+                for key, one in changed.items()
             ],
         )
 

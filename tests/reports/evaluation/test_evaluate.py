@@ -182,6 +182,14 @@ def test_several_annotators_are_refused_with_what_to_do(make_run: MakeRun) -> No
         evaluate_run(str(run), mixed)
 
 
+def test_a_hash_decides_where_the_same_annotator_labels_another_picture_of_that_name(make_run: MakeRun) -> None:
+    run = make_run([("a", said(True))], BINARY)
+    labels = pa.concat_tables([by_hash("a", private=[1]), by_key(["a.jpg"], private=[0])])
+    result = evaluate_run(str(run), labels)
+    assert result.private is not None
+    assert (result.private.num_true_positive, result.join.num_labels_without_row) == (1, 1)
+
+
 def test_no_labels_and_no_rows_are_refused(make_run: MakeRun) -> None:
     run = make_run([("a", said(True))], BINARY)
     with pytest.raises(LabelsError, match="the labels table has no rows"):
