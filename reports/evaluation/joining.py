@@ -146,7 +146,7 @@ def _several(labels: pa.Table, place: int) -> LabelsError:
     annotators = number_of(len(labels["annotator"].unique()), "annotator")
     return LabelsError(
         f"the labels hold several rows for one picture ({name}, {annotators} in the table); make one row of them with: "
-        "privsieve labels consensus"
+        "privsieve labels consensus FILE --out FILE2"
     )
 
 
