@@ -14,13 +14,16 @@ rooms. Imported by: no room. Start at: `scan`.
 """
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import jobs  # noqa: F401  (first: it names the package that hides a room, where there is one)
 from ingest import __version__
 from ingest.errors import (
     EngineError,
     IncompleteError,
+    LabelsError,
     PolicyError,
     PrivsieveError,
     QueryError,
@@ -29,6 +32,7 @@ from ingest.errors import (
     StorageError,
 )
 from ingest.images.decode import ImageLimits
+from jobs.evaluating.run import EvaluateRequest, run_evaluate
 from jobs.planning.arithmetic import Figure, PlanResult
 from jobs.planning.estimate import PlanRequest, run_plan
 from jobs.releasing.run import FilterRequest, FilterResources, FilterResult, run_filter
@@ -37,6 +41,7 @@ from jobs.runtime.requests import refused_in_one_line
 from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from jobs.scanning.run import run_scan
 from reports import opened
+from reports.evaluation.results import Evaluation
 from reports.opened import OpenRun
 from reports.page.render import write_page
 from reports.summary import Rate, Report
@@ -46,10 +51,12 @@ from scoring.engines import DEFAULT
 __all__ = [
     "EngineError",
     "EngineOptions",
+    "Evaluation",
     "Figure",
     "FilterResult",
     "IncompleteError",
     "IncompleteScanError",
+    "LabelsError",
     "OpenRun",
     "PlanResult",
     "PolicyError",
@@ -62,6 +69,7 @@ __all__ = [
     "SourceError",
     "StorageError",
     "__version__",
+    "evaluate",
     "filter",
     "open_run",
     "plan",
@@ -151,6 +159,44 @@ def report(
     if html is not None:
         write_page(found, Path(_text("html", html)).expanduser())
     return found
+
+
+def evaluate(
+    run: Url,
+    labels: Url,
+    *,
+    split: str | None = None,
+    compare: Url | None = None,
+    runs: Sequence[Url] = (),
+    by: Literal["class", "category"] | None = None,
+    threshold: float | None = None,
+    ambiguous: Literal["absent", "present"] = "absent",
+    num_draws: int = 1000,
+    seed: int = 0,
+) -> Evaluation:
+    """How good the answers of a run are, judged by labels; everything that `privsieve evaluate` says.
+
+    labels: Parquet or CSV file, one row per picture. split: only labels of this split. compare: a second run on the
+    same pictures. runs: further ones, for mean and deviation. by: also per class of the labels, or category. threshold:
+    a picture is private from this prob_private on, 0–1. ambiguous: what an attribute's 0.5 counts as. num_draws: of
+    the bootstrap, 0 for no intervals.
+
+    LabelsError if the labels are wrong or of no picture of the run; RunError, StorageError.
+    """
+    with refused_in_one_line():
+        request = EvaluateRequest(
+            run_url=_text("run", run),
+            labels_url=_text("labels", labels),
+            split=split,
+            compare_url=None if compare is None else _text("compare", compare),
+            further_urls=tuple(_text("runs", one) for one in runs),
+            by=by,
+            threshold=threshold,
+            ambiguous=ambiguous,
+            num_draws=num_draws,
+            seed=seed,
+        )
+    return run_evaluate(request)
 
 
 def filter(

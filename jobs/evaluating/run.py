@@ -7,11 +7,12 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest.errors import LabelsError, PrivsieveError
+from ingest.sample import printable
 from jobs.runtime.requests import STRICT, Name
 from reports.evaluation.comparing import compare, spread_of
 from reports.evaluation.evaluate import EvaluationOptions, evaluation_of, judged
 from reports.evaluation.results import Evaluation
-from scoring.labels.table import read_labels
+from scoring.labels.table import read_labels_and_origin
 
 MAX_DRAWS = 100_000
 
@@ -55,7 +56,7 @@ class EvaluateRequest:
 
 def run_evaluate(request: EvaluateRequest) -> Evaluation:
     """LabelsError if the labels are wrong or belong to no picture of a run; RunError, StorageError of the runs."""
-    labels = read_labels(request.labels_url)
+    labels, origin = read_labels_and_origin(request.labels_url)
     if request.split is not None:
         import pyarrow.compute as pc
 
@@ -67,6 +68,9 @@ def run_evaluate(request: EvaluateRequest) -> Evaluation:
     options = EvaluationOptions(request.seed, request.num_draws, request.threshold, request.by, request.ambiguous)
     one = judged(request.run_url, labels, options)
     evaluation = evaluation_of(one, options)
+    if origin is not None and origin.notes:
+        said = tuple(f"Of the labels: {printable(note)}" for note in origin.notes)
+        evaluation = replace(evaluation, notes=(*evaluation.notes, *said))
     if request.further_urls:
         without_draws = replace(options, num_draws=0, by=None)
         others = (judged(url, labels, without_draws) for url in request.further_urls)

@@ -59,6 +59,12 @@ class Answers:
     says_private: bool
     """Whether the protocol says what is private, by itself or by attributes of level 1 or 2."""
 
+    says_severity: bool
+    """Whether the protocol asks for a score; then the score is `holistic_score`, else `score`."""
+
+    says_attributes: bool
+    """Whether the protocol asks for attributes."""
+
     prob_private: Numbers
     """Shape (n,), 0–1 or NaN."""
 
@@ -99,7 +105,9 @@ def answers_of(rows: pa.Table, engine: Mapping[str, Any], threshold: float | Non
     values = np.stack([_numbers(rows, key) for key in KEYS], axis=1)
     given, prob_private = _numbers(rows, "private"), _numbers(rows, "prob_private")
     judges_levels = bool(set(engine["assessed"]) & {a.key for a in ATTRIBUTES if a.level in (1, 2)})
-    is_binary = str(engine["protocol"]).partition(":")[0] == "binary" or not np.isnan(given).all()
+    protocol = str(engine["protocol"]).partition(":")[0]
+    is_binary = protocol == "binary" or not np.isnan(given).all()
+    holistic_score = _numbers(rows, "holistic_score")
     if threshold is not None:
         private = np.where(np.isnan(prob_private), np.nan, prob_private >= threshold)
     else:
@@ -109,8 +117,10 @@ def answers_of(rows: pa.Table, engine: Mapping[str, Any], threshold: float | Non
         probabilities=np.stack([_numbers(rows, f"prob_{key}") for key in KEYS], axis=1),
         private=private,
         says_private=is_binary or judges_levels or threshold is not None,
+        says_severity=protocol == "severity" or not np.isnan(holistic_score).all(),
+        says_attributes=bool(engine["assessed"]),
         prob_private=prob_private,
-        holistic_score=_numbers(rows, "holistic_score"),
+        holistic_score=holistic_score,
         score=_numbers(rows, "score"),
         levels=np.nan_to_num(_numbers(rows, "level")).astype(np.int64),
     )

@@ -12,6 +12,9 @@ import numpy as np
 
 from reports.evaluation.binary import Flags, Numbers, cells, known, of_counts, rates
 
+MAX_CLASSES = 1000
+"""More make no table that anyone reads; the column probably holds names of pictures."""
+
 
 @dataclass(frozen=True)
 class PrivateClass:
@@ -80,14 +83,20 @@ class Classwise:
 
 
 def per_class(truth: Flags, predicted: Flags, classes: Sequence[str | None], seed: int = 0) -> tuple[PrivateClass, ...]:
-    """By name. Shapes (n,); classes: of each picture, None if it has none. seed: of the draw of the batches."""
+    """By name; none if there are more than `MAX_CLASSES`.
+
+    Shapes (n,). classes: of each picture, None if it has none. seed: of the draw of the batches.
+    """
     public = np.flatnonzero(~truth)
     public = np.random.default_rng(seed).permutation(public)
     members: dict[str, list[int]] = {}
     for place, name in enumerate(classes):
         if truth[place] and name is not None:
             members.setdefault(name, []).append(place)
-    return tuple(_class(name, members[name], public, cells(truth, predicted)) for name in sorted(members))
+    counted = cells(truth, predicted)
+    if len(members) > MAX_CLASSES:
+        return ()
+    return tuple(_class(name, members[name], public, counted) for name in sorted(members))
 
 
 def _class(name: str, members: list[int], public: np.ndarray, counted: Numbers) -> PrivateClass:

@@ -99,16 +99,14 @@ def judged(run: str, labels: pa.Table, options: EvaluationOptions = DEFAULTS) ->
 def evaluation_of(one: Judged, options: EvaluationOptions = DEFAULTS) -> Evaluation:
     """Every figure of one run."""
     draws = Resampling(near_duplicates(one.joined.rows), options.num_draws, options.seed)
-    scores = [
-        _score(one, column, getattr(one.answers, column), draws)
-        for column in ("holistic_score", "score")
-        if not np.isnan(getattr(one.answers, column)).all()
-    ]
-    scores = [score for score in scores if score is not None]
+    answers = one.answers
+    columns = {"holistic_score": answers.says_severity, "score": answers.says_attributes}
+    said = [_score(one, column, getattr(answers, column), draws) for column, is_said in columns.items() if is_said]
+    scores = [score for score in said if score is not None]
     attributes, summary = attribute_metrics(
-        one.truth.values, one.answers.values, one.answers.probabilities, options.ambiguous, draws
+        one.truth.values, answers.values, answers.probabilities, options.ambiguous, draws
     )
-    is_judged = not np.isnan(one.answers.values).all()
+    has_attributes = bool(attributes) and answers.says_attributes
     return Evaluation(
         run=printable(one.run),
         engine=one.engine,
@@ -118,8 +116,8 @@ def evaluation_of(one: Judged, options: EvaluationOptions = DEFAULTS) -> Evaluat
         private=_private(one, draws, options),
         score=scores[0] if scores else None,
         formula_score=scores[1] if len(scores) > 1 else None,
-        attributes=attributes if is_judged else {},
-        attribute_summary=summary if attributes and is_judged else None,
+        attributes=attributes if has_attributes else {},
+        attribute_summary=summary if has_attributes else None,
         by=options.by,
         groups=_groups(one, options.by) if options.by else (),
         notes=_notes(one),
@@ -207,7 +205,7 @@ def _group(one: Judged, name: str, members: npt.NDArray[np.bool_]) -> GroupResul
 
 def main_score(answers: Answers) -> Numbers:
     """The model's own score if the run has one, else the formula's."""
-    return answers.score if np.isnan(answers.holistic_score).all() else answers.holistic_score
+    return answers.holistic_score if answers.says_severity else answers.score
 
 
 def _part(draws: Resampling, members: npt.NDArray[np.bool_]) -> Resampling:

@@ -1,7 +1,8 @@
 """Which label belongs to which row of a run: by the hash of the picture, or by its name.
 
 A label with a hash belongs to the rows with that hash. A row without a hash (it has no bytes), or a label without one,
-is joined by name: the row's `key`, or `shard/key` where several rows have that key.
+is joined by name: the row's `key`, or `shard/key` where several rows have that key. If one annotator's labels match a
+row by hash and by name, the hash decides: the name is of another picture.
 """
 
 from collections import Counter
@@ -72,6 +73,7 @@ def join(rows: pa.Table, labels: pa.Table) -> Joined:
     pictures: dict[str, set[str | None]] = {}
     for key, hash_ in zip(keys, hashes, strict=True):
         pictures.setdefault(key, set()).add(hash_)
+    annotators = labels["annotator"].to_pylist()
     found = np.full(rows.num_rows, -1, dtype=np.int64)
     num_ambiguous = 0
     for place, (key, hash_, shard) in enumerate(zip(keys, hashes, shards, strict=True)):
@@ -80,7 +82,7 @@ def join(rows: pa.Table, labels: pa.Table) -> Joined:
         of_name = names.named(f"{shard}/{key}", hash_)
         if of_name is None and not is_shared:
             of_name = names.named(key, hash_)
-        if of_hash is not None and of_name is not None:
+        if of_hash is not None and of_name is not None and annotators[of_hash] != annotators[of_name]:
             raise _several(labels, of_hash)
         label = of_name if of_hash is None else of_hash
         if label is not None:
@@ -144,7 +146,7 @@ def _several(labels: pa.Table, place: int) -> LabelsError:
     annotators = number_of(len(labels["annotator"].unique()), "annotator")
     return LabelsError(
         f"the labels hold several rows for one picture ({name}, {annotators} in the table); make one row of them with: "
-        "privsieve labels consensus"
+        "privsieve labels consensus FILE --out FILE2"
     )
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ingest.errors import number_of
 from reports.evaluation import binary, severity
 from reports.evaluation.bootstrap import Interval
 from reports.evaluation.results import Comparison, Evaluation, PrivateResult, RunsSpread, ScoreResult
@@ -43,8 +42,8 @@ def headlines(evaluation: Evaluation) -> tuple[str, ...]:
         *evaluation.cautions,
         f"run     {evaluation.run}",
         f"engine  {evaluation.engine}",
-        f"labels  {number_of(join.num_labels, 'label')} by {shortened(', '.join(evaluation.annotators))}",
-        f"joined  {join.num_joined_rows:,} of {number_of(join.num_rows, 'row')} have a label "
+        f"labels  {_count(join.num_labels, 'label')} by {shortened(', '.join(evaluation.annotators))}",
+        f"joined  {join.num_joined_rows:,} of {_count(join.num_rows, 'row')} have a label "
         f"({join.num_rows_without_label:,} have none); {join.num_labels_without_row:,} labels are of no row",
     )
 
@@ -70,7 +69,7 @@ def _private(private: PrivateResult) -> Iterator[Table]:
     sides += f"{private.num_true_negative + private.num_false_positive:,} public"
     asked = "" if private.threshold is None else f"; private from prob_private {private.threshold:g} on"
     yield Table(
-        f"Private or public: {number_of(private.num_pictures, 'picture')}, {sides}; {private.num_rejected:,} rejected "
+        f"Private or public: {_count(private.num_pictures, 'picture')}, {sides}; {private.num_rejected:,} rejected "
         f"answers count as wrong{asked}",
         ["metric", "value", "95 % interval", "without rejected"],
         [
@@ -138,7 +137,7 @@ def _score(score: ScoreResult) -> Table:
     for name, pairs in (("across", score.pairwise_inter), ("inside of", score.pairwise_intra)):
         rows.append([f"pairs {name} levels in order ({pairs.num_pairs:,})", number(pairs.accuracy), "–"])
     return Table(
-        f"Severity ({score.column}): {number_of(score.num_pictures, 'picture')}{missing}",
+        f"Severity ({score.column}): {_count(score.num_pictures, 'picture')}{missing}",
         ["metric", "value", "95 % interval"],
         rows,
     )
@@ -148,7 +147,8 @@ def _attributes(evaluation: Evaluation) -> Table:
     summary = evaluation.attribute_summary
     assert summary is not None
     title = f"Attributes of the pictures that were answered (0.5 counts as {summary.ambiguous}): "
-    title += f"macro-F1 {number(summary.macro_f1)} ({_interval(summary.intervals, 'macro_f1')}) over {number_of(summary.num_in_macro, 'attribute')}"
+    title += f"macro-F1 {number(summary.macro_f1)} ({_interval(summary.intervals, 'macro_f1')}) "
+    title += f"over {_count(summary.num_in_macro, 'attribute')}"
     rows = [
         [
             key,
@@ -203,7 +203,7 @@ def _spread(spread: RunsSpread) -> Table:
 
 
 def _comparison(comparison: Comparison) -> Iterator[Table]:
-    pictures = number_of(comparison.num_pictures, "picture")
+    pictures = _count(comparison.num_pictures, "picture")
     if comparison.mcnemar:
         test = comparison.mcnemar
         yield Table(
@@ -222,13 +222,14 @@ def _comparison(comparison: Comparison) -> Iterator[Table]:
                 for metric, one in comparison.private.items()
             ],
         )
-    if comparison.attributes:
+    changed = {key: one for key, one in comparison.attributes.items() if one.num_fixed or one.num_broken}
+    if changed:
         yield Table(
-            f"Attributes whose answers changed in {shortened(comparison.run)}",
-            ["attribute", "pictures", "wrong, now right", "right, now wrong"],
+            f"Attributes whose answers {shortened(comparison.run)} changed from wrong to right or back",
+            ["attribute", "pictures", "now right", "now wrong"],
             [
                 [key, f"{one.num_pictures:,}", f"{one.num_fixed:,}", f"{one.num_broken:,}"]
-                for key, one in comparison.attributes.items()
+                for key, one in changed.items()
             ],
         )
 
@@ -236,6 +237,10 @@ def _comparison(comparison: Comparison) -> Iterator[Table]:
 def number(value: float | None, form: str = ".3f") -> str:
     """Three digits, "–" where it is not defined."""
     return "–" if value is None else format(value, form).replace("-", "−")
+
+
+def _count(num: int, noun: str) -> str:
+    return f"{num:,} {noun}{'' if num == 1 else 's'}"
 
 
 def _interval(intervals: Mapping[str, Interval], metric: str) -> str:

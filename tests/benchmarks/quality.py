@@ -52,7 +52,7 @@ def page(evaluation: Evaluation, protocol: str) -> str:
         "- **The vision-language protocols** (`slots`, `two-pass`, `severity`, `binary`): no model with real weights "
         "was run on labelled pictures, so they have no table. Measure yours on your pictures: `privsieve evaluate`.",
         "- **The detectors on pictures that nobody looked at**: their rules and thresholds were tuned on the pictures "
-        "below. On other pictures expect lower figures.",
+        "below. On other pictures expect lower figures; [limits.md](limits.md) has some.",
         "",
         "## The engine `detectors` on the demo pictures",
         "",

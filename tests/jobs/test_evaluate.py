@@ -124,6 +124,15 @@ def test_only_a_split_of_the_labels_is_used(run: Path, tmp_path: Path) -> None:
         ran(run, "--labels", labels, "--split", "dev")
 
 
+def test_what_is_to_know_of_the_labels_is_printed(run: Path, tmp_path: Path) -> None:
+    origin = LabelsOrigin("consensus", notes=("Where two annotators differ, 0 was taken.",))
+    write_labels(by_hash("a", private=[1]), str(tmp_path / "labels.parquet"), origin)
+    assert (
+        "Of the labels: Where two annotators differ, 0 was taken."
+        in ran(run, "--labels", tmp_path / "labels.parquet").stdout
+    )
+
+
 def test_wrong_input_is_one_line_and_exit_code_2(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     strange = tmp_path / "strange.csv"
     strange.write_text("key,private\nzzz,1\n")

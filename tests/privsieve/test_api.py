@@ -64,6 +64,25 @@ def test_a_report_and_its_page(run: Path, tmp_path: Path) -> None:
     assert (tmp_path / "report.html").read_text().startswith("<!DOCTYPE html>")
 
 
+def test_an_evaluation_by_labels(run: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with privsieve.open_run(run) as opened:
+        rows = opened.rows(["sha256", "level"]).to_pylist()
+    found = {row["sha256"]: int(row["level"] in (1, 2)) for row in rows}
+    labels = tmp_path / "labels.csv"
+    labels.write_text("sha256,private\n" + "".join(f"{sha256},{private}\n" for sha256, private in found.items()))
+    result = privsieve.evaluate(run, labels)
+    assert result.private is not None
+    num_quarantined = sum(row["level"] is None for row in rows)
+    assert (result.private.num_pictures, result.private.num_rejected) == (len(rows), num_quarantined)
+    assert result.private.answered.accuracy == 1.0
+    assert result.private.accuracy == (len(rows) - num_quarantined) / len(rows)
+    assert capfd.readouterr().out == ""
+    with pytest.raises(privsieve.PrivsieveError, match="threshold=2"):
+        privsieve.evaluate(run, labels, threshold=2)
+    with pytest.raises(privsieve.LabelsError, match="cannot be read"):
+        privsieve.evaluate(run, tmp_path / "missing.csv")
+
+
 def test_a_release_and_its_counts(run: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     found = privsieve.filter(run, "strict", tmp_path / "release")
     assert found.counts.num_images == 35

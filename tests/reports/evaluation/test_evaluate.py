@@ -102,6 +102,19 @@ def test_the_severity_protocol_is_judged_by_its_own_score(make_run: MakeRun) -> 
     assert result.attributes == {}
 
 
+def test_a_run_without_any_answer_says_how_many_are_missing(make_run: MakeRun) -> None:
+    labels = by_hash("ab", score=[0.8, 0.1], age=[1.0, 0.0])
+    of_score = evaluate_run(str(make_run([("a", REJECTED), ("b", REJECTED)], SEVERITY)), labels)
+    assert of_score.score is not None
+    assert (of_score.score.num_pictures, of_score.score.num_not_scored, of_score.score.mae) == (0, 2, None)
+    assert of_score.score.intervals == {}
+    assert of_score.attributes == {}
+    of_attributes = evaluate_run(str(make_run([("a", REJECTED), ("b", REJECTED)], name="other")), labels)
+    assert (of_attributes.attributes["age"].num_not_answered, of_attributes.attributes["age"].coverage) == (2, 0.0)
+    assert of_attributes.attribute_summary is not None
+    assert of_attributes.attribute_summary.macro_f1 is None
+
+
 def test_the_formula_score_of_right_attributes_is_right(make_run: MakeRun) -> None:
     rows = [("a", found(biometrics=1, age=1)), ("b", found(nudity=1)), ("c", found(age=1)), ("d", found(documents=1))]
     columns: dict[str, list[float]] = {key: [0.0] * 4 for key in KEYS}
@@ -167,6 +180,14 @@ def test_several_annotators_are_refused_with_what_to_do(make_run: MakeRun) -> No
     mixed = pa.concat_tables([by_hash("a", private=[1]), by_key(["a.jpg"], private=[0], annotator=["you"])])
     with pytest.raises(LabelsError, match="privsieve labels consensus"):
         evaluate_run(str(run), mixed)
+
+
+def test_a_hash_decides_where_the_same_annotator_labels_another_picture_of_that_name(make_run: MakeRun) -> None:
+    run = make_run([("a", said(True))], BINARY)
+    labels = pa.concat_tables([by_hash("a", private=[1]), by_key(["a.jpg"], private=[0])])
+    result = evaluate_run(str(run), labels)
+    assert result.private is not None
+    assert (result.private.num_true_positive, result.join.num_labels_without_row) == (1, 1)
 
 
 def test_no_labels_and_no_rows_are_refused(make_run: MakeRun) -> None:

@@ -27,6 +27,7 @@ def _columns(pairs: list[tuple[int, int]]) -> tuple[Numbers, Numbers]:
     return table[:, 0], table[:, 1]
 
 
+@settings(max_examples=40)
 @given(SCORES)
 def test_concordant_pairs_are_those_of_the_definition(pairs: list[tuple[int, int]]) -> None:
     truth, predicted = _columns(pairs)
@@ -35,6 +36,7 @@ def test_concordant_pairs_are_those_of_the_definition(pairs: list[tuple[int, int
     assert num_ordered(truth) == (truth[:, None] != truth).sum() // 2
 
 
+@settings(max_examples=40)
 @given(SCORES)
 def test_pairs_across_and_inside_of_levels_are_all_pairs(pairs: list[tuple[int, int]]) -> None:
     truth, predicted = _columns(pairs)
@@ -47,7 +49,7 @@ def test_pairs_across_and_inside_of_levels_are_all_pairs(pairs: list[tuple[int, 
     assert inter.num_pairs + intra.num_pairs == num_ordered(truth)
 
 
-@settings(max_examples=50)
+@settings(max_examples=40)
 @given(SCORES)
 def test_correlations_are_those_of_scipy(pairs: list[tuple[int, int]]) -> None:
     truth, predicted = _columns(pairs)
@@ -73,6 +75,7 @@ def test_correlations_of_many_scores_with_ties_are_those_of_scipy() -> None:
     assert tau == pytest.approx(stats.kendalltau(truth, predicted).statistic, abs=1e-12)
 
 
+@settings(max_examples=40)
 @given(SCORES, st.integers(0, 2**32))
 def test_a_weighted_spearman_is_that_of_pictures_that_are_repeated(pairs: list[tuple[int, int]], seed: int) -> None:
     truth, predicted = _columns(pairs)
@@ -117,6 +120,7 @@ def test_without_pictures_no_metric_of_scores_is_defined() -> None:
     assert found.pairwise_inter.accuracy is None
 
 
+@settings(max_examples=40)
 @given(ANSWERS)
 def test_binary_metrics_are_those_of_their_definitions(pairs: list[tuple[bool, bool]]) -> None:
     truth, predicted = (np.array([pair[side] for pair in pairs], dtype=bool) for side in (0, 1))
@@ -156,6 +160,13 @@ def test_a_class_with_fewer_public_pictures_than_its_own_has_a_recall_only() -> 
     assert (found.num_pictures, found.num_batches) == (3, 0)
     assert found.recall == pytest.approx(2 / 3)
     assert (found.mcc, found.f1, found.precision, found.specificity) == (None, None, None, None)
+
+
+def test_names_of_pictures_are_no_classes() -> None:
+    truth = np.ones(1001, dtype=bool)
+    names = [f"{n}" for n in range(1001)]
+    assert per_class(truth, truth, names) == ()
+    assert len(per_class(truth[1:], truth[1:], names[1:])) == 1000
 
 
 def test_batches_share_no_public_picture() -> None:
