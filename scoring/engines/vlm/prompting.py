@@ -68,7 +68,7 @@ class Prompter:
             from transformers import AutoProcessor
         except ImportError as error:
             raise EngineError(
-                f'transformers cannot be loaded ({type(error).__name__}), mostly because torch and torchvision do not '
+                f"transformers cannot be loaded ({type(error).__name__}), mostly because torch and torchvision do not "
                 "belong together; install both from one index"
             ) from error
         try:
