@@ -17,7 +17,7 @@ OF_PRIVATE_LEVELS = np.array([attribute.level in (1, 2) for attribute in ATTRIBU
 """The attributes that make a picture private."""
 
 ROW_COLUMNS = (
-    *("shard", "index", "key", "category", "sha256", "status", *KEYS, "level", "score", "holistic_score"),
+    *("shard", "index", "key", "category", "sha256", "phash", "status", *KEYS, "level", "score", "holistic_score"),
     *("private", "prob_private", *(f"prob_{key}" for key in KEYS)),
 )
 """What an evaluation reads of a run."""

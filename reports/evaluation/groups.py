@@ -4,10 +4,20 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ingest.images.phash import near_duplicate_groups
+
 
 def near_duplicates(rows: pa.Table) -> npt.NDArray[np.int64]:
-    """Shape (n,): the group of each row, from 0. Rows of equal bytes share one; a row without bytes has its own."""
-    hashes = rows["sha256"].to_pylist()
-    names = [f"row {place}" if hash_ is None else hash_ for place, hash_ in enumerate(hashes)]
+    """Shape (n,): the group of each row, from 0. rows: with the columns sha256 and phash.
+
+    Rows without a perceptual hash (quarantined, or of an older version) share a group if their bytes are equal; a row
+    without bytes has its own.
+    """
+    hashes, perceptual = rows["sha256"].to_pylist(), rows["phash"].to_pylist()
+    near = near_duplicate_groups(perceptual)
+    names = [
+        f"near {near[place]}" if perceptual[place] is not None else f"row {place}" if hash_ is None else hash_
+        for place, hash_ in enumerate(hashes)
+    ]
     _, groups = np.unique(names, return_inverse=True)
     return groups.astype(np.int64)

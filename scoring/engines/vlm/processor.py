@@ -12,8 +12,13 @@ from scoring.engines.vlm.checkpoint import read_json
 def processor_of(folder: Path) -> Any:
     """EngineError for a model that needs code of its own, a missing package, or a model that takes no chat with
     images."""
-    from transformers import CONFIG_MAPPING, AutoProcessor
-
+    try:
+        from transformers import CONFIG_MAPPING, AutoProcessor
+    except ImportError as error:
+        raise EngineError(
+            f"transformers cannot be loaded ({type(error).__name__}), mostly because torch and torchvision do not "
+            "belong together; install both from one index"
+        ) from error
     kind = str(read_json(folder / "config.json", f'the model folder "{folder}"').get("model_type"))
     if kind not in CONFIG_MAPPING:
         raise EngineError(

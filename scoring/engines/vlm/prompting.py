@@ -64,24 +64,6 @@ class Prompter:
     """
 
     def __init__(self, folder: Path, max_pixels: int):
-        try:
-            from transformers import AutoProcessor
-        except ImportError as error:
-            raise EngineError(
-                f"transformers cannot be loaded ({type(error).__name__}), mostly because torch and torchvision do not "
-                "belong together; install both from one index"
-            ) from error
-        try:
-            self.processor: Any = AutoProcessor.from_pretrained(folder, trust_remote_code=False)
-        except Exception as error:  # the edge: transformers passes on whatever a wrong file made it raise
-            raise EngineError(
-                f'the processor of the model "{folder.name}" cannot be loaded ({type(error).__name__}); '
-                "models that need code of their own are not loaded"
-            ) from error
-        has_images = getattr(self.processor, "image_processor", None) is not None
-        if not has_images or getattr(self.processor, "chat_template", None) is None:
-            what = "chat template" if has_images else "image processor"
-            raise EngineError(f'the model "{folder.name}" has no {what}; choose an instruction-tuned vision model')
         self.processor: Any = processor_of(folder)
         self.tokenizer: Any = self.processor.tokenizer
         self._last: tuple[Prompt, TokenPrompt] | None = None

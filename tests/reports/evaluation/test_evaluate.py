@@ -9,6 +9,7 @@ import pytest
 
 from ingest.errors import LabelsError
 from reports.evaluation.evaluate import EvaluationOptions, evaluate_run
+from reports.evaluation.groups import near_duplicates
 from reports.evaluation.results import as_json
 from reports.opened import open_run
 from scoring import severity
@@ -284,3 +285,17 @@ def test_the_paper_s_four_ties_do_not_lower_the_level_accuracy(make_run: MakeRun
     assert score.level_accuracy == 1.0
     assert score.spearman is None  # both scores are 0.292
     assert severity.score_of(np.array([4, 5])).tolist() == [0.292, 0.292]
+
+
+def test_near_duplicates_are_drawn_together_and_rows_without_a_hash_by_their_bytes() -> None:
+    near, far = "00ff00ff00ff00ff", "ff00ff00ff00ff00"
+    rows = pa.table(
+        {
+            "sha256": ["a", "b", "c", "d", "d", None, None],
+            "phash": pa.array([near, near[:-1] + "e", far, None, None, None, None], pa.string()),
+        }
+    )
+    groups = near_duplicates(rows).tolist()
+    assert groups[0] == groups[1]
+    assert groups[3] == groups[4]
+    assert len(set(groups)) == 5
