@@ -11,10 +11,9 @@ from ingest.errors import EngineError, SourceError
 from ingest.formats import open_source
 from ingest.images.decode import DecodedImage, ImageLimits, Pixels, decode
 from jobs.runtime.requests import STRICT, Count
-from scoring.engines.picture import max_side_px
+from scoring.engines.picture import DEFAULT_MAX_PIXELS, max_side_px
 from scoring.engines.vlm.adapter import adapter, check_fits
 from scoring.engines.vlm.checkpoint import checkpoint
-from scoring.engines.vlm.settings import DEFAULT_MAX_PIXELS
 from scoring.tuning.card import read_card
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from jobs.tuning.tuning import TuneRequest, run_tune
 from reports.evaluation.evaluate import EvaluationOptions, evaluate_run
 from reports.evaluation.results import Evaluation
 from scoring.assessment import EngineOptions
-from scoring.engines.vlm.settings import DEFAULT_MAX_PIXELS
+from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.labels.table import read_labels
 from scoring.tuning.card import ENGINE
 from scoring.tuning.drawing import Draw

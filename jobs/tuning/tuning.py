@@ -16,9 +16,9 @@ from ingest.errors import EngineError, LabelsError
 from ingest.storage.place import place
 from jobs.runtime.feedback import Feedback
 from jobs.runtime.requests import STRICT, Count
+from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.engines.vlm.adapter import adapter, check_fits
 from scoring.engines.vlm.checkpoint import Checkpoint, checkpoint
-from scoring.engines.vlm.settings import DEFAULT_MAX_PIXELS
 from scoring.tuning.card import CARD, PAGE, Card, page, read_card
 from scoring.tuning.recipe import Recipe, recipe
 from scoring.tuning.training_set import TrainingSet, open_set
@@ -82,7 +82,7 @@ def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
     if (card := read_card(out)) is not None:
         return _same(card, content, out)
     _begin(out, content)
-    from jobs.tuning.memory import refuse_too_large
+    from scoring.tuning.memory import refuse_too_large
     from scoring.tuning.training import CHECKPOINTS, TrainingRequest
 
     work = TrainingRequest(

@@ -6,6 +6,9 @@ from PIL import Image
 
 from ingest.images.decode import Pixels
 
+DEFAULT_MAX_PIXELS = 512 * 512
+"""Width x height to which pictures are downscaled for a vision-language model."""
+
 
 def prepared(pixels: Pixels, max_pixels: int) -> Image.Image:
     """An RGB picture of at most max_pixels (width x height), aspect kept; never larger than it was."""

@@ -6,7 +6,7 @@ from importlib.metadata import version as package_version
 
 from ingest.errors import EngineError, did_you_mean
 from scoring.assessment import EngineDescription, EngineOptions
-from scoring.engines.picture import max_side_px
+from scoring.engines.picture import DEFAULT_MAX_PIXELS, max_side_px
 from scoring.engines.vlm.adapter import Adapter, adapter, check_fits
 from scoring.engines.vlm.checkpoint import Checkpoint, checkpoint
 from scoring.protocols import chosen_protocol
@@ -14,7 +14,6 @@ from scoring.protocols.interface import Protocol
 from scoring.tuning.card import CARD, Card, read_card
 
 DEFAULT_PROTOCOL = "slots"
-DEFAULT_MAX_PIXELS = 512 * 512
 DTYPES = ("float32", "bfloat16", "float16")
 
 
