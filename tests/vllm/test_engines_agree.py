@@ -77,6 +77,15 @@ def test_slots(engine: Callable[..., Any], views: list[View], adapter: Path, is_
     assert spread.max() > 0.01, "the answers must depend on the picture"
 
 
+def test_the_first_token_with_an_adapter(engine: Callable[..., Any], views: list[View], adapter: Path) -> None:
+    ours, theirs = (
+        [o.prob_private for o in engine(name, protocol="binary:first", adapter=str(adapter)).assess(views)]
+        for name in ("transformers", "vllm")
+    )
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+    assert np.ptp(ours) > 0.01, "the answers must depend on the picture"
+
+
 @pytest.mark.parametrize("is_tuned", [False, True], ids=["plain", "adapter"])
 @pytest.mark.parametrize("name", GENERATING)
 def test_generating_protocols(
