@@ -19,7 +19,7 @@ from jobs.runtime.requests import STRICT, Count
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.engines.vlm.adapter import adapter, check_fits
 from scoring.engines.vlm.checkpoint import Checkpoint, checkpoint
-from scoring.tuning.card import CARD, PAGE, Card, page, read_card
+from scoring.tuning.card import CARD, PACKAGES, PAGE, Card, page, read_card
 from scoring.tuning.recipe import Recipe, recipe
 from scoring.tuning.training_set import TrainingSet, open_set
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 BEGUN = "tuning.json"
 """What a begun run was asked for; removed at its end."""
 
-PACKAGES = ("torch", "transformers", "peft", "accelerate")
 COLLAPSED = 0.1
 """A model whose commonest answer is this much commoner than it should be has learnt to say one thing."""
 

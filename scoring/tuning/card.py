@@ -12,6 +12,9 @@ ENGINE = "transformers"
 
 CARD = "privsieve.json"
 PAGE = "README.md"
+PACKAGES = ("torch", "transformers", "peft", "accelerate")
+"""That tuning needs; a card names their versions."""
+
 FORMAT_VERSION = 1
 WARNING = (
     "The weights were made from pictures of people and may have memorised parts of them: treat the adapter as personal "

@@ -33,8 +33,7 @@ from PIL import Image
 from ingest.formats import open_source
 from ingest.images.decode import DecodedImage, ImageLimits, decode
 from scoring.assessment import EngineOptions, View
-from scoring.engines.picture import max_side_px, prepared
-from scoring.engines.vlm.settings import DEFAULT_MAX_PIXELS
+from scoring.engines.picture import DEFAULT_MAX_PIXELS, max_side_px, prepared
 
 PICTURES = Path(__file__).parents[2] / "jobs" / "demo" / "corpus" / "shards"
 NEEDED = ("torch", "transformers", "vllm")

@@ -10,7 +10,7 @@ from scoring.engines.openai.chat import jpeg_of
 from scoring.engines.openai.endpoint import RetryPolicy
 from scoring.engines.openai.engine import OpenAIEngine
 from scoring.engines.openai.settings import settings
-from scoring.engines.vlm.settings import DEFAULT_MAX_PIXELS
+from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.taxonomy import KEYS
 from tests.engines.chat_server import ChatServer
 

@@ -9,7 +9,7 @@ from ingest.errors import EngineError
 from scoring.assessment import EngineOptions, RemoteEngineModule
 from scoring.engine_facts import Requirements
 from scoring.engines import DEFAULT, ENGINES, engine_module
-from scoring.engines.vlm.settings import DEFAULT_MAX_PIXELS
+from scoring.engines.picture import DEFAULT_MAX_PIXELS
 
 NONE = EngineOptions()
 WITH_MODEL = {"transformers", "vllm"}

@@ -9,7 +9,7 @@ import pytest
 
 from ingest.images.decode import DecodedImage, ImageLimits, decode
 from scoring.engines.openai.chat import jpeg_of
-from scoring.engines.vlm.settings import DEFAULT_MAX_PIXELS
+from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.taxonomy import KEYS
 from tests.engines.chat_server import SECRET, ChatServer, Reply
 from tests.jobs.made import jpeg, privsieve, rows, tar

@@ -6,8 +6,7 @@ from urllib.parse import urlsplit
 
 from ingest.errors import EngineError
 from scoring.assessment import EngineDescription, EngineOptions
-from scoring.engines.picture import max_side_px
-from scoring.engines.vlm.settings import DEFAULT_MAX_PIXELS
+from scoring.engines.picture import DEFAULT_MAX_PIXELS, max_side_px
 from scoring.protocols import chosen_protocol
 from scoring.protocols.interface import FirstToken, Protocol, Slots
 

@@ -2,7 +2,8 @@
 
 from scoring.assessment import EngineOptions
 from scoring.engine_facts import Costs, RecordedHostCost, RecordedSpeed
-from scoring.engines.vlm.settings import DEFAULT_MAX_PIXELS, DEFAULT_PROTOCOL
+from scoring.engines.picture import DEFAULT_MAX_PIXELS
+from scoring.engines.vlm.settings import DEFAULT_PROTOCOL
 from scoring.protocols import chosen_protocol
 
 MACHINE = "one thread of an AMD EPYC with two cores, vLLM 0.32 and transformers 5.19"
