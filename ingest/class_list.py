@@ -1,4 +1,5 @@
-"""Lists that give each image of a corpus its class: CSV, TSV, or a name and a class with a space between.
+"""Lists that give each image of a corpus its class: CSV, TSV, a name and a class with a space between, or the columns
+key and class of a labels file.
 
 Places365's lists are of the last kind. Their classes are numbers, and the names of these stand in
 `categories_places365.txt`, which is read if it lies beside the list.
@@ -13,10 +14,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ingest.errors import LabelsError, StorageError
 from ingest.sample import printable
 from ingest.storage.place import Place, place
+
+PARQUET = b"PAR1"
+"""With which a labels file of `privsieve labels` begins."""
 
 MAX_LIST_BYTES = 512 * 2**20
 MAX_NAME_CHARACTERS = 4096
@@ -29,6 +35,7 @@ NAME_HEADS = ("name", "key", "file", "filename", "file_name", "image", "path", "
 CLASS_HEADS = ("class", "category", "label", "scene")
 
 _AMBIGUOUS = -1
+_LABELLED = pa.schema([("key", pa.string()), ("class", pa.string())])
 
 
 @dataclass(frozen=True)
@@ -74,7 +81,8 @@ def read_class_list(url: str) -> ClassList:
     """LabelsError or StorageError in one line where the file is no such list, or gives a name two classes."""
     file = place(url)
     content = _content(file, url)
-    pairs = list(_pairs(_text(content, url), url))
+    is_table = content[:4] == PARQUET
+    pairs = list(_labelled(content, url) if is_table else _pairs(_text(content, url), url))
     if not pairs:
         raise LabelsError(f"{url} names no image; give lines of an image's name and its class")
     digest = hashlib.sha256(content)
@@ -142,6 +150,17 @@ def _pairs(text: str, url: str) -> Iterator[tuple[str, str, int]]:
             yield name, of, number
     except csv.Error:
         raise LabelsError(f"{url} is no CSV or TSV that can be read") from None
+
+
+def _labelled(content: bytes, url: str) -> Iterator[tuple[str, str, int]]:
+    """(key, class, row) of a labels file; rows without one of them name no image's class."""
+    try:
+        table = pq.read_table(pa.BufferReader(content), columns=["key", "class"]).cast(_LABELLED)
+    except (pa.ArrowException, ValueError, KeyError):
+        raise LabelsError(f"{url} has no columns key and class of text; give a labels file or a list") from None
+    for number, row in enumerate(table.to_pylist(), 1):
+        if row["key"] and row["class"]:
+            yield _name(row["key"]), printable(row["class"]), number
 
 
 def _spaced(line: str) -> list[str]:

@@ -28,7 +28,9 @@ MEMORY_HELP = "Memory for an engine that scans image by image; default half of w
 @engine_options
 @click.option("--source-format", help="webdataset, tree or parquet; recognised by default.")
 @click.option("--category", help="JSON field, cls, or Parquet column that names a sample's class.")
-@click.option("--labels", help="File with a class for each image's name: CSV, TSV, or Places365's lists.")
+@click.option(
+    "--labels", help="File with a class for each image's name: a labels file, CSV, TSV, or Places365's lists."
+)
 @click.option("--sample", type=click.IntRange(min=1), help="Scan a uniform random sample of this many images.")
 @click.option("--per-category", is_flag=True, help="With --sample: so many images of each category.")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of --sample; default 0.")

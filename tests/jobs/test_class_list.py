@@ -6,10 +6,12 @@ from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from ingest.class_list import read_class_list
 from ingest.errors import LabelsError
+from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from tests.ingest.made import parquet_file
 from tests.jobs.made import jpeg, privsieve, rows, tar
 from tests.records import run_record
@@ -36,6 +38,31 @@ def _categories(run: Path) -> dict[str, object]:
 
 def _scan(*args: object) -> int:
     return privsieve("scan", *args, "--engine", "canned", "--quiet")
+
+
+def test_a_labels_file_gives_its_classes(validation_set: Path) -> None:
+    names = [f"Places365_val_{number:08d}.jpg" for number in (1, 2)]
+    columns: dict[str, list[object]] = {
+        "key": [*names, "none.jpg"],
+        "class": ["alley", "zoo", None],
+        "annotator": ["places365"] * 3,
+    }
+    labels, run = validation_set / "labels.parquet", validation_set / "run"
+    write_labels(to_labels(columns, 3), str(labels), LabelsOrigin("test"))
+
+    assert _scan(validation_set / "places", "--run", run, "--labels", labels) == 0
+
+    found = _categories(run)
+    assert [found[name] for name in names] == ["alley", "zoo"]
+    assert sum(category is None for category in found.values()) == 4
+
+
+def test_a_parquet_file_without_key_and_class_is_refused(validation_set: Path) -> None:
+    pq.write_table(pa.table({"key": ["a"], "score": [0.5]}), validation_set / "other.parquet")
+    (validation_set / "damaged.parquet").write_bytes(b"PAR1 and no more")
+    for name in ("other", "damaged"):
+        with pytest.raises(LabelsError, match="has no columns key and class of text"):
+            read_class_list(str(validation_set / f"{name}.parquet"))
 
 
 def test_the_flat_validation_set_gets_its_classes_by_name(
