@@ -1,32 +1,19 @@
 """`privsieve study …`: what tuning brings and costs, each figure measured through a scan."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
+from jobs.console.option_types import Numbers
+from jobs.console.study_options import study_options, study_request_from_context
 from jobs.console.terminal import write_json, write_line
 from jobs.runtime.feedback import on_terminal
 from jobs.runtime.last_word import command_session
-from scoring.tuning.targets import PROTOCOLS
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-class _Numbers(click.ParamType[tuple[int, ...]]):
-    """`0,10,50` -> (0, 10, 50)."""
-
-    name = "numbers"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        if isinstance(value, tuple):
-            return value
-        try:
-            return tuple(int(part) for part in value.split(","))
-        except ValueError:
-            self.fail(f'"{value}" is not a list of whole numbers, such as 0,10,50', param, ctx)
+if TYPE_CHECKING:
+    from jobs.studying.points import PointResult
 
 
 @click.group()
@@ -37,52 +24,23 @@ def study() -> None:
 FORMAT = click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 QUIET = click.option("--quiet", is_flag=True, help="No progress.")
 MODEL = click.option("--model", required=True, help="A folder, or a hub name such as owner/name.")
-MAX_PIXELS = click.option("--max-pixels", type=click.IntRange(min=1), help="Width x height of pictures, as in scan.")
+MAX_PIXELS = click.option(
+    "--max-pixels", type=click.IntRange(min=28 * 28), help="Width x height of pictures, as in scan."
+)
 OUT = click.option("--out", required=True, help="Folder of the study; continued if it exists.")
 
 
-def _tuned(command: Command) -> Command:
-    """The options of studies that tune."""
-    options = [
-        click.argument("source"),
-        click.option("--labels", required=True, help="Labels of SOURCE."),
-        click.option("--evaluation", "evaluation_source", required=True, help="Pictures to evaluate on."),
-        click.option("--evaluation-labels", required=True, help="Their labels."),
-        click.option(
-            "--target",
-            type=click.Choice([name for name in PROTOCOLS if name != "dialogue"]),
-            default="binary",
-            show_default=True,
-        ),
-        MODEL,
-        click.option("--recipe", required=True, help="As of tune."),
-        OUT,
-        click.option("--protocol", help="For the scans, such as binary:p1,first; that of the target by default."),
-        click.option(
-            "--prompt-file",
-            type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            help="As of scan.",
-        ),
-        MAX_PIXELS,
-        click.option("--seeds", type=_Numbers(), default="0", show_default=True, help="Such as 0,1,2."),
-        click.option("--micro-batch-size", type=click.IntRange(min=1), default=8, show_default=True),
-        FORMAT,
-        QUIET,
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
 @study.command()
-@_tuned
-@click.option("--sizes", type=_Numbers(), default="0,10,50,100", show_default=True, help="Pictures; 0 is untuned.")
-def curve(sizes: tuple[int, ...], output: str, quiet: bool, **common: Any) -> None:
+@study_options
+@FORMAT
+@QUIET
+@click.option("--sizes", type=Numbers(), default="0,10,50,100", show_default=True, help="Pictures; 0 is untuned.")
+def curve(sizes: tuple[int, ...], output: str, quiet: bool) -> None:
     """Tune on more and more pictures of SOURCE, and evaluate each model."""
     from jobs.studying.curve import run_curve
 
     with command_session():
-        result = run_curve(_request(**common), sizes, on_terminal(quiet))
+        result = run_curve(study_request_from_context(), sizes, on_terminal(quiet))
     if output == "json":
         write_json(asdict(result), indent=1)
         return
@@ -90,16 +48,18 @@ def curve(sizes: tuple[int, ...], output: str, quiet: bool, **common: Any) -> No
 
 
 @study.command(name="leave-one-class-out")
-@_tuned
+@study_options
+@FORMAT
+@QUIET
 @click.option(
     "--class", "classes", multiple=True, help="A class to leave out; repeatable. Every private one by default."
 )
-def leave_one_class_out(classes: tuple[str, ...], output: str, quiet: bool, **common: Any) -> None:
+def leave_one_class_out(classes: tuple[str, ...], output: str, quiet: bool) -> None:
     """Tune without one class of SOURCE at a time: is it still found?"""
     from jobs.studying.leave_one_out import run_leave_one_out
 
     with command_session():
-        result = run_leave_one_out(_request(**common), classes, on_terminal(quiet))
+        result = run_leave_one_out(study_request_from_context(), classes, on_terminal(quiet))
     if output == "json":
         write_json(asdict(result), indent=1)
         return
@@ -185,16 +145,7 @@ def cost(
     write_line("this says that the model has changed, not that it has become worse")
 
 
-def _request(**common: Any) -> Any:
-    from jobs.studying.points import StudyRequest
-
-    texts = common.pop("prompt_file")
-    if common["max_pixels"] is None:
-        del common["max_pixels"]
-    return StudyRequest(prompt_file=None if texts is None else texts.read_bytes(), **common)
-
-
-def _write_points(points: Sequence[Any]) -> None:
+def _write_points(points: "Sequence[PointResult]") -> None:
     from jobs.console.tables import write_table
 
     names = {

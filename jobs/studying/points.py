@@ -102,7 +102,13 @@ class PointResult:
 
 
 def begin(request: StudyRequest, kind: str) -> Path:
-    """The study's folder. LabelsError if it holds another study, or other files."""
+    """The study's folder. LabelsError if it holds another study, or other files, or the protocol does not fit."""
+    asked = (request.protocol or PROTOCOLS[request.target]).partition(":")[0]
+    if asked != PROTOCOLS[request.target]:
+        raise LabelsError(
+            f"--protocol {request.protocol} does not fit --target {request.target}, which is for "
+            f"{PROTOCOLS[request.target]}"
+        )
     where = place(request.out)
     if not where.is_local:
         raise LabelsError(f"{request.out}: a study is written to a folder of this machine")
