@@ -80,8 +80,10 @@ def recipe(name_or_file: str) -> Recipe:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
-        value = "" if first["type"] == "missing" or where == "our_choices" else f" is {first['input']!r:.40};"
-        raise LabelsError(f"the recipe {name_or_file}: {where}{value} {first['msg'].lower()}") from None
+        has_value = first["type"] != "missing" and where != "our_choices"
+        value = f" is {first['input']!r:.40};" if has_value else ":"
+        reason = first["msg"].removeprefix("Value error, ")
+        raise LabelsError(f"the recipe {name_or_file}: {where}{value} {reason[0].lower()}{reason[1:]}") from None
 
 
 def _given(file: str) -> bytes:

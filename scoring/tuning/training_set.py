@@ -267,7 +267,7 @@ def _items(shard: Path, kind: str) -> Iterator[Item]:
                 content = beside.read(MAX_ITEM_BYTES + 1)
                 if len(content) > MAX_ITEM_BYTES:
                     raise ValueError("too large")
-                yield _item(shard, picture, _Described.model_validate_json(content), kind)
+                yield _item(shard, picture, _Described.model_validate_json(content, strict=True), kind)
     except (tarfile.TarError, KeyError, ValueError, EOFError, OverflowError, OSError):
         raise LabelsError(f"{shard}: is damaged; make the set again") from None
 
