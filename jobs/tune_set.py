@@ -1,9 +1,10 @@
 """`privsieve tune-set SOURCE --labels FILE --target T --out SET`: a training set for `tune`."""
 
-from pathlib import Path
+from typing import BinaryIO
 
 import click
 
+from ingest.errors import number_of
 from jobs.console.option_types import FiniteRange
 from jobs.console.terminal import write_line
 from jobs.runtime.feedback import on_terminal
@@ -23,10 +24,10 @@ from scoring.tuning.training_set import SetRecord
 )
 @click.option(
     "--prompt-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=click.File("rb"),
     help="YAML file that replaces texts of the protocol, as of scan.",
 )
-@click.option("--dialogues", help="For --target dialogue: JSONL file of conversations.")
+@click.option("--dialogues", help="For --target dialogue: conversations, one per line of JSON.")
 @click.option("--source-format", help="webdataset, tree or parquet; recognised if not given.")
 @click.option("--split", help="Only labels of this split, such as train.")
 @click.option(
@@ -66,7 +67,7 @@ def tune_set(
     target: str,
     out: str,
     protocol: str | None,
-    prompt_file: Path | None,
+    prompt_file: BinaryIO | None,
     dialogues: str | None,
     source_format: str | None,
     split: str | None,
@@ -83,7 +84,7 @@ def tune_set(
 ) -> None:
     """Join the pictures of SOURCE with labels and write what a model is tuned on."""
     draw = Draw(seed, per_class, num_pictures, levels == "equal", leave_out, validation_share)
-    texts = None if prompt_file is None else prompt_file.read_bytes()
+    texts = None if prompt_file is None else prompt_file.read()
     request = TuneSetRequest(
         source=source,
         labels=labels,
@@ -99,23 +100,30 @@ def tune_set(
         keep_ambiguous=keep_ambiguous,
         licence=licence,
     )
-    for line in _lines(run_tune_set(request, on_terminal(quiet)), out):
+    for line in _lines(run_tune_set(request, on_terminal(quiet)), out, bool(exclude)):
         write_line(line)
 
 
-def _lines(record: SetRecord, out: str) -> list[str]:
+def _lines(record: SetRecord, out: str, has_evaluation_sets: bool) -> list[str]:
     train, validation = record.counts["train"], record.counts["validation"]
     kinds = ", ".join(
         f"{num} {name.removeprefix('class ')}" for name, num in train.items() if name.startswith("class ")
     )
     excluded = record.num_excluded
+    which = "no evaluation set was named (--exclude)"
+    if has_evaluation_sets:
+        which = (
+            f"{excluded['sha256']} left out as the same file as in an evaluation set, {excluded['phash']} as near "
+            "duplicates of one"
+        )
     return [
-        f"{record.num_labelled} labelled pictures; {record.num_without_target} more whose label does not say what "
-        f"{record.target} needs, {record.num_unreadable} unreadable",
-        f"left out because an evaluation set holds them: {excluded['sha256']} the same file, "
-        f"{excluded['phash']} near duplicates",
-        f"{train['pictures']} pictures to tune on ({kinds}), {validation['pictures']} held back, "
-        f"{record.num_groups} groups of near duplicates, none across the two",
-        f"tuned on the prompt of {record.protocol_version}",
+        f"{record.num_pictures} pictures: {record.num_labelled} usable, {record.num_copies} more copies of these, "
+        f"{record.num_without_target} with a label that does not say what {record.target} needs, "
+        f"{record.num_unreadable} unreadable, {record.num_unlabelled} without a label; "
+        f"{number_of(record.num_unused_labels, 'label')} of no picture",
+        f"of the usable ones: {which}; {record.num_not_drawn} not drawn, {train['pictures']} to tune on ({kinds}), "
+        f"{validation['pictures']} held back",
+        f"{number_of(record.num_groups, 'group')} of near duplicates, each on one side",
+        f"to be asked with {record.protocol_version}",
         f"next: privsieve tune {out} --model MODEL --recipe privtune --out ADAPTER",
     ]

@@ -29,8 +29,7 @@ def run_leave_one_out(request: StudyRequest, classes: Sequence[str], feedback: F
     LabelsError or EngineError in one line; what was measured before stays and is not measured again.
     """
     labels = labels_by_picture(request.labels, None)
-    every = [*labels.by_sha256.values(), *labels.by_key.values()]
-    private = sorted({one.class_name for one in every if one.class_name and is_private(one) is not False})
+    private = sorted({one.class_name for one in labels.every() if one.class_name and is_private(one) is not False})
     if len(private) < 2:
         raise LabelsError(f"{request.labels}: names {len(private)} private classes; leaving one out takes at least two")
     for name in classes:

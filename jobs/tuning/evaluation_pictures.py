@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ingest.errors import LabelsError, number_of
 from ingest.images.phash import near_duplicate_groups
 from ingest.storage.place import place
+from jobs.runtime.feedback import SILENT, Feedback
 from reports.opened import open_run
 from scoring.labels.table import read_labels
+from scoring.tuning.training_set import RECORD
 
 
 @dataclass(frozen=True)
@@ -25,16 +28,40 @@ class EvaluationPictures:
         return [group in of_evaluation for group in groups[: len(hashes)]]
 
 
-def evaluation_pictures(urls: Sequence[str]) -> EvaluationPictures:
-    """Of runs, by hash and near duplicates; of labels files, by hash alone."""
+def evaluation_pictures(urls: Sequence[str], feedback: Feedback = SILENT) -> EvaluationPictures:
+    """Of runs, by hash and near duplicates; of labels files, by hash alone. A notice says what cannot be found.
+
+    RunError or LabelsError if one is neither, or names no picture by its hash.
+    """
     sha256: set[str] = set()
     phash: set[str] = set()
     for url in urls:
-        if place(url).is_dir():
+        is_run = place(url).is_dir()
+        if is_run and place(url).at(RECORD).exists():
+            raise LabelsError(f"{url} is a training set; give the run or the labels file of an evaluation")
+        if is_run:
             with open_run(url) as run:
                 rows = run.rows(["sha256", "phash"])
             phash |= set(rows["phash"].drop_null().to_pylist())
         else:
             rows = read_labels(url)
+        if not (num_named := rows.num_rows - rows["sha256"].null_count):
+            raise LabelsError(
+                f"{url}: names no picture by sha256, so none could be left out; give a run over these "
+                "pictures, or import the labels where the pictures lie"
+            )
         sha256 |= set(rows["sha256"].drop_null().to_pylist())
+        _say_what_is_missing(url, rows.num_rows - num_named, rows["phash"].null_count if is_run else None, feedback)
     return EvaluationPictures(frozenset(sha256), tuple(sorted(phash)))
+
+
+def _say_what_is_missing(url: str, num_unnamed: int, num_unhashed: int | None, feedback: Feedback) -> None:
+    """num_unhashed: rows of a run without a perceptual hash, None for labels."""
+    if num_unnamed:
+        feedback.notice(f"{url}: {number_of(num_unnamed, 'row')} without sha256 cannot be looked for")
+    if num_unhashed is None:
+        feedback.notice(f"{url} is a labels file: only the same files are left out; a run finds copies too")
+    elif num_unhashed:
+        feedback.notice(
+            f"{url}: {number_of(num_unhashed, 'picture')} without a perceptual hash; their resized copies are not found"
+        )

@@ -1,58 +1,155 @@
-"""Labels of single pictures, found by hash or by name."""
+"""Which label belongs to which picture: by hash, or by name."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ingest.errors import LabelsError
+from ingest.sample import Sample, printable
+from ingest.storage.place import place
+from scoring.assessment import Values
 from scoring.labels.table import attribute_values, read_labels
 from scoring.tuning.targets import Label
+
+MAX_SHOWN = 20
+"""Names in an error message."""
+
+
+@dataclass
+class Names:
+    """Rows that name pictures by sha256, or by key: as a scan writes it, with or without the shard before it."""
+
+    url: str
+    """Of the file, for errors."""
+
+    by_sha256: dict[bytes, int] = field(default_factory=dict)
+    by_key: dict[str, int] = field(default_factory=dict)
+    used: set[int] = field(default_factory=set)
+    """Rows of which a picture was found."""
+
+    picture_of_row: dict[int, str] = field(default_factory=dict)
+    """Row -> sha256, of pictures that were found by key."""
+
+    def add(self, row: int, sha256: str | None, key: str | None) -> bool:
+        """A hash is enough: the key beside it is not used. False if the name is there already."""
+        if sha256 is not None:
+            return self.by_sha256.setdefault(bytes.fromhex(sha256), row) == row
+        return self.by_key.setdefault(key or "", row) == row
+
+    def row_of(self, sample: Sample, sha256: str) -> int | None:
+        """LabelsError if two different pictures have the key of one row."""
+        row = self.by_sha256.get(bytes.fromhex(sha256))
+        if row is None:
+            row = self.row_of_key(sample)
+            if row is None:
+                return None
+            if self.picture_of_row.setdefault(row, sha256) != sha256:
+                raise LabelsError(
+                    f'{self.url}: two different pictures have the key "{printable(sample.key):.200}"; '
+                    "name them by sha256"
+                )
+        self.used.add(row)
+        return row
+
+    def row_of_key(self, sample: Sample) -> int | None:
+        row = self.by_key.get(f"{sample.shard}/{sample.key}")
+        return self.by_key.get(sample.key) if row is None else row
 
 
 @dataclass(frozen=True)
 class LabelOf:
     """The labels of a file, one per picture."""
 
-    by_sha256: dict[str, Label]
-    by_key: dict[str, Label]
+    table: pa.Table
+    """Of `LABELS_SCHEMA`."""
+
+    names: Names
+    """A row is the place in `table`."""
+
+    values: Values
+    """Shape (labels, 22)."""
+
+    private: npt.NDArray[np.float32]
+    """Shape (labels,): 0, 1 or NaN."""
+
+    score: npt.NDArray[np.float32]
+    """Shape (labels,): 0–1 or NaN."""
+
     annotators: tuple[str, ...]
     licences: tuple[str, ...]
-    sha256_of_key: dict[str, str] = field(default_factory=dict)
-    """Of the pictures that were found by key."""
 
-    def of(self, sha256: str, key: str) -> Label | None:
-        """By hash; labels without a hash by the key that a scan of the same folder writes.
+    @property
+    def num_unused(self) -> int:
+        """Labels of which no picture was found so far."""
+        return len(self.private) - len(self.names.used)
 
-        LabelsError if two different pictures have that key.
-        """
-        if (label := self.by_sha256.get(sha256)) is not None:
-            return label
-        if (label := self.by_key.get(key)) is not None:
-            if self.sha256_of_key.setdefault(key, sha256) != sha256:
-                raise LabelsError(f'two different pictures have the key "{key}"; label them by sha256')
-            return label
-        return None
+    def of(self, sample: Sample, sha256: str) -> Label | None:
+        """LabelsError if two different pictures have the key of one label, or two annotators label the picture."""
+        row = self.names.row_of(sample, sha256)
+        other = None if row is None else self.names.row_of_key(sample)
+        if row is not None and other is not None and self._annotator(other) != self._annotator(row):
+            raise _several(self.names.url, sample.key)
+        return None if row is None else self._label(row)
+
+    def every(self) -> Iterator[Label]:
+        """Every label, in the order of the file."""
+        for row in range(self.table.num_rows):
+            yield self._label(row)
+
+    def _annotator(self, row: int) -> str:
+        return str(self.table["annotator"][row].as_py())
+
+    def _label(self, row: int) -> Label:
+        private, score = float(self.private[row]), float(self.score[row])
+        return Label(
+            self.values[row],
+            None if np.isnan(private) else private == 1,
+            None if np.isnan(score) else score,
+            self.table["class"][row].as_py(),
+        )
 
 
 def labels_by_picture(url: str, split: str | None) -> LabelOf:
-    """The labels of a file, or those of one split. LabelsError if a picture has several."""
-    table = read_labels(url)
-    rows = table.select(["sha256", "key", "annotator", "split", "licence", "class", "private", "score"]).to_pylist()
-    values = attribute_values(table)
-    by_sha256: dict[str, Label] = {}
-    by_key: dict[str, Label] = {}
-    chosen = [(row, values[at]) for at, row in enumerate(rows) if split is None or row["split"] == split]
-    if not chosen:
-        known = sorted({str(row["split"]) for row in rows})
-        raise LabelsError(f'{url}: no label has the split "{split}"; there are: {", ".join(known) or "no labels"}')
-    for row, judged in chosen:
-        private = None if row["private"] is None else bool(row["private"])
-        label = Label(np.array(judged), private, row["score"], row["class"])
-        for found, name in ((by_sha256, row["sha256"]), (by_key, row["key"])):
-            if name is None or (found is by_key and row["sha256"] is not None):
-                continue
-            if name in found:
-                raise LabelsError(f"{url}: {name} has several labels; join them with privsieve labels consensus")
-            found[name] = label
-    annotators = tuple(sorted({row["annotator"] for row, _ in chosen}))
-    return LabelOf(by_sha256, by_key, annotators, tuple(sorted({row["licence"] for row, _ in chosen} - {None})))
+    """The labels of a file, or those of one split. LabelsError if there are none, or a picture has several."""
+    if place(url).is_dir():
+        raise LabelsError(
+            f"{url} is a folder, and --labels takes a file; of a run make one with privsieve labels export"
+        )
+    table = read_labels(url).combine_chunks()
+    if not table.num_rows:
+        raise LabelsError(f"{url}: holds no labels")
+    if split is not None:
+        table = _of_split(table, split, url)
+    names = Names(url)
+    for row, (sha256, key) in enumerate(zip(table["sha256"].to_pylist(), table["key"].to_pylist(), strict=True)):
+        if not names.add(row, sha256, key):
+            raise _several(url, sha256 or key)
+    return LabelOf(
+        table,
+        names,
+        attribute_values(table),
+        table["private"].cast(pa.float32()).to_numpy(),
+        table["score"].to_numpy(),
+        tuple(sorted(pc.unique(table["annotator"]).to_pylist())),
+        tuple(sorted(pc.unique(table["licence"]).drop_null().to_pylist())),
+    )
+
+
+def _several(url: str, name: str) -> LabelsError:
+    return LabelsError(
+        f"{url}: {printable(name):.200} has labels of several annotators; make one label per picture with: "
+        f"privsieve labels consensus {url} --out FILE"
+    )
+
+
+def _of_split(table: pa.Table, split: str, url: str) -> pa.Table:
+    chosen = table.filter(pc.equal(table["split"], split)).combine_chunks()
+    if not chosen.num_rows:
+        known = sorted(printable(name[:80]) for name in pc.unique(table["split"]).drop_null().to_pylist())
+        there = f"there are: {', '.join(known[:MAX_SHOWN])}" if known else "the labels name no split"
+        raise LabelsError(f'{url}: no label is of the split "{split:.80}"; {there}')
+    return chosen

@@ -1,5 +1,6 @@
 """CSV files of labels: errors repeat no cell of the file, and no spreadsheet runs a cell that was written."""
 
+import codecs
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -10,6 +11,8 @@ from ingest.errors import LabelsError
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "'")
 """A spreadsheet may run a cell that begins so. The quotation mark is here because escaping adds one."""
 
+BLOCK_BYTES = 2**20
+
 NULL_CELLS = ["", "null", "NULL", "nan", "NaN"]
 
 
@@ -18,6 +21,8 @@ def text_columns(content: bytes, name: str, columns: Sequence[str]) -> pa.Table:
 
     columns: those that are known; they are text even where the file seems to hold numbers. Others keep any type.
     """
+    if not _is_utf8(content):  # pyarrow would print a traceback for a row that it cannot show to `refuse`
+        raise _not_csv(name)
     wrong_rows: list[pyarrow.csv.InvalidRow] = []
 
     def refuse(row: pyarrow.csv.InvalidRow) -> str:
@@ -38,7 +43,23 @@ def text_columns(content: bytes, name: str, columns: Sequence[str]) -> pa.Table:
             row = wrong_rows[0]
             cells = f"{row.actual_columns} cells instead of {row.expected_columns}"
             raise LabelsError(f"{name}, line {row.number}: has {cells}; check quotation marks and commas") from None
-        raise LabelsError(f"{name}: cannot be read as CSV in UTF-8 with a line of column names") from None
+        raise _not_csv(name) from None
+
+
+def _not_csv(name: str) -> LabelsError:
+    return LabelsError(f"{name}: cannot be read as CSV in UTF-8 with a line of column names")
+
+
+def _is_utf8(content: bytes) -> bool:
+    """In blocks: the file can be large."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        for start in range(0, len(content), BLOCK_BYTES):
+            decoder.decode(content[start : start + BLOCK_BYTES])
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def escaped(cell: str) -> str:

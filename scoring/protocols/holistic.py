@@ -51,8 +51,15 @@ class SeverityProtocol:
     version: str
     prompt: Prompt
     fields: tuple[str, ...]
+    score_field: str | None
+    """In which the score is asked; None if it is asked as a plain number."""
+
     assessed: tuple[str, ...] = ()
     passes: int = 1
+
+    def answer(self, score: float) -> str:
+        """How a model that does what it is asked writes a score of [0, 1]."""
+        return f"{score:.2f}" if self.score_field is None else f'{{"{self.score_field}": {score:.2f}}}'
 
     def parse(self, answers: Sequence[Answer]) -> Outcome:
         answer = text_of(answers[0])
@@ -87,4 +94,4 @@ def make(variants: frozenset[str], options: ProtocolOptions) -> SeverityProtocol
     asked = "\n\n".join([*(fill(part, getattr(texts, part), {}) for part in parts), scale])
     prompt = Prompt(with_image(texts, texts.system, asked), Generate(MAX_TOKENS, regex=form))
     fields = USUAL_FIELDS if field is None else (field,)
-    return SeverityProtocol(name, version(name, REVISION, texts, [prompt], options), prompt, fields)
+    return SeverityProtocol(name, version(name, REVISION, texts, [prompt], options), prompt, fields, field)

@@ -1,26 +1,33 @@
 """Which labelled pictures become the training set, and which of them are held back for validation.
 
 Every draw follows a rank that depends on the seed and the picture's hash alone. So it does not depend on the order of
-the corpus, and a smaller draw is contained in a larger one of the same seed.
+the corpus, and a smaller draw of the same seed is contained in a larger one. A group of near duplicates is on the same
+side of the split in every draw.
 """
 
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
+from pydantic import Field
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest.errors import LabelsError, did_you_mean
-from scoring.tuning.targets import Label, Target, is_private, level_of
+from ingest.sample import printable
+from scoring.tuning.targets import Target
 
 PUBLIC = "public"
 """Class of pictures that are not private."""
 
+MAX_SHOWN = 20
+"""Names in an error message."""
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, slots=True)
 class Candidate:
-    """A labelled picture of the corpus."""
+    """A labelled picture of the corpus. There can be millions of them."""
 
     shard: str
     index: int
@@ -28,32 +35,40 @@ class Candidate:
 
     key: str
     sha256: str
-    phash: str | None
-    group: int
-    """Of near duplicates: pictures of one group share a split."""
+    extension: str
+    """Of the file's format, without a dot."""
 
-    label: Label
+    class_name: str | None
+    is_private: bool | None
+    """None if the label does not say it."""
+
+    level: int | None
+    """0–4, None if the label does not say it."""
+
     target: Target
+    group: str = ""
+    """Of near duplicates: the smallest sha256 among them. Pictures of one group share a split."""
 
     @property
     def stratum(self) -> str:
         """What a draw is stratified by: the class if the label has one, else private, public or unknown."""
-        private = is_private(self.label)
-        if private is False:
+        if self.is_private is False:
             return PUBLIC
-        return self.label.class_name or {True: "private", None: "unknown"}[private]
+        if self.class_name not in (None, PUBLIC):
+            return str(self.class_name)
+        return "private" if self.is_private else "unknown"
 
 
 @checked_dataclass(frozen=True)
 class Draw:
     """How many pictures of which kind are drawn."""
 
-    seed: int = 0
+    seed: Annotated[int, Field(ge=0)] = 0
 
-    per_class: int | None = None
+    per_class: Annotated[int, Field(ge=1)] | None = None
     """Pictures of each private class; as many public ones as private ones in total. None: all."""
 
-    num_pictures: int | None = None
+    num_pictures: Annotated[int, Field(ge=2)] | None = None
     """Pictures in total, each class in proportion. None: all."""
 
     equal_levels: bool = False
@@ -62,18 +77,22 @@ class Draw:
     leave_out: tuple[str, ...] = ()
     """Classes of which no picture is drawn."""
 
-    validation_share: float = 0.1
+    validation_share: Annotated[float, Field(ge=0, le=0.5)] = 0.1
     """Share of the near-duplicate groups that is held back, 0–0.5."""
 
 
 def drawn(candidates: Sequence[Candidate], draw: Draw) -> list[Candidate]:
-    """The pictures that `draw` asks for, in rank order. LabelsError if there are too few of a kind."""
+    """The pictures that `draw` asks for, in rank order. LabelsError if there are too few of a kind.
+
+    candidates: each sha256 once.
+    """
     ranked = sorted(candidates, key=lambda c: _rank(draw.seed, c.sha256))
     strata = Counter(c.stratum for c in ranked)
     for name in draw.leave_out:
         if name not in strata:
             raise LabelsError(
-                f'no picture has the class "{name}"{did_you_mean(name, strata)}; there are: {", ".join(sorted(strata))}'
+                f'--leave-out: no picture has the class "{name:.80}"{did_you_mean(name, strata)}; '
+                f"there are: {_listed(strata)}"
             )
     ranked = [c for c in ranked if c.stratum not in draw.leave_out]
     if draw.equal_levels:
@@ -86,13 +105,10 @@ def drawn(candidates: Sequence[Candidate], draw: Draw) -> list[Candidate]:
 
 
 def splits(chosen: Sequence[Candidate], draw: Draw) -> dict[str, list[Candidate]]:
-    """train and validation, by groups of near duplicates; validation may be empty."""
-    first: dict[int, str] = {}
-    for one in chosen:
-        first[one.group] = min(one.sha256, first.get(one.group, one.sha256))
+    """train and validation, by groups of near duplicates; either may be empty."""
     found: dict[str, list[Candidate]] = {"train": [], "validation": []}
     for one in chosen:
-        is_held_back = _share(draw.seed, first[one.group]) < draw.validation_share
+        is_held_back = _share(draw.seed, one.group) < draw.validation_share
         found["validation" if is_held_back else "train"].append(one)
     return found
 
@@ -105,42 +121,50 @@ def _per_class(ranked: Sequence[Candidate], num: int) -> list[Candidate]:
 
 
 def _equal_levels(ranked: Sequence[Candidate]) -> list[Candidate]:
-    levels = [level_of(c.label) for c in ranked]
-    if None in levels:
+    if unknown := sum(c.level is None for c in ranked):
         raise LabelsError(
-            f"{levels.count(None)} pictures have no level, since attributes were not judged; "
+            f"--levels equal: {unknown} pictures have no level, since attributes were not judged; "
             "choose --levels natural, or label all 22 attributes"
         )
-    by_level = _by(ranked, (f"level {level}" for level in levels))
-    smallest = min(len(found) for found in by_level.values())
-    return _taken(ranked, by_level, dict.fromkeys(by_level, smallest), "--levels")
+    by_level = _by(ranked, (f"level {c.level}" for c in ranked))
+    smallest = min((len(found) for found in by_level.values()), default=0)
+    return _taken(ranked, by_level, dict.fromkeys(by_level, smallest), "--levels equal")
 
 
 def _in_proportion(ranked: Sequence[Candidate], num: int) -> list[Candidate]:
-    """Largest remainders; of equal ones the class that comes first in the alphabet."""
-    by_class = _by(ranked, (c.stratum for c in ranked))
+    """Each class in proportion, by the method of Sainte-Laguë (Webster): the i-th picture of a class of m comes at
+    (i - 1/2) / m. Largest remainders would sometimes take fewer of a class for a larger number."""
     if num > len(ranked):
         raise LabelsError(f"--n {num}: there are {len(ranked)} pictures; give that or less")
-    exact = {name: num * len(found) / len(ranked) for name, found in sorted(by_class.items())}
-    wanted = {name: int(share) for name, share in exact.items()}
-    rest = sorted(exact, key=lambda name: wanted[name] - exact[name])
-    for name in rest[: num - sum(wanted.values())]:
-        wanted[name] += 1
-    return _taken(ranked, by_class, wanted, "--n")
+    by_class = _by(ranked, (c.stratum for c in ranked))
+    turn = {
+        one.sha256: ((2 * place + 1) / len(found), name)
+        for name, found in by_class.items()
+        for place, one in enumerate(found)
+    }
+    first = {one.sha256 for one in sorted(ranked, key=lambda c: turn[c.sha256])[:num]}
+    return [c for c in ranked if c.sha256 in first]
 
 
 def _taken(
     ranked: Sequence[Candidate], by_name: Mapping[str, Sequence[Candidate]], wanted: Mapping[str, int], option: str
 ) -> list[Candidate]:
+    """LabelsError if a name has fewer pictures than are wanted of it."""
     few = [
         f"{name} {len(by_name.get(name, ()))} of {num}"
         for name, num in wanted.items()
         if len(by_name.get(name, ())) < num
     ]
     if few:
-        raise LabelsError(f"{option}: too few pictures: {', '.join(few)}; lower it, or label more")
-    chosen = {id(c) for name, num in wanted.items() for c in by_name.get(name, ())[:num]}
-    return [c for c in ranked if id(c) in chosen]
+        raise LabelsError(f"{option}: too few pictures: {_listed(few)}; lower it, or label more")
+    chosen = {c.sha256 for name, num in wanted.items() for c in by_name.get(name, ())[:num]}
+    return [c for c in ranked if c.sha256 in chosen]
+
+
+def _listed(names: Iterable[str]) -> str:
+    known = sorted(printable(name[:80]) for name in names)
+    more = f", … ({len(known)} in all)" if len(known) > MAX_SHOWN else ""
+    return ", ".join(known[:MAX_SHOWN]) + more
 
 
 def _by(ranked: Sequence[Candidate], names: Iterable[str]) -> dict[str, list[Candidate]]:

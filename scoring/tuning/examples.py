@@ -2,12 +2,16 @@
 
 The prompt's tokens come from `Prompter`, so a tuned model meets the same tokens in a scan. What it should answer stands
 behind them: for `slots` nothing, since the form is part of the prompt; for texts the answer and the token that ends it.
+A conversation stands in place of the prompt, and the model learns what the assistant says in it.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import torch
+from PIL.Image import Image
 from torch.utils.data import Dataset
 
 from ingest.errors import LabelsError
@@ -16,7 +20,9 @@ from ingest.sample import printable
 from scoring.engines.picture import max_side_px, prepared
 from scoring.engines.vlm.prompting import Prompter
 from scoring.engines.vlm.transformers.engine import PER_TOKEN
+from scoring.protocols.interface import Image as PromptImage
 from scoring.protocols.interface import Prompt, Slots
+from scoring.tuning.targets import Turns
 from scoring.tuning.training_set import Item
 
 IGNORED = -100
@@ -55,7 +61,10 @@ class Encoder:
         decoded = decode(item.encoded(), ImageLimits(max_frames=1, max_side_px=max_side_px(max_pixels)))
         if not isinstance(decoded, DecodedImage):
             raise LabelsError(f"{item.shard.name}: {printable(item.key)} cannot be decoded; make the set again")
-        made = self._prompter.processed(self._tokens.text, prepared(decoded.views[0], max_pixels))
+        image = prepared(decoded.views[0], max_pixels)
+        if item.target.turns is not None:
+            return dialogue_example(self._prompter, self._prompt, item.target.turns, image, printable(item.key))
+        made = self._prompter.processed(self._tokens.text, image)
         per_token = {name: made[name][0] for name in PER_TOKEN if name in made}
         per_token.setdefault("attention_mask", torch.ones_like(per_token["input_ids"]))
         per_image = {name: value for name, value in made.items() if name not in PER_TOKEN}
@@ -66,6 +75,54 @@ class Encoder:
         given = written[:-1]
         per_token = {name: _with(name, values, given) for name, values in per_token.items()}
         return Example(per_token, per_image, tuple(range(-len(written), 0)), written)
+
+
+def dialogue_example(prompter: Prompter, prompt: Prompt, turns: Turns, image: Image, key: str) -> Example:
+    """A conversation in the model's own chat template, the picture in its first turn, on the side of the text on which
+    the protocol's prompt has it. Targets are the assistant's turns, each with the token that ends it.
+
+    LabelsError if a text holds a special token of the model, or the template does not keep the turns apart.
+    """
+    tokenizer = prompter.tokenizer
+
+    def ids(text: str) -> list[int]:
+        return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    special = set(tokenizer.all_special_ids) | {prompter.image_token_id}
+    if any(special & set(ids(text)) for _, text in turns):
+        raise LabelsError(f"{key}: its conversation holds a special token of the model; take it out of the texts")
+    messages: list[dict[str, Any]] = [
+        {"role": role, "content": [{"type": "text", "text": text}]} for role, text in turns
+    ]
+    at = 0 if isinstance(prompt.messages[-1].parts[0], PromptImage) else 1
+    messages[0]["content"].insert(at, {"type": "image"})
+    chat = partial(prompter.processor.apply_chat_template, tokenize=False)
+    spans: list[tuple[int, int]] = []
+    held: list[int] = []
+    for turn in range(1, len(turns), 2):
+        before = ids(chat(messages[:turn], add_generation_prompt=True))
+        whole = ids(chat(messages[: turn + 1]))
+        said = len(ids(chat(messages[:turn], add_generation_prompt=True) + turns[turn][1]))
+        is_kept = before[: len(held)] == held and whole[: len(before)] == before and len(before) < said < len(whole)
+        if not is_kept or whole[said] not in special:
+            raise LabelsError(
+                f"{key}: the model's chat template or tokenizer does not keep turns apart; choose another"
+            )
+        held = whole[: said + 1]
+        spans.append((len(before), said + 1))
+    text = chat(messages)
+    all_ids = ids(text)
+    made = prompter.processed(text, image)
+    if (num := len(made["input_ids"][0])) > tokenizer.model_max_length:
+        raise LabelsError(f"{key}: its conversation has {num:,} tokens, more than the model takes; shorten it")
+    cut = len(all_ids) - spans[-1][1] + 1
+    """Tokens at the end that nothing is predicted from: the last one that ends a turn, and what follows it."""
+    per_token = {name: made[name][0][:-cut] for name in PER_TOKEN if name in made}
+    per_token.setdefault("attention_mask", torch.ones_like(per_token["input_ids"]))
+    per_image = {name: value for name, value in made.items() if name not in PER_TOKEN}
+    places = [place for start, end in spans for place in range(start, end)]
+    targets = tuple(all_ids[place] for place in places)
+    return Example(per_token, per_image, tuple(place - spans[-1][1] for place in places), targets)
 
 
 class Examples(Dataset):  # type: ignore[misc]  # of an untyped package

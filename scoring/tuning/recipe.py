@@ -7,10 +7,10 @@ them.
 from importlib import resources
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from ingest.errors import LabelsError, did_you_mean
-from ingest.storage.place import place
+from ingest.storage.place import place, reason_of
 from scoring.yaml_files import YamlError, load_yaml
 
 SHIPPED = ("cprt", "privtune")
@@ -20,7 +20,7 @@ MAX_RECIPE_BYTES = 100_000
 class Recipe(BaseModel):
     """The content of a recipe file."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     name: str
     rank: Annotated[int, Field(ge=1, le=512)]
@@ -44,11 +44,19 @@ class Recipe(BaseModel):
     vision: bool = False
     """Whether the vision tower is tuned too."""
 
-    our_choices: tuple[str, ...] = ()
+    our_choices: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Fields that the source of the recipe does not give."""
 
     source: str = ""
     """Where the other values come from."""
+
+    @field_validator("our_choices")
+    @classmethod
+    def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if name not in cls.model_fields:
+                raise ValueError(f'there is no field "{name:.40}"{did_you_mean(name, cls.model_fields)}')
+        return names
 
 
 def recipe(name_or_file: str) -> Recipe:
@@ -66,13 +74,16 @@ def recipe(name_or_file: str) -> Recipe:
     for field in fields:
         if field not in Recipe.model_fields:
             near = did_you_mean(str(field), Recipe.model_fields)
-            raise LabelsError(f'the recipe {name_or_file} has an unknown field "{field}"{near}')
+            raise LabelsError(f'the recipe {name_or_file} has an unknown field "{field!s:.40}"{near}')
     try:
         return Recipe.model_validate(fields)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise LabelsError(f"the recipe {name_or_file}: {where}: {first['msg'].lower()}") from None
+        has_value = first["type"] != "missing" and where != "our_choices"
+        value = f" is {first['input']!r:.40};" if has_value else ":"
+        reason = first["msg"].removeprefix("Value error, ")
+        raise LabelsError(f"the recipe {name_or_file}: {where}{value} {reason[0].lower()}{reason[1:]}") from None
 
 
 def _given(file: str) -> bytes:
@@ -81,7 +92,10 @@ def _given(file: str) -> bytes:
         raise LabelsError(
             f'no recipe "{file}"{did_you_mean(file, SHIPPED)}; shipped are {", ".join(SHIPPED)}, or name a file'
         )
-    content = where.read()
-    if len(content) > MAX_RECIPE_BYTES:
-        raise LabelsError(f"the recipe {file} has {len(content):,} bytes; a recipe has a few lines")
-    return content
+    try:
+        size = where.size()
+    except OSError as error:
+        raise LabelsError(f"the recipe {file} cannot be read: {reason_of(error)}") from None
+    if size > MAX_RECIPE_BYTES:
+        raise LabelsError(f"the recipe {file} has {size:,} bytes; a recipe has a few lines")
+    return where.read()

@@ -3,17 +3,22 @@
     slots     one of three classes for each of the 22 attributes; what was not judged is left out of the loss
     severity  the score with two decimals
     binary    Yes or No
-    dialogue  a conversation that the user supplies
+    dialogue  a conversation about the picture that the user supplies
 
-0.5 counts as 0 (S1, section 5), unless ambiguous values are to be kept.
+0.5 counts as 0 (S1, section 5), unless ambiguous values are to be kept. What was not judged is never taken for 0: a
+label that leaves the answer open gives no target.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from scoring import severity
 from scoring.assessment import Values
+from scoring.protocols.binary import BinaryProtocol
+from scoring.protocols.holistic import SeverityProtocol
+from scoring.protocols.interface import Protocol
 from scoring.taxonomy import ATTRIBUTES
 
 PROTOCOLS = {"slots": "slots", "severity": "severity", "binary": "binary", "dialogue": "binary"}
@@ -23,8 +28,11 @@ _LEVELS = np.array([attribute.level for attribute in ATTRIBUTES])
 _BEHIND_ALL = 5
 """Behind every level."""
 
+Turns = tuple[tuple[str, str], ...]
+"""Role ("user" or "assistant") and text of each turn of a conversation."""
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, slots=True)
 class Label:
     """One row of the labels table."""
 
@@ -36,15 +44,18 @@ class Label:
     class_name: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Target:
-    """What the model should answer: slot classes or a text."""
+    """What the model should answer: one of slot classes, a text, or its turns of a conversation."""
 
     slots: tuple[int | None, ...] | None = None
     """22 of 0 absent, 1 ambiguous, 2 present; None is left out of the loss."""
 
     answer: str | None = None
     """The assistant's turn, without the token that ends it."""
+
+    turns: Turns | None = None
+    """A whole conversation, in which the model learns what the assistant says."""
 
 
 def is_private(label: Label) -> bool | None:
@@ -58,7 +69,7 @@ def is_private(label: Label) -> bool | None:
 
 
 def level_of(label: Label) -> int | None:
-    """1–4, or 0 if no attribute is present; None if an attribute was not judged and none of level 1 is present."""
+    """1–4, or 0 if no attribute is present; None if one that would be more severe was not judged."""
     first = int(_LEVELS[label.values == 1].min(initial=_BEHIND_ALL))
     if _LEVELS[np.isnan(label.values)].min(initial=_BEHIND_ALL) < first:
         return None
@@ -66,7 +77,10 @@ def level_of(label: Label) -> int | None:
 
 
 def score_of(label: Label) -> float | None:
-    """The label's own score; else that of its values. None if an attribute was not judged."""
+    """The label's own score; else that of its values. None if an attribute was not judged.
+
+    Stricter than the score of a consensus, which counts null as absent: a model would learn that as a fact.
+    """
     if label.score is not None:
         return label.score
     if np.isnan(label.values).any():
@@ -75,18 +89,24 @@ def score_of(label: Label) -> float | None:
     return float(severity.score_of(s_lex)[0])
 
 
-def target_of(label: Label, kind: str, words: tuple[str, str], *, keep_ambiguous: bool) -> Target | None:
-    """The target of this kind, one of `PROTOCOLS` but `dialogue`; None if the label does not say it.
-
-    words: how the protocol spells yes and no.
-    """
-    if kind == "slots":
-        return _slots(label.values, keep_ambiguous)
-    if kind == "severity":
+def target_of(label: Label, asked: Protocol, *, keep_ambiguous: bool) -> Target | None:
+    """The answer to this protocol, `slots`, `severity` or `binary`; None if the label does not say it."""
+    if isinstance(asked, SeverityProtocol):
         score = score_of(label)
-        return None if score is None else Target(answer=f"{score:.2f}")
-    private = is_private(label)
-    return None if private is None else Target(answer=words[0] if private else words[1])
+        return None if score is None else Target(answer=asked.answer(score))
+    if isinstance(asked, BinaryProtocol):
+        private = is_private(label)
+        spellings = asked.answers.yes if private else asked.answers.no
+        return None if private is None else Target(answer=spellings[0])
+    return _slots(label.values, keep_ambiguous)
+
+
+def differ(targets: Iterable[Target]) -> bool:
+    """Whether two of the targets ask for different answers. What was not judged differs from nothing."""
+    distinct = set(targets)
+    texts = {(one.answer, one.turns) for one in distinct if one.slots is None}
+    slots = [one.slots for one in distinct if one.slots is not None]
+    return len(texts) > 1 or any(len(set(classes) - {None}) > 1 for classes in zip(*slots, strict=True))
 
 
 def _slots(values: Values, keep_ambiguous: bool) -> Target | None:

@@ -9,23 +9,34 @@ A folder without set.json is not whole and is refused.
 
 import hashlib
 import json
+import re
 import tarfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from ingest.errors import EngineError, LabelsError
+from ingest.sample import printable
+from ingest.storage.place import place, reason_of
 from scoring.protocols import protocol
 from scoring.protocols.interface import Protocol, ProtocolOptions
+from scoring.taxonomy import KEYS
 from scoring.tuning.targets import Target
 
 RECORD = "set.json"
+UNFINISHED = "unfinished"
+"""A file that lies in the folder while the set is made."""
+
 SPLITS = ("train", "validation")
+SHARD_NAME = re.compile(r"(train|validation)-[0-9]{6,9}\.tar")
 FORMAT_VERSION = 1
-BLOCK_BYTES = 2**20
+MAX_RECORD_BYTES = 2**26
+MAX_ITEM_BYTES = 2**20
+"""Of the JSON of one picture."""
 
 
 class SetRecord(BaseModel):
@@ -35,9 +46,7 @@ class SetRecord(BaseModel):
 
     format_version: int
     privsieve_version: str
-    target: str
-    """slots, severity, binary or dialogue."""
-
+    target: Literal["slots", "severity", "binary", "dialogue"]
     protocol: str
     """Name of the protocol whose prompt the model is tuned on, with variants."""
 
@@ -59,14 +68,25 @@ class SetRecord(BaseModel):
     keeps_ambiguous: bool
     """Whether 0.5 is a class of its own; else it counts as 0."""
 
+    num_pictures: int
+    """Of the source: the sum of the five numbers below."""
+
     num_labelled: int
-    """Pictures of the source that have a usable label."""
+    """Different pictures with a usable label."""
+
+    num_copies: int
+    """More files with the bytes of one of these; a picture is taken once."""
 
     num_without_target: int
-    """Pictures whose label does not say what this target needs."""
+    """Labelled pictures whose label, or lack of a conversation, leaves open what the model should answer."""
 
     num_unreadable: int
-    """Pictures of the source that cannot be decoded."""
+    """Pictures that the source cannot give, and labelled ones that cannot be decoded."""
+
+    num_unlabelled: int
+
+    num_unused_labels: int
+    """Labels of which the source holds no picture."""
 
     num_excluded: dict[str, int]
     """Left out since an evaluation set holds the same file (`sha256`) or a near duplicate of it (`phash`)."""
@@ -75,13 +95,45 @@ class SetRecord(BaseModel):
     """Groups of near duplicates among the pictures of the set."""
 
     counts: dict[str, dict[str, int]]
-    """Split -> class or level -> number of pictures."""
+    """Split -> class or level -> number of pictures; `pictures` is all of them."""
 
     num_values: dict[str, dict[str, int]]
     """Attribute -> value -> number of training pictures; empty unless the target is slots."""
 
     files: dict[str, str]
     """Shard -> its sha256."""
+
+    @property
+    def num_not_drawn(self) -> int:
+        """Usable pictures that are in no evaluation set and that the draw did not take."""
+        taken = sum(self.counts[split]["pictures"] for split in SPLITS)
+        return self.num_labelled - sum(self.num_excluded.values()) - taken
+
+    @model_validator(mode="after")
+    def _adds_up(self) -> Self:
+        found = self.num_labelled + self.num_copies + self.num_without_target
+        found += self.num_unreadable + self.num_unlabelled
+        has_counts = set(self.counts) == set(SPLITS) and all("pictures" in one for one in self.counts.values())
+        if not has_counts or set(self.num_excluded) != {"sha256", "phash"}:
+            raise ValueError("counts are missing")
+        if found != self.num_pictures or self.num_not_drawn < 0:
+            raise ValueError("the counts do not add up")
+        if not all(SHARD_NAME.fullmatch(name) for name in self.files):
+            raise ValueError("a file has another name than a shard")
+        return self
+
+
+class _Described(BaseModel):
+    """The JSON beside a picture."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    target: Target
+    class_name: Annotated[str | None, Field(alias="class")]
+    key: str
+    sha256: str
+    group: str
+    """Of near duplicates: the smallest sha256 among them."""
 
 
 @dataclass(frozen=True)
@@ -98,9 +150,12 @@ class Item:
     target: Target
 
     def encoded(self) -> bytes:
-        with self.shard.open("rb") as file:
-            file.seek(self.offset)
-            return file.read(self.num_bytes)
+        try:
+            with self.shard.open("rb") as file:
+                file.seek(self.offset)
+                return file.read(self.num_bytes)
+        except OSError as error:
+            raise LabelsError(f"{self.shard}: cannot be read: {reason_of(error)}") from None
 
 
 @dataclass(frozen=True)
@@ -132,7 +187,14 @@ class TrainingSet:
     def items(self, split: str) -> list[Item]:
         """The pictures of a split, in the order of the shards. LabelsError if a shard is damaged."""
         names = sorted(name for name in self.record.files if name.startswith(f"{split}-"))
-        return [item for name in names for item in _items(self.folder / name)]
+        found = [item for name in names for item in _items(self.folder / name, self.record.target)]
+        wanted = self.record.counts[split]["pictures"]
+        if len(found) != wanted:
+            raise LabelsError(
+                f"{self.folder}: holds {len(found)} pictures of the split {split}, and its {RECORD} says {wanted}; "
+                "make the set again"
+            )
+        return found
 
     def check_files(self) -> None:
         """LabelsError if a shard is missing or has changed."""
@@ -145,63 +207,78 @@ class TrainingSet:
 
 def open_set(folder: str) -> TrainingSet:
     """LabelsError if the folder holds no whole training set of a version that is known."""
-    root = Path(folder).expanduser()
+    where = place(folder)
+    if not where.is_local:
+        raise LabelsError(f"{folder}: a training set is read from a folder of this machine; copy it here")
+    root = Path(where.path)
     if not (root / RECORD).is_file():
+        if (root / UNFINISHED).is_file():
+            raise LabelsError(f"{folder}: its tune-set was interrupted; run the same command again")
         raise LabelsError(f"{folder}: holds no training set ({RECORD} is missing); make one with tune-set")
     try:
+        if (root / RECORD).stat().st_size > MAX_RECORD_BYTES:
+            raise ValueError("too large")
         content = json.loads((root / RECORD).read_bytes())
-        if isinstance(content, dict) and content.get("format_version") != FORMAT_VERSION:
-            raise LabelsError(
-                f"{folder}: its format_version is {content.get('format_version')}, and {FORMAT_VERSION} is known; "
-                "make the set again with this version of privsieve"
-            )
-        record = SetRecord.model_validate(content)
-    except (ValueError, ValidationError):
+    except OSError as error:
+        raise LabelsError(f"{root / RECORD}: cannot be read: {reason_of(error)}") from None
+    except (ValueError, RecursionError):
         raise LabelsError(f"{folder}: its {RECORD} is damaged; make the set again") from None
-    if any(Path(name).name != name for name in record.files):
-        raise LabelsError(f"{folder}: its {RECORD} names a file outside of the folder; make the set again")
+    if isinstance(content, dict) and content.get("format_version") != FORMAT_VERSION:
+        raise LabelsError(
+            f"{folder}: its format_version is {printable(str(content.get('format_version'))):.40}, and "
+            f"{FORMAT_VERSION} is known; make the set again with this version of privsieve"
+        )
+    try:
+        record = SetRecord.model_validate(content)
+    except ValidationError:
+        raise LabelsError(f"{folder}: its {RECORD} is damaged; make the set again") from None
     return TrainingSet(root, record)
 
 
-def described(target: Target, class_name: str | None, key: str, sha256: str, group: int) -> dict[str, object]:
-    """What the JSON beside a picture holds."""
-    return {"target": asdict(target), "class": class_name, "key": key, "sha256": sha256, "group": group}
+def described(target: Target, class_name: str | None, key: str, sha256: str, group: str) -> dict[str, object]:
+    """What the JSON beside a picture holds; fields of the target that it does not have are left out."""
+    has = {name: value for name, value in asdict(target).items() if value is not None}
+    return {"target": has, "class": class_name, "key": key, "sha256": sha256, "group": group}
 
 
 def file_sha256(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    """LabelsError if it cannot be read."""
+    try:
+        with file.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise LabelsError(f"{file}: cannot be read: {reason_of(error)}") from None
 
 
-def _items(shard: Path) -> Iterator[Item]:
-    """A picture comes before its JSON: the names of both sort alike, and `json` follows no image extension."""
+def _items(shard: Path, kind: str) -> Iterator[Item]:
+    """The members of a picture have one name and differ in what follows its first dot."""
     try:
         with tarfile.open(shard, "r:") as tar:
-            members = [member for member in tar if member.isreg()]
             by_stem: dict[str, dict[bool, tarfile.TarInfo]] = {}
-            for member in members:
+            for member in tar:
                 stem, _, extension = member.name.partition(".")
-                by_stem.setdefault(stem, {})[extension == "json"] = member
+                pair = by_stem.setdefault(stem, {})
+                if not member.isreg() or member.sparse is not None or (extension == "json") in pair:
+                    raise ValueError("not as tune-set writes it")
+                pair[extension == "json"] = member
             for pair in by_stem.values():
-                picture, described_by = pair[False], pair[True]
-                told = tar.extractfile(described_by)
-                assert told is not None
-                yield _item(shard, picture, json.loads(told.read()))
-    except (tarfile.TarError, KeyError, ValueError, TypeError, OSError):
+                picture, beside = pair[False], tar.extractfile(pair[True])
+                assert beside is not None
+                content = beside.read(MAX_ITEM_BYTES + 1)
+                if len(content) > MAX_ITEM_BYTES:
+                    raise ValueError("too large")
+                yield _item(shard, picture, _Described.model_validate_json(content, strict=True), kind)
+    except (tarfile.TarError, KeyError, ValueError, EOFError, OverflowError, OSError):
         raise LabelsError(f"{shard}: is damaged; make the set again") from None
 
 
-def _item(shard: Path, picture: tarfile.TarInfo, content: dict[str, object]) -> Item:
-    target = content["target"]
-    assert isinstance(target, dict)
-    slots = target["slots"]
-    made = Target(None if slots is None else tuple(slots), target["answer"])
-    class_name = content["class"]
-    return Item(
-        shard,
-        picture.offset_data,
-        picture.size,
-        str(content["key"]),
-        None if class_name is None else str(class_name),
-        made,
-    )
+def _item(shard: Path, picture: tarfile.TarInfo, content: _Described, kind: str) -> Item:
+    """ValueError if the target is of another kind than the set's."""
+    target = content.target
+    fields = (target.slots, target.answer, target.turns)
+    wanted = {"slots": target.slots, "dialogue": target.turns}.get(kind, target.answer)
+    if wanted is None or sum(one is not None for one in fields) != 1:
+        raise ValueError("a target of another kind")
+    if target.slots is not None and (len(target.slots) != len(KEYS) or not set(target.slots) <= {0, 1, 2, None}):
+        raise ValueError("slots that are none")
+    return Item(shard, picture.offset_data, picture.size, content.key, content.class_name, target)

@@ -1,0 +1,92 @@
+"""Conversations about pictures, which users write or generate themselves: one line of JSON per picture.
+
+    {"key": "IMG_1.jpg", "turns": [{"role": "user", "text": "…"}, {"role": "assistant", "text": "…"}]}
+
+They can say what a picture shows: no message repeats any of their text.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ingest.errors import LabelsError
+from ingest.storage.place import place, reason_of
+from scoring.tuning.targets import Turns
+
+MAX_FILE_BYTES = 2**30
+MAX_LINE_BYTES = 2**17
+MAX_TURNS = 40
+MAX_TURN_CHARS = 8_000
+PLACEHOLDER = "<image>"
+"""Other tools' name for the place of the picture, which is put there by itself."""
+
+
+class _Turn(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+    role: Literal["user", "assistant"]
+    text: Annotated[str, Field(min_length=1, max_length=MAX_TURN_CHARS)]
+
+
+class _Dialogue(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+    sha256: str | None = None
+    key: Annotated[str, Field(min_length=1, max_length=MAX_TURN_CHARS)] | None = None
+    turns: Annotated[list[_Turn], Field(min_length=2, max_length=MAX_TURNS)]
+
+
+def dialogues(url: str) -> Iterator[tuple[int, str | None, str | None, Turns]]:
+    """Line number from 1, sha256, key and turns of each conversation. LabelsError with the line if one is wrong."""
+    for number, line in _lines(url):
+        where = f"{url}, line {number}"
+        try:
+            found = _Dialogue.model_validate(json.loads(line))
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            at = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part in _FIELDS)
+            raise LabelsError(f"{where}: {at or 'a field'}: {first['msg'].lower()}") from None
+        except (ValueError, RecursionError):
+            raise LabelsError(f"{where}: is no JSON object; write one conversation per line") from None
+        if found.sha256 is None and found.key is None:
+            raise LabelsError(f"{where}: has neither sha256 nor key, one of which names the picture")
+        if found.sha256 is not None and not re.fullmatch("[0-9a-fA-F]{64}", found.sha256):
+            raise LabelsError(f'{where}: "sha256" is not 64 hexadecimal digits')
+        _check_turns(found.turns, where)
+        sha256 = None if found.sha256 is None else found.sha256.lower()
+        yield number, sha256, found.key, tuple((turn.role, turn.text) for turn in found.turns)
+
+
+_FIELDS = frozenset(["sha256", "key", "turns", "role", "text"])
+"""Names that may be repeated in a message: others come from the file."""
+
+
+def _check_turns(turns: list[_Turn], where: str) -> None:
+    wanted = ["user", "assistant"] * ((len(turns) + 1) // 2)
+    if [turn.role for turn in turns] != wanted:
+        raise LabelsError(f"{where}: turns must alternate, from user to assistant, and end with the assistant's")
+    if any(not turn.text.strip() for turn in turns):
+        raise LabelsError(f"{where}: a turn has no text")
+    if any(PLACEHOLDER in turn.text for turn in turns):
+        raise LabelsError(f'{where}: a text holds "{PLACEHOLDER}"; remove it, the picture is put into the first turn')
+
+
+def _lines(url: str) -> Iterator[tuple[int, bytes]]:
+    """Lines that are not blank, with their numbers."""
+    file = place(url)
+    try:
+        if file.is_dir():
+            raise LabelsError(f"{url} is a folder; --dialogues takes a file of JSON lines")
+        if (size := file.size()) > MAX_FILE_BYTES:
+            raise LabelsError(f"{url}: has {size:,} bytes; a file of conversations may have {MAX_FILE_BYTES:,}")
+        with file.open() as stream:
+            number = 0
+            while line := stream.readline(MAX_LINE_BYTES + 1):
+                number += 1
+                if len(line) > MAX_LINE_BYTES:
+                    raise LabelsError(f"{url}, line {number}: has more than {MAX_LINE_BYTES:,} bytes")
+                if line.strip():
+                    yield number, line
+    except OSError as error:
+        raise LabelsError(f"{url}: cannot be read: {reason_of(error)}") from None
