@@ -9,11 +9,11 @@ from collections.abc import Callable
 from scoring.engines.detectors import names, patterns
 
 MAX_LINE_CHARACTERS = 200
-"""The rules are made for the short lines of a page. In longer ones some take time without bound."""
+"""The rules are made for the short lines of a page."""
 
 MAX_WORD_CHARACTERS = 16
-"""Longer words are left out where a street is looked for, for the same reason: a rule for streets tries every way to
-cut a word into parts."""
+"""Longer words are left out when a street is looked for. The rule no longer needs that; it stays so that the kinds of
+a caption are those of older runs."""
 
 _OVERLAP = 60
 """Characters that the pieces of a long line have in common, so that what lies at a cut is found."""

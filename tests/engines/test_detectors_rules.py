@@ -1,9 +1,12 @@
 """What the detectors make of text, faces and codes, without a model. Names and numbers are fictitious."""
 
+import time
+
 import numpy as np
 import pytest
 
 from scoring.assessment import Assessment
+from scoring.captions import CAPTION_KINDS
 from scoring.engines.detectors import check_digits, names, patterns
 from scoring.engines.detectors.decisions import decide
 from scoring.engines.detectors.fields import split_label
@@ -281,3 +284,52 @@ def test_text_in_another_script_leaves_the_text_attributes_open() -> None:
         answer = assessed(unread)
         assert all(np.isnan(value(answer, key)) for key in TEXT_ATTRIBUTES)
     assert value(assessed(page("GOOD MORNING")), "gov_ids") == 0
+
+
+_ROWS = (
+    *("0", "A", "a", "é", "中", " ", ".", "-", "'", "_", "@", "<", ":", "/", ",", "$"),
+    *("A1", "1a", "1.", "O'", "a@", "1 A ", "A ", "de ", "Dr. ", "1:", "a:b ", "St", "Ab ", "rue a ", "Jan ", "DE12 "),
+)
+
+
+@pytest.mark.parametrize("behind", ["", " Main Street", ": Anna Smith", " NY 12345"])
+def test_a_line_of_one_sign_repeated_is_judged_at_once(behind: str) -> None:
+    """Bounded generously: before, 100 zeros took seconds and 200 colons longer than anyone waits."""
+    rules = (*CAPTION_KINDS.values(), patterns.has_street_address, names.value_shape, patterns.count_amounts)
+    start = time.process_time()
+    for row in _ROWS:
+        text = "1 " + (row * 1500)[:1500] + behind
+        for holds in rules:
+            holds(text)
+        split_label(text)
+    assert time.process_time() - start < 60
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "12 Main Street",
+        "12a Oak Hill Rd",
+        "1600 Pennsylvania Ave NW",
+        "5AElmStreet",
+        "123456 Main St.",
+        "221B Baker Street",
+        "7 St. John's Wood Court",
+        "Hauptstrasse 12",
+        "14 bis, rue de Lille",
+        "Via Roma 5",
+    ],
+)
+def test_street_addresses_are_read_in_the_ways_people_write_them(text: str) -> None:
+    assert patterns.has_street_address(text)
+
+
+@pytest.mark.parametrize("text", ["12 Main", "Main Street", "12 Street of Dreams", "3.5 Mile Road", "12 a b Street 4"])
+def test_other_lines_are_no_street_addresses(text: str) -> None:
+    assert not patterns.has_street_address(text)
+
+
+def test_a_name_is_found_behind_labels_and_between_initials() -> None:
+    assert names.names_person("To: Cc:: Anna Smith")
+    assert names.names_person("Anna J. R. R. de Smith")
+    assert not names.names_person("a:" * 1000)

@@ -124,7 +124,6 @@ def test_kinds_are_found_by_the_rules_and_nothing_in_a_plain_caption() -> None:
     ["0", "12", "A", "Aa1", "1 A b ", "rue a ", "a@a.", "DE12 ", "1AAAAAAAAAAAAAAAAAAA ", "Anna Smith ", "<", "é"],
 )
 def test_a_hostile_caption_ends(piece: str) -> None:
-    """Without the cuts of `scoring.captions`, the first of them takes longer than anyone waits."""
     kinds = caption_kinds((piece * MAX_CAPTION_BYTES)[:MAX_CAPTION_BYTES])
     assert set(kinds) <= set(CAPTION_KINDS)
 

@@ -1,6 +1,7 @@
 """Names of people in a text line: listed given names, family names, titles and the shape of names."""
 
 import re
+from collections.abc import Iterator
 
 from scoring.engines.detectors.vocabulary import plain, terms, words
 
@@ -84,28 +85,58 @@ def _vowels(found: list[str]) -> bool:
     return any(set(plain(word)) & set("aeiouy") for word in found)
 
 
+_MAX_LABELS = 8
+"""Labels of one line that names are looked for behind."""
+
+
 def names_person(text: str) -> bool:
     """Whether a line names a person with first and last name.
 
     A listed given name before a listed family name is enough anywhere; before an unknown word the line must
     hold nothing else, a label of any kind before a colon apart.
     """
-    label, colon, behind = text.partition(":")
-    if colon and len(label.split()) <= 3 and names_person(behind):
-        return True
-    if (title := _TITLE.match(text.strip())) and value_shape(text.strip()[title.end() :].split(",")[0]) == "full":
+    return any(map(_names_person, _behind_labels(text)))
+
+
+def _behind_labels(text: str) -> Iterator[str]:
+    """The line, then what stands behind its first label, its second, …"""
+    yield text
+    for _ in range(_MAX_LABELS):
+        label, colon, behind = text.partition(":")
+        if not colon or len(label.split()) > 3:
+            return
+        text = behind.lstrip(": \t")
+        yield text
+
+
+def _names_person(text: str) -> bool:
+    bare = text.strip()
+    if (title := _TITLE.match(bare)) and value_shape(bare[title.end() :].split(",")[0]) == "full":
         return True
     found = _tokens(text)
-    if len(found) <= 6 and _is_vocabulary(text):
-        return False
-    return any(_starts_name(found[index:], alone=index == 0 and len(found) <= 4) for index in range(len(found)))
+    return _hold_name(found) and (len(found) > 6 or not _is_vocabulary(text))
 
 
-def _starts_name(found: list[str], alone: bool) -> bool:
-    word, rest = found[0], found[1:]
-    while rest and (len(rest[0].rstrip(".")) == 1 or plain(rest[0]) in words("particles.txt")):
-        rest = rest[1:]
-    if not rest or not _capitalised(word) or len(rest[0]) < 2 or not _name_word(rest[0]):
+def _hold_name(found: list[str]) -> bool:
+    """From the last word to the first, so that a long row of initials is passed through once."""
+    behind = len(found)
+    for index in reversed(range(len(found))):
+        rest = found[behind : behind + 4]
+        if rest and _is_name(found[index], rest, alone=index == 0 and len(found) <= 4):
+            return True
+        if not _may_stand_between(found[index]):
+            behind = index
+    return False
+
+
+def _may_stand_between(word: str) -> bool:
+    """An initial or a particle, which a given and a family name may have between them."""
+    return len(word.rstrip(".")) == 1 or plain(word) in words("particles.txt")
+
+
+def _is_name(word: str, rest: list[str], alone: bool) -> bool:
+    """rest: the words behind, initials and particles left out."""
+    if not _capitalised(word) or len(rest[0]) < 2 or not _name_word(rest[0]):
         return False
     return word.isupper() == rest[0].isupper() and not _is_place(rest) and _pair(word, rest, alone)
 

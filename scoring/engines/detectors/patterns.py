@@ -26,7 +26,7 @@ _DATES = (
     re.compile(r"(?<!\d)(?:0?[1-9]|[12]\d|3[01])\s(?:0?[1-9]|1[0-2])\s(?:19|20)\d\d(?!\d)"),
 )
 _CLOCK = re.compile(r"(?<![\d:.,])(?:[01]?\d|2[0-3])[:h][0-5]\d(?::[0-5]\d)?(?![\d:])")
-_EMAIL = re.compile(r"([\w.+%-]+)\s?@\s?((?:[\w-]+\.)+[a-z]{2,})", re.IGNORECASE)
+_EMAIL = re.compile(r"(?<![\w.+%-])([\w.+%-]+)\s?@\s?((?:[\w-]+\.)+[a-z]{2,})", re.IGNORECASE)
 _HANDLE = re.compile(r"(?<![\w.])@(?=[\w.]*[a-z])[\w.]{3,30}", re.IGNORECASE)
 _PHONES = (
     re.compile(r"\+\s?\d[\d\s().\u2013-]{6,20}\d"),
@@ -50,7 +50,8 @@ _AMOUNT = re.compile(
 _BARE_AMOUNT = re.compile(r"(?<![\d.,/:])(?:\d{1,3}(?:[.,']\d{3})+|\d{1,6})[.,]\d\d\s?[-*A-Z]?\Z")
 _MRZ = re.compile(r"[A-Z0-9<]{28,46}")
 _MRZ_NAMES = re.compile(r"\A[PIACV][A-Z<][A-Z0<]{3}[A-Z0<]*<<[A-Z0]+")
-_CITY = re.compile(r"[A-Z][A-Za-z.]+(?:\s[A-Z][A-Za-z.]+)*,?\s?\b[A-Z]{2},?\s?\d{5}(?:-\d{4})?\b")
+# From the start of a row of letters, so that a long row is looked through once.
+_CITY = re.compile(r"(?<![A-Za-z.])[a-z.]*[A-Z][A-Za-z.]+(?:\s[A-Z][A-Za-z.]+)*,?\s?\b[A-Z]{2},?\s?\d{5}(?:-\d{4})?\b")
 _POSTCODE = re.compile(r"\b[A-Z]{1,2}\d[A-Z\d]?\s?\d[A-BD-HJLNP-UW-Z]{2}\b")
 _BOX = re.compile(r"\b(?:p\.?\s?o\.?\s?box|postfach|apartado|bo[iî]te postale)\s?\d+", re.IGNORECASE)
 _COMPOUND_STREET = re.compile(
@@ -198,26 +199,37 @@ def mrz_kind(text: str) -> str | None:
     return None
 
 
+_MAX_NAME_CHARACTERS = 80
+"""Of one part of a street's name; without a limit, a long row of letters and digits takes its length squared."""
+
+
 @cache
-def _street() -> re.Pattern[str]:
+def _streets() -> tuple[re.Pattern[str], ...]:
+    """House number and street with the word for the street behind or before its name; number behind the name.
+
+    The parts of a name share no sign with what lies between them, so that a long line is cut in one way only.
+    """
     lists = wordings("street_words.txt")
     after, before = lists["after"][0].split(), lists["before"][0].split()
     behind = "|".join(form for word in after for form in (word.title(), word.upper()))
     joined = "|".join(word.title() for word in after if len(word) >= 4)
     ahead = "|".join(form for word in before for form in (word, word.title(), word.upper()))
-    name = r"[A-Z0-9ÄÖÜÉ][\w'.-]*"
-    return re.compile(
-        rf"(?<![\d.,$€£])\d{{1,5}}[A-Za-z]?,?\s?(?:{name}\s?){{0,4}}"
-        rf"(?:\b(?:{behind})|(?<=[a-z])(?:{joined}))\b(?! of|\s?\d)"
-        rf"|\d{{1,4}}\s?(?:bis|ter)?,?\s(?:{ahead})\s(?!of)\S+"
-        rf"|\b(?:{ahead})\s(?:\S+\s){{0,4}}?\S+,?\s(?:n[.°º]?\s?)?\d{{1,4}}\b"
+    name = rf"[A-Z0-9ÄÖÜÉ][\w'.-]{{0,{_MAX_NAME_CHARACTERS}}}"
+    names = rf"{name}(?:\s{name}){{0,3}}\s?"
+    return (
+        re.compile(
+            rf"(?<![\d.,$€£])\d(?:\d{{0,4}}+[A-Za-z]?,?\s?(?:{names})?|{names})"
+            rf"(?:\b(?:{behind})|(?<=[a-z])(?:{joined}))\b(?! of|\s?\d)"
+        ),
+        re.compile(rf"\d{{1,4}}\s?(?:bis|ter)?,?\s(?:{ahead})\s(?!of)\S+"),
+        re.compile(rf"\b(?:{ahead})\s(?:\S+\s){{0,4}}?\S+,?\s(?:n[.°º]?\s?)?\d{{1,4}}\b"),
     )
 
 
 def has_street_address(text: str) -> bool:
     """House number with a street, the ways of several languages, or a post box."""
     cleaned = without_dates(text)
-    return bool(_street().search(cleaned) or _COMPOUND_STREET.search(cleaned) or _BOX.search(cleaned))
+    return any(pattern.search(cleaned) for pattern in (*_streets(), _COMPOUND_STREET, _BOX))
 
 
 def has_city_line(text: str) -> bool:
