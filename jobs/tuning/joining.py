@@ -65,7 +65,7 @@ class LabelOf:
     """The labels of a file, one per picture."""
 
     table: pa.Table
-    """Of `LABELS_SCHEMA`."""
+    """With the column `annotator`."""
 
     names: Names
     """A row is the place in `table`."""
@@ -79,6 +79,10 @@ class LabelOf:
     score: npt.NDArray[np.float32]
     """Shape (labels,): 0–1 or NaN."""
 
+    class_codes: npt.NDArray[np.int64]
+    """Shape (labels,): place in `class_names`, -1 for none."""
+
+    class_names: tuple[str, ...]
     annotators: tuple[str, ...]
     licences: tuple[str, ...]
 
@@ -109,7 +113,7 @@ class LabelOf:
             self.values[row],
             None if np.isnan(private) else private == 1,
             None if np.isnan(score) else score,
-            self.table["class"][row].as_py(),
+            None if self.class_codes[row] < 0 else self.class_names[self.class_codes[row]],
         )
 
 
@@ -128,12 +132,15 @@ def labels_by_picture(url: str, split: str | None) -> LabelOf:
     for row, (sha256, key) in enumerate(zip(table["sha256"].to_pylist(), table["key"].to_pylist(), strict=True)):
         if not names.add(row, sha256, key):
             raise _several(url, sha256 or key)
+    classes = pa.concat_arrays(table["class"].chunks).dictionary_encode()
     return LabelOf(
-        table,
+        table.select(["annotator"]),
         names,
         attribute_values(table),
         table["private"].cast(pa.float32()).to_numpy(),
         table["score"].to_numpy(),
+        classes.indices.fill_null(-1).cast(pa.int64()).to_numpy(),
+        tuple(classes.dictionary.to_pylist()),
         tuple(sorted(pc.unique(table["annotator"]).to_pylist())),
         tuple(sorted(pc.unique(table["licence"]).drop_null().to_pylist())),
     )

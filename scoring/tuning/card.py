@@ -6,6 +6,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ingest.errors import EngineError
+from ingest.sample import printable
 
 ENGINE = "transformers"
 """What an adapter is tried with: it runs on every machine on which tuning does."""
@@ -120,11 +121,11 @@ def page(card: Card) -> str:
         "## What it was tuned on",
         "",
         f"- {card.counts['train']['pictures']} pictures; {card.counts['validation'].get('pictures', 0)} held back",
-        f"- labelled by: {', '.join(card.annotators)}",
-        f"- licence of labels and pictures: {', '.join(card.licences) or 'not given'}",
+        f"- labelled by: {', '.join(map(_code, card.annotators))}",
+        f"- licence of labels and pictures: {', '.join(map(_code, card.licences)) or 'not given'}",
         f"- left out because an evaluation set holds them: {card.num_excluded['sha256']} the same file, "
         f"{card.num_excluded['phash']} near duplicates",
-        *(f"- {name}: {num}" for name, num in card.counts["train"].items() if name != "pictures"),
+        *(f"- {_code(name)}: {num}" for name, num in card.counts["train"].items() if name != "pictures"),
         f"- set.json {card.set_sha256}, labels {card.labels_sha256}",
         "",
         "## How",
@@ -157,6 +158,11 @@ def page(card: Card) -> str:
         "Packages: " + ", ".join(f"{name} {version}" for name, version in card.packages.items()) + ".",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _code(text: str) -> str:
+    """A name from a labels file, as Markdown shows it without obeying it."""
+    return f"`{printable(text).replace('`', chr(39))}`"
 
 
 def _names(card: Card) -> list[str]:

@@ -111,5 +111,5 @@ def differ(targets: Iterable[Target]) -> bool:
 
 def _slots(values: Values, keep_ambiguous: bool) -> Target | None:
     classes = {0.0: 0, 0.5: 1 if keep_ambiguous else 0, 1.0: 2}
-    slots = tuple(None if np.isnan(value) else classes[float(value)] for value in values)
+    slots = tuple(None if value != value else classes[value] for value in values.tolist())  # NaN differs from itself
     return None if all(slot is None for slot in slots) else Target(slots=slots)
