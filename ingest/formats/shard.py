@@ -28,7 +28,11 @@ def storage_faults(name: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StorageError(f"cannot read {printable(name)}: {reason_of(error)}") from None
+        raise _unreadable(name, error) from None
+
+
+def _unreadable(name: str, error: OSError) -> StorageError:
+    return StorageError(f"cannot read {printable(name)}: {reason_of(error)}")
 
 
 @contextmanager
@@ -49,12 +53,16 @@ class _Guarded(io.RawIOBase):
         self._stream, self._shard = stream, shard
 
     def read(self, size: int = -1, /) -> bytes:
-        with storage_faults(self._shard):
+        try:
             return self._stream.read(size)
+        except OSError as error:
+            raise _unreadable(self._shard, error) from None
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        with storage_faults(self._shard):
+        try:
             return self._stream.seek(offset, whence)
+        except OSError as error:
+            raise _unreadable(self._shard, error) from None
 
     def tell(self) -> int:
         return self._stream.tell()

@@ -6,13 +6,13 @@ Damage in a tar becomes a sample of its own that cannot be read, so that it show
 headers, and of the members beside the image those that `ingest.formats.members` allows.
 """
 
-import hashlib
 import json
 import posixpath
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import Any, BinaryIO, cast
 
@@ -30,7 +30,7 @@ from ingest.formats.members import (
     kind_of,
     name_fault,
 )
-from ingest.formats.released import Kept, Written, changed
+from ingest.formats.released import ImageHashes, Kept, Written, changed
 from ingest.formats.shard import MAX_IMAGE_BYTES, TOO_MANY_BYTES, files_below, opened
 from ingest.formats.tar import BLOCK, END, MAX_NAME_BYTES, Damage, Member, header, walk
 from ingest.images.magic import HEAD_BYTES
@@ -110,7 +110,7 @@ class _Group:
     key: str
     parts: list[_Part]
 
-    @property
+    @cached_property
     def images(self) -> list[_Part]:
         return [part for part in self.parts if part.is_image]
 
@@ -224,9 +224,10 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
             num_found += 1
         kept.check_number(shard, num_found)
         with out.at(shard).create() as released, _compressing(released, codec) as target:
-            release = _Release(stream, shard, kept, target)
-            for index, found in taken.items():
-                release.add(index, found)
+            with ImageHashes(kept, shard) as hashes:
+                release = _Release(stream, shard, kept, target, hashes)
+                for index, found in taken.items():
+                    release.add(index, found)
             release.end()
     num_written = len(taken) - len(release.dropped)
     return Written(num_written, {shard: released.sha256}, release.dropped, dict(release.left_out))
@@ -245,27 +246,29 @@ def _compressing(released: NewFile, codec: str | None) -> Iterator[Any]:
 class _Release:
     """The tar of a release while it is written: plain files under safe names, their headers made anew."""
 
-    def __init__(self, stream: BinaryIO, shard: str, kept: Kept, target: Any):
+    def __init__(self, stream: BinaryIO, shard: str, kept: Kept, target: Any, hashes: ImageHashes):
         self.dropped, self.left_out = dict[int, str](), Counter[str]()
         self._stream, self._shard, self._kept, self._target = stream, shard, kept, target
-        self._names, self._num_bytes = Names(), 0
+        self._names, self._num_bytes, self._hashes = Names(), 0, hashes
 
     def add(self, index: int, found: _Group | Damage) -> None:
-        """A sample, or why it is dropped. IncompleteError where its image is not the one that was scanned."""
+        """A sample, or why it is dropped. IncompleteError where an image is not the one that was scanned."""
         group = _Group(_damaged(index, found)["key"], []) if isinstance(found, Damage) else found
         fault = self._fault(group)
         if fault is not None:
             self.dropped[index] = fault
             return
-        sha256, image = None, group.image
+        image = group.image
+        if image is None:
+            self._kept.check_image(self._shard, index, group.key, None)
         for member in (part.member for part in group.parts):
             if member == image:
-                sha256 = self._copy(member)
+                self._hashes.add(index, group.key, self._copy(member))
             elif self._kept.members == "all":
-                self._copy(member)
+                for _ in self._copy(member):
+                    pass
             elif not self._taken(member) or not self._copy_listed(member):
                 self.left_out[kind_of(member.name)] += 1
-        self._kept.check_image(self._shard, index, group.key, sha256)
 
     def end(self) -> None:
         end = END + b"\0" * (-(self._num_bytes + len(END)) % TAR_RECORD_BYTES)
@@ -297,20 +300,19 @@ class _Release:
         self._write(header(member) + content + b"\0" * (-member.size % BLOCK))
         return True
 
-    def _copy(self, member: Member) -> str:
-        """Returns the hash of the content."""
+    def _copy(self, member: Member) -> Iterator[bytes]:
+        """Yields the content in blocks as they are written."""
         self._write(header(member))
-        digest, num_left = hashlib.sha256(), member.size
+        num_left = member.size
         self._stream.seek(member.data_start)
         while num_left:
             block = self._stream.read(min(num_left, 2**22))
             if not block:
                 raise changed(self._shard, "it became shorter while it was read")
             self._write(block)
-            digest.update(block)
+            yield block
             num_left -= len(block)
         self._write(b"\0" * (-member.size % BLOCK))
-        return digest.hexdigest()
 
     def _write(self, content: bytes) -> None:
         self._target.write(content)

@@ -3,7 +3,6 @@
 Credentials come from the environment only (the fsspec drivers read it); errors name the path, never an option.
 """
 
-import hashlib
 import io
 import os
 import posixpath
@@ -18,6 +17,7 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from ingest.errors import StorageError
+from ingest.storage.hashing import HashThread
 from ingest.storage.retries import may_pass, reason_of, retried, store_errors
 
 __all__ = ["PART", "NewFile", "Place", "place", "reason_of", "version_mark_of"]
@@ -29,6 +29,10 @@ BLOCK_BYTES = 4 * 2**20
 """Fetched at once from a remote file. Shards are read mostly front to back, image after image of about 100 KB: with
 4 MiB the wait for an answer (some 50 ms) is about as long as the transfer, and a lone image of a sample costs little.
 Longer reads, such as a column of a Parquet file, are one request."""
+
+WRITTEN_BACK_BYTES = 16 * 2**20
+"""The system is asked to begin with the disk each time so many bytes were written: else the flush at the end waits for
+all of them."""
 
 EXTRAS = {
     **dict.fromkeys(["s3", "s3a"], "s3"),
@@ -153,11 +157,14 @@ class Place:
         try:
             self._make_folder()
             with self._aside() if self.is_local else self._deferred() as stream:
+                file = NewFile(stream, self.path, is_local=self.is_local)
                 try:
-                    yield NewFile(stream, self.path)
+                    yield file
                 except BaseException:
                     block_failed = True
                     raise
+                finally:
+                    file.end_hash()
         except store_errors() as error:
             if block_failed:
                 raise  # may be of reading something else
@@ -303,14 +310,18 @@ class _Ranges(io.RawIOBase):
 class NewFile(io.RawIOBase):
     """A file that is being written, see `Place.create`; hashes what passes. A failed write is a StorageError."""
 
-    def __init__(self, stream: BinaryIO, path: str):
-        self._stream, self._path = stream, path
-        self._digest, self._num_bytes = hashlib.sha256(), 0
+    def __init__(self, stream: BinaryIO, path: str, is_local: bool):
+        self._stream, self._path, self._is_local = stream, path, is_local
+        self._hash, self._num_bytes, self._num_written_back = HashThread(), 0, 0
 
     @property
     def sha256(self) -> str:
         """Hex hash of what was written so far."""
-        return self._digest.hexdigest()
+        return self._hash.hexdigest()
+
+    def end_hash(self) -> None:
+        """Ends the thread that hashes; the hash can still be read."""
+        self._hash.close()
 
     def writable(self) -> bool:
         return True
@@ -321,11 +332,21 @@ class NewFile(io.RawIOBase):
     def write(self, content: Any, /) -> int:
         try:
             self._stream.write(content)
+            if self._is_local and self._num_bytes - self._num_written_back >= WRITTEN_BACK_BYTES:
+                self._write_back()
         except store_errors() as error:
             raise StorageError(f"cannot write {self._path}: {reason_of(error)}") from None
-        self._digest.update(content)
+        self._hash.update(content)
         self._num_bytes += len(content)
         return len(content)
+
+    def _write_back(self) -> None:
+        """Linux begins to write what is declared as not needed; other systems may do nothing."""
+        if hasattr(os, "posix_fadvise"):
+            self._stream.flush()
+            num_bytes = self._num_bytes - self._num_written_back
+            os.posix_fadvise(self._stream.fileno(), self._num_written_back, num_bytes, os.POSIX_FADV_DONTNEED)
+        self._num_written_back = self._num_bytes
 
 
 def is_local(url: str) -> bool:

@@ -22,6 +22,7 @@ A policy can be changed and applied again without another scan, since scores do 
 import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Annotated, Any, Literal, get_args
 
 import duckdb
@@ -127,8 +128,7 @@ class Policy:
         A condition that is null (an attribute was not assessed) does not match; `unknown_level` shows where.
         PolicyError names the rule whose condition fails on a row.
         """
-        connection = duckdb.connect()  # not closed here: a query that does not stop may still hold it
-        connection.execute("SET enable_external_access = false; SET preserve_insertion_order = true")
+        connection = _database().cursor()  # not closed here: a query that does not stop may still hold it
         connection.register("score_rows", rows)
         statement = self._statement(len(self.rules))
         try:
@@ -186,6 +186,14 @@ class Policy:
         columns = f'shard, "index", "key", sha256, {action} AS action, {rule} AS rule, {reason} AS reason'
         unknown = f"{unknown_level_sql(self.ruled_out)} AS {UNKNOWN_LEVEL.name}"
         return f"SELECT {columns} FROM (SELECT *, {unknown} FROM score_rows)"
+
+
+@cache
+def _database() -> duckdb.DuckDBPyConnection:
+    """Empty, and one for all decisions of the process: to open one takes longer than to decide on a shard."""
+    connection = duckdb.connect()
+    connection.execute("SET enable_external_access = false; SET preserve_insertion_order = true")
+    return connection
 
 
 def _may_match(connection: duckdb.DuckDBPyConnection, sql: str) -> bool:

@@ -366,10 +366,10 @@ def test_an_error_leaves_what_was_there_before(tmp_path: Path, error: type[BaseE
 
 
 @contextmanager
-def small_disk() -> Iterator[None]:
-    """No file may become larger than 8 kB: around the write alone, since pytest's own output may go to a file."""
+def small_disk(max_bytes: int = 8192) -> Iterator[None]:
+    """No file may become larger: around the write alone, since pytest's own output may go to a file."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (max_bytes, before[1]))
     try:
         yield
     finally:

@@ -1,0 +1,69 @@
+"""Files that are hashed in a thread of their own, since they are larger than a batch."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ingest.errors import IncompleteError, StorageError
+from ingest.formats.released import Kept
+from ingest.storage.hashing import BATCH_BYTES
+from ingest.storage.place import WRITTEN_BACK_BYTES, place
+from tests.ingest.made import tar_bytes
+from tests.ingest.test_write import check_hashes, folders, sha256, small_disk, write
+
+IMAGES = [bytes([number]) * 200_000 for number in range(30)] + [os.urandom(9 * 2**20)] + [b"small", b""]
+"""Several batches, an image of several blocks, and some that no batch waits for."""
+
+
+@pytest.mark.parametrize("format_name", ["local", "memory"])
+@pytest.mark.parametrize("piece_bytes", [700, 100_000, BATCH_BYTES, 3 * BATCH_BYTES + 1])
+def test_the_hash_is_of_all_that_was_written(tmp_path: Path, format_name: str, piece_bytes: int) -> None:
+    content = os.urandom(5 * BATCH_BYTES + 17)
+    target = place(str(tmp_path / "file") if format_name == "local" else f"memory://{tmp_path.name}/file")
+    with target.create() as file:
+        buffer = bytearray(piece_bytes)  # used again for each piece, as a compressing writer may
+        for start in range(0, len(content), piece_bytes):
+            piece = content[start : start + piece_bytes]
+            buffer[: len(piece)] = piece
+            file.write(memoryview(buffer)[: len(piece)])
+            if start == 0:
+                assert file.sha256 == sha256(piece)
+    assert target.read() == content
+    assert file.sha256 == sha256(content)
+
+
+def test_a_file_whose_writing_to_disk_begins_early_is_whole(tmp_path: Path) -> None:
+    content = os.urandom(2 * WRITTEN_BACK_BYTES + 5)
+    with place(str(tmp_path / "file")).create() as file:
+        for start in range(0, len(content), 2**20):
+            file.write(content[start : start + 2**20])
+    assert (tmp_path / "file").read_bytes() == content
+
+
+@pytest.mark.parametrize("number", [0, 4, 29, 30, 31, 32])
+def test_another_image_is_noticed_wherever_it_lies(tmp_path: Path, number: int) -> None:
+    source, out = folders(tmp_path)
+    scanned = {index: sha256(image) for index, image in enumerate(IMAGES)}
+    there = [b"another" if index == number else image for index, image in enumerate(IMAGES)]
+    (source / "a.tar").write_bytes(tar_bytes([(f"{index}.jpg", image) for index, image in enumerate(there)]))
+    with pytest.raises(IncompleteError, match=f"a.tar has changed since it was scanned: sample {number} holds another"):
+        write("webdataset", source, "a.tar", Kept(scanned, len(IMAGES)), out)
+    assert not list(out.iterdir())
+
+
+def test_large_images_are_released_with_the_hash_of_their_shard(tmp_path: Path) -> None:
+    source, out = folders(tmp_path)
+    scanned = {index: sha256(image) for index, image in enumerate(IMAGES)}
+    (source / "a.tar").write_bytes(tar_bytes([(f"{index}.jpg", image) for index, image in enumerate(IMAGES)]))
+    check_hashes(write("webdataset", source, "a.tar", Kept(scanned, len(IMAGES)), out), out)
+
+
+def test_a_disk_that_is_full_later_on_is_one_line_and_nothing_is_left(tmp_path: Path) -> None:
+    source, out = folders(tmp_path)
+    images = IMAGES[:20]
+    (source / "a.tar").write_bytes(tar_bytes([(f"{index}.jpg", image) for index, image in enumerate(images)]))
+    scanned = {index: sha256(image) for index, image in enumerate(images)}
+    with small_disk(3 * BATCH_BYTES), pytest.raises(StorageError, match=r"^cannot write .*/a.tar: file too large$"):
+        write("webdataset", source, "a.tar", Kept(scanned, len(images)), out)
+    assert not list(out.iterdir())
