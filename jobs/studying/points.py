@@ -1,5 +1,6 @@
 """One point of a study: draw a training set, tune, scan the evaluation pictures, evaluate. Each step can continue."""
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -114,7 +115,7 @@ def begin(request: StudyRequest, kind: str) -> Path:
         raise LabelsError(f"{request.out}: a study is written to a folder of this machine")
     folder = Path(where.path)
     content = {"kind": kind, **asdict(replace(request, seeds=()))}
-    content["prompt_file"] = None if request.prompt_file is None else request.prompt_file.decode()
+    content["prompt_file"] = None if request.prompt_file is None else hashlib.sha256(request.prompt_file).hexdigest()
     del content["seeds"], content["out"]
     record = folder / RECORD
     if record.is_file():
