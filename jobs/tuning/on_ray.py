@@ -8,7 +8,8 @@ from jobs.runtime.cluster import ray_session
 from jobs.runtime.feedback import Feedback
 
 if TYPE_CHECKING:
-    from scoring.tuning.training import Trained, TrainingRequest
+    from scoring.tuning.outcome import Trained
+    from scoring.tuning.training import TrainingRequest
 
 RESULT = "trained"
 STATE = "ray"

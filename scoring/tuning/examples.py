@@ -6,6 +6,7 @@ behind them: for `slots` nothing, since the form is part of the prompt; for text
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch.utils.data import Dataset
@@ -17,10 +18,14 @@ from scoring.engines.picture import max_side_px, prepared
 from scoring.engines.vlm.prompting import Prompter
 from scoring.engines.vlm.transformers.engine import PER_TOKEN
 from scoring.protocols.interface import Prompt, Slots
+from scoring.taxonomy import ATTRIBUTES
 from scoring.tuning.training_set import Item
 
 IGNORED = -100
 """A position without a target."""
+
+MAX_ANSWER_LENGTH = 20_000
+"""Characters."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +56,8 @@ class Encoder:
         """For `slots`: the tokens of the classes; else empty, and every token of the vocabulary is a candidate."""
 
     def example(self, item: Item, max_pixels: int) -> Example:
-        """LabelsError if the picture cannot be decoded."""
-        decoded = decode(item.encoded(), ImageLimits(max_frames=1, max_side_px=max_side_px(max_pixels)))
-        if not isinstance(decoded, DecodedImage):
-            raise LabelsError(f"{item.shard.name}: {printable(item.key)} cannot be decoded; make the set again")
-        made = self._prompter.processed(self._tokens.text, prepared(decoded.views[0], max_pixels))
+        """LabelsError if the picture cannot be decoded, or not be prepared for this model."""
+        made = self._made(item, max_pixels)
         per_token = {name: made[name][0] for name in PER_TOKEN if name in made}
         per_token.setdefault("attention_mask", torch.ones_like(per_token["input_ids"]))
         per_image = {name: value for name, value in made.items() if name not in PER_TOKEN}
@@ -66,6 +68,38 @@ class Encoder:
         given = written[:-1]
         per_token = {name: _with(name, values, given) for name, values in per_token.items()}
         return Example(per_token, per_image, tuple(range(-len(written), 0)), written)
+
+    def _made(self, item: Item, max_pixels: int) -> Any:
+        """The processor's output."""
+        decoded = decode(item.encoded(), ImageLimits(max_frames=1, max_side_px=max_side_px(max_pixels)))
+        problem = "cannot be decoded"
+        if isinstance(decoded, DecodedImage):
+            try:
+                return self._prompter.processed(self._tokens.text, prepared(decoded.views[0], max_pixels))
+            except Exception as error:  # the edge: what processors raise may hold content, so only its type is kept
+                problem = f"cannot be prepared for this model ({type(error).__name__})"
+        raise LabelsError(
+            f'the picture "{printable(item.key)}" of the training set {problem}; take its label out and make the set '
+            "again"
+        )
+
+
+def check_targets(items: Sequence[Item], *, is_slots: bool) -> None:
+    """LabelsError if a target is none of this kind, or if there is only one answer to learn."""
+    for item in items:
+        slots, answer = item.target.slots, item.target.answer
+        is_right = _is_slots(slots) if is_slots else isinstance(answer, str) and 0 < len(answer) <= MAX_ANSWER_LENGTH
+        if not is_right:
+            raise LabelsError(f"{item.shard}: a target is damaged; make the set again")
+    if len({item.target for item in items}) < 2:
+        raise LabelsError(
+            f"all {len(items)} pictures of the training set have the same answer, so there is nothing to learn; make a "
+            "set with pictures of another class"
+        )
+
+
+def _is_slots(slots: object) -> bool:
+    return isinstance(slots, tuple) and len(slots) == len(ATTRIBUTES) and all(one in (0, 1, 2, None) for one in slots)
 
 
 class Examples(Dataset):  # type: ignore[misc]  # of an untyped package
