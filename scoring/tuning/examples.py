@@ -6,12 +6,12 @@ behind them: for `slots` nothing, since the form is part of the prompt; for text
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
+from PIL import Image
 from torch.utils.data import Dataset
 
-from ingest.errors import LabelsError
+from ingest.errors import EngineError, LabelsError
 from ingest.images.decode import DecodedImage, ImageLimits, decode
 from ingest.sample import printable
 from scoring.engines.picture import max_side_px, prepared
@@ -19,6 +19,7 @@ from scoring.engines.vlm.prompting import Prompter
 from scoring.engines.vlm.transformers.engine import PER_TOKEN
 from scoring.protocols.interface import Prompt, Slots
 from scoring.taxonomy import ATTRIBUTES
+from scoring.tuning.targets import Target
 from scoring.tuning.training_set import Item
 
 IGNORED = -100
@@ -57,31 +58,33 @@ class Encoder:
 
     def example(self, item: Item, max_pixels: int) -> Example:
         """LabelsError if the picture cannot be decoded, or not be prepared for this model."""
-        made = self._made(item, max_pixels)
-        per_token = {name: made[name][0] for name in PER_TOKEN if name in made}
-        per_token.setdefault("attention_mask", torch.ones_like(per_token["input_ids"]))
-        per_image = {name: value for name, value in made.items() if name not in PER_TOKEN}
-        if item.target.slots is not None:
-            classes = tuple(IGNORED if slot is None else slot for slot in item.target.slots)
-            return Example(per_token, per_image, self._tokens.slots_from_end, classes)
-        written = self._prompter.answer_ids(self._prompt, item.target.answer or "")
-        given = written[:-1]
-        per_token = {name: _with(name, values, given) for name, values in per_token.items()}
-        return Example(per_token, per_image, tuple(range(-len(written), 0)), written)
-
-    def _made(self, item: Item, max_pixels: int) -> Any:
-        """The processor's output."""
         decoded = decode(item.encoded(), ImageLimits(max_frames=1, max_side_px=max_side_px(max_pixels)))
         problem = "cannot be decoded"
         if isinstance(decoded, DecodedImage):
             try:
-                return self._prompter.processed(self._tokens.text, prepared(decoded.views[0], max_pixels))
+                return self.example_of(prepared(decoded.views[0], max_pixels), item.target)
+            except EngineError:
+                raise
             except Exception as error:  # the edge: what processors raise may hold content, so only its type is kept
                 problem = f"cannot be prepared for this model ({type(error).__name__})"
         raise LabelsError(
             f'the picture "{printable(item.key)}" of the training set {problem}; take its label out and make the set '
             "again"
         )
+
+    def example_of(self, image: Image.Image, target: Target) -> Example:
+        """Of a picture that is small enough. EngineError if the tokenizer joins the answer to the prompt."""
+        made = self._prompter.processed(self._tokens.text, image)
+        per_token = {name: made[name][0] for name in PER_TOKEN if name in made}
+        per_token.setdefault("attention_mask", torch.ones_like(per_token["input_ids"]))
+        per_image = {name: value for name, value in made.items() if name not in PER_TOKEN}
+        if target.slots is not None:
+            classes = tuple(IGNORED if slot is None else slot for slot in target.slots)
+            return Example(per_token, per_image, self._tokens.slots_from_end, classes)
+        written = self._prompter.answer_ids(self._prompt, target.answer or "")
+        given = written[:-1]
+        per_token = {name: _with(name, values, given) for name, values in per_token.items()}
+        return Example(per_token, per_image, tuple(range(-len(written), 0)), written)
 
 
 def check_targets(items: Sequence[Item], *, is_slots: bool) -> None:

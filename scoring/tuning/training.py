@@ -114,12 +114,13 @@ def train(request: TrainingRequest, on_step: Callable[[int, int], None], num_pro
         Examples(request.training_set.items(split), encoder, request.max_pixels) for split in ("train", "validation")
     )
     shared = batches(request.recipe, len(pictures), request.micro_batch_size, num_processes)
-    model = _adapted(request)
+    precision = "bfloat16" if torch.cuda.is_available() else "float32"
+    model = adapted(model_of(request.checkpoint, precision), request.recipe)
     tuner = Tuner(
         encoder.candidate_ids,
         on_step,
         model=model,
-        args=_arguments(request, shared, has_held_back=len(held_back) > 0),
+        args=arguments(request, shared, has_held_back=len(held_back) > 0),
         data_collator=Collator(prompter.tokenizer.pad_token_id or 0),
         train_dataset=pictures,
         eval_dataset=held_back if len(held_back) else None,
@@ -182,17 +183,16 @@ def tuned_modules(model: Any, *, vision: bool) -> list[str]:
     return names
 
 
-def _adapted(request: TrainingRequest) -> PeftModel:
-    dtype = "bfloat16" if torch.cuda.is_available() else "float32"
-    model = model_of(request.checkpoint, dtype)
+def adapted(model: Any, recipe: Recipe) -> PeftModel:
+    """The model with an untrained adapter on its linear layers. LabelsError if it has none that can be tuned."""
     # The names on disk are those of the class that is loaded; peft wants them as `named_modules` gives them.
-    names = tuned_modules(model, vision=request.recipe.vision)
+    names = tuned_modules(model, vision=recipe.vision)
     if not names:
-        raise LabelsError(f'the model "{request.checkpoint.name}" has no linear layers that can be tuned')
+        raise LabelsError("the model has no linear layers that can be tuned; choose another --model")
     settings = LoraConfig(
-        r=request.recipe.rank,
-        lora_alpha=request.recipe.alpha,
-        lora_dropout=request.recipe.dropout,
+        r=recipe.rank,
+        lora_alpha=recipe.alpha,
+        lora_dropout=recipe.dropout,
         target_modules=names,
         task_type="CAUSAL_LM",
     )
@@ -201,12 +201,13 @@ def _adapted(request: TrainingRequest) -> PeftModel:
     return get_peft_model(model, settings)
 
 
-def _arguments(request: TrainingRequest, shared: Batches, *, has_held_back: bool) -> TrainingArguments:
+def arguments(request: TrainingRequest, shared: Batches, *, has_held_back: bool) -> TrainingArguments:
+    """The recipe in the words of transformers."""
     recipe, on_gpu = request.recipe, torch.cuda.is_available()
     is_constant = recipe.schedule == "constant" and recipe.warmup_share
     steps_per_checkpoint = min(MAX_STEPS_PER_CHECKPOINT, math.ceil(shared.num_steps / NUM_CHECKPOINTS))
     num_readers = min(MAX_READERS, (os.cpu_count() or 1) - 1) if on_gpu else 0
-    arguments = TrainingArguments(
+    said = TrainingArguments(
         output_dir=str(request.folder / CHECKPOINTS),
         per_device_train_batch_size=shared.micro,
         per_device_eval_batch_size=shared.micro,
@@ -240,5 +241,5 @@ def _arguments(request: TrainingRequest, shared: Batches, *, has_held_back: bool
         disable_tqdm=True,
         log_level="error",
     )
-    arguments._n_gpu = min(1, arguments.n_gpu)  # else Trainer splits batches over all GPUs of the machine
-    return arguments
+    said._n_gpu = min(1, said.n_gpu)  # else Trainer splits batches over all GPUs of the machine
+    return said
