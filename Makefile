@@ -78,7 +78,7 @@ test-fetch: $(VENV)/.installed-test
 	$(BIN)/pytest -m fetch tests/jobs
 
 test-vllm: $(VLLM_VENV)/.installed
-	$(VLLM_BIN)/pytest -m vllm tests/vllm
+	$(VLLM_BIN)/pytest -m vllm tests/vllm tests/tuning
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff format --check .

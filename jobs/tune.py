@@ -35,9 +35,7 @@ from scoring.tuning.recipe import SHIPPED
 @click.option(
     "--steps-per-checkpoint",
     type=click.IntRange(min=1),
-    default=TuneRequest.steps_per_checkpoint,
-    show_default=True,
-    help="After how many steps a killed run can continue.",
+    help="After how many steps a killed run can continue; else ten times in a run, and at least every 100 steps.",
 )
 @click.option(
     "--num-gpus",
@@ -58,7 +56,7 @@ def tune(
     max_pixels: int,
     seed: int,
     micro_batch_size: int,
-    steps_per_checkpoint: int,
+    steps_per_checkpoint: int | None,
     num_processes: int,
     ray_address: str | None,
     keep_checkpoints: bool,

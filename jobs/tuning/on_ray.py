@@ -1,24 +1,41 @@
-"""Tuning in several processes of a Ray cluster, with Ray Train. Its machines must share the folder of the adapter."""
+"""Tuning in several processes of a Ray cluster, with Ray Train.
 
+All machines must see the folder of the adapter, the training set and the model under the same paths: checkpoints are
+written there, and every process reads them.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from ingest.errors import IncompleteError, PrivsieveError
+from ingest.errors import IncompleteError, PrivsieveError, StorageError
+from ingest.storage.place import place
 from jobs.runtime.cluster import ray_session
 from jobs.runtime.feedback import Feedback
 
 if TYPE_CHECKING:
-    from scoring.tuning.training import Trained, TrainingRequest
+    from scoring.tuning.outcome import Trained
+    from scoring.tuning.training import TrainingRequest
 
-RESULT = "trained"
 STATE = "ray"
 """Folder of Ray Train's own records, beside the checkpoints."""
+
+PROGRESS = "progress"
+"""File beside the checkpoints: the steps done and all steps, written by the first process."""
+
+SECONDS_PER_LOOK = 1.0
 
 
 def train_on_ray(
     request: "TrainingRequest", num_processes: int, ray_address: str | None, feedback: Feedback
 ) -> "Trained":
-    """As `scoring.tuning.training.train`, on one GPU per process, or on CPUs if the cluster has no GPU."""
+    """As `scoring.tuning.training.train`, on one GPU per process, or on CPUs if the cluster has no GPU.
+
+    IncompleteError if a process dies: then the same request continues at the last checkpoint.
+    """
     import ray
     from ray.train import RunConfig, ScalingConfig
     from ray.train.torch import TorchTrainer
@@ -32,6 +49,7 @@ def train_on_ray(
         training_set=replace(request.training_set, folder=request.training_set.folder.absolute()),
         checkpoint=replace(request.checkpoint, folder=request.checkpoint.folder.absolute()),
     )
+    progress = work.folder / CHECKPOINTS / PROGRESS
     with ray_session(ray_address):
         has = ray.cluster_resources()
         on_gpu = has.get("GPU", 0) > 0
@@ -40,39 +58,75 @@ def train_on_ray(
             raise PrivsieveError(
                 f"--num-gpus {num_processes}: the cluster has {has.get(kind, 0):g} {kind}s; give less, or --ray-address"
             )
+        place(str(progress)).write(b"0 0")
         trainer = TorchTrainer(
             _work,
-            train_loop_config={"request": work, "num_processes": num_processes},
+            train_loop_config={"request": work, "num_processes": num_processes, "progress": progress},
             scaling_config=ScalingConfig(num_workers=num_processes, use_gpu=on_gpu),
             run_config=RunConfig(name=STATE, storage_path=str(work.folder / CHECKPOINTS)),
         )
-        with feedback.meter("tuning", None):
+        with _shown(progress, request.recipe.batch_size, feedback):
             try:
                 result = trainer.fit()
             except ray.train.TrainingFailedError as error:
-                raise IncompleteError(_reason(error)) from None
-    metrics = result.metrics or {}
-    trained: Trained = metrics[RESULT]
+                raise _in_one_line(error) from None
+    trained: Trained = result.return_value
     return trained
 
 
-def _work(config: "dict[str, object]") -> None:
+def _work(config: dict[str, Any]) -> "Trained":
     """In every process."""
     from ray import train
 
-    from scoring.tuning.training import TrainingRequest
     from scoring.tuning.training import train as tuned
 
-    request, num_processes = config["request"], config["num_processes"]
-    assert isinstance(request, TrainingRequest)
-    assert isinstance(num_processes, int)
-    train.report({RESULT: tuned(request, lambda step, steps: None, num_processes)})
+    request, progress = config["request"], config["progress"]
+    if not progress.is_file():
+        raise StorageError(
+            f"{request.folder}: a machine of the cluster does not see this folder; with --num-gpus, --out must be on "
+            "storage that all machines share under the same path"
+        )
+    is_first = train.get_context().get_world_rank() == 0
+
+    def on_step(step: int, steps: int) -> None:
+        if is_first:
+            place(str(progress)).write(f"{step} {steps}".encode())
+
+    return tuned(request, on_step, config["num_processes"])
 
 
-def _reason(error: Exception) -> str:
-    """The line of an error of ours if a worker raised one."""
-    for line in reversed(str(error).splitlines()):
-        name, _, message = line.partition(": ")
-        if name.startswith("ingest.errors."):
-            return message
-    return f"a tuning process ended ({type(error).__name__}); run the same command again to continue"
+@contextmanager
+def _shown(progress: Path, batch_size: int, feedback: Feedback) -> Iterator[None]:
+    """Shows what the first process writes down, for the length of the block."""
+    is_over = threading.Event()
+    with feedback.meter("tuning", None) as meter:
+
+        def look() -> None:
+            done: int | None = None
+            while not is_over.wait(SECONDS_PER_LOOK):
+                step, _, steps = progress.read_text().partition(" ")
+                if int(step) == 0:
+                    continue
+                if done is None:
+                    done = int(step) - 1
+                    meter.expect((int(steps) - done) * batch_size)
+                meter.advance((int(step) - done) * batch_size)
+                done = int(step)
+
+        looking = threading.Thread(target=look, daemon=True)
+        looking.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            looking.join()
+
+
+def _in_one_line(error: Exception) -> PrivsieveError:
+    """Our own error, if a process raised one."""
+    failures: dict[int, Exception] = getattr(error, "worker_failures", {})
+    for _, failure in sorted(failures.items()):
+        if isinstance(found := getattr(failure, "_base_exc", failure), PrivsieveError):
+            return found
+    kind = next((type(failure).__name__ for failure in failures.values()), type(error).__name__)
+    return IncompleteError(f"a tuning process ended ({kind}); run the same command again to continue")

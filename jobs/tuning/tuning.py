@@ -24,16 +24,32 @@ from scoring.tuning.recipe import Recipe, recipe
 from scoring.tuning.training_set import TrainingSet, open_set
 
 if TYPE_CHECKING:
-    from scoring.tuning.training import Trained, TrainingRequest
+    from scoring.tuning.outcome import Trained
+    from scoring.tuning.training import TrainingRequest
 
 BEGUN = "tuning.json"
 """What a begun run was asked for; removed at its end."""
 
+SAID = {
+    "set_sha256": "training set",
+    "model_sha256": "--model",
+    "recipe": "--recipe",
+    "max_pixels": "--max-pixels",
+    "seed": "--seed",
+    "micro_batch_size": "--micro-batch-size",
+    "num_processes": "--num-gpus",
+}
+"""What a run was asked for -> the word of the command line for it."""
+
+MAX_SHOWN = 60
+"""Characters of a value in a message."""
+
 COLLAPSED = 0.1
 """A model whose commonest answer is this much commoner than it should be has learnt to say one thing."""
 
-MAX_DIFFERENCE = 1e-4
-"""Allowed between the probabilities of the model in memory and of the saved adapter, in float32."""
+MAX_DIFFERENCE = {"float32": 1e-4, "bfloat16": 5e-2}
+"""Precision -> what is allowed between the probabilities of the model in memory and of the saved adapter, which is
+loaded as a scan does it: added to the weights, and rounded with them."""
 
 
 @checked_dataclass(frozen=True, config=STRICT)
@@ -49,7 +65,9 @@ class TuneRequest:
 
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     micro_batch_size: Count = 8
-    steps_per_checkpoint: Count = 100
+    steps_per_checkpoint: Count | None = None
+    """None: ten times in a run, and at least every 100 steps."""
+
     num_processes: Count = 1
     """GPUs, or processes on a machine without; more than one run on Ray."""
 
@@ -58,9 +76,10 @@ class TuneRequest:
 
 
 def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
-    """Tunes, or continues a killed run of the same request, and returns the card of the adapter.
+    """Tunes, or continues a killed run of the same request, and returns the card of the adapter. A finished adapter of
+    the same request is not made again.
 
-    LabelsError or EngineError in one line before anything is computed; IncompleteError if the loss is no number.
+    LabelsError or EngineError in one line before anything is written; IncompleteError if the loss is no number.
     """
     packages = _packages()
     made_of = open_set(request.training_set)
@@ -79,9 +98,11 @@ def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
         "num_processes": request.num_processes,
     }
     if (card := read_card(out)) is not None:
-        return _same(card, content, out)
-    _begin(out, content)
-    from scoring.tuning.memory import refuse_too_large
+        _refuse_another(json.loads(card.model_dump_json()), content, f"{out} holds an adapter that was tuned")
+        feedback.notice(f"{out} is already tuned with this set, model and recipe")
+        return card
+    is_begun = _is_begun(out, content)
+    from scoring.tuning.checks import check
     from scoring.tuning.training import CHECKPOINTS, TrainingRequest
 
     work = TrainingRequest(
@@ -95,7 +116,9 @@ def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
         request.micro_batch_size,
         request.steps_per_checkpoint,
     )
-    refuse_too_large(work)
+    check(work, request.num_processes)
+    if not is_begun:
+        place(str(out / BEGUN)).write(json.dumps(content, indent=1).encode())
     began = time.monotonic()
     trained = _trained(work, request, feedback)
     seconds = time.monotonic() - began
@@ -123,32 +146,40 @@ def _folder(out: str) -> Path:
     return Path(where.path)
 
 
-def _same(card: Card, content: dict[str, object], out: Path) -> Card:
-    """The finished adapter, if it is of the same request. LabelsError naming the first difference."""
-    for name, wanted in content.items():
-        if name != "micro_batch_size" and json.loads(card.model_dump_json())[name] != wanted:
-            raise LabelsError(f"{out} holds an adapter that was tuned with another {name}; name another --out")
-    return card
-
-
-def _begin(out: Path, content: dict[str, object]) -> None:
-    """Writes down what was asked for, or compares it with what a killed run wrote."""
+def _is_begun(out: Path, content: dict[str, object]) -> bool:
+    """Whether a killed run of the same request is there. LabelsError if another one is, or something else."""
     file = out / BEGUN
     if file.is_file():
         try:
             begun = json.loads(file.read_bytes())
         except ValueError:
-            begun = {}
-        for name, wanted in content.items():
-            if begun.get(name) != wanted:
-                raise LabelsError(
-                    f"{out} holds a run that was begun with another {name}; give the same to continue it, "
-                    "or name another --out"
-                )
-        return
+            begun = None
+        if not isinstance(begun, dict):
+            raise LabelsError(f"{out}: its {BEGUN} is damaged; name another --out, or remove the folder")
+        _refuse_another(begun, content, f"{out} holds a run that was begun")
+        return True
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise LabelsError(f"{out} already exists and holds no tuning run; name another --out, or remove it")
-    place(str(file)).write(json.dumps(content, indent=1).encode())
+    return False
+
+
+def _refuse_another(before: dict[str, object], content: dict[str, object], where: str) -> None:
+    """LabelsError naming the first difference. A card does not say in which micro-batches the work was done."""
+    for name, wanted in content.items():
+        found = before.get(name)
+        if found == wanted or (name == "micro_batch_size" and name not in before):
+            continue
+        difference = f"another {SAID[name]}"
+        if isinstance(found, dict) and isinstance(wanted, dict):
+            field = next(one for one in {**wanted, **found} if found.get(one) != wanted.get(one))
+            difference = f"another recipe: {field} {_short(found.get(field))}, not {_short(wanted.get(field))}"
+        elif isinstance(found, int):
+            difference = f"{SAID[name]} {found}, not {wanted}"
+        raise LabelsError(f"{where} with {difference}; give the same, or name another --out")
+
+
+def _short(value: object) -> str:
+    return json.dumps(value)[:MAX_SHOWN]
 
 
 def _trained(work: "TrainingRequest", request: TuneRequest, feedback: Feedback) -> "Trained":
@@ -160,11 +191,13 @@ def _trained(work: "TrainingRequest", request: TuneRequest, feedback: Feedback) 
     from scoring.tuning.training import train
 
     with feedback.meter("tuning", None) as meter:
-        done = 0
+        done: int | None = None
 
         def on_step(step: int, steps: int) -> None:
             nonlocal done
-            meter.expect(steps * chosen.batch_size)
+            if done is None:  # of a continued run only what is left counts, so that the time left is right
+                done = step - 1
+                meter.expect((steps - done) * chosen.batch_size)
             meter.advance((step - done) * chosen.batch_size)
             done = step
 
@@ -188,10 +221,11 @@ def _card(
             f"is right for {trained.share_of_commonest_target:.0%} at most: it has hardly learnt to tell them apart; "
             "tune on more pictures, or with another learning_rate"
         )
-    if difference > MAX_DIFFERENCE:
+    allowed = MAX_DIFFERENCE.get(trained.precision, min(MAX_DIFFERENCE.values()))
+    if not difference <= allowed:
         cautions.append(
-            f"saved and loaded again, the model's probabilities differ by up to {difference:.1e} (allowed: "
-            f"{MAX_DIFFERENCE:.0e} in float32; lower precision gives more)"
+            f"saved and loaded again, the model's probabilities differ by up to {difference:.1e} (allowed in "
+            f"{trained.precision}: {allowed:.0e}): measure the adapter through a scan before you use it"
         )
     return Card(
         privsieve_version=__version__,
@@ -222,5 +256,6 @@ def _card(
         curves=tuple({"step": float(point.step), **point.values} for point in trained.curves),
         packages=packages,
         device=trained.device,
+        precision=trained.precision,
         cautions=tuple(cautions),
     )

@@ -6,8 +6,13 @@
     recipe.py       hyper-parameters; recipes/*.yaml are shipped
     examples.py     picture + target -> tokens, through the prompt code of the engines
     training.py     LoRA with transformers and peft; checkpoints
+    trainer.py      the loss, the curves, the stop at the first bad number
+    outcome.py      what the model has learnt, and whether the saved adapter says the same
+    checks.py       what is refused before the start; memory.py estimates whether a GPU is large enough
     card.py         what an adapter says about itself
+    cost.py         how much tuning changes what the model says elsewhere
 
-May import `ingest` and the rest of `scoring`; only `examples.py` and `training.py` import torch. The loops around them
+May import `ingest` and the rest of `scoring`. `examples.py`, `training.py`, `trainer.py`, `outcome.py`, `checks.py` and
+`cost.py` import torch, the others do not. The loops around them
 are in `jobs.tuning`. Start at: `targets.py`.
 """

@@ -13,7 +13,7 @@ ENGINE = "transformers"
 
 CARD = "privsieve.json"
 PAGE = "README.md"
-PACKAGES = ("torch", "transformers", "peft", "accelerate")
+PACKAGES = ("torch", "transformers", "peft", "accelerate", "tensorboardX")
 """That tuning needs; a card names their versions."""
 
 FORMAT_VERSION = 1
@@ -67,6 +67,7 @@ class Card(BaseModel):
     curves: tuple[dict[str, float], ...]
     packages: dict[str, str]
     device: str
+    precision: str
     cautions: tuple[str, ...]
 
 
@@ -98,6 +99,7 @@ def page(card: Card) -> str:
         for name, value in card.recipe.items()
         if name not in ("name", "source", "our_choices")
     ]
+    train = card.counts.get("train", {})
     held_back = "not measured: no pictures were held back"
     if card.validation_accuracy is not None:
         held_back = f"{card.validation_accuracy:.3f}"
@@ -120,12 +122,21 @@ def page(card: Card) -> str:
         *(f"**Caution:** {caution}\n" for caution in card.cautions),
         "## What it was tuned on",
         "",
+<<<<<<< HEAD
         f"- {card.counts['train']['pictures']} pictures; {card.counts['validation'].get('pictures', 0)} held back",
         f"- labelled by: {', '.join(map(_code, card.annotators))}",
         f"- licence of labels and pictures: {', '.join(map(_code, card.licences)) or 'not given'}",
         f"- left out because an evaluation set holds them: {card.num_excluded['sha256']} the same file, "
         f"{card.num_excluded['phash']} near duplicates",
         *(f"- {_code(name)}: {num}" for name, num in card.counts["train"].items() if name != "pictures"),
+=======
+        f"- {train.get('pictures', 0)} pictures; {card.counts.get('validation', {}).get('pictures', 0)} held back",
+        f"- labelled by: {', '.join(card.annotators)}",
+        f"- licence of labels and pictures: {', '.join(card.licences) or 'not given'}",
+        f"- left out because an evaluation set holds them: {card.num_excluded.get('sha256', 0)} the same file, "
+        f"{card.num_excluded.get('phash', 0)} near duplicates",
+        *(f"- {name}: {num}" for name, num in train.items() if name != "pictures"),
+>>>>>>> trainer
         f"- set.json {card.set_sha256}, labels {card.labels_sha256}",
         "",
         "## How",
@@ -136,7 +147,8 @@ def page(card: Card) -> str:
         "",
         f"Source of the recipe: {card.recipe['source'] or 'a file of the user'}.",
         f"Seed {card.seed}, {card.num_steps} steps, "
-        f"{card.num_processes} process(es), {card.num_parameters:,} parameters, {card.seconds:.0f} s on {card.device}.",
+        f"{card.num_processes} process(es), {card.num_parameters:,} parameters, "
+        f"{card.seconds:.0f} s on {card.device} in {card.precision}.",
         "",
         "## What came of it",
         "",
@@ -147,6 +159,8 @@ def page(card: Card) -> str:
         f"- saved and loaded again, probabilities differ by at most {card.max_probability_difference:.1e}",
         "",
         "These figures come from the trainer. Measure the adapter through a scan: `privsieve evaluate RUN --labels …`.",
+        "",
+        "The same curves lie in `tensorboard/`, for TensorBoard.",
         "",
         "| step | " + " | ".join(_names(card)) + " |",
         "|---|" + "---|" * len(_names(card)),

@@ -1,7 +1,13 @@
-"""Whether a tuning run fits into the memory of a GPU, estimated before it starts."""
+"""Whether a tuning run fits into the memory of a GPU, estimated before it starts.
+
+What a step needs was not measured on a GPU: the figures of activations are counted from the parts of a layer.
+"""
+
+import math
+from collections.abc import Mapping
 
 from ingest.errors import EngineError
-from scoring.engines.vlm.checkpoint import weight_shapes
+from scoring.engines.vlm.checkpoint import read_json, weight_shapes
 from scoring.tuning.training import LANGUAGE_HEAD, VISION_PARTS, TrainingRequest
 
 BYTES_PER_WEIGHT = 2
@@ -10,40 +16,74 @@ BYTES_PER_WEIGHT = 2
 BYTES_PER_TUNED_WEIGHT = 16
 """In float32: the weight, its gradient and the two moments of AdamW."""
 
-BYTES_PER_PICTURE = 2**30
-"""Activations of one picture with its prompt, layers recomputed (gradient checkpointing); our rough figure."""
+BYTES_KEPT_PER_TOKEN_AND_LAYER = 2
+"""Per number of the hidden state: the input of each layer, in bfloat16; the rest of the layer is computed again."""
+
+BYTES_PER_TOKEN_IN_ONE_LAYER = (40, 16)
+"""Per number of the hidden state, and of the layer's widest product: what one layer holds while it is computed again,
+the copies that its adapter reads included."""
+
+RESERVE_BYTES = 2 * 2**30
+"""For CUDA itself, and for what its allocator cannot use."""
+
+Shapes = Mapping[str, tuple[int, ...]]
 
 
-def estimated_bytes(request: TrainingRequest) -> int:
-    """Of GPU memory that the run will need."""
-    shapes = weight_shapes(request.checkpoint.folder)
-    num_weights = num_tuned = 0
+def num_tuned_weights(shapes: Shapes, rank: int, *, vision: bool) -> int:
+    """Of an adapter on all linear layers of the language model, and with `vision` of the picture's side."""
+    num = 0
     for name, shape in shapes.items():
-        size = 1
-        for side in shape:
-            size *= side
-        num_weights += size
         parts = name.split(".")
-        is_tuned = len(shape) == 2 and LANGUAGE_HEAD not in parts and "embed" not in name
-        if is_tuned and (request.recipe.vision or not set(parts) & set(VISION_PARTS)):
-            num_tuned += request.recipe.rank * sum(shape)
+        is_linear = len(shape) == 2 and LANGUAGE_HEAD not in parts and "embed" not in name
+        if is_linear and (vision or not set(parts) & set(VISION_PARTS)):
+            num += rank * sum(shape)
+    return num
+
+
+def estimated_bytes(
+    shapes: Shapes, rank: int, *, vision: bool, num_layers: int, hidden_size: int, num_tokens: int
+) -> int:
+    """Of GPU memory that a run will need.
+
+    shapes: of the weights, by name. num_layers and hidden_size: of the language model. num_tokens: of a micro-batch.
+    """
+    num_weights = sum(math.prod(shape) for shape in shapes.values())
+    widest = max(max(shape) for name, shape in shapes.items() if len(shape) == 2 and ".layers." in name)
+    of_hidden, of_widest = BYTES_PER_TOKEN_IN_ONE_LAYER
+    per_token = BYTES_KEPT_PER_TOKEN_AND_LAYER * num_layers * hidden_size + of_hidden * hidden_size + of_widest * widest
     return (
         num_weights * BYTES_PER_WEIGHT
-        + num_tuned * BYTES_PER_TUNED_WEIGHT
-        + request.micro_batch_size * BYTES_PER_PICTURE
+        + num_tuned_weights(shapes, rank, vision=vision) * BYTES_PER_TUNED_WEIGHT
+        + num_tokens * per_token
+        + RESERVE_BYTES
     )
 
 
-def refuse_too_large(request: TrainingRequest) -> None:
-    """EngineError if the GPU of this machine is too small; without a GPU nothing is refused."""
+def refuse_too_large(request: TrainingRequest, micro_batch_size: int, tokens_per_picture: int) -> None:
+    """EngineError if the GPU of this machine is too small; without a GPU nothing is refused.
+
+    tokens_per_picture: of the prompt, the picture and the answer.
+    """
     import torch
 
     if not torch.cuda.is_available():
         return
+    config = read_json(request.checkpoint.folder / "config.json", f'the model "{request.checkpoint.name}"')
+    text = config.get("text_config") or config
+    num_layers, hidden_size = text.get("num_hidden_layers"), text.get("hidden_size")
+    if not isinstance(num_layers, int) or not isinstance(hidden_size, int):
+        return  # a family with other names: nothing can be said before the start
+    needs = estimated_bytes(
+        weight_shapes(request.checkpoint.folder),
+        request.recipe.rank,
+        vision=request.recipe.vision,
+        num_layers=num_layers,
+        hidden_size=hidden_size,
+        num_tokens=micro_batch_size * tokens_per_picture,
+    )
     has = torch.cuda.get_device_properties(0).total_memory
-    needs = estimated_bytes(request)
     if needs > has:
         raise EngineError(
             f"tuning would take about {needs / 2**30:.0f} GiB of GPU memory, and the GPU has {has / 2**30:.0f}; lower "
-            "--micro-batch-size, the recipe's rank or --max-pixels, or choose a smaller model"
+            "--micro-batch-size, --max-pixels or the recipe's rank, or choose a smaller model"
         )

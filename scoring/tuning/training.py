@@ -1,40 +1,46 @@
 """LoRA tuning with transformers' Trainer and peft: one process, or one of several that share the work.
 
-The loss is cross-entropy at the target positions alone: for `slots` over the three classes, else over the whole
-vocabulary. Every picture weighs the same. A killed run continues from its last whole checkpoint and ends with the same
-weights: on the CPU bit by bit.
+A killed run continues from its last whole checkpoint and ends with the same weights: on the CPU bit by bit.
 """
 
 import json
 import math
+import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
-from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments, set_seed
+from transformers import TrainingArguments, set_seed
 
 from ingest.errors import IncompleteError, LabelsError
 from scoring.engines.vlm.adapter import adapter
 from scoring.engines.vlm.checkpoint import Checkpoint
 from scoring.engines.vlm.loading import model_of
 from scoring.engines.vlm.prompting import Prompter
-from scoring.engines.vlm.transformers.engine import loaded_with
 from scoring.protocols.interface import Protocol
-from scoring.tuning.examples import IGNORED, Collator, Encoder, Examples
+from scoring.tuning.examples import Collator, Encoder, Examples
+from scoring.tuning.outcome import Trained, difference_when_loaded, outcome
 from scoring.tuning.recipe import Recipe
+from scoring.tuning.trainer import NotANumberError, TensorBoard, Tuner
 from scoring.tuning.training_set import TrainingSet
 
 CHECKPOINTS = "checkpoints"
 TENSORBOARD = "tensorboard"
+"""Folder of the curves; it stays with the adapter."""
+
 TRAINER_STATE = "trainer_state.json"
 """Written last into a checkpoint: without it the checkpoint is not whole."""
 
-NUM_COMPARED = 8
-"""Pictures on which the saved adapter is compared with the model in memory."""
+NUM_CHECKPOINTS = 10
+MAX_STEPS_PER_CHECKPOINT = 100
+"""If the user does not say how often: ten in a run, but at least one in so many steps."""
+
+MAX_READERS = 4
+"""Processes that decode pictures while a GPU computes."""
 
 LANGUAGE_HEAD = "lm_head"
 VISION_PARTS = ("visual", "vision_tower", "vision_model", "multi_modal_projector", "connector", "vision_embed_tokens")
@@ -57,95 +63,102 @@ class TrainingRequest:
     micro_batch_size: int
     """Pictures at once on one device; the recipe's batch size is reached over several."""
 
-    steps_per_checkpoint: int
+    steps_per_checkpoint: int | None = None
+    """None: `NUM_CHECKPOINTS` in a run."""
 
 
 @dataclass(frozen=True)
-class Curve:
-    """One logged point of a training run."""
+class Batches:
+    """How the pictures of a step are shared out."""
 
-    step: int
-    values: dict[str, float]
-    """loss, learning_rate, grad_norm, or of the held-back pictures eval_loss and eval_accuracy."""
+    micro: int
+    """Pictures at once on one device."""
 
+    accumulated: int
+    """Micro-batches of a device per step."""
 
-@dataclass(frozen=True)
-class Trained:
-    """What came of a tuning run."""
+    num_processes: int
 
     num_steps: int
-    num_pictures: int
-    num_parameters: int
-    """Of the adapter."""
+    """Of the whole run."""
 
-    curves: tuple[Curve, ...]
-    train_accuracy: float
-    """Share of targets of the training pictures that the tuned model predicts, 0–1."""
 
-    validation_accuracy: float | None
-    """The same for the held-back pictures; None if there are none."""
+def batches(recipe: Recipe, num_pictures: int, micro_batch_size: int, num_processes: int) -> Batches:
+    """The largest micro-batch, up to micro_batch_size, with which a step has exactly the recipe's pictures.
 
-    share_of_commonest_answer: float
-    """Share of the training pictures that get the answer that is given most often; 1 if the model says one thing."""
-
-    share_of_commonest_target: float
-    """The same of what the pictures should get."""
-
-    device: str
-    """Name of what it was computed on."""
-
-    max_probability_difference: float = math.nan
-    """Between the model in memory and the saved adapter, loaded again, over some pictures."""
+    LabelsError if the processes cannot share them evenly.
+    """
+    share, left = divmod(recipe.batch_size, num_processes)
+    if left:
+        raise LabelsError(
+            f"{num_processes} processes cannot share the recipe's batch_size of {recipe.batch_size} evenly; give a "
+            "--num-gpus that divides it"
+        )
+    micro = max(size for size in range(1, min(share, micro_batch_size) + 1) if share % size == 0)
+    num_batches = math.ceil(num_pictures / (micro * num_processes))
+    steps_per_epoch = math.ceil(num_batches / (share // micro))
+    return Batches(micro, share // micro, num_processes, math.ceil(recipe.epochs * steps_per_epoch))
 
 
 def train(request: TrainingRequest, on_step: Callable[[int, int], None], num_processes: int = 1) -> Trained:
     """Tunes, or continues where a killed run of the same request stopped, and saves the adapter into the folder.
 
     on_step: takes the steps done and all steps. num_processes: of this run; each of them calls this function.
-    IncompleteError if the loss is not a number, which keeps the last checkpoint; LabelsError or EngineError as the set,
-    the model or its prompt demand.
+    IncompleteError if the loss or the weights are no finite numbers, which keeps the last checkpoint; LabelsError or
+    EngineError as the set, the model or its prompt demand.
     """
     set_seed(request.seed)
     prompter = Prompter(request.checkpoint.folder, request.max_pixels)
-    prompter.check(request.protocol)
     encoder = Encoder(prompter, request.protocol.prompt)
-    parts = {
-        split: Examples(request.training_set.items(split), encoder, request.max_pixels)
-        for split in ("train", "validation")
-    }
-    model = _adapted(request)
-    arguments = _arguments(request, num_processes)
-    trainer = _Trainer(
-        encoder.candidate_ids,
-        model=model,
-        args=arguments,
-        data_collator=Collator(prompter.tokenizer.pad_token_id or 0),
-        train_dataset=parts["train"],
-        eval_dataset=parts["validation"] if len(parts["validation"]) else None,
-        callbacks=[_Steps(on_step)],
+    pictures, held_back = (
+        Examples(request.training_set.items(split), encoder, request.max_pixels) for split in ("train", "validation")
     )
-    trainer.remove_callback(PrinterCallback)
-    # Else Trainer leaves the division by the accumulated micro-batches to the model, whose loss is not used.
-    trainer.model_accepts_loss_kwargs = False
+    shared = batches(request.recipe, len(pictures), request.micro_batch_size, num_processes)
+    precision = "bfloat16" if torch.cuda.is_available() else "float32"
+    model = adapted(model_of(request.checkpoint, precision), request.recipe)
+    tuner = Tuner(
+        encoder.candidate_ids,
+        on_step,
+        model=model,
+        args=arguments(request, shared, has_held_back=len(held_back) > 0),
+        data_collator=Collator(prompter.tokenizer.pad_token_id or 0),
+        train_dataset=pictures,
+        eval_dataset=held_back if len(held_back) else None,
+        callbacks=[TensorBoard(request.folder / TENSORBOARD)] if TensorBoard.is_installed() else [],
+    )
     last = last_checkpoint(request.folder)
     try:
-        trainer.train(resume_from_checkpoint=None if last is None else str(last))
-    except _NotANumberError as error:
-        kept = last_checkpoint(request.folder)
-        left = (
-            f"the checkpoint of step {kept.name.rpartition('-')[2]} is kept" if kept else "there is no checkpoint yet"
-        )
-        raise IncompleteError(
-            f"the loss of step {error.step + 1} is not a finite number, so tuning stopped; {left} in "
-            f"{request.folder / CHECKPOINTS}: lower the recipe's learning_rate and name another --out"
-        ) from None
-    result = _result(trainer, request, parts)
-    if trainer.is_world_process_zero():
-        model.save_pretrained(request.folder)
+        tuner.train(resume_from_checkpoint=None if last is None else str(last))
+    except NotANumberError as error:
+        raise IncompleteError(_stopped(error, request.folder)) from None
+    except LabelsError as error:  # of a reading process, with its traceback
+        raise LabelsError(str(error).strip().splitlines()[-1].removeprefix(_NAME)) from None
+    result = outcome(tuner, pictures, held_back)
+    if tuner.is_world_process_zero():
+        # Else the adapter's files would name a folder of this machine.
+        model.peft_config["default"].base_model_name_or_path = request.checkpoint.name.partition("@")[0]
+        model.save_pretrained(request.folder, save_embedding_layers=False)  # none is tuned; else peft looks for changes
         (request.folder / "README.md").unlink(missing_ok=True)  # peft's, which says nothing yet
-        difference = _difference(trainer, request, parts["train"])
+        saved = adapter(str(request.folder))
+        difference = difference_when_loaded(tuner, pictures, request.checkpoint, saved)
         result = replace(result, max_probability_difference=difference)
     return result
+
+
+_NAME = f"{LabelsError.__module__}.{LabelsError.__qualname__}: "
+
+
+def _stopped(error: NotANumberError, folder: Path) -> str:
+    kept = last_checkpoint(folder)
+    left = "there is no checkpoint yet" if kept is None else f"the checkpoint of step {_step(kept)} is kept"
+    return (
+        f"the loss or the weights of step {error.step} are not finite numbers, so tuning stopped; {left} in "
+        f"{folder / CHECKPOINTS}: lower the recipe's learning_rate and name another --out"
+    )
+
+
+def _step(checkpoint: Path) -> int:
+    return int(checkpoint.name.rpartition("-")[2])
 
 
 def last_checkpoint(folder: Path) -> Path | None:
@@ -157,7 +170,7 @@ def last_checkpoint(folder: Path) -> Path | None:
             found.append(checkpoint)
         except (OSError, ValueError):
             shutil.rmtree(checkpoint, ignore_errors=True)
-    return max(found, key=lambda checkpoint: int(checkpoint.name.rpartition("-")[2]), default=None)
+    return max(found, key=_step, default=None)
 
 
 def tuned_modules(model: Any, *, vision: bool) -> list[str]:
@@ -170,168 +183,63 @@ def tuned_modules(model: Any, *, vision: bool) -> list[str]:
     return names
 
 
-def _adapted(request: TrainingRequest) -> PeftModel:
-    dtype = "bfloat16" if torch.cuda.is_available() else "float32"
-    model = model_of(request.checkpoint, dtype)
+def adapted(model: Any, recipe: Recipe) -> PeftModel:
+    """The model with an untrained adapter on its linear layers. LabelsError if it has none that can be tuned."""
     # The names on disk are those of the class that is loaded; peft wants them as `named_modules` gives them.
-    names = tuned_modules(model, vision=request.recipe.vision)
+    names = tuned_modules(model, vision=recipe.vision)
     if not names:
-        raise LabelsError(f'the model "{request.checkpoint.name}" has no linear layers that can be tuned')
+        raise LabelsError("the model has no linear layers that can be tuned; choose another --model")
     settings = LoraConfig(
-        r=request.recipe.rank,
-        lora_alpha=request.recipe.alpha,
-        lora_dropout=request.recipe.dropout,
+        r=recipe.rank,
+        lora_alpha=recipe.alpha,
+        lora_dropout=recipe.dropout,
         target_modules=names,
         task_type="CAUSAL_LM",
     )
     if torch.cuda.is_available():
         model.gradient_checkpointing_enable({"use_reentrant": False})
-        model.enable_input_require_grads()
     return get_peft_model(model, settings)
 
 
-def _arguments(request: TrainingRequest, num_processes: int) -> TrainingArguments:
-    recipe = request.recipe
-    share = max(1, recipe.batch_size // num_processes)
-    micro = min(request.micro_batch_size, share)
-    accumulated = math.ceil(share / micro)
-    num_steps = math.ceil(
-        math.ceil(len(request.training_set.items("train")) / (micro * num_processes)) / accumulated * recipe.epochs
-    )
-    on_gpu = torch.cuda.is_available()
-    return TrainingArguments(
+def arguments(request: TrainingRequest, shared: Batches, *, has_held_back: bool) -> TrainingArguments:
+    """The recipe in the words of transformers."""
+    recipe, on_gpu = request.recipe, torch.cuda.is_available()
+    is_constant = recipe.schedule == "constant" and recipe.warmup_share
+    steps_per_checkpoint = min(MAX_STEPS_PER_CHECKPOINT, math.ceil(shared.num_steps / NUM_CHECKPOINTS))
+    num_readers = min(MAX_READERS, (os.cpu_count() or 1) - 1) if on_gpu else 0
+    said = TrainingArguments(
         output_dir=str(request.folder / CHECKPOINTS),
-        per_device_train_batch_size=micro,
-        per_device_eval_batch_size=micro,
-        gradient_accumulation_steps=accumulated,
+        per_device_train_batch_size=shared.micro,
+        per_device_eval_batch_size=shared.micro,
+        gradient_accumulation_steps=shared.accumulated,
         num_train_epochs=recipe.epochs,
         learning_rate=recipe.learning_rate,
-        lr_scheduler_type=recipe.schedule
-        if not recipe.warmup_share or recipe.schedule != "constant"
-        else "constant_with_warmup",
-        warmup_steps=math.ceil(recipe.warmup_share * num_steps),
+        lr_scheduler_type="constant_with_warmup" if is_constant else recipe.schedule,
+        warmup_steps=math.ceil(recipe.warmup_share * shared.num_steps),
         weight_decay=recipe.weight_decay,
         max_grad_norm=recipe.max_grad_norm,
         bf16=on_gpu,
         use_cpu=not on_gpu,
-        ddp_backend=None if on_gpu or num_processes == 1 else "gloo",
+        ddp_backend=None if on_gpu or shared.num_processes == 1 else "gloo",
+        # All linear layers of the language model take part in every step; of a vision tower, the last ones may not.
+        ddp_find_unused_parameters=recipe.vision,
         seed=request.seed,
         data_seed=request.seed,
         save_strategy="steps",
-        save_steps=request.steps_per_checkpoint,
+        save_steps=request.steps_per_checkpoint or steps_per_checkpoint,
         save_total_limit=2,
-        eval_strategy="no",
-        logging_steps=max(1, num_steps // 100),
+        eval_strategy="epoch" if has_held_back else "no",
+        prediction_loss_only=True,
+        logging_steps=max(1, shared.num_steps // 100),
         logging_nan_inf_filter=False,
-        report_to="tensorboard",
+        report_to="none",
         remove_unused_columns=False,
         label_names=["targets"],
-        dataloader_num_workers=0,
+        dataloader_num_workers=num_readers,
+        dataloader_persistent_workers=num_readers > 0,
+        dataloader_pin_memory=on_gpu,
         disable_tqdm=True,
         log_level="error",
     )
-
-
-class _NotANumberError(Exception):
-    def __init__(self, step: int):
-        super().__init__(step)
-        self.step = step
-
-
-class _Steps(TrainerCallback):  # type: ignore[misc]  # of an untyped package
-    def __init__(self, on_step: Callable[[int, int], None]):
-        self._on_step = on_step
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
-        self._on_step(state.global_step, state.max_steps)
-
-    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **others: Any) -> None:
-        for name in ("loss", "grad_norm"):
-            if logs and not math.isfinite(logs.get(name, 0.0)):
-                raise _NotANumberError(state.global_step)
-
-
-class _Trainer(Trainer):  # type: ignore[misc]  # of an untyped package
-    def __init__(self, candidate_ids: Sequence[int], **arguments: Any):
-        super().__init__(**arguments)
-        self._candidate_ids = list(candidate_ids)
-
-    def compute_loss(
-        self, model: Any, inputs: dict[str, torch.Tensor], return_outputs: bool = False, num_items_in_batch: Any = None
-    ) -> Any:
-        logits, targets = self.target_logits(model, inputs)
-        losses = torch.nn.functional.cross_entropy(
-            logits.transpose(1, 2), targets, ignore_index=IGNORED, reduction="none"
-        )
-        known = (targets != IGNORED).sum(dim=1).clamp(min=1)
-        loss = (losses.sum(dim=1) / known).mean()
-        if not torch.isfinite(loss):
-            raise _NotANumberError(self.state.global_step)
-        return (loss, {"logits": logits}) if return_outputs else loss
-
-    def target_logits(self, model: Any, inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Logits of the candidates at the target positions, shape (batch, K, candidates), and targets (batch, K)."""
-        given = {name: value for name, value in inputs.items() if name not in ("positions", "targets")}
-        logits = model(**given, logits_to_keep=inputs["positions"]).logits
-        if self._candidate_ids:
-            logits = logits[..., self._candidate_ids]
-        return logits.float(), inputs["targets"]
-
-
-def _result(trainer: _Trainer, request: TrainingRequest, parts: dict[str, Examples]) -> Trained:
-    right, answers, wanted = _predicted(trainer, parts["train"])
-    validation = _predicted(trainer, parts["validation"])[0] if len(parts["validation"]) else None
-    curves = tuple(
-        Curve(entry["step"], {k: float(v) for k, v in entry.items() if k in ("loss", "grad_norm", "learning_rate")})
-        for entry in trainer.state.log_history
-        if "loss" in entry
-    )
-    return Trained(
-        num_steps=trainer.state.global_step,
-        num_pictures=len(parts["train"]),
-        num_parameters=sum(p.numel() for p in trainer.model.parameters() if p.requires_grad),
-        curves=curves,
-        train_accuracy=right,
-        validation_accuracy=validation,
-        share_of_commonest_answer=answers,
-        share_of_commonest_target=wanted,
-        device=torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU",
-    )
-
-
-def _difference(trainer: _Trainer, request: TrainingRequest, examples: Examples) -> float:
-    """The largest |P(in memory) - P(loaded again)| over the first pictures and all candidates at every target."""
-    batch = trainer.data_collator([examples[at] for at in range(min(NUM_COMPARED, len(examples)))])
-    saved = loaded_with(request.checkpoint, adapter(str(request.folder)), str(trainer.model.dtype).partition(".")[2])
-    probabilities = []
-    for model in (trainer.model.eval(), saved):
-        on_device = {name: value.to(model.device) for name, value in batch.items()}
-        with torch.inference_mode():
-            logits, _ = trainer.target_logits(model, on_device)
-        probabilities.append(logits.softmax(dim=-1).cpu())
-    return float((probabilities[0] - probabilities[1]).abs().max())
-
-
-def _predicted(trainer: _Trainer, examples: Examples) -> tuple[float, float, float]:
-    """Share of right targets; share of the commonest predicted row, and of the commonest target row."""
-    model = trainer.model.eval()
-    predicted: list[tuple[int, ...]] = []
-    wanted: list[tuple[int, ...]] = []
-    num_right = num_known = 0
-    size = trainer.args.per_device_eval_batch_size
-    for start in range(0, len(examples), size):
-        batch = trainer.data_collator([examples[at] for at in range(start, min(start + size, len(examples)))])
-        batch = {name: value.to(model.device) for name, value in batch.items()}
-        with torch.inference_mode():
-            logits, targets = trainer.target_logits(model, batch)
-        chosen = logits.argmax(dim=-1)
-        known = targets != IGNORED
-        num_right += int(((chosen == targets) & known).sum())
-        num_known += int(known.sum())
-        predicted += [tuple(row) for row in chosen.masked_fill(~known, IGNORED).tolist()]
-        wanted += [tuple(row) for row in targets.tolist()]
-    return num_right / max(1, num_known), _commonest(predicted), _commonest(wanted)
-
-
-def _commonest(rows: Sequence[tuple[int, ...]]) -> float:
-    return max((rows.count(row) for row in set(rows)), default=0) / max(1, len(rows))
+    said._n_gpu = min(1, said.n_gpu)  # else Trainer splits batches over all GPUs of the machine
+    return said

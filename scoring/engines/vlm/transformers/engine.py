@@ -210,7 +210,9 @@ def _merged(model: Any, adapter: Adapter) -> Any:
         adapted: Any = PeftModel.from_pretrained(model, str(adapter.folder))
     except FAULTS as error:
         raise EngineError(f'the adapter "{adapter.folder}" cannot be loaded ({type(error).__name__})') from error
-    loaded = [name.split(".lora_")[0] for name in get_peft_model_state_dict(adapted)]
+    # Without the argument peft looks up the base model that the adapter names, on the hub if need be.
+    held = get_peft_model_state_dict(adapted, save_embedding_layers=False)
+    loaded = [name.split(".lora_")[0] for name in held]
     check_taken(adapter, frozenset(plain(name) for name in loaded))
     logging.getLogger(__name__).info("adapter: %d modules merged", len(adapter.modules))
     return adapted.merge_and_unload()

@@ -1,0 +1,157 @@
+"""What came of a tuning run: how much the model has learnt, and whether the saved adapter says the same."""
+
+import gc
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from scoring.engines.vlm.adapter import Adapter
+from scoring.engines.vlm.checkpoint import Checkpoint
+from scoring.engines.vlm.transformers.engine import loaded_with
+from scoring.tuning.examples import IGNORED, Examples
+from scoring.tuning.trainer import CURVES, OWN_INPUTS, Tuner
+
+NUM_COMPARED = 8
+"""Pictures on which the saved adapter is compared with the model in memory."""
+
+NUM_MEASURED = 1_000
+"""Pictures of a split, at most, whose answers are looked at after tuning."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One logged point of a training run."""
+
+    step: int
+    values: dict[str, float]
+    """loss, learning_rate and grad_norm of the steps since the last point; or eval_loss of the held-back pictures."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What came of a tuning run."""
+
+    num_steps: int
+    num_pictures: int
+    num_parameters: int
+    """Of the adapter."""
+
+    curves: tuple[Curve, ...]
+    train_accuracy: float
+    """Share of targets of the training pictures (at most `NUM_MEASURED`) that the tuned model predicts, 0–1."""
+
+    validation_accuracy: float | None
+    """The same for the held-back pictures; None if there are none."""
+
+    share_of_commonest_answer: float
+    """Share of the training pictures that get the answer that is given most often; 1 if the model says one thing."""
+
+    share_of_commonest_target: float
+    """The same of what the pictures should get."""
+
+    device: str
+    """Name of what it was computed on."""
+
+    precision: str
+    """Of the model: float32 or bfloat16."""
+
+    max_probability_difference: float = math.nan
+    """Between the model in memory and the saved adapter, loaded again, over some pictures."""
+
+
+def outcome(tuner: Tuner, train: Examples, validation: Examples) -> Trained:
+    """Asks the tuned model about pictures of both splits."""
+    right, answers, wanted = _answers(tuner, train)
+    curves = tuple(
+        Curve(entry["step"], {name: float(entry[name]) for name in CURVES if name in entry})
+        for entry in tuner.state.log_history
+        if "loss" in entry or "eval_loss" in entry
+    )
+    return Trained(
+        num_steps=tuner.state.global_step,
+        num_pictures=len(train),
+        num_parameters=sum(p.numel() for p in tuner.model.parameters() if p.requires_grad),
+        curves=curves,
+        train_accuracy=right,
+        validation_accuracy=_answers(tuner, validation)[0] if len(validation) else None,
+        share_of_commonest_answer=answers,
+        share_of_commonest_target=wanted,
+        device=torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU",
+        precision=_precision(tuner),
+    )
+
+
+def difference_when_loaded(tuner: Tuner, examples: Examples, checkpoint: Checkpoint, saved: Adapter) -> float:
+    """The largest |P(in memory) - P(loaded again)| over the first pictures and all candidates at every target.
+
+    The model in memory leaves the accelerator first: there may be no room for two.
+    """
+    batch = tuner.data_collator([examples[at] for at in _spread(len(examples), NUM_COMPARED)])
+    before = _probabilities(tuner, tuner.model.eval(), batch)
+    precision = _precision(tuner)
+    tuner.optimizer = None
+    tuner.model.to("cpu")
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    after = _probabilities(tuner, loaded_with(checkpoint, saved, precision), batch)
+    return float((before - after).abs().max())
+
+
+def _precision(tuner: Tuner) -> str:
+    return str(tuner.model.get_base_model().dtype).partition(".")[2]
+
+
+def _probabilities(tuner: Tuner, model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+    on_device = {name: value.to(model.device) for name, value in batch.items()}
+    with torch.inference_mode():
+        logits, _ = tuner.target_logits(model, _in_precision(on_device, model.dtype))
+    return logits.softmax(dim=-1).cpu()
+
+
+def _in_precision(batch: dict[str, torch.Tensor], dtype: torch.dtype) -> dict[str, torch.Tensor]:
+    """Pixels as the model computes; Trainer's autocast does the same while it trains."""
+    return {
+        name: value.to(dtype) if name not in OWN_INPUTS and value.is_floating_point() else value
+        for name, value in batch.items()
+    }
+
+
+def _answers(tuner: Tuner, examples: Examples) -> tuple[float, float, float]:
+    """Share of right targets; share of the commonest predicted row, and of the commonest target row."""
+    predicted: Counter[tuple[int, ...]] = Counter()
+    wanted: Counter[tuple[int, ...]] = Counter()
+    num_right = num_known = 0
+    for targets, chosen in _chosen(tuner, examples):
+        known = targets != IGNORED
+        num_right += int(((chosen == targets) & known).sum())
+        num_known += int(known.sum())
+        predicted.update(map(tuple, chosen.masked_fill(~known, IGNORED).tolist()))
+        wanted.update(map(tuple, targets.tolist()))
+    return num_right / max(1, num_known), _share_of_commonest(predicted), _share_of_commonest(wanted)
+
+
+def _chosen(tuner: Tuner, examples: Examples) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Batch by batch: targets and predictions, both of shape (batch, K)."""
+    model = tuner.model.eval()
+    asked, size = _spread(len(examples), NUM_MEASURED), tuner.args.per_device_eval_batch_size
+    for start in range(0, len(asked), size):
+        batch = tuner.data_collator([examples[at] for at in asked[start : start + size]])
+        on_device = {name: value.to(model.device) for name, value in batch.items()}
+        with torch.inference_mode():
+            logits, targets = tuner.target_logits(model, _in_precision(on_device, model.get_base_model().dtype))
+        yield targets.cpu(), logits.argmax(dim=-1).cpu()
+
+
+def _spread(num: int, most: int) -> list[int]:
+    """Positions, at most so many, over all of a split: its pictures may be sorted by class."""
+    num_taken = min(num, most)
+    return [at * num // num_taken for at in range(num_taken)]
+
+
+def _share_of_commonest(rows: Counter[tuple[int, ...]]) -> float:
+    return max(rows.values(), default=0) / max(1, rows.total())

@@ -1,0 +1,51 @@
+"""Tuning of the micro model in jobs/demo/tuning/base. Without vLLM installed no test_tuning_*.py is collected."""
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.tuning.made import Pictures, drawn_pictures, make_recipe, make_set, privsieve, tune_command
+
+collect_ignore_glob = [] if find_spec("vllm") else ["test_tuning_*.py"]
+
+os.environ |= {"HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent == Path(__file__).parent and item.path.name.startswith("test_tuning_"):
+            item.add_marker(pytest.mark.vllm)
+            item.add_marker(pytest.mark.filterwarnings("ignore"))  # of torch and transformers about themselves
+
+
+@pytest.fixture(scope="session")
+def room(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("tuning")
+
+
+@pytest.fixture(scope="session")
+def few(room: Path) -> Pictures:
+    """48 pictures: for what does not depend on how well a model learns."""
+    return drawn_pictures(room / "few", per_class=3, seed=5)
+
+
+@pytest.fixture(scope="session")
+def few_set(room: Path, few: Pictures) -> Path:
+    options = ["--target", "binary", "--validation", 0.2, "--licence", "CC0-1.0"]
+    return make_set(room / "few-set", few, *options)
+
+
+@pytest.fixture(scope="session")
+def short_recipe(room: Path) -> Path:
+    """Two epochs."""
+    return make_recipe(room / "short.yaml", epochs=2)
+
+
+@pytest.fixture(scope="session")
+def short(room: Path, few_set: Path, short_recipe: Path) -> Path:
+    """An adapter tuned in one go, with its checkpoints."""
+    assert privsieve(*tune_command(few_set, short_recipe, room / "short"), "--keep-checkpoints") == 0
+    return room / "short"

@@ -1,0 +1,93 @@
+"""What stands beside the weights: the card, the curves; and what is said of a model that has learnt nothing."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scoring.tuning.card import PACKAGES, WARNING, page, read_card
+from scoring.tuning.recipe import recipe
+from scoring.tuning.training_set import open_set
+from tests.tuning.made import BASE, MAX_PIXELS, make_recipe, privsieve, tune_command
+
+
+def test_the_card_names_data_recipe_curves_and_results(few_set: Path, short: Path) -> None:
+    card, made_of = read_card(short), open_set(str(few_set))
+    assert card is not None
+    assert card.set_sha256 == made_of.digest
+    assert card.labels_sha256 == made_of.record.labels_sha256
+    assert (card.model, card.protocol, card.max_pixels) == ("base", "binary:p1", MAX_PIXELS)
+    assert card.recipe["learning_rate"] == 4e-3
+    assert "CC0-1.0" in card.licences
+    assert card.packages.keys() == set(PACKAGES)
+    assert card.counts == made_of.record.counts
+    assert card.num_steps == 10
+    assert card.num_parameters > 0
+    assert [p["step"] for p in card.curves if "loss" in p] == list(range(1, 11))
+    assert [p["step"] for p in card.curves if "eval_loss" in p] == [5, 10]
+    assert card.validation_accuracy is not None
+    assert card.max_probability_difference <= 1e-4
+    assert card.precision == "float32"
+
+
+def test_the_page_says_what_people_must_know(short: Path) -> None:
+    said = (short / "README.md").read_text()
+    assert said.startswith('---\nbase_model: "base"\n')
+    assert WARNING in said
+    assert "- licence of labels and pictures: " in said
+    assert "CC0-1.0" in said
+    assert f"set.json {read_card(short).set_sha256}" in said  # type: ignore[union-attr]
+    assert "| learning_rate | 0.004 | demo |" in said
+    assert "eval_loss" in said
+
+
+@pytest.mark.parametrize(("name", "ours", "given"), [("cprt", "alpha", "rank"), ("privtune", "dropout", "epochs")])
+def test_what_a_paper_does_not_say_is_marked_as_our_choice(name: str, ours: str, given: str, short: Path) -> None:
+    card = read_card(short)
+    assert card is not None
+    lines = page(card.model_copy(update={"recipe": recipe(name).model_dump(mode="json")})).splitlines()
+    row = {line.split(" | ")[0].removeprefix("| "): line for line in lines if line.startswith("| ")}
+    assert row[ours].endswith("| our choice |")
+    assert row[given].endswith(f"| {name} |")
+
+
+def test_the_files_name_no_folder_of_this_machine(short: Path, room: Path) -> None:
+    for file in short.iterdir():
+        if file.is_file():
+            assert str(room).encode() not in file.read_bytes(), file.name
+            assert str(BASE.parent).encode() not in file.read_bytes(), file.name
+
+
+def test_the_curves_stay_for_tensorboard(short: Path) -> None:
+    events = list((short / "tensorboard").glob("events.out.tfevents.*"))
+    assert len(events) == 1
+    content = events[0].read_bytes()
+    assert content.count(b"tune/loss") == 10
+    assert content.count(b"tune/eval_loss") == 2
+
+
+def test_a_model_that_says_one_thing_is_called_out(
+    few_set: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = make_recipe(tmp_path / "absurd.yaml", learning_rate=0.9, epochs=1)
+    assert privsieve(*tune_command(few_set, recipe, tmp_path / "out")) == 0
+    assert "caution: the model gives one answer to 100% of the training pictures" in capsys.readouterr().out
+    assert "**Caution:** the model gives one answer to 100%" in (tmp_path / "out" / "README.md").read_text()
+    assert not (tmp_path / "out" / "checkpoints").exists()
+    assert list((tmp_path / "out" / "tensorboard").iterdir())
+
+
+def test_nothing_but_the_result_is_printed(few_set: Path, tmp_path: Path) -> None:
+    """Torch, transformers and peft have much to say about themselves."""
+    recipe = make_recipe(tmp_path / "one.yaml", epochs=1)
+    command = [sys.executable, "-m", "jobs", *map(str, tune_command(few_set, recipe, tmp_path / "out"))]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    steps, accuracy, difference, following = [line for line in done.stdout.splitlines() if "caution" not in line]
+    assert steps.startswith("5 steps in ")
+    assert accuracy.startswith("right answers, by the trainer: ")
+    assert difference.startswith("saved and loaded again")
+    assert following.startswith("next: privsieve scan ")
+    assert json.loads((tmp_path / "out" / "privsieve.json").read_text())["num_steps"] == 5

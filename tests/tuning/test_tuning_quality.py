@@ -1,0 +1,152 @@
+"""A micro model is useless before tuning and right after it, measured through scans of pictures that it never saw."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from PIL import Image
+
+from jobs.demo.tuning.signs import CLASSES
+from reports.evaluation.evaluate import EvaluationOptions, evaluate_run
+from reports.evaluation.results import Evaluation
+from scoring.assessment import EngineOptions, View
+from scoring.engines import engine_module
+from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
+from scoring.taxonomy import KEYS
+from tests.tuning.made import (
+    BASE,
+    MAX_PIXELS,
+    RECIPE,
+    Pictures,
+    drawn_pictures,
+    make_recipe,
+    make_set,
+    privsieve,
+    scan_command,
+    tune_command,
+)
+
+FIRST = "binary:p1,first"
+
+SHORT_PROMPT = {
+    "system": "",
+    "instructions": "{attributes}\n{placeholder}",
+    "attribute_line": "{key}",
+    "form_line": "{key}={slot}\n",
+}
+"""Of slots: 22 questions would take most of the time of these tests."""
+
+
+def evaluation(run: Path, labels: Path) -> Evaluation:
+    return evaluate_run(str(run), read_labels(str(labels)), EvaluationOptions(num_draws=0))
+
+
+def both_f1(found: Evaluation) -> list[float]:
+    """Per attribute the mean of the F1 of present and that of absent."""
+    means = []
+    for one in found.attributes.values():
+        wrong = one.num_false_positive + one.num_false_negative
+        right = (one.num_true_positive, one.num_true_negative)
+        means.append(float(np.mean([2 * num / max(1, 2 * num + wrong) for num in right])))
+    return means
+
+
+def planted(signs: Pictures, folder: Path) -> Pictures:
+    """The same pictures; attribute i is present in three of the sixteen classes."""
+    rows = read_labels(str(signs.labels)).select(["sha256", "key", "class"]).to_pylist()
+    names = [str(row["class"]) for row in rows]
+    # Pictures of the public classes are all called public, in the order of the classes.
+    order = {
+        row["key"]: int(str(row["key"]).partition("_")[2].partition(".")[0]) for row in rows if row["class"] == "public"
+    }
+    number = [
+        CLASSES.index(name) if name in CLASSES else 8 + order[row["key"]] % 8
+        for name, row in zip(names, rows, strict=True)
+    ]
+    columns: dict[str, list[Any]] = {
+        key: [float(one in (at % 16, (5 * at + 3) % 16, (7 * at + 1) % 16)) for one in number]
+        for at, key in enumerate(KEYS)
+    }
+    columns |= {"sha256": [row["sha256"] for row in rows], "annotator": ["planted"] * len(rows)}
+    file = folder / f"{signs.folder.name}-attributes.parquet"
+    write_labels(to_labels(columns, len(rows)), str(file), LabelsOrigin("planted"))
+    return Pictures(signs.folder, file)
+
+
+@pytest.fixture(scope="module")
+def learnt(room: Path) -> Pictures:
+    """320 pictures."""
+    return drawn_pictures(room / "learnt", per_class=20, seed=1)
+
+
+@pytest.fixture(scope="module")
+def unseen(room: Path) -> Pictures:
+    """160 pictures."""
+    return drawn_pictures(room / "unseen", per_class=10, seed=2)
+
+
+@pytest.fixture(scope="module")
+def tuned(room: Path, learnt: Pictures, unseen: Pictures) -> Path:
+    """On yes and no."""
+    options = ["--target", "binary", "--validation", 0, "--exclude", unseen.labels]
+    training_set = make_set(room / "learnt-set", learnt, *options)
+    assert privsieve(*tune_command(training_set, RECIPE, room / "tuned")) == 0
+    return room / "tuned"
+
+
+@pytest.fixture(scope="module")
+def tuned_slots(room: Path, learnt: Pictures) -> Path:
+    (room / "short.yaml").write_text(yaml.safe_dump(SHORT_PROMPT))
+    options = ["--target", "slots", "--prompt-file", room / "short.yaml", "--validation", 0]
+    training_set = make_set(room / "slots-set", planted(learnt, room), *options)
+    ten_epochs = make_recipe(room / "ten-epochs.yaml", epochs=10)
+    assert privsieve(*tune_command(training_set, ten_epochs, room / "tuned-slots")) == 0
+    return room / "tuned-slots"
+
+
+def test_an_untuned_model_gives_no_usable_answer(room: Path, unseen: Pictures) -> None:
+    options = ["--protocol", "binary:p1", "--max-pixels", MAX_PIXELS]
+    assert privsieve(*scan_command(unseen.folder, room / "before", *options)) == 0
+    private = evaluation(room / "before", unseen.labels).private
+    assert private is not None
+    assert private.num_rejected == private.num_pictures == 160 or (private.mcc or 0) <= 0.5
+
+
+@pytest.mark.parametrize("reading", ["", ",first"])
+def test_after_320_pictures_it_tells_private_from_public(
+    reading: str, room: Path, unseen: Pictures, tuned: Path
+) -> None:
+    run = room / f"after{reading}"
+    options = ["--adapter", tuned, "--protocol", f"binary:p1{reading}"]
+    assert privsieve(*scan_command(unseen.folder, run, *options)) == 0
+    private = evaluation(run, unseen.labels).private
+    assert private is not None
+    assert private.num_rejected == 0
+    assert private.mcc is not None
+    assert private.mcc >= 0.95
+
+
+def test_after_320_pictures_it_finds_planted_attributes(room: Path, unseen: Pictures, tuned_slots: Path) -> None:
+    assert privsieve(*scan_command(unseen.folder, room / "after-slots", "--adapter", tuned_slots)) == 0
+    found = evaluation(room / "after-slots", planted(unseen, room).labels)
+    assert len(both_f1(found)) == 22
+    assert np.mean(both_f1(found)) >= 0.9
+
+
+def test_the_adapter_answers_alike_in_transformers_and_vllm(unseen: Pictures, tuned: Path) -> None:
+    views = [_view(file) for file in sorted(unseen.folder.iterdir())]
+    options = EngineOptions(model=str(BASE), adapter=str(tuned), protocol=FIRST, max_pixels=MAX_PIXELS)
+    found: list[list[float]] = []
+    for name in ("transformers", "vllm"):
+        running: Any = engine_module(name).load(options)
+        found.append([one.prob_private for one in running.assess(views)])
+        running.close()
+    np.testing.assert_allclose(found[0], found[1], atol=1e-4)
+    assert np.ptp(found[0]) > 0.9, "the answers must depend on the picture"
+
+
+def _view(file: Path) -> View:
+    return View(np.asarray(Image.open(file).convert("RGB")), frozenset(), hashlib.sha256(file.read_bytes()).hexdigest())

@@ -1,0 +1,162 @@
+"""What `tune` refuses in one line, before it computes or writes anything."""
+
+import json
+import shutil
+import tarfile
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from scoring.tuning.training_set import file_sha256
+from tests.tuning.made import BASE, MAX_PIXELS, Pictures, make_recipe, make_set, privsieve, tune_command
+
+Damage = Callable[[Path], None]
+
+
+def changed_record(training_set: Path, **changes: object) -> None:
+    record = json.loads((training_set / "set.json").read_text())
+    (training_set / "set.json").write_text(json.dumps(record | changes))
+
+
+def changed_pictures(training_set: Path, change: Callable[[str, bytes], bytes]) -> None:
+    """Writes every shard again, with hashes that fit: what someone does who wants to deceive."""
+    for shard in training_set.glob("*.tar"):
+        with tarfile.open(shard) as tar:
+            held = [(member.name, tar.extractfile(member).read()) for member in tar]  # type: ignore[union-attr]
+        with tarfile.open(shard, "w") as tar:
+            for name, content in held:
+                made = change(name, content)
+                member = tarfile.TarInfo(name)
+                member.size = len(made)
+                tar.addfile(member, BytesIO(made))
+    changed_record(training_set, files={file.name: file_sha256(file) for file in training_set.glob("*.tar")})
+
+
+def with_target(target: dict[str, object]) -> Damage:
+    def change(name: str, content: bytes) -> bytes:
+        return json.dumps(json.loads(content) | {"target": target}).encode() if name.endswith(".json") else content
+
+    return lambda training_set: changed_pictures(training_set, change)
+
+
+def other_answers(training_set: Path) -> None:
+    changed_pictures(
+        training_set, lambda name, content: content.replace(b'"No"', b'"Yes"') if name.endswith(".json") else content
+    )
+
+
+def no_pictures(training_set: Path) -> None:
+    changed_pictures(training_set, lambda name, content: content if name.endswith(".json") else b"no picture")
+
+
+def cut_shard(training_set: Path) -> None:
+    shard = next(training_set.glob("train-*.tar"))
+    shard.write_bytes(shard.read_bytes()[:5000])
+
+
+SETS: dict[str, tuple[Damage, str]] = {
+    "another version of the protocol": (
+        lambda folder: changed_record(folder, protocol_version="binary-0"),
+        'was made for "binary-0", and this version of privsieve asks',
+    ),
+    "one answer only": (other_answers, "pictures of the training set have the same answer"),
+    "a changed shard": (cut_shard, "train-000000.tar has changed since the set was made"),
+    "a shard of another folder": (
+        lambda folder: changed_record(folder, files={"../train-000000.tar": "0" * 64}),
+        "names a file outside of the folder",
+    ),
+    "slots for a protocol without": (with_target({"slots": [1] * 22, "answer": None}), "a target is damaged"),
+    "an answer that is none": (with_target({"slots": None, "answer": {"a": 1}}), "damaged; make the set again"),
+    "an endless answer": (with_target({"slots": None, "answer": "Yes" * 10**6}), "a target is damaged"),
+    "no pictures": (no_pictures, "of the training set cannot be decoded"),
+    "no record": (lambda folder: (folder / "set.json").unlink(), "holds no training set (set.json is missing)"),
+}
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_a_set_that_cannot_be_learnt_from(
+    name: str, few_set: Path, short_recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damage, message = SETS[name]
+    shutil.copytree(few_set, tmp_path / "set")
+    damage(tmp_path / "set")
+    assert privsieve(*tune_command(tmp_path / "set", short_recipe, tmp_path / "out")) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_slots_out_of_range(
+    few: Pictures, short_recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tests.tuning.test_tuning_quality import planted
+
+    training_set = make_set(tmp_path / "set", planted(few, tmp_path), "--target", "slots")
+    for slots in ([7] * 22, [1] * 21, "1" * 22):
+        with_target({"slots": slots, "answer": None})(training_set)
+        assert privsieve(*tune_command(training_set, short_recipe, tmp_path / "out")) == 2
+        assert "a target is damaged; make the set again" in capsys.readouterr().err
+
+
+def without_picture(model: Path) -> None:
+    template = model / "chat_template.jinja"
+    template.write_text(template.read_text().replace("<|vision_start|><|image_pad|><|vision_end|>", ""))
+
+
+def without_vision(model: Path) -> None:
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | {"vision_config": None}))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (without_picture, "its chat template leaves out the picture"),
+        (without_vision, "is not a vision-language model"),
+    ],
+)
+def test_a_model_that_cannot_be_asked(
+    damage: Damage,
+    message: str,
+    few_set: Path,
+    short_recipe: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shutil.copytree(BASE, tmp_path / "model")
+    damage(tmp_path / "model")
+    command = ["tune", few_set, "--model", tmp_path / "model", "--recipe", short_recipe, "--out", tmp_path / "out"]
+    assert privsieve(*command, "--max-pixels", MAX_PIXELS) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("option", ["use_dora", "bias", "modules_to_save"])
+def test_an_option_of_peft_that_vllm_cannot_load(
+    option: str, few_set: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = make_recipe(tmp_path / "recipe.yaml", **{option: True})
+    assert privsieve(*tune_command(few_set, recipe, tmp_path / "out")) == 2
+    assert f'has an unknown field "{option}"' in capsys.readouterr().err
+
+
+def test_a_batch_that_processes_cannot_share(
+    few_set: Path, short_recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert privsieve(*tune_command(few_set, short_recipe, tmp_path / "out"), "--num-gpus", 3) == 2
+    assert "3 processes cannot share the recipe's batch_size of 8 evenly" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_with_something_else(
+    few_set: Path, short_recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    assert privsieve(*tune_command(few_set, short_recipe, tmp_path)) == 2
+    assert "already exists and holds no tuning run" in capsys.readouterr().err
+    assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
