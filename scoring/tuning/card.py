@@ -122,21 +122,12 @@ def page(card: Card) -> str:
         *(f"**Caution:** {caution}\n" for caution in card.cautions),
         "## What it was tuned on",
         "",
-<<<<<<< HEAD
-        f"- {card.counts['train']['pictures']} pictures; {card.counts['validation'].get('pictures', 0)} held back",
+        f"- {train.get('pictures', 0)} pictures; {card.counts.get('validation', {}).get('pictures', 0)} held back",
         f"- labelled by: {', '.join(map(_code, card.annotators))}",
         f"- licence of labels and pictures: {', '.join(map(_code, card.licences)) or 'not given'}",
-        f"- left out because an evaluation set holds them: {card.num_excluded['sha256']} the same file, "
-        f"{card.num_excluded['phash']} near duplicates",
-        *(f"- {_code(name)}: {num}" for name, num in card.counts["train"].items() if name != "pictures"),
-=======
-        f"- {train.get('pictures', 0)} pictures; {card.counts.get('validation', {}).get('pictures', 0)} held back",
-        f"- labelled by: {', '.join(card.annotators)}",
-        f"- licence of labels and pictures: {', '.join(card.licences) or 'not given'}",
         f"- left out because an evaluation set holds them: {card.num_excluded.get('sha256', 0)} the same file, "
         f"{card.num_excluded.get('phash', 0)} near duplicates",
-        *(f"- {name}: {num}" for name, num in train.items() if name != "pictures"),
->>>>>>> trainer
+        *(f"- {_code(name)}: {num}" for name, num in train.items() if name != "pictures"),
         f"- set.json {card.set_sha256}, labels {card.labels_sha256}",
         "",
         "## How",

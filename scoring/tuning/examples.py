@@ -11,11 +11,7 @@ from functools import partial
 from typing import Any
 
 import torch
-<<<<<<< HEAD
-from PIL.Image import Image
-=======
 from PIL import Image
->>>>>>> trainer
 from torch.utils.data import Dataset
 
 from ingest.errors import EngineError, LabelsError
@@ -26,12 +22,8 @@ from scoring.engines.vlm.prompting import Prompter
 from scoring.engines.vlm.transformers.engine import PER_TOKEN
 from scoring.protocols.interface import Image as PromptImage
 from scoring.protocols.interface import Prompt, Slots
-<<<<<<< HEAD
-from scoring.tuning.targets import Turns
-=======
 from scoring.taxonomy import ATTRIBUTES
-from scoring.tuning.targets import Target
->>>>>>> trainer
+from scoring.tuning.targets import Target, Turns
 from scoring.tuning.training_set import Item
 
 IGNORED = -100
@@ -71,18 +63,14 @@ class Encoder:
     def example(self, item: Item, max_pixels: int) -> Example:
         """LabelsError if the picture cannot be decoded, or not be prepared for this model."""
         decoded = decode(item.encoded(), ImageLimits(max_frames=1, max_side_px=max_side_px(max_pixels)))
-<<<<<<< HEAD
-        if not isinstance(decoded, DecodedImage):
-            raise LabelsError(f"{item.shard.name}: {printable(item.key)} cannot be decoded; make the set again")
-        image = prepared(decoded.views[0], max_pixels)
-        if item.target.turns is not None:
-            return dialogue_example(self._prompter, self._prompt, item.target.turns, image, printable(item.key))
-=======
         problem = "cannot be decoded"
         if isinstance(decoded, DecodedImage):
             try:
-                return self.example_of(prepared(decoded.views[0], max_pixels), item.target)
-            except EngineError:
+                image = prepared(decoded.views[0], max_pixels)
+                if item.target.turns is not None:
+                    return dialogue_example(self._prompter, self._prompt, item.target.turns, image, printable(item.key))
+                return self.example_of(image, item.target)
+            except (EngineError, LabelsError):
                 raise
             except Exception as error:  # the edge: what processors raise may hold content, so only its type is kept
                 problem = f"cannot be prepared for this model ({type(error).__name__})"
@@ -93,7 +81,6 @@ class Encoder:
 
     def example_of(self, image: Image.Image, target: Target) -> Example:
         """Of a picture that is small enough. EngineError if the tokenizer joins the answer to the prompt."""
->>>>>>> trainer
         made = self._prompter.processed(self._tokens.text, image)
         per_token = {name: made[name][0] for name in PER_TOKEN if name in made}
         per_token.setdefault("attention_mask", torch.ones_like(per_token["input_ids"]))
@@ -107,8 +94,7 @@ class Encoder:
         return Example(per_token, per_image, tuple(range(-len(written), 0)), written)
 
 
-<<<<<<< HEAD
-def dialogue_example(prompter: Prompter, prompt: Prompt, turns: Turns, image: Image, key: str) -> Example:
+def dialogue_example(prompter: Prompter, prompt: Prompt, turns: Turns, image: Image.Image, key: str) -> Example:
     """A conversation in the model's own chat template, the picture in its first turn, on the side of the text on which
     the protocol's prompt has it. Targets are the assistant's turns, each with the token that ends it.
 
@@ -154,12 +140,14 @@ def dialogue_example(prompter: Prompter, prompt: Prompt, turns: Turns, image: Im
     places = [place for start, end in spans for place in range(start, end)]
     targets = tuple(all_ids[place] for place in places)
     return Example(per_token, per_image, tuple(place - spans[-1][1] for place in places), targets)
-=======
+
+
 def check_targets(items: Sequence[Item], *, is_slots: bool) -> None:
     """LabelsError if a target is none of this kind, or if there is only one answer to learn."""
     for item in items:
         slots, answer = item.target.slots, item.target.answer
-        is_right = _is_slots(slots) if is_slots else isinstance(answer, str) and 0 < len(answer) <= MAX_ANSWER_LENGTH
+        is_text = item.target.turns is not None or (isinstance(answer, str) and 0 < len(answer) <= MAX_ANSWER_LENGTH)
+        is_right = _is_slots(slots) if is_slots else is_text
         if not is_right:
             raise LabelsError(f"{item.shard}: a target is damaged; make the set again")
     if len({item.target for item in items}) < 2:
@@ -171,7 +159,6 @@ def check_targets(items: Sequence[Item], *, is_slots: bool) -> None:
 
 def _is_slots(slots: object) -> bool:
     return isinstance(slots, tuple) and len(slots) == len(ATTRIBUTES) and all(one in (0, 1, 2, None) for one in slots)
->>>>>>> trainer
 
 
 class Examples(Dataset):  # type: ignore[misc]  # of an untyped package
