@@ -150,7 +150,7 @@ def check_targets(items: Sequence[Item], *, is_slots: bool) -> None:
         is_right = _is_slots(slots) if is_slots else is_text
         if not is_right:
             raise LabelsError(f"{item.shard}: a target is damaged; make the set again")
-    if len({item.target for item in items}) < 2:
+    if len({item.target for item in items}) < 2 and not any(item.target.turns for item in items):
         raise LabelsError(
             f"all {len(items)} pictures of the training set have the same answer, so there is nothing to learn; make a "
             "set with pictures of another class"
