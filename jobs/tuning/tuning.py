@@ -12,7 +12,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest import __version__
-from ingest.errors import EngineError, LabelsError
+from ingest.errors import EngineError, LabelsError, PrivsieveError
 from ingest.storage.place import place
 from jobs.runtime.feedback import Feedback
 from jobs.runtime.requests import STRICT, Count
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 BEGUN = "tuning.json"
 """What a begun run was asked for; removed at its end."""
+
+REFUSED = PrivsieveError.exit_code
 
 SAID = {
     "set_sha256": "training set",
@@ -103,7 +105,7 @@ def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
         return card
     is_begun = _is_begun(out, content)
     from scoring.tuning.checks import check
-    from scoring.tuning.training import CHECKPOINTS, TrainingRequest
+    from scoring.tuning.training import CHECKPOINTS, TrainingRequest, last_checkpoint
 
     work = TrainingRequest(
         made_of,
@@ -120,7 +122,12 @@ def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
     if not is_begun:
         place(str(out / BEGUN)).write(json.dumps(content, indent=1).encode())
     began = time.monotonic()
-    trained = _trained(work, request, feedback)
+    try:
+        trained = _trained(work, request, feedback)
+    except PrivsieveError as error:
+        if error.exit_code == REFUSED and not is_begun and last_checkpoint(out) is None:
+            shutil.rmtree(out)  # nothing was done, and a corrected command must not be another run's continuation
+        raise
     seconds = time.monotonic() - began
     check_fits(adapter(str(out)), model.folder)
     made = _card(made_of, model, chosen, request, trained, seconds, packages)
