@@ -245,7 +245,8 @@ def test_a_run_behind_a_url(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 # ---- killed at any moment ---------------------------------------------------------------------------------------
 
-NUM_SHARDS, SLICES, ROWS = 60, 5, 20
+NUM_SHARDS, SLICES, ROWS = 40, 3, 20
+ROWS_PER_FILE = 240
 
 
 @pytest.fixture(scope="module")
@@ -270,7 +271,7 @@ def test_killed_and_continued(large: Path, tmp_path: Path, moment: Callable[[Pat
     run = tmp_path / "run"
     shutil.copytree(large, run)
     expected = [(NUM_SHARDS * SLICES * ROWS, NUM_SHARDS * SLICES * ROWS, NUM_SHARDS * SLICES * ROWS // 10)]
-    command = [sys.executable, "-m", "jobs", "compact", str(run), "--rows-per-file", "600"]
+    command = [sys.executable, "-m", "jobs", "compact", str(run), "--rows-per-file", str(ROWS_PER_FILE)]
     working = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     deadline = time.monotonic() + 60
     while not moment(run) and time.monotonic() < deadline:
@@ -281,7 +282,7 @@ def test_killed_and_continued(large: Path, tmp_path: Path, moment: Callable[[Pat
     assert moment(run)
     assert _seen(run) == expected
     made = {path.name: path.stat().st_mtime_ns for path in (run / "compact").glob("[0-9]*.parquet")}
-    assert privsieve("compact", run, "--rows-per-file", "600") == 0
+    assert privsieve("compact", run, "--rows-per-file", ROWS_PER_FILE) == 0
     assert _seen(run) == expected
     kept = {name: os.stat(run / "compact" / name).st_mtime_ns for name in made}
     assert kept == made  # what was finished is not done again
@@ -290,12 +291,12 @@ def test_killed_and_continued(large: Path, tmp_path: Path, moment: Callable[[Pat
     assert _all(run).equals(_all(large).sort_by([("shard", "ascending"), ("index", "ascending")]))
 
 
-@pytest.mark.parametrize("rows_per_file", [600, 900])
+@pytest.mark.parametrize("rows_per_file", [ROWS_PER_FILE, 360])
 def test_a_second_one_takes_over_while_the_first_works(large: Path, tmp_path: Path, rows_per_file: int) -> None:
     run = tmp_path / "run"
     shutil.copytree(large, run)
     command = [sys.executable, "-m", "jobs", "compact", str(run), "--takeover", "--rows-per-file"]
-    first = subprocess.Popen([*command, "600"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    first = subprocess.Popen([*command, str(ROWS_PER_FILE)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     while first.poll() is None and _num_files(run / "compact") < 2:
         time.sleep(0.0005)
     assert privsieve(*command[3:], rows_per_file) == 0
