@@ -22,8 +22,6 @@ from reports.agreement import agreement_table
 from scoring.labels.judgements import judgements
 from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
 
-pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("ignore")]
-
 DEMO = Path(__file__).parents[2] / "jobs" / "demo" / "tuning"
 MAX_PIXELS = 64 * 64
 OTHER = "face"
