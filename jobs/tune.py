@@ -13,7 +13,12 @@ from scoring.tuning.recipe import SHIPPED
 @click.command()
 @click.argument("training_set", metavar="SET")
 @click.option("--model", required=True, help="A folder, or a hub name such as owner/name.")
-@click.option("--out", required=True, help="Folder of the adapter; a new one, or that of a killed run to continue.")
+@click.option(
+    "--out",
+    required=True,
+    help="Folder of the adapter: a new one, or that of a killed run to continue. With several machines, on storage "
+    "that all of them share.",
+)
 @click.option(
     "--recipe", required=True, help=f"Hyper-parameters: {', '.join(SHIPPED)}, or a YAML file (docs/tuning.md)."
 )
@@ -62,7 +67,10 @@ def tune(
     keep_checkpoints: bool,
     quiet: bool,
 ) -> None:
-    """Tune MODEL on a training set of tune-set. The same command continues a killed run."""
+    """Tune MODEL on a training set of tune-set.
+
+    The same command continues a killed run at its last checkpoint, and ends with the same weights.
+    """
     request = TuneRequest(
         training_set=training_set,
         model=model,

@@ -95,11 +95,16 @@ def difference_when_loaded(tuner: Tuner, examples: Examples, checkpoint: Checkpo
     precision = _precision(tuner)
     tuner.optimizer = None
     tuner.model.to("cpu")
+    _free_memory()
+    after = _probabilities(tuner, loaded_with(checkpoint, saved, precision), batch)
+    _free_memory()  # a study tunes again in the same process
+    return float((before - after).abs().max())
+
+
+def _free_memory() -> None:
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-    after = _probabilities(tuner, loaded_with(checkpoint, saved, precision), batch)
-    return float((before - after).abs().max())
 
 
 def _precision(tuner: Tuner) -> str:

@@ -42,6 +42,8 @@ MAX_STEPS_PER_CHECKPOINT = 100
 MAX_READERS = 4
 """Processes that decode pictures while a GPU computes."""
 
+_ERROR_NAME = f"{LabelsError.__module__}.{LabelsError.__qualname__}: "
+
 LANGUAGE_HEAD = "lm_head"
 VISION_PARTS = ("visual", "vision_tower", "vision_model", "multi_modal_projector", "connector", "vision_embed_tokens")
 """Parts of module names that belong to the picture's side of a model, over the families that are supported."""
@@ -107,6 +109,7 @@ def train(request: TrainingRequest, on_step: Callable[[int, int], None], num_pro
     IncompleteError if the loss or the weights are no finite numbers, which keeps the last checkpoint; LabelsError or
     EngineError as the set, the model or its prompt demand.
     """
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # else tokenizers warn when reading processes start
     set_seed(request.seed)
     prompter = Prompter(request.checkpoint.folder, request.max_pixels)
     encoder = Encoder(prompter, request.protocol.prompt)
@@ -132,7 +135,7 @@ def train(request: TrainingRequest, on_step: Callable[[int, int], None], num_pro
     except NotANumberError as error:
         raise IncompleteError(_stopped(error, request.folder)) from None
     except LabelsError as error:  # of a reading process, with its traceback
-        raise LabelsError(str(error).strip().splitlines()[-1].removeprefix(_NAME)) from None
+        raise LabelsError(str(error).strip().splitlines()[-1].removeprefix(_ERROR_NAME)) from None
     result = outcome(tuner, pictures, held_back)
     if tuner.is_world_process_zero():
         # Else the adapter's files would name a folder of this machine.
@@ -143,9 +146,6 @@ def train(request: TrainingRequest, on_step: Callable[[int, int], None], num_pro
         difference = difference_when_loaded(tuner, pictures, request.checkpoint, saved)
         result = replace(result, max_probability_difference=difference)
     return result
-
-
-_NAME = f"{LabelsError.__module__}.{LabelsError.__qualname__}: "
 
 
 def _stopped(error: NotANumberError, folder: Path) -> str:

@@ -19,7 +19,6 @@ from scoring.taxonomy import KEYS
 from tests.tuning.made import (
     BASE,
     MAX_PIXELS,
-    RECIPE,
     Pictures,
     drawn_pictures,
     make_recipe,
@@ -89,21 +88,26 @@ def unseen(room: Path) -> Pictures:
 
 
 @pytest.fixture(scope="module")
-def tuned(room: Path, learnt: Pictures, unseen: Pictures) -> Path:
+def recipe(room: Path) -> Path:
+    """That of the demo, with fewer epochs."""
+    return make_recipe(room / "twelve-epochs.yaml", epochs=12)
+
+
+@pytest.fixture(scope="module")
+def tuned(room: Path, recipe: Path, learnt: Pictures, unseen: Pictures) -> Path:
     """On yes and no."""
     options = ["--target", "binary", "--validation", 0, "--exclude", unseen.labels]
     training_set = make_set(room / "learnt-set", learnt, *options)
-    assert privsieve(*tune_command(training_set, RECIPE, room / "tuned")) == 0
+    assert privsieve(*tune_command(training_set, recipe, room / "tuned")) == 0
     return room / "tuned"
 
 
 @pytest.fixture(scope="module")
-def tuned_slots(room: Path, learnt: Pictures) -> Path:
+def tuned_slots(room: Path, recipe: Path, learnt: Pictures) -> Path:
     (room / "short.yaml").write_text(yaml.safe_dump(SHORT_PROMPT))
     options = ["--target", "slots", "--prompt-file", room / "short.yaml", "--validation", 0]
     training_set = make_set(room / "slots-set", planted(learnt, room), *options)
-    ten_epochs = make_recipe(room / "ten-epochs.yaml", epochs=10)
-    assert privsieve(*tune_command(training_set, ten_epochs, room / "tuned-slots")) == 0
+    assert privsieve(*tune_command(training_set, recipe, room / "tuned-slots")) == 0
     return room / "tuned-slots"
 
 
