@@ -68,6 +68,8 @@ def filter(
     """Write the corpus of RUN again, in its own layout, without what a policy drops."""
     resources = FilterResources(executor, ray_address)
     planned = plan_filter(FilterRequest(run_url, policy, out_url, resume, overwrite))
+    if not dry_run:
+        check_destination(planned)
     for line in planned.cautions:
         write_line(line)
     if dry_run:

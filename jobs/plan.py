@@ -3,6 +3,7 @@
 Nothing is written. The work is in `jobs.planning`.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import click
@@ -85,8 +86,8 @@ def _write_text(found: PlanResult) -> None:
     lines = [
         ("shards", f"{found.num_shards:,}", "", "listed"),
         ("images", *_shown(found.images, ",.0f"), counted),
-        ("size", *_shown(found.terabytes, ",.6g", " TB"), f"from {found.num_sampled} sampled images"),
-        *([("read", *_shown(found.read_terabytes, ",.6g", " TB"), reads)] if read_twice else []),
+        ("size", *_sized(found.terabytes), f"from {found.num_sampled} sampled images"),
+        *([("read", *_sized(found.read_terabytes), reads)] if read_twice else []),
         ("bytes per image", *_shown(found.bytes_per_image, ",.0f"), "mean"),
         ("megapixels", *_shown(found.megapixels, ",.3g"), "mean, and 5 to 95 % of the images"),
         ("formats", formats, "", "by content, of the sample"),
@@ -95,10 +96,10 @@ def _write_text(found: PlanResult) -> None:
         *([("downscaling", *_shown(found.downscale_ms, ",.3g", " ms/image"), here)] if found.downscale_ms else []),
         *([("preparing", *_shown(found.host_ms, ",.3g", " ms/image"), found.host_origin)] if found.host_ms else []),
         ("speed", *_shown(found.images_per_s, ",.4g", " images/s"), found.speed_origin),
-        ("hours", *_shown(found.hours, ",.3g"), f"with {found.gpus} GPUs or processes"),
+        ("time", *_in_unit(found.hours, TIMES), f"with {found.gpus} GPUs or processes"),
         *([("cost", *_shown(found.cost, ",.2f"), "hours × GPUs × price")] if found.cost else []),
         ("CPUs per GPU", f"{found.cpus_per_gpu:.2g}", "", f"speed × time of {steps}"),
-        ("results", f"{found.result_gigabytes:,.3g} GB", "", "rows of the sample as zstd Parquet"),
+        ("results", _sized(Figure(*[found.result_gigabytes / 1000] * 3))[0], "", "rows of the sample as zstd Parquet"),
     ]
     table = Table(box=box.SIMPLE)
     for head in ("", "estimate", "range 5–95 %", "how"):
@@ -106,6 +107,23 @@ def _write_text(found: PlanResult) -> None:
     for line in lines:
         table.add_row(*(Text(escaped(cell)) for cell in line))
     console().print(table)
+
+
+SIZES = (("TB", 1.0), ("GB", 1e-3), ("MB", 1e-6), ("kB", 1e-9))
+"""Unit -> terabytes, the largest first."""
+
+TIMES = (("h", 1.0), ("min", 1 / 60), ("s", 1 / 3600))
+"""Unit -> hours."""
+
+
+def _sized(terabytes: Figure) -> tuple[str, str]:
+    return _in_unit(terabytes, SIZES)
+
+
+def _in_unit(figure: Figure, units: Sequence[tuple[str, float]]) -> tuple[str, str]:
+    """In the largest unit of which the figure is at least one, the range in the same."""
+    unit, size = next((pair for pair in units if figure.value >= pair[1]), units[-1])
+    return _shown(Figure(figure.value / size, figure.low / size, figure.high / size), ",.3g", f" {unit}")
 
 
 def _shown(figure: Figure, form: str, unit: str = "") -> tuple[str, str]:

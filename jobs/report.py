@@ -10,7 +10,7 @@ from jobs.console.tables import write_rows, write_table
 from jobs.console.terminal import write_json, write_line
 
 if TYPE_CHECKING:
-    from reports.summary import Rate, Report
+    from reports.summary import Prevalence, Rate, Report
 
 
 def _not_empty(context: click.Context, parameter: click.Parameter, value: str) -> str:
@@ -123,11 +123,11 @@ def _write_text(summary: "Report") -> None:
                 str(row.level),
                 *(
                     ["–"] * 3
-                    if row.share is None
+                    if row.share is None and not row.is_never_found
                     else [f"{n:,}" for n in (row.num_present, row.num_ambiguous, row.num_absent)]
                 ),
                 f"{row.num_not_assessed:,}",
-                "not assessed" if row.share is None else ("≥ " if row.is_lower_bound else "") + percent(row.share),
+                _unknown_share(row) if row.share is None else ("≥ " if row.is_lower_bound else "") + percent(row.share),
             ]
             for row in summary.prevalence
         ],
@@ -153,6 +153,10 @@ def _write_text(summary: "Report") -> None:
     if summary.rejections:
         rows = [[shortened(row.reason), f"{row.num_images:,}"] for row in summary.rejections]
         _table("Rejections by kind", ["kind", "images"], rows)
+
+
+def _unknown_share(row: "Prevalence") -> str:
+    return "never found" if row.is_never_found else "not assessed"
 
 
 def _rates(title: str, rates: "tuple[Rate, ...]") -> None:

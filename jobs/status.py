@@ -1,20 +1,28 @@
 """`privsieve status RUN`: how far a scan is, here or elsewhere, judged by the result files that are there."""
 
+from collections import Counter
 from dataclasses import asdict, dataclass
 
 import click
 
+from ingest.errors import PrivsieveError, number_of
 from ingest.formats import open_source
 from ingest.sample import printable
+from ingest.storage.place import Place
 from jobs.console.terminal import write_json, write_line
 from scoring.runs.attempts import Attempt, Attempts
+from scoring.runs.coverage import has_all_chosen
+from scoring.runs.footers import compact_footers, footers
 from scoring.runs.layout import ATTEMPTS, RUN_LEASE
 from scoring.runs.lease import Holder, holder
 from scoring.runs.ledger import Ledger, finished, shard_id_in, shard_ids_of_others
-from scoring.runs.record import open_run
-from scoring.runs.results import results
+from scoring.runs.record import RunRecord, open_run
+from scoring.runs.results import Listing, listing, results
 
 MAX_LISTED = 20
+
+MAX_COUNTED = 20_000
+"""Result files whose ends are read to count images; more take minutes on an object store."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,8 @@ def status(run_url: str, all_shards: bool, format_name: str) -> None:
     attempts: dict[str, list[Attempt]] = {}
     for attempt in Attempts(run.at(ATTEMPTS)).all():
         attempts.setdefault(attempt.shard_id, []).append(attempt)
-    ledger = results(run).ledger
+    listed = listing(run)
+    ledger = results(run, listed).ledger
     shards = [_status(shard, ledger, attempts) for shard in corpus.shards]
     if not record.is_whole:
         shards = [shard for shard in shards if shard.num_slices_done or shard.num_slices_begun or shard.failure]
@@ -59,7 +68,15 @@ def status(run_url: str, all_shards: bool, format_name: str) -> None:
         write_line(line)
     if gone:
         write_line(f"  {len(gone)} shards with results are gone from the source ({printable(gone[0])} first)")
+    counts = _images(run, record, listed)
+    write_line(_counted(counts))
     write_line(_who(held))
+    if held is None:
+        is_done = all(shard.state == "done" for shard in shards)
+        if not record.is_whole and isinstance(counts, ImageCounts):
+            is_done = has_all_chosen(record, counts.num_images, corpus.shards, ledger)
+        again = "run the same scan again to continue"
+        write_line(f"next: privsieve report {printable(run_url)}" if is_done else f"next: {again}")
 
 
 def _status(shard: str, ledger: Ledger, attempts: dict[str, list[Attempt]]) -> ShardStatus:
@@ -84,6 +101,37 @@ def _lines(shards: list[ShardStatus], all_shards: bool) -> list[str]:
     if not all_shards and len(listed) > MAX_LISTED:
         lines.append(f"  … and {len(listed) - MAX_LISTED} more; --all lists every shard")
     return lines
+
+
+@dataclass(frozen=True)
+class ImageCounts:
+    """Images that have a row so far, from the ends of the result files."""
+
+    num_images: int
+    num_quarantined: int
+
+
+def _images(run: Place, record: RunRecord, listed: Listing) -> ImageCounts | str:
+    """How many images have a row, or why they are not counted."""
+    if len(listed.score_files) > MAX_COUNTED:
+        return f"images are not counted in more than {MAX_COUNTED:,} result files; report counts them"
+    settings = record.settings_hash()
+    found = compact_footers(run, listed.manifest) if listed.manifest else footers(run, listed.score_files, settings)
+    num_images, reasons = 0, Counter[str]()
+    try:
+        for footer in found:
+            num_images += footer.num_rows
+            reasons += footer.reasons
+    except PrivsieveError as error:
+        return f"images are not counted: {error}"
+    return ImageCounts(num_images, reasons.total())
+
+
+def _counted(counts: ImageCounts | str) -> str:
+    if isinstance(counts, str):
+        return counts
+    num_scored = counts.num_images - counts.num_quarantined
+    return f"{number_of(counts.num_images, 'image')} so far: {num_scored} scored, {counts.num_quarantined} quarantined"
 
 
 def _who(held: Holder | None) -> str:

@@ -4,7 +4,7 @@ Rules of honesty: quarantined images have no level and are in no rate; an attrib
 counted as absent; a rate comes with its 95 % interval; names that a corpus gives are data and are made printable.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -46,7 +46,8 @@ class Level:
 class Prevalence:
     """share: present among the images where it was assessed, 0–1; None where it never was.
 
-    is_lower_bound: the engine affirms the attribute but never denies it; then the share is of all scored images.
+    is_lower_bound: the engine affirms the attribute but never denies it; then the share is of all scored images, and
+    None if it was found in none.
     """
 
     attribute: str
@@ -58,6 +59,11 @@ class Prevalence:
     num_not_assessed: int
     share: float | None
     is_lower_bound: bool
+
+    @property
+    def is_never_found(self) -> bool:
+        """Looked for and found in no image; the engine cannot rule it out."""
+        return self.is_lower_bound and self.share is None
 
 
 @dataclass(frozen=True)
@@ -250,6 +256,7 @@ def summarise(run: Run, by: str = "category", private: str = PRIVATE, min_count:
         prevalence = {row["attribute"]: row for row in run.ask("prevalence")}
         cooccurrence = [Pair(**row) for row in run.ask("cooccurrence")]
     total = _total(run, groups)
+    affirmed = run.record.engine.get("only_affirmed") or ()
     return Report(
         run=printable(run.url),
         source=printable(run.record.source),
@@ -267,7 +274,7 @@ def summarise(run: Run, by: str = "category", private: str = PRIVATE, min_count:
         min_count=min_count,
         top=top,
         levels=_levels(groups),
-        prevalence=tuple(_prevalence(attribute, prevalence.get(attribute.key)) for attribute in ATTRIBUTES),
+        prevalence=tuple(_prevalence(attribute, prevalence.get(attribute.key), affirmed) for attribute in ATTRIBUTES),
         total=total,
         rates=tuple(map(_rate, kept)),
         num_groups=len(groups),
@@ -324,11 +331,12 @@ def _levels(groups: list[dict[str, Any]]) -> tuple[Level, ...]:
     )
 
 
-def _prevalence(attribute: Attribute, row: Mapping[str, Any] | None) -> Prevalence:
-    """Without any scored image there is no row."""
+def _prevalence(attribute: Attribute, row: Mapping[str, Any] | None, affirmed: Collection[str]) -> Prevalence:
+    """Without any scored image there is no row. affirmed: attributes that the engine never rules out."""
     counts = {name: row[name] if row else 0 for name in _COUNTS}
     share = row["share"] if row else None
-    bound = bool(row and row["is_lower_bound"])
+    never_ruled_out = attribute.key in affirmed and counts["num_absent"] == 0 and counts["num_not_assessed"] > 0
+    bound = bool(row and row["is_lower_bound"]) or never_ruled_out
     return Prevalence(attribute.key, attribute.title, attribute.level, **counts, share=share, is_lower_bound=bound)
 
 

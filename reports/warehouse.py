@@ -36,7 +36,7 @@ from scoring.runs.footers import refuse_foreign
 from scoring.runs.record import RunRecord
 from scoring.runs.results import Listing, is_compacted, listing
 from scoring.sql.errors import first_line
-from scoring.sql.expressions import boolean_expression, columns_of
+from scoring.sql.expressions import boolean_expression, columns_of, shown
 from scoring.sql.limits import NO_LIMITS, Limits, OutOfMemoryError, OutOfTimeError, StoppedError, Watch
 from scoring.sql.names import literal, location, without_wildcards
 from scoring.table import SCHEMA
@@ -86,8 +86,11 @@ class Run:
         with self._refusing(statement):
             watch.run(lambda: check_reads_only(self.connection, statement))
             watch.run(lambda: self.connection.execute(statement))
-        names = [str(column[0]) for column in self.connection.description or []]
-        return names, self._fetched(statement, watch)
+        described = self.connection.description or []
+        for name, kind, *_ in described:
+            if "TIMESTAMP WITH TIME ZONE" in str(kind):  # DuckDB would want the package pytz
+                raise QueryError(f'column "{shown(str(name))}" has times with a time zone; cast them to TIMESTAMP')
+        return [str(column[0]) for column in described], self._fetched(statement, watch)
 
     def table(self, statement: str) -> pa.Table:
         """The whole answer of one SELECT that a user wrote. Errors as with `select`."""

@@ -20,7 +20,7 @@ _PADDINGS = ((1, 1), (0, 1), (0, 0))
 
 
 def write_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], output: str) -> None:
-    """Rows to stdout as csv with a header, or as a JSON array with one object per line.
+    """Rows to stdout as csv with a header, or as a JSON array with one object per line. Lists in csv are JSON text.
 
     On a terminal csv shows control characters as escapes, as JSON does anywhere: it would obey them.
     """
@@ -29,7 +29,7 @@ def write_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], output: str)
         writer = csv.writer(stream, lineterminator="\n")
         shown = _printable if stream.isatty() else iter
         writer.writerow(shown(names))
-        writer.writerows(map(shown, rows))
+        writer.writerows(shown(map(_cell, row)) for row in rows)
         return
     before = "[\n"
     for row in rows:
@@ -99,6 +99,11 @@ def _printable(cells: Iterable[Any]) -> Iterator[str]:
     from ingest.sample import printable
 
     return (printable("" if cell is None else str(cell)) for cell in cells)
+
+
+def _cell(value: Any) -> Any:
+    """Lists and groups of fields as JSON, which other programs read."""
+    return as_json(value, default=str) if isinstance(value, (list, tuple, dict)) else value
 
 
 def _plain(value: Any) -> Any:

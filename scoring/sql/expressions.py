@@ -41,6 +41,8 @@ a text several times longer.
 
 _PLAIN_NODES = frozenset(["CONSTANT", "COMPARISON", "CONJUNCTION", "OPERATOR", "BETWEEN", "CASE", "CAST", "TYPE"])
 _HEAD = "SELECT (\n"
+_UNFINISHED = "syntax error: something is missing at the end, or a bracket is closed that was not opened"
+"""DuckDB would name the bracket that is put behind the text."""
 
 MAX_SHOWN = 200
 """Characters of an expression that an error shows."""
@@ -125,7 +127,8 @@ def _parse(connection: duckdb.DuckDBPyConnection, text: str) -> dict[str, Any]:
     if answer["error"]:
         place = int(answer.get("position", 0)) - len(_HEAD) + 1
         at = f" at character {place}" if 0 < place <= len(text) else ""
-        raise QueryError(f"{shown(without_advice(answer['error_message']))}{at}: {shown(text)}")
+        what = without_advice(answer["error_message"]) if place <= len(text) else _UNFINISHED
+        raise QueryError(f"{shown(what)}{at}: {shown(text)}")
     node = answer["statements"][0]["node"]
     simple = node["type"] == "SELECT_NODE" and node["from_table"]["type"] == "EMPTY" and not node["modifiers"]
     extra = any(node.get(part) for part in ("where_clause", "group_expressions", "having", "qualify", "sample"))
@@ -139,7 +142,7 @@ def _check_nodes(tree: dict[str, Any], columns: frozenset[str], text: str) -> No
     for node, names in _nodes(expression, columns):
         refused = _refused(node, names, columns)
         if refused:
-            is_call = node["class"] == "FUNCTION" and node["function_name"].lower() not in FUNCTIONS
+            is_call = node["class"] == "FUNCTION" and node["function_name"].lower() not in {*FUNCTIONS, "row"}
             allowed = f"; functions that are allowed: {', '.join(sorted(FUNCTIONS))}" if is_call else ""
             raise QueryError(f"{refused}{_position(node)}: {shown(text)}{allowed}")
     if is_too_costly(expression, text):
@@ -167,6 +170,8 @@ def _refused(node: Mapping[str, Any], names: frozenset[str], columns: frozenset[
 
 def _refused_function(node: Mapping[str, Any]) -> str | None:
     name = node["function_name"].lower()
+    if name == "row":  # what DuckDB makes of values with commas between them
+        return "one value is wanted, not several with commas; put them together, such as concat(a, ' / ', b)"
     if not (node["is_operator"] or name in FUNCTIONS):
         return f'the function "{shown(name)}" is not allowed{did_you_mean(name, FUNCTIONS)}'
     if node["filter"] or node["distinct"] or node["order_bys"]["orders"]:

@@ -121,3 +121,13 @@ def test_a_second_filter_into_the_same_folder_is_refused(
     assert (out / "release.lease.json").exists()
     assert privsieve(*args, "--overwrite") == 0  # what a killed one left is no hindrance
     assert released(out).keys() == {"00000.tar", "00001.tar"}
+
+
+def test_a_folder_that_exists_is_refused_before_anything_is_printed(
+    scanned: Path, tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "out").mkdir()
+    assert privsieve("filter", scanned, "--policy", policy, "--out", tmp_path / "out") == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "exists; give a new folder" in said.err

@@ -13,6 +13,7 @@ from PIL import Image
 from ingest.errors import SourceError
 from ingest.formats import open_source
 from ingest.images.decode import ImageLimits
+from jobs.plan import TIMES, _in_unit, _sized
 from jobs.planning.arithmetic import Figure, plan_of
 from jobs.planning.estimate import PlanRequest, run_plan
 from jobs.planning.measuring import MAX_LISTED_SHARDS, EngineUnderTest, Measured, measure
@@ -271,3 +272,18 @@ def test_a_wrong_call_is_one_line(
     error = capsys.readouterr().err
     assert message in error
     assert len(error.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("terabytes", "hours", "size", "time"),
+    [
+        (7.19e-7, 0.163 / 3600, "719 kB", "0.163 s"),
+        (2.5e-6, 0.5, "2.5 MB", "30 min"),
+        (0.025, 2.0, "25 GB", "2 h"),
+        (12.0, 300.0, "12 TB", "300 h"),
+        (0.0, 0.0, "0 kB", "0 s"),
+    ],
+)
+def test_sizes_and_times_have_units_that_fit(terabytes: float, hours: float, size: str, time: str) -> None:
+    assert _sized(Figure(terabytes, terabytes, terabytes))[0] == size
+    assert _in_unit(Figure(hours, hours, hours), TIMES)[0] == time

@@ -11,6 +11,7 @@ import pytest
 
 from jobs.cli import main
 from tests.faults.drill import engine_actors, finish, make_shards, sha256, start_scan
+from tests.jobs.in_process import scan_in_process
 
 
 def _status(run: Path, *arguments: str) -> int:
@@ -51,7 +52,12 @@ def test_status_of_a_scan_at_work_killed_and_finished(tmp_path: Path, capsys: py
     assert not any(left_behind.exists() for left_behind in unfinished)
     assert "90 images in 3 of 3 shards: 90 scored, 0 quarantined" in out
     assert _status(run) == 0
-    assert capsys.readouterr().out.splitlines() == ["3 shards: 3 done, 0 left, 0 failed", "no scan is running"]
+    assert capsys.readouterr().out.splitlines() == [
+        "3 shards: 3 done, 0 left, 0 failed",
+        "90 images so far: 90 scored, 0 quarantined",
+        "no scan is running",
+        f"next: privsieve report {run}",
+    ]
 
 
 def test_a_shard_that_vanishes_fails_alone_and_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,3 +81,21 @@ def test_a_shard_that_vanishes_fails_alone_and_is_listed(tmp_path: Path, capsys:
     assert finish(start_scan(tmp_path / "corpus", run, "--executor", "inline"))[0] == 0
     assert _status(run) == 0
     assert "2 shards: 2 done" in capsys.readouterr().out
+
+
+def test_status_counts_images_and_says_what_is_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_shards(tmp_path / "corpus", 2, 5)
+    run = tmp_path / "run"
+    scan_in_process(tmp_path / "corpus", run)
+    assert _status(run) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "2 shards: 2 done, 0 left, 0 failed",
+        "10 images so far: 10 scored, 0 quarantined",
+        "no scan is running",
+        f"next: privsieve report {run}",
+    ]
+    next(iter(sorted((run / "scores").glob("*.parquet")))).unlink()
+    assert _status(run) == 0
+    shown = capsys.readouterr().out
+    assert "5 images so far: 5 scored, 0 quarantined" in shown
+    assert "next: run the same scan again to continue" in shown

@@ -219,9 +219,9 @@ def test_sql_csv_on_a_terminal_holds_no_control_characters(make_run: MakeRun) ->
     asked = "SELECT chr(27) || '[31m' || chr(155) || chr(7) AS \"a\x1b[2J\", NULL AS b, ['x\x1b']  AS c, 1.5 AS d"
     folder = make_run()
     shown = on_terminal(80, "sql", folder, asked, "--format", "csv", keeps_escapes=True)
-    assert shown[:2] == ["a\\x1b[2J,b,c,d", "\\x1b[31m\\x9b\\x07,,['x\\x1b'],1.5"]
+    assert shown[:2] == ["a\\x1b[2J,b,c,d", '\\x1b[31m\\x9b\\x07,,"[""x\\u001b""]",1.5']
     exact = ran(sql, folder, asked, "--format", "csv").stdout
-    assert exact == "a\x1b[2J,b,c,d\n\x1b[31m\x9b\x07,,['x\\x1b'],1.5\n"
+    assert exact == 'a\x1b[2J,b,c,d\n\x1b[31m\x9b\x07,,"[""x\\u001b""]",1.5\n'
 
 
 def test_sql_json_holds_no_control_characters(make_run: MakeRun) -> None:
@@ -272,3 +272,23 @@ def test_verbs_are_light_to_import() -> None:
 
 def test_rows_of_the_fixture_are_all_reported(make_run: MakeRun) -> None:
     assert json.loads(ran(report, make_run(), "--format", "json").stdout)["num_images"] == len(ROWS)
+
+
+def test_sql_csv_holds_lists_as_json(make_run: MakeRun) -> None:
+    asked = "SELECT ['it''s', NULL] AS texts, {'x': 1.5::DOUBLE, 'y': [true]} AS fields, NULL AS nothing"
+    rows = list(csv.reader(ran(sql, make_run(), asked, "--format", "csv").stdout.splitlines()))
+    assert [json.loads(cell) if cell else None for cell in rows[1]] == [["it's", None], {"x": 1.5, "y": [True]}, None]
+
+
+@pytest.mark.parametrize("asked", ["SELECT now() AS t", "SELECT [now()] AS t", "SELECT {'a': now()} AS t"])
+def test_sql_says_how_to_print_a_time_with_a_zone(make_run: MakeRun, asked: str) -> None:
+    folder = make_run()
+    with pytest.raises(QueryError, match=r'^column "t" has times with a time zone; cast them to TIMESTAMP$'):
+        ran(sql, folder, asked)
+    assert ran(sql, folder, "SELECT now()::TIMESTAMP AS t", "--format", "csv").stdout.startswith("t\n20")
+
+
+def test_what_is_never_ruled_out_and_was_not_found_is_not_called_unassessed(make_run: MakeRun) -> None:
+    found = ran(report, make_run(rows=[("a", answer(location=None))])).stdout
+    (line,) = (line for line in found.splitlines() if line.strip().startswith("location"))
+    assert line.split() == ["location", "3", "0", "0", "0", "1", "never", "found"]

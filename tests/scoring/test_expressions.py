@@ -116,3 +116,19 @@ def test_what_is_allowed_makes_texts_no_longer_than_it_is_itself_times_a_constan
             assert length is None or length <= 100 * 10 * len(nested(form, depth))
         else:
             pytest.fail("never refused")
+
+
+@pytest.mark.parametrize("text", ["level +", "(level", "level)", "level < 3)", "level = 1 AND"])
+def test_an_error_at_the_end_does_not_point_at_a_bracket_of_ours(text: str) -> None:
+    with pytest.raises(QueryError) as error:
+        value_expression(text, SCHEMA)
+    what = "syntax error: something is missing at the end, or a bracket is closed that was not opened"
+    assert str(error.value) == f"{what}: {text}"
+
+
+def test_several_values_with_commas_are_called_that() -> None:
+    with pytest.raises(QueryError) as error:
+        value_expression("category, level", SCHEMA)
+    assert str(error.value) == (
+        "one value is wanted, not several with commas; put them together, such as concat(a, ' / ', b): category, level"
+    )
