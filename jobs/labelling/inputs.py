@@ -11,7 +11,7 @@ from reports.opened import open_run
 from scoring.labels.table import read_labels, to_labels
 from scoring.taxonomy import KEYS
 
-COLUMNS = ("shard", "key", "sha256", "private", "score", "holistic_score", *KEYS)
+COLUMNS = ("shard", "key", "sha256", "private", "score", "holistic_score", "num_assessed", *KEYS)
 
 
 def labels_of(url: str) -> pa.Table:
@@ -27,8 +27,11 @@ def labels_of(url: str) -> pa.Table:
         rows = run.rows(COLUMNS)
     rows = _one_per_picture(rows)
     columns = {name: rows[name].to_pylist() for name in ("sha256", "key", "private", *KEYS)}
-    whole = zip(rows["holistic_score"].to_pylist(), rows["score"].to_pylist(), strict=True)
-    columns["score"] = [formula if holistic is None else holistic for holistic, formula in whole]
+    whole = zip(rows["holistic_score"].to_pylist(), rows["score"].to_pylist(), rows["num_assessed"], strict=True)
+    # The formula counts what was not assessed as absent, which a label must not do.
+    columns["score"] = [
+        holistic if holistic is not None or num.as_py() != len(KEYS) else formula for holistic, formula, num in whole
+    ]
     columns["annotator"] = [where.name] * rows.num_rows
     return to_labels(columns, rows.num_rows)
 

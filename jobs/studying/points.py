@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +11,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest.errors import IncompleteError, LabelsError
+from ingest.formats import open_source
 from ingest.storage.place import place
 from jobs.runtime.feedback import Feedback
 from jobs.runtime.requests import STRICT, Count
@@ -22,9 +23,11 @@ from reports.evaluation.evaluate import EvaluationOptions, evaluate_run
 from reports.evaluation.results import Evaluation
 from scoring.assessment import EngineOptions
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
+from scoring.engines.vlm.checkpoint import checkpoint
 from scoring.labels.table import read_labels
 from scoring.tuning.card import ENGINE
 from scoring.tuning.drawing import Draw
+from scoring.tuning.recipe import recipe
 from scoring.tuning.targets import PROTOCOLS
 
 RECORD = "study.json"
@@ -117,19 +120,41 @@ def begin(request: StudyRequest, kind: str) -> Path:
     content = {"kind": kind, **asdict(replace(request, seeds=()))}
     content["prompt_file"] = None if request.prompt_file is None else hashlib.sha256(request.prompt_file).hexdigest()
     del content["seeds"], content["out"]
+    # What lies behind the names: points of other pictures, labels or models are not comparable.
+    content["recipe"] = recipe(request.recipe).model_dump(mode="json")
+    content["model"] = checkpoint(request.model, with_weights=True).digest()
+    for name in ("labels", "evaluation_labels"):
+        content[name] = hashlib.sha256(place(content[name]).read()).hexdigest()
+    for name in ("source", "evaluation_source"):
+        content[name] = _fingerprint(content[name])
+    begin_folder(folder, content, request.out)
+    return folder
+
+
+def begin_folder(folder: Path, content: Mapping[str, object], out: str) -> None:
+    """Writes down what a study is of, or compares it with what is there. LabelsError naming the first difference."""
     record = folder / RECORD
     if record.is_file():
-        found = json.loads(record.read_bytes())
+        try:
+            found = json.loads(record.read_bytes())
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise LabelsError(f"{out}: its {RECORD} is damaged; name another --out")
         for name, wanted in content.items():
             if found.get(name) != wanted:
-                raise LabelsError(
-                    f"{request.out} holds a study with another {name}; give the same, or name another --out"
-                )
-        return folder
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise LabelsError(f"{request.out} already exists and holds no study; name another --out")
-    place(str(record)).write(json.dumps(content, indent=1).encode())
-    return folder
+                raise LabelsError(f"{out} holds a study with another {name}; give the same, or name another --out")
+    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise LabelsError(f"{out} already exists and holds no study; name another --out")
+    else:
+        place(str(record)).write(json.dumps(content, indent=1).encode())
+
+
+def _fingerprint(url: str) -> str:
+    """Of a corpus: differs if a picture was replaced, added or removed."""
+    source = open_source(url, None, None)
+    marks = (f"{shard} {source.fingerprint(shard)}" for shard in source.shards)
+    return hashlib.sha256("\n".join(marks).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def untuned(request: StudyRequest, folder: Path, feedback: Feedback) -> PointResult:

@@ -1,6 +1,6 @@
 """How much the answers depend on the wording of the question, as in Samson et al., Table 12."""
 
-import json
+import hashlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -12,17 +12,19 @@ from jobs.runtime.feedback import Feedback
 from jobs.runtime.requests import STRICT, Count
 from jobs.scanning.request import ScanRequest, ScanResources, Supervision
 from jobs.scanning.run import run_scan
+from jobs.studying.points import begin_folder
 from jobs.tuning.evaluation_pictures import evaluation_pictures
 from reports.evaluation.comparing import spread_of
 from reports.evaluation.evaluate import EvaluationOptions, evaluate_run
 from reports.evaluation.results import RunsSpread
 from reports.opened import open_run
 from scoring.assessment import EngineOptions
+from scoring.engines.vlm.adapter import adapter
+from scoring.engines.vlm.checkpoint import checkpoint
 from scoring.labels.table import read_labels
 from scoring.tuning.card import ENGINE
 
 WORDINGS = ("p1", "p2", "p3", "p4")
-RECORD = "study.json"
 
 
 @checked_dataclass(frozen=True, config=STRICT)
@@ -79,16 +81,10 @@ def _folder(request: PromptsRequest) -> Path:
     folder, content = Path(where.path), {"kind": "prompts", **asdict(request)}
     del content["out"]
     content["evaluation"] = list(request.evaluation)
-    record = folder / RECORD
-    if record.is_file():
-        found = json.loads(record.read_bytes())
-        for name, wanted in content.items():
-            if found.get(name) != wanted:
-                raise LabelsError(f"{request.out} holds a study with another {name}; name another --out")
-    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise LabelsError(f"{request.out} already exists and holds no study; name another --out")
-    else:
-        place(str(record)).write(json.dumps(content, indent=1).encode())
+    content["model"] = checkpoint(request.model, with_weights=True).digest()
+    content["adapter"] = None if request.adapter is None else adapter(request.adapter).digest()
+    content["labels"] = hashlib.sha256(place(request.labels).read()).hexdigest()
+    begin_folder(folder, content, request.out)
     return folder
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from reports.evaluation.binary import Flags, Numbers
 from reports.evaluation.severity import Levels, band_of
 from scoring import severity
+from scoring.labels import derived
 from scoring.labels.table import attribute_values
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
@@ -81,13 +82,12 @@ class Answers:
 def truth_of(labels: pa.Table) -> Truth:
     """Of a table of `LABELS_SCHEMA`."""
     values = attribute_values(labels).astype(np.float64)
-    labelled, of_attributes, is_partly = _private(values)
+    of_attributes, is_partly = _private(values)
     given = _numbers(labels, "private")
     private = np.where(np.isnan(given), of_attributes, given)
-    s_lex = severity.lexicographic(severity.level_counts(values == 1))
-    score = _numbers(labels, "score")
-    levels = np.where(labelled, severity.level_of(s_lex), band_of(np.nan_to_num(score)))
-    formula = np.where(labelled, severity.score_of(s_lex), np.nan)
+    score, formula = _numbers(labels, "score"), derived.scores(values)
+    of_values = severity.level_of(severity.lexicographic(severity.level_counts(values == 1)))
+    levels = np.where(np.isnan(formula), band_of(np.nan_to_num(score)), of_values)
     return Truth(
         values=values,
         private=private,
@@ -111,7 +111,7 @@ def answers_of(rows: pa.Table, engine: Mapping[str, Any], threshold: float | Non
     if threshold is not None:
         private = np.where(np.isnan(prob_private), np.nan, prob_private >= threshold)
     else:
-        private = given if is_binary else _private(values)[1]
+        private = given if is_binary else _private(values)[0]
     return Answers(
         values=values,
         probabilities=np.stack([_numbers(rows, f"prob_{key}") for key in KEYS], axis=1),
@@ -126,15 +126,15 @@ def answers_of(rows: pa.Table, engine: Mapping[str, Any], threshold: float | Non
     )
 
 
-def _private(values: Numbers) -> tuple[Flags, Numbers, Flags]:
-    """Values of shape (n, 22) -> whether any is known; private 1, 0 or NaN; whether a 0 leaves some value open."""
+def _private(values: Numbers) -> tuple[Numbers, Flags]:
+    """Values of shape (n, 22) -> private 1, 0 or NaN; whether a 0 leaves some value open."""
     decisive = values[:, OF_PRIVATE_LEVELS]
     is_private = np.asarray((decisive == 1).any(axis=1), dtype=np.bool_)
     known = ~np.isnan(decisive)
     is_known = np.asarray(known.any(axis=1), dtype=np.bool_)
     private = np.where(is_known, is_private.astype(np.float64), np.nan)
     is_partly = np.logical_and(is_known & ~is_private, ~known.all(axis=1))
-    return np.logical_not(np.isnan(values).all(axis=1)), private, is_partly
+    return private, is_partly
 
 
 def _numbers(table: pa.Table, column: str) -> Numbers:

@@ -8,8 +8,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ingest.errors import LabelsError, number_of
-from scoring import severity
 from scoring.labels import dawid_skene
+from scoring.labels.derived import scores
 from scoring.labels.judgements import Floats, Judgements
 from scoring.labels.table import LabelsOrigin, to_labels
 from scoring.taxonomy import KEYS
@@ -111,14 +111,6 @@ def of_two(values: Floats, paper_rule: bool) -> Floats:
         joined = np.where(first == second, first, np.float32(0.5))
     joined[np.isnan(first) | np.isnan(second)] = np.nan
     return joined
-
-
-def scores(values: Floats) -> npt.NDArray[np.float64]:
-    """Shape (P, 22) -> (P,): severity score of what is 1, NaN where no attribute was judged."""
-    s_lex = severity.lexicographic(severity.level_counts(values == 1))
-    found = severity.score_of(s_lex).astype(np.float64)
-    found[np.isnan(values).all(axis=1)] = np.nan
-    return found
 
 
 def _same(values: Floats) -> Floats:

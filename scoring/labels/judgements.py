@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ingest.errors import LabelsError
-from scoring import severity
+from scoring.labels import derived
 from scoring.labels.table import attribute_values
 from scoring.taxonomy import KEYS
 
@@ -40,11 +40,8 @@ class Judgements:
     """Columns `class`, `split` and `licence`, shape (A, P): text or None."""
 
     def levels(self) -> Floats:
-        """Shape (A, P): level 0–4 of what is judged present (1), NaN if no attribute was judged."""
-        s_lex = severity.lexicographic(severity.level_counts((self.values == 1).reshape(-1, len(KEYS))))
-        levels = severity.level_of(s_lex).reshape(self.values.shape[:2]).astype(np.float32)
-        levels[np.isnan(self.values).all(axis=2)] = np.nan
-        return levels
+        """Shape (A, P): level 0–4 of what is judged present (1), NaN if that is not known (`derived.levels`)."""
+        return derived.levels(self.values)
 
 
 def judgements(tables: Sequence[tuple[str, pa.Table]]) -> Judgements:

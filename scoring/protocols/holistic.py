@@ -7,6 +7,7 @@ The score is asked as a number, or as `{"<score_field>": number}` where the prom
 read in any case, also in a fence of Markdown.
 """
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from scoring.protocols.interface import Answer, Generate, Prompt, ProtocolOption
 from scoring.protocols.reading import text_of, unparsable
 from scoring.protocols.settings import refuse_rationale, refuse_thresholds, version, with_image
 from scoring.protocols.texts import Texts, Wording, fill, load_texts
+from scoring.severity import BANDS
 
 MODES = ("zero-shot", "intuition", "taxonomy")
 VARIANTS = (*MODES, "counterfactual")
@@ -58,8 +60,14 @@ class SeverityProtocol:
     passes: int = 1
 
     def answer(self, score: float) -> str:
-        """How a model that does what it is asked writes a score of [0, 1]."""
-        return f"{score:.2f}" if self.score_field is None else f'{{"{self.score_field}": {score:.2f}}}'
+        """How a model that does what it is asked writes a score of [0, 1]: two decimals, in the band of the score.
+
+        0.711 is written 0.72: 0.71 would be of a less severe level.
+        """
+        number = f"{score:.2f}"
+        if any(float(number) < lowest <= score for lowest, _ in BANDS):
+            number = f"{math.ceil(score * 100) / 100:.2f}"
+        return number if self.score_field is None else f'{{"{self.score_field}": {number}}}'
 
     def parse(self, answers: Sequence[Answer]) -> Outcome:
         answer = text_of(answers[0])

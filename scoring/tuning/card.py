@@ -2,8 +2,9 @@
 
 import json
 from pathlib import Path
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ingest.errors import EngineError
 from ingest.sample import printable
@@ -16,7 +17,7 @@ PAGE = "README.md"
 PACKAGES = ("torch", "transformers", "peft", "accelerate", "tensorboardX")
 """That tuning needs; a card names their versions."""
 
-FORMAT_VERSION = 1
+MAX_CARD_BYTES = 10 * 2**20
 WARNING = (
     "The weights were made from pictures of people and may have memorised parts of them: treat the adapter as personal "
     "data, and share it only as you would share the pictures."
@@ -28,7 +29,7 @@ class Card(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    format_version: int = FORMAT_VERSION
+    format_version: Literal[1] = 1
     privsieve_version: str
     model: str
     model_sha256: str
@@ -38,7 +39,7 @@ class Card(BaseModel):
     protocol: str
     protocol_version: str
     prompt_file: str | None
-    max_pixels: int
+    max_pixels: Annotated[int, Field(ge=1)]
     """To which pictures were downscaled; `scan` takes the same."""
 
     recipe: dict[str, object]
@@ -77,6 +78,8 @@ def read_card(adapter: Path) -> Card | None:
     if not file.is_file():
         return None
     try:
+        if file.stat().st_size > MAX_CARD_BYTES:
+            raise OSError
         return Card.model_validate_json(file.read_bytes())
     except (ValidationError, OSError):
         raise EngineError(
@@ -94,8 +97,10 @@ def page(card: Card) -> str:
     """README.md: Markdown with the header that model hubs read."""
     ours = card.recipe.get("our_choices") or ()
     assert isinstance(ours, list | tuple)
+    recipe = _code(str(card.recipe["name"]))
+    source = _code(str(card.recipe["source"])) if card.recipe["source"] else "a file of the user"
     rows = [
-        f"| {name} | {value} | {'our choice' if name in ours else card.recipe['name']} |"
+        f"| {name} | {_code(str(value))} | {'our choice' if name in ours else recipe} |"
         for name, value in card.recipe.items()
         if name not in ("name", "source", "our_choices")
     ]
@@ -109,7 +114,7 @@ def page(card: Card) -> str:
         *(f"{name}: {json.dumps(value)}" for name, value in header.items()),
         "---",
         "",
-        f"# A privacy adapter for {card.model}",
+        f"# A privacy adapter for {_code(card.model)}",
         "",
         f"> {WARNING}",
         "",
@@ -136,7 +141,7 @@ def page(card: Card) -> str:
         "|---|---|---|",
         *rows,
         "",
-        f"Source of the recipe: {card.recipe['source'] or 'a file of the user'}.",
+        f"Source of the recipe: {source}.",
         f"Seed {card.seed}, {card.num_steps} steps, "
         f"{card.num_processes} process(es), {card.num_parameters:,} parameters, "
         f"{card.seconds:.0f} s on {card.device} in {card.precision}.",

@@ -127,14 +127,18 @@ def _in_precision(batch: dict[str, torch.Tensor], dtype: torch.dtype) -> dict[st
 
 
 def _answers(tuner: Tuner, examples: Examples) -> tuple[float, float, float]:
-    """Share of right targets; share of the commonest predicted row, and of the commonest target row."""
+    """Share of right answers; share of the commonest predicted row, and of the commonest target row.
+
+    Right answers are counted per attribute for `slots`, else per picture: a text is right if all of its tokens are.
+    """
     predicted: Counter[tuple[int, ...]] = Counter()
     wanted: Counter[tuple[int, ...]] = Counter()
     num_right = num_known = 0
     for targets, chosen in _chosen(tuner, examples):
         known = targets != IGNORED
-        num_right += int(((chosen == targets) & known).sum())
-        num_known += int(known.sum())
+        is_right = (chosen == targets) | ~known
+        num_right += int((is_right & known).sum() if tuner.candidate_ids else is_right.all(dim=1).sum())
+        num_known += int(known.sum()) if tuner.candidate_ids else len(targets)
         predicted.update(map(tuple, chosen.masked_fill(~known, IGNORED).tolist()))
         wanted.update(map(tuple, targets.tolist()))
     return num_right / max(1, num_known), _share_of_commonest(predicted), _share_of_commonest(wanted)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scoring import severity
 from scoring.assessment import Values
+from scoring.labels import derived
 from scoring.protocols.binary import BinaryProtocol
 from scoring.protocols.holistic import SeverityProtocol
 from scoring.protocols.interface import Protocol
@@ -25,8 +25,6 @@ PROTOCOLS = {"slots": "slots", "severity": "severity", "binary": "binary", "dial
 """Target -> the protocol that the tuned model is asked with, if no other is named."""
 
 _LEVELS = np.array([attribute.level for attribute in ATTRIBUTES])
-_BEHIND_ALL = 5
-"""Behind every level."""
 
 Turns = tuple[tuple[str, str], ...]
 """Role ("user" or "assistant") and text of each turn of a conversation."""
@@ -70,23 +68,16 @@ def is_private(label: Label) -> bool | None:
 
 def level_of(label: Label) -> int | None:
     """1–4, or 0 if no attribute is present; None if one that would be more severe was not judged."""
-    first = int(_LEVELS[label.values == 1].min(initial=_BEHIND_ALL))
-    if _LEVELS[np.isnan(label.values)].min(initial=_BEHIND_ALL) < first:
-        return None
-    return 0 if first == _BEHIND_ALL else first
+    level = float(derived.levels(label.values[None])[0])
+    return None if np.isnan(level) else int(level)
 
 
 def score_of(label: Label) -> float | None:
-    """The label's own score; else that of its values. None if an attribute was not judged.
-
-    Stricter than the score of a consensus, which counts null as absent: a model would learn that as a fact.
-    """
+    """The label's own score; else that of its values. None if an attribute was not judged."""
     if label.score is not None:
         return label.score
-    if np.isnan(label.values).any():
-        return None
-    s_lex = severity.lexicographic(severity.level_counts(label.values[None] == 1))
-    return float(severity.score_of(s_lex)[0])
+    score = float(derived.scores(label.values[None])[0])
+    return None if np.isnan(score) else score
 
 
 def target_of(label: Label, asked: Protocol, *, keep_ambiguous: bool) -> Target | None:

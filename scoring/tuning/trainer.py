@@ -35,7 +35,7 @@ class Tuner(Trainer):  # type: ignore[misc]  # of an untyped package
 
     def __init__(self, candidate_ids: Sequence[int], on_step: Callable[[int, int], None], **arguments: Any):
         super().__init__(**arguments)
-        self._candidate_ids = list(candidate_ids)
+        self.candidate_ids = list(candidate_ids)
         self.remove_callback(PrinterCallback)
         self.add_callback(_Steps(on_step))
         # Else Trainer leaves the division by the accumulated micro-batches to the model, whose loss is not used.
@@ -67,8 +67,8 @@ class Tuner(Trainer):  # type: ignore[misc]  # of an untyped package
         """Logits of the candidates at the target positions, shape (batch, K, candidates), and targets (batch, K)."""
         given = {name: value for name, value in inputs.items() if name not in OWN_INPUTS}
         logits = model(**given, logits_to_keep=inputs["positions"], use_cache=False).logits
-        if self._candidate_ids:
-            logits = logits[..., self._candidate_ids]
+        if self.candidate_ids:
+            logits = logits[..., self.candidate_ids]
         return logits.float(), inputs["targets"]
 
 

@@ -12,6 +12,7 @@ from ingest.errors import LabelsError, PrivsieveError, RunError, StorageError
 from jobs.evaluate import evaluate
 from jobs.evaluating.run import EvaluateRequest, run_evaluate
 from scoring.labels.table import LabelsOrigin, write_labels
+from scoring.taxonomy import KEYS
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve
 from tests.reports.evaluation.conftest import BINARY, REJECTED, MakeRun, by_hash, found, make_run, said
@@ -85,7 +86,8 @@ def test_the_page_needs_nothing_else_and_shows_confusion_and_reliability(
     tmp_path: Path,
 ) -> None:
     run, page = make_run([("a", found(biometrics=1)), ("b", found(age=1))]), tmp_path / "page.html"
-    labels = labels_file(tmp_path, by_hash("ab", biometrics=[1.0, 0.0], age=[0.0, 1.0]))
+    none = {key: [0.0, 0.0] for key in KEYS}
+    labels = labels_file(tmp_path, by_hash("ab", **none | {"biometrics": [1.0, 0.0], "age": [0.0, 1.0]}))
     ran(run, "--labels", labels, "--html", page)
     html = page.read_text(encoding="utf-8")
     assert "default-src &#39;none&#39;" in html or "default-src 'none'" in html

@@ -10,6 +10,7 @@ import pytest
 
 from scoring.labels import candidates as drawing
 from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
+from scoring.taxonomy import KEYS
 from tests.jobs.made import privsieve
 from tests.labels import made
 
@@ -79,12 +80,8 @@ def test_a_draw_by_annotated_levels_counts_level_0_as_4(tmp_path: Path, monkeypa
     root = _vispr(tmp_path / "vispr")
     keys = ["not a candidate", *CLASSES]
     ages, faces = [1, 0, 0, 0, 0, 1, 0], [0, 1, 0, 0, 0, 0, 0]
-    columns: dict[str, Sequence[object]] = {
-        "key": keys,
-        "annotator": ["consensus"] * 7,
-        "age": ages,
-        "biometrics": faces,
-    }
+    columns: dict[str, Sequence[object]] = dict.fromkeys(KEYS, [0] * 7)
+    columns |= {"key": keys, "annotator": ["consensus"] * 7, "age": ages, "biometrics": faces}
     write_labels(to_labels(columns, 7), str(tmp_path / "truth.parquet"), LabelsOrigin("consensus"))
     monkeypatch.setattr(drawing, "PAPER_COUNTS", {1: 5, 2: 5, 3: 5, 4: 2})
     found = _built(tmp_path, root, "--like-paper", "--labels", tmp_path / "truth.parquet")

@@ -55,10 +55,16 @@ def test_an_attribute_is_1_only_if_both_annotators_say_so(
     found = _joined(tmp_path / "c.parquet", first, second, *options)
     assert [row["nudity"] for row in found] == expected
     assert {row["gov_ids"] for row in found} == {None}
-    # One attribute of level 2, or none of those that were judged; without any the picture has no score.
-    scores = {1: 0.514, 0: 0, 0.5: 0, None: None}
-    assert [row["score"] for row in found] == pytest.approx([scores[value] for value in expected])  # type: ignore[index]
+    assert {row["score"] for row in found} == {None}, "the other attributes were not judged"
     assert {row["annotator"] for row in found} == {"consensus"}
+
+
+def test_the_score_of_a_consensus_is_that_of_its_values_if_all_were_judged(tmp_path: Path) -> None:
+    none = {key: [0, 0] for key in KEYS}
+    first = _file(tmp_path / "a.parquet", "a", key=["1", "2"], **none | {"nudity": [1, 0]})
+    second = _file(tmp_path / "b.parquet", "b", key=["1", "2"], **none | {"nudity": [1, 1]})
+    found = _joined(tmp_path / "c.parquet", first, second)
+    assert [row["score"] for row in found] == pytest.approx([0.514, 0])
 
 
 def test_private_and_class_are_null_where_two_annotators_differ(

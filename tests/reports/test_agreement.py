@@ -11,6 +11,7 @@ import pytest
 
 from reports.agreement import agreement, cohen_kappa, fleiss_kappa, krippendorff_alpha, pairwise_agreement
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
+from scoring.taxonomy import KEYS
 from tests.jobs.made import privsieve
 
 _ = np.nan
@@ -167,7 +168,9 @@ def test_the_command_compares_attributes_levels_private_and_class(
         "private",
         "class",
     }
-    assert rows["gov_ids"]["num_items"] == rows["level"]["num_items"] == 3
+    assert rows["gov_ids"]["num_items"] == 3
+    # Where it is 0 the level is open, since the other attributes were not judged.
+    assert rows["level"]["num_items"] == 1
     assert rows["gov_ids"]["percent"] == pytest.approx(2 / 3)
     assert rows["private"]["percent"] == pytest.approx(3 / 4)
     assert rows["private"]["cohen"] == pytest.approx(0.5)
@@ -187,10 +190,20 @@ def test_the_command_compares_attributes_levels_private_and_class(
 
 def test_levels_are_compared_from_harmless_to_severe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     keys = ["1", "2", "3", "4", "5"]
+    none = {key: [0] * 5 for key in KEYS}
     # Level 4 and no level at all are neighbours, level 4 and level 1 are not.
-    near = _file(tmp_path / "near.parquet", "near", key=keys, gov_ids=[1, 1, 0, 0, 0], metadata=[0, 0, 1, 1, 0])
-    truth = _file(tmp_path / "truth.parquet", "truth", key=keys, gov_ids=[1, 1, 0, 0, 0], metadata=[0, 0, 0, 1, 0])
-    far = _file(tmp_path / "far.parquet", "far", key=keys, gov_ids=[1, 1, 1, 0, 0], metadata=[0, 0, 0, 1, 0])
+    near = _file(
+        tmp_path / "near.parquet", "near", key=keys, **none | {"gov_ids": [1, 1, 0, 0, 0], "metadata": [0, 0, 1, 1, 0]}
+    )
+    truth = _file(
+        tmp_path / "truth.parquet",
+        "truth",
+        key=keys,
+        **none | {"gov_ids": [1, 1, 0, 0, 0], "metadata": [0, 0, 0, 1, 0]},
+    )
+    far = _file(
+        tmp_path / "far.parquet", "far", key=keys, **none | {"gov_ids": [1, 1, 1, 0, 0], "metadata": [0, 0, 0, 1, 0]}
+    )
     alphas = []
     for other in (near, far):
         assert privsieve("labels", "agreement", truth, other, "--format", "json") == 0

@@ -5,9 +5,12 @@ import pytest
 
 from scoring import severity
 from scoring.assessment import Assessment
-from scoring.labels.consensus import scores
+from scoring.labels.derived import scores
 from scoring.protocols import protocol
 from scoring.protocols.interface import ProtocolOptions, TextAnswer
+from scoring.severity import BANDS, NUM_COMBINATIONS
+from scoring.severity import level_of as level_table
+from scoring.severity import score_of as score_table
 from scoring.taxonomy import ATTRIBUTES, KEYS
 from scoring.tuning.targets import Label, Target, differ, is_private, level_of, score_of, target_of
 
@@ -52,8 +55,21 @@ def test_ambiguous_slots_are_absent_unless_they_are_kept(keep: bool, slot: int) 
 def test_severity_is_the_score_of_the_label_else_that_of_its_values() -> None:
     assert target(Label(NOT_JUDGED, score=0.854), SEVERITY) == Target(answer="0.85")
     assert target(Label(NOTHING), SEVERITY) == Target(answer="0.00")
-    assert target(Label(values(level_1=1)), SEVERITY) == Target(answer="0.71")
+    assert target(Label(values(level_1=1)), SEVERITY) == Target(answer="0.72"), "0.71 would be of level 2"
     assert target(Label(values(level_1=1), score=0.1), SEVERITY) == Target(answer="0.10")
+
+
+def test_a_severity_answer_is_of_the_level_of_the_score() -> None:
+    """Of all 1,320 combinations but the three whose score is that of a more severe level's mildest."""
+    s_lex = np.arange(NUM_COMBINATIONS)
+    score, level = score_table(s_lex), level_table(s_lex)
+    ties = np.isin(score, [low for low, _ in BANDS]) & (np.roll(score, -1) == score)
+    answers = [target(Label(NOT_JUDGED, score=float(one)), SEVERITY) for one in score]
+    read = np.array([float(one.answer or "") for one in answers if one is not None])
+    bands = np.array([next(n for n, (low, _) in enumerate(BANDS, 1) if one >= low) for one in read])
+    assert (bands == np.where(level == 0, 4, level))[~ties].all()
+    assert ties.sum() == 4
+    assert np.abs(read - score).max() < 0.01
 
 
 def test_severity_is_open_if_an_attribute_was_not_judged() -> None:

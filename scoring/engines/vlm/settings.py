@@ -50,10 +50,13 @@ def settings(engine: str, options: EngineOptions, refused: tuple[str, ...], *, w
         known = ", ".join(DTYPES)
         raise EngineError(f'unknown --dtype "{options.dtype}"{did_you_mean(options.dtype, DTYPES)}; there are: {known}')
     given = adapter(options.adapter) if options.adapter is not None else None
-    if given is not None and (card := read_card(given.folder)) is not None:
+    card = None if given is None else read_card(given.folder)
+    if card is not None:
         options = _as_tuned(options, card)
     asked = chosen_protocol(options, DEFAULT_PROTOCOL)
     model = checkpoint(name, with_weights=with_weights)
+    if card is not None:
+        _refuse_other_texts(card, asked)
     if given is not None and any(model.folder.glob("*.safetensors")):
         check_fits(given, model.folder)
     max_pixels = options.max_pixels or DEFAULT_MAX_PIXELS
@@ -67,10 +70,10 @@ def _as_tuned(options: EngineOptions, card: Card) -> EngineOptions:
             f"the adapter was tuned with pictures of at most {card.max_pixels} pixels; leave out --max-pixels "
             f"{options.max_pixels}, or remove {CARD} from the adapter's folder to use it all the same"
         )
-    options = replace(options, max_pixels=card.max_pixels)
+    texts = None if card.prompt_file is None else card.prompt_file.encode()
+    options = replace(options, max_pixels=card.max_pixels, prompt_file=options.prompt_file or texts)
     if options.protocol is None:
-        texts = None if card.prompt_file is None else card.prompt_file.encode()
-        return replace(options, protocol=card.protocol, prompt_file=options.prompt_file or texts)
+        return replace(options, protocol=card.protocol)
     base, tuned = options.protocol.partition(":")[0], card.protocol.partition(":")[0]
     if base != tuned:
         raise EngineError(
@@ -80,10 +83,27 @@ def _as_tuned(options: EngineOptions, card: Card) -> EngineOptions:
     return options
 
 
+def _refuse_other_texts(card: Card, asked: Protocol) -> None:
+    """EngineError if the adapter was tuned on other words of the same protocol."""
+    if card.protocol == asked.name and card.protocol_version != asked.version:
+        raise EngineError(
+            f"the adapter was tuned on the texts of {card.protocol_version}, and the model would be asked with those "
+            f"of {asked.version}; leave out --prompt-file, tune again with this version of privsieve, or remove {CARD} "
+            "from the adapter's folder to use it all the same"
+        )
+
+
 def description(name: str, chosen: Settings, packages: tuple[str, ...], batches_at_once: int = 1) -> EngineDescription:
     """packages: those that can change the answers. EngineError if one is not installed."""
     weights = {chosen.checkpoint.name: chosen.checkpoint.digest()}
     if chosen.adapter is not None:
+        card = read_card(chosen.adapter.folder)
+        if card is not None and card.model_sha256 != weights[chosen.checkpoint.name]:
+            raise EngineError(
+                f'the adapter was tuned on "{card.model}", whose files differ from those of '
+                f'"{chosen.checkpoint.name}"; '
+                f"give that --model, or remove {CARD} from the adapter's folder to use it all the same"
+            )
         weights |= {f"adapter {chosen.adapter.folder.resolve().name}": chosen.adapter.digest()}
     return EngineDescription(
         name=name,
