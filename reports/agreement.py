@@ -83,10 +83,11 @@ class AgreementTable:
 def agreement_table(found: Judgements, checks: AttentionChecks | None = None) -> AgreementTable:
     """One row per attribute, per level's attributes, for all attributes, the level, `private` and `class`.
 
-    LabelsError if there are fewer than two annotators.
+    LabelsError if there are fewer than two annotators, or one shares no picture with the others.
     """
     if len(found.annotators) < 2:
         raise LabelsError(f"there is {len(found.annotators)} annotator to compare; agreement needs at least two")
+    found.refuse_strangers()
     num_annotators = len(found.annotators)
     rows = [agreement(a.key, found.values[:, :, i]) for i, a in enumerate(ATTRIBUTES)]
     for level in (1, 2, 3, 4):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ingest.errors import LabelsError
 from jobs.runtime.feedback import Feedback
-from jobs.studying.points import PointResult, StudyRequest, begin, tuned, untuned
+from jobs.studying.points import PointResult, StudyRequest, begin, draw_set, tuned, untuned
 from scoring.tuning.drawing import Draw
 
 
@@ -26,8 +26,12 @@ def run_curve(request: StudyRequest, sizes: Sequence[int], feedback: Feedback) -
     folder = begin(request, "curve")
     base = untuned(request, folder, feedback)
     points = [base] if 0 in sizes else []
-    for size in sorted(set(sizes) - {0}):
-        for seed in request.seeds:
-            draw = Draw(seed=seed, num_pictures=size, validation_share=0.0)
-            points.append(tuned(request, folder, f"n{size}-seed{seed}", draw, feedback))
+    draws = {
+        f"n{size}-seed{seed}": Draw(seed=seed, num_pictures=size, validation_share=0.0)
+        for size in sorted(set(sizes) - {0})
+        for seed in request.seeds
+    }
+    for name, draw in draws.items():
+        draw_set(request, folder, name, draw, feedback)
+    points += [tuned(request, folder, name, draw, feedback) for name, draw in draws.items()]
     return CurveResult(tuple(points))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ingest.errors import LabelsError, did_you_mean
 from jobs.runtime.feedback import Feedback
-from jobs.studying.points import PointResult, StudyRequest, begin, tuned, untuned
+from jobs.studying.points import PointResult, StudyRequest, begin, draw_set, tuned, untuned
 from jobs.tuning.joining import labels_by_picture
 from scoring.tuning.drawing import Draw
 from scoring.tuning.targets import is_private
@@ -39,11 +39,14 @@ def run_leave_one_out(request: StudyRequest, classes: Sequence[str], feedback: F
                 f"{', '.join(private)}"
             )
     folder = begin(request, "leave-one-class-out")
-    points = [untuned(request, folder, feedback)]
+    draws: dict[str, Draw] = {}
     for seed in request.seeds:
-        points.append(tuned(request, folder, f"all-seed{seed}", Draw(seed=seed, validation_share=0.0), feedback))
+        draws[f"all-seed{seed}"] = Draw(seed=seed, validation_share=0.0)
         for name in classes or private:
-            draw = Draw(seed=seed, leave_out=(name,), validation_share=0.0)
             point = f"without-{private.index(name)}-{re.sub('[^A-Za-z0-9_]', '_', name)[:40]}-seed{seed}"
-            points.append(tuned(request, folder, point, draw, feedback))
+            draws[point] = Draw(seed=seed, leave_out=(name,), validation_share=0.0)
+    points = [untuned(request, folder, feedback)]
+    for name, draw in draws.items():
+        draw_set(request, folder, name, draw, feedback)
+    points += [tuned(request, folder, name, draw, feedback) for name, draw in draws.items()]
     return LeaveOneOutResult(tuple(points))

@@ -163,11 +163,12 @@ def untuned(request: StudyRequest, folder: Path, feedback: Feedback) -> PointRes
     return _measured(request, folder / UNTUNED, point, None, feedback)
 
 
-def tuned(request: StudyRequest, folder: Path, name: str, draw: Draw, feedback: Feedback) -> PointResult:
-    """A model that was tuned on a draw, without the pictures of the untuned model's run."""
+def draw_set(request: StudyRequest, folder: Path, name: str, draw: Draw, feedback: Feedback) -> None:
+    """The training set of a point, without the pictures of the untuned model's run.
+
+    LabelsError if there are too few pictures: a study draws all its sets before it tunes.
+    """
     at = folder / name
-    if (found := _stored(at)) is not None:
-        return found
     if not (at / SET / "set.json").is_file():
         for left in (at / SET).glob("*.tar"):
             left.unlink()
@@ -184,6 +185,13 @@ def tuned(request: StudyRequest, folder: Path, name: str, draw: Draw, feedback: 
             ),
             feedback,
         )
+
+
+def tuned(request: StudyRequest, folder: Path, name: str, draw: Draw, feedback: Feedback) -> PointResult:
+    """A model that was tuned on the set of the point."""
+    at = folder / name
+    if (found := _stored(at)) is not None:
+        return found
     card = run_tune(
         TuneRequest(
             training_set=str(at / SET),

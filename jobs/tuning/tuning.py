@@ -19,16 +19,13 @@ from jobs.runtime.requests import STRICT, Count
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.engines.vlm.adapter import adapter, check_fits
 from scoring.engines.vlm.checkpoint import Checkpoint, checkpoint
-from scoring.tuning.card import CARD, PACKAGES, PAGE, Card, page, read_card
+from scoring.tuning.card import BEGUN, CARD, PACKAGES, PAGE, Card, page, read_card
 from scoring.tuning.recipe import Recipe, recipe
 from scoring.tuning.training_set import TrainingSet, open_set
 
 if TYPE_CHECKING:
     from scoring.tuning.outcome import Trained
     from scoring.tuning.training import TrainingRequest
-
-BEGUN = "tuning.json"
-"""What a begun run was asked for; removed at its end."""
 
 REFUSED = PrivsieveError.exit_code
 

@@ -26,6 +26,9 @@ from reports.opened import OpenRun, open_run
 By = Literal["class", "category"]
 
 MAX_GROUPS = 10_000
+MAX_MODELS = 2
+"""That are named: a vision-language model and its adapter. The detectors have many."""
+
 NO_GROUP = "none"
 
 
@@ -246,5 +249,9 @@ def _texts(table: pa.Table, column: str) -> Sequence[str | None]:
 
 
 def _engine_name(opened: OpenRun) -> str:
+    """Name, model and protocol; a model and its adapter with the beginning of their hashes."""
     engine: Mapping[str, Any] = opened.record.engine
-    return printable(" · ".join(str(engine[part]) for part in ("name", "model", "protocol") if engine.get(part)))
+    weights: Mapping[str, str] = engine.get("weights") or {}
+    models = ", ".join(f"{name} {sha256[:8]}" for name, sha256 in weights.items()) if len(weights) <= MAX_MODELS else ""
+    parts = (engine.get("name"), engine.get("model"), models, engine.get("protocol"))
+    return printable(" · ".join(str(part) for part in parts if part))

@@ -54,11 +54,12 @@ def consensus(
     method: None for the rule of two annotators if there are two, else Dawid–Skene.
     paper_rule: of two annotators that differ the value is 0, not 0.5, and 0.5 of both is 0.
     min_posterior: Dawid–Skene gives null if the most probable answer is less probable.
-    LabelsError if the method does not fit the number of annotators.
+    LabelsError if the method does not fit the number of annotators, or one shares no picture with the others.
     """
     num = len(found.annotators)
     if num < 2:
         raise LabelsError(f"there is {number_of(num, 'annotator')}; a consensus needs at least two")
+    found.refuse_strangers()
     method = method or ("two-annotator" if num == 2 else "dawid-skene")
     if method == "two-annotator" and num != 2:
         raise LabelsError(f"there are {num} annotators; the rule of two needs two, take --method dawid-skene")

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ingest.errors import LabelsError
+from ingest.sample import printable
 from scoring.labels import derived
 from scoring.labels.table import attribute_values
 from scoring.taxonomy import KEYS
@@ -38,6 +39,16 @@ class Judgements:
 
     texts: dict[str, npt.NDArray[np.object_]]
     """Columns `class`, `split` and `licence`, shape (A, P): text or None."""
+
+    def refuse_strangers(self) -> None:
+        """LabelsError naming an annotator who shares no picture with any other."""
+        is_shared = self.is_listed.sum(axis=0) >= 2
+        for name, listed in zip(self.annotators, self.is_listed, strict=True):
+            if not (listed & is_shared).any():
+                raise LabelsError(
+                    f"{printable(name)} shares no picture with the other annotators; pictures are joined by sha256, "
+                    "else by key: use labels with sha256, which labels import adds if the pictures are there"
+                )
 
     def levels(self) -> Floats:
         """Shape (A, P): level 0–4 of what is judged present (1), NaN if that is not known (`derived.levels`)."""

@@ -14,6 +14,9 @@ ENGINE = "transformers"
 
 CARD = "privsieve.json"
 PAGE = "README.md"
+BEGUN = "tuning.json"
+"""What a begun tuning was asked for; removed at its end."""
+
 PACKAGES = ("torch", "transformers", "peft", "accelerate", "tensorboardX")
 """That tuning needs; a card names their versions."""
 
@@ -100,7 +103,7 @@ def page(card: Card) -> str:
     recipe = _code(str(card.recipe["name"]))
     source = _code(str(card.recipe["source"])) if card.recipe["source"] else "a file of the user"
     rows = [
-        f"| {name} | {_code(str(value))} | {'our choice' if name in ours else recipe} |"
+        f"| {name} | {value} | {'our choice' if name in ours else recipe} |"
         for name, value in card.recipe.items()
         if name not in ("name", "source", "our_choices")
     ]

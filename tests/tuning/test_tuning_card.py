@@ -39,7 +39,7 @@ def test_the_page_says_what_people_must_know(short: Path) -> None:
     assert "- licence of labels and pictures: " in said
     assert "CC0-1.0" in said
     assert f"set.json {read_card(short).set_sha256}" in said  # type: ignore[union-attr]
-    assert "| learning_rate | 0.004 | demo |" in said
+    assert "| learning_rate | 0.004 | `demo` |" in said
     assert "eval_loss" in said
 
 
@@ -50,7 +50,7 @@ def test_what_a_paper_does_not_say_is_marked_as_our_choice(name: str, ours: str,
     lines = page(card.model_copy(update={"recipe": recipe(name).model_dump(mode="json")})).splitlines()
     row = {line.split(" | ")[0].removeprefix("| "): line for line in lines if line.startswith("| ")}
     assert row[ours].endswith("| our choice |")
-    assert row[given].endswith(f"| {name} |")
+    assert row[given].endswith(f"| `{name}` |")
 
 
 def test_the_files_name_no_folder_of_this_machine(short: Path, room: Path) -> None:

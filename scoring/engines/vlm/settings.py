@@ -3,6 +3,7 @@
 from dataclasses import dataclass, fields, replace
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
+from pathlib import Path
 
 from ingest.errors import EngineError, did_you_mean
 from scoring.assessment import EngineDescription, EngineOptions
@@ -11,7 +12,7 @@ from scoring.engines.vlm.adapter import Adapter, adapter, check_fits
 from scoring.engines.vlm.checkpoint import Checkpoint, checkpoint
 from scoring.protocols import chosen_protocol
 from scoring.protocols.interface import Protocol
-from scoring.tuning.card import CARD, Card, read_card
+from scoring.tuning.card import BEGUN, CARD, Card, read_card
 
 DEFAULT_PROTOCOL = "slots"
 DTYPES = ("float32", "bfloat16", "float16")
@@ -49,6 +50,11 @@ def settings(engine: str, options: EngineOptions, refused: tuple[str, ...], *, w
     if options.dtype is not None and options.dtype not in DTYPES:
         known = ", ".join(DTYPES)
         raise EngineError(f'unknown --dtype "{options.dtype}"{did_you_mean(options.dtype, DTYPES)}; there are: {known}')
+    if options.adapter is not None and (Path(options.adapter).expanduser() / BEGUN).is_file():
+        raise EngineError(
+            f'the adapter "{options.adapter}" is of a tuning that has not ended; run the same tune command again to '
+            "continue it"
+        )
     given = adapter(options.adapter) if options.adapter is not None else None
     card = None if given is None else read_card(given.folder)
     if card is not None:
