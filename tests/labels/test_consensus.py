@@ -67,6 +67,16 @@ def test_the_score_of_a_consensus_is_that_of_its_values_if_all_were_judged(tmp_p
     assert [row["score"] for row in found] == pytest.approx([0.514, 0])
 
 
+def test_an_annotator_who_shares_no_picture_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = _file(tmp_path / "a.parquet", "a", key=["1", "2"], nudity=[1, 0])
+    second = _file(tmp_path / "b.parquet", "b", key=["1", "2"], nudity=[1, 1])
+    other = _file(tmp_path / "c.parquet", "c", key=["folder/1"], nudity=[1])
+    for command in (["consensus", first, second, other, "--out", tmp_path / "o.parquet"], ["agreement", first, other]):
+        assert privsieve("labels", *command) == 2
+        assert "shares no picture with the other annotators" in capsys.readouterr().err
+    assert not (tmp_path / "o.parquet").exists()
+
+
 def test_private_and_class_are_null_where_two_annotators_differ(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

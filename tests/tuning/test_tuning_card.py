@@ -1,13 +1,18 @@
 """What stands beside the weights: the card, the curves; and what is said of a model that has learnt nothing."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file, save_file
 
-from scoring.tuning.card import PACKAGES, WARNING, page, read_card
+from ingest.errors import EngineError
+from scoring.assessment import EngineOptions
+from scoring.engines.vlm.settings import Settings, description, settings
+from scoring.tuning.card import BEGUN, PACKAGES, WARNING, page, read_card
 from scoring.tuning.recipe import recipe
 from scoring.tuning.training_set import open_set
 from tests.tuning.made import BASE, MAX_PIXELS, make_recipe, privsieve, tune_command
@@ -91,3 +96,66 @@ def test_nothing_but_the_result_is_printed(few_set: Path, tmp_path: Path) -> Non
     assert difference.startswith("saved and loaded again")
     assert following.startswith("next: privsieve scan ")
     assert json.loads((tmp_path / "out" / "privsieve.json").read_text())["num_steps"] == 5
+
+
+def _asked(adapter: Path, **options: object) -> Settings:
+    chosen = EngineOptions(model=str(BASE), adapter=str(adapter), **options)  # type: ignore[arg-type]
+    return settings("transformers", chosen, (), with_weights=True)
+
+
+def test_a_scan_takes_words_and_picture_size_from_the_card(short: Path) -> None:
+    card = read_card(short)
+    assert card is not None
+    found = _asked(short)
+    assert (found.protocol.version, found.max_pixels) == (card.protocol_version, MAX_PIXELS)
+    assert _asked(short, protocol="binary:p1,first").protocol.name == "binary:p1,first"
+
+
+def test_the_texts_of_the_card_are_asked_with_every_reading(short: Path, tmp_path: Path) -> None:
+    texts = 'p1: "Ist etwas Privates zu sehen?"'
+    plain = _asked(short, protocol="binary:p1,first").protocol
+    card = json.loads((short / "privsieve.json").read_text())
+    shutil.copytree(short, tmp_path / "german")
+    (tmp_path / "german" / "privsieve.json").write_text(json.dumps(card | {"prompt_file": texts}))
+    german = _asked(tmp_path / "german", protocol="binary:p1,first").protocol
+    assert german.version != plain.version
+    assert "Ist etwas Privates zu sehen?" in str(german.prompt)
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "problem"),
+    [
+        ({"protocol_version": "binary:p1-99 000000000000"}, {}, "was tuned on the texts of binary:p1-99"),
+        ({"max_pixels": 0}, {}, "is damaged"),
+        ({"format_version": 99}, {}, "is damaged"),
+        ({}, {"protocol": "slots"}, "was tuned to answer binary:p1"),
+        ({}, {"max_pixels": 10_000}, "was tuned with pictures of at most"),
+    ],
+)
+def test_a_scan_that_does_not_fit_the_card_is_refused(
+    short: Path, tmp_path: Path, change: dict[str, object], options: dict[str, object], problem: str
+) -> None:
+    shutil.copytree(short, tmp_path / "adapter")
+    card = json.loads((short / "privsieve.json").read_text())
+    (tmp_path / "adapter" / "privsieve.json").write_text(json.dumps(card | change))
+    with pytest.raises(EngineError, match=problem):
+        _asked(tmp_path / "adapter", **options)
+
+
+def test_another_base_model_is_refused(short: Path, tmp_path: Path) -> None:
+    shutil.copytree(BASE, tmp_path / "other")
+    weights = load_file(BASE / "model.safetensors")
+    name = next(iter(weights))
+    save_file(weights | {name: weights[name] + 0.5}, tmp_path / "other" / "model.safetensors", {"format": "pt"})
+    chosen = settings(
+        "transformers", EngineOptions(model=str(tmp_path / "other"), adapter=str(short)), (), with_weights=True
+    )
+    with pytest.raises(EngineError, match="files differ from those of"):
+        description("transformers", chosen, ())
+
+
+def test_an_adapter_whose_tuning_has_not_ended_is_refused(short: Path, tmp_path: Path) -> None:
+    shutil.copytree(short, tmp_path / "adapter")
+    (tmp_path / "adapter" / BEGUN).write_text("{}")
+    with pytest.raises(EngineError, match="has not ended"):
+        _asked(tmp_path / "adapter")

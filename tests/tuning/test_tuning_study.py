@@ -126,6 +126,24 @@ def test_a_folder_of_another_study_is_refused(request_: StudyRequest, left_out: 
         run_curve(request_, [0], SILENT)
 
 
+def test_a_study_of_changed_labels_or_recipe_is_refused(
+    request_: StudyRequest, left_out: LeaveOneOutResult, tmp_path: Path
+) -> None:
+    """Its points would not be comparable. The names are the same, the content is not."""
+    labels, recipe = tmp_path / "labels.parquet", tmp_path / "recipe.yaml"
+    shutil.copy(request_.evaluation_labels, labels)
+    shutil.copy(request_.recipe, recipe)
+    asked = replace(request_, out=str(tmp_path / "out"), evaluation_labels=str(labels), recipe=str(recipe))
+    assert len(run_curve(asked, [0], SILENT).points) == 1
+    recipe.write_text(recipe.read_text().replace("rank: 16", "rank: 8"))
+    with pytest.raises(LabelsError, match="holds a study with another recipe"):
+        run_curve(asked, [0], SILENT)
+    shutil.copy(request_.recipe, recipe)
+    shutil.copy(request_.labels, labels)
+    with pytest.raises(LabelsError, match="holds a study with another evaluation_labels"):
+        run_curve(asked, [0], SILENT)
+
+
 def test_more_pictures_make_a_better_model_and_wrong_labels_a_worse_one(
     request_: StudyRequest, left_out: LeaveOneOutResult, tmp_path: Path
 ) -> None:
