@@ -10,7 +10,7 @@ from jobs.console.terminal import write_line
 from jobs.runtime.feedback import on_terminal
 from jobs.tuning.set_making import TuneSetRequest, run_tune_set
 from scoring.tuning.drawing import Draw
-from scoring.tuning.targets import PROTOCOLS
+from scoring.tuning.targets import PROTOCOLS, WITHOUT
 from scoring.tuning.training_set import SetRecord
 
 
@@ -118,7 +118,7 @@ def _lines(record: SetRecord, out: str, has_evaluation_sets: bool) -> list[str]:
         )
     return [
         f"{record.num_pictures} pictures: {record.num_labelled} usable, {record.num_copies} more copies of these, "
-        f"{record.num_without_target} with a label that does not say what {record.target} needs, "
+        f"{record.num_without_target} {WITHOUT[record.target]}, "
         f"{record.num_unreadable} unreadable, {record.num_unlabelled} without a label; "
         f"{number_of(record.num_unused_labels, 'label')} of no picture",
         f"of the usable ones: {which}; {record.num_not_drawn} not drawn, {train['pictures']} to tune on ({kinds}), "

@@ -207,6 +207,11 @@ class Report:
     def notes(self) -> tuple[str, ...]:
         """How the rates were made, one sentence each."""
         notes = ["N: scored images; quarantined images are in no rate."]
+        if not self.assessed and self.total.num_unknown == self.total.num_scored:
+            notes.append(
+                'The engine judged no attribute. For answers of the protocol binary use --private "private = 1", for '
+                'those of severity --private "holistic_score >= 0.514" (levels 1 and 2).'
+            )
         if self.total.num_unknown:
             notes.append(
                 f"unknown ({self.total.num_unknown:,}): scored images for which the condition needs what could not be "

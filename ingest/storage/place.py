@@ -7,6 +7,7 @@ import io
 import os
 import posixpath
 import re
+import stat
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -116,9 +117,12 @@ class Place:
             raise StorageError(f"cannot read {self.path}: {reason_of(error)}") from None
 
     def size(self) -> int:
-        """In bytes; errors as with `open`."""
+        """In bytes; errors as with `open`. StorageError for a local pipe, socket or device, which may never end."""
         if self.is_local:
-            return os.path.getsize(self.path)
+            found = os.stat(self.path)
+            if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
+                raise StorageError(f"cannot read {self.path}: it is a pipe, socket or device, not a file")
+            return found.st_size
         return int(self._remote("read", lambda: self.fs.info(self.path))["size"])
 
     def read_range(self, start: int, end: int) -> bytes:

@@ -82,8 +82,8 @@ def run_build_vispr(request: VisprRequest, feedback: Feedback = SILENT) -> Candi
 def run_build_privbench(request: PrivbenchRequest) -> KeywordHits:
     """SourceError in one line if the metadata has no captions; nothing is written then.
 
-    A URL is a candidate of the first class, in the order of keywords.yaml, of which its caption has a keyword. The list
-    has the columns `url` and `class`, no captions; `fetch` takes it.
+    A URL is a candidate of the first class, in the order of keywords.yaml, of which one of its captions has a
+    keyword. The list has the columns `url` and `class`, no captions; `fetch` takes it.
     """
     metadata = open_metadata(request.metadata)
     if not metadata.has_caption:
@@ -93,14 +93,17 @@ def run_build_privbench(request: PrivbenchRequest) -> KeywordHits:
     words = [(class_, word) for class_, found in known.items() for word in found]
     counts = ", ".join(f"count(*) FILTER (regexp_matches(caption, {literal(_pattern(word))}))" for _, word in words)
     cases = " ".join(
-        f"WHEN regexp_matches(caption, {literal(keyword_pattern([class_]))}) THEN {literal(class_)}" for class_ in known
+        f"WHEN regexp_matches(caption, {literal(keyword_pattern([class_]))}) THEN {rank}"
+        for rank, class_ in enumerate(known, 1)
     )
+    names = f"[{', '.join(map(literal, known))}]"  # counted from 1
     order = f"md5(url || {literal(str(request.seed))}), url"
     limit = "" if request.per_class is None else f"WHERE place <= {request.per_class}"
     chosen = f"""
-        WITH classed AS (SELECT url, CASE {cases} END AS class FROM {rows}),
+        WITH classed AS (SELECT url, CASE {cases} END AS rank FROM {rows}),
         distinct_urls AS (
-            SELECT url, min(class) AS class FROM classed WHERE class IS NOT NULL AND url IS NOT NULL GROUP BY url
+            SELECT url, {names}[min(rank)] AS class FROM classed
+            WHERE rank IS NOT NULL AND url IS NOT NULL GROUP BY url
         ),
         drawn AS (SELECT *, row_number() OVER (PARTITION BY class ORDER BY {order}) AS place FROM distinct_urls)
         SELECT url, class FROM drawn {limit} ORDER BY class, url

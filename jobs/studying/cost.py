@@ -1,7 +1,9 @@
 """What tuning costs on pictures that have nothing to do with it."""
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
@@ -40,35 +42,40 @@ def run_cost(request: CostRequest) -> "Cost":
     check_fits(given, model.folder)
     card = read_card(given.folder)
     max_pixels = request.max_pixels or (card.max_pixels if card else DEFAULT_MAX_PIXELS)
-    drawn = _drawn(request, max_pixels)
-    first = next(drawn, None)
-    if first is None:
+    drawn = drawn_pictures(request, max_pixels)
+    until_first: list[Pixels | None] = []
+    for picture in drawn:
+        until_first.append(picture)
+        if picture is not None:
+            break
+    else:
         raise SourceError(f"{request.pictures} holds no picture that can be decoded")
     try:
         from scoring.tuning.cost import cost
     except ImportError as error:
         raise EngineError(f'study cost needs the package {error.name}: pip install "privsieve[tune]"') from None
-    return cost(model, given, _with(first, drawn), max_pixels)
+    return cost(model, given, chain(until_first, drawn), max_pixels)
 
 
-def _with(first: Pixels, others: Iterator[Pixels]) -> Iterator[Pixels]:
-    yield first
-    yield from others
+def drawn_pictures(request: CostRequest, max_pixels: int) -> Iterator[Pixels | None]:
+    """The pictures whose hashes come first, None for each that cannot be decoded.
 
-
-def _drawn(request: CostRequest, max_pixels: int) -> Iterator[Pixels]:
-    """Pictures by the rank of their hash: the same for a seed, whatever the order of the corpus."""
+    The choice is the same for a seed, whatever the order of the corpus. Each slice is read twice at most.
+    """
     source = open_source(request.pictures, None, None)
     ranked = []
-    for shard in source.shards:
-        for slice_ in source.slices(shard):
-            for at, sample in enumerate(source.read(slice_)):
-                if sample.fault is None:
-                    name = f"{request.seed} {hashlib.sha256(sample.encoded).hexdigest()}"
-                    ranked.append((hashlib.sha256(name.encode()).hexdigest(), slice_, at))
-    chosen = sorted(ranked, key=lambda one: one[0])[: request.num_pictures]
+    slices = [slice_ for shard in source.shards for slice_ in source.slices(shard)]
+    for number, slice_ in enumerate(slices):
+        for at, sample in enumerate(source.read(slice_)):
+            if sample.fault is None:
+                name = f"{request.seed} {hashlib.sha256(sample.encoded).hexdigest()}"
+                ranked.append((hashlib.sha256(name.encode()).hexdigest(), number, at))
+    chosen: dict[int, set[int]] = defaultdict(set)
+    for _, number, at in sorted(ranked)[: request.num_pictures]:
+        chosen[number].add(at)
     limits = ImageLimits(max_frames=1, max_side_px=max_side_px(max_pixels))
-    for _, slice_, at in chosen:
-        for place, sample in enumerate(source.read(slice_)):
-            if place == at and isinstance(found := decode(sample.encoded, limits), DecodedImage):
-                yield found.views[0]
+    for number, places in sorted(chosen.items()):
+        for at, sample in enumerate(source.read(slices[number])):
+            if at in places:
+                found = decode(sample.encoded, limits)
+                yield found.views[0] if isinstance(found, DecodedImage) else None

@@ -25,7 +25,7 @@ from scoring.protocols import protocol
 from scoring.protocols.interface import Protocol, ProtocolOptions
 from scoring.taxonomy import KEYS
 from scoring.tuning.drawing import Candidate, Draw, drawn, splits
-from scoring.tuning.targets import PROTOCOLS, differ
+from scoring.tuning.targets import PROTOCOLS, WITHOUT, differ
 from scoring.tuning.training_set import FORMAT_VERSION, RECORD, SPLITS, UNFINISHED, SetRecord
 
 
@@ -150,9 +150,9 @@ def _sha256_of(url: str) -> str:
 
 def _none_usable(request: TuneSetRequest, found: Found) -> str:
     return (
-        f"no picture of {request.source} can be used: of {found.num_pictures}, {found.num_unlabelled} have no label, "
-        f"{found.num_without_target} have one that does not say what --target {request.target} needs, "
-        f"{found.num_unreadable} are unreadable; the labels name pictures by sha256, or by key as a scan writes it"
+        f"no picture of {request.source} can be used: of {found.num_pictures}, {found.num_unlabelled} without a label, "
+        f"{found.num_without_target} {WITHOUT[request.target]}, "
+        f"{found.num_unreadable} unreadable; the labels name pictures by sha256, or by key as a scan writes it"
     )
 
 

@@ -20,6 +20,9 @@ ANNOTATOR = "consensus"
 STEPS = np.array([0.0, 0.5, 1.0], np.float32)
 """What an attribute can be."""
 
+MIN_LEAD = 1e-6
+"""Dawid–Skene: the most probable answer must be more probable than the next by this, else there is a tie."""
+
 MAX_CLASSES = 100
 """Dawid–Skene estimates the square of this for each annotator."""
 
@@ -53,7 +56,7 @@ def consensus(
 
     method: None for the rule of two annotators if there are two, else Dawid–Skene.
     paper_rule: of two annotators that differ the value is 0, not 0.5, and 0.5 of both is 0.
-    min_posterior: Dawid–Skene gives null if the most probable answer is less probable.
+    min_posterior: Dawid–Skene gives null if the most probable answer is less probable, and for a tie.
     LabelsError if the method does not fit the number of annotators, or one shares no picture with the others.
     """
     num = len(found.annotators)
@@ -74,7 +77,7 @@ def consensus(
         notes.append(_RULE_OF_PAPER if paper_rule else _RULE)
     else:
         values, private, classes, accuracy = _most_probable(found, min_posterior)
-        notes.append(f"Dawid–Skene, null below a posterior of {min_posterior:g}.")
+        notes.append(f"Dawid–Skene, null below a posterior of {min_posterior:g} and where two answers tie.")
     columns: dict[str, object] = {key: values[:, i] for i, key in enumerate(KEYS)}
     columns |= {"sha256": list(found.sha256), "key": list(found.key), "annotator": [ANNOTATOR] * len(found.key)}
     columns |= {"private": pa.array(private, from_pandas=True).cast(pa.int8()), "class": list(classes)}
@@ -164,11 +167,14 @@ def _classes(texts: npt.NDArray[np.object_], min_posterior: float) -> list[str |
 
 
 def _decided(fitted: dawid_skene.Fit, answers: Floats, min_posterior: float) -> Floats:
-    """The most probable answer, NaN if it is not probable enough or nobody judged the picture."""
+    """The most probable answer, NaN if it is not probable enough, ties with another, or nobody judged the picture."""
     is_judged = ~np.isnan(fitted.posterior[:, 0])
     posterior = np.nan_to_num(fitted.posterior)
     decided: Floats = answers[posterior.argmax(axis=1)].astype(np.float32)
-    decided[~is_judged | (posterior.max(axis=1) < min_posterior)] = np.nan
+    ascending = np.sort(posterior, axis=1)
+    best = ascending[:, -1]
+    is_tie = best - ascending[:, -2] < MIN_LEAD if len(answers) > 1 else np.zeros(len(best), bool)
+    decided[~is_judged | is_tie | (best < min_posterior)] = np.nan
     return decided
 
 

@@ -13,16 +13,20 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "'")
 
 BLOCK_BYTES = 2**20
 
-NULL_CELLS = ["", "null", "NULL", "nan", "NaN"]
+NULL_NUMBERS = ["null", "NULL", "nan", "NaN"]
+"""What other tools write for a number that is missing. Of text only the empty cell is null: a class can be `null`."""
 
 
 def text_columns(content: bytes, name: str, columns: Sequence[str]) -> pa.Table:
-    """Every column as text, null where a cell is empty or "null". LabelsError with the line if it is no such file.
+    """Every column as text, null where a cell is empty. LabelsError with the line if it is no such file.
 
     columns: those that are known; they are text even where the file seems to hold numbers. Others keep any type.
     """
     if not _is_utf8(content):  # pyarrow would print a traceback for a row that it cannot show to `refuse`
         raise _not_csv(name)
+    head = content[:BLOCK_BYTES].splitlines()[:1]
+    if head and b"," not in head[0] and (b";" in head[0] or b"\t" in head[0]):
+        raise LabelsError(f"{name}: its columns are separated by semicolons or tabs; separate columns with commas")
     wrong_rows: list[pyarrow.csv.InvalidRow] = []
 
     def refuse(row: pyarrow.csv.InvalidRow) -> str:
@@ -35,7 +39,7 @@ def text_columns(content: bytes, name: str, columns: Sequence[str]) -> pa.Table:
             read_options=pyarrow.csv.ReadOptions(use_threads=False),  # else rows have no numbers
             parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=refuse),
             convert_options=pyarrow.csv.ConvertOptions(
-                column_types=dict.fromkeys(columns, pa.string()), strings_can_be_null=True, null_values=NULL_CELLS
+                column_types=dict.fromkeys(columns, pa.string()), strings_can_be_null=True, null_values=[""]
             ),
         )
     except pa.ArrowException:  # its message quotes cells

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,10 @@ from ingest.storage.place import Place, reason_of
 
 MAX_LABEL_FILE_BYTES = 512 * 2**20
 """The largest known list of a data set has 100 MB."""
+
+
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+"""Half of a character, as JSON escapes it."""
 
 
 def names_in(folder: Place) -> list[str]:
@@ -63,9 +68,12 @@ def csv_rows(file: Place, name: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def json_of(content: bytes, name: str) -> Any:
-    """What a JSON file holds. LabelsError with the line if it is none."""
+    """What a JSON file holds. LabelsError with the line if it is none, or if a text in it cannot be stored as UTF-8."""
     try:
-        return json.loads(content)
+        found = json.loads(content.decode("utf-8-sig"))
+        if _SURROGATE.search(content):  # two of them can be one character, one alone is none
+            json.dumps(found, ensure_ascii=False).encode()
+        return found
     except json.JSONDecodeError as error:
         raise LabelsError(f"{name}, line {error.lineno}: is no JSON") from None
     except (ValueError, RecursionError):

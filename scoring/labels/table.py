@@ -17,7 +17,7 @@ from ingest.errors import LabelsError, did_you_mean, number_of
 from ingest.sample import Column
 from ingest.storage.place import place, reason_of
 from scoring.assessment import Values
-from scoring.labels.csv_cells import as_csv, text_columns, unescaped
+from scoring.labels.csv_cells import NULL_NUMBERS, as_csv, text_columns, unescaped
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
 LABEL_COLUMNS: tuple[Column, ...] = (
@@ -105,7 +105,9 @@ def read_labels_and_origin(url: str) -> tuple[pa.Table, LabelsOrigin | None]:
     try:
         table = _parquet(content, url)
     except (pa.ArrowException, OSError, ValueError):  # their messages may quote what the file holds
-        raise LabelsError(f"{url}: is a damaged Parquet file; write it again") from None
+        raise LabelsError(
+            f"{url}: is a damaged Parquet file, or holds text that is not UTF-8; write it again"
+        ) from None
     footer = (table.schema.metadata or {}).get(FOOTER_KEY)
     return _as_labels(table, url), _origin(footer, url)
 
@@ -200,6 +202,7 @@ def _parquet(content: bytes, url: str) -> pa.Table:
     # A dictionary of one long text, repeated in every row, must not be multiplied before its length is checked.
     texts = [field_.name for field_ in file.schema_arrow if pa.types.is_string(field_.type)]
     table = pq.ParquetFile(pa.BufferReader(content), read_dictionary=texts).read()
+    table.validate(full=True)  # Parquet does not promise that its texts are UTF-8
     for column in texts:
         for chunk in table[column].chunks:
             longest = pc.max(pc.utf8_length(chunk.dictionary)).as_py() or 0
@@ -209,6 +212,7 @@ def _parquet(content: bytes, url: str) -> pa.Table:
 
 
 def _numbers(cells: pa.ChunkedArray, column: str, name: str) -> pa.ChunkedArray:
+    cells = pc.if_else(pc.is_in(cells, pa.array(NULL_NUMBERS)), pa.scalar(None, pa.string()), cells)
     try:
         return pc.cast(cells, pa.float64())
     except pa.ArrowInvalid:

@@ -26,6 +26,9 @@ class Cost:
     """Over all pictures and questions."""
 
     num_pictures: int
+    num_undecodable: int
+    """Drawn pictures that are not among these."""
+
     num_questions: int
     mean_kl: float
     """Mean Kullback-Leibler divergence of the tuned model's next-token distribution from the untuned one's, in nats."""
@@ -37,8 +40,11 @@ class Cost:
     """Share of questions whose most probable first token is the same, 0–1."""
 
 
-def cost(checkpoint: Checkpoint, adapter: Adapter, pictures: Iterator[Pixels], max_pixels: int) -> Cost:
-    """EngineError if the model or the adapter cannot be loaded. There must be at least one picture."""
+def cost(checkpoint: Checkpoint, adapter: Adapter, pictures: Iterator[Pixels | None], max_pixels: int) -> Cost:
+    """EngineError if the model or the adapter cannot be loaded.
+
+    pictures: None for one that cannot be decoded; at least one can.
+    """
     prompter = Prompter(checkpoint.folder, max_pixels)
     texts = [
         prompter.tokens(Prompt((Message("user", (Text(question), Image())),), Generate(1))).text
@@ -46,8 +52,11 @@ def cost(checkpoint: Checkpoint, adapter: Adapter, pictures: Iterator[Pixels], m
     ]
     models = [loaded_with(checkpoint, None, None), loaded_with(checkpoint, adapter, None)]
     divergences: list[float] = []
-    num_same = num_pictures = 0
+    num_same = num_pictures = num_undecodable = 0
     for pixels in pictures:
+        if pixels is None:
+            num_undecodable += 1
+            continue
         num_pictures += 1
         for text in texts:
             inputs = prompter.processed(text, prepared(pixels, max_pixels))
@@ -56,6 +65,7 @@ def cost(checkpoint: Checkpoint, adapter: Adapter, pictures: Iterator[Pixels], m
             num_same += int(before.argmax() == after.argmax())
     return Cost(
         num_pictures,
+        num_undecodable,
         len(divergences),
         float(np.mean(divergences)),
         float(np.quantile(divergences, 0.95)),

@@ -20,6 +20,7 @@ MAX_FILE_BYTES = 2**30
 MAX_LINE_BYTES = 2**17
 MAX_TURNS = 40
 MAX_TURN_CHARS = 8_000
+NO_OBJECT = "is no JSON object; write one conversation per line"
 PLACEHOLDER = "<image>"
 """Other tools' name for the place of the picture, which is put there by itself."""
 
@@ -46,9 +47,12 @@ def dialogues(url: str) -> Iterator[tuple[int, str | None, str | None, Turns]]:
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             at = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part in _FIELDS)
+            if first["type"] == "model_type":  # pydantic's words name our classes
+                what = f"{at}: is no JSON object" if at else NO_OBJECT
+                raise LabelsError(f"{where}: {what}") from None
             raise LabelsError(f"{where}: {at or 'a field'}: {first['msg'].lower()}") from None
         except (ValueError, RecursionError):
-            raise LabelsError(f"{where}: is no JSON object; write one conversation per line") from None
+            raise LabelsError(f"{where}: {NO_OBJECT}") from None
         if found.sha256 is None and found.key is None:
             raise LabelsError(f"{where}: has neither sha256 nor key, one of which names the picture")
         if found.sha256 is not None and not re.fullmatch("[0-9a-fA-F]{64}", found.sha256):

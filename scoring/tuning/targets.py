@@ -21,6 +21,14 @@ from scoring.protocols.holistic import SeverityProtocol
 from scoring.protocols.interface import Protocol
 from scoring.taxonomy import ATTRIBUTES
 
+WITHOUT = {
+    "slots": "whose label judges no attribute",
+    "severity": "whose label has neither a score nor all 22 attributes",
+    "binary": "whose label does not say private or public",
+    "dialogue": "without a conversation, or whose label does not say private or public",
+}
+"""Kind of target -> labelled pictures for which none can be made, as messages call them after their number."""
+
 PROTOCOLS = {"slots": "slots", "severity": "severity", "binary": "binary", "dialogue": "binary"}
 """Target -> the protocol that the tuned model is asked with, if no other is named."""
 

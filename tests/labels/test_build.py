@@ -127,3 +127,11 @@ def test_metadata_without_captions_is_refused(tmp_path: Path, capsys: pytest.Cap
     assert privsieve(*command) == 2
     assert "has no column of captions" in capsys.readouterr().err
     assert not (tmp_path / "list.parquet").exists()
+
+
+def test_a_url_in_two_rows_is_of_the_class_that_keywords_yaml_lists_first(tmp_path: Path) -> None:
+    # nudity comes before chat there, and behind it in the alphabet.
+    rows = {"url": ["https://images.invalid/1.jpg"] * 2, "caption": ["a chat", "a nude statue"]}
+    pq.write_table(pa.table(rows), tmp_path / "meta.parquet")
+    assert privsieve("labels", "build", "privbench", tmp_path / "meta.parquet", "--out", tmp_path / "l.parquet") == 0
+    assert pq.read_table(tmp_path / "l.parquet").to_pylist() == [{"url": rows["url"][0], "class": "nudity"}]

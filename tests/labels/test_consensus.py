@@ -237,3 +237,24 @@ def test_a_picture_named_by_hash_and_by_key_in_one_file_is_refused() -> None:
     labels = to_labels({"sha256": [HASHES[0], None], "key": ["x", "x"], "annotator": ["a", "a"]}, 2)
     with pytest.raises(LabelsError, match="labels a picture twice, by sha256 and by key"):
         judgements([("file", labels)])
+
+
+def test_dawid_skene_says_null_where_two_answers_are_as_probable() -> None:
+    tables = []
+    for name, last in (("a", 1), ("b", 0)):
+        columns: dict[str, Sequence[object]] = {
+            "private": [1, 0, last],
+            "nudity": [1.0, 0.0, float(last)],
+            "class": ["x", "y", "xy"[last]],
+        }
+        columns["key"], columns["annotator"] = ["1", "2", "3"], [name] * 3
+        tables.append((name, to_labels(columns, 3)))
+    labels = consensus(judgements(tables), "dawid-skene", min_posterior=0).labels
+    assert labels["private"].to_pylist() == [1, 0, None]
+    assert labels["nudity"].to_pylist() == [1, 0, None]
+    assert labels["class"].to_pylist() == ["x", "y", None]
+
+
+def test_dawid_skene_takes_a_lone_class() -> None:
+    tables = [(n, to_labels({"key": ["1", "2"], "annotator": [n] * 2, "class": ["x", None]}, 2)) for n in "abc"]
+    assert consensus(judgements(tables)).labels["class"].to_pylist() == ["x", None]

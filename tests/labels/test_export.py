@@ -127,6 +127,12 @@ def test_a_task_without_an_answer_is_a_row_of_null_and_no_further_annotator(tmp_
     ]
 
 
+def test_characters_that_json_escapes_in_two_halves_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "tasks.json").write_text(json.dumps([{"data": {"key": "\U0001f600.jpg"}}]))
+    assert "\\ud83d\\ude00" in (tmp_path / "tasks.json").read_text()
+    assert [row["key"] for row in _imported(tmp_path, tmp_path / "l.parquet")] == ["\U0001f600.jpg"]
+
+
 def test_the_last_annotation_of_a_person_counts(tmp_path: Path) -> None:
     tasks: list[dict[str, Any]] = [{"data": {"key": "a.jpg"}, "predictions": []}]
     _annotated(tasks, {0: {"private": "public"}}, 5)
@@ -139,6 +145,15 @@ def test_the_last_annotation_of_a_person_counts(tmp_path: Path) -> None:
     ("task", "message"),
     [
         ({"data": {"image": "x"}}, 'tasks.json, task 1: its data has neither "sha256" nor "key"'),
+        ({"data": {"key": "", "sha256": ""}}, 'tasks.json, task 1: its data has neither "sha256" nor "key"'),
+        ({"data": {"key": "Jane\ud800"}}, "tasks.json: is no JSON in UTF-8"),
+        (
+            {
+                "data": {"key": "a"},
+                "annotations": [{"result": [{"from_name": "class", "value": {"choices": ["Jane\ud800"]}}]}],
+            },
+            "tasks.json: is no JSON in UTF-8",
+        ),
         ({"data": {"key": "a", "path": "../../a"}}, "tasks.json, task 1: the path of the picture leads out"),
         ({"data": {"key": "a"}, "annotations": {}}, 'tasks.json, task 1: "annotations" is no list'),
         ({"data": {"key": "a"}, "annotations": [{"result": "Jane"}]}, "an annotation has no list of results"),

@@ -1,6 +1,7 @@
 """The labels table: what is read and written, and that errors say where without repeating a user's cells."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.errors import LabelsError
+from ingest.errors import LabelsError, StorageError
 from scoring.labels import table as labels_table
 from scoring.labels.table import (
     FOOTER_KEY,
@@ -24,6 +25,7 @@ from scoring.taxonomy import KEYS
 
 SECRET = "Jane Roe, 12 Elm Street"
 HASH = "ab" * 32
+DAMAGED = "FILE: is a damaged Parquet file, or holds text that is not UTF-8; write it again"
 
 
 def _csv(path: Path, text: str) -> str:
@@ -124,7 +126,7 @@ def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
 
 def test_a_damaged_parquet_file_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "l.parquet").write_bytes(b"PAR1" + b"\0" * 100)
-    assert _refused(str(tmp_path / "l.parquet")) == "FILE: is a damaged Parquet file; write it again"
+    assert _refused(str(tmp_path / "l.parquet")) == DAMAGED
 
 
 def test_parquet_columns_of_another_type_are_refused(tmp_path: Path) -> None:
@@ -153,3 +155,39 @@ def test_a_damaged_footer_is_one_line(tmp_path: Path) -> None:
     for stored in (b"{", b"[]", json.dumps({"source": "csv"}).encode()):
         pq.write_table(labels.replace_schema_metadata({FOOTER_KEY: stored}), tmp_path / "l.parquet")
         assert "footer privsieve.labels is damaged" in _refused(str(tmp_path / "l.parquet"))
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view(), pa.binary()], ids=str)
+@pytest.mark.parametrize("column", ["key", "class"])
+def test_text_that_is_not_utf8_is_one_line(tmp_path: Path, kind: pa.DataType, column: str) -> None:
+    invalid = pa.array(
+        [b"pass\xff\xfeport of somebody"], pa.large_binary() if kind == pa.large_string() else pa.binary()
+    )
+    if kind == pa.string_view():
+        invalid = pa.Array.from_buffers(kind, 1, invalid.cast(pa.binary_view()).buffers())
+    elif kind != pa.binary():
+        invalid = pa.Array.from_buffers(kind, 1, invalid.buffers())
+    pq.write_table(pa.table({"key": ["a"], "class": ["b"]} | {column: invalid}), tmp_path / "l.parquet")
+    assert _refused(str(tmp_path / "l.parquet")) in (DAMAGED, f'FILE: the column "{column}" does not hold text')
+
+
+def test_a_pipe_or_a_device_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for url in (str(tmp_path / "pipe"), "/dev/zero"):
+        with pytest.raises(StorageError, match=f"cannot read {url}: it is a pipe, socket or device, not a file"):
+            read_labels(url)
+
+
+def test_text_that_reads_null_or_nan_stays_text_and_numbers_do_not(tmp_path: Path) -> None:
+    cells = ["null", "NULL", "nan", "NaN"]
+    lines = "".join(f"{cell},{cell},{cell},{cell}\n" for cell in cells)
+    read = read_labels(_csv(tmp_path / "l.csv", f"key,class,private,nudity\n{lines}a.jpg,,,\n"))
+    assert read["key"].to_pylist() == [*cells, "a.jpg"]
+    assert read["class"].to_pylist() == [*cells, None]
+    assert read["private"].null_count == read["nudity"].null_count == 5
+
+
+@pytest.mark.parametrize("text", ["key;private;score\na.jpg;1;0,5\n", "key\tprivate\na.jpg\t1\n"])
+def test_other_separators_than_commas_are_named(tmp_path: Path, text: str) -> None:
+    message = "FILE: its columns are separated by semicolons or tabs; separate columns with commas"
+    assert _refused(_csv(tmp_path / "l.csv", text)) == message

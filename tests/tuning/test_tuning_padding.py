@@ -78,7 +78,7 @@ def test_a_batch_has_the_loss_of_its_pictures_one_by_one(asked: str, model_folde
 def _loss_of(encoder: Encoder) -> Any:
     """The loss of the trainer, without its own training."""
     tuner = Tuner.__new__(Tuner)
-    tuner._candidate_ids = list(encoder.candidate_ids)
+    tuner.candidate_ids = list(encoder.candidate_ids)
     tuner.state = SimpleNamespace(global_step=0)
 
     def loss(model: Any, batch: dict[str, torch.Tensor]) -> float:

@@ -195,7 +195,7 @@ def test_the_cost_is_zero_for_an_adapter_that_changes_nothing(
 ) -> None:
     adapter = Path(request_.out) / _point(left_out, None).name / "adapter"
     tuned = run_cost(CostRequest(str(adapter), request_.model, request_.evaluation_source, num_pictures=5))
-    assert (tuned.num_pictures, tuned.num_questions) == (5, 15)
+    assert (tuned.num_pictures, tuned.num_undecodable, tuned.num_questions) == (5, 0, 15)
     assert tuned.mean_kl > 0.1
 
     shutil.copytree(adapter, tmp_path / "nothing")

@@ -44,7 +44,7 @@ def test_conversations_are_stored_with_the_class_of_the_label(
     assert privsieve(*command, "--out", out, "--validation", 0, "--quiet") == 0
     shown = capsys.readouterr()
     assert f"{file}: 1 conversations are of no labelled picture of the source" in shown.err
-    assert "8 pictures: 5 usable, 0 more copies of these, 3 with a label that does not say" in shown.out
+    assert "8 pictures: 5 usable, 0 more copies of these, 3 without a conversation, or whose label does" in shown.out
     items = open_set(str(out)).items("train")
     assert [len(item.target.turns or ()) for item in items] == [4, 4, 4, 2, 2]
     assert items[0].target.turns == tuple((turn["role"], turn["text"]) for turn in TURNS)
@@ -70,7 +70,8 @@ def test_the_label_must_say_private_or_not_and_both_must_be_there(tmp_path: Path
         (b"{", "is no JSON object; write one conversation per line"),
         (b"[" * 50_000, "is no JSON object"),
         (b"\xff", "is no JSON object"),
-        (b"[]", "a field: input should be"),
+        (b"[]", "line 2: is no JSON object; write one conversation per line"),
+        ({"key": "k", "turns": [SECRET, SECRET]}, "line 2: turns.0: is no JSON object"),
         ({"turns": TURNS}, "has neither sha256 nor key, one of which names the picture"),
         ({"sha256": SECRET, "turns": TURNS}, '"sha256" is not 64 hexadecimal digits'),
         ({"key": "k"}, "turns: field required"),

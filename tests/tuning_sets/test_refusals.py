@@ -127,10 +127,10 @@ def test_what_is_no_evaluation_set_is_refused(
 
 def test_labels_of_other_pictures_are_refused_with_counts(tmp_path: Path, source: Path) -> None:
     other = made.labels(tmp_path / "l.parquet", 1, key=["elsewhere.png"], private=[1])
-    match = "can be used: of 8, 8 have no label, 0 have one that does not say what --target binary needs, 0 are unread"
+    match = "can be used: of 8, 8 without a label, 0 whose label does not say private or public, 0 unread"
     refused(source, other, tmp_path / "set", match)
     mute = made.labels(tmp_path / "m.parquet", 1, key=["000.png"], private=[None])
-    refused(source, mute, tmp_path / "set", "of 8, 7 have no label, 1 have one that does not say")
+    refused(source, mute, tmp_path / "set", "of 8, 7 without a label, 1 whose label does not say private or public")
 
 
 def test_labels_that_are_no_labels_are_refused(tmp_path: Path, source: Path, truth: Path) -> None:

@@ -124,7 +124,7 @@ def test_every_picture_of_the_source_and_every_label_is_counted_once(
     assert (record.num_labelled, record.num_copies, record.num_without_target) == (8, 1, 1)
     assert (record.num_unreadable, record.num_unlabelled, record.num_unused_labels) == (3, 2, 2)
     assert record.num_not_drawn == 2
-    assert "15 pictures: 8 usable, 1 more copies of these, 1 with a label that does not say what binary" in shown.out
+    assert "15 pictures: 8 usable, 1 more copies of these, 1 whose label does not say private or public, " in shown.out
     assert "3 unreadable, 2 without a label; 2 labels of no picture" in shown.out
     assert (
         "no evaluation set was named (--exclude); 2 not drawn, 6 to tune on (3 private, 3 public), 0 held" in shown.out

@@ -37,9 +37,10 @@ def pictures(root: Place) -> Iterator[Labelled]:
 
 def _labelled(task: dict[str, Any], person: str, results: list[Any], where: str) -> Labelled:
     data = task.get("data")
-    if not isinstance(data, dict) or not any(isinstance(data.get(one), str) for one in ("sha256", "key")):
+    given = data if isinstance(data, dict) else {}
+    texts = {one: given[one] for one in ("sha256", "key", "path") if isinstance(given.get(one), str) and given[one]}
+    if not {"sha256", "key"} & texts.keys():
         raise LabelsError(f'{where}: its data has neither "sha256" nor "key"; tasks are made with labels export')
-    texts = {one: data[one] for one in ("sha256", "key", "path") if isinstance(data.get(one), str)}
     values, others, whole = dict[str, float](), list[str](), dict[str, str]()
     for result in results:
         question, choice = _choice(result, where)
