@@ -104,8 +104,8 @@ def tuned(room: Path, recipe: Path, learnt: Pictures, unseen: Pictures) -> Path:
 
 @pytest.fixture(scope="module")
 def tuned_slots(room: Path, recipe: Path, learnt: Pictures) -> Path:
-    (room / "short.yaml").write_text(yaml.safe_dump(SHORT_PROMPT))
-    options = ["--target", "slots", "--prompt-file", room / "short.yaml", "--validation", 0]
+    (room / "short-prompt.yaml").write_text(yaml.safe_dump(SHORT_PROMPT))
+    options = ["--target", "slots", "--prompt-file", room / "short-prompt.yaml", "--validation", 0]
     training_set = make_set(room / "slots-set", planted(learnt, room), *options)
     assert privsieve(*tune_command(training_set, recipe, room / "tuned-slots")) == 0
     return room / "tuned-slots"

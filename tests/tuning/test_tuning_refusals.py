@@ -65,11 +65,11 @@ SETS: dict[str, tuple[Damage, str]] = {
     "a changed shard": (cut_shard, "train-000000.tar has changed since the set was made"),
     "a shard of another folder": (
         lambda folder: changed_record(folder, files={"../train-000000.tar": "0" * 64}),
-        "names a file outside of the folder",
+        "damaged; make the set again",
     ),
-    "slots for a protocol without": (with_target({"slots": [1] * 22, "answer": None}), "a target is damaged"),
+    "slots for a protocol without": (with_target({"slots": [1] * 22, "answer": None}), "damaged; make the set again"),
     "an answer that is none": (with_target({"slots": None, "answer": {"a": 1}}), "damaged; make the set again"),
-    "an endless answer": (with_target({"slots": None, "answer": "Yes" * 10**6}), "a target is damaged"),
+    "an endless answer": (with_target({"slots": None, "answer": "Yes" * 10**6}), "damaged; make the set again"),
     "no pictures": (no_pictures, "of the training set cannot be decoded"),
     "no record": (lambda folder: (folder / "set.json").unlink(), "holds no training set (set.json is missing)"),
 }
@@ -98,7 +98,7 @@ def test_slots_out_of_range(
     for slots in ([7] * 22, [1] * 21, "1" * 22):
         with_target({"slots": slots, "answer": None})(training_set)
         assert privsieve(*tune_command(training_set, short_recipe, tmp_path / "out")) == 2
-        assert "a target is damaged; make the set again" in capsys.readouterr().err
+        assert "damaged; make the set again" in capsys.readouterr().err
 
 
 def without_picture(model: Path) -> None:
