@@ -69,8 +69,8 @@ def run_evaluate(request: EvaluateRequest) -> Evaluation:
     one = judged(request.run_url, labels, options)
     evaluation = evaluation_of(one, options)
     if origin is not None and origin.notes:
-        said = tuple(f"Of the labels: {printable(note)}" for note in origin.notes)
-        evaluation = replace(evaluation, notes=(*evaluation.notes, *said))
+        notes = tuple(f"Of the labels: {printable(note)}" for note in origin.notes)
+        evaluation = replace(evaluation, notes=(*evaluation.notes, *notes))
     if request.further_urls:
         without_draws = replace(options, num_draws=0, by=None)
         others = (judged(url, labels, without_draws) for url in request.further_urls)

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +18,7 @@ from jobs.runtime.requests import STRICT, Count
 from jobs.scanning.request import ScanRequest, ScanResources, Supervision
 from jobs.scanning.run import run_scan
 from jobs.tuning.set_making import TuneSetRequest, run_tune_set
-from jobs.tuning.tuning import TuneRequest, run_tune
+from jobs.tuning.tuning import TuneRequest, installed_packages, run_tune
 from reports.evaluation.evaluate import EvaluationOptions, evaluate_run
 from reports.evaluation.results import Evaluation
 from scoring.assessment import EngineOptions
@@ -106,7 +106,9 @@ class PointResult:
 
 
 def begin(request: StudyRequest, kind: str) -> Path:
-    """The study's folder. LabelsError if it holds another study, or other files, or the protocol does not fit."""
+    """The study's folder. LabelsError if it holds another study, or other files, or the protocol does not fit;
+    EngineError if a package is missing."""
+    installed_packages()
     asked = (request.protocol or PROTOCOLS[request.target]).partition(":")[0]
     if asked != PROTOCOLS[request.target]:
         raise LabelsError(
@@ -170,8 +172,6 @@ def draw_set(request: StudyRequest, folder: Path, name: str, draw: Draw, feedbac
     """
     at = folder / name
     if not (at / SET / "set.json").is_file():
-        for left in (at / SET).glob("*.tar"):
-            left.unlink()
         run_tune_set(
             TuneSetRequest(
                 source=request.source,
@@ -258,9 +258,3 @@ def _stored(at: Path) -> PointResult | None:
         return None
     content = json.loads(file.read_bytes())
     return PointResult(**content | {"cautions": tuple(content["cautions"])})
-
-
-def spread_of(values: Sequence[float | None]) -> tuple[float | None, float | None, float | None]:
-    """Mean, least and largest of those that are defined."""
-    known = [value for value in values if value is not None]
-    return (sum(known) / len(known), min(known), max(known)) if known else (None, None, None)

@@ -45,10 +45,10 @@ def targets_of(kind: str, asked: Protocol, keep_ambiguous: bool, url: str | None
         return Targets(asked, keep_ambiguous)
     names = Names(url)
     turns: list[Turns] = []
-    for number, sha256, key, said in dialogues(url):
+    for number, sha256, key, conversation in dialogues(url):
         if not names.add(len(turns), sha256, key):
             raise LabelsError(f"{url}, line {number}: the picture has a conversation already; keep one")
-        turns.append(said)
+        turns.append(conversation)
     if not turns:
         raise LabelsError(f"{url}: holds no conversation")
     return Targets(asked, keep_ambiguous, names, turns)

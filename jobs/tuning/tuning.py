@@ -81,7 +81,7 @@ def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
 
     LabelsError or EngineError in one line before anything is written; IncompleteError if the loss is no number.
     """
-    packages = _packages()
+    packages = installed_packages()
     made_of = open_set(request.training_set)
     asked = made_of.protocol()
     made_of.check_files()
@@ -137,7 +137,8 @@ def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
     return made
 
 
-def _packages() -> dict[str, str]:
+def installed_packages() -> dict[str, str]:
+    """Versions of the packages that tuning needs. EngineError naming the first that is missing."""
     try:
         return {name: package_version(name) for name in PACKAGES}
     except PackageNotFoundError as error:

@@ -104,8 +104,10 @@ def evaluation_of(one: Judged, options: EvaluationOptions = DEFAULTS) -> Evaluat
     draws = Resampling(near_duplicates(one.joined.rows), options.num_draws, options.seed)
     answers = one.answers
     columns = {"holistic_score": answers.says_severity, "score": answers.says_attributes}
-    said = [_score(one, column, getattr(answers, column), draws) for column, is_said in columns.items() if is_said]
-    scores = [score for score in said if score is not None]
+    judged_scores = [
+        _score(one, column, getattr(answers, column), draws) for column, is_judged in columns.items() if is_judged
+    ]
+    scores = [score for score in judged_scores if score is not None]
     attributes, summary = attribute_metrics(
         one.truth.values, answers.values, answers.probabilities, options.ambiguous, draws
     )

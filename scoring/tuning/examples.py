@@ -119,14 +119,14 @@ def dialogue_example(prompter: Prompter, prompt: Prompt, turns: Turns, image: Im
     for turn in range(1, len(turns), 2):
         before = ids(chat(messages[:turn], add_generation_prompt=True))
         whole = ids(chat(messages[: turn + 1]))
-        said = len(ids(chat(messages[:turn], add_generation_prompt=True) + turns[turn][1]))
-        is_kept = before[: len(held)] == held and whole[: len(before)] == before and len(before) < said < len(whole)
-        if not is_kept or whole[said] not in special:
+        end = len(ids(chat(messages[:turn], add_generation_prompt=True) + turns[turn][1]))
+        is_kept = before[: len(held)] == held and whole[: len(before)] == before and len(before) < end < len(whole)
+        if not is_kept or whole[end] not in special:
             raise LabelsError(
                 f"{key}: the model's chat template or tokenizer does not keep turns apart; choose another"
             )
-        held = whole[: said + 1]
-        spans.append((len(before), said + 1))
+        held = whole[: end + 1]
+        spans.append((len(before), end + 1))
     text = chat(messages)
     all_ids = ids(text)
     made = prompter.processed(text, image)

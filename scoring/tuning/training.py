@@ -207,7 +207,7 @@ def arguments(request: TrainingRequest, shared: Batches, *, has_held_back: bool)
     is_constant = recipe.schedule == "constant" and recipe.warmup_share
     steps_per_checkpoint = min(MAX_STEPS_PER_CHECKPOINT, math.ceil(shared.num_steps / NUM_CHECKPOINTS))
     num_readers = min(MAX_READERS, (os.cpu_count() or 1) - 1) if on_gpu else 0
-    said = TrainingArguments(
+    arguments = TrainingArguments(
         output_dir=str(request.folder / CHECKPOINTS),
         per_device_train_batch_size=shared.micro,
         per_device_eval_batch_size=shared.micro,
@@ -241,5 +241,5 @@ def arguments(request: TrainingRequest, shared: Batches, *, has_held_back: bool)
         disable_tqdm=True,
         log_level="error",
     )
-    said._n_gpu = min(1, said.n_gpu)  # else Trainer splits batches over all GPUs of the machine
-    return said
+    arguments._n_gpu = min(1, arguments.n_gpu)  # else Trainer splits batches over all GPUs of the machine
+    return arguments

@@ -24,7 +24,7 @@ from tests.vllm.micro import make_config, make_tokenizer, save_processor
 SEED = 1
 NUM_STEPS = 2_200
 NUM_FIRST_STEPS = 900
-"""Before the form, which is hard to learn while signs cannot be told apart."""
+"""Steps without the form: it is hard to learn before the model can distinguish the signs."""
 
 BATCH_SIZE = 32
 LEARNING_RATE = 3e-3
