@@ -9,18 +9,18 @@ TUNE_VENV := .venv-tune
 TUNE_BIN := $(TUNE_VENV)/bin
 TUNE_DEMO := jobs/demo/tuning
 DEMO_OUT := demo-out
-NOT_RUN_HERE := not fetch and not vllm
+NOT_RUN_HERE := not fetch and not vllm and not browser
 # `make test COVERAGE=1` also prints which lines no test runs, and fails below the share that pyproject.toml names.
 COVERAGE_OPTIONS := $(if $(COVERAGE),--cov --cov-report=term:skip-covered)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-tune test test-all test-ray test-fetch test-vllm lint clean
+.PHONY: help demo demo-tune test test-all test-browser test-ray test-fetch test-vllm lint clean
 
 help:
 	@echo "make demo   install, then scan, report and filter the bundled corpus (results in $(DEMO_OUT)/)"
 	@echo "make demo-tune   install, then tune a micro model on drawn pictures and show what it brought ($(DEMO_OUT)/tune)"
 	@echo "make test   install, then ruff, mypy and the tests that need no Ray"
-	@echo "make test-all    the same, then the tests that start Ray, kill it, or need an S3 server"
+	@echo "make test-all    the same, then the tests in Chromium, and those that start Ray, kill it, or need an S3 server"
 	@echo "make test-fetch  the tests of fetch with the real img2dataset (installs about 1.1 GB)"
 	@echo "make test-vllm   the tests of the vision-language engines with the real vLLM (installs about 4 GB)"
 	@echo "make lint   ruff (style and format) and mypy only"
@@ -68,7 +68,11 @@ demo-tune: $(TUNE_VENV)/.installed
 test: lint
 	$(BIN)/pytest -n 4 -m "$(NOT_RUN_HERE) and not ray" $(COVERAGE_OPTIONS)
 
-test-all: test test-ray
+test-all: test test-browser test-ray
+
+# Needs Chromium, as on Debian: apt-get install chromium.
+test-browser: $(VENV)/.installed-test
+	$(BIN)/pytest -m browser tests/browser
 
 # One at a time: they kill processes and measure memory.
 test-ray: $(VENV)/.installed-test
