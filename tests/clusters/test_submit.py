@@ -133,13 +133,13 @@ def test_the_metrics_endpoint_counts_images(ray_cluster: RayCluster) -> None:
     )
     try:
         ours: list[str] = []
-        limit_s = time.monotonic() + 60
-        while not any("slice_seconds_count" in line for line in ours) and time.monotonic() < limit_s:
+        # All of them travel together, but only once the driver has joined, which takes long on a busy machine.
+        while not any("slice_seconds_count" in line for line in ours) and driver.poll() is None:
             time.sleep(0.5)
             with urllib.request.urlopen(ray_cluster.metrics_url, timeout=10) as answer:
                 ours = [line for line in answer.read().decode().splitlines() if 'engine="of-this-test"' in line]
     finally:
-        driver.communicate(b"\n", timeout=60)
+        driver.communicate(b"\n", timeout=300)
     counted = [re.search(r'_tokens_total.*kind="(\w+)".* (\S+)$', line) for line in ours]
     tokens = {line[1]: float(line[2]) for line in counted if line}
     assert tokens == {"prompt": 230, "cached": 30, "generated": 5}
