@@ -26,8 +26,8 @@ RUN_URL = "run://"
 class ReadOnlyFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
     """The files of a remote store under their own URLs.
 
-    failure: what the last StorageError said, which DuckDB passes on only inside the text of a traceback. Not the error
-    itself: that would keep the connection alive, by a way that Python cannot see.
+    failure: the message of the last StorageError, which DuckDB passes on only inside the text of a traceback. Not the
+    error itself: that would keep the connection alive, by a way that Python cannot see.
     """
 
     cachable = False
