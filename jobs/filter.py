@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import click
 
+from ingest.errors import number_of
 from ingest.formats.members import Members
 from jobs.console.executor_options import executor_options
 from jobs.console.option_types import FiniteRange, Recall
@@ -162,6 +163,11 @@ def _print_guarantee(promised: GuaranteeRecord | None, counts: Counts) -> None:
         f"beside those that the policy drops"
     )
     write_line(f"  assumes    {promised.assumption}")
+    if promised.num_partly_labelled:
+        write_line(
+            f"             {number_of(promised.num_partly_labelled, 'labelled picture')} count as public although not "
+            "every attribute of level 1 and 2 is labelled"
+        )
 
 
 def _percent(share: float) -> str:

@@ -3,6 +3,7 @@ has rows.
 """
 
 import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -12,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ingest.errors import LabelsError, RunError, number_of
+from ingest.errors import LabelsError, RunError, StorageError, number_of
 from ingest.storage.place import Place
-from ingest.storage.retries import is_of_storage
+from ingest.storage.retries import is_of_storage, reason_of
 from reports.evaluation.binary import Numbers
 from reports.evaluation.joining import Joined, join
 from scoring.runs.footers import refuse_foreign
@@ -28,6 +29,7 @@ Drawn = Literal["audit", "evenly"]
 picture of the run was equally likely to be labelled."""
 
 SAMPLE = "sample.parquet"
+FOOTER_KEY = b"privsieve.audit_sample"
 NEEDED = ("shard", "index", "key", "sha256")
 
 
@@ -86,10 +88,10 @@ def labelled_rows(
         joined, counts=replace(joined.counts, num_rows=num_rows, num_rows_without_label=num_rows - num_joined)
     )
     evenly = LabelledRows(joined, "evenly", np.ones(num_joined), 1.0, None)
-    sample = _sample(run)
+    sample = None if drawn == "evenly" else _sample(run, record, num_rows)
     if sample is None and drawn == "audit":
         raise RunError(f"{run.path} has no audit sample; draw one with: privsieve audit sample {run.path}")
-    if sample is None or drawn == "evenly":
+    if sample is None:
         return evenly
     found = _probabilities(joined.rows, sample)
     is_of_sample = ~np.isnan(found)
@@ -134,8 +136,11 @@ def _candidates(run: Place, record: RunRecord, labels: pa.Table, columns: Sequen
     return pa.concat_tables(parts), num_rows
 
 
-def _sample(root: Place) -> pa.Table | None:
-    """shard, index and inclusion_probability of the audit sample; None if none was drawn."""
+def _sample(root: Place, record: RunRecord, num_rows: int) -> pa.Table | None:
+    """shard, index and inclusion_probability of the audit sample; None if none was drawn.
+
+    RunError if it is damaged, or was drawn before rows were added to the run.
+    """
     file = root.at(AUDIT, SAMPLE)
     if not file.exists():
         return None
@@ -143,11 +148,15 @@ def _sample(root: Place) -> pa.Table | None:
         with file.open() as stream:
             found = pq.read_table(stream, columns=["shard", "index", "inclusion_probability"])
         probabilities = np.asarray(found["inclusion_probability"].cast(pa.float64()))
-    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+        design = json.loads((found.schema.metadata or {})[FOOTER_KEY])
+        state = (design["settings"], design["num_rows"])
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
         if is_of_storage(error):
-            raise
-        probabilities = np.zeros(1)
-    if not len(probabilities) or not (probabilities > 0).all() or not (probabilities <= 1).all():
+            raise StorageError(f"cannot read {file.path}: {reason_of(error)}") from None
+        raise RunError(f"{file.path} is damaged; draw the sample again with: privsieve audit sample") from None
+    if state != (record.settings_hash(), num_rows):
+        raise RunError(f"{file.path} was drawn from another state of the run; draw it again, or say --drawn evenly")
+    if not len(probabilities) or not ((probabilities > 0) & (probabilities <= 1)).all():
         raise RunError(f"{file.path} is damaged; draw the sample again with: privsieve audit sample")
     return found
 

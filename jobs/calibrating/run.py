@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
+import pyarrow as pa
 from pydantic import Field
 from pydantic.dataclasses import dataclass as checked_dataclass
 
@@ -13,7 +14,7 @@ from jobs.runtime.requests import STRICT, Name
 from reports.calibrating.calibrated import calibrated
 from reports.calibrating.results import CalibrationReport
 from reports.calibrating.thresholds_file import thresholds_file
-from reports.evaluation.answers import ROW_COLUMNS
+from reports.evaluation.answers import ROW_COLUMNS, truth_of
 from reports.evaluation.evaluate import engine_name
 from reports.labelled_rows import Drawn, labelled_rows
 from reports.opened import open_run
@@ -67,6 +68,7 @@ def run_calibrate(request: CalibrateRequest) -> CalibrateResult:
         drawn=found.drawn,
         num_drawn=found.num_drawn,
         num_labelled=len(found.one_per_picture),
+        num_partly=truth_of(found.joined.labels.take(pa.array(found.one_per_picture))).num_partly,
         at=request.at,
         seed=request.seed,
         subjects=subjects,

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pydantic import Field
 from pydantic.dataclasses import dataclass as checked_dataclass
 
-from ingest.errors import LabelsError, number_of
+from ingest.errors import LabelsError, PolicyError, number_of
 from ingest.storage.place import Place
 from jobs.releasing.bar import Bar, scores_of
 from jobs.releasing.decisions import can_be_dropped, decisions_of
@@ -65,9 +65,14 @@ class GuaranteeRequest:
 
 def guarantee(request: GuaranteeRequest, run: Place, record: RunRecord, policy: Policy) -> tuple[Bar, GuaranteeRecord]:
     """LabelsError with the number of missing labels if there are too few, or if too many private images have no score
-    and are kept by the policy."""
+    and are kept by the policy; PolicyError if the policy keeps quarantined images, of which an audit draws none."""
     labels = read_labels(request.labels_url)
     found = labelled_rows(run, record, labels, SCHEMA.names, request.drawn)
+    if found.drawn == "audit" and policy.quarantined != "drop":
+        raise PolicyError(
+            f"{policy.file}: quarantined images are kept, and the audit sample holds none of them, so nothing can be "
+            "said of the private ones; write quarantined: drop"
+        )
     is_private, places = _private(found, request)
     rows = found.joined.rows.take(pa.array(places))
     by = request.by or _first_with_scores(rows)
@@ -94,6 +99,7 @@ def guarantee(request: GuaranteeRequest, run: Place, record: RunRecord, policy: 
         drawn=found.drawn,
         num_private_drawn=int(is_private.sum()),
         labels_sha256=hashlib.sha256(labels_content(request.labels_url)).hexdigest(),
+        num_partly_labelled=truth_of(found.joined.labels).num_partly,
         assumption=ASSUMPTIONS[found.drawn],
     )
     return Bar(by, bound.threshold), promised

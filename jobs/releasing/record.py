@@ -64,6 +64,9 @@ class GuaranteeRecord(BaseModel):
     num_private_drawn: int
     """Labelled private pictures before those of an audit were thinned to equal probabilities."""
 
+    num_partly_labelled: int
+    """Labelled pictures that count as public although some attribute of level 1 or 2 is not labelled."""
+
     labels_sha256: Sha256
     """Of the file of labels."""
 

@@ -77,6 +77,9 @@ class CalibrationReport:
     num_labelled: int
     """Pictures that the figures are of."""
 
+    num_partly: int
+    """Of these, those that count as public although some attribute of level 1 or 2 is not labelled."""
+
     at: float
     """Calibrated probability from which an attribute is present."""
 

@@ -48,6 +48,11 @@ def notes(report: CalibrationReport) -> Iterator[str]:
             yield f"{one.subject}: {one.note}"
         if one.subject == "private" and one.threshold is not None:
             yield f"private: {one.probability} from {one.threshold:g} on; a thresholds file holds attributes only"
+    if report.num_partly:
+        yield (
+            f"private: {report.num_partly:,} pictures count as public although not every attribute of level 1 and 2 is "
+            "labelled; give the labels a column private if that is wrong"
+        )
     if report.without:
         yield f"without a labelled picture that has a probability: {', '.join(report.without)}"
 

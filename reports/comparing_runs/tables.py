@@ -37,7 +37,7 @@ def findings(found: RunDifference) -> Iterator[str]:
         yield (
             f"Private: {percent(private.rate_a)} of {private.num_pictures:,} pictures in A, "
             f"{percent(private.rate_b)} in B; only in A {private.num_only_a:,}, only in B {private.num_only_b:,}; "
-            f"McNemar's exact test p = {p_text(private.p_value)}, κ {number(found.private_kappa)}."
+            f"McNemar's exact test p {_equals(private.p_value)}, κ {number(found.private_kappa)}."
         )
     changed = [one for one in found.groups if one.p_holm is not None and one.p_holm < 0.05]
     yield f"Rate changed (Holm-adjusted p < 0.05) in {len(changed):,} of {len(found.groups):,} groups by {found.by}."
@@ -90,6 +90,11 @@ def p_text(p_value: float | None) -> str:
     return "< 0.0001" if p_value < 0.0001 else f"{p_value:.4f}"
 
 
+def _equals(p_value: float | None) -> str:
+    text = p_text(p_value)
+    return text if text.startswith("<") else f"= {text}"
+
+
 def _counts(found: RunDifference) -> Table:
     def row(words: str, of_a: int, of_b: int) -> list[str]:
         return [words, f"{of_a:,}", f"{of_b:,}"]
@@ -127,10 +132,16 @@ def _transitions(title: str, states: Sequence[str], counts: Sequence[Sequence[in
 
 def _attributes(found: RunDifference) -> Table:
     assessed = {key: one for key, one in found.attributes.items() if one.num_assessed}
-    missing = len(found.attributes) - len(assessed)
+    shown = {key: one for key, one in assessed.items() if one.num_present_a + one.num_present_b + one.num_doubt_changed}
+    left = {
+        "are the same and present in no picture": len(assessed) - len(shown),
+        "were assessed by both runs in no picture": len(found.attributes) - len(assessed),
+    }
     return Table(
-        "Attributes, over the pictures in which both runs assessed them"
-        + (f"; {missing} others were assessed by both in no picture" if missing else ""),
+        "; ".join(
+            ["Attributes, over the pictures in which both runs assessed them"]
+            + [f"{num} others {words}" for words, num in left.items() if num]
+        ),
         ["attribute", "pictures", "in A", "in B", "appeared", "vanished", "doubt", "κ", "p", "p (Holm)"],
         [
             [
@@ -145,7 +156,7 @@ def _attributes(found: RunDifference) -> Table:
                 p_text(one.p_value),
                 p_text(one.p_holm),
             ]
-            for key, one in assessed.items()
+            for key, one in shown.items()
         ],
     )
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from scoring.assessment import Assessment
@@ -14,6 +13,7 @@ from scoring.labels.table import LabelsOrigin, write_labels
 from scoring.protocols.thresholds import load_thresholds
 from scoring.taxonomy import KEYS
 from tests.jobs.made import privsieve
+from tests.jobs.test_filter_guarantee import write_sample
 from tests.reports.evaluation.conftest import BINARY, MakeRun, by_hash, make_run, said
 
 __all__ = ["make_run"]  # the fixture
@@ -144,13 +144,12 @@ def test_the_audit_sample_is_weighted_back_to_the_run(
     """Drawn thirty times as densely where the model says .6 and .9; weights give the figures of the whole run again."""
     whole = json_of(capsys, run, "--labels", labels_file(tmp_path, range(NUM)))[COMMON]["before"]
     dense = [n for n in range(NUM) if n % 5 in (2, 3) or n // 5 in (0, 25, 50, 75)]
-    (run / "audit").mkdir()
     sample = {
         "shard": ["a"] * len(dense),
         "index": dense,
         "inclusion_probability": [1.0 if n % 5 in (2, 3) else 1 / 30 for n in dense],
     }
-    pq.write_table(pa.table(sample), run / "audit" / "sample.parquet")
+    write_sample(run, pa.table(sample), NUM)
     labels = labels_file(tmp_path, dense)
     found = json_of(capsys, run, "--labels", labels)
     assert found["report"]["drawn"] == "audit"
