@@ -21,7 +21,7 @@ from reports.evaluation.joining import Joined, join
 from scoring.runs.footers import refuse_foreign
 from scoring.runs.layout import AUDIT
 from scoring.runs.record import RunRecord
-from scoring.runs.results import RowRange, listing
+from scoring.runs.results import listing, row_ranges
 from scoring.runs.rows import rows_at
 
 Drawn = Literal["audit", "evenly"]
@@ -124,8 +124,8 @@ def _candidates(run: Place, record: RunRecord, labels: pa.Table, columns: Sequen
     listed = listing(run)
     refuse_foreign(run, record.settings_hash(), listed)
     parts, num_rows = [rows_at(run, [], columns)], 0
-    for name in listed.score_files:
-        rows = rows_at(run, [RowRange(f"{listed.folder}/{name}")], columns)
+    for part in row_ranges(listed):
+        rows = rows_at(run, [part], columns)
         names = pc.binary_join_element_wise(rows["shard"], rows["key"], "/")
         is_named = pc.or_(pc.is_in(rows["key"], keys), pc.is_in(names, keys))
         wanted = pc.or_(pc.is_in(rows["sha256"], hashes), is_named).to_numpy()

@@ -13,7 +13,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest.errors import LabelsError, PolicyError, number_of
-from ingest.storage.place import Place
+from ingest.storage.place import Place, place
 from jobs.releasing.bar import Bar, scores_of
 from jobs.releasing.decisions import can_be_dropped, decisions_of
 from jobs.releasing.plan import Counts
@@ -98,7 +98,7 @@ def guarantee(request: GuaranteeRequest, run: Place, record: RunRecord, policy: 
         failure_probability=bound.failure_probability,
         drawn=found.drawn,
         num_private_drawn=int(is_private.sum()),
-        labels_sha256=hashlib.sha256(labels_content(request.labels_url)).hexdigest(),
+        labels_sha256=_sha256(request.labels_url),
         num_partly_labelled=truth_of(found.joined.labels).num_partly,
         assumption=ASSUMPTIONS[found.drawn],
     )
@@ -123,6 +123,15 @@ def _private(found: LabelledRows, request: GuaranteeRequest) -> tuple[np.ndarray
     else:
         is_private = np.isin(np.arange(len(is_private)), found.one_per_picture) & is_private
     return is_private, np.flatnonzero(is_taken)
+
+
+def _sha256(labels_url: str) -> str:
+    """Of the file; of a folder of labels, of the lines that `sha256sum *` would print."""
+    folder = place(labels_url)
+    if not folder.is_dir():
+        return hashlib.sha256(labels_content(labels_url)).hexdigest()
+    lines = [f"{hashlib.sha256(folder.at(name).read()).hexdigest()}  {name}\n" for name in sorted(folder.names())]
+    return hashlib.sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _first_with_scores(rows: pa.Table) -> str:

@@ -68,7 +68,7 @@ class GuaranteeRecord(BaseModel):
     """Labelled pictures that count as public although some attribute of level 1 or 2 is not labelled."""
 
     labels_sha256: Sha256
-    """Of the file of labels."""
+    """Of the file of labels; of a folder, of the lines that `sha256sum *` prints in it."""
 
     assumption: str
     """What must be true for the promise to hold."""

@@ -5,15 +5,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from scipy.stats import binomtest
 from sklearn.metrics import cohen_kappa_score
 
 from ingest.errors import PrivsieveError, QueryError
 from ingest.fault import Fault
+from ingest.storage.place import place
 from reports.comparing_runs.compare import compare_runs
 from reports.comparing_runs.holm import holm
 from reports.comparing_runs.results import LEVEL_STATES, PRIVATE_STATES, RunDifference
+from scoring.runs.results import CompactFile, Listing, Manifest, listing, row_ranges
+from scoring.runs.rows import rows_at
 from scoring.table import Facts, Verdict, to_table
 from tests.records import run_record, write_result
 from tests.reports.evaluation.conftest import ATTRIBUTES, BINARY, REJECTED, found, hash_of, said
@@ -190,3 +194,15 @@ def test_runs_without_a_common_picture_and_empty_runs_have_no_rates(tmp_path: Pa
         assert (result.a.num_only_here, result.b.num_only_here, result.b.num_rows) == (1, num_rows, num_rows)
     with pytest.raises(PrivsieveError, match="is given twice"):
         compare_runs(a, a + "/")
+
+
+def test_the_large_files_of_a_compacted_run_are_read_in_parts(tmp_path: Path) -> None:
+    a = make(tmp_path, "a", rows_of([found(gov_ids=n % 2) for n in range(9)]))
+    listed = listing(place(a))
+    whole = rows_at(place(a), list(row_ranges(listed)))
+    (tmp_path / "a" / "compact").mkdir()
+    pq.write_table(whole, tmp_path / "a" / "compact" / "p.parquet", row_group_size=4)
+    compacted = Listing([], Manifest.model_construct(files=(CompactFile(name="p.parquet", num_rows=9, num_bytes=1),)))
+    parts = list(row_ranges(compacted, rows_at_once=2))
+    assert [(part.first_row, part.num_rows) for part in parts] == [(0, 2), (2, 2), (4, 2), (6, 2), (8, 1)]
+    assert rows_at(place(a), parts).equals(whole)
