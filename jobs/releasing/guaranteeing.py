@@ -168,7 +168,7 @@ def _too_few(num: int, num_private: int, found: LabelledRows, request: Guarantee
         thinned = f" ({num_private:,} were drawn with unequal probabilities; {num:,} are left once all are equal)"
     return LabelsError(
         f"{promise} needs at least {needed:,} labelled private pictures with none missed; there are {num:,}{thinned}, "
-        f"so {needed - num:,} are missing"
+        f"so {needed - num:,} {'is' if needed - num == 1 else 'are'} missing"
     )
 
 

@@ -104,7 +104,7 @@ def test_too_few_labels_are_refused_with_the_number_that_is_missing(
     assert privsieve(*args) == 2
     assert capsys.readouterr().err == (
         "privsieve: recall 0.95 with confidence 0.9 needs at least 45 labelled private pictures with none missed; "
-        "there are 44, so 1 are missing\n"
+        "there are 44, so 1 is missing\n"
     )
     assert privsieve(*args, "--confidence", "0.95") == 2
     assert "needs at least 59 labelled private pictures with none missed; there are 44, so 15 are missing" in (
