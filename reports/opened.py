@@ -14,7 +14,7 @@ from reports.warehouse import PRIVATE
 from scoring.made_up import made_up
 from scoring.runs.coverage import Coverage, coverage
 from scoring.runs.record import RunRecord
-from scoring.runs.results import RowRange, results
+from scoring.runs.results import results, row_ranges
 from scoring.runs.rows import rows_at
 from scoring.sql.expressions import shown
 from scoring.sql.limits import NO_LIMITS, Limits, is_left_behind
@@ -106,7 +106,7 @@ class OpenRun:
         return self.batches(columns).read_all()
 
     def batches(self, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
-        """The same rows one score file after the other, for runs larger than the memory."""
+        """The same rows in parts, at most a score file at once, for runs larger than the memory."""
         self._refuse_closed()
         if isinstance(columns, str):
             raise QueryError(f'columns are given as a list, such as ["{shown(columns)}"]')
@@ -122,9 +122,8 @@ class OpenRun:
         return pa.RecordBatchReader.from_batches(schema, self._batches(chosen))
 
     def _batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        listed = self._run.listed
-        for name in listed.score_files:
-            rows = rows_at(self._run.root, [RowRange(f"{listed.folder}/{name}")], columns)
+        for part in row_ranges(self._run.listed):
+            rows = rows_at(self._run.root, [part], columns)
             yield from (batch for batch in rows.to_batches() if batch.num_rows)
 
     def rates(self, by: str = "category", private: str | None = None) -> tuple[Rate, ...]:

@@ -186,6 +186,17 @@ CASES: tuple[Case, ...] = (
     ("sql", lambda made: [made.run(), f'SELECT "{ODD}" FROM images']),
     ("sql", lambda made: [made.run(), f"SELECT {ODD}"]),
     ("sql", lambda made: [made.run(), "--shell-setup"]),
+    ("calibrate", lambda made: [made.run(), "--labels", made.labels()]),
+    ("calibrate", lambda made: [made.run(), "--labels", f"absent-{ODD}"]),
+    ("diff", lambda made: [made.run(), made.half()]),
+    ("diff", lambda made: [made.run(), made.half(), "--by", f"key-{ODD}"]),
+    (
+        "filter",
+        lambda made: [
+            *(made.run(), "--guarantee", "recall=0.5", "--labels", made.labels(), "--guarantee-by", f"score-{ODD}"),
+            *("--out", made.folder / "out"),
+        ],
+    ),
     ("filter", lambda made: [made.run(), "--policy", f"absent-{ODD}", "--out", made.folder / "out"]),
     ("filter", lambda made: [made.run(), "--policy", made.rules("level = 1"), "--out", made.folder, "--dry-run"]),
     (

@@ -106,9 +106,9 @@ def test_what_was_not_assessed_matches_no_condition() -> None:
         *(
             (
                 _policy(f'  - {{name: "{name}", when: level = 1, then: drop, reason: r}}'),
-                r"are kept for \(default\), \(quarantined\), \(unreadable\) and \(unsafe_member\); rename it$",
+                r"are kept for \(default\), \(quarantined\), \(unreadable\), \(unsafe_member\) and \(guarantee\); ",
             )
-            for name in ("(default)", "(quarantined)", "(unreadable)", "(unsafe_member)", " (mine) ")
+            for name in ("(default)", "(quarantined)", "(unreadable)", "(unsafe_member)", "(guarantee)", " (mine) ")
         ),
     ],
 )
