@@ -4,6 +4,7 @@ import secrets
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ingest.errors import PrivsieveError, number_of
@@ -61,27 +62,43 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator["R
         screen.close()
 
 
-def run_review(request: ReviewRequest, opened: Callable[[str], None], feedback: Feedback = SILENT) -> ReviewResult:
-    """Serves the page until the process is interrupted. opened: takes the address, once the page can be loaded.
+@dataclass(frozen=True)
+class Serving:
+    """A server that has its address."""
 
-    PrivsieveError in one line if the extra `review` is not installed, or the port is taken; else as `prepared`.
-    """
+    address: str
+    """To open in a browser: it holds the token."""
+
+    review: "Review"
+    server: "Server"
+    listening: socket.socket
+
+    def run(self) -> None:
+        """Until the process is interrupted, or `server.should_exit` is set."""
+        self.server.run(sockets=[self.listening])
+
+
+@contextmanager
+def serving(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[Serving]:
+    """PrivsieveError in one line if the extra `review` is not installed, or the port is taken; else as `prepared`."""
     _refuse_missing()
     with prepared(request, feedback) as review, _bound(request.port) as listening:
         port = listening.getsockname()[1]
         token = secrets.token_urlsafe(32)
-        server = _server(review, token, port, request.reviewer)
-        opened(f"http://127.0.0.1:{port}/enter?token={token}")
+        address = f"http://127.0.0.1:{port}/enter?token={token}"
+        yield Serving(address, review, _server(review, token, port, request.reviewer), listening)
+
+
+def run_review(request: ReviewRequest, opened: Callable[[str], None], feedback: Feedback = SILENT) -> ReviewResult:
+    """Serves the page until the process is interrupted. opened: takes the address. Errors as of `serving`."""
+    with serving(request, feedback) as served:
+        opened(served.address)
         with suppress(KeyboardInterrupt):
-            server.run(sockets=[listening])
-        asking = review.asking
+            served.run()
+        asking = served.review.asking
         not_seen = not_shown(asking)
-        return ReviewResult(
-            asking.num_saved,
-            len(asking.hashes) - sum(not_seen.values()),
-            not_seen,
-            place(request.run_url).at(REVIEWS).path,
-        )
+        num_pictures = len(asking.hashes) - sum(not_seen.values())
+        return ReviewResult(asking.num_saved, num_pictures, not_seen, place(request.run_url).at(REVIEWS).path)
 
 
 def _server(review: "Review", token: str, port: int, reviewer: str | None) -> "Server":
