@@ -47,7 +47,7 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator["R
         record = run.record
         for line in run.cautions:
             feedback.notice(line)
-    columns = (rows[name].to_pylist() for name in ("shard", "index", "sha256"))
+    columns = (rows[name].to_pylist() for name in ("shard", "index", "sha256", "key"))
     places = [Where(*row) for row in zip(*columns, strict=True)]
     screen = Screen(Pictures(record, places), places, hash_list, record.max_pixels)
     known = frozenset[str]() if checks is None else frozenset(checks["sha256"].to_pylist())

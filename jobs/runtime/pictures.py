@@ -6,7 +6,7 @@ A shard is listed once, up to the last picture that is wanted of it; a picture i
 import hashlib
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -27,6 +27,9 @@ class Where:
 
     sha256: str | None
     """None if the scan could not read any bytes."""
+
+    key: str
+    """Finds a file of a tree again if others were added to its folder, or removed."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +53,9 @@ class Pictures:
         """wanted: every row that will be asked for. SourceError or StorageError if the source cannot be opened."""
         self._source = open_source(record.source, record.format, record.category)
         self._names = {printable(shard): shard for shard in self._source.shards}
-        self._wanted = defaultdict[str, set[int]](set)
+        self._wanted = defaultdict[str, dict[int, str]](dict)
         for where in wanted:
-            self._wanted[where.shard].add(where.index)
+            self._wanted[where.shard][where.index] = where.key
         self._locks = {shard: threading.Lock() for shard in self._wanted}
         self._located = dict[str, dict[int, tuple[str, Locator]]]()
 
@@ -83,9 +86,9 @@ class Pictures:
 def pictures_of(record: RunRecord, rows: pa.Table) -> Iterator[bytes | None]:
     """The encoded picture of each row, in order; None if it is gone or no longer the one that was scanned.
 
-    rows: with the columns shard, index and sha256. SourceError or StorageError if the source cannot be read.
+    rows: with the columns shard, index, sha256 and key. SourceError or StorageError if the source cannot be read.
     """
-    columns = (rows[name].to_pylist() for name in ("shard", "index", "sha256"))
+    columns = (rows[name].to_pylist() for name in ("shard", "index", "sha256", "key"))
     wanted = [Where(*row) for row in zip(*columns, strict=True)]
     pictures = Pictures(record, wanted)
     for where in wanted:
@@ -93,11 +96,15 @@ def pictures_of(record: RunRecord, rows: pa.Table) -> Iterator[bytes | None]:
         yield found.encoded if found.state == "found" else None
 
 
-def _locators(source: Source, shard: str | None, wanted: set[int]) -> dict[int, tuple[str, Locator]]:
-    """Index -> the shard's name and where the sample lies; without those that are not there."""
+def _locators(source: Source, shard: str | None, wanted: Mapping[int, str]) -> dict[int, tuple[str, Locator]]:
+    """Index -> the shard's name and where the sample lies; without those that are not there. wanted: index -> key."""
     if shard is None:
         return {}
-    found, last = dict[int, tuple[str, Locator]](), max(wanted)
+    found = dict[int, tuple[str, Locator]]()
+    if source.format == "tree":
+        names = {printable(at["name"]): at for slice_ in source.slices(shard) for at in slice_.locators}
+        return {index: (shard, names[key]) for index, key in wanted.items() if key in names}
+    last = max(wanted)
     for slice_ in source.slices(shard):
         for locator in slice_.locators:
             if locator["index"] in wanted:

@@ -80,7 +80,7 @@ class Person:
         return answer
 
     def get(self, path: str, **headers: str) -> Answer:
-        return self.request("GET", path, **headers)
+        return self.request("GET", path, None, **headers)
 
     def post(self, path: str, body: object, **headers: str) -> Answer:
         usual = {"Origin": f"http://{self.host}", "Content-Type": "application/json"}
@@ -110,3 +110,9 @@ class Person:
                 assert self.say(number, answer).status == 200
             count += len(numbers)
         return count
+
+
+def source_of(run: Path) -> str:
+    """The corpus of a run."""
+    source: str = json.loads((run / "run.json").read_text())["source"]
+    return source

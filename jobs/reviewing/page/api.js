@@ -20,6 +20,7 @@ const RETRY_MS = 2000;
 export class Outbox {
   constructor(changed) {
     this.waiting = [];
+    this.sent = 0;
     this.failure = null;
     this.changed = changed;
     this.sending = false;
@@ -30,6 +31,7 @@ export class Outbox {
   send(answer) {
     return new Promise((done, refused) => {
       this.waiting.push({ answer, done, refused });
+      this.sent += 1;
       this.changed();
       this.run();
     });

@@ -95,10 +95,11 @@ function turn(attribute) {
 // ---- one picture
 
 async function fill() {
+  const sent = outbox.sent, isSaved = !outbox.waiting.length;
   const found = await (await get("/api/next")).json();
   const fresh = found.numbers.filter((number) => !answered.has(number) && number !== now?.number);
   upcoming = [...upcoming.filter((number) => !fresh.includes(number) && !answered.has(number)), ...fresh].slice(0, 12);
-  numLeft = found.num_left;
+  if (isSaved && sent === outbox.sent) numLeft = found.num_left;  // else it may not count the last answer
   for (const number of upcoming.slice(0, AHEAD)) pictures.picture(number).catch(() => {});
   showStatus();
 }
