@@ -4,6 +4,7 @@ A picture is named by `sha256`, by `key`, or by both. A label is any of: values 
 `class`; a `score`. What an annotator did not judge is null, never 0.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -29,6 +30,7 @@ __all__ = [
     "checked",
     "labels_content",
     "labels_from_csv",
+    "labels_sha256",
     "read_labels",
     "read_labels_and_origin",
     "to_labels",
@@ -231,6 +233,13 @@ def _origin(footer: bytes | None, url: str) -> LabelsOrigin | None:
         )
     except (ValueError, KeyError, TypeError):
         raise LabelsError(f"{url}: its footer {FOOTER_KEY.decode()} is damaged; import the labels again") from None
+
+
+def labels_sha256(url: str) -> str:
+    """Hex hash of a labels file; of a folder of reviews that of its labels. Errors as of `read_labels`."""
+    if place(url).is_dir():
+        return hashlib.sha256(as_csv(read_labels(url))).hexdigest()
+    return hashlib.sha256(labels_content(url)).hexdigest()
 
 
 def labels_content(url: str) -> bytes:

@@ -28,7 +28,7 @@ def run_of(folder: Path, pictures: dict[str, bytes] | None = None) -> Path:
 
 
 @contextmanager
-def served(run: Path, queue: str | None = EVERY, **more: Any) -> Iterator[Serving]:
+def served(run: Path | str, queue: str | None = EVERY, **more: Any) -> Iterator[Serving]:
     with serving(ReviewRequest(run_url=str(run), queue=queue, **more)) as one:
         thread = threading.Thread(target=one.run)
         thread.start()
