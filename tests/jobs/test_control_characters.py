@@ -162,7 +162,6 @@ CASES: tuple[Case, ...] = (
     ("review", lambda made: [f"absent-{ODD}"]),
     ("review", lambda made: [made.run(), "--queue", f"category = '{ODD}'"]),
     ("review", lambda made: [made.run(), "--hash-list", made.file(ODD)]),
-    ("review", lambda made: [made.run(), "--as", ODD]),
     ("tune-set", lambda made: [made.corpus, "--labels", f"absent-{ODD}", "--target", "binary", "--out", "set"]),
     ("tune-set", lambda made: [made.corpus, "--labels", "absent", "--target", ODD, "--out", "set"]),
     ("tune", lambda made: ["set", "--model", "model", "--recipe", "cprt", "--out", "adapter", f"--{ODD}"]),
