@@ -1,12 +1,14 @@
 """How far a review is: who answered how much, how far people agree, and whether the labels are enough."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from reports.agreement import Agreement, agreement
+from reports.opened import OpenRun
 from scoring.labels.judgements import judgements
 
 
@@ -23,20 +25,27 @@ class Enough:
     """95 % interval of the corrected share of private pictures with these labels, None if it is not computed."""
 
 
-def enough_labels(sample: pa.Table, labels: pa.Table) -> Enough:
-    """sample: the drawn pictures, with the column sha256. labels: of `LABELS_SCHEMA`."""
+Estimate = Callable[[pa.Table], tuple[float, float] | None]
+"""Labels -> 95 % interval of the corrected share of private pictures, None if they do not give one."""
+
+
+def estimate_of(run: OpenRun) -> Estimate:
+    """Reads once what the correction needs of the run; the estimate itself must be quick, and needs no open run.
+
+    The place where the estimator of audits belongs: until it is called here, there is no interval.
+    """
+    return lambda labels: None
+
+
+def enough_labels(sample: pa.Table, labels: pa.Table, estimate: Estimate) -> Enough:
+    """sample: the drawn pictures, with the column sha256. labels: of `LABELS_SCHEMA`. estimate: of `estimate_of`."""
     judged = {
         sha256
         for sha256, *values in zip(*(labels[name].to_pylist() for name in _judged_columns(labels)), strict=True)
         if any(value is not None for value in values)
     }
     num_answered = sum(sha256 in judged for sha256 in sample["sha256"].to_pylist())
-    return Enough(num_answered, sample.num_rows, interval_of(sample, labels))
-
-
-def interval_of(sample: pa.Table, labels: pa.Table) -> tuple[float, float] | None:
-    """Of the corrected share of private pictures; the place where the estimator of audits belongs. Not computed yet."""
-    return None
+    return Enough(num_answered, sample.num_rows, estimate(labels))
 
 
 def agreement_of(labels: pa.Table) -> tuple[Agreement, ...]:

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from ingest.errors import LabelsError
 from jobs.reviewing.asking import Asking
-from reports.review_progress import agreement_of, answers_by_person, enough_labels
+from reports.review_progress import Estimate, agreement_of, answers_by_person, enough_labels
 from scoring.labels.attention import CHECKS, without_inattentive
 from scoring.labels.judgements import judgements
 from scoring.labels.table import LABELS_SCHEMA
@@ -16,9 +16,16 @@ from scoring.runs.reviews import standing
 
 
 def progress(
-    asking: Asking, reviewer: str, owner: str | None, sample: pa.Table | None, checks: pa.Table | None
+    asking: Asking,
+    reviewer: str,
+    owner: str | None,
+    audit: tuple[pa.Table, Estimate] | None,
+    checks: pa.Table | None,
 ) -> dict[str, Any]:
-    """JSON types. owner: who may see everybody's share of right answers. checks: known answers, as labels."""
+    """JSON types. owner: who may see everybody's share of right answers. checks: known answers, as labels.
+
+    audit: the drawn sample, and its estimate.
+    """
     asking.answers.refresh()
     answers = standing(asking.answers.table())
     answers = answers.filter(pc.is_in(answers["sha256"], pa.array(asking.hashes, pa.string())))
@@ -36,8 +43,8 @@ def progress(
         "enough": None,
         "known": None,
     }
-    if sample is not None:
-        enough = enough_labels(sample, labels)
+    if audit is not None:
+        enough = enough_labels(audit[0], labels, audit[1])
         says["enough"] = {"answered": enough.num_answered, "drawn": enough.num_drawn, "interval": enough.interval}
     if checks is not None and (reviewer == owner or not num_left):
         right = right_answers(labels, checks)

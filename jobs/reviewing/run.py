@@ -20,6 +20,7 @@ from jobs.reviewing.screen import Screen
 from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.pictures import Pictures, Where
 from reports.opened import open_run
+from reports.review_progress import estimate_of
 from scoring.runs.layout import REVIEWS
 from scoring.runs.reviews import Answers
 
@@ -45,6 +46,7 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator["R
             gold, checks = known_answers(run, request.gold_url, request.judged)
             rows = mixed(queue, gold, request.gold_share, request.seed)
         record = run.record
+        audit = None if queue.sample is None else (queue.sample, estimate_of(run))
         for line in run.cautions:
             feedback.notice(line)
     columns = (rows[name].to_pylist() for name in ("shard", "index", "sha256", "key"))
@@ -57,7 +59,7 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator["R
             rows, known, queue.kind, request.judged, answers, screen, record.engine, request.again, request.seed
         )
         feedback.notice(_asked(queue, rows.num_rows))
-        yield Review(asking, root.name, request.reviewer, queue.sample, checks)
+        yield Review(asking, root.name, request.reviewer, audit, checks)
     finally:
         screen.close()
 

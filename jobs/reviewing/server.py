@@ -19,6 +19,7 @@ from jobs.reviewing.guard import Session
 from jobs.reviewing.posted import MAX_BODY_BYTES, PostedAnswer, PostedName
 from jobs.reviewing.progress import progress
 from jobs.reviewing.request import checked_name
+from reports.review_progress import Estimate
 from scoring.taxonomy import ATTRIBUTES, LEVELS
 
 TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
@@ -35,8 +36,8 @@ class Review:
     """Of the run."""
 
     owner: str | None
-    sample: pa.Table | None
-    """The drawn pictures of an audit."""
+    audit: tuple[pa.Table, Estimate] | None
+    """The drawn pictures of an audit, and its estimate."""
 
     checks: pa.Table | None
     """Known answers, as labels."""
@@ -76,7 +77,7 @@ def app(review: Review) -> Starlette:
         return Response(screened.jpeg, media_type="image/jpeg")
 
     def says(request: Request) -> Response:
-        return JSONResponse(progress(asking, _reviewer(request), review.owner, review.sample, review.checks))
+        return JSONResponse(progress(asking, _reviewer(request), review.owner, review.audit, review.checks))
 
     async def name(request: Request) -> Response:
         posted = await _posted(request, PostedName)

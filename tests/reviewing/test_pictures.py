@@ -146,9 +146,9 @@ def test_the_queue_is_what_is_near_the_decision(tmp_path: Path) -> None:
     run = run_of(tmp_path, files(12))
     with open_run(str(run)) as opened:
         near = opened.sql(
-            "SELECT sha256 FROM images WHERE level NOT IN (1, 2) AND (unknown_level <= 2 OR greatest(biometrics, gov_ids, "
-            "unique_body_markings, contact_details, full_legal_name, non_unique_id, medical_data, financial_data, "
-            "beliefs, nudity, disability, emotion_mental_health, race_ethnicity) = 0.5)"
+            "SELECT sha256 FROM images WHERE level NOT IN (1, 2) AND (unknown_level <= 2 OR greatest(biometrics, "
+            "gov_ids, unique_body_markings, contact_details, full_legal_name, non_unique_id, medical_data, "
+            "financial_data, beliefs, nudity, disability, emotion_mental_health, race_ethnicity) = 0.5)"
         )["sha256"].to_pylist()
     with served(run, "borderline") as server:
         asked = server.review.asking.hashes

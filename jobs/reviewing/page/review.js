@@ -308,7 +308,7 @@ async function begin() {
   $("box-attribute").append(...state.attributes.map(({ key, title }) => new Option(title, key)));
   drawAnswers();
   if (state.judged === "attributes") drawAttributes();
-  $("review").hidden = false;
+  $("review").hidden = $("progress-button").hidden = false;
   listen();
   await advance();
 }
