@@ -147,6 +147,6 @@ def _refuse_missing() -> None:
 
 
 def _asked(queue: Queue, num_pictures: int) -> str:
-    of = {"audit": "the audit sample", "borderline": "rows near the decision", "sql": "rows that fit the condition"}
+    of = {"audit": "the audit sample", "borderline": "near the decision", "sql": "those that fit the condition"}
     without = f"; {queue.num_without_bytes:,} drawn rows have no picture to show" if queue.num_without_bytes else ""
-    return printable(f"{number_of(num_pictures, 'picture')} of {of[queue.kind]}{without}")
+    return printable(f"{number_of(num_pictures, 'picture')}: {of[queue.kind]}{without}")

@@ -46,7 +46,8 @@ class Screen:
     def __init__(self, pictures: Pictures, places: Sequence[Where], hash_list: HashList, max_pixels: int):
         self._pictures, self._places, self._hash_list = pictures, places, hash_list
         self._limits = ImageLimits(max_pixels, max_frames=1, max_side_px=MAX_SIDE_PX)
-        self._states = dict[int, State]()
+        listed = (number for number, place in enumerate(places) if place.sha256 in hash_list.sha256)
+        self._states: dict[int, State] = dict.fromkeys(listed, "listed")
         self._kept = OrderedDict[int, Future[Screened]]()
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(NUM_THREADS, thread_name_prefix="pictures")
@@ -98,7 +99,7 @@ class Screen:
         return screened
 
     def _screened(self, number: int) -> Screened:
-        if self._places[number].sha256 in self._hash_list.sha256:
+        if self._states.get(number) == "listed":
             return Screened("listed")
         try:
             found = self._pictures.read(self._places[number])

@@ -55,6 +55,9 @@ MAX_SECONDS = 3600.0
 MAX_BOXES_CHARS = 8_000
 """Of the JSON text of one answer."""
 
+LAST_US = 7_258_118_400_000_000
+"""The year 2200: no answer is later, and times can still be counted on from here."""
+
 FOOTER_KEY = b"privsieve.reviews"
 _PART = re.compile(r"answers-[0-9a-f]{12}-[0-9]{5}\.parquet")
 
@@ -156,7 +159,16 @@ def _part(file: Place) -> pa.Table:
     except (pa.ArrowException, OSError, ValueError, KeyError):  # their messages may quote what the file holds
         raise LabelsError(f"{file.path}: is a damaged part of a review; remove it, or restore it") from None
     required = [c for c in REVIEWS_SCHEMA.names if not REVIEWS_SCHEMA.field(c).nullable]
-    known = pc.is_in(table["answer"], pa.array(ANSWERS))
-    if any(table[c].null_count for c in (*required, "sha256")) or not (pc.all(known).as_py() or not table.num_rows):
+    is_whole = not any(table[column].null_count for column in (*required, "sha256"))
+    if table.num_rows and not (is_whole and _is_known(table)):
         raise LabelsError(f"{file.path}: is no part of a review, or of another version; remove it, or restore it")
     return table
+
+
+def _is_known(part: pa.Table) -> bool:
+    """Whether answers and times are such as this version writes."""
+    times = pc.min_max(part["answered_at"].cast(pa.int64())).as_py()
+    return (
+        bool(pc.all(pc.is_in(part["answer"], pa.array(ANSWERS))).as_py())
+        and 0 <= times["min"] <= times["max"] <= LAST_US
+    )

@@ -9,6 +9,8 @@ acknowledgement. `--s3`: corpus and run lie on moto's server, which shares the c
 """
 
 import io
+import logging
+import os
 import tempfile
 import time
 from contextlib import ExitStack
@@ -88,10 +90,9 @@ def main(pictures: int, shards: int, side: int, look: float, asked: int, s3: boo
 
 
 def _uploaded(stack: ExitStack, corpus: Path) -> tuple[str, str]:
-    import os
-
     from moto.server import ThreadedMotoServer
 
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line for each request
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     stack.callback(server.stop)

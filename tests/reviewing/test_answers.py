@@ -147,9 +147,12 @@ def test_a_folder_or_part_that_is_no_review_is_one_line(run: Path, tmp_path: Pat
     labels = pq.read_table(part)
     wrong = labels.set_column(labels.schema.get_field_index("answer"), "answer", pa.array(["<b>secret</b>"]))
     pq.write_table(wrong, part)
-    other = pa.BufferOutputStream()
+    other, late = pa.BufferOutputStream(), pa.BufferOutputStream()
     pq.write_table(wrong.drop_columns(["answered_at"]), other)
-    for content in (part.read_bytes(), good[: len(good) // 2], b"", other.getvalue().to_pybytes()):
+    at = REVIEWS_SCHEMA.field("answered_at")
+    pq.write_table(labels.set_column(labels.num_columns - 1, at, pa.array([2**62]).cast(at.type)), late)
+    damaged = (other.getvalue().to_pybytes(), late.getvalue().to_pybytes())
+    for content in (part.read_bytes(), good[: len(good) // 2], b"", *damaged):
         part.write_bytes(content)
         with pytest.raises(LabelsError, match="part of a review") as refused:
             read_labels(str(run / "reviews"))

@@ -6,12 +6,14 @@ export async function get(path) {
   return answer;
 }
 
+const REFUSED = { 403: "not saved: open the address that privsieve review printed last" };
+
 export async function post(path, body) {
   const answer = await fetch(path, {
     method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), keepalive: true,
   });
   const found = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw Object.assign(new Error(found.error || "not saved"), { status: answer.status });
+  if (!answer.ok) throw Object.assign(new Error(found.error || REFUSED[answer.status] || "not saved"), { status: answer.status });
   return found;
 }
 
