@@ -21,6 +21,7 @@ VERBS: dict[str, str] = {
     "status": "Show how far a scan is, and who scans.",
     "report": "Show how private a scanned corpus is.",
     "sql": "Query a run with SQL, read-only.",
+    "review": "Look at pictures of a run in the browser, and say what they show.",
     "evaluate": "Judge the answers of a run by labels.",
     "calibrate": "Compare probabilities with labels, and choose thresholds.",
     "diff": "Compare two runs picture by picture.",
