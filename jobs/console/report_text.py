@@ -68,7 +68,7 @@ def _rates(report: "Report", title: str, rates: "tuple[Rate, ...]") -> None:
     from reports.report.sentences import percent, spread
 
     columns = {
-        shortened(report.by_label, 20): [shortened(rate.group) for rate in rates],
+        report.by_label if len(report.by_label) <= 20 else "group": [shortened(rate.group) for rate in rates],
         "rank": [f"{rate.rank} ({rate.rank_low}–{rate.rank_high})" if rate.rank else "–" for rate in rates],
         "rate": [percent(rate.privacy_rate) for rate in rates],
         "95 % interval": [spread(*_interval(report, rate)) for rate in rates],

@@ -11,7 +11,7 @@ import pytest
 
 from reports.page.pairs import matrix
 from reports.page.render import Digest, Extras, Picture, render
-from reports.report.figures import CorrectedRate
+from reports.report.figures import CorrectedRate, Evidence
 from reports.summary import Details, Report, summarise
 from reports.warehouse import open_run
 from scoring.taxonomy import ATTRIBUTES
@@ -73,7 +73,8 @@ def test_pictures_are_embedded_and_said_to_be_blurred_or_clear(report: Report) -
 
 
 def test_what_a_language_model_wrote_is_marked_as_such(report: Report) -> None:
-    page = render(report, Extras(digest=Digest("some<model>", (("beach", "Faces & <names>."),))))
+    found = replace(report, evidence=(Evidence("beach", "face", 1, 2),))
+    page = render(found, Extras(digest=Digest("some<model>", (("beach", "Faces & <names>."),))))
     assert "Written by some&lt;model&gt; from the counts above alone; it saw no picture, and it can be wrong." in page
     assert "<dd>Faces &amp; &lt;names&gt;.</dd>" in page
     assert "Written by" not in render(report)
@@ -136,7 +137,8 @@ def test_every_attribute_and_level_is_explained_and_the_law_map_says_whose_it_is
     assert "identify a person on their own, such as a face or a passport" in page
     law = page.partition('id="law"')[2].partition("</section>")[0]
     assert law.count("not mapped: the table has no row for it") == 2
-    assert law.count(' <span class="ours">ours</span>') == 4
+    assert law.count('</span> Unique body markings <span class="ours">ours</span>') == 1
+    assert law.count('<span class="ours">ours</span></th>') == 4
     assert "Art. 4(14); Art. 9(1) if used to identify" in law
 
 
