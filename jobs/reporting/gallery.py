@@ -75,10 +75,10 @@ def thumbnail(pixels: Pixels, boxes: Sequence[Any], is_clear: bool) -> bytes:
     for box in boxes:
         if box["view"] == 0:
             corners = _corners(box, image.size)
-            draw.rectangle(corners, outline=(255, 255, 255), width=3)
-            draw.rectangle(corners, outline=(179, 38, 30), width=1)
+            draw.rectangle(corners, outline=(255, 255, 255), width=4)
+            draw.rectangle(corners, outline=(179, 38, 30), width=2)
     encoded = io.BytesIO()
-    image.save(encoded, "JPEG", quality=QUALITY, optimize=True)
+    image.save(encoded, "JPEG", quality=QUALITY, subsampling=0, optimize=True)
     return encoded.getvalue()
 
 
