@@ -68,7 +68,7 @@ def test_a_random_sample_gives_an_interval_that_knows_the_size_of_the_source(mak
 
 
 def test_a_sample_of_each_category_has_an_overall_rate_only_with_their_sizes(make_run: MakeRun) -> None:
-    settings = {"sample": 44, "seed": 0, "per_category": True}
+    settings: dict[str, Any] = {"sample": 44, "seed": 0, "per_category": True}
     without = reported(make_run, **settings)
     assert without.overall.rate is None
     assert without.overall.sentence.startswith("No overall rate: each category has the same weight in this sample")
