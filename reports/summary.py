@@ -23,7 +23,7 @@ from scoring.gaps import ruled_out_by
 from scoring.made_up import made_up
 from scoring.policies.level_zero import ADVICE, matches_level_0_too
 from scoring.runs.coverage import Coverage
-from scoring.sql.expressions import shown, value_expression
+from scoring.sql.expressions import boolean_expression, shown, value_expression
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
 __all__ = ["NOTHING_MORE", "Details", "Rate", "Report", "rates", "shortened", "summarise"]
@@ -113,7 +113,8 @@ def summarise(
     found = found.covering(_taken_as_finished(found.num_images), run.record, details.sizes)
     names_of = {printable(group["group_name"]): group for group in kept}
     highest = [names_of[rate.group] for rate in found.highest]
-    evidence = answers.evidence_of(run, by_sql, private_sql, highest)
+    # Where the condition is unknown the image is not private here, so the plain one will do; it reads fewer columns.
+    evidence = answers.evidence_of(run, by_sql, boolean_expression(private, IMAGE_SCHEMA), highest)
     return replace(found, coverage=None, evidence=evidence)
 
 
