@@ -20,6 +20,7 @@ VERBS: dict[str, str] = {
     "scan": "Score every image of a corpus into a run.",
     "status": "Show how far a scan is, and who scans.",
     "report": "Show how private a scanned corpus is.",
+    "explain": "Say what a run knows of one image, and what policies do with it.",
     "sql": "Query a run with SQL, read-only.",
     "review": "Look at pictures of a run in the browser, and say what they show.",
     "evaluate": "Judge the answers of a run by labels.",

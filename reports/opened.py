@@ -145,12 +145,19 @@ class OpenRun:
         self._refuse_closed()
         return self._run.select(statement)
 
-    def summary(self, by: str = "category", private: str | None = None, min_count: int = 1, top: int = 15) -> Report:
+    def summary(
+        self,
+        by: str = "category",
+        private: str | None = None,
+        min_count: int = 1,
+        top: int = 15,
+        details: summary.Details = summary.NOTHING_MORE,
+    ) -> Report:
         """Everything that `privsieve report` says. by, private and errors: as with `rates`.
 
         min_count: groups with fewer scored images are left out of `rates`. top: how many of the highest and of the
         lowest groups `highest` and `lowest` hold.
         """
         self._refuse_closed()
-        found = summary.summarise(self._run, by, PRIVATE if private is None else private, min_count, top)
-        return found.covering(self.coverage)
+        found = summary.summarise(self._run, by, PRIVATE if private is None else private, min_count, top, details)
+        return found.covering(self.coverage, self.record, details.sizes)

@@ -109,7 +109,9 @@ def test_rates_by_category_and_by_an_expression(make_run: MakeRun) -> None:
         beach = groups["beach"]
         assert (beach.num_scored, beach.num_private, beach.num_unknown, beach.num_quarantined) == (3, 2, 0, 1)
         assert (beach.privacy_rate, beach.rate_low, beach.rate_high) == pytest.approx((2 / 3, 0.2077, 0.9385), abs=1e-4)
-        assert groups["attic"] == Rate("attic", 0, 0, 0, None, None, None, 1)
+        assert groups["attic"] == Rate(
+            "attic", 0, 0, 0, None, None, None, 1, share_if_none_private=0.0, share_if_all_private=1.0
+        )
         assert [(rate.group, rate.num_private) for rate in run.rates("category IS NULL", "age = 1")] == [
             ("false", 2),
             ("true", 0),
