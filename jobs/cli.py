@@ -22,6 +22,7 @@ VERBS: dict[str, str] = {
     "report": "Show how private a scanned corpus is.",
     "sql": "Query a run with SQL, read-only.",
     "evaluate": "Judge the answers of a run by labels.",
+    "audit": "Correct the rates of a run by a few hundred labels.",
     "filter": "Write the corpus again without what a policy drops.",
     "tune-set": "Make a training set of labelled pictures.",
     "tune": "Tune a vision-language model on a training set.",
