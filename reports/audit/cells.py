@@ -37,6 +37,9 @@ NUM_CELLS = PRESENT + 1
 IS_YES: Flags = np.isin(np.arange(NUM_CELLS), [*range(NUM_BINS, 2 * NUM_BINS), PRESENT])
 """The cells whose rows the run answers with 1."""
 
+PRIVATE_ANSWER = "private = 1"
+"""Of the protocol `binary`, which asks whether the picture is private."""
+
 HOLISTIC_PRIVATE = "holistic_score >= 0.514"
 """Levels 1 and 2 by the severity that the protocol `severity` asks for."""
 
@@ -55,7 +58,7 @@ class SubjectSql:
 def private_condition(engine: Mapping[str, Any]) -> str:
     """What counts as private if the user names no condition, by what the protocol of a run asks."""
     protocol = str(engine["protocol"]).partition(":")[0]
-    return {"binary": "private = 1", "severity": HOLISTIC_PRIVATE}.get(protocol, PRIVATE)
+    return {"binary": PRIVATE_ANSWER, "severity": HOLISTIC_PRIVATE}.get(protocol, PRIVATE)
 
 
 def subjects_sql(run: Run, private: str) -> dict[str, SubjectSql]:

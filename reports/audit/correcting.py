@@ -9,11 +9,12 @@ from ingest.errors import RunError
 from reports.audit.cells import IS_YES, Counts, Flags, Numbers
 from reports.audit.counting import MAX_CATEGORIES, CellCounts, RawCounts, cell_counts, raw_counts
 from reports.audit.estimates import Estimate, evidence, prevalence, sensitivity, specificity, standard_error
-from reports.audit.labelled import Labelled, labelled
+from reports.audit.labelled import OF_LEVELS, Labelled, labelled
 from reports.audit.prior_shift import ShiftTest, can_tell, category_rates, shift_test
 from reports.audit.results import (
     ALL_LABELLED,
     CONTRADICTED,
+    FEW_IMAGES,
     FEW_LABELS,
     NO_LABELS,
     TOO_FEW_FOR_CATEGORIES,
@@ -23,12 +24,12 @@ from reports.audit.results import (
     SubjectRates,
     wilson,
 )
-from reports.audit.stored import STALE
-from reports.warehouse import Run
+from reports.warehouse import STALE_AUDIT, Run
 from scoring.runs.audit_sample import SUBJECTS, AuditSample
 
 MIN_LABELS = 30
-"""With fewer a rate is marked."""
+MIN_IMAGES = 20
+"""With fewer labels, or fewer images in a category, a rate is marked."""
 
 SIGNIFICANCE = 0.05
 
@@ -40,9 +41,9 @@ def audit_of_sample(run: Run, sample: AuditSample, labels: pa.Table, cautions: t
     """
     design = sample.design
     if design.settings != run.record.settings_hash() or design.num_rows != run.num_images():
-        raise RunError(f"{run.url}: {STALE}")
+        raise RunError(f"{run.url}: {STALE_AUDIT}")
     rows = _nameable(sample.table)
-    found = labelled(rows, labels)
+    found = labelled(rows, labels, design.private, "the audit sample")
     counts = cell_counts(run, design.private, by_category=True)
     raw = raw_counts(run, design.private, counts.categories)
     subjects, categories = list[SubjectRates](), list[CategoryRates]()
@@ -59,7 +60,7 @@ def audit_of_sample(run: Run, sample: AuditSample, labels: pa.Table, cautions: t
         subjects=tuple(subjects),
         categories=tuple(categories),
         cautions=cautions,
-        notes=_notes(found, bool(counts.categories)),
+        notes=_notes(found, design.private, bool(counts.categories)),
     )
 
 
@@ -128,6 +129,8 @@ def category_row(
     subject: str, category: str, counts: RawCounts, rate: Estimate, num_labels: int, method: Method, note: str | None
 ) -> CategoryRates:
     raw = wilson(counts.num_yes, counts.num_in_rate)
+    if note is None and counts.num_scored < MIN_IMAGES:
+        note = FEW_IMAGES
     return CategoryRates(subject, category, counts.num_scored, raw, rate, method, num_labels, note)
 
 
@@ -149,7 +152,7 @@ def with_quarantined(corrected: Estimate, num_scored: int, num_images: int) -> t
     return corrected.low * num_scored / num_images, (corrected.high * num_scored + num_quarantined) / num_images
 
 
-def _notes(found: Labelled, has_categories: bool) -> tuple[str, ...]:
+def _notes(found: Labelled, private: str, has_categories: bool) -> tuple[str, ...]:
     counts, notes = found.counts, list[str]()
     if counts.num_labelled < counts.num_drawn:
         notes.append(
@@ -161,6 +164,8 @@ def _notes(found: Labelled, has_categories: bool) -> tuple[str, ...]:
             f"{counts.num_outside:,} labels are of pictures that were not drawn, and were not used: they were not "
             "chosen at random."
         )
+    if private not in OF_LEVELS:
+        notes.append(f'Of the labels only the column "private" says what is private, since that means here: {private}.')
     if sum(found.num_ambiguous.values()):
         notes.append(f"{sum(found.num_ambiguous.values()):,} attributes are labelled 0.5; they count as absent.")
     if has_categories:

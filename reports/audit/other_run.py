@@ -27,7 +27,7 @@ def audit_of_other_run(
         raise RunError(f"{other.url} was made by another engine or with other settings of it than {run.url}")
     condition = private_condition(run.record.engine) if private is None else private
     rows = _answered(other, condition)
-    found = labelled(rows, labels)
+    found = labelled(rows, labels, condition, other.url)
     counts = cell_counts(run, condition, by_category=True)
     raw = raw_counts(run, condition, counts.categories)
     subjects, categories = list[SubjectRates](), list[CategoryRates]()

@@ -16,6 +16,7 @@ NO_LABELS = "no labels"
 FEW_LABELS = "fewer than 30 labels"
 NOT_IDENTIFIED = "not identified"
 TOO_FEW_FOR_CATEGORIES = "too few labels for categories"
+FEW_IMAGES = "fewer than 20 images"
 CONTRADICTED = "the labels contradict the assumption"
 ALL_LABELLED = "every image is labelled"
 

@@ -4,10 +4,9 @@ import pyarrow as pa
 
 from ingest.errors import RunError
 from ingest.storage.place import Place
+from reports.warehouse import STALE_AUDIT
 from scoring.runs.corrected_rates import State, read_stored
 from scoring.runs.record import RunRecord
-
-STALE = "the audit is of other rows than the run has now; draw and label a new sample (privsieve audit sample)"
 
 
 def read_corrected_rates(root: Place, record: RunRecord, num_images: int) -> pa.Table | None:
@@ -21,7 +20,7 @@ def read_corrected_rates(root: Place, record: RunRecord, num_images: int) -> pa.
         return None
     table, state = found
     if is_stale(state, record, num_images):
-        raise RunError(f"{root.path}: {STALE}")
+        raise RunError(f"{root.path}: {STALE_AUDIT}")
     return table
 
 

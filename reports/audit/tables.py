@@ -40,6 +40,7 @@ def tables(audit: Audit) -> Iterator[Table]:
             one.note or "",
         ]
         for one in audit.subjects
+        if one.num_labels
     ]
     yield Table("Share of the scored images, as the run answers and corrected by the labels", [*heads, "note"], rows)
     found = [one for one in audit.categories if one.subject == PRIVATE and one.corrected.value is not None]
@@ -55,6 +56,8 @@ def tables(audit: Audit) -> Iterator[Table]:
 def endnotes(audit: Audit) -> tuple[str, ...]:
     """What a reader must know, one line each."""
     lines = [printable(note) for note in audit.notes]
+    if without := [one.subject for one in audit.subjects if not one.num_labels]:
+        lines.insert(0, f"Without labels, so without a corrected rate: {', '.join(without)}.")
     private = audit.subjects[0]
     if private.shift_test is not None:
         test = private.shift_test
