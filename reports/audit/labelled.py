@@ -14,7 +14,6 @@ from reports.warehouse import PRIVATE as PRIVATE_LEVELS
 from scoring.runs.audit_sample import PRIVATE
 from scoring.taxonomy import KEYS
 
-
 OF_LEVELS = (PRIVATE_LEVELS, PRIVATE_ANSWER, HOLISTIC_PRIVATE)
 """Conditions that mean levels 1 and 2; for others only the labels' own column `private` counts."""
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from reports.audit.cells import ABSENT, EDGES, NUM_BINS, NUM_CELLS, PRESENT, Counts, Flags, Numbers
 from reports.audit.design import EVEN_SHARE, densities
 from reports.audit.estimates import evidence, prevalence
+from reports.audit.prior_shift import category_rates
 from scoring.runs.audit_sample import PRIVATE, Purpose
 from scoring.taxonomy import KEYS
 
@@ -85,7 +86,7 @@ def samples(
     density = np.full(NUM_IMAGES, EVEN_SHARE)
     for name, of_cells in densities(num_images, purpose).items():
         density += of_cells[made.cells[name]]
-    probability = np.minimum(1, NUM_LABELS / NUM_IMAGES * density)
+    probability = np.minimum(1, NUM_LABELS / NUM_IMAGES * density / density.mean())
     random = np.random.default_rng(seed)
     for _ in range(num_draws):
         places = np.flatnonzero(random.random(NUM_IMAGES, dtype=np.float32) < probability)
@@ -128,6 +129,42 @@ def private_outcome(rate: float, has_probabilities: bool, purpose: Purpose, num_
     return outcomes(made, purpose, (PRIVATE,), num_draws, seed + 1)[PRIVATE]
 
 
+@dataclass(frozen=True)
+class CategoryOutcome:
+    """Of 40 categories of 1,000 images, of which .2 to 60 % are private; one sample of labels for all."""
+
+    raw_error: float
+    """Mean difference between the raw rate and the true one."""
+
+    error: float
+    """The same of the rate by prior shift."""
+
+    coverage: float
+
+
+def category_outcome(num_draws: int, seed: int) -> CategoryOutcome:
+    random = np.random.default_rng(seed)
+    rates = np.geomspace(0.002, 0.6, 40)
+    categories = np.repeat(np.arange(40), NUM_IMAGES // 40)
+    truth = random.random(NUM_IMAGES) < rates[categories]
+    signal = random.normal(size=NUM_IMAGES) + 2.2 * truth
+    probability = 1 / (1 + np.exp(0.3 - 1.3 * (2.2 * (signal - 1.1) + np.log(0.1 / 0.9))))
+    is_yes = probability >= 0.5
+    cells = np.searchsorted(EDGES, probability, side="right") + NUM_BINS * is_yes
+    made = Corpus({PRIVATE: truth}, {PRIVATE: cells})
+    counts = np.zeros((40, NUM_CELLS), dtype=np.int64)
+    np.add.at(counts, (categories, cells), 1)
+    true_rates, raw = (np.bincount(categories, flags) / 1000 for flags in (truth, is_yes))
+    errors, held = [], []
+    for places, probabilities in samples(made, "private", num_draws, seed):
+        one = evidence(counts.sum(axis=0), cells[places], truth[places].astype(np.float64), probabilities)
+        found = category_rates(one, counts, random)
+        value, low, high = np.array([[e.value, e.low, e.high] for e in found], dtype=np.float64).T
+        errors.append(float(np.abs(value - true_rates).mean()))
+        held.append(float(((low <= true_rates) & (true_rates <= high)).mean()))
+    return CategoryOutcome(float(np.abs(raw - true_rates).mean()), float(np.mean(errors)), float(np.mean(held)))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=500)
@@ -140,6 +177,9 @@ def main() -> None:
             for rate in PREVALENCES:
                 one = private_outcome(rate, has_probabilities, purpose, arguments.draws, arguments.seed)
                 print(_line("probabilities" if has_probabilities else "yes or no", purpose, one), flush=True)
+    of_all = category_outcome(20, arguments.seed)
+    errors = f"mean error raw {of_all.raw_error:.2%}, corrected {of_all.error:.2%}"
+    print(f"40 categories: {errors}, coverage {of_all.coverage:.1%}")
 
 
 def _line(engine: str, purpose: str, one: Outcome) -> str:
