@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reports.warehouse import PRIVATE, Run, privacy_condition
+from reports.warehouse import PRIVATE as PRIVATE_LEVELS
+from reports.warehouse import Run, privacy_condition
 from scoring.gaps import ruled_out_by
-from scoring.runs.audit_sample import SUBJECTS
+from scoring.runs.audit_sample import PRIVATE
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
 Numbers = npt.NDArray[np.float64]
@@ -46,7 +47,7 @@ HOLISTIC_PRIVATE = "holistic_score >= 0.514"
 
 @dataclass(frozen=True)
 class SubjectSql:
-    """SQL over the view `scored`, for one subject."""
+    """SQL over `AuditSql.scored`, for one subject."""
 
     answer: str
     """1 if the run says yes, another number if it does not, null if it does not know."""
@@ -55,39 +56,56 @@ class SubjectSql:
     """Number of the cell, never null."""
 
 
+@dataclass(frozen=True)
+class AuditSql:
+    """SQL for the questions of an audit."""
+
+    scored: str
+    """What to read from: the scored images, with what is computed once for each."""
+
+    subjects: Mapping[str, SubjectSql]
+    """Of the private decision and of each attribute."""
+
+    @property
+    def cells(self) -> str:
+        """The cells of all subjects, as `SQL AS cell_…`."""
+        return ", ".join(f"{sql.cell} AS cell_{subject}" for subject, sql in self.subjects.items())
+
+
 def private_condition(engine: Mapping[str, Any]) -> str:
     """What counts as private if the user names no condition, by what the protocol of a run asks."""
     protocol = str(engine["protocol"]).partition(":")[0]
-    return {"binary": PRIVATE_ANSWER, "severity": HOLISTIC_PRIVATE}.get(protocol, PRIVATE)
+    return {"binary": PRIVATE_ANSWER, "severity": HOLISTIC_PRIVATE}.get(protocol, PRIVATE_LEVELS)
 
 
-def subjects_sql(run: Run, private: str) -> dict[str, SubjectSql]:
-    """Of each of `SUBJECTS`. private: SQL condition; QueryError if it is none over the rows."""
+def audit_sql(run: Run, private: str) -> AuditSql:
+    """private: SQL condition; QueryError if it is none over the rows."""
     ruled_out = ruled_out_by(run.record.engine)
     of_attributes = ", ".join(f"prob_{a.key}" for a in ATTRIBUTES if a.level in (1, 2))
-    is_private = f"({privacy_condition(private, ruled_out)})"
-    answer = f"CASE WHEN {is_private} THEN 1 WHEN NOT {is_private} THEN 0 END"
+    scored = (
+        f"(SELECT *, ({privacy_condition(private, ruled_out)}) AS is_private, "
+        f"coalesce(prob_private, greatest({of_attributes})) AS chance_private FROM scored)"
+    )
     others = [
-        f"WHEN {is_private} IS NULL OR level_high IN (1, 2) THEN {UNCLEAR}",
+        f"WHEN is_private IS NULL OR level_high IN (1, 2) THEN {UNCLEAR}",
         f"WHEN level IN (3, 4) THEN {NEAR}",
-        f"ELSE {ABSENT}",
     ]
-    probability = f"coalesce(prob_private, greatest({of_attributes}))"
-    found = {SUBJECTS[0]: SubjectSql(answer, _cell_sql(probability, is_private, others))}
+    subjects = {PRIVATE: SubjectSql("is_private::TINYINT", _cell_sql("chance_private", "is_private", others))}
     for key in KEYS:
         null = UNCLEAR if key in ruled_out else NOT_JUDGED
-        others = [f"WHEN {key} = 0.5 THEN {UNCLEAR}", f"WHEN {key} IS NULL THEN {null}", f"ELSE {ABSENT}"]
-        found[key] = SubjectSql(key, _cell_sql(f"prob_{key}", f"{key} = 1", others))
-    return found
+        others = [f"WHEN {key} = 0.5 THEN {UNCLEAR}", f"WHEN {key} IS NULL THEN {null}"]
+        subjects[key] = SubjectSql(key, _cell_sql(f"prob_{key}", f"{key} = 1", others))
+    return AuditSql(scored, subjects)
 
 
 def _cell_sql(probability: str, is_yes: str, others: Sequence[str]) -> str:
     """others: branches for rows without a probability that are not answered with yes."""
-    shift = f"CASE WHEN {is_yes} THEN {NUM_BINS} ELSE 0 END"
-    bins = [f"WHEN {probability} < {edge} THEN {number} + {shift}" for number, edge in enumerate(EDGES)]
+    bins = " ".join(f"WHEN {probability} < {edge} THEN {number}" for number, edge in enumerate(EDGES))
     # Not NaN, which a damaged file may hold and DuckDB takes for the largest number.
-    last = f"WHEN {probability} <= 1 THEN {NUM_BINS - 1} + {shift}"
-    return f"(CASE {' '.join([*bins, last])} WHEN {is_yes} THEN {PRESENT} {' '.join(others)} END)::TINYINT"
+    binned = f"CASE {bins} WHEN {probability} <= 1 THEN {NUM_BINS - 1} END"
+    shift = f"CASE WHEN {is_yes} THEN {NUM_BINS} ELSE 0 END"
+    plain = f"CASE WHEN {is_yes} THEN {PRESENT} {' '.join(others)} ELSE {ABSENT} END"
+    return f"coalesce({binned} + {shift}, {plain})::TINYINT"
 
 
 def guesses(num_images: Counts) -> Numbers:

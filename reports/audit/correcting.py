@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from ingest.errors import RunError
-from reports.audit.cells import IS_YES, Counts, Flags, Numbers
+from reports.audit.cells import IS_YES, Counts, Flags, Numbers, audit_sql
 from reports.audit.counting import MAX_CATEGORIES, CellCounts, RawCounts, cell_counts, raw_counts
 from reports.audit.estimates import Estimate, evidence, prevalence, sensitivity, specificity, standard_error
 from reports.audit.labelled import OF_LEVELS, Labelled, labelled
@@ -44,8 +44,9 @@ def audit_of_sample(run: Run, sample: AuditSample, labels: pa.Table, cautions: t
         raise RunError(f"{run.url}: {STALE_AUDIT}")
     rows = _nameable(sample.table)
     found = labelled(rows, labels, design.private, "the audit sample")
-    counts = cell_counts(run, design.private, by_category=True)
-    raw = raw_counts(run, design.private, counts.categories)
+    sql = audit_sql(run, design.private)
+    counts = cell_counts(run, sql, by_category=True)
+    raw = raw_counts(run, sql, counts.categories)
     subjects, categories = list[SubjectRates](), list[CategoryRates]()
     for subject in SUBJECTS:
         one, of_categories = _corrected(subject, sample, found, counts, raw)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reports.audit.cells import NUM_CELLS, Counts, subjects_sql
+from reports.audit.cells import NUM_CELLS, AuditSql, Counts
 from reports.warehouse import Run
 from scoring.runs.audit_sample import SUBJECTS
 
@@ -51,13 +51,14 @@ class RawCounts:
         return self.num_scored if is_lower_bound else self.num_answered
 
 
-def cell_counts(run: Run, private: str, by_category: bool = False) -> CellCounts:
+def cell_counts(run: Run, sql: AuditSql, by_category: bool = False) -> CellCounts:
     """By categories too if that is wanted and there are not too many."""
     names = _categories(run) if by_category else ()
     rows = run.ask(
         "audit_cells",
         category=_CATEGORY if names else _ALL,
-        cells=cells_list(run, private),
+        scored=sql.scored,
+        cells=sql.cells,
         sets=", ".join(f"(category, cell_{subject})" for subject in SUBJECTS),
         subject=f"CASE {' '.join(f'WHEN cell_{one} IS NOT NULL THEN {n}' for n, one in enumerate(SUBJECTS))} END",
         cell=f"coalesce({', '.join(f'cell_{subject}' for subject in SUBJECTS)})",
@@ -70,15 +71,14 @@ def cell_counts(run: Run, private: str, by_category: bool = False) -> CellCounts
     return CellCounts(names, dict(zip(SUBJECTS, found.sum(axis=1), strict=True)), of_categories)
 
 
-def raw_counts(run: Run, private: str, categories: tuple[str, ...] = ()) -> dict[str | None, dict[str, RawCounts]]:
+def raw_counts(run: Run, sql: AuditSql, categories: tuple[str, ...] = ()) -> dict[str | None, dict[str, RawCounts]]:
     """Category, or None for the whole run -> subject -> answers. Without categories only the whole run."""
-    answers = {subject: sql.answer for subject, sql in subjects_sql(run, private).items()}
     counts = ", ".join(
-        f"count(*) FILTER ({sql} = 1) AS yes_{subject}, count(*) FILTER ({sql} = 0) AS no_{subject}, "
-        f"count({sql}) AS any_{subject}"
-        for subject, sql in answers.items()
+        f"count(*) FILTER ({one.answer} = 1) AS yes_{subject}, count(*) FILTER ({one.answer} = 0) AS no_{subject}, "
+        f"count({one.answer}) AS any_{subject}"
+        for subject, one in sql.subjects.items()
     )
-    rows = run.ask("audit_answers", category=_CATEGORY if categories else _ALL, counts=counts)
+    rows = run.ask("audit_answers", scored=sql.scored, category=_CATEGORY if categories else _ALL, counts=counts)
     found: dict[str | None, dict[str, RawCounts]] = {}
     for subject in SUBJECTS:
         columns = [f"yes_{subject}", f"no_{subject}", f"any_{subject}", "num_scored"]
@@ -88,11 +88,6 @@ def raw_counts(run: Run, private: str, categories: tuple[str, ...] = ()) -> dict
         for category in categories:
             found.setdefault(category, {})[subject] = RawCounts(*of_categories[category])
     return found
-
-
-def cells_list(run: Run, private: str) -> str:
-    """The cells of all subjects, as `SQL AS cell_…`."""
-    return ", ".join(f"{sql.cell} AS cell_{subject}" for subject, sql in subjects_sql(run, private).items())
 
 
 def _categories(run: Run) -> tuple[str, ...]:

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from ingest import __version__
 from ingest.errors import RunError
-from reports.audit.cells import NUM_CELLS, Counts, Numbers, private_condition, subjects_sql
-from reports.audit.counting import cell_counts, cells_list
+from reports.audit.cells import NUM_CELLS, Counts, Numbers, audit_sql, private_condition
+from reports.audit.counting import cell_counts
 from reports.audit.design import EVEN_SHARE, densities, largest_density, scale_of
 from reports.warehouse import Run
 from scoring.runs.audit_sample import PRIVATE, SAMPLE_SCHEMA, AuditSample, Design, Purpose
@@ -24,7 +24,8 @@ def draw(run: Run, num_wanted: int, purpose: Purpose, seed: int, private: str | 
     no image has a score.
     """
     condition = private_condition(run.record.engine) if private is None else private
-    num_images = cell_counts(run, condition).of_run
+    sql = audit_sql(run, condition)
+    num_images = cell_counts(run, sql).of_run
     num_scored = int(num_images[PRIVATE].sum())
     if not num_scored:
         raise RunError(f"{run.url} has no scored images to draw from; scan first")
@@ -40,18 +41,18 @@ def draw(run: Run, num_wanted: int, purpose: Purpose, seed: int, private: str | 
     )
     of_cells = densities(num_images, purpose)
     density = _density_sql(of_cells, num_images)
-    cells = cells_list(run, condition)
 
     def histogram() -> Numbers:
-        rows = run.ask("audit_densities", density=density, cells=cells)
+        rows = run.ask("audit_densities", density=density, scored=sql.scored, cells=sql.cells)
         return np.array([[row["num_images"], row["total"]] for row in rows], dtype=np.float64)
 
     scale = scale_of(num_wanted, num_scored, largest_density(of_cells, num_images), histogram)
     rows = run.ask(
         "audit_draw",
-        private=f"{subjects_sql(run, condition)[PRIVATE].answer}",
+        scored=sql.scored,
+        private=sql.subjects[PRIVATE].answer,
         keys=", ".join(KEYS),
-        cells=cells,
+        cells=sql.cells,
         probability="1.0::DOUBLE" if np.isinf(scale) else f"least(1.0, {scale!r}::DOUBLE * ({density}))",
         seed=str(seed),
     )

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from ingest.errors import LabelsError, RunError
-from reports.audit.cells import private_condition, subjects_sql
+from reports.audit.cells import audit_sql, private_condition
 from reports.audit.correcting import MIN_LABELS, category_row, with_quarantined
 from reports.audit.counting import cell_counts, raw_counts
 from reports.audit.estimates import Estimate
@@ -28,8 +28,9 @@ def audit_of_other_run(
     condition = private_condition(run.record.engine) if private is None else private
     rows = _answered(other, condition)
     found = labelled(rows, labels, condition, other.url)
-    counts = cell_counts(run, condition, by_category=True)
-    raw = raw_counts(run, condition, counts.categories)
+    sql = audit_sql(run, condition)
+    counts = cell_counts(run, sql, by_category=True)
+    raw = raw_counts(run, sql, counts.categories)
     subjects, categories = list[SubjectRates](), list[CategoryRates]()
     for number, subject in enumerate(SUBJECTS):
         truth = found.truth[subject]
@@ -81,10 +82,9 @@ def audit_of_other_run(
 
 def _answered(run: Run, condition: str) -> pa.Table:
     """All scored rows of a labelled run: shard, key, sha256, and whether each subject is answered with yes."""
-    answers = ", ".join(
-        f"coalesce({sql.answer} = 1, false) AS yes_{subject}" for subject, sql in subjects_sql(run, condition).items()
-    )
-    rows = run.ask("audit_labelled", answers=answers)
+    sql = audit_sql(run, condition)
+    answers = ", ".join(f"coalesce({one.answer} = 1, false) AS yes_{subject}" for subject, one in sql.subjects.items())
+    rows = run.ask("audit_labelled", scored=sql.scored, answers=answers)
     if not rows:
         raise LabelsError(f"{run.url} has no scored images; scan first")
     return pa.Table.from_pylist(rows)

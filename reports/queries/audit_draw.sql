@@ -3,7 +3,7 @@
 -- order of the rows nor their files change the sample, and a larger sample holds a smaller one of the same seed.
 WITH celled AS (
     SELECT shard, "index", key, sha256, category, {private} AS private, prob_private, level, {keys}, {cells}
-    FROM scored
+    FROM {scored}
 )
 SELECT * EXCLUDE (place) FROM (
     SELECT *, {probability} AS inclusion_probability,

@@ -3,6 +3,7 @@
 import csv
 import itertools
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -72,11 +73,13 @@ def make_run(folder: Path, name: str = "run", num_slices: int = 1, num_images: i
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with `run`, which no test changes but by `audit`."""
-    folder = tmp_path_factory.mktemp("audit")
-    make_run(folder)
-    return folder
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_run(tmp_path_factory.mktemp("audit"))
+
+
+@pytest.fixture
+def run(original: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(original, tmp_path / "run"))
 
 
 def filled(path: Path, columns: Mapping[str, npt.NDArray[np.bool_]], rows: slice = slice(None)) -> list[dict[str, str]]:
@@ -101,35 +104,32 @@ def sample(run: Path, out: Path, *options: object) -> pa.Table:
     return read_sample(place(str(run))).table
 
 
-def test_every_scored_picture_can_be_drawn_and_unsure_ones_most_often(tmp_path: Path) -> None:
-    run = make_run(tmp_path)
+def test_every_scored_picture_can_be_drawn_and_unsure_ones_most_often(run: Path, tmp_path: Path) -> None:
     drawn = sample(run, tmp_path / "all.csv", "--n", 100_000)
     assert drawn.num_rows == NUM_IMAGES - NUM_IMAGES // 50  # but for the quarantined ones
     assert set(drawn["inclusion_probability"].to_pylist()) == {1.0}
     some = sample(run, tmp_path / "some.csv", "--n", 200, "--replace")
     assert 150 < some.num_rows < 250  # 200 are expected, the deviation is below 14
-    chances = dict(zip(some["biometrics"].to_pylist(), some["inclusion_probability"].to_pylist(), strict=True))
-    assert chances[0.5] > 1.5 * chances[0.0]
-    assert chances[1.0] > 1.5 * chances[0.0]
+    means = some.group_by("biometrics").aggregate([("inclusion_probability", "mean")]).to_pylist()
+    chances = {row["biometrics"]: row["inclusion_probability_mean"] for row in means}
+    assert chances[0.5] > chances[1.0] > 1.3 * chances[0.0]
     # Each picture stands for as many as its weight says.
     assert sum(1 / chance for chance in some["inclusion_probability"].to_pylist()) == pytest.approx(1_960, rel=0.2)
 
 
-def test_the_sample_follows_from_the_seed_and_not_from_the_files(tmp_path: Path) -> None:
-    whole, sliced = make_run(tmp_path), make_run(tmp_path, "sliced", num_slices=3)
-    first = sample(whole, tmp_path / "a.csv", "--n", 150, "--seed", 5)
+def test_the_sample_follows_from_the_seed_and_not_from_the_files(run: Path, tmp_path: Path) -> None:
+    sliced = make_run(tmp_path, "sliced", num_slices=3)
+    first = sample(run, tmp_path / "a.csv", "--n", 150, "--seed", 5)
     assert first == sample(sliced, tmp_path / "b.csv", "--n", 150, "--seed", 5)
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
-    larger = sample(whole, tmp_path / "c.csv", "--n", 300, "--seed", 5, "--replace")
+    larger = sample(run, tmp_path / "c.csv", "--n", 300, "--seed", 5, "--replace")
     assert set(first["sha256"].to_pylist()) < set(larger["sha256"].to_pylist())
-    other = sample(whole, tmp_path / "d.csv", "--n", 150, "--seed", 6, "--replace")
-    assert len(set(first["sha256"].to_pylist()) & set(other["sha256"].to_pylist())) < 75
 
 
 def test_labels_correct_the_rates_of_the_run_and_of_categories(
-    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run, is_there = runs / "run", truth()
+    is_there = truth()
     drawn = sample(run, tmp_path / "list.csv", "--n", 600)
     labels = write(
         tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"private": is_there, "biometrics": is_there})
@@ -168,8 +168,7 @@ def test_labels_correct_the_rates_of_the_run_and_of_categories(
     assert "Without labels, so without a corrected rate: gov_ids," in text
 
 
-def test_corrected_rates_stand_in_the_run_and_in_sql(runs: Path, tmp_path: Path) -> None:
-    run = make_run(tmp_path)
+def test_corrected_rates_stand_in_the_run_and_in_sql(run: Path, tmp_path: Path) -> None:
     _, record = open_record(str(run))
     empty = open_run(str(run)).table("FROM corrected_rates")
     assert read_corrected_rates(place(str(run)), record, NUM_IMAGES) is None
@@ -194,14 +193,13 @@ def test_corrected_rates_stand_in_the_run_and_in_sql(runs: Path, tmp_path: Path)
 
 
 def test_the_rates_of_a_run_that_went_on_are_refused_everywhere(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    original: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = make_run(tmp_path, num_images=NUM_IMAGES // 2)
     sample(run, tmp_path / "list.csv", "--n", 100)
     labels = write(tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"private": truth()}))
     assert privsieve("audit", "apply", run, labels) == 0
-    for file in (make_run(tmp_path, "longer") / "scores").iterdir():
-        file.rename(run / "scores" / file.name)
+    shutil.copytree(original / "scores", run / "scores", dirs_exist_ok=True)
     capsys.readouterr()
     _, record = open_record(str(run))
     with pytest.raises(RunError, match="other rows than the run has now"):
@@ -217,10 +215,10 @@ def test_the_rates_of_a_run_that_went_on_are_refused_everywhere(
 
 
 def test_half_of_the_labels_and_labels_of_other_pictures_are_counted(
-    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run, is_there = runs / "run", truth()
-    drawn = sample(run, tmp_path / "list.csv", "--n", 600, "--replace")
+    is_there = truth()
+    drawn = sample(run, tmp_path / "list.csv", "--n", 600)
     rows = filled(tmp_path / "list.csv", {"private": is_there}, slice(0, 200))
     shared = next(
         key for key, name in zip(*(drawn[c].to_pylist() for c in ("key", "name")), strict=True) if key != name
@@ -242,12 +240,12 @@ def test_half_of_the_labels_and_labels_of_other_pictures_are_counted(
 
 
 def test_labels_of_another_run_correct_by_sensitivity_and_specificity(
-    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other, is_there = make_run(tmp_path, "other"), truth()
+    other, is_there = shutil.copytree(run, tmp_path / "other"), truth()
     all_of_it = [{"sha256": f"{n:064x}", "private": str(int(is_there[n]))} for n in range(NUM_IMAGES)]
     labels = write(tmp_path / "labels.csv", all_of_it)
-    assert privsieve("audit", "apply", runs / "run", labels, "--sensitivity-from", other, "--format", "json") == 0
+    assert privsieve("audit", "apply", run, labels, "--sensitivity-from", other, "--format", "json") == 0
     found = json.loads(capsys.readouterr().out)
     private, gov_ids = found["subjects"][:2], found["subjects"][2]
     assert private[0]["method"] == "rogan-gladen"
@@ -255,25 +253,23 @@ def test_labels_of_another_run_correct_by_sensitivity_and_specificity(
     assert gov_ids["note"] == "no labels"
     assert "nothing in the two runs can show" in found["notes"][0]
     twisted = write(tmp_path / "twisted.csv", [row | {"private": str(1 - int(row["private"]))} for row in all_of_it])
-    assert privsieve("audit", "apply", runs / "run", twisted, "--sensitivity-from", other, "--format", "json") == 0
+    assert privsieve("audit", "apply", run, twisted, "--sensitivity-from", other, "--format", "json") == 0
     private = json.loads(capsys.readouterr().out)["subjects"][0]
     assert (private["corrected"]["value"], private["note"]) == (None, "not identified")
     (other / "run.json").write_text(run_record({"name": "x", "protocol": "y", "assessed": []}).model_dump_json())
-    assert privsieve("audit", "apply", runs / "run", labels, "--sensitivity-from", other) == 2
+    assert privsieve("audit", "apply", run, labels, "--sensitivity-from", other) == 2
     assert "was made by another engine" in capsys.readouterr().err
 
 
-def test_what_people_label_in_label_studio_holds_no_answer_of_the_run(runs: Path, tmp_path: Path) -> None:
-    drawn = sample(runs / "run", tmp_path / "tasks.json", "--n", 50, "--replace")
+def test_what_people_label_in_label_studio_holds_no_answer_of_the_run(run: Path, tmp_path: Path) -> None:
+    drawn = sample(run, tmp_path / "tasks.json", "--n", 50)
     tasks = json.loads((tmp_path / "tasks.json").read_text())
     assert [task["data"]["sha256"] for task in tasks] == drawn["sha256"].to_pylist()
     assert not any(task["predictions"] for task in tasks)
     assert (tmp_path / "tasks.xml").exists()
 
 
-def test_wrong_input_is_refused_in_one_line(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = make_run(tmp_path)
-
+def test_wrong_input_is_refused_in_one_line(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def refused(*arguments: object) -> str:
         assert privsieve("audit", *arguments) == 2
         line, *more = capsys.readouterr().err.splitlines()
