@@ -115,6 +115,7 @@ def _write_text(found: "Audit") -> None:
     for table in tables(found):
         write_line()
         write_line(table.title, nl=False)
-        write_table(table.heads, table.rows, range(1, len(table.heads) - 1))
+        words = {0, *(place for place, head in enumerate(table.heads) if head == "note")}
+        write_table(table.heads, table.rows, set(range(len(table.heads))) - words)
     for line in endnotes(found):
         write_line(line)

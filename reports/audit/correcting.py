@@ -117,8 +117,9 @@ def _corrected(
         corrected=corrected,
         standard_error=standard_error(one),
         with_quarantined=with_quarantined(corrected, sample.design.num_scored, sample.design.num_rows),
-        sensitivity=sensitivity(one, draws),
-        specificity=specificity(one, draws),
+        # An engine that never answers is neither sensitive nor specific.
+        sensitivity=sensitivity(one, draws) if whole.num_answered else Estimate(),
+        specificity=specificity(one, draws) if whole.num_answered else Estimate(),
         method="difference",
         note=note,
         shift_test=test,

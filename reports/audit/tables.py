@@ -27,37 +27,39 @@ def headlines(audit: Audit) -> tuple[str, ...]:
 
 def tables(audit: Audit) -> Iterator[Table]:
     """Rates of the whole run, then the private rate of categories if there are any."""
-    heads = ["", "raw", "95 %", "corrected", "95 %", "labels", "positive", "sensitivity", "95 %", "specificity", "95 %"]
+    heads = ["", "raw", "corrected", "labels", "positive", "sensitivity", "specificity"]
     rows = [
         [
             one.subject,
-            *_cells(one.raw),
-            *_cells(one.corrected),
+            *map(_cell, (one.raw, one.corrected)),
             f"{one.num_labels:,}",
             f"{one.num_positive:,}",
-            *_cells(one.sensitivity),
-            *_cells(one.specificity),
-            one.note or "",
+            *map(_cell, (one.sensitivity, one.specificity)),
         ]
         for one in audit.subjects
         if one.num_labels
     ]
-    yield Table("Share of the scored images, as the run answers and corrected by the labels", [*heads, "note"], rows)
+    title = "Share of the scored images, as the run answers and corrected by the labels (95 % intervals)"
+    yield Table(title, heads, rows)
     found = [one for one in audit.categories if one.subject == PRIVATE and one.corrected.value is not None]
     if found:
         ranked = sorted(found, key=lambda one: (-(one.corrected.low or 0), one.category))
         shown = ranked[:MAX_CATEGORIES_SHOWN]
         more = f"; the first {len(shown)} of {len(found):,}, --format csv gives all" if len(found) > len(shown) else ""
         title = f"Private by category ({shown[0].method}), highest lower bound first{more}"
-        heads = ["category", "scored", "raw", "95 %", "corrected", "95 %", "note"]
+        heads = ["category", "scored", "raw", "corrected", "note"]
         yield Table(title, heads, [_category(one) for one in shown])
 
 
 def endnotes(audit: Audit) -> tuple[str, ...]:
     """What a reader must know, one line each."""
     lines = [printable(note) for note in audit.notes]
-    if without := [one.subject for one in audit.subjects if not one.num_labels]:
-        lines.insert(0, f"Without labels, so without a corrected rate: {', '.join(without)}.")
+    of_notes = dict[str, list[str]]()
+    for one in audit.subjects:
+        if one.note is not None:
+            of_notes.setdefault(one.note, []).append(one.subject)
+    for note, subjects in of_notes.items():
+        lines.append(f"{note}: {'all' if len(subjects) == len(audit.subjects) else ', '.join(subjects)}")
     private = audit.subjects[0]
     if private.shift_test is not None:
         test = private.shift_test
@@ -76,11 +78,13 @@ def endnotes(audit: Audit) -> tuple[str, ...]:
 
 
 def _category(one: CategoryRates) -> list[str]:
-    cells = [*_cells(one.raw), *_cells(one.corrected), one.note or ""]
+    cells = [_cell(one.raw), _cell(one.corrected), one.note or ""]
     return [shortened(printable(one.category)), f"{one.num_scored:,}", *cells]
 
 
-def _cells(one: Estimate) -> list[str]:
+def _cell(one: Estimate) -> str:
     """Share and interval; "–" where not known."""
-    interval = "–" if one.low is None or one.high is None else f"{100 * one.low:.1f}–{100 * one.high:.1f}"
-    return ["–" if one.value is None else f"{one.value:.1%}", interval]
+    if one.value is None:
+        return "–"
+    interval = "" if one.low is None or one.high is None else f" ({100 * one.low:.1f}–{100 * one.high:.1f})"
+    return f"{one.value:.1%}{interval}"

@@ -165,7 +165,7 @@ def test_labels_correct_the_rates_of_the_run_and_of_categories(
     text = capsys.readouterr().out
     assert "Rates of categories assume that the engine errs alike in all of them" in text
     assert "40 quarantined images are in no rate" in text
-    assert "Without labels, so without a corrected rate: gov_ids," in text
+    assert "\nno labels: gov_ids, " in text
 
 
 def test_corrected_rates_stand_in_the_run_and_in_sql(run: Path, tmp_path: Path) -> None:
