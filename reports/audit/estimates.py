@@ -5,8 +5,9 @@ inclusion probability, say how often that answer is wrong there. The rate is the
 the sum over cells of the cell's share of the images times the share that is truly there in it.
 
 The interval is of Beta distributions, one for each cell, with as many labels as the weights are worth (Kish's effective
-size, with the correction for a finite population) and the prior Beta(1/3, 1/3), whose median is close to the plain
-share. Intervals of the normal distribution miss: with 400 labels and .5 % prevalence most samples hold no missed image.
+size) and the prior Beta(1/3, 1/3), whose median is close to the plain share. They are for the images without a label;
+the others are known. Intervals of the normal distribution miss: with 400 labels and .5 % prevalence most samples hold
+no missed image.
 
 Sources: Särndal, Swensson and Wretman, "Model Assisted Survey Sampling", 1992, chapters 6 and 7; L. Kish, "Survey
 Sampling", 1965, section 11.7; J. Kerman, "Neutral noninformative and informative conjugate beta and gamma prior
@@ -24,9 +25,6 @@ NUM_DRAWS = 4_000
 PRIOR = 1 / 3
 """Of both shape parameters."""
 
-_MANY = 1e9
-"""Stands for the size of a sample that leaves nothing open, since every image is in it."""
-
 
 @dataclass(frozen=True)
 class Estimate:
@@ -41,8 +39,11 @@ class Estimate:
 class Evidence:
     """What labels say of each cell. All arrays have the shape (NUM_CELLS,)."""
 
-    shares: Numbers
-    """Of the images, 0–1."""
+    num_images: Counts
+    """Of the run."""
+
+    num_labelled: Counts
+    """Of these, those with a label."""
 
     positives: Numbers
     """Labels that say yes, as effective numbers."""
@@ -52,6 +53,16 @@ class Evidence:
 
     donors: npt.NDArray[np.int64]
     """The cell whose labels stand for this one: itself, or the likest that has some."""
+
+    @property
+    def shares(self) -> Numbers:
+        """Of the images, 0–1."""
+        return np.asarray(self.num_images / self.num_images.sum(), dtype=np.float64)
+
+    @property
+    def shares_labelled(self) -> Numbers:
+        """Of the images of each cell, 0–1."""
+        return np.asarray(np.minimum(1, self.num_labelled / np.maximum(self.num_images, 1)), dtype=np.float64)
 
     @property
     def rates(self) -> Numbers:
@@ -66,12 +77,22 @@ class Evidence:
         return np.asarray(own[self.donors], dtype=np.float64)
 
     def draws(self, random: np.random.Generator, num_draws: int = NUM_DRAWS) -> Numbers:
-        """Rates that the labels leave possible, shape (num_draws, NUM_CELLS)."""
-        used = np.unique(self.donors[self.shares > 0])
+        """Rates of the cells that the labels leave possible, shape (num_draws, NUM_CELLS)."""
+        used = np.flatnonzero(self.num_images > 0)
+        num_open = np.maximum(self.num_images - self.num_labelled, 0)[used]
+        of_open = random.binomial(num_open, self.chances(random, num_draws)[:, used]) / np.maximum(num_open, 1)
+        labelled = self.shares_labelled[used]
+        found = np.zeros((num_draws, NUM_CELLS))
+        found[:, used] = labelled * self.rates[used] + (1 - labelled) * of_open
+        return found
+
+    def chances(self, random: np.random.Generator, num_draws: int = NUM_DRAWS) -> Numbers:
+        """Chances, for an image of each cell without a label, that the subject is there; never exactly 0 or 1."""
+        used = np.unique(self.donors[self.num_images > 0])
         with_, without = self.positives[used] + PRIOR, (self.sizes - self.positives)[used] + PRIOR
         found = np.full((num_draws, NUM_CELLS), 0.5)
         found[:, used] = random.beta(with_, without, size=(num_draws, len(used)))
-        return found[:, self.donors]
+        return np.asarray(np.clip(found[:, self.donors], 1e-12, 1 - 1e-12), dtype=np.float64)
 
 
 def evidence(num_images: Counts, cells: Counts, is_there: Numbers, probabilities: Numbers) -> Evidence:
@@ -82,17 +103,15 @@ def evidence(num_images: Counts, cells: Counts, is_there: Numbers, probabilities
     assert len(cells)
     weights = 1 / probabilities
     of_cells = _sums(cells, weights)
-    open_ = _sums(cells, weights**2 * (1 - probabilities))
     has_labels = of_cells > 0
-    sizes = np.divide(of_cells**2, open_, out=np.full(NUM_CELLS, _MANY), where=open_ > 0)
-    sizes = np.where(has_labels, np.minimum(sizes, _MANY), 0)
+    sizes = np.divide(of_cells**2, _sums(cells, weights**2), out=np.zeros(NUM_CELLS), where=has_labels)
     rates = np.divide(_sums(cells, weights * is_there), of_cells, out=np.zeros(NUM_CELLS), where=has_labels)
     guess = guesses(num_images)
     log_odds = np.log(guess / (1 - guess))
     distances = np.abs(log_odds[:, None] - log_odds[None, :]) + np.where(has_labels, 0, np.inf)[None, :]
     np.fill_diagonal(distances, np.where(has_labels, -1, np.inf))
-    shares = num_images / num_images.sum()
-    return Evidence(shares, np.minimum(rates, 1) * sizes, sizes, np.argmin(distances, axis=1))
+    num_labelled = np.bincount(cells, minlength=NUM_CELLS)
+    return Evidence(num_images, num_labelled, np.minimum(rates, 1) * sizes, sizes, np.argmin(distances, axis=1))
 
 
 def prevalence(found: Evidence, draws: Numbers) -> Estimate:
@@ -103,10 +122,13 @@ def prevalence(found: Evidence, draws: Numbers) -> Estimate:
 def standard_error(found: Evidence) -> float:
     """Of the prevalence: the root of the design's variance. 0 says little if no label contradicts the run."""
     sizes = np.where(found.sizes > 0, found.sizes, np.inf)
-    # Cells without labels of their own are one with their donor.
-    shares = np.bincount(found.donors, found.shares, NUM_CELLS)
+    # Cells without labels of their own are one with their donor; what is labelled is known.
+    shares = _sums(found.donors, found.shares)
+    is_open = 1 - np.minimum(
+        1, found.num_labelled / np.maximum(_sums(found.donors, found.num_images.astype(np.float64)), 1)
+    )
     own = np.divide(found.positives, sizes)
-    return float(np.sqrt(np.sum(shares**2 * own * (1 - own) / sizes)))
+    return float(np.sqrt(np.sum(shares**2 * own * (1 - own) / sizes * is_open)))
 
 
 def sensitivity(found: Evidence, draws: Numbers) -> Estimate:
@@ -124,15 +146,17 @@ def _ratio(found: Evidence, rates: Numbers, draws: Numbers, cells: npt.NDArray[n
     if whole <= 0:
         return Estimate()
     value = float((found.shares * rates)[cells].sum()) / whole
-    drawn = (draws[:, cells] @ found.shares[cells]) / (draws @ found.shares)
-    low, high = _middle(drawn)
+    drawn_whole = draws @ found.shares
+    is_defined = drawn_whole > 0
+    drawn = (draws[:, cells] @ found.shares[cells])[is_defined] / drawn_whole[is_defined]
+    low, high = _middle(drawn) if len(drawn) else (value, value)
     return Estimate(min(1.0, value), max(0.0, min(low, value)), min(1.0, max(high, value)))
 
 
 def _bounded(value: float, drawn: Numbers, found: Evidence) -> Estimate:
     """Within [0, 1], and exact at an end if every label is the same."""
     low, high = _middle(drawn)
-    used = np.unique(found.donors[found.shares > 0])
+    used = np.unique(found.donors[found.num_images > 0])
     is_none = not found.positives[used].any()
     is_all = bool((found.positives[used] >= found.sizes[used]).all())
     return Estimate(value, 0.0 if is_none else min(low, value), 1.0 if is_all else max(high, value))

@@ -21,7 +21,7 @@ from scoring.taxonomy import KEYS
 PREVALENCES = (0.005, 0.02, 0.05, 0.2, 0.4)
 NUM_LABELS = 400
 NUM_IMAGES = 40_000
-NUM_BETA_DRAWS = 1_000
+NUM_BETA_DRAWS = 500
 SEPARATION = 3.0
 """Between the means of the signal with the subject and without, in standard deviations: AUC .98."""
 

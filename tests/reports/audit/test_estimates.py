@@ -75,9 +75,14 @@ def test_a_cell_without_labels_takes_those_of_the_likest_one() -> None:
 def test_if_every_image_is_labelled_nothing_is_open() -> None:
     cells, truth = np.array([ABSENT] * 3 + [PRESENT]), np.array([0.0, 1, 0, 1])
     found = prevalence(one := evidence(images(absent=3, present=1), cells, truth, np.ones(4)), one.draws(RANDOM))
-    assert found.value == 0.5
-    assert found.low == pytest.approx(0.5, abs=1e-3)
-    assert found.high == pytest.approx(0.5, abs=1e-3)
+    assert (found.value, found.low, found.high) == (0.5, 0.5, 0.5)
+
+
+def test_one_picture_without_a_label_leaves_one_picture_open() -> None:
+    one = evidence(images(absent=20), np.full(19, ABSENT), np.zeros(19), np.full(19, 0.95))
+    draws = one.draws(np.random.default_rng(0))
+    assert np.unique(draws[:, ABSENT].round(9)).tolist() == [0, 1 / 20]
+    assert prevalence(one, draws).low == 0
 
 
 def test_no_positive_label_leaves_the_upper_end_open_and_the_lower_at_0() -> None:
