@@ -53,13 +53,15 @@ def tables(audit: Audit) -> Iterator[Table]:
 
 def endnotes(audit: Audit) -> tuple[str, ...]:
     """What a reader must know, one line each."""
-    lines = [printable(note) for note in audit.notes]
     of_notes = dict[str, list[str]]()
     for one in audit.subjects:
         if one.note is not None:
             of_notes.setdefault(one.note, []).append(one.subject)
-    for note, subjects in of_notes.items():
-        lines.append(f"{note}: {'all' if len(subjects) == len(audit.subjects) else ', '.join(subjects)}")
+    lines = [
+        f"{note}: {'all' if len(subjects) == len(audit.subjects) else ', '.join(subjects)}"
+        for note, subjects in of_notes.items()
+    ]
+    lines += map(printable, audit.notes)
     private = audit.subjects[0]
     if private.shift_test is not None:
         test = private.shift_test

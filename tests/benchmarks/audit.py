@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from reports.audit.cells import ABSENT, EDGES, NUM_BINS, NUM_CELLS, PRESENT, Counts, Flags, Numbers
 from reports.audit.design import EVEN_SHARE, densities
-from reports.audit.estimates import evidence, prevalence
+from reports.audit.estimates import evidence, prevalence, standard_error
 from reports.audit.prior_shift import category_rates
 from scoring.runs.audit_sample import PRIVATE, Purpose
 from scoring.taxonomy import KEYS
@@ -51,6 +51,9 @@ class Outcome:
 
     coverage: float
     """Share of the intervals that hold the truth."""
+
+    normal_coverage: float
+    """The same of the estimate ± 1.96 standard errors, which the audit does not use."""
 
     half_width: float
     """Mean of half of the interval's length."""
@@ -104,13 +107,13 @@ def outcomes(
             labels = made.truth[name][places].astype(np.float64)
             one = evidence(num_images[name], made.cells[name][places], labels, probabilities)
             estimate = prevalence(one, one.draws(random, NUM_BETA_DRAWS))
-            found[name].append((estimate.value, estimate.low, estimate.high))
+            found[name].append((estimate.value, estimate.low, estimate.high, standard_error(one)))
     return {name: _outcome(made, name, np.array(found[name], dtype=np.float64)) for name in subjects}
 
 
 def _outcome(made: Corpus, name: str, estimates: Numbers) -> Outcome:
     truth = float(made.truth[name].mean())
-    value, low, high = estimates.T
+    value, low, high, error = estimates.T
     is_yes = (made.cells[name] == PRESENT) | ((made.cells[name] >= NUM_BINS) & (made.cells[name] < 2 * NUM_BINS))
     return Outcome(
         prevalence=truth,
@@ -118,6 +121,7 @@ def _outcome(made: Corpus, name: str, estimates: Numbers) -> Outcome:
         bias=float(value.mean()) - truth,
         deviation=float(value.std(ddof=1)),
         coverage=float(((low <= truth) & (truth <= high)).mean()),
+        normal_coverage=float((np.abs(value - truth) <= Z * error).mean()),
         half_width=float((high - low).mean()) / 2,
     )
 
@@ -170,7 +174,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    head = "| engine gives | labels for | prevalence | raw rate | bias | sd | coverage | half width | plain sample |"
+    head = "| engine gives | labels for | prevalence | raw rate | bias | sd | coverage | normal | half width | plain |"
     print(head + "\n|" + "---|" * 9)
     for has_probabilities in (True, False):
         for purpose in ("private", "both"):
@@ -191,7 +195,12 @@ def _line(engine: str, purpose: str, one: Outcome) -> str:
         f"{one.bias:+.3%}",
         f"{one.deviation:.2%}",
     ]
-    cells += [f"{one.coverage:.1%}", f"{one.half_width:.2%}", f"{one.labels_of_a_plain_sample:,.0f}"]
+    cells += [
+        f"{one.coverage:.1%}",
+        f"{one.normal_coverage:.1%}",
+        f"{one.half_width:.2%}",
+        f"{one.labels_of_a_plain_sample:,.0f}",
+    ]
     return f"| {' | '.join(cells)} |"
 
 
