@@ -22,6 +22,7 @@ VERBS: dict[str, str] = {
     "report": "Show how private a scanned corpus is.",
     "explain": "Say what a run knows of one image, and what policies do with it.",
     "sql": "Query a run with SQL, read-only.",
+    "audit": "Correct the rates of a run by a few hundred labels.",
     "review": "Look at pictures of a run in the browser, and say what they show.",
     "evaluate": "Judge the answers of a run by labels.",
     "calibrate": "Compare probabilities with labels, and choose thresholds.",
