@@ -16,19 +16,21 @@ from ingest.sample import printable
 from ingest.storage.place import Place, place
 from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.last_word import inline_session
+from jobs.runtime.progress import Meter
 from jobs.runtime.source_hash import code_hash
 from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from jobs.scanning.selection import Chosen, draw, draw_per_category, first
 from jobs.scanning.settings import ScanSettings
-from jobs.scanning.slice_tasks import SliceCounts
+from jobs.scanning.slice_tasks import ShowUnderWay, SliceCounts
 from jobs.scanning.watchdog import heard
 from scoring.assessment import EngineDescription, EngineModule, RemoteEngineModule
 from scoring.engines import engine_module
 from scoring.runs.attempts import Attempts
 from scoring.runs.begin import refuse_other, remove_unfinished, start_or_continue
+from scoring.runs.footers import footers
 from scoring.runs.layout import ATTEMPTS, RUN_LEASE
 from scoring.runs.lease import Lease, lease
-from scoring.runs.ledger import CONFLICT, Ledger, finished, shard_id_in, shard_ids_of_others
+from scoring.runs.ledger import CONFLICT, Ledger, finished, result_names, shard_id_in, shard_ids_of_others
 from scoring.runs.reconcile import tally
 from scoring.runs.record import RunRecord
 from scoring.runs.results import Results, results
@@ -42,7 +44,10 @@ MAX_FIELDS = 20
 """So many JSON fields are named where the category names none of them."""
 
 
-ScanSlices = Callable[[ScanSettings, list[str], Chosen, Ledger], Generator[SliceCounts, None, None]]
+MAX_COUNTED_FILES = 2000
+"""Results whose rows are counted before a scan continues, so that progress begins where it was; more take too long."""
+
+ScanSlices = Callable[[ScanSettings, list[str], Chosen, Ledger, ShowUnderWay], Generator[SliceCounts, None, None]]
 """The one signature of executors: `inline.scan_slices`, and `on_ray.scan_slices` with its engines."""
 
 
@@ -77,17 +82,26 @@ def run_scan(
     IncompleteScanError where images are left without a row, IncompleteError where the scan had to stop before its end;
     any other error of `ingest.errors` before a row is written.
     """
-    return _Scan(request, resources or ScanResources(), supervision or Supervision(), feedback).run()
+    with feedback.meter("scan", None) as progress:
+        progress.phase("listing shards")
+        return _Scan(request, resources or ScanResources(), supervision or Supervision(), feedback, progress).run()
 
 
 class _Scan:
     def __init__(
-        self, request: ScanRequest, resources: ScanResources, supervision: Supervision, feedback: Feedback
+        self,
+        request: ScanRequest,
+        resources: ScanResources,
+        supervision: Supervision,
+        feedback: Feedback,
+        progress: Meter,
     ) -> None:
         self._request = request
         self._resources = resources
         self._supervision = supervision
         self._feedback = feedback
+        self._progress = progress
+        self._num_new = 0
         self._prepared = prepare(request)
         self._run = place(request.run)
         if place(request.source).is_dir() and self._run.is_within(self._prepared.source.root):
@@ -115,14 +129,26 @@ class _Scan:
                     self._feedback.notice(
                         f"{self._request.run} was begun with other code of privsieve; new rows are of this one"
                     )
-                total = None if chosen is None else sum(len(chosen[shard]) for shard in left)
+                num_chosen = None if chosen is None else sum(len(indices) for indices in chosen.values())
                 failures: list[str] = []
                 if left:
-                    with closing(scan_left(settings, left, chosen, before.ledger)) as found:
-                        failures = self._follow(found, total, len(left), held)
+                    self._progress.resume(self._num_rows(before, begun.settings_hash()), num_chosen)
+                    self._progress.phase(f"loading {self._request.engine}")
+                    with closing(scan_left(settings, left, chosen, before.ledger, self._progress.under_way)) as found:
+                        failures = self._follow(found, len(left), len(shards), held)
             remove_unfinished(self._run)
-            num_chosen = None if chosen is None else sum(len(indices) for indices in chosen.values())
             return self._reconcile(shards, begun.settings_hash(), num_chosen, failures, before.ledger)
+
+    def _num_rows(self, before: Results, settings_hash: str) -> int:
+        """Rows that the run has already, for progress; 0 where nobody looks, or to count them would take long."""
+        ledger = before.ledger
+        names = [name for shard in self._prepared.source.shards for name in result_names(shard, ledger)]
+        if not self._progress.is_shown or before.ranges is not None or len(names) > MAX_COUNTED_FILES:
+            return 0
+        try:
+            return sum(footer.num_rows for footer in footers(self._run, names, settings_hash))
+        except (RunError, StorageError):
+            return 0  # the end of the scan says which file is damaged
 
     def _check_engine(self) -> None:
         """EngineError where a new run would get no answer. A cluster may have another key and reach other addresses."""
@@ -135,6 +161,7 @@ class _Scan:
     def _session(self) -> AbstractContextManager[None]:
         if self._resources.executor == "inline":
             return inline_session("run the same scan again to continue")
+        self._progress.phase("starting Ray")
         from jobs.runtime.cluster import ray_session
 
         return ray_session(self._resources.ray_address)
@@ -155,7 +182,10 @@ class _Scan:
         size = self._resources.num_engines or default_num_engines(address, cpus, gpus)
         size = min(size, self._resources.max_engines or size)
         pool = on_ray.EnginePool(size, self._resources.max_engines or size, cpus, gpus)
-        return partial(on_ray.scan_slices, engines=pool)
+        scan_left = partial(on_ray.scan_slices, engines=pool)
+        if not self._progress.is_shown:
+            return lambda settings, left, chosen, ledger, _: scan_left(settings, left, chosen, ledger)
+        return scan_left
 
     def _settings(self, begun: RunRecord) -> ScanSettings:
         description = self._prepared.description
@@ -209,21 +239,22 @@ class _Scan:
             "source's images; names must be the keys of the rows, with or without folders and extension"
         )
 
-    def _follow(self, found: Iterator[SliceCounts], total: int | None, num_left: int, held: Lease) -> list[str]:
+    def _follow(self, found: Iterator[SliceCounts], num_left: int, num_shards: int, held: Lease) -> list[str]:
         """Shows how the scan goes on; returns why slices have no result, one line each."""
         failures: list[str] = []
-        num_ended = 0
+        num_ended = num_shards - num_left
         silence_s = max(MIN_SILENCE_S, SILENT_STALLS * self._supervision.stall_s)
-        with self._feedback.meter("scan", total) as progress:
-            for counts in heard(found, silence_s, lambda: self._notice_silence(silence_s)):
-                held.check()
-                if counts.is_fatal:
-                    raise IncompleteError(f"{counts.failure}; run the same command again to continue")
-                num_ended += counts.is_last
-                progress.advance(counts.num_rows)
-                progress.shards(num_ended, num_left)
-                if counts.failure:
-                    failures.append(counts.failure)
+        for counts in heard(found, silence_s, lambda: self._notice_silence(silence_s)):
+            held.check()
+            if counts.is_fatal:
+                raise IncompleteError(f"{counts.failure}; run the same command again to continue")
+            self._progress.advance(counts.num_rows)
+            self._num_new += counts.num_rows
+            if counts.is_last:
+                num_ended += 1
+                self._progress.shards(num_ended, num_shards)
+            if counts.failure:
+                failures.append(counts.failure)
         return failures
 
     def _notice_silence(self, silence_s: float) -> None:
@@ -242,7 +273,15 @@ class _Scan:
         url, source, now = self._request.run, self._prepared.source, results(self._run)
         missing = [shard for shard in shards if not finished(shard, now.ledger)]
         found = tally(self._run, settings_hash, source, earlier, now)
-        result = ScanResult(found.num_rows, dict(found.reasons.most_common()), len(shards), len(shards) - len(missing))
+        result = ScanResult(
+            num_images=found.num_rows,
+            reasons=dict(found.reasons.most_common()),
+            num_shards=len(shards),
+            num_finished_shards=len(shards) - len(missing),
+            num_new_images=self._num_new,
+            seconds=self._progress.elapsed_s,
+            images_per_s=self._progress.overall_images_per_s,
+        )
         changed = [printable(s) for s in missing if now.ledger.last.get(shard_id_in(s, now.ledger)) == CONFLICT]
         changed += found.changed
         if changed:
