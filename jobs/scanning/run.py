@@ -1,23 +1,21 @@
 """A scan from its request to its result. Start here to follow one through."""
 
-import os
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
-from ingest import __version__
 from ingest.class_list import read_class_list
-from ingest.errors import IncompleteError, LabelsError, RunError, SourceError, StorageError, did_you_mean, number_of
-from ingest.formats import Source, open_source, webdataset
+from ingest.errors import IncompleteError, LabelsError, RunError, StorageError, number_of
+from ingest.formats import Source, open_source, refuse_without_pictures
 from ingest.images.decode import ImageLimits
 from ingest.sample import printable
 from ingest.storage.place import Place, place
 from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.last_word import inline_session
 from jobs.runtime.progress import Meter
-from jobs.runtime.source_hash import code_hash
+from jobs.scanning.categories import check_category, no_category
+from jobs.scanning.recording import record_of
 from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from jobs.scanning.selection import Chosen, draw, draw_per_category, first
 from jobs.scanning.settings import ScanSettings
@@ -34,15 +32,10 @@ from scoring.runs.ledger import CONFLICT, Ledger, finished, result_names, shard_
 from scoring.runs.reconcile import tally
 from scoring.runs.record import RunRecord
 from scoring.runs.results import Results, results
-from scoring.taxonomy import TAXONOMY_VERSION
 
 SILENT_STALLS = 3
 MIN_SILENCE_S = 1800
 """After so many times `Supervision.stall_s` without a result, and so many seconds at least, a notice says so."""
-
-MAX_FIELDS = 20
-"""So many JSON fields are named where the category names none of them."""
-
 
 MAX_COUNTED_FILES = 2000
 """Results whose rows are counted before a scan continues, so that progress begins where it was; more take too long."""
@@ -106,11 +99,13 @@ class _Scan:
         self._run = place(request.run)
         if place(request.source).is_dir() and self._run.is_within(self._prepared.source.root):
             raise RunError(f"{request.run} lies in the source; use a folder outside of it for --run")
-        self._record = _record(request, self._prepared)
+        self._record = record_of(request, self._prepared.source, self._prepared.description)
 
     def run(self) -> ScanResult:
         if refuse_other(self._request.run, self._record) is None:
             self._check_engine()
+            refuse_without_pictures(self._prepared.source, self._request.source)
+            self._check_category()
         with lease(self._run.at(RUN_LEASE), self._request.run, self._supervision.takeover) as held:
             Attempts(self._run.at(ATTEMPTS)).reset_failed()
             with _discounting_interruption(self._run), self._session():
@@ -157,6 +152,12 @@ class _Scan:
         is_here = self._resources.executor == "inline" or is_this_machine(self._resources.ray_address)
         if is_here and isinstance(self._prepared.module, RemoteEngineModule):
             self._prepared.module.check(self._request.options)
+
+    def _check_category(self) -> None:
+        """SourceError where `--category` names nothing that samples have; a notice where they contradict themselves."""
+        contradiction = check_category(self._prepared.source)
+        if contradiction:
+            self._feedback.notice(contradiction)
 
     def _session(self) -> AbstractContextManager[None]:
         if self._resources.executor == "inline":
@@ -309,7 +310,7 @@ class _Scan:
                 f"{without} of {found.num_rows:,} without a category: {source.class_list.url} does not name them"
             )
         if source.category is not None and found.num_rows and not found.num_with_category:
-            self._feedback.notice(f"the category is null in every row: {_no_category(source, source.category)}")
+            self._feedback.notice(f"the category is null in every row: {no_category(source, source.category)}")
         return result
 
 
@@ -340,54 +341,6 @@ def _refuse_other_shards(run_url: str, shards: list[str], found: Results) -> Non
         )
 
 
-def _record(request: ScanRequest, prepared: Prepared) -> RunRecord:
-    return RunRecord(
-        privsieve=__version__,
-        code=code_hash(),
-        source=_unicode(_absolute(request.source)),
-        format=prepared.source.format,
-        category=None if request.category is None else _unicode(request.category),
-        sample=request.sample,
-        seed=None if request.sample is None else request.seed or 0,
-        limit=request.limit,
-        per_category=request.per_category,
-        labels=None if prepared.source.class_list is None else prepared.source.class_list.sha256,
-        max_pixels=request.max_pixels,
-        max_frames=request.max_frames,
-        taxonomy=TAXONOMY_VERSION,
-        engine=_comparable(prepared.description),
-    )
-
-
-def _comparable(description: EngineDescription) -> dict[str, Any]:
-    return {
-        "name": description.name,
-        "protocol": description.protocol,
-        "assessed": list(description.assessed),
-        # Left out where empty, so that runs that began before there was this key can be continued.
-        **({"only_affirmed": list(description.presence_only)} if description.presence_only else {}),
-        **({"uses_caption": True} if description.uses_caption else {}),
-        "weights": description.weights,
-        "versions": description.versions,
-        "max_side_px": description.max_side_px,
-    }
-
-
-def _absolute(source: str) -> str:
-    return source if "://" in source else os.path.abspath(os.path.expanduser(source))
-
-
-def _unicode(text: str) -> str:
-    """SourceError where run.json could not hold it."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise SourceError(
-            f"{printable(text)} has bytes that are not UTF-8, as run.json is; rename it, or give a link to it"
-        ) from None
-    return text
-
-
 def _first_counts(source: Source, limit: int) -> tuple[list[str], list[int]]:
     """The first shards and how many samples each has, as many as hold `limit` samples."""
     counts: list[int] = []
@@ -396,18 +349,3 @@ def _first_counts(source: Source, limit: int) -> tuple[list[str], list[int]]:
         if sum(counts) >= limit:
             break
     return list(source.shards[: len(counts)]), counts
-
-
-def _no_category(source: Source, category: str) -> str:
-    """Why no sample has a category, as far as its name shows; names of fields, never what they hold."""
-    if source.format != "webdataset":
-        return f'the column "{category}" holds nothing'
-    if category == "cls":
-        return "no sample has a .cls member that holds anything"
-    fields: list[str] = []
-    with suppress(StorageError):
-        fields = webdataset.json_fields(source.root, source.shards[0])
-    seen = f"the first sample's fields are: {', '.join(fields[:MAX_FIELDS])}" if fields else "the first have no JSON"
-    return (
-        f'no sample has a text or whole number in the JSON field "{category}"{did_you_mean(category, fields)}; {seen}'
-    )
