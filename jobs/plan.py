@@ -93,6 +93,7 @@ def _write_text(found: PlanResult) -> None:
     here = "one thread of this machine"
     steps = "decoding, downscaling and preparing" if found.host_ms else "decoding"
     read_twice = found.read_terabytes.value > found.terabytes.value
+    with_engines = f"with {found.gpus} {'GPU or process' if found.gpus == 1 else 'GPUs or processes'}"
     lines = [
         ("shards", f"{found.num_shards:,}", "", "listed"),
         ("images", *_counted(found.images), counted),
@@ -109,7 +110,7 @@ def _write_text(found: PlanResult) -> None:
         (
             "time",
             *_in_unit(found.hours, TIMES),
-            f"with {found.gpus} {'GPU or process' if found.gpus == 1 else 'GPUs or processes'}",
+            with_engines,
         ),
         *([("cost", *_shown(found.cost, ",.2f"), "hours × GPUs × price")] if found.cost else []),
         ("CPUs per GPU", f"{found.cpus_per_gpu:.2g}", "", f"speed × time of {steps}"),

@@ -150,8 +150,8 @@ def scan(
         raise
     write_line(str(result))
     if not quiet:
-        write_line(_pace(result))
-        write_line(f"next: {_next(run_url)}")
+        write_line(_pace(result), to_stderr=True)  # stdout stays one line, for programs
+        write_line(f"next: {_next(run_url)}", to_stderr=True)
 
 
 def _pace(result: ScanResult) -> str:

@@ -53,15 +53,15 @@ def run_plan(request: PlanRequest, feedback: Feedback = SILENT) -> PlanResult:
     EngineError if the engine cannot run here and no speed is recorded for it. SourceError, StorageError for the source.
     """
     with feedback.meter("plan", None) as progress:
-        progress.phase("finding shards")
-        corpus = open_source(request.source, request.format_name, request.category)
-        refuse_without_pictures(corpus, request.source)
-        contradiction = check_category(corpus)
-        if contradiction:
-            feedback.notice(contradiction)
-        progress.phase(f"loading {request.engine}")
+        progress.phase(f"loading {request.engine}", is_logged=False)
         tested = _engine_under_test(request.engine, request.options)
         try:
+            progress.phase("listing shards", is_logged="://" in request.source)
+            corpus = open_source(request.source, request.format_name, request.category)
+            refuse_without_pictures(corpus, request.source)
+            contradiction = check_category(corpus)
+            if contradiction:
+                feedback.notice(contradiction)
             measured = measure(corpus, tested, request.sample, request.seed, progress)
         finally:
             if isinstance(tested.engine, Closable):

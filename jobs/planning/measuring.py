@@ -121,7 +121,7 @@ def measure(
     """Reads, decodes and scores the sample. SourceError if the listed shards hold no image."""
     progress = progress or Meter("", None, time.monotonic)
     shards = sorted(random.Random(seed).sample(corpus.shards, min(MAX_LISTED_SHARDS, len(corpus.shards))))
-    progress.phase(f"listing {len(shards)} of {number_of(len(corpus.shards), 'shard')}")
+    progress.phase(f"counting images of {len(shards)} of {number_of(len(corpus.shards), 'shard')}")
     lengths = [[len(slice_.locators) for slice_ in corpus.slices(shard)] for shard in shards]
     listed = tuple(map(sum, lengths))
     if not sum(listed):

@@ -38,16 +38,20 @@ class Meter:
         self._num_under_way = 0
         self._projected: int | None = None
         self._phase = ""
+        self._is_logged = True
         self._clock = clock
         self._start_s = clock()
         self._lock = threading.RLock()
         self._pace = Pace()
         self._pace.mark(self._start_s, 0)
 
-    def phase(self, text: str) -> None:
-        """What is being prepared, such as "starting Ray", until images are counted. It counts for no rate."""
+    def phase(self, text: str, *, is_logged: bool = True) -> None:
+        """What is being prepared, such as "starting Ray", until images are counted. It counts for no rate.
+
+        is_logged: whether a log gets a line, too. Where wrong commands are refused, the refusal stands alone there.
+        """
         with self._lock:
-            self._phase = text
+            self._phase, self._is_logged = text, is_logged
             self._pace.restart()
             self._show()
 
@@ -162,7 +166,7 @@ class _LineMeter(Meter):
         self._shown_phase = ""
 
     def _show(self) -> None:
-        is_new_phase = self._phase not in ("", self._shown_phase)
+        is_new_phase = self._is_logged and self._phase not in ("", self._shown_phase)
         if is_new_phase or self.elapsed_s >= self._next_s:
             self._next_s = (self.elapsed_s // LINE_EVERY_S + 1) * LINE_EVERY_S
             self._shown_phase = self._phase or self._shown_phase

@@ -76,7 +76,7 @@ def run_scan(
     any other error of `ingest.errors` before a row is written.
     """
     with feedback.meter("scan", None) as progress:
-        progress.phase("listing shards")
+        progress.phase("listing shards", is_logged="://" in request.source)
         return _Scan(request, resources or ScanResources(), supervision or Supervision(), feedback, progress).run()
 
 
