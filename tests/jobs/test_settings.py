@@ -43,7 +43,7 @@ def test_the_command_line_wins_then_variables_then_the_file(
     ("text", "message"),
     [
         ("engin: canned", '"engin" is no option of scan (did you mean "engine"?)'),
-        ("limit: many", "Invalid value for '--limit': 'many' is not a valid integer range."),
+        ("run: r\nlimit: many", "Invalid value for '--limit': 'many' is not a valid integer range."),
         ("quiet: 1", '"quiet" is true or false'),
         ("run:", '"run" wants one number or text; put quotation marks around a text'),
         ("run: [a, b]", '"run" wants one number or text; put quotation marks around a text'),
@@ -62,11 +62,11 @@ def test_a_wrong_file_is_one_line(text: str, message: str, tmp_path: Path, capsy
 
 
 def test_a_misspelt_variable_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("PRIVSIEVE_LABELS_COMPARE_FORMATT", "json")
-    assert privsieve("labels", "compare", "a", "b") == 2
+    monkeypatch.setenv("PRIVSIEVE_LABELS_AGREEMENT_FORMATT", "json")
+    assert privsieve("labels", "agreement", "a") == 2
     assert capsys.readouterr().err == (
-        "privsieve: the variable PRIVSIEVE_LABELS_COMPARE_FORMATT is no option of labels compare (did you mean "
-        '"PRIVSIEVE_LABELS_COMPARE_FORMAT"?)\n'
+        "privsieve: the variable PRIVSIEVE_LABELS_AGREEMENT_FORMATT is no option of labels agreement (did you mean "
+        '"PRIVSIEVE_LABELS_AGREEMENT_FORMAT"?)\n'
     )
 
 
@@ -107,12 +107,12 @@ def test_one_picture_can_be_the_source(pictures: Path, tmp_path: Path) -> None:
         (
             ("a.csv", "b.csv"),
             "",
-            "no pictures found in {} (2 other files); if it lists URLs of pictures, download them",
+            "no pictures found in {} (2 other files); if it lists URLs of pictures, download",
         ),
         (("a.pdf", "b"), "", "no pictures found in {} (2 other files)"),
         (("a.pdf",), "", "no pictures found in {} (1 other file)"),
         ((), "", "no pictures found in {} (it is empty)"),
-        (("a.tsv.gz",), "a.tsv.gz", "{} is a table and holds no pictures; if it lists URLs of pictures, download them"),
+        (("a.tsv.gz",), "a.tsv.gz", "{} is a table and holds no pictures; if it lists URLs of pictures, download"),
     ],
 )
 def test_a_source_without_pictures_says_what_is_there(
