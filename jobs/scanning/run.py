@@ -287,8 +287,8 @@ class _Scan:
         changed += found.changed
         if changed:
             raise IncompleteScanError(
-                f"{changed[0]} changed between two scans of this run ({len(changed)} such shards): remove its results "
-                f"from {url}/scores and run the same scan again, or scan into a new run",
+                f"{changed[0]} changed between two scans of this run ({number_of(len(changed), 'such shard')}): remove "
+                f"its results from {url}/scores and run the same scan again, or scan into a new run",
                 result,
             )
         if not missing and num_chosen not in (None, found.num_rows):
@@ -300,7 +300,8 @@ class _Scan:
         if missing:
             why = f" ({failures[0]})" if failures else ""
             raise IncompleteScanError(
-                f"{len(missing)} of {len(shards)} shards have images without a row, {printable(missing[0])} first"
+                f"{len(missing)} of {number_of(len(shards), 'shard')} have images without a row, "
+                f"{printable(missing[0])} first"
                 f"{why}; `privsieve status {url}` lists them; run the same scan again to continue",
                 result,
             )
@@ -329,15 +330,17 @@ def _refuse_other_shards(run_url: str, shards: list[str], found: Results) -> Non
     """RunError where the source lost shards that have rows, or a compacted run, which is closed, would get more."""
     gone = shard_ids_of_others(shards, found.ledger)
     if gone:
+        are = "is" if len(gone) == 1 else "are"
         raise RunError(
-            f"{len(gone)} shards that {run_url} has rows of are gone from the source ({printable(gone[0])} first); "
+            f"{number_of(len(gone), 'shard')} that {run_url} has rows of {are} gone from the source "
+            f"({printable(gone[0])} first); "
             "restore them, or scan the source into a new run"
         )
     new = [shard for shard in shards if not finished(shard, found.ledger)]
     if new and found.ranges is not None:
         raise RunError(
-            f"{run_url} is compacted, and the source has {len(new)} shards more ({printable(new[0])} first); "
-            "scan them into a run of their own"
+            f"{run_url} is compacted, and the source has {number_of(len(new), 'shard')} more "
+            f"({printable(new[0])} first); scan them into a run of their own"
         )
 
 
