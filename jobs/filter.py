@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import click
 
 from ingest.formats.members import Members
+from jobs.console.completion import offering
 from jobs.console.executor_options import executor_options
 from jobs.console.terminal import write_line
 from jobs.releasing.plan import Counts
@@ -20,6 +21,7 @@ from jobs.releasing.run import (
 from jobs.runtime.executors import Executor
 from jobs.runtime.feedback import on_terminal
 from jobs.runtime.last_word import command_session
+from scoring.policies.shipped import SHIPPED
 
 MEANINGS: dict[Members, str] = {
     "listed": "text and JSON go with an image, of a table columns of text, numbers and times",
@@ -41,6 +43,7 @@ DEFAULT_EXECUTOR = (
 @click.option(
     "--policy",
     required=True,
+    shell_complete=offering(SHIPPED),
     help="YAML file of rules, or one that is shipped: strict, identity-documents-only, research.",
 )
 @click.option(

@@ -81,7 +81,7 @@ def test_help_has_headings_examples_and_variables(capsys: pytest.CaptureFixture[
     assert "PRIVSIEVE_SCAN_RUN" in shown
 
 
-def test_a_shell_completes_verbs_and_engines() -> None:
+def test_a_shell_completes_verbs_engines_and_policies() -> None:
     def completed(words: str, number: int) -> list[str]:
         asked = {"_PRIVSIEVE_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(number)}
         command = [sys.executable, "-m", "jobs"]
@@ -90,6 +90,7 @@ def test_a_shell_completes_verbs_and_engines() -> None:
 
     assert completed("privsieve sc", 1) == ["scan"]
     assert completed("privsieve scan x --engine t", 4) == ["transformers"]
+    assert completed("privsieve filter r --policy s", 4) == ["strict"]
 
 
 def test_one_picture_can_be_the_source(pictures: Path, tmp_path: Path) -> None:
