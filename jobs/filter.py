@@ -6,6 +6,7 @@ import click
 
 from ingest.errors import number_of
 from ingest.formats.members import Members
+from jobs.console.completion import offering
 from jobs.console.executor_options import executor_options
 from jobs.console.option_types import FiniteRange, Recall
 from jobs.console.terminal import write_line
@@ -25,6 +26,7 @@ from jobs.runtime.executors import Executor
 from jobs.runtime.feedback import on_terminal
 from jobs.runtime.last_word import command_session
 from reports.labelled_rows import Drawn
+from scoring.policies.shipped import SHIPPED
 from scoring.sql.expressions import shown
 
 MEANINGS: dict[Members, str] = {
@@ -46,6 +48,7 @@ DEFAULT_EXECUTOR = (
 @click.argument("run_url", metavar="RUN")
 @click.option(
     "--policy",
+    shell_complete=offering(SHIPPED),
     help="YAML file of rules, or one that is shipped: strict, identity-documents-only, research.",
 )
 @click.option(
