@@ -70,6 +70,7 @@ def _not_empty(context: click.Context, parameter: click.Parameter, value: str) -
     help="With --html: show so many of the most severe images as small pictures, read from the source.",
 )
 @click.option("--blur/--clear", "is_blurred", default=True, show_default=True, help="How --gallery shows them.")
+@click.option("--hash-list", metavar="FILE", help="Pictures that --gallery must not show: sha256 or PDQ hashes.")
 @click.option(
     "--digest-endpoint",
     metavar="URL",
@@ -107,6 +108,7 @@ def report(
     no_images: bool,
     num_pictures: int | None,
     is_blurred: bool,
+    hash_list: str | None,
     digest_endpoint: str | None,
     digest_model: str | None,
     output: str,
@@ -125,13 +127,15 @@ def report(
     for given, option in ((num_pictures, "--gallery"), (digest_endpoint, "--digest-endpoint")):
         if given and html_path is None:
             raise click.UsageError(f"{option} is for a page; give --html FILE as well")
+    if hash_list and not num_pictures:
+        raise click.UsageError("--hash-list is for --gallery; give both")
     if num_pictures and no_images:
         raise click.UsageError("--gallery shows images that --no-images leaves out; give one of them")
     if bool(digest_endpoint) != bool(digest_model):
         raise click.UsageError("--digest-endpoint and --digest-model go together")
     page = None
     if html_path is not None:
-        page = PageRequest(html_path, num_pictures or 0, not is_blurred, digest_endpoint, digest_model)
+        page = PageRequest(html_path, num_pictures or 0, not is_blurred, hash_list, digest_endpoint, digest_model)
     request = ReportRequest(
         run,
         by,

@@ -3,7 +3,6 @@ has rows.
 """
 
 import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -11,15 +10,13 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from ingest.errors import LabelsError, RunError, StorageError, number_of
+from ingest.errors import LabelsError, RunError, number_of
 from ingest.storage.place import Place
-from ingest.storage.retries import is_of_storage, reason_of
 from reports.evaluation.binary import Numbers
 from reports.evaluation.joining import Joined, join
+from scoring.runs.audit_sample import has_sample, read_sample
 from scoring.runs.footers import refuse_foreign
-from scoring.runs.layout import AUDIT
 from scoring.runs.record import RunRecord
 from scoring.runs.results import listing, row_ranges
 from scoring.runs.rows import rows_at
@@ -28,8 +25,6 @@ Drawn = Literal["audit", "evenly"]
 """`audit`: the labelled pictures are those that `audit sample` drew, with known unequal probabilities. `evenly`: every
 picture of the run was equally likely to be labelled."""
 
-SAMPLE = "sample.parquet"
-FOOTER_KEY = b"privsieve.audit_sample"
 NEEDED = ("shard", "index", "key", "sha256")
 
 
@@ -137,28 +132,16 @@ def _candidates(run: Place, record: RunRecord, labels: pa.Table, columns: Sequen
 
 
 def _sample(root: Place, record: RunRecord, num_rows: int) -> pa.Table | None:
-    """shard, index and inclusion_probability of the audit sample; None if none was drawn.
-
-    RunError if it is damaged, or was drawn before rows were added to the run.
-    """
-    file = root.at(AUDIT, SAMPLE)
-    if not file.exists():
+    """The audit sample, None if none was drawn. RunError if it is damaged, or of another state of the run."""
+    if not has_sample(root):
         return None
-    try:
-        with file.open() as stream:
-            found = pq.read_table(stream, columns=["shard", "index", "inclusion_probability"])
-        probabilities = np.asarray(found["inclusion_probability"].cast(pa.float64()))
-        design = json.loads((found.schema.metadata or {})[FOOTER_KEY])
-        state = (design["settings"], design["num_rows"])
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
-        if is_of_storage(error):
-            raise StorageError(f"cannot read {file.path}: {reason_of(error)}") from None
-        raise RunError(f"{file.path} is damaged; draw the sample again with: privsieve audit sample") from None
-    if state != (record.settings_hash(), num_rows):
-        raise RunError(f"{file.path} was drawn from another state of the run; draw it again, or say --drawn evenly")
-    if not len(probabilities) or not ((probabilities > 0) & (probabilities <= 1)).all():
-        raise RunError(f"{file.path} is damaged; draw the sample again with: privsieve audit sample")
-    return found
+    sample = read_sample(root)
+    if (sample.design.settings, sample.design.num_rows) != (record.settings_hash(), num_rows):
+        raise RunError(
+            f"{root.path}: the audit sample was drawn from another state of the run; draw it again, or say "
+            "--drawn evenly"
+        )
+    return sample.table
 
 
 def _probabilities(rows: pa.Table, sample: pa.Table) -> Numbers:

@@ -77,6 +77,7 @@ def summarise(
         names = [group["group_name"] for group in kept]
         rates = tuple(_with_copies(rate, by_group.get(name)) for rate, name in zip(rates, names, strict=True))
         total = replace(total, num_distinct=copies.num_distinct, rate_distinct=copies.rate_distinct)
+    corrected = corrected_rates(run, total.num_scored + total.num_quarantined, by, private)
     found = Report(
         run=printable(run.url),
         source=printable(run.record.source),
@@ -108,7 +109,8 @@ def summarise(
         laws=laws,
         copies=copies,
         making=facts_of(run.record),
-        corrected=corrected_rates(run, total.num_scored + total.num_quarantined),
+        corrected=corrected.rates,
+        has_stale_audit=corrected.is_stale,
     )
     found = found.covering(_taken_as_finished(found.num_images), run.record, details.sizes)
     names_of = {printable(group["group_name"]): group for group in kept}

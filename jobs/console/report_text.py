@@ -117,7 +117,10 @@ def _reasons(report: "Report") -> None:
 
 def _corrected(report: "Report") -> None:
     from reports.report.figures import shortened
-    from reports.report.sentences import percent, spread
+    from reports.report.sentences import percent, quality_note, spread
+
+    if report.has_stale_audit:
+        write_line(quality_note(report))
 
     def line(row: "CorrectedRate") -> list[str]:
         subject = row.subject if row.category is None else shortened(row.category)
@@ -125,7 +128,8 @@ def _corrected(report: "Report") -> None:
         return [subject, *rates, f"{row.num_labels:,}"]
 
     shown = [row for row in report.corrected if row.category is None]
-    shown += [row for row in report.corrected if row.category is not None][: report.top]
+    of_groups = [row for row in report.corrected if row.category is not None and row.subject == "private"]
+    shown += of_groups[: report.top]
     if shown:
         heads = ["rate of", "raw", "corrected", "95 % interval", "labels"]
         _table("Rates corrected by labels of people", heads, list(map(line, shown)))

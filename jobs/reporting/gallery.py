@@ -4,24 +4,23 @@ The source is as hostile as in a scan: it is decoded with the same limits. A thu
 that nothing of a file's metadata comes along.
 """
 
-import hashlib
 import io
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw
 
 from ingest.errors import SourceError
-from ingest.formats import Source, open_source
 from ingest.images.decode import DecodedImage, ImageLimits, Pixels, decode
-from ingest.sample import Sample, printable
+from ingest.sample import printable
 from jobs.runtime.feedback import Feedback
+from jobs.runtime.hash_list import HashList
+from jobs.runtime.pictures import Pictures, Where
 from reports.opened import OpenRun
 from reports.page.render import Picture
 from reports.report.figures import SevereImage
-from scoring.runs.record import RunRecord
 
 MAX_PICTURES = 20
 SIDE_PX = 288
@@ -35,32 +34,37 @@ class Wanted:
     """An image that the page shows."""
 
     image: SevereImage
-    sha256: str
+    where: Where
     boxes: Sequence[Any]
+    """Of the column `boxes`."""
 
 
-def pictures(run: OpenRun, severest: Sequence[SevereImage], is_clear: bool, feedback: Feedback) -> list[Picture]:
-    """Those that the source still holds unchanged; a notice counts the others. SourceError if it cannot be read."""
+def pictures(
+    run: OpenRun, severest: Sequence[SevereImage], is_clear: bool, hash_list: HashList, feedback: Feedback
+) -> list[Picture]:
+    """Those that the source still holds unchanged and that are not on the list; notices count the others.
+
+    SourceError if the source cannot be read.
+    """
     wanted = _wanted(run, severest)
-    source = _source(run.record)
-    shards = {printable(shard): shard for shard in source.shards}
+    try:
+        source = Pictures(run.record, [one.where for one in wanted])
+    except SourceError as error:
+        raise SourceError(f"--gallery reads the pictures from the source again: {error}") from None
     limits = ImageLimits(max_pixels=run.record.max_pixels, max_frames=1, max_side_px=4 * SIDE_PX)
-    found: dict[tuple[str, int], Picture] = {}
-    for shard in dict.fromkeys(one.image.shard for one in wanted):
-        of_shard = {one.image.index: one for one in wanted if one.image.shard == shard}
-        for sample in _samples(source, shards.get(shard), of_shard):
-            one = of_shard[sample.index]
-            if hashlib.sha256(sample.encoded).hexdigest() != one.sha256:
-                continue
-            decoded = decode(sample.encoded, limits)
-            if isinstance(decoded, DecodedImage):
-                jpeg = thumbnail(decoded.views[0], one.boxes, is_clear)
-                found[shard, sample.index] = Picture(one.image.key, f"level {one.image.level}", jpeg)
-    missing = len(wanted) - len(found)
-    if missing:
+    shown, num_listed = list[Picture](), 0
+    for one in wanted:
+        decoded = None if one.where.sha256 in hash_list.sha256 else decode(source.read(one.where).encoded, limits)
+        if decoded is None or (isinstance(decoded, DecodedImage) and hash_list.looks_alike(decoded.views[0])):
+            num_listed += 1
+        elif isinstance(decoded, DecodedImage):
+            jpeg = thumbnail(decoded.views[0], one.boxes, is_clear)
+            shown.append(Picture(one.image.key, f"level {one.image.level}", jpeg))
+    if num_listed:
+        feedback.notice(f"{num_listed} of {len(wanted)} pictures are on the hash list and are left out")
+    if missing := len(wanted) - len(shown) - num_listed:
         feedback.notice(f"{missing} of {len(wanted)} pictures are left out: the source holds them no more as scanned")
-    order = [(one.image.shard, one.image.index) for one in wanted]
-    return [found[place] for place in order if place in found]
+    return shown
 
 
 def thumbnail(pixels: Pixels, boxes: Sequence[Any], is_clear: bool) -> bytes:
@@ -92,33 +96,12 @@ def _wanted(run: OpenRun, severest: Sequence[SevereImage]) -> list[Wanted]:
     if not severest:
         return []
     least = min(one.s_lex for one in severest)
-    places = {(one.shard, one.index): one for one in severest}
     indices = ", ".join(str(one.index) for one in severest)
-    asked = f'SELECT shard, "index", sha256, boxes FROM scored WHERE s_lex >= {least} AND "index" IN ({indices})'
+    asked = f'SELECT shard, "index", sha256, key, boxes FROM scored WHERE s_lex >= {least} AND "index" IN ({indices})'
     rows = {(printable(row["shard"]), row["index"]): row for row in run.sql(asked).to_pylist()}
+    found = [(image, rows.get((image.shard, image.index))) for image in severest]
     return [
-        Wanted(image, rows[place]["sha256"], rows[place]["boxes"] or ())
-        for place, image in places.items()
-        if place in rows and rows[place]["sha256"]
+        Wanted(image, Where(row["shard"], row["index"], row["sha256"], row["key"]), row["boxes"] or ())
+        for image, row in found
+        if row is not None and row["sha256"]
     ]
-
-
-def _source(record: RunRecord) -> Source:
-    try:
-        return open_source(record.source, record.format, record.category)
-    except SourceError as error:
-        raise SourceError(f"--gallery reads the pictures from the source again: {error}") from None
-
-
-def _samples(source: Source, shard: str | None, wanted: dict[int, Wanted]) -> Iterator[Sample]:
-    """Only the slices that hold a wanted sample are read, and of them only these samples."""
-    if shard is None:
-        return
-    left = set(wanted)
-    for slice_ in source.slices(shard):
-        locators = [locator for locator in slice_.locators if locator["index"] in left]
-        if locators:
-            left -= {locator["index"] for locator in locators}
-            yield from (one for one in source.read(replace(slice_, locators=locators)) if one.index in wanted)
-        if not left:
-            return

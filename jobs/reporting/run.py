@@ -12,6 +12,7 @@ from jobs.reporting.digest import digest_of
 from jobs.reporting.gallery import pictures
 from jobs.reporting.sizes import category_sizes
 from jobs.runtime.feedback import SILENT, Feedback
+from jobs.runtime.hash_list import NOTHING, read_hash_list
 from jobs.runtime.requests import STRICT, Count, Name
 from reports.opened import OpenRun, open_run
 from reports.page.render import Extras, check_path, write_page
@@ -29,6 +30,7 @@ class PageRequest:
     path: Path
     num_pictures: int = 0
     is_clear: bool = False
+    hash_list: Name | None = None
     digest_endpoint: str | None = None
     digest_model: str | None = None
 
@@ -100,13 +102,14 @@ def _extras(opened: OpenRun, found: Report, page: PageRequest, feedback: Feedbac
     shown = found.severest[: page.num_pictures]
     if page.num_pictures and not found.severest:
         feedback.notice("no image shows anything, so there is no picture for --gallery")
+    hash_list = NOTHING if page.hash_list is None else read_hash_list(page.hash_list)
     digest = None
     if page.digest_endpoint is not None:
         known = {key: key.replace("_", " ") for key in KEYS}
         digest = digest_of(found.evidence, page.digest_endpoint, page.digest_model or "", known)
     return Extras(
         made_on=date.today(),
-        pictures=pictures(opened, shown, page.is_clear, feedback) if shown else (),
+        pictures=pictures(opened, shown, page.is_clear, hash_list, feedback) if shown else (),
         is_blurred=not page.is_clear,
         digest=digest,
     )

@@ -3,7 +3,6 @@
     request.py    what is asked for
     queue.py      which rows are asked: of the audit sample, near the decision, or by a condition
     gold.py       pictures whose answer is known, mixed in
-    hash_list.py  pictures that nobody may see
     screen.py     row -> picture for the browser, some ahead
     asking.py     who is asked what next, and what was answered
     progress.py   counts, agreement, known answers
@@ -12,6 +11,6 @@
     run.py        from start to end
     page/         HTML, CSS and JavaScript
 
-starlette, uvicorn and pdqhash (extra `review`) are imported by `server.py`, `run.py` and `hash_list.py` alone.
+starlette and uvicorn (extra `review`) are imported by `server.py` and `run.py` alone.
 Start at: `run.py`.
 """

@@ -8,7 +8,6 @@ from typing import Literal
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from ingest.errors import QueryError, RunError
 from ingest.storage.place import Place
@@ -16,7 +15,7 @@ from reports.evaluation.answers import ROW_COLUMNS
 from reports.opened import OpenRun
 from reports.warehouse import IMAGE_SCHEMA
 from scoring.gaps import UNKNOWN_LEVEL
-from scoring.runs.layout import AUDIT
+from scoring.runs.audit_sample import AuditSample, has_sample, read_sample
 from scoring.sql.expressions import boolean_expression
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
@@ -31,9 +30,6 @@ NEAR = 0.2
 COLUMNS = tuple(dict.fromkeys([*ROW_COLUMNS, "num_frames", "boxes", "rationale"]))
 """What is read of the rows that are asked."""
 
-SAMPLE = "sample.parquet"
-_PLACE = pa.schema([("shard", pa.string()), ("index", pa.int64()), ("sha256", pa.string())])
-
 
 @dataclass(frozen=True)
 class Queue:
@@ -41,7 +37,7 @@ class Queue:
     rows: pa.Table
     """With `COLUMNS`; every sha256 once, sorted by it."""
 
-    sample: pa.Table | None
+    sample: AuditSample | None
     """Of an audit: the drawn sample."""
 
     num_without_bytes: int = 0
@@ -50,7 +46,7 @@ class Queue:
 
 def queue_of(run: OpenRun, root: Place, queue: str | None, judged: str, count: int | None, seed: int) -> Queue:
     """RunError if there is no such sample or no such picture; QueryError if the condition is wrong."""
-    if queue == "audit" or (queue is None and root.at(AUDIT, SAMPLE).exists()):
+    if queue == "audit" or (queue is None and has_sample(root)):
         return _of_audit(run, root, count)
     if queue in (None, "borderline"):
         kind: Kind = "borderline"
@@ -135,19 +131,9 @@ def _chosen(run: OpenRun, condition: str, order: str | None, count: int, seed: i
 
 def _of_audit(run: OpenRun, root: Place, count: int | None) -> Queue:
     """The first rows of a sample are a random part of it."""
-    sample = _sample(run, root)
-    pictures = distinct(sample).slice(0, count)
+    sample = read_sample(root)
+    pictures = distinct(sample.table).slice(0, count)
     rows = rows_of(run, pictures)
     if rows["sha256"].to_pylist() != sorted(pictures["sha256"].to_pylist()):
         raise RunError(f"{run.url}: the audit sample is of another state of the run; draw it again with audit sample")
-    return Queue("audit", rows, sample, num_without_bytes=sample["sha256"].null_count)
-
-
-def _sample(run: OpenRun, root: Place) -> pa.Table:
-    where = root.at(AUDIT, SAMPLE)
-    if not where.exists():
-        raise RunError(f"{run.url} has no audit sample; draw one with: privsieve audit sample {run.url}")
-    try:
-        return pq.read_table(pa.BufferReader(where.read())).select(_PLACE.names).cast(_PLACE)
-    except (pa.ArrowException, OSError, ValueError, KeyError):
-        raise RunError(f"{where.path} is damaged; draw a new sample") from None
+    return Queue("audit", rows, sample, num_without_bytes=sample.table["sha256"].null_count)

@@ -12,15 +12,16 @@ from ingest.sample import printable
 from ingest.storage.place import place, reason_of
 from jobs.reviewing.asking import Asking
 from jobs.reviewing.gold import known_answers, mixed
-from jobs.reviewing.hash_list import NOTHING, read_hash_list
 from jobs.reviewing.progress import not_shown
 from jobs.reviewing.queue import Queue, queue_of
 from jobs.reviewing.request import ReviewRequest, ReviewResult
 from jobs.reviewing.screen import Screen
 from jobs.runtime.feedback import SILENT, Feedback
+from jobs.runtime.hash_list import NOTHING, read_hash_list
 from jobs.runtime.pictures import Pictures, Where
-from reports.opened import open_run
+from reports.opened import OpenRun
 from reports.review_progress import estimate_of
+from reports.warehouse import open_run
 from scoring.runs.layout import REVIEWS
 from scoring.runs.reviews import Answers
 
@@ -39,14 +40,15 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator["R
 
     hash_list = NOTHING if request.hash_list_url is None else read_hash_list(request.hash_list_url)
     root, checks = place(request.run_url), None
-    with open_run(request.run_url) as run:
+    opened = open_run(request.run_url)
+    with OpenRun(opened) as run:
         queue = queue_of(run, root, request.queue, request.judged, request.num_pictures, request.seed)
         rows = queue.rows
         if request.gold_url is not None:
             gold, checks = known_answers(run, request.gold_url, request.judged)
             rows = mixed(queue, gold, request.gold_share, request.seed)
         record = run.record
-        audit = None if queue.sample is None else (queue.sample, estimate_of(run))
+        audit = None if queue.sample is None else (queue.sample.table, estimate_of(opened, queue.sample))
         for line in run.cautions:
             feedback.notice(line)
     columns = (rows[name].to_pylist() for name in ("shard", "index", "sha256", "key"))

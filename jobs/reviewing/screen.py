@@ -14,7 +14,7 @@ import simplejpeg
 
 from ingest.errors import SourceError, StorageError
 from ingest.images.decode import DecodedImage, ImageLimits, decode
-from jobs.reviewing.hash_list import HashList
+from jobs.runtime.hash_list import HashList
 from jobs.runtime.pictures import Pictures, Where
 
 State = Literal["shown", "listed", "changed", "gone", "undecodable", "unreachable"]

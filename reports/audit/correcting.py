@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from ingest.errors import RunError
+from ingest.errors import LabelsError, RunError
 from reports.audit.cells import IS_YES, Counts, Flags, Numbers, audit_sql
 from reports.audit.counting import MAX_CATEGORIES, CellCounts, RawCounts, cell_counts, raw_counts
 from reports.audit.estimates import Estimate, evidence, prevalence, sensitivity, specificity, standard_error
@@ -25,7 +25,7 @@ from reports.audit.results import (
     wilson,
 )
 from reports.warehouse import STALE_AUDIT, Run
-from scoring.runs.audit_sample import SUBJECTS, AuditSample
+from scoring.runs.audit_sample import PRIVATE, SUBJECTS, AuditSample
 
 MIN_LABELS = 30
 MIN_IMAGES = 20
@@ -65,6 +65,34 @@ def audit_of_sample(run: Run, sample: AuditSample, labels: pa.Table, cautions: t
     )
 
 
+def private_rate(sample: AuditSample, num_images: Counts, labels: pa.Table) -> Estimate:
+    """Share of all scored images that is private, as far as these labels go; without values if none is of use.
+
+    num_images: of the run in each cell of the private decision. labels: one row per picture.
+    """
+    try:
+        found = labelled(_nameable(sample.table), labels, sample.design.private, "the audit sample")
+    except LabelsError:  # of none of the drawn pictures
+        return Estimate()
+    _, cells, is_there, probabilities = _weighted(PRIVATE, sample, found)
+    if not len(cells):
+        return Estimate()
+    one = evidence(num_images, cells, is_there, probabilities)
+    return prevalence(one, one.draws(np.random.default_rng([SUBJECTS.index(PRIVATE), 0])))
+
+
+def _weighted(subject: str, sample: AuditSample, found: Labelled) -> tuple[Counts, Counts, Numbers, Numbers]:
+    """Of the pictures with a label of the subject, each of shape (m,): row of the sample, cell, label, probability."""
+    truth = found.truth[subject]
+    known = ~np.isnan(truth)
+    places, is_there = found.places[known], truth[known]
+    cells = _column(sample.table, f"cell_{subject}").astype(np.int64)[places]
+    # Which pictures of the sample were labelled is taken for chance.
+    share_labelled = len(places) / sample.table.num_rows
+    probabilities = _column(sample.table, "inclusion_probability").astype(np.float64)[places] * share_labelled
+    return places, cells, is_there, probabilities
+
+
 def _corrected(
     subject: str,
     sample: AuditSample,
@@ -72,10 +100,8 @@ def _corrected(
     counts: CellCounts,
     raw: Mapping[str | None, Mapping[str, RawCounts]],
 ) -> tuple[SubjectRates, list[CategoryRates]]:
-    truth = found.truth[subject]
-    known = ~np.isnan(truth)
-    places, is_there = found.places[known], truth[known]
-    num_images, whole, num_labels = counts.of_run[subject], raw[None][subject], int(known.sum())
+    places, cells, is_there, probabilities = _weighted(subject, sample, found)
+    num_images, whole, num_labels = counts.of_run[subject], raw[None][subject], len(places)
     plain = wilson(whole.num_yes, whole.num_in_rate)
     if not num_labels:
         nothing = Estimate()
@@ -83,10 +109,6 @@ def _corrected(
             *(subject, 0, 0, 0, plain, nothing, None, None, nothing, nothing), "difference", NO_LABELS, None
         )
         return empty, []
-    cells = _column(sample.table, f"cell_{subject}").astype(np.int64)[places]
-    # Which pictures of the sample were labelled is taken for chance.
-    share_labelled = num_labels / sample.table.num_rows
-    probabilities = _column(sample.table, "inclusion_probability").astype(np.float64)[places] * share_labelled
     one = evidence(num_images, cells, is_there, probabilities)
     number = SUBJECTS.index(subject)
     draws = one.draws(np.random.default_rng([number, 0]))

@@ -104,6 +104,9 @@ class Report:
     corrected: tuple[CorrectedRate, ...] = ()
     """Rates that labels of people have corrected; empty if there are none."""
 
+    has_stale_audit: bool = False
+    """There are some, but of other rows than the run has now."""
+
     def covering(self, coverage: Coverage, record: RunRecord, sizes: SourceSizes) -> "Report":
         """This report with what was found out about the source, which decides what it may claim."""
         is_whole = self.is_whole or coverage.has_all

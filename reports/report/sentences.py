@@ -200,6 +200,11 @@ def quality_note(report: Report) -> str:
     if whole is not None:
         rate, interval = percent(whole.corrected_rate), spread(whole.low, whole.high)
         return f"{whole.num_labels:,} labels of people correct the rate to {rate} (95 % {interval}; {whole.method})."
+    if report.has_stale_audit:
+        return (
+            "There is an audit, but of other rows than the run has now, so its rates are left out. Draw and label a "
+            "new sample: privsieve audit sample."
+        )
     return (
         "Not measured on this run, so rates are what the engine answered, right or wrong. Measure it with labels of "
         "people: privsieve audit, or privsieve evaluate."

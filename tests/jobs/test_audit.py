@@ -18,6 +18,7 @@ from ingest.errors import RunError
 from ingest.fault import Fault
 from ingest.storage.place import place
 from reports.audit.stored import read_corrected_rates
+from reports.summary import summarise
 from reports.warehouse import open_run, setup_statements
 from scoring.assessment import Assessment
 from scoring.runs.audit_sample import SUBJECTS, read_sample
@@ -207,6 +208,8 @@ def test_the_rates_of_a_run_that_went_on_are_refused_everywhere(
     assert privsieve("sql", run, "FROM corrected_rates") == 2
     assert "the audit is of other rows than the run has now" in capsys.readouterr().err
     assert privsieve("sql", run, "SELECT count(*) FROM images") == 0  # all else goes on
+    report = summarise(open_run(str(run)))
+    assert (report.corrected, report.has_stale_audit) == ((), True)
     assert privsieve("audit", "apply", run, labels) == 2
     assert privsieve("audit", "sample", run, "--out", tmp_path / "new.csv", "--n", 100) == 2
     assert capsys.readouterr().err.splitlines()[-1].endswith("--replace draws a new one")

@@ -12,8 +12,8 @@ from scoring.assessment import Assessment
 from scoring.labels.table import LabelsOrigin, write_labels
 from scoring.protocols.thresholds import load_thresholds
 from scoring.taxonomy import KEYS
+from tests.audits import write_drawn
 from tests.jobs.made import privsieve
-from tests.jobs.test_filter_guarantee import write_sample
 from tests.reports.evaluation.conftest import BINARY, MakeRun, by_hash, make_run, said
 
 __all__ = ["make_run"]  # the fixture
@@ -149,7 +149,7 @@ def test_the_audit_sample_is_weighted_back_to_the_run(
         "index": dense,
         "inclusion_probability": [1.0 if n % 5 in (2, 3) else 1 / 30 for n in dense],
     }
-    write_sample(run, pa.table(sample), NUM)
+    write_drawn(str(run), pa.table(sample), NUM)
     labels = labels_file(tmp_path, dense)
     found = json_of(capsys, run, "--labels", labels)
     assert found["report"]["drawn"] == "audit"

@@ -10,9 +10,8 @@ import pytest
 
 from jobs.releasing.guaranteeing import GuaranteeRequest
 from jobs.releasing.run import FilterRequest, run_filter
-from reports.labelled_rows import FOOTER_KEY
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
-from scoring.runs.record import RunRecord
+from tests.audits import write_drawn
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, rows, tar
 from tests.jobs.test_filter import decided, released
@@ -46,15 +45,6 @@ def labels_of(folder: Path, keys: Sequence[object], name: str = "labels") -> Pat
     }
     write_labels(to_labels(columns, len(keys)), str(path), LabelsOrigin("hand"))
     return path
-
-
-def write_sample(run: Path, drawn: pa.Table, num_rows: int) -> None:
-    """As `audit sample` does."""
-    record = RunRecord.model_validate_json((run / "run.json").read_text())
-    design = {"settings": record.settings_hash(), "num_rows": num_rows}
-    (run / "audit").mkdir(exist_ok=True)
-    drawn = drawn.replace_schema_metadata({FOOTER_KEY: json.dumps(design)})
-    pq.write_table(drawn, run / "audit" / "sample.parquet")
 
 
 def by_severity(run: Path) -> list[dict[str, object]]:
@@ -199,7 +189,7 @@ def test_the_audit_sample_is_thinned_to_equal_probabilities(
     names = {name: [r[name] for r in scored] for name in ("shard", "index")}
     sample = run / "audit" / "sample.parquet"
     drawn = pa.table({**names, "inclusion_probability": probabilities})
-    write_sample(run, drawn, num_rows=NUM + 1)
+    write_drawn(str(run), drawn, num_rows=NUM + 1)
     labels = labels_of(tmp_path, [r["key"] for r in scored])
     args = ("filter", run, "--guarantee", "recall=0.95", "--labels", labels, "--out", tmp_path / "out", "--dry-run")
     try:
@@ -215,17 +205,17 @@ def test_the_audit_sample_is_thinned_to_equal_probabilities(
         (tmp_path / "keep.yaml").write_text(KEEP)
         assert privsieve(*args, "--policy", tmp_path / "keep.yaml") == 2
         assert "quarantined images are kept, and the audit sample holds none of them" in capsys.readouterr().err
-        write_sample(run, drawn, num_rows=NUM)
+        write_drawn(str(run), drawn, num_rows=NUM)
         assert privsieve(*args) == 2
         assert "was drawn from another state of the run; draw it again" in capsys.readouterr().err
-        write_sample(run, drawn.slice(0, 60), num_rows=NUM + 1)
+        write_drawn(str(run), drawn.slice(0, 60), num_rows=NUM + 1)
         assert privsieve(*args) == 2
         assert "60 labelled pictures of 120 are not of the audit sample of this run; say --drawn" in (
             capsys.readouterr().err
         )
         sample.write_bytes(b"PAR1")
         assert privsieve(*args) == 2
-        assert "sample.parquet is damaged; draw the sample again with" in capsys.readouterr().err
+        assert "sample.parquet is damaged or of another version; draw a new sample" in capsys.readouterr().err
     finally:
         sample.unlink()
 

@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 
 from jobs.reporting.gallery import thumbnail
+from reports.opened import open_run
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, tar
 from tests.reports.conftest import MakeRun, answer, make_run
@@ -82,6 +83,21 @@ def test_a_picture_that_has_changed_since_the_scan_is_left_out_with_a_notice(
     assert privsieve("report", run, "--html", page, "--gallery", 2) == 0
     assert "2 of 2 pictures are left out: the source holds them no more as scanned" in capsys.readouterr().err
     assert embedded(page) == []
+
+
+def test_a_picture_on_the_hash_list_is_counted_and_not_shown(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_run(str(run)) as opened:
+        (listed,) = opened.sql('SELECT sha256 FROM scored ORDER BY s_lex DESC, shard, "index" LIMIT 1')[
+            "sha256"
+        ].to_pylist()
+    (tmp_path / "hashes.txt").write_text(f"sha256 {listed}\n")
+    page = tmp_path / "page.html"
+    args = ("report", run, "--html", page, "--gallery", 2, "--hash-list", tmp_path / "hashes.txt")
+    assert privsieve(*args) == 0
+    assert "1 of 2 pictures are on the hash list and are left out" in capsys.readouterr().err
+    assert len(embedded(page)) == 1
 
 
 @pytest.mark.parametrize(
