@@ -123,7 +123,8 @@ def bounds(rate: Rate) -> str | None:
         return None
     parts = [f"{n:,} {what}" for n, what in ((rate.num_quarantined, "quarantined"), (rate.num_unknown, "unknown")) if n]
     low, high = percent(rate.share_if_none_private), percent(rate.share_if_all_private)
-    return f"With {' and '.join(parts)} images: {low} of all images if none of these is private, {high} if all are."
+    noun = "image" if left == 1 else "images"
+    return f"With {' and '.join(parts)} {noun}: {low} of all images if none of these is private, {high} if all are."
 
 
 def notes(report: Report) -> tuple[str, ...]:
