@@ -101,7 +101,7 @@ def test_page_says_how_many_images_are_unknown_and_what_they_could_change(make_r
     rows = [("a", answer(gov_ids=None)), ("a", answer()), ("a", answer(gov_ids=1))]
     page = render(summarise(open_run(str(make_run(rows=rows)))))
     assert tile in page
-    assert "With 1 unknown images: 33.3 % of all images if none of these is private, 66.7 % if all are." in page
+    assert "With 1 unknown image: 33.3 % of all images if none of these is private, 66.7 % if all are." in page
     assert "rate: private / (N - unknown)" in page
     assert "Private or not" not in render(summarise(open_run(str(make_run(name="other")))))
 
