@@ -104,6 +104,7 @@ def apply(run_url: str, labels: str, sensitivity_from: str | None, private: str 
         write_rows(table.column_names, [tuple(row.values()) for row in table.to_pylist()], "csv")
     else:
         _write_text(found)
+        write_line(f"next: privsieve report {run_url} --html report.html")
 
 
 def _write_text(found: "Audit") -> None:

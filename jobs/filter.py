@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 import click
 
-from ingest.errors import number_of
 from ingest.formats.members import Members
 from jobs.console.completion import offering
 from jobs.console.executor_options import executor_options
@@ -65,7 +64,7 @@ DEFAULT_EXECUTOR = (
     "recall",
     type=Recall(),
     metavar="recall=SHARE",
-    help="Drop at least this share of the private images, too, such as recall=0.95; the labels prove it.",
+    help="Drop at least this share of the private pictures, too, such as recall=0.95; the labels prove it.",
 )
 @click.option(
     "--confidence",
@@ -149,7 +148,7 @@ def _print_guarantee(promised: GuaranteeRecord | None, counts: Counts) -> None:
     by = shown(promised.by)
     rule = "the policy alone drops enough" if promised.threshold is None else f"{by} >= {promised.threshold!r}"
     write_line(
-        f"guarantee: at least {_percent(promised.recall)} of the private images are dropped, with "
+        f"guarantee: at least {_percent(promised.recall)} of the private pictures are dropped, with "
         f"{_percent(promised.confidence)} confidence"
     )
     write_line(f"  threshold  {rule}")
@@ -166,11 +165,6 @@ def _print_guarantee(promised: GuaranteeRecord | None, counts: Counts) -> None:
         f"beside those that the policy drops"
     )
     write_line(f"  assumes    {promised.assumption}")
-    if promised.num_partly_labelled:
-        write_line(
-            f"             {number_of(promised.num_partly_labelled, 'labelled picture')} count as public although not "
-            "every attribute of level 1 and 2 is labelled"
-        )
 
 
 def _percent(share: float) -> str:

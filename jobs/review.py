@@ -99,6 +99,8 @@ def review(
     for why, count in sorted(done.not_shown.items()):
         write_line(f"not shown: {number_of(count, 'picture')} {WHY[why]}")
     write_line(f"{number_of(done.num_answers, 'answer')} saved in {done.reviews_url}")
+    if done.is_audit:
+        write_line(f"next: privsieve audit apply {run} {done.reviews_url}")
 
 
 def _opened(address: str) -> None:

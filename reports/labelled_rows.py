@@ -60,12 +60,17 @@ class LabelledRows:
         return np.sort(np.unique(self.joined.label_places, return_index=True)[1])
 
     @property
-    def seed(self) -> int:
-        """Follows from the pictures alone, so that nobody can choose a lucky one."""
+    def lots(self) -> Numbers:
+        """Shape (n,): a number of each row, uniform in [0, 1). It follows from the row alone, so that nobody can choose
+        a lucky one, not even by leaving out labels of others."""
         rows = self.joined.rows
         names = zip(rows["shard"].to_pylist(), rows["index"].to_pylist(), strict=True)
-        digest = hashlib.sha256(repr(sorted(names)).encode("utf-8", "surrogatepass")).digest()
-        return int.from_bytes(digest[:8], "big")
+        return np.array([_lot(shard, index) for shard, index in names], dtype=np.float64)
+
+
+def _lot(shard: str, index: int) -> float:
+    digest = hashlib.sha256(f"guarantee/{index}/{shard}".encode("utf-8", "surrogatepass")).digest()
+    return (int.from_bytes(digest[:8], "big") >> 11) / 2**53
 
 
 def labelled_rows(

@@ -111,6 +111,7 @@ def summarise(
         making=facts_of(run.record),
         corrected=corrected.rates,
         has_stale_audit=corrected.is_stale,
+        audited_condition=corrected.other_condition,
     )
     found = found.covering(_taken_as_finished(found.num_images), run.record, details.sizes)
     names_of = {printable(group["group_name"]): group for group in kept}

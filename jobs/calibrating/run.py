@@ -18,7 +18,7 @@ from reports.evaluation.answers import ROW_COLUMNS, truth_of
 from reports.evaluation.evaluate import engine_name
 from reports.labelled_rows import Drawn, labelled_rows
 from reports.opened import open_run
-from scoring.labels.table import read_labels
+from scoring.labels.table import read_drawn_labels
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 
@@ -54,7 +54,7 @@ class CalibrateResult:
 def run_calibrate(request: CalibrateRequest) -> CalibrateResult:
     """LabelsError if the labels are wrong, too few for a file of thresholds that is asked for, or belong to no picture
     of the run; RunError, StorageError of the run."""
-    labels = read_labels(request.labels_url)
+    labels = read_drawn_labels(request.labels_url)
     run = place(request.run_url)
     with open_run(request.run_url) as opened:
         record, cautions = opened.record, tuple(map(printable, opened.cautions))

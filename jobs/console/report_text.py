@@ -117,22 +117,24 @@ def _reasons(report: "Report") -> None:
 
 def _corrected(report: "Report") -> None:
     from reports.report.figures import shortened
-    from reports.report.sentences import percent, quality_note, spread
-
-    if report.has_stale_audit:
-        write_line(quality_note(report))
+    from reports.report.sentences import correction_note, percent, spread
 
     def line(row: "CorrectedRate") -> list[str]:
         subject = row.subject if row.category is None else shortened(row.category)
         rates = [percent(row.raw_rate), percent(row.corrected_rate), spread(row.low, row.high)]
         return [subject, *rates, f"{row.num_labels:,}"]
 
-    shown = [row for row in report.corrected if row.category is None]
-    of_groups = [row for row in report.corrected if row.category is not None and row.subject == "private"]
-    shown += of_groups[: report.top]
-    if shown:
-        heads = ["rate of", "raw", "corrected", "95 % interval", "labels"]
-        _table("Rates corrected by labels of people", heads, list(map(line, shown)))
+    heads = ["rate of", "raw", "corrected", "95 % interval", "labels"]
+    whole = [row for row in report.corrected if row.category is None]
+    if whole:
+        _table("Rates of all scanned images, corrected by labels of people", heads, list(map(line, whole)))
+    groups = [row for row in report.corrected if row.category is not None and row.subject == "private"]
+    if groups:
+        groups.sort(key=lambda row: (-(row.low or 0.0), -(row.corrected_rate or 0.0), str(row.category)))
+        more = f", the first {report.top} of {len(groups)}" if len(groups) > report.top else ""
+        title = f"Corrected privacy rates by {report.by_label}{more}"
+        _table(title, heads[:-1], [line(row)[:-1] for row in groups[: report.top]])
+        write_line(correction_note(report) or "")
 
 
 def _table(title: str, heads: list[str], rows: list[list[str]]) -> None:

@@ -23,7 +23,7 @@ from reports.evaluation.answers import truth_of
 from reports.evaluation.binary import Numbers
 from reports.guarantee.bound import Bound, bound_of, evenly_thinned, num_needed
 from reports.labelled_rows import Drawn, LabelledRows, labelled_rows
-from scoring.labels.table import labels_content, read_labels
+from scoring.labels.table import labels_content, read_drawn_labels
 from scoring.policies.policy import GUARANTEE, Policy
 from scoring.runs.record import RunRecord
 from scoring.sql.expressions import shown
@@ -36,8 +36,8 @@ GUARANTEE_ONLY = b"name: guarantee-only\nrules: []\ndefault: keep\nquarantined: 
 """The policy of a filter that has a guarantee and no policy."""
 
 ASSUMPTIONS: dict[Drawn, str] = {
-    "evenly": "the labelled private images are a random sample of the private images of the run, and neither the "
-    "policy nor the score was chosen by them",
+    "evenly": "the labelled private pictures are a random sample of the private pictures of the run, and neither the "
+    "policy nor the score was chosen by them; copies of a picture count once",
     "audit": "of the images that the audit drew, those without a label are like the others, and neither the policy nor "
     "the score was chosen by them",
 }
@@ -51,7 +51,7 @@ class GuaranteeRequest:
     """Labels of images of the run (`scoring.labels.table`), one row per picture."""
 
     recall: Share
-    """At least this share of the private images is dropped, …"""
+    """At least this share of the private pictures is dropped, copies counted once, …"""
 
     confidence: Share = 0.9
     """… with this probability."""
@@ -66,12 +66,17 @@ class GuaranteeRequest:
 def guarantee(request: GuaranteeRequest, run: Place, record: RunRecord, policy: Policy) -> tuple[Bar, GuaranteeRecord]:
     """LabelsError with the number of missing labels if there are too few, or if too many private images have no score
     and are kept by the policy; PolicyError if the policy keeps quarantined images, of which an audit draws none."""
-    labels = read_labels(request.labels_url)
+    labels = read_drawn_labels(request.labels_url)
     found = labelled_rows(run, record, labels, SCHEMA.names, request.drawn)
     if found.drawn == "audit" and policy.quarantined != "drop":
         raise PolicyError(
             f"{policy.file}: quarantined images are kept, and the audit sample holds none of them, so nothing can be "
             "said of the private ones; write quarantined: drop"
+        )
+    if num_partly := truth_of(found.joined.labels).num_partly:
+        raise LabelsError(
+            f"{request.labels_url}: of {number_of(num_partly, 'labelled picture')} only some attributes of level 1 and "
+            "2 are labelled, so it is not known whether they are private; label all of them, or the column private"
         )
     is_private, places = _private(found, request)
     rows = found.joined.rows.take(pa.array(places))
@@ -99,7 +104,6 @@ def guarantee(request: GuaranteeRequest, run: Place, record: RunRecord, policy: 
         drawn=found.drawn,
         num_private_drawn=int(is_private.sum()),
         labels_sha256=_sha256(request.labels_url),
-        num_partly_labelled=truth_of(found.joined.labels).num_partly,
         assumption=ASSUMPTIONS[found.drawn],
     )
     return Bar(by, bound.threshold), promised
@@ -119,7 +123,7 @@ def _private(found: LabelledRows, request: GuaranteeRequest) -> tuple[np.ndarray
         raise LabelsError(f"{request.labels_url}: no label says that a picture of the run is private")
     is_taken = is_private
     if found.drawn == "audit":
-        is_taken = is_private & evenly_thinned(found.probabilities, found.least_probability, found.seed)
+        is_taken = is_private & evenly_thinned(found.probabilities, found.least_probability, found.lots)
     else:
         is_private = np.isin(np.arange(len(is_private)), found.one_per_picture) & is_private
     return is_private, np.flatnonzero(is_taken)

@@ -29,7 +29,7 @@ class GuaranteeRecord(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     recall: float
-    """At least this share of the private images of the run is dropped, …"""
+    """At least this share of the private pictures of the run is dropped, copies counted once, …"""
 
     confidence: float
     """… with this probability, over the choice of the pictures that were labelled."""
@@ -63,9 +63,6 @@ class GuaranteeRecord(BaseModel):
 
     num_private_drawn: int
     """Labelled private pictures before those of an audit were thinned to equal probabilities."""
-
-    num_partly_labelled: int
-    """Labelled pictures that count as public although some attribute of level 1 or 2 is not labelled."""
 
     labels_sha256: Sha256
     """Of the file of labels; of a folder, of the lines that `sha256sum *` prints in it."""

@@ -74,6 +74,9 @@ class ReviewResult:
     reviews_url: str
     """The folder of the answers."""
 
+    is_audit: bool
+    """The pictures were those of the audit sample."""
+
 
 def checked_name(name: str) -> str:
     """The name of a person, without spaces around it. PrivsieveError if it is none."""

@@ -44,6 +44,8 @@ def audit_of_sample(run: Run, sample: AuditSample, labels: pa.Table, cautions: t
         raise RunError(f"{run.url}: {STALE_AUDIT}")
     rows = _nameable(sample.table)
     found = labelled(rows, labels, design.private, "the audit sample")
+    if not found.counts.num_labelled:
+        raise LabelsError("no label answers anything yet; fill in the list, or review --queue audit, then apply again")
     sql = audit_sql(run, design.private)
     counts = cell_counts(run, sql, by_category=True)
     raw = raw_counts(run, sql, counts.categories)
@@ -115,7 +117,8 @@ def _corrected(
     corrected = prevalence(one, draws)
     num_positive = int(is_there.sum())
     categories, test = list[CategoryRates](), None
-    if counts.categories and can_tell(one, num_positive, num_labels - num_positive):
+    is_complete = bool((probabilities >= 1).all()) and num_labels == whole.num_scored
+    if counts.categories and not is_complete and can_tell(one, num_positive, num_labels - num_positive):
         test = _shift_test(sample.table, places, is_there == 1, IS_YES[cells], number)
         note = CONTRADICTED if test.p_value is not None and test.p_value < SIGNIFICANCE else None
         rates = category_rates(one, counts.of_categories[subject], np.random.default_rng([number, 1]))
@@ -124,7 +127,7 @@ def _corrected(
             for category, rate in zip(counts.categories, rates, strict=True)
         ]
     note = None
-    if bool((probabilities >= 1).all()) and num_labels == whole.num_scored:
+    if is_complete:
         note = ALL_LABELLED
     elif num_labels < MIN_LABELS:
         note = FEW_LABELS

@@ -8,7 +8,7 @@ import pyarrow as pa
 from ingest.errors import LabelsError
 from reports.audit.cells import HOLISTIC_PRIVATE, PRIVATE_ANSWER, Counts, Flags, Numbers
 from reports.audit.results import LabelCounts
-from reports.evaluation.answers import OF_PRIVATE_LEVELS, truth_of
+from reports.evaluation.answers import truth_of
 from reports.evaluation.joining import join
 from reports.warehouse import PRIVATE as PRIVATE_LEVELS
 from scoring.runs.audit_sample import PRIVATE
@@ -46,19 +46,15 @@ def labelled(rows: pa.Table, labels: pa.Table, private: str, whose: str) -> Labe
         )
     joined = join(rows.append_column("place", pa.array(np.arange(rows.num_rows))), labels)
     answers = truth_of(joined.labels)
-    decisive = answers.values[:, OF_PRIVATE_LEVELS]
-    # Attributes make a picture public only if all that could make it private were looked for.
-    follows = np.where((decisive == 1).any(axis=1), 1.0, np.where(np.isnan(decisive).any(axis=1), np.nan, 0.0))
     given = np.asarray(joined.labels["private"].cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
-    if private not in OF_LEVELS:  # what the user calls private does not follow from attributes
-        follows = np.full(len(given), np.nan)
-    truth = {PRIVATE: np.where(np.isnan(given), follows, given)}
+    # What else the user calls private does not follow from attributes.
+    truth = {PRIVATE: answers.settled if private in OF_LEVELS else given}
     ambiguous = {PRIVATE: 0}
     for place, key in enumerate(KEYS):
         values = answers.values[:, place]
         truth[key] = np.where(values == 0.5, 0.0, values)
         ambiguous[key] = int((values == 0.5).sum())
-    has_answer: Flags = ~np.isnan(np.stack(list(truth.values()))).all(axis=0)
+    has_answer: Flags = np.asarray(~np.isnan(np.stack(list(truth.values()))).all(axis=0), dtype=np.bool_)
     counts = LabelCounts(
         num_drawn=rows.num_rows,
         num_labelled=int(has_answer.sum()),

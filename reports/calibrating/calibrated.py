@@ -73,7 +73,7 @@ def _subjects(found: LabelledRows, record: RunRecord) -> dict[str, _Subject]:
     if np.isnan(private).all():
         name, private = "largest P(present) of level 1 and 2", _largest(answers.probabilities[:, OF_PRIVATE_LEVELS])
     of_values = np.where(np.isnan(answers.values), np.nan, answers.values == 1)
-    all_ = [subject(PRIVATE, name, truth.private, private, answers.private)]
+    all_ = [subject(PRIVATE, name, truth.settled, private, answers.private)]
     all_ += [
         subject(key, f"prob_{key}", truth.values[:, place], answers.probabilities[:, place], of_values[:, place])
         for place, key in enumerate(KEYS)

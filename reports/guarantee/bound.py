@@ -80,11 +80,11 @@ def bound_of(scores: Numbers, recall: float, confidence: float) -> Bound | None:
     )
 
 
-def evenly_thinned(probabilities: Numbers, least: float, seed: int) -> npt.NDArray[np.bool_]:
+def evenly_thinned(probabilities: Numbers, least: float, lots: Numbers) -> npt.NDArray[np.bool_]:
     """Which pictures of an unequal-probability sample are taken so that each of the run had the same probability.
 
     probabilities: of being drawn, shape (n,), each at least `least`, the smallest in the design. A picture that was
     drawn with probability p is taken with probability least / p, so that any picture is taken with probability `least`.
+    lots: a number of each picture, uniform in [0, 1), shape (n,).
     """
-    uniform = np.random.default_rng(seed).random(len(probabilities))
-    return np.asarray(uniform * probabilities < least, dtype=np.bool_)
+    return np.asarray(lots * probabilities < least, dtype=np.bool_)

@@ -134,6 +134,15 @@ def _weighted(rates: tuple[Rate, ...], by: str, sizes: SourceSizes) -> Overall:
         return Overall(None, None, None, f"{none} (--category-sizes).")
     found = {rate.group: rate for rate in rates}
     missing = [name for name in sizes.by_category if name not in found or not found[name].num_judged]
+    unnamed = sorted(found.keys() - sizes.by_category.keys())
+    if unnamed:
+        why = f"{len(unnamed):,} of its categories have no size there, such as {unnamed[0]:.60}"
+        return Overall(None, None, None, f"{none}; {why} (--category-sizes).")
+    drawn = {name: found[name].num_scored + found[name].num_quarantined for name in sizes.by_category if name in found}
+    larger = next((name for name, num in drawn.items() if num > sizes.by_category[name]), None)
+    if larger is not None:
+        why = f"of {larger:.60} the run has {drawn[larger]:,} images, and {sizes.by_category[larger]:,} are given"
+        return Overall(None, None, None, f"{none}; {why} (--category-sizes).")
     if by != "category" or missing:
         why = f"; {len(missing):,} of its categories have no judged image" if missing else "; group by category for it"
         return Overall(None, None, None, f"{none}{why}.")

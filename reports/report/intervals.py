@@ -66,14 +66,14 @@ def post_stratified(strata: Sequence[Stratum]) -> tuple[float, float, float] | N
     weights = [one.num_in_source * one.num_judged / one.num_images for one in strata]
     total = sum(weights)
     rate = sum(w * one.num_private / one.num_judged for w, one in zip(weights, strata, strict=True)) / total
-    variance = 0.0
+    variance, expected = 0.0, 0.0
     for weight, one in zip(weights, strata, strict=True):
         smoothed = (one.num_private + 1) / (one.num_judged + 2)
+        expected += weight / total * smoothed
         fraction = min(1.0, one.num_images / one.num_in_source)
         variance += (weight / total) ** 2 * (1 - fraction) * smoothed * (1 - smoothed) / one.num_judged
     if variance <= 0:
         return rate, rate, rate
-    spread = rate * (1 - rate) or 1 / (4 * sum(one.num_judged for one in strata))
-    effective = spread / variance
+    effective = expected * (1 - expected) / variance  # smoothed as the variance is: a rate near 0 would leave nothing
     low, high = wilson(rate * effective, effective)
     return rate, low, high

@@ -104,6 +104,9 @@ class Report:
     corrected: tuple[CorrectedRate, ...] = ()
     """Rates that labels of people have corrected; empty if there are none."""
 
+    audited_condition: str | None = None
+    """What an audit of the run took as private, if that is not what this report does."""
+
     has_stale_audit: bool = False
     """There are some, but of other rows than the run has now."""
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from ingest.sample import printable
+from reports.audit.results import CONTRADICTED
 from reports.report.figures import Rate, shortened
 from reports.report.results import Report
 from reports.warehouse import PRIVATE
@@ -86,6 +88,7 @@ def headlines(report: Report) -> tuple[str, ...]:
     lines += [
         *report.cautions,
         *findings(report),
+        quality_note(report),
         "",
         f"run         {report.run}",
         f"source      {report.source}",
@@ -125,6 +128,17 @@ def bounds(rate: Rate) -> str | None:
     low, high = percent(rate.share_if_none_private), percent(rate.share_if_all_private)
     noun = "image" if left == 1 else "images"
     return f"With {' and '.join(parts)} {noun}: {low} of all images if none of these is private, {high} if all are."
+
+
+def correction_note(report: Report) -> str | None:
+    """What corrected rates of groups rest on; None if there are none."""
+    rows = [row for row in report.corrected if row.subject == "private" and row.category is not None]
+    if not rows:
+        return None
+    assumed = "Corrected rates of groups assume that the engine errs alike in all of them"
+    if any(row.note == CONTRADICTED for row in rows):
+        return f"{assumed}. The labels contradict that here, so they are left out."
+    return f"{assumed}."
 
 
 def notes(report: Report) -> tuple[str, ...]:
@@ -198,15 +212,19 @@ def copies_note(report: Report) -> str | None:
 def quality_note(report: Report) -> str:
     """What is known of how often the answers are right."""
     whole = next((row for row in report.corrected if row.subject == "private" and row.category is None), None)
-    if whole is not None:
+    if whole is not None and whole.corrected_rate is not None:
         rate, interval = percent(whole.corrected_rate), spread(whole.low, whole.high)
-        return f"{whole.num_labels:,} labels of people correct the rate to {rate} (95 % {interval}; {whole.method})."
+        of = f"{whole.num_labels:,} labels of people"
+        return f"{of} correct it to {rate} of the scanned images (95 % interval {interval})."
+    if report.audited_condition is not None:
+        condition = shortened(printable(report.audited_condition), 80)
+        return f'The audit of this run is of another meaning of "private"; it is shown with --private "{condition}".'
     if report.has_stale_audit:
         return (
             "There is an audit, but of other rows than the run has now, so its rates are left out. Draw and label a "
             "new sample: privsieve audit sample."
         )
     return (
-        "Not measured on this run, so rates are what the engine answered, right or wrong. Measure it with labels of "
-        "people: privsieve audit, or privsieve evaluate."
+        "Not measured on this run: rates are what the engine answered, right or wrong. A few hundred labels correct "
+        "them: privsieve audit sample."
     )

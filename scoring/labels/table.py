@@ -93,6 +93,22 @@ def read_labels(url: str) -> pa.Table:
     return table
 
 
+def read_drawn_labels(url: str) -> pa.Table:
+    """As `read_labels`, for what needs pictures that were drawn at random: of RUN/reviews only answers about the audit
+    sample, without pictures whose answer was known. LabelsError if there are none.
+    """
+    if not place(url).is_dir():
+        return read_labels(url)
+    answers = standing(read_reviews(place(url)))
+    drawn = answers.filter(pc.and_(pc.equal(answers["queue"], "audit"), pc.invert(answers["is_gold"])))
+    if not drawn.num_rows:
+        raise LabelsError(
+            f"{url}: none of the {answers.num_rows:,} answers is about an audit sample, and the others are not of "
+            "pictures drawn at random; draw a sample with privsieve audit sample, then review --queue audit"
+        )
+    return _as_labels(drawn.select(LABELS_SCHEMA.names), url)
+
+
 def read_labels_and_origin(url: str) -> tuple[pa.Table, LabelsOrigin | None]:
     """As `read_labels`, with the origin if the file was written by privsieve."""
     if place(url).is_dir():

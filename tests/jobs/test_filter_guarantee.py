@@ -65,10 +65,10 @@ def test_a_guarantee_drops_from_its_threshold_on_and_says_what_it_costs(
     # Of 80 the exact bound allows one: its score is below that of the second.
     threshold = float(str(labelled[1]["s_lex"]))
     num = sum(float(str(r["s_lex"])) >= threshold for r in by_severity(run))
-    assert "guarantee: at least 95 % of the private images are dropped, with 90 % confidence\n" in text
+    assert "guarantee: at least 95 % of the private pictures are dropped, with 90 % confidence\n" in text
     assert f"  threshold  s_lex >= {threshold!r}\n" in text
     assert f"  price      {num} of 121 images ({100 * num / 121:.4g} %) beside those that the policy drops\n" in text
-    assert "  assumes    the labelled private images are a random sample of the private images of the run" in text
+    assert "  assumes    the labelled private pictures are a random sample of the private pictures of the run" in text
     assert privsieve(*args) == 0
     released(out)
     record = json.loads((out / "release.json").read_text())

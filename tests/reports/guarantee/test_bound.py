@@ -96,10 +96,11 @@ def test_the_promise_holds_for_a_sample_of_unequal_probabilities_once_it_is_thin
     scores = private_scores(generator)
     least = 0.02
     probabilities = np.where(scores < 0.3, least, 0.2)
+    lots = np.random.default_rng(4)
     thinned_fails = untouched_fails = 0
-    for draw in range(NUM_DRAWS):
+    for _ in range(NUM_DRAWS):
         drawn = generator.random(len(scores)) < probabilities
-        kept = evenly_thinned(probabilities[drawn], least, draw)
+        kept = evenly_thinned(probabilities[drawn], least, lots.random(int(drawn.sum())))
         thinned = bound_of(scores[drawn][kept], 0.95, 0.9)
         untouched = bound_of(scores[drawn], 0.95, 0.9)
         assert thinned is not None
@@ -112,6 +113,6 @@ def test_the_promise_holds_for_a_sample_of_unequal_probabilities_once_it_is_thin
 
 def test_thinning_keeps_every_picture_of_the_least_probability_and_a_fair_share_of_the_others() -> None:
     probabilities = np.repeat([0.01, 0.1], 20_000)
-    kept = evenly_thinned(probabilities, 0.01, seed=3)
+    kept = evenly_thinned(probabilities, 0.01, np.random.default_rng(3).random(len(probabilities)))
     assert kept[:20_000].all()
     assert kept[20_000:].mean() == pytest.approx(0.1, abs=0.01)
