@@ -102,13 +102,9 @@ def run_review(request: ReviewRequest, opened: Callable[[str], None], feedback: 
         asking = served.review.asking
         not_seen = not_shown(asking)
         num_pictures = len(asking.hashes) - sum(not_seen.values())
-        return ReviewResult(
-            asking.num_saved,
-            num_pictures,
-            not_seen,
-            place(request.run_url).at(REVIEWS).path,
-            served.review.audit is not None,
-        )
+        folder = place(request.run_url).at(REVIEWS).path
+        is_audit = served.review.audit is not None
+        return ReviewResult(asking.num_saved, num_pictures, not_seen, folder, is_audit)
 
 
 def _server(review: "Review", token: str, port: int, reviewer: str | None) -> "Server":

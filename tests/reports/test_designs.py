@@ -78,10 +78,16 @@ def test_a_sample_of_each_category_has_an_overall_rate_only_with_their_sizes(mak
     assert known.overall.rate == pytest.approx((100 * 0.5 + 10_000 * 40 / 44 * 0.05 + 1) / (101 + 10_000 * 40 / 44))
     assert known.overall.sentence == "Weighted with the sizes of 3 categories in the source, with its 95 % interval."
     assert known.rates[0].source_low > without.rates[0].source_low  # type: ignore[operator]
-    missing = SourceSizes(by_category={"beach": 100, "cellar": 5})
-    assert (
-        "1 of its categories have no judged image" in reported(make_run, missing, "less", **settings).overall.sentence
-    )
+    for number, (by_category, why) in enumerate(
+        (
+            ({"beach": 100, "attic": 99, "pier": 1, "cellar": 5}, "1 of its categories have no judged image"),
+            ({"beach": 100, "pier": 1}, "1 of its categories have no size there, such as attic"),
+            ({"beach": 100, "attic": 9, "pier": 1}, "of attic the run has 44 images, and 9 are given"),
+        )
+    ):
+        overall = reported(make_run, SourceSizes(by_category=by_category), f"wrong-{number}", **settings).overall
+        assert overall.rate is None
+        assert why in overall.sentence
 
 
 @pytest.mark.parametrize("is_limit", [True, False])

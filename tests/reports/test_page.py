@@ -155,8 +155,10 @@ def test_corrected_rates_stand_beside_the_raw_ones(report: Report) -> None:
     assert "12.3 %" in beach
     (age,) = re.findall(r"<summary>Age</summary>.*?</tr>", page, re.DOTALL)
     assert "20.0 %" in age
-    assert "400 labels of people correct the rate to 25.0 %" in page
+    assert "400 labels of people correct it to 25.0 % of the scanned images (95 % interval 20.0 – 30.0 %)." in page
+    assert "Corrected rates of groups assume that the engine errs alike in all of them." in page
     assert "Corrected" not in render(report)
+    assert "Not measured on this run: rates are what the engine answered, right or wrong." in render(report)
 
 
 def test_pairs_give_lower_bounds_and_leave_few_images_grey(make_run: MakeRun) -> None:
