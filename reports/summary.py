@@ -11,6 +11,7 @@ from typing import Any
 
 from ingest.errors import QueryError
 from ingest.sample import printable
+from reports.audit.cells import HOLISTIC_PRIVATE, PRIVATE_ANSWER
 from reports.report import answers
 from reports.report.corrected import corrected_rates
 from reports.report.design import SourceSizes
@@ -152,6 +153,10 @@ def _private_sql(run: Run, private: str) -> str:
 def _private_meaning(private: str, private_sql: str) -> str:
     if private == PRIVATE:
         return "private: an attribute of level 1 or 2 is present (our choice; --private sets another condition)"
+    if private == PRIVATE_ANSWER:
+        return "private: the model answered yes when asked whether the picture is private"
+    if private == HOLISTIC_PRIVATE:
+        return "private: the model gave a severity of 0.514 or more, which is that of levels 1 and 2"
     warning = f"; it {ADVICE}" if matches_level_0_too(private_sql) else ""
     return f"private: {printable(private)} (set with --private){warning}"
 
