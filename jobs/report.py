@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def _not_empty(context: click.Context, parameter: click.Parameter, value: str) -> str:
     if not value.strip():
-        raise click.BadParameter(f"it is empty; leave it out for {parameter.get_default(context)}", context, parameter)
+        raise click.BadParameter(f"it is empty; leave it out for {parameter.default}", context, parameter)
     return value
 
 

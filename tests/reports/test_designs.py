@@ -78,10 +78,10 @@ def test_a_sample_of_each_category_has_an_overall_rate_only_with_their_sizes(mak
     assert known.overall.rate == pytest.approx((100 * 0.5 + 10_000 * 40 / 44 * 0.05 + 1) / (101 + 10_000 * 40 / 44))
     assert known.overall.sentence == "Weighted with the sizes of 3 categories in the source, with its 95 % interval."
     assert known.rates[0].source_low > without.rates[0].source_low  # type: ignore[operator]
+    alone = reported(make_run, SourceSizes(by_category={"beach": 100}), "alone", **settings).overall
+    assert alone.sentence == "Weighted with the size of 1 category in the source, with its 95 % interval."
     missing = SourceSizes(by_category={"beach": 100, "cellar": 5})
-    assert (
-        "1 of its categories have no judged image" in reported(make_run, missing, "less", **settings).overall.sentence
-    )
+    assert "1 of its categories has no judged image" in reported(make_run, missing, "less", **settings).overall.sentence
 
 
 @pytest.mark.parametrize("is_limit", [True, False])
