@@ -11,9 +11,10 @@ if TYPE_CHECKING:
     from reports.report.results import Report
 
 
-def _not_empty(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    if not value.strip():
-        raise click.BadParameter(f"it is empty; leave it out for {parameter.get_default(context)}", context, parameter)
+def _not_empty(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not value.strip():
+        usual = parameter.default or "the usual meaning"
+        raise click.BadParameter(f"it is empty; leave it out for {usual}", context, parameter)
     return value
 
 
@@ -29,10 +30,10 @@ def _not_empty(context: click.Context, parameter: click.Parameter, value: str) -
 @click.option("--by-label", metavar="TEXT", help="What a group is called in headings, such as scene.")
 @click.option(
     "--private",
-    default="level IN (1, 2)",
-    show_default=True,
+    metavar="CONDITION",
     callback=_not_empty,
-    help="SQL condition: what counts as private.",
+    help='SQL condition: what counts as private. By default "level IN (1, 2)"; for runs of the protocol binary '
+    '"private = 1", of severity "holistic_score >= 0.514".',
 )
 @click.option(
     "--min-count",
@@ -98,7 +99,7 @@ def report(
     run: str,
     by: str,
     by_label: str | None,
-    private: str,
+    private: str | None,
     min_count: int,
     top: int,
     copies: bool,

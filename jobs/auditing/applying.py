@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest.errors import PrivsieveError
+from ingest.storage.place import place
 from jobs.runtime.requests import STRICT, Name
 from reports.audit.correcting import audit_of_sample
 from reports.audit.other_run import audit_of_other_run
@@ -34,7 +35,7 @@ class AuditApplyRequest:
     def __post_init__(self) -> None:
         if self.private is not None and self.sensitivity_from is None:
             raise PrivsieveError("--private is chosen with audit sample; here it goes with --sensitivity-from only")
-        if self.sensitivity_from == self.run_url:
+        if self.sensitivity_from is not None and place(self.sensitivity_from).is_same(place(self.run_url)):
             raise PrivsieveError(f"--sensitivity-from {self.sensitivity_from} is the audited run; give another one")
 
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest.errors import LabelsError, RunError
-from ingest.storage.place import place
+from ingest.storage.place import Place, place
 from jobs.labelling.joining import refuse_as_output
 from jobs.runtime.requests import STRICT, Name
 from reports.audit.drawing import draw
@@ -73,7 +73,7 @@ def run_audit_sample(request: AuditSampleRequest) -> AuditSampleResult:
         raise LabelsError(f"{request.out} exists, and may hold labels; give another name")
     run = open_run(request.run_url)
     with OpenRun(run) as opened:
-        earlier = read_sample(run.root) if has_sample(run.root) else None
+        earlier = _earlier(run.root, request.replace)
         sample = draw(run, request.num_wanted, request.purpose, request.seed, request.private)
         if earlier is not None and earlier.design != sample.design and not request.replace:
             raise RunError(
@@ -83,16 +83,30 @@ def run_audit_sample(request: AuditSampleRequest) -> AuditSampleResult:
         if not sample.table.num_rows:
             raise RunError(f"no picture was drawn, since so few were asked for; raise --n {request.num_wanted}")
         cautions, is_tree = opened.cautions, run.record.format == "tree"
-    if earlier is None or earlier.design != sample.design:
-        remove_corrected_rates(run.root)
-        write_sample(run.root, sample)
     labels = _template(sample.table)
-    if extension == ".csv":
+    interface_url = None if extension == ".csv" else f"{stem}.xml"
+    # First, since it can fail by where it lies: the run keeps its sample and its rates until then.
+    if interface_url is None:
         place(request.out).write(as_csv(labels.select(["key", "sha256", "private", *KEYS])))
-        return AuditSampleResult(sample, labels.num_rows, None, cautions)
-    place(f"{stem}.xml").write(interface(labels))
-    place(request.out).write(tasks(labels, _paths(sample.table) if is_tree else {}, LOCAL_FILES))
-    return AuditSampleResult(sample, labels.num_rows, f"{stem}.xml", cautions)
+    else:
+        place(interface_url).write(interface(labels))
+        place(request.out).write(tasks(labels, _paths(sample.table) if is_tree else {}, LOCAL_FILES))
+    if earlier is None or earlier.design != sample.design:
+        write_sample(run.root, sample)
+        remove_corrected_rates(run.root)
+    return AuditSampleResult(sample, labels.num_rows, interface_url, cautions)
+
+
+def _earlier(root: Place, is_replaced: bool) -> AuditSample | None:
+    """The sample of the run, None if there is none. RunError if it is damaged and not to be replaced."""
+    if not has_sample(root):
+        return None
+    try:
+        return read_sample(root)
+    except RunError:
+        if is_replaced:
+            return None
+        raise
 
 
 def _template(drawn: pa.Table) -> pa.Table:

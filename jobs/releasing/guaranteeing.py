@@ -178,9 +178,10 @@ def _too_few(num: int, num_private: int, found: LabelledRows, request: Guarantee
 
 def _no_threshold(scores: Numbers, bound: Bound, by: str, request: GuaranteeRequest) -> LabelsError:
     num = int((scores == -np.inf).sum())
+    stay, they_have, them = ("stays", "it has", "it") if num == 1 else ("stay", "they have", "them")
     return LabelsError(
-        f"{number_of(num, 'labelled private picture')} of {bound.num_private:,} stay at any threshold, and recall "
-        f"{request.recall:g} with confidence {request.confidence:g} allows {bound.num_missed_allowed:,}: they have no "
-        f"{shown(by)}, or a rule of the policy keeps them; let the policy drop them, by quarantined: drop or by a rule "
-        f'such as when: "{shown(by)} IS NULL"'
+        f"{number_of(num, 'labelled private picture')} of {bound.num_private:,} {stay} at any threshold, and recall "
+        f"{request.recall:g} with confidence {request.confidence:g} allows {bound.num_missed_allowed:,}: {they_have} "
+        f"no {shown(by)}, or a rule of the policy keeps {them}; let the policy drop {them}, by quarantined: drop or by "
+        f'a rule such as when: "{shown(by)} IS NULL"'
     )

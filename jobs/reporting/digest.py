@@ -5,6 +5,7 @@ it writes is shown as its own words. The Places365 audit of Samson et al., "Priv
 this with a model's stored reasons.
 """
 
+import http.client
 import json
 import os
 import urllib.error
@@ -25,6 +26,8 @@ MAX_CHARACTERS = 600
 
 MAX_TOKENS = 150
 KEY_VARIABLE = "OPENAI_API_KEY"
+
+_NO_BASE_URL = "--digest-endpoint wants the base URL of a server, such as http://127.0.0.1:8000/v1"
 
 _SYSTEM = (
     "You summarise statistics for a privacy officer. Write two plain sentences about why images of one category were "
@@ -55,26 +58,35 @@ def _asked(kinds: Sequence[Evidence], endpoint: str, model: str, titles: Mapping
 
 
 def _sent(url: str, body: bytes) -> Any:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise StorageError("--digest-endpoint wants the base URL of a server, such as http://127.0.0.1:8000/v1")
+    where = _host(url)
     headers = {"Content-Type": "application/json"}
     if key := os.environ.get(KEY_VARIABLE, "").strip():
         headers["Authorization"] = f"Bearer {key}"
-    where = parts.hostname
     request = urllib.request.Request(url, body, headers)
     try:
         with urllib.request.build_opener(_NoRedirect).open(request, timeout=TIMEOUT_S) as response:
             content = response.read(MAX_ANSWER_BYTES + 1)
     except urllib.error.HTTPError as error:
         raise StorageError(f"--digest-endpoint: {where} answered with HTTP {error.code}") from None
-    except (OSError, ValueError) as error:
+    except http.client.InvalidURL:
+        raise StorageError(_NO_BASE_URL) from None
+    except (OSError, ValueError, http.client.HTTPException) as error:
         reason = type(getattr(error, "reason", error)).__name__
         raise StorageError(f"--digest-endpoint: {where} did not answer ({reason})") from None
     try:
         return json.loads(content[:MAX_ANSWER_BYTES])
     except (ValueError, RecursionError):
         raise StorageError(f"--digest-endpoint: what {where} sent is no chat completion") from None
+
+
+def _host(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise StorageError(_NO_BASE_URL) from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise StorageError(_NO_BASE_URL)
+    return parts.hostname
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

@@ -9,6 +9,8 @@ from scoring.labels.csv_cells import text_columns, unescaped
 
 COLUMNS = ("category", "images")
 MAX_BYTES = 20 * 2**20
+MAX_DIGITS = 16
+"""Of a number below 2**53; Python converts none of more than 4,300."""
 
 
 def category_sizes(url: str) -> Mapping[str, int]:
@@ -28,7 +30,8 @@ def category_sizes(url: str) -> Mapping[str, int]:
         raise QueryError(f"{url} has more than {MAX_GROUPS:,} categories")
     sizes: dict[str, int] = {}
     for line, (name, text) in enumerate(zip(*(table[column].to_pylist() for column in COLUMNS), strict=True), 2):
-        if name is None or text is None or not text.isdecimal() or not 0 < int(text) < 2**53:
+        is_number = text is not None and text.isdecimal() and len(text) <= MAX_DIGITS
+        if name is None or not is_number or not 0 < int(text) < 2**53:
             raise QueryError(f"{url}, line {line}: wants a category and a whole number of images above 0")
         if unescaped(name) in sizes:
             raise QueryError(f"{url}, line {line}: the category was named before; give each category one line")

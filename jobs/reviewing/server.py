@@ -68,8 +68,8 @@ def app(review: Review) -> Starlette:
 
     def picture(request: Request) -> Response:
         _reviewer(request)
-        number: int = request.path_params["number"]
-        if number >= len(asking.hashes):
+        number = _number(request.path_params["number"], len(asking.hashes))
+        if number is None:
             return JSONResponse({"error": "there is no such picture"}, 404)
         screened = asking.screen.picture(number)
         if screened.state != "shown":
@@ -94,7 +94,7 @@ def app(review: Review) -> Starlette:
             Route("/favicon.ico", lambda request: Response(status_code=204)),
             Route("/api/state", state),
             Route("/api/next", next_pictures),
-            Route("/api/picture/{number:int}", picture),
+            Route("/api/picture/{number}", picture),
             Route("/api/progress", says),
             Route("/api/name", name, methods=["POST"]),
             Route("/api/answer", answer, methods=["POST"]),
@@ -114,6 +114,12 @@ def _file(name: str) -> Callable[[Request], Response]:
     content = resources.files("jobs.reviewing").joinpath("page", name).read_bytes()
     kind = TYPES[name.rpartition(".")[2]]
     return lambda request: Response(content, media_type=f"{kind}; charset=utf-8")
+
+
+def _number(text: str, count: int) -> int | None:
+    """Below count; None for any other text, such as more digits than Python converts."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(count))
+    return int(text) if is_number and int(text) < count else None
 
 
 def _session(request: Request) -> Session:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from reports.warehouse import PRIVATE as PRIVATE_LEVELS
 from reports.warehouse import Run, privacy_condition
 from scoring.gaps import ruled_out_by
-from scoring.runs.audit_sample import PRIVATE
+from scoring.runs.audit_sample import NUM_CELLS, PRIVATE
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
 Numbers = npt.NDArray[np.float64]
@@ -28,12 +28,10 @@ and those of rare subjects too high."""
 _MIDDLES = (0.004, 0.025, 0.1, 0.33, 0.65, 0.92)
 NUM_BINS = len(_MIDDLES)
 
-ABSENT, NEAR, NOT_JUDGED, UNCLEAR, PRESENT = range(2 * NUM_BINS, 2 * NUM_BINS + 5)
+ABSENT, NEAR, NOT_JUDGED, UNCLEAR, PRESENT = range(2 * NUM_BINS, NUM_CELLS)
 """Cells of rows without a probability. NEAR: not private, but with attributes of level 3 or 4. UNCLEAR: 0.5, or a null
-where the engine answers for other images. NOT_JUDGED: any other null."""
-
-NUM_CELLS = PRESENT + 1
-"""The first 6 cells are by probability, of rows that are not answered "yes"; the next 6 of rows that are."""
+where the engine answers for other images. NOT_JUDGED: any other null. The first 6 cells are by probability, of rows
+that are not answered "yes"; the next 6 of rows that are."""
 
 IS_YES: Flags = np.isin(np.arange(NUM_CELLS), [*range(NUM_BINS, 2 * NUM_BINS), PRESENT])
 """The cells whose rows the run answers with 1."""

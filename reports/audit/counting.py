@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reports.audit.cells import NUM_CELLS, AuditSql, Counts
+from reports.audit.cells import AuditSql, Counts
 from reports.warehouse import Run
-from scoring.runs.audit_sample import SUBJECTS
+from scoring.runs.audit_sample import NUM_CELLS, SUBJECTS
 
 MAX_CATEGORIES = 1_000
 """With more there are no corrected rates per category."""

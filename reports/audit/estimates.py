@@ -19,7 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from reports.audit.cells import IS_YES, NUM_CELLS, Counts, Numbers, guesses
+from reports.audit.cells import IS_YES, Counts, Numbers, guesses
+from scoring.runs.audit_sample import NUM_CELLS
 
 NUM_DRAWS = 4_000
 PRIOR = 1 / 3

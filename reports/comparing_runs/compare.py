@@ -9,6 +9,7 @@ import numpy as np
 
 from ingest.errors import PrivsieveError, QueryError, StorageError
 from ingest.sample import printable
+from ingest.storage.place import place
 from reports.comparing_runs.holm import holm
 from reports.comparing_runs.loading import Name, load
 from reports.comparing_runs.matching import Matched, match
@@ -55,7 +56,7 @@ def compare_runs(url_a: str, url_b: str, by: str = "category") -> RunDifference:
     RunError, StorageError of the runs, or if the temporary folder is full; QueryError if `by` is no such expression or
     makes more than 10,000 groups.
     """
-    if url_a.rstrip("/") == url_b.rstrip("/"):
+    if place(url_a).is_same(place(url_b)):
         raise PrivsieveError(f"{url_a} is given twice; compare it with another run")
     value_expression(by, SCHEMA)  # before anything is opened
     with open_run(url_a) as a, open_run(url_b) as b, _database() as database:

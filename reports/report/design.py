@@ -144,7 +144,10 @@ def _weighted(rates: tuple[Rate, ...], by: str, sizes: SourceSizes) -> Overall:
         why = f"of {larger:.60} the run has {drawn[larger]:,} images, and {sizes.by_category[larger]:,} are given"
         return Overall(None, None, None, f"{none}; {why} (--category-sizes).")
     if by != "category" or missing:
-        why = f"; {len(missing):,} of its categories have no judged image" if missing else "; group by category for it"
+        have = "has" if len(missing) == 1 else "have"
+        why = (
+            f"; {len(missing):,} of its categories {have} no judged image" if missing else "; group by category for it"
+        )
         return Overall(None, None, None, f"{none}{why}.")
     strata = [
         Stratum(size, one.num_scored + one.num_quarantined, one.num_judged, one.num_private)
@@ -153,7 +156,8 @@ def _weighted(rates: tuple[Rate, ...], by: str, sizes: SourceSizes) -> Overall:
     ]
     weighted = post_stratified(strata)
     assert weighted is not None
-    sentence = f"Weighted with the sizes of {len(strata):,} categories in the source, with its 95 % interval."
+    sizes_of = "size of 1 category" if len(strata) == 1 else f"sizes of {len(strata):,} categories"
+    sentence = f"Weighted with the {sizes_of} in the source, with its 95 % interval."
     return Overall(*weighted, sentence)
 
 

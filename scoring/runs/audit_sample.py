@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -24,6 +25,12 @@ FOOTER_KEY = b"privsieve.audit_sample"
 PRIVATE = "private"
 SUBJECTS = (PRIVATE, *KEYS)
 """What an audit estimates: how many pictures are private, and how many show each attribute."""
+
+NUM_CELLS = 17
+"""Cells are numbered from 0. What each of them holds is said in reports/audit/cells.py."""
+
+MIN_PROBABILITY = 1e-12
+"""A picture of a larger run could have a smaller one; a weight of 1 / 1e-300 is no weight."""
 
 Purpose = Literal["both", "private", "attributes"]
 
@@ -118,8 +125,26 @@ def read_sample(root: Place) -> AuditSample:
         design = parsed(Design, footer)
         table = table.select(SAMPLE_SCHEMA.names).cast(SAMPLE_SCHEMA)
         table.validate(full=True)
+        _check(table)
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         if is_of_storage(error):
             raise StorageError(f"cannot read {file.path}: {reason_of(error)}") from None
-        raise RunError(f"{file.path} is damaged or of another version; draw a new sample") from None
+        raise RunError(
+            f"{file.path} is damaged or of another version; draw a new sample with audit sample --replace"
+        ) from None
     return AuditSample(table.replace_schema_metadata(None), design)
+
+
+def _check(table: pa.Table) -> None:
+    """ValueError for values that no sample has. NaN is within no bounds."""
+    _within(table["inclusion_probability"], MIN_PROBABILITY, 1)
+    for subject in SUBJECTS:
+        _within(table[f"cell_{subject}"], 0, NUM_CELLS - 1)
+    if table.group_by(["shard", "index"]).aggregate([]).num_rows != table.num_rows:
+        raise ValueError("a picture is drawn twice")
+
+
+def _within(column: pa.ChunkedArray, least: float, most: float) -> None:
+    is_within = pc.and_(pc.greater_equal(column, least), pc.less_equal(column, most))
+    if column.null_count or not pc.all(is_within, min_count=0).as_py():
+        raise ValueError("a value out of bounds")

@@ -6,12 +6,14 @@ Written by `audit apply`. The footer says of which state of the run the figures 
 from typing import Annotated
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field
 
 from ingest.errors import RunError, StorageError
 from ingest.storage.place import Place
 from ingest.storage.retries import is_of_storage, reason_of
+from scoring.runs.audit_sample import SUBJECTS
 from scoring.runs.layout import AUDIT
 from scoring.runs.record import parsed
 
@@ -29,7 +31,7 @@ CORRECTED_SCHEMA = pa.schema(
         pa.field("category", pa.string()),
         # Shares of the scored images, 0–1, each with its 95 % interval. Raw: as the run answers.
         *(pa.field(name, pa.float64()) for name in _RATES),
-        # difference | prior shift | rogan-gladen
+        # One of METHODS.
         pa.field("method", pa.string(), nullable=False),
         # Labelled pictures that the correction rests on: of the subject in the whole run, not of the category.
         pa.field("num_labels", pa.int64(), nullable=False),
@@ -40,6 +42,11 @@ CORRECTED_SCHEMA = pa.schema(
     ]
 )
 """One row per subject, and per subject and category. What is not known is null."""
+
+METHODS = ("difference", "prior shift", "rogan-gladen")
+
+ROUNDING = 1e-9
+"""By so much a computed share may lie outside of 0–1."""
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 
@@ -98,8 +105,26 @@ def _read(root: Place, is_header_only: bool) -> tuple[pa.Table, State] | None:
                 raise ValueError("other columns")
             table = CORRECTED_SCHEMA.empty_table() if is_header_only else file.read()
         table.validate(full=True)
+        _check(table)
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         if is_of_storage(error):
             raise StorageError(f"cannot read {place.path}: {reason_of(error)}") from None
         raise RunError(f"{place.path} is damaged or of another version; remove it, or run audit apply again") from None
     return table.replace_schema_metadata(None), state
+
+
+def _check(table: pa.Table) -> None:
+    """ValueError for values that no audit has. NaN is within no bounds; null is, since it is not known."""
+    for name in (*_RATES, *_QUALITY):
+        rates = table[name]
+        _all(pc.and_(pc.greater_equal(rates, -ROUNDING), pc.less_equal(rates, 1 + ROUNDING)))
+    for name in ("raw_", "", "sensitivity_", "specificity_"):
+        _all(pc.less_equal(table[f"{name}low"], table[f"{name}high"]))
+    _all(pc.is_in(table["subject"], pa.array(SUBJECTS)))
+    _all(pc.is_in(table["method"], pa.array(METHODS)))
+    _all(pc.greater_equal(table["num_labels"], 0))
+
+
+def _all(is_right: pa.ChunkedArray) -> None:
+    if not pc.all(is_right, min_count=0).as_py():
+        raise ValueError("a value that no audit has")

@@ -290,6 +290,8 @@ def test_wrong_input_is_refused_in_one_line(run: Path, tmp_path: Path, capsys: p
     sample(run, tmp_path / "list.csv", "--n", 100)
     capsys.readouterr()
     assert "no label is of a picture of the audit sample" in refused("apply", run, labels)
+    for same in (run, f"{run}/", run / ".." / "run"):
+        assert "is the audited run; give another one" in refused("apply", run, labels, "--sensitivity-from", same)
     assert "--sensitivity-from only" in refused("apply", run, labels, "--private", "level = 1")
     assert "--replace draws a new one" in refused("sample", run, "--out", tmp_path / "y.csv", "--n", 100, "--seed", 3)
     for name in ("sample", "corrected_rates"):
@@ -301,3 +303,17 @@ def test_wrong_input_is_refused_in_one_line(run: Path, tmp_path: Path, capsys: p
     _, record = open_record(str(run))
     with pytest.raises(RunError, match="damaged or of another version"):
         read_corrected_rates(place(str(run)), record, NUM_IMAGES)
+
+
+def test_a_list_that_cannot_be_written_leaves_the_sample_and_the_rates_of_the_run(run: Path, tmp_path: Path) -> None:
+    sample(run, tmp_path / "list.csv", "--n", 100)
+    labels = write(tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"private": truth()}))
+    assert privsieve("audit", "apply", run, labels) == 0
+    before = {file.name: file.read_bytes() for file in (run / "audit").iterdir()}
+    assert set(before) == {"sample.parquet", "corrected_rates.parquet"}
+    assert privsieve("audit", "sample", run, "--out", labels / "x.csv", "--n", 50, "--replace") == 2
+    assert {file.name: file.read_bytes() for file in (run / "audit").iterdir()} == before
+    (run / "audit" / "sample.parquet").write_bytes(b"PAR1 but no more")  # no reason to keep it
+    assert privsieve("audit", "sample", run, "--out", tmp_path / "new.csv", "--n", 50) == 2
+    sample(run, tmp_path / "new.csv", "--n", 50, "--replace")
+    assert [file.name for file in (run / "audit").iterdir()] == ["sample.parquet"]

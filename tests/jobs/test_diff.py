@@ -64,9 +64,14 @@ def test_a_page_of_many_categories_stays_below_its_size(runs: tuple[str, str]) -
     assert 200_000 < len(page.encode()) < 1_500_000
 
 
-def test_wrong_input_is_one_line(runs: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_input_is_one_line(
+    runs: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(Path(runs[0]).parent)
     for arguments, message in (
         ((runs[0], runs[0]), "is given twice; compare it with another run"),
+        ((runs[0], f"{runs[0]}/../a/."), "is given twice; compare it with another run"),
+        (("a", "./a/"), "is given twice; compare it with another run"),
         ((runs[0], "nowhere"), "nowhere is no run"),
         ((*runs, "--by", "categori"), 'did you mean "category"?'),
     ):

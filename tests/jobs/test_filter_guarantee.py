@@ -114,9 +114,10 @@ def test_a_private_picture_without_a_score_counts_as_what_happens_to_it(
     assert "45 private labelled pictures: 0 stay, 0 may" in capsys.readouterr().out
     assert privsieve(*args, "--out", tmp_path / "a", "--policy", tmp_path / "keep.yaml") == 2
     message = capsys.readouterr().err
-    assert "1 labelled private picture of 45 stay at any threshold, and recall 0.95 with confidence 0.9 allows 0" in (
+    assert "1 labelled private picture of 45 stays at any threshold, and recall 0.95 with confidence 0.9 allows 0" in (
         message
     )
+    assert "allows 0: it has no s_lex, or a rule of the policy keeps it; let the policy drop it, by " in message
     assert message.count("\n") == 1
 
 

@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import re
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -13,8 +14,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from ingest.errors import StorageError
+from jobs.reporting.digest import digest_of
 from jobs.reporting.gallery import thumbnail
 from reports.opened import open_run
+from reports.report.figures import Evidence
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, tar
 from tests.reports.conftest import MakeRun, answer, make_run
@@ -108,6 +112,7 @@ def test_a_picture_on_the_hash_list_is_counted_and_not_shown(
         (["--html", "p.html", "--digest-endpoint", "http://x"], "--digest-endpoint and --digest-model go together"),
         (["--source-size", "2"], "--source-size 2: the run has 8 images, and a source has no fewer"),
         (["--category-sizes", "sizes.csv"], "sizes.csv, line 3: wants a category and a whole number of images"),
+        (["--category-sizes", "digits.csv"], "digits.csv, line 2: wants a category and a whole number of images"),
         (["--category-sizes", "twice.csv"], "twice.csv, line 3: the category was named before"),
         (["--category-sizes", "other.csv"], 'other.csv has no column "images"'),
     ],
@@ -118,6 +123,7 @@ def test_what_cannot_be_asked_is_one_line_and_writes_no_page(
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     Path("sizes.csv").write_text("category,images\nbeach,100\nsecret cell,-3\n")
+    Path("digits.csv").write_text(f"category,images\nbeach,{'9' * 5_000}\n")
     Path("twice.csv").write_text("category,images\nbeach,100\nbeach,3\n")
     Path("other.csv").write_text("category,size\nbeach,100\n")
     assert privsieve("report", make_run(), *arguments) == 2
@@ -174,3 +180,36 @@ def test_a_model_gets_counts_alone_and_its_words_are_marked(
     assert privsieve("report", folder, *options) == 2
     assert capsys.readouterr().err == "privsieve: --digest-endpoint: what the server sent is no chat completion\n"
     assert not page.exists()
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "http://a b/v1", "http://127.0.0.1:x/v1", "http:///v1", "file:///etc"])
+def test_an_address_that_is_no_base_url_is_one_line(url: str) -> None:
+    with pytest.raises(StorageError, match=r"^--digest-endpoint wants the base URL of a server, such as "):
+        digest_of([Evidence("beach", "face", 1, 1)], url, "m", {})
+
+
+@pytest.mark.parametrize(
+    ("sent", "reason"),
+    [
+        (b"no HTTP at all\r\n\r\n", "BadStatusLine"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nsecret", "IncompleteRead"),
+    ],
+)
+def test_a_server_that_speaks_no_http_is_one_line_without_its_words(sent: bytes, reason: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(60)
+
+        def answer_once() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                received = b""
+                while not received.endswith(b"}") and (part := connection.recv(65_536)):  # the end of the request
+                    received += part
+                connection.sendall(sent)
+
+        thread = threading.Thread(target=answer_once)
+        thread.start()
+        with pytest.raises(StorageError) as caught:
+            digest_of([Evidence("beach", "face", 1, 1)], f"http://127.0.0.1:{listening.getsockname()[1]}", "m", {})
+        thread.join()
+    assert str(caught.value) == f"--digest-endpoint: 127.0.0.1 did not answer ({reason})"

@@ -132,11 +132,17 @@ def on_terminal(width: int, *arguments: object, keeps_escapes: bool = False) -> 
 
 
 @pytest.mark.parametrize("option", ["--by", "--private"])
-def test_an_empty_expression_is_one_line(make_run: MakeRun, option: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_expression_is_one_line(
+    make_run: MakeRun, tmp_path: Path, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "report.yaml"
+    config.write_text(f'{option[2:]}: ""\n')
     for value in ("", "  "):
         assert privsieve("report", make_run(name=f"run{len(value)}"), option, value) == 2
         default = {"--by": "category", "--private": PRIVATE}[option]
         told = f"privsieve: Invalid value for '{option}': it is empty; leave it out for {default}\n"
+        assert capsys.readouterr().err == told
+        assert privsieve("report", tmp_path, "--config", config) == 2
         assert capsys.readouterr().err == told
 
 

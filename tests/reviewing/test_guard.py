@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -83,6 +84,12 @@ def test_every_answer_forbids_foreign_scripts_caches_and_frames(server: Serving)
         assert headers["cross-origin-resource-policy"] == "same-origin"
         assert headers["referrer-policy"] == "no-referrer"
         assert not [name for name in headers if name.startswith("access-control") or name == "server"]
+
+
+@pytest.mark.parametrize("number", ["6", "9" * 5_000, "-1", "0.5", "²"], ids=lambda number: number[:5])
+def test_a_number_of_no_picture_is_not_found(server: Serving, number: str) -> None:
+    answer = Person(server.address).get(f"/api/picture/{quote(number)}")
+    assert (answer.status, answer.json) == (404, {"error": "there is no such picture"})
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import quapy
 
-from reports.audit.cells import ABSENT, NUM_CELLS, PRESENT, UNCLEAR, Counts, Numbers
+from reports.audit.cells import ABSENT, PRESENT, UNCLEAR, Counts, Numbers
 from reports.audit.estimates import (
     Estimate,
     evidence,
@@ -15,6 +15,7 @@ from reports.audit.estimates import (
 )
 from reports.audit.prior_shift import mixture_shares, shift_test
 from reports.audit.rogan_gladen import Errors, rogan_gladen
+from scoring.runs.audit_sample import NUM_CELLS
 from tests.benchmarks.audit import PREVALENCES, category_outcome, private_outcome
 
 RANDOM = np.random.default_rng(0)
