@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def _not_empty(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     if value is not None and not value.strip():
-        usual = parameter.default or "the usual meaning"
+        usual = parameter.default if isinstance(parameter.default, str) else "the usual meaning"
         raise click.BadParameter(f"it is empty; leave it out for {usual}", context, parameter)
     return value
 

@@ -38,10 +38,11 @@ def test_report_text_says_first_what_it_rests_on(make_run: MakeRun) -> None:
     found = "50.0 % of the scanned images were found private (3 of 6 images that could be judged), most often for"
     assert lines[2] == f"{found} “Biometrics”."
     assert lines[3].startswith("No category can be told apart from the highest one (beach, 66.7 %)")
-    assert lines[6] == "source      /data/corpus"
-    assert lines[7] == "engine      canned · sha256"
-    assert lines[8] == "images      8: 6 scored, 2 quarantined"
-    assert lines[9] == "attributes  the engine assesses 22 of 22"
+    assert lines[4].startswith("Not measured on this run: rates are what the engine answered, right or wrong.")
+    assert lines[7] == "source      /data/corpus"
+    assert lines[8] == "engine      canned · sha256"
+    assert lines[9] == "images      8: 6 scored, 2 quarantined"
+    assert lines[10] == "attributes  the engine assesses 22 of 22"
     total = next(n for n, line in enumerate(lines) if line.startswith("all images: 3 private of 6 scored"))
     assert lines[total + 1].startswith("private: an attribute of level 1 or 2 is present (our choice; --private")
     text = "\n".join(lines)
@@ -139,7 +140,7 @@ def test_an_empty_expression_is_one_line(
     config.write_text(f'{option[2:]}: ""\n')
     for value in ("", "  "):
         assert privsieve("report", make_run(name=f"run{len(value)}"), option, value) == 2
-        default = {"--by": "category", "--private": PRIVATE}[option]
+        default = {"--by": "category", "--private": "the usual meaning"}[option]
         told = f"privsieve: Invalid value for '{option}': it is empty; leave it out for {default}\n"
         assert capsys.readouterr().err == told
         assert privsieve("report", tmp_path, "--config", config) == 2

@@ -80,7 +80,7 @@ def test_a_sample_of_each_category_has_an_overall_rate_only_with_their_sizes(mak
     assert known.rates[0].source_low > without.rates[0].source_low  # type: ignore[operator]
     for number, (by_category, why) in enumerate(
         (
-            ({"beach": 100, "attic": 99, "pier": 1, "cellar": 5}, "1 of its categories have no judged image"),
+            ({"beach": 100, "attic": 99, "pier": 1, "cellar": 5}, "1 of its categories has no judged image"),
             ({"beach": 100, "pier": 1}, "1 of its categories have no size there, such as attic"),
             ({"beach": 100, "attic": 9, "pier": 1}, "of attic the run has 44 images, and 9 are given"),
         )
