@@ -1,6 +1,7 @@
 """`audit apply`: the rates of a run, corrected by labels of the sample that was drawn from it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -54,6 +55,7 @@ def audit_of_sample(run: Run, sample: AuditSample, labels: pa.Table, cautions: t
         one, of_categories = _corrected(subject, sample, found, counts, raw)
         subjects.append(one)
         categories += of_categories
+    subjects, categories = _tested_together(subjects, categories)
     return Audit(
         run=run.url,
         private=design.private,
@@ -65,6 +67,23 @@ def audit_of_sample(run: Run, sample: AuditSample, labels: pa.Table, cautions: t
         cautions=cautions,
         notes=_notes(found, design.private, bool(counts.categories)),
     )
+
+
+def _tested_together(
+    subjects: list[SubjectRates], categories: list[CategoryRates]
+) -> tuple[list[SubjectRates], list[CategoryRates]]:
+    """The tests of all subjects corrected for their number; the rates that one contradicts are marked."""
+    tests = {one.subject: one.shift_test for one in subjects if one.shift_test is not None}
+    p_values = {subject: test.p_value for subject, test in tests.items() if test.p_value is not None}
+    corrected = {subject: min(1.0, p_value * len(p_values)) for subject, p_value in p_values.items()}
+    return [
+        replace(one, shift_test=replace(tests[one.subject], p_corrected=corrected[one.subject]))
+        if one.subject in corrected
+        else one
+        for one in subjects
+    ], [
+        replace(one, note=CONTRADICTED) if corrected.get(one.subject, 1.0) < SIGNIFICANCE else one for one in categories
+    ]
 
 
 def private_rate(sample: AuditSample, num_images: Counts, labels: pa.Table) -> Estimate:
@@ -119,11 +138,10 @@ def _corrected(
     categories, test = list[CategoryRates](), None
     is_complete = bool((probabilities >= 1).all()) and num_labels == whole.num_scored
     if counts.categories and not is_complete and can_tell(one, num_positive, num_labels - num_positive):
-        test = _shift_test(sample.table, places, is_there == 1, IS_YES[cells], number)
-        note = CONTRADICTED if test.p_value is not None and test.p_value < SIGNIFICANCE else None
+        test = _shift_test(sample.table, places, is_there == 1, IS_YES[cells], probabilities, number)
         rates = category_rates(one, counts.of_categories[subject], np.random.default_rng([number, 1]))
         categories = [
-            category_row(subject, category, raw[category][subject], rate, num_labels, "prior shift", note)
+            category_row(subject, category, raw[category][subject], rate, num_labels, "prior shift", None)
             for category, rate in zip(counts.categories, rates, strict=True)
         ]
     note = None
@@ -161,10 +179,12 @@ def category_row(
     return CategoryRates(subject, category, counts.num_scored, raw, rate, method, num_labels, note)
 
 
-def _shift_test(table: pa.Table, places: Counts, is_there: Flags, is_yes: Flags, seed: int) -> ShiftTest:
+def _shift_test(
+    table: pa.Table, places: Counts, is_there: Flags, is_yes: Flags, probabilities: Numbers, seed: int
+) -> ShiftTest:
     names = ["" if name is None else name for name in table["category"].to_pylist()]
     numbers = np.unique(np.array(names, dtype=object), return_inverse=True)[1]
-    return shift_test(is_there, is_yes, numbers[places].astype(np.int64), seed)
+    return shift_test(is_there, is_yes, probabilities, numbers[places].astype(np.int64), seed)
 
 
 def _nameable(table: pa.Table) -> pa.Table:

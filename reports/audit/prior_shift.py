@@ -40,6 +40,9 @@ class ShiftTest:
     p_value: float | None
     """Of a permutation test; None if fewer than two categories have enough labels."""
 
+    p_corrected: float | None = None
+    """The same times the number of subjects that were tested (Bonferroni), at most 1. What the audit goes by."""
+
 
 def can_tell(found: Evidence, num_with: int, num_without: int) -> bool:
     """Whether the labels are enough, and the answers differ between images with and without the subject."""
@@ -83,36 +86,55 @@ def _distributions(shares: Numbers, rates: Numbers) -> tuple[Numbers, Numbers]:
     return with_ / with_.sum(axis=1, keepdims=True), without / without.sum(axis=1, keepdims=True)
 
 
-def shift_test(is_there: Flags, is_yes: Flags, categories: Counts, seed: int) -> ShiftTest:
-    """Chi-squared of answer against category, among pictures with the subject and among those without, added up.
+def shift_test(is_there: Flags, is_yes: Flags, probabilities: Numbers, categories: Counts, seed: int) -> ShiftTest:
+    """Whether answers depend on the category, among pictures with the subject and among those without, added up.
 
-    One entry a labelled picture. Its distribution is found by shuffling the categories, since the counts are small. The
-    labels count once each: how dense a cell is drawn changes how many answers are yes, but not whether that depends on
-    the category.
+    One entry a labelled picture. probabilities: that it was drawn, above 0. They depend on the answers about all
+    subjects, which may be rarer in one category than in another, so that the drawn pictures of two categories can
+    differ though the engine errs alike in both. Hence each label counts as one over its probability, as in the rates.
+
+    The distribution is found by shuffling the categories, since the counts are small. Weights may be larger in one
+    category than in another, so the statistic divides by each category's own variance. Such a test keeps its level in
+    large samples (E. Chung and J. Romano, "Exact and asymptotically robust permutation tests", 2013).
     """
     parts = []
     for truth in (True, False):
         members = is_there == truth
         names, numbers, counts = np.unique(categories[members], return_inverse=True, return_counts=True)
         kept = counts[numbers] >= MIN_PER_CATEGORY
-        answers = is_yes[members][kept]
+        answers, weights = is_yes[members][kept], 1 / probabilities[members][kept]
         if len(names[counts >= MIN_PER_CATEGORY]) >= 2 and answers.any() and not answers.all():
-            parts.append((answers, np.unique(numbers[kept], return_inverse=True)[1]))
+            parts.append((answers, weights, np.unique(numbers[kept], return_inverse=True)[1]))
     if not parts:
         return ShiftTest(0, None)
     random = np.random.default_rng(seed)
-    observed = sum(_chi_squared(answers[None], groups)[0] for answers, groups in parts)
-    shuffled = np.zeros(NUM_PERMUTATIONS)
-    for answers, groups in parts:
-        orders = random.permuted(np.tile(answers, (NUM_PERMUTATIONS, 1)), axis=1)
-        shuffled += _chi_squared(orders, groups)
+    observed, shuffled = 0.0, np.zeros(NUM_PERMUTATIONS)
+    for answers, weights, groups in parts:
+        orders = random.permuted(np.tile(np.arange(len(answers)), (NUM_PERMUTATIONS, 1)), axis=1)
+        statistics = _heterogeneity(answers, weights, groups, np.vstack([np.arange(len(answers)), orders]))
+        observed, shuffled = observed + float(statistics[0]), shuffled + statistics[1:]
     num_as_large = int((shuffled >= observed - 1e-9).sum())
-    return ShiftTest(max(int(groups.max()) + 1 for _, groups in parts), (1 + num_as_large) / (1 + NUM_PERMUTATIONS))
+    p_value = (1 + num_as_large) / (1 + NUM_PERMUTATIONS)
+    return ShiftTest(max(int(groups.max()) + 1 for *_, groups in parts), p_value)
 
 
-def _chi_squared(answers: Flags, groups: Counts) -> Numbers:
-    """answers: shape (R, m). groups: number of each picture's category, from 0, shape (m,). Shape (R,)."""
-    sizes = np.bincount(groups).astype(np.float64)
-    share = answers.mean(axis=1, keepdims=True)
-    yes = answers.astype(np.float64) @ np.eye(len(sizes))[groups]
-    return np.asarray(((yes - sizes * share) ** 2 / (sizes * share * (1 - share))).sum(axis=1), dtype=np.float64)
+def _heterogeneity(answers: Flags, weights: Numbers, groups: Counts, orders: Counts) -> Numbers:
+    """How far the weighted share of yes differs between categories: squared distances from their common mean, each
+    divided by its variance. Shape (R,).
+
+    groups: number of each picture's category, from 0, shape (m,). orders: of the pictures, shape (R, m).
+    """
+    is_in = np.eye(int(groups.max()) + 1)[groups]
+    share = float(weights @ answers) / float(weights.sum())
+    with_, sizes = (weights * answers)[orders] @ is_in, weights[orders] @ is_in
+    distances = with_ / sizes - share
+    # The variance if the share is that of all categories: by its own, a category without a yes would have almost none.
+    variances = np.zeros_like(sizes)
+    for kind, sums, factor in ((answers, with_, 1 - share), (~answers, sizes - with_, share)):
+        own = weights * kind
+        usual = float(own @ own) / float(own.sum())
+        # How much an answer of this kind weighs in the category: by its labels, and one more of the usual weight.
+        means = ((own**2)[orders] @ is_in + usual**2) / (sums + usual)
+        variances += share * (1 - share) * factor * means / sizes
+    common = (distances / variances).sum(axis=1, keepdims=True) / (1 / variances).sum(axis=1, keepdims=True)
+    return np.asarray(((distances - common) ** 2 / variances).sum(axis=1), dtype=np.float64)

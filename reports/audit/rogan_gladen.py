@@ -9,43 +9,64 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reports.audit.cells import Flags
-from reports.audit.estimates import PRIOR, Estimate
+from reports.audit.cells import IS_YES, Flags, Numbers
+from reports.audit.estimates import NUM_DRAWS, PRIOR, Estimate, Evidence, sensitivity, specificity
 
-NUM_DRAWS = 4_000
 MAX_SENSELESS = 0.025
 """Of the draws: with more, sensitivity and specificity may as well be those of a coin, and no interval is given."""
 
 
 @dataclass(frozen=True)
 class Errors:
-    """Counts of labelled pictures of the other corpus."""
+    """How often the engine is right on the other corpus."""
 
-    num_found: int
-    """With the subject, answered yes."""
+    sensitivity: Estimate
+    specificity: Estimate
 
-    num_missed: int
-    """With the subject, not answered yes."""
+    sensitivities: Numbers
+    """Those that the labels leave possible, shape (NUM_DRAWS,)."""
 
-    num_false: int
-    """Without the subject, answered yes."""
-
-    num_right: int
-    """Without the subject, not answered yes."""
-
-    @property
-    def sensitivity(self) -> Estimate:
-        return _share(self.num_found, self.num_found + self.num_missed)
-
-    @property
-    def specificity(self) -> Estimate:
-        return _share(self.num_right, self.num_right + self.num_false)
+    specificities: Numbers
+    """The same of the specificity."""
 
 
-def errors_of(is_there: Flags, is_yes: Flags) -> Errors:
-    """One entry a labelled picture."""
+def counted_errors(
+    num_found: int, num_missed: int, num_false: int, num_right: int, random: np.random.Generator
+) -> Errors:
+    """Of labels that count once each.
+
+    Labelled pictures with the subject that are answered yes and that are not, and without it that are answered yes and
+    that are not.
+    """
+    sensitivities, specificities = _draws(num_found, num_missed, random), _draws(num_right, num_false, random)
+    found, right = _share(num_found, num_missed, sensitivities), _share(num_right, num_false, specificities)
+    return Errors(found, right, sensitivities, specificities)
+
+
+def errors_of(is_there: Flags, is_yes: Flags, random: np.random.Generator) -> Errors:
+    """Of pictures that were drawn evenly. One entry a labelled picture."""
     pairs = (is_there & is_yes, is_there & ~is_yes, ~is_there & is_yes, ~is_there & ~is_yes)
-    return Errors(*(int(pair.sum()) for pair in pairs))
+    found, missed, false, right = (int(pair.sum()) for pair in pairs)
+    return counted_errors(found, missed, false, right, random)
+
+
+def weighted_errors(found: Evidence, random: np.random.Generator) -> Errors:
+    """Of pictures that were drawn with unequal probabilities.
+
+    The corpus itself counts as a sample here, since the errors are to hold for another one: no label makes them
+    certain, and the shares of the cells are drawn too.
+    """
+    chances = found.chances(random)
+    shares = random.standard_gamma(found.num_images, size=chances.shape)
+    with_, without = shares * chances, shares * (1 - chances)
+    sensitivities = with_[:, IS_YES].sum(axis=1) / with_.sum(axis=1)
+    specificities = without[:, ~IS_YES].sum(axis=1) / without.sum(axis=1)
+    return Errors(
+        _with_interval(sensitivity(found, chances).value, sensitivities),
+        _with_interval(specificity(found, chances).value, specificities),
+        sensitivities,
+        specificities,
+    )
 
 
 def rogan_gladen(num_yes: int, num_images: int, errors: Errors, random: np.random.Generator) -> Estimate:
@@ -60,28 +81,27 @@ def rogan_gladen(num_yes: int, num_images: int, errors: Errors, random: np.rando
     value = (num_yes / num_images + right - 1) / (found + right - 1)
     if not 0 <= value <= 1:
         return Estimate()
-    sensitivities = _draws(errors.num_found, errors.num_missed, random)
-    specificities = _draws(errors.num_right, errors.num_false, random)
     raw = _draws(num_yes, num_images - num_yes, random)
-    better = sensitivities + specificities - 1
+    better = errors.sensitivities + errors.specificities - 1
     is_senseless = better <= 0
     if is_senseless.mean() > MAX_SENSELESS:
         return Estimate(value)
-    drawn = np.clip((raw + specificities - 1) / np.where(is_senseless, np.nan, better), 0, 1)
+    drawn = np.clip((raw + errors.specificities - 1) / np.where(is_senseless, np.nan, better), 0, 1)
     low, high = np.nanquantile(drawn, [0.025, 0.975], method="weibull")
     return Estimate(value, min(value, float(low)), max(value, float(high)))
 
 
-def _share(part: int, whole: int) -> Estimate:
-    if not whole:
+def _share(part: int, rest: int, drawn: Numbers) -> Estimate:
+    found = _with_interval(part / (part + rest) if part + rest else None, drawn)
+    return Estimate(found.value, 0.0 if found.value == 0 else found.low, 1.0 if found.value == 1 else found.high)
+
+
+def _with_interval(value: float | None, drawn: Numbers) -> Estimate:
+    if value is None:
         return Estimate()
-    drawn = _draws(part, whole - part, np.random.default_rng(0))
     low, high = np.quantile(drawn, [0.025, 0.975], method="weibull")
-    value = part / whole
-    return Estimate(
-        value, 0.0 if part == 0 else min(value, float(low)), 1.0 if part == whole else max(value, float(high))
-    )
+    return Estimate(value, min(value, float(low)), max(value, float(high)))
 
 
-def _draws(part: int, rest: int, random: np.random.Generator) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+def _draws(part: int, rest: int, random: np.random.Generator) -> Numbers:
     return random.beta(part + PRIOR, rest + PRIOR, size=NUM_DRAWS)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from ingest.errors import number_of
 from ingest.sample import printable
 from reports.audit.estimates import Estimate
 from reports.audit.results import Audit, CategoryRates
@@ -65,11 +66,15 @@ def endnotes(audit: Audit) -> tuple[str, ...]:
     private = audit.subjects[0]
     if private.shift_test is not None:
         test = private.shift_test
-        if test.p_value is None:
+        if test.p_corrected is None:
             lines.append("That could not be tested: fewer than two categories have 5 labelled pictures of one kind.")
         else:
-            end = "the labels contradict it" if test.p_value < 0.05 else "the labels do not contradict it"
-            lines.append(f"Tested for private on {test.num_categories} categories: p = {test.p_value:.3f}, {end}.")
+            end = "the labels contradict it" if test.p_corrected < 0.05 else "the labels do not contradict it"
+            num_tests = sum(one.shift_test is not None and one.shift_test.p_value is not None for one in audit.subjects)
+            lines.append(
+                f"Tested for private on {test.num_categories} categories: p = {test.p_corrected:.3f} "
+                f"(corrected for {number_of(num_tests, 'test')}), {end}."
+            )
     if audit.num_quarantined and private.with_quarantined is not None:
         low, high = private.with_quarantined
         lines.append(

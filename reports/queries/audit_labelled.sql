@@ -1,2 +1,2 @@
--- The scored images of a run that is labelled, with what it answers. answers: "SQL AS yes_…" of each subject.
-SELECT shard, key, sha256, category, {answers} FROM {scored} ORDER BY shard, "index";
+-- The scored images of a run that is labelled, with their cells. cells: "SQL AS cell_…" of each subject.
+SELECT shard, "index", key, sha256, {cells} FROM {scored} ORDER BY shard, "index";

@@ -17,10 +17,12 @@ import pytest
 from ingest.errors import RunError
 from ingest.fault import Fault
 from ingest.storage.place import place
+from reports.audit.other_run import audit_of_other_run
 from reports.audit.stored import read_corrected_rates
 from reports.summary import summarise
 from reports.warehouse import open_run, setup_statements
 from scoring.assessment import Assessment
+from scoring.labels.table import read_labels
 from scoring.runs.audit_sample import SUBJECTS, read_sample
 from scoring.runs.record import open_run as open_record
 from scoring.table import Facts, Verdict, to_table
@@ -262,6 +264,41 @@ def test_labels_of_another_run_correct_by_sensitivity_and_specificity(
     (other / "run.json").write_text(run_record({"name": "x", "protocol": "y", "assessed": []}).model_dump_json())
     assert privsieve("audit", "apply", run, labels, "--sensitivity-from", other) == 2
     assert "was made by another engine" in capsys.readouterr().err
+
+
+def test_labels_of_the_sample_of_another_run_are_weighted(run: Path, tmp_path: Path) -> None:
+    other, is_there = open_run(str(shutil.copytree(run, tmp_path / "other"))), truth()
+    true_rate = float(is_there[np.arange(NUM_IMAGES) % 50 != 7].mean())
+    weighted, unweighted, held = [], [], []
+    for seed in range(6):
+        listed = tmp_path / f"{seed}.csv"
+        sample(Path(other.url), listed, "--n", 300, "--for", "private", "--seed", seed, "--replace")
+        labels = read_labels(str(write(listed, filled(listed, {"private": is_there}))))
+        audit = audit_of_other_run(open_run(str(run)), other, labels, None)
+        assert len(audit.notes) == 1
+        found = audit.subjects[0].corrected
+        assert found.value is not None and found.low is not None and found.high is not None  # noqa: PT018
+        weighted.append(found.value)
+        held.append(found.low <= true_rate <= found.high)
+        (Path(other.url) / "audit" / "sample.parquet").unlink()
+        audit = audit_of_other_run(open_run(str(run)), other, labels, None)
+        assert "each counts once, as if the pictures had been drawn evenly" in audit.notes[1]
+        unweighted.append(audit.subjects[0].corrected.value or 0.0)
+    assert np.mean(weighted) == pytest.approx(true_rate, abs=0.015)
+    assert sum(held) >= 5
+    assert np.mean(unweighted) < true_rate - 0.03
+
+
+def test_labels_that_are_partly_of_the_sample_of_another_run_are_refused(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other, is_there = shutil.copytree(run, tmp_path / "other"), truth()
+    sample(other, tmp_path / "list.csv", "--n", 100)
+    some = [{"sha256": f"{n:064x}", "private": str(int(is_there[n]))} for n in range(NUM_IMAGES // 2)]
+    labels = write(tmp_path / "labels.csv", some)
+    capsys.readouterr()
+    assert privsieve("audit", "apply", run, labels, "--sensitivity-from", other) == 2
+    assert "are not of its audit sample; give the labels of its sample only" in capsys.readouterr().err
 
 
 def test_what_people_label_in_label_studio_holds_no_answer_of_the_run(run: Path, tmp_path: Path) -> None:

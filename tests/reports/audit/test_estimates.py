@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import quapy
 
-from reports.audit.cells import ABSENT, PRESENT, UNCLEAR, Counts, Numbers
+from reports.audit.cells import ABSENT, PRESENT, UNCLEAR, Counts
 from reports.audit.estimates import (
     Estimate,
     evidence,
@@ -14,7 +14,7 @@ from reports.audit.estimates import (
     standard_error,
 )
 from reports.audit.prior_shift import mixture_shares, shift_test
-from reports.audit.rogan_gladen import Errors, rogan_gladen
+from reports.audit.rogan_gladen import Errors, counted_errors, rogan_gladen
 from scoring.runs.audit_sample import NUM_CELLS
 from tests.benchmarks.audit import PREVALENCES, category_outcome, private_outcome
 
@@ -108,7 +108,7 @@ def test_prior_shift_is_the_em_of_quapy(share: float) -> None:
 
 
 def test_rogan_gladen_is_the_adjusted_count_of_quapy() -> None:
-    errors = Errors(num_found=80, num_missed=20, num_false=30, num_right=270)
+    errors = counted_errors(num_found=80, num_missed=20, num_false=30, num_right=270, random=RANDOM)
     found = rogan_gladen(2_000, 10_000, errors, RANDOM)
     assert found.value == pytest.approx(quapy.functional.solve_adjustment_binary(0.2, tpr=0.8, fpr=0.1))
     assert found.low is not None
@@ -119,21 +119,39 @@ def test_rogan_gladen_is_the_adjusted_count_of_quapy() -> None:
 @pytest.mark.parametrize(
     ("num_yes", "errors"),
     [
-        (2_000, Errors(50, 50, 150, 150)),  # sensitivity + specificity = 1
-        (200, Errors(80, 20, 30, 270)),  # fewer answers yes than would be false
-        (9_500, Errors(80, 20, 30, 270)),  # more than there can be
-        (2_000, Errors(0, 0, 30, 270)),  # nothing positive was labelled
+        (2_000, counted_errors(50, 50, 150, 150, random=RANDOM)),  # sensitivity + specificity = 1
+        (200, counted_errors(80, 20, 30, 270, random=RANDOM)),  # fewer answers yes than would be false
+        (9_500, counted_errors(80, 20, 30, 270, random=RANDOM)),  # more than there can be
+        (2_000, counted_errors(0, 0, 30, 270, random=RANDOM)),  # nothing positive was labelled
     ],
 )
 def test_rogan_gladen_says_nothing_where_the_rate_is_not_identified(num_yes: int, errors: Errors) -> None:
     assert rogan_gladen(num_yes, 10_000, errors, RANDOM) == Estimate()
 
 
+def shift_p_value(seed: int, missed_in_one: float = 0.0) -> float:
+    """Of 400 labels. What the engine says yes to is drawn far more often in one category, no in another."""
+    random = np.random.default_rng(seed)
+    categories = random.integers(0, 3, 20_000)
+    truth = random.random(20_000) < np.array([0.15, 0.25, 0.35])[categories]
+    is_yes = np.where(truth, random.random(20_000) < 0.7, random.random(20_000) < 0.15)
+    is_yes &= ~((categories == 1) & (random.random(20_000) < missed_in_one))
+    density = 0.2 + 4 * ((categories == 2) & is_yes) + 2 * ((categories == 0) & ~is_yes)
+    probabilities = density * 400 / density.sum()
+    drawn = random.random(20_000) < probabilities
+    found = shift_test(truth[drawn], is_yes[drawn], probabilities[drawn], categories[drawn], seed)
+    assert found.num_categories == 3
+    assert found.p_value is not None
+    return found.p_value
+
+
+def test_a_sample_that_is_denser_in_some_categories_is_no_error_of_the_engine() -> None:
+    p_values = np.array([shift_p_value(seed) for seed in range(60)])
+    assert (p_values < 0.05).mean() <= 0.12
+    assert (p_values < 0.5).mean() >= 0.3
+
+
 def test_an_engine_that_errs_otherwise_in_one_category_is_noticed() -> None:
-    categories = np.repeat([0, 1, 2], 40)
-    truth = np.tile([True, False], 60)
-    alike = np.where(RANDOM.random(120) < 0.85, truth, ~truth)
-    misses: Numbers = np.where((categories == 1) & (RANDOM.random(120) < 0.7), 0, alike)
-    assert (shift_test(truth, alike, categories, 0).p_value or 0) > 0.05
-    assert (shift_test(truth, misses == 1, categories, 0).p_value or 1) < 0.01
-    assert shift_test(truth[:4], alike[:4], categories[:4], 0).p_value is None
+    assert sum(shift_p_value(seed, missed_in_one=0.9) < 0.05 for seed in range(10)) >= 8
+    few = np.arange(4) < 2
+    assert shift_test(few, few, np.ones(4), np.arange(4) % 2, 0).p_value is None
