@@ -78,13 +78,13 @@ class UnderWay:
     def _follow(self) -> None:
         while not self._is_over.wait(EVERY_S):
             with self._lock:
-                told = list(self._ended)
+                sent = list(self._ended)
             try:
-                found = ray.get(self.actor.under_way.remote(told), timeout=ANSWER_LIMIT_S)
+                found = ray.get(self.actor.under_way.remote(sent), timeout=ANSWER_LIMIT_S)
             except ray.exceptions.RayError:
                 continue
             with self._lock:
-                del self._ended[: len(told)]
+                del self._ended[: len(sent)]
                 if found is not None and not self._is_over.is_set():
                     self._num_done = {name: n for name, n in found.items() if name not in self._ended}
                     self._show(sum(self._num_done.values()))
