@@ -60,6 +60,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "report": ("privsieve report my-run --html report.html", "privsieve report my-run --format csv > rates.csv"),
     "sql": ('privsieve sql my-run "SELECT level, count(*) FROM images GROUP BY level"',),
+    "explain": ("privsieve explain my-run 000000013",),
+    "review": ("privsieve review my-run --queue audit --as ana",),
+    "calibrate": ("privsieve calibrate my-run --labels labels.csv --out thresholds.yaml",),
+    "diff": ("privsieve diff my-run other-run --html diff.html",),
     "filter": ("privsieve filter my-run --policy strict --out release --dry-run",),
 }
 """Verb -> command lines for its `--help`."""

@@ -73,7 +73,7 @@ def review(
 ) -> None:
     """Look at pictures of RUN in the browser, and say what they show.
 
-    Prints an address of this machine that only you can open; Ctrl-C ends it. Answers are saved in RUN/reviews at once:
+    Prints an address of this machine with a key in it; Ctrl-C ends the review. Answers are saved in RUN/reviews at once:
     give that folder wherever a command takes labels.
     """
     from jobs.reviewing.request import ReviewRequest
