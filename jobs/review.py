@@ -73,8 +73,8 @@ def review(
 ) -> None:
     """Look at pictures of RUN in the browser, and say what they show.
 
-    Prints an address of this machine with a key in it; Ctrl-C ends the review. Answers are saved in RUN/reviews at once:
-    give that folder wherever a command takes labels.
+    Prints an address of this machine with a key in it; Ctrl-C ends the review. Answers are saved in RUN/reviews at
+    once: give that folder wherever a command takes labels.
     """
     from jobs.reviewing.request import ReviewRequest
     from jobs.reviewing.run import run_review
