@@ -19,7 +19,6 @@ from click.testing import CliRunner, Result
 from ingest.errors import QueryError, RunError, StorageError
 from jobs.report import report
 from jobs.sql import sql
-from reports.warehouse import PRIVATE
 from tests.jobs.made import privsieve
 from tests.jobs.test_compact import made_run
 from tests.reports.conftest import HOSTILE, ROWS, MakeRun, answer, nothing
@@ -206,10 +205,6 @@ def test_report_errors_are_the_users(make_run: MakeRun, tmp_path: Path) -> None:
         fails(make_run(), "--by", "categry")
     with pytest.raises(StorageError, match="cannot be written"):
         fails(tmp_path / "run", "--html", tmp_path / "absent" / "page.html")
-
-
-def test_default_of_private_is_the_one_of_the_views() -> None:
-    assert {option.name: option.default for option in report.params}["private"] == PRIVATE
 
 
 def test_sql_formats(make_run: MakeRun) -> None:
