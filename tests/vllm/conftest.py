@@ -1,6 +1,7 @@
 """Engines on a tiny model made on the spot. Each is started once; without vLLM installed nothing here is collected."""
 
 import os
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +20,8 @@ os.environ |= {"HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_O
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 MAX_PIXELS = 160 * 160
+MAX_ENGINES = 2
+"""At once: each vLLM takes about 2 GB, and two workers run these tests beside each other."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -45,20 +48,22 @@ def adapter(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def engine(checkpoint: Path) -> Iterator[Callable[..., Any]]:
-    """engine("vllm", protocol="slots") -> a running engine, started once per set of options."""
-    running: dict[tuple[str, EngineOptions], Any] = {}
+    """engine("vllm", protocol="slots") -> a running engine; the two used last are kept."""
+    running: OrderedDict[tuple[str, EngineOptions], Any] = OrderedDict()
 
     def started(name: str, **said: Any) -> Any:
         chosen: dict[str, Any] = {"model": str(checkpoint), "max_pixels": MAX_PIXELS} | said
-        options = EngineOptions(**chosen)
-        if (name, options) not in running:
-            running[name, options] = engine_module(name).load(options)
-        return running[name, options]
+        key = name, EngineOptions(**chosen)
+        if key not in running:
+            while len(running) >= MAX_ENGINES:
+                running.popitem(last=False)[1].close()
+            running[key] = engine_module(name).load(key[1])
+        running.move_to_end(key)
+        return running[key]
 
     yield started
     for one in running.values():
-        if hasattr(one, "close"):
-            one.close()
+        one.close()
 
 
 def probabilities(outcomes: Sequence[Outcome]) -> npt.NDArray[np.float32]:
