@@ -54,6 +54,7 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
     state = State(
         settings=run.record.settings_hash(),
         num_rows=audit.num_images,
+        rows_sha256=run.rows_sha256,
         private=audit.private,
         date=datetime.now(UTC).date().isoformat(),
     )

@@ -66,7 +66,7 @@ def run_calibrate(request: CalibrateRequest) -> CalibrateResult:
         cautions=cautions,
         join=found.joined.counts,
         drawn=found.drawn,
-        num_drawn=found.num_drawn,
+        num_drawn=None if found.sample is None else found.sample.table.num_rows,
         num_labelled=len(found.one_per_picture),
         num_partly=truth_of(found.joined.labels.take(pa.array(found.one_per_picture))).num_partly,
         at=request.at,

@@ -5,6 +5,7 @@ threshold; one that a rule of the policy keeps, or that has no score, is missed 
 """
 
 import hashlib
+from shlex import quote
 from typing import Annotated
 
 import numpy as np
@@ -12,7 +13,7 @@ import pyarrow as pa
 from pydantic import Field
 from pydantic.dataclasses import dataclass as checked_dataclass
 
-from ingest.errors import LabelsError, PolicyError, number_of
+from ingest.errors import LabelsError, PolicyError, RunError, number_of
 from ingest.storage.place import Place, place
 from jobs.releasing.bar import Bar, scores_of
 from jobs.releasing.decisions import can_be_dropped, decisions_of
@@ -25,6 +26,7 @@ from reports.guarantee.bound import Bound, bound_of, evenly_thinned, num_needed
 from reports.labelled_rows import Drawn, LabelledRows, labelled_rows
 from scoring.labels.table import labels_content, read_drawn_labels
 from scoring.policies.policy import GUARANTEE, Policy
+from scoring.runs.audit_sample import Design
 from scoring.runs.record import RunRecord
 from scoring.sql.expressions import shown
 from scoring.table import SCHEMA
@@ -78,7 +80,7 @@ def guarantee(request: GuaranteeRequest, run: Place, record: RunRecord, policy: 
             f"{request.labels_url}: of {number_of(num_partly, 'labelled picture')} only some attributes of level 1 and "
             "2 are labelled, so it is not known whether they are private; label all of them, or the column private"
         )
-    is_private, places = _private(found, request)
+    is_private, places = _private(found, request, run)
     rows = found.joined.rows.take(pa.array(places))
     by = request.by or _first_with_scores(rows)
     scores = _outcomes(rows, policy, by)
@@ -116,17 +118,30 @@ def with_price(promised: GuaranteeRecord, counts: Counts) -> GuaranteeRecord:
     return promised.model_copy(update={"num_dropped": num, "share_dropped": share})
 
 
-def _private(found: LabelledRows, request: GuaranteeRequest) -> tuple[np.ndarray, np.ndarray]:
+def _private(found: LabelledRows, request: GuaranteeRequest, run: Place) -> tuple[np.ndarray, np.ndarray]:
     """Which of the rows are labelled private; the places of those that count, after thinning."""
     is_private = truth_of(found.joined.labels).private == 1
     if not is_private.any():
         raise LabelsError(f"{request.labels_url}: no label says that a picture of the run is private")
     is_taken = is_private
-    if found.drawn == "audit":
-        is_taken = is_private & evenly_thinned(found.probabilities, found.least_probability, found.lots)
+    if found.sample is not None:
+        least = _least_probability(found.sample.design, run)
+        is_taken = is_private & evenly_thinned(found.probabilities, least, found.lots)
     else:
         is_private = np.isin(np.arange(len(is_private)), found.one_per_picture) & is_private
     return is_private, np.flatnonzero(is_taken)
+
+
+def _least_probability(design: Design, run: Place) -> float:
+    """Of the pictures that were drawn the smallest probability is larger by chance: it would make no even sample."""
+    if design.least_probability is not None:
+        return design.least_probability
+    options = f"--n {design.num_wanted} --seed {design.seed} --for {design.purpose} --private {quote(design.private)}"
+    raise RunError(
+        f"{run.path}: the audit sample is of an older version, which did not store the smallest probability of all "
+        "pictures; store it by drawing the same pictures again, whose labels stay good: privsieve audit sample "
+        f"{quote(run.path)} {options} --out NEW.csv"
+    )
 
 
 def _sha256(labels_url: str) -> str:

@@ -41,7 +41,7 @@ def audit_of_sample(run: Run, sample: AuditSample, labels: pa.Table, cautions: t
     RunError if the run has other rows than when it was drawn; LabelsError if no label is of a drawn picture.
     """
     design = sample.design
-    if design.settings != run.record.settings_hash() or design.num_rows != run.num_images():
+    if not run.has_rows_of(design, run.num_images()):
         raise RunError(f"{run.url}: {STALE_AUDIT}")
     rows = _nameable(sample.table)
     found = labelled(rows, labels, design.private, "the audit sample")

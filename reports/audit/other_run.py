@@ -119,7 +119,7 @@ def _probabilities(other: Run, rows: pa.Table, found: Labelled) -> Numbers | Non
             f"{int(is_outside.sum()):,} of {int(has_answer.sum()):,} labelled pictures of {other.url} are not of its "
             "audit sample; give the labels of its sample only"
         )
-    if sample.design.settings != other.record.settings_hash() or sample.design.num_rows != other.num_images():
+    if not other.has_rows_of(sample.design, other.num_images()):
         raise RunError(f"{other.url}: {STALE_AUDIT}")
     return probabilities
 

@@ -24,7 +24,6 @@ from reports.warehouse import open_run, setup_statements
 from scoring.assessment import Assessment
 from scoring.labels.table import read_labels
 from scoring.runs.audit_sample import SUBJECTS, read_sample
-from scoring.runs.record import open_run as open_record
 from scoring.table import Facts, Verdict, to_table
 from scoring.taxonomy import KEYS
 from tests.jobs.made import privsieve
@@ -172,13 +171,12 @@ def test_labels_correct_the_rates_of_the_run_and_of_categories(
 
 
 def test_corrected_rates_stand_in_the_run_and_in_sql(run: Path, tmp_path: Path) -> None:
-    _, record = open_record(str(run))
     empty = open_run(str(run)).table("FROM corrected_rates")
-    assert read_corrected_rates(place(str(run)), record, NUM_IMAGES) is None
+    assert read_corrected_rates(open_run(str(run))) is None
     sample(run, tmp_path / "list.csv", "--n", 100)
     labels = write(tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"biometrics": truth()}))
     assert privsieve("audit", "apply", run, labels) == 0
-    stored = read_corrected_rates(place(str(run)), record, NUM_IMAGES)
+    stored = read_corrected_rates(open_run(str(run)))
     assert stored is not None
     assert stored["subject"].to_pylist()[:23] == list(SUBJECTS)
     asked = open_run(str(run)).table("FROM corrected_rates")
@@ -204,9 +202,8 @@ def test_the_rates_of_a_run_that_went_on_are_refused_everywhere(
     assert privsieve("audit", "apply", run, labels) == 0
     shutil.copytree(original / "scores", run / "scores", dirs_exist_ok=True)
     capsys.readouterr()
-    _, record = open_record(str(run))
     with pytest.raises(RunError, match="other rows than the run has now"):
-        read_corrected_rates(place(str(run)), record, NUM_IMAGES)
+        read_corrected_rates(open_run(str(run)))
     assert privsieve("sql", run, "FROM corrected_rates") == 2
     assert "the audit is of other rows than the run has now" in capsys.readouterr().err
     assert privsieve("sql", run, "SELECT count(*) FROM images") == 0  # all else goes on
@@ -216,7 +213,87 @@ def test_the_rates_of_a_run_that_went_on_are_refused_everywhere(
     assert privsieve("audit", "sample", run, "--out", tmp_path / "new.csv", "--n", 100) == 2
     assert capsys.readouterr().err.splitlines()[-1].endswith("--replace draws a new one")
     sample(run, tmp_path / "new.csv", "--n", 100, "--replace")
-    assert not (run / "audit" / "corrected_rates.parquet").exists()
+    assert "its corrected rates were of other rows than the run has now, or damaged: they were removed" in (
+        capsys.readouterr().out
+    )
+    assert sorted(file.name for file in (run / "audit").iterdir()) == ["sample-1.parquet", "sample.parquet"]
+
+
+def test_a_shard_that_was_replaced_by_another_with_as_many_rows_makes_the_audit_stale(
+    original: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = Path(shutil.copytree(original, tmp_path / "run"))
+    sample(run, tmp_path / "list.csv", "--n", 100)
+    labels = write(tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"private": truth()}))
+    assert privsieve("audit", "apply", run, labels) == 0
+    before = {file: file.read_bytes() for file in (run / "audit").iterdir()}
+    result = next((run / "scores").glob("1.tar-*"))
+    rows = pq.read_table(result)
+    column = rows.schema.get_field_index("biometrics")
+    values = pa.array([1 if value == 0 else value for value in rows["biometrics"].to_pylist()], pa.float32())
+    write_result(run, "1.tar", 0, True, rows.set_column(column, rows.schema.field(column), values))
+    capsys.readouterr()
+    with pytest.raises(RunError, match="other rows than the run has now"):
+        read_corrected_rates(open_run(str(run)))
+    assert privsieve("sql", run, "FROM corrected_rates") == 2
+    report = summarise(open_run(str(run)))
+    assert (report.corrected, report.has_stale_audit) == ((), True)
+    assert privsieve("audit", "apply", run, labels) == 2
+    assert privsieve("calibrate", run, "--labels", labels) == 2
+    errors = capsys.readouterr().err.splitlines()
+    assert [("other rows" in line, "another state" in line) for line in errors] == [
+        (True, False),
+        (True, False),
+        (False, True),
+    ]
+    # The same rows once more, in a file that was written anew: the audit is of them.
+    write_result(run, "1.tar", 0, True, rows)
+    assert read_corrected_rates(open_run(str(run))) is not None
+    assert {file: file.read_bytes() for file in (run / "audit").iterdir()} == before
+
+
+def test_an_audit_of_an_older_version_is_read_and_its_sample_completed_by_drawing_it_again(
+    run: Path, tmp_path: Path
+) -> None:
+    """It did not store what the rows are, nor the smallest probability."""
+    sample(run, tmp_path / "list.csv", "--n", 100, "--seed", 4)
+    labels = write(tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"private": truth()}))
+    assert privsieve("audit", "apply", run, labels) == 0
+    drawn = read_sample(place(str(run)))
+    later = {"rows_sha256": None, "least_probability": None}
+    for name, key in (("sample", b"privsieve.audit_sample"), ("corrected_rates", b"privsieve.corrected_rates")):
+        file = run / "audit" / f"{name}.parquet"
+        table = pq.read_table(file)
+        footer = json.loads(table.schema.metadata[key])
+        older = {field: value for field, value in footer.items() if field not in later}
+        assert len(older) < len(footer)
+        pq.write_table(table.replace_schema_metadata({key: json.dumps(older)}), file)
+    assert read_sample(place(str(run))).design == drawn.design.model_copy(update=later)
+    assert open_run(str(run)).table("FROM corrected_rates").num_rows > 0
+    assert read_corrected_rates(open_run(str(run))) is not None
+    sample(run, tmp_path / "again.csv", "--n", 100, "--seed", 4)
+    assert read_sample(place(str(run))).design == drawn.design
+    assert sorted(file.name for file in (run / "audit").iterdir()) == ["corrected_rates.parquet", "sample.parquet"]
+    assert privsieve("audit", "apply", run, labels) == 0
+
+
+def test_a_new_sample_keeps_the_one_before_and_the_rates_that_it_gave(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample(run, tmp_path / "list.csv", "--n", 100)
+    labels = write(tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"private": truth()}))
+    assert privsieve("audit", "apply", run, labels) == 0
+    rates, first = read_corrected_rates(open_run(str(run))), (run / "audit" / "sample.parquet").read_bytes()
+    capsys.readouterr()
+    for number, seed in ((1, 1), (2, 2)):
+        sample(run, tmp_path / f"{seed}.csv", "--n", 100, "--seed", seed, "--replace")
+        said = capsys.readouterr().out
+        assert f"the earlier sample is kept as {run}/audit/sample-{number}.parquet" in said
+        assert f"its corrected rates stay in {run} until audit apply replaces them" in said
+    assert read_corrected_rates(open_run(str(run))) == rates
+    assert (run / "audit" / "sample-1.parquet").read_bytes() == first
+    (run / "audit" / "sample-1.parquet").rename(run / "audit" / "sample.parquet")
+    assert privsieve("audit", "apply", run, labels) == 0
 
 
 def test_half_of_the_labels_and_labels_of_other_pictures_are_counted(
@@ -337,9 +414,8 @@ def test_wrong_input_is_refused_in_one_line(run: Path, tmp_path: Path, capsys: p
     assert privsieve("sql", run, "FROM corrected_rates") == 2
     assert "use audit apply again" in capsys.readouterr().err
     pq.write_table(pa.table({"subject": ["private"]}), run / "audit" / "corrected_rates.parquet")
-    _, record = open_record(str(run))
     with pytest.raises(RunError, match="damaged or of another version"):
-        read_corrected_rates(place(str(run)), record, NUM_IMAGES)
+        read_corrected_rates(open_run(str(run)))
 
 
 def test_a_list_that_cannot_be_written_leaves_the_sample_and_the_rates_of_the_run(run: Path, tmp_path: Path) -> None:
@@ -350,7 +426,12 @@ def test_a_list_that_cannot_be_written_leaves_the_sample_and_the_rates_of_the_ru
     assert set(before) == {"sample.parquet", "corrected_rates.parquet"}
     assert privsieve("audit", "sample", run, "--out", labels / "x.csv", "--n", 50, "--replace") == 2
     assert {file.name: file.read_bytes() for file in (run / "audit").iterdir()} == before
-    (run / "audit" / "sample.parquet").write_bytes(b"PAR1 but no more")  # no reason to keep it
+    (run / "audit" / "sample.parquet").write_bytes(b"PAR1 but no more")
     assert privsieve("audit", "sample", run, "--out", tmp_path / "new.csv", "--n", 50) == 2
     sample(run, tmp_path / "new.csv", "--n", 50, "--replace")
-    assert [file.name for file in (run / "audit").iterdir()] == ["sample.parquet"]
+    # The rates are of the rows of the run still; the damaged file is kept aside, whatever is in it.
+    kept = before | {"sample-1.parquet": b"PAR1 but no more"}
+    del kept["sample.parquet"]
+    found = {file.name: file.read_bytes() for file in (run / "audit").iterdir()}
+    assert found.pop("sample.parquet") != before["sample.parquet"]
+    assert found == kept

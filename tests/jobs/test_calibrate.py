@@ -149,7 +149,7 @@ def test_the_audit_sample_is_weighted_back_to_the_run(
         "index": dense,
         "inclusion_probability": [1.0 if n % 5 in (2, 3) else 1 / 30 for n in dense],
     }
-    write_drawn(str(run), pa.table(sample), NUM)
+    write_drawn(str(run), pa.table(sample), NUM, least=1 / 30)
     labels = labels_file(tmp_path, dense)
     found = json_of(capsys, run, "--labels", labels)
     assert found["report"]["drawn"] == "audit"

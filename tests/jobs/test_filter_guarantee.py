@@ -190,7 +190,7 @@ def test_the_audit_sample_is_thinned_to_equal_probabilities(
     names = {name: [r[name] for r in scored] for name in ("shard", "index")}
     sample = run / "audit" / "sample.parquet"
     drawn = pa.table({**names, "inclusion_probability": probabilities})
-    write_drawn(str(run), drawn, num_rows=NUM + 1)
+    write_drawn(str(run), drawn, NUM + 1, least=0.1)
     labels = labels_of(tmp_path, [r["key"] for r in scored])
     args = ("filter", run, "--guarantee", "recall=0.95", "--labels", labels, "--out", tmp_path / "out", "--dry-run")
     try:
@@ -206,10 +206,21 @@ def test_the_audit_sample_is_thinned_to_equal_probabilities(
         (tmp_path / "keep.yaml").write_text(KEEP)
         assert privsieve(*args, "--policy", tmp_path / "keep.yaml") == 2
         assert "quarantined images are kept, and the audit sample holds none of them" in capsys.readouterr().err
-        write_drawn(str(run), drawn, num_rows=NUM)
+        write_drawn(str(run), drawn, NUM, least=0.1)
         assert privsieve(*args) == 2
         assert "was drawn from another state of the run; draw it again" in capsys.readouterr().err
-        write_drawn(str(run), drawn.slice(0, 60), num_rows=NUM + 1)
+        write_drawn(str(run), drawn, NUM + 1, least=0.05)
+        capsys.readouterr()
+        assert privsieve(*args, "--confidence", "0.5") == 0
+        # The design could have drawn a picture with .05: half of those that .1 leaves remain.
+        fewer = int(capsys.readouterr().out.partition("proof      ")[2].partition(" ")[0])
+        assert 25 <= fewer <= 45
+        write_drawn(str(run), drawn, NUM + 1, least=None)
+        assert privsieve(*args) == 2
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1
+        assert f"audit sample {run} --n 120 --seed 0 --for both --private 'level IN (1, 2)' --out NEW.csv" in error
+        write_drawn(str(run), drawn.slice(0, 60), NUM + 1, least=0.1)
         assert privsieve(*args) == 2
         assert "60 labelled pictures of 120 are not of the audit sample of this run; say --drawn" in (
             capsys.readouterr().err
