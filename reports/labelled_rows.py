@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 
 from ingest.errors import LabelsError, RunError, number_of
 from ingest.storage.place import Place
-from reports.evaluation.binary import Numbers
+from reports.agreed_labels import AgreedLabels
+from reports.evaluation.binary import Flags, Numbers
 from reports.evaluation.joining import Joined, join
 from scoring.runs.audit_sample import AuditSample, has_sample, read_sample
 from scoring.runs.footers import refuse_foreign
@@ -34,6 +35,9 @@ class LabelledRows:
 
     joined: Joined
     """The counts are of the whole run."""
+
+    undecided: Flags
+    """Shape (n, 23), as `SUBJECTS`: questions about which people differ, or which none could answer."""
 
     drawn: Drawn
     """How they were drawn."""
@@ -71,27 +75,29 @@ def _lot(shard: str, index: int) -> float:
 
 
 def labelled_rows(
-    run: Place, record: RunRecord, labels: pa.Table, columns: Sequence[str], drawn: Drawn | None
+    run: Place, record: RunRecord, found: AgreedLabels, columns: Sequence[str], drawn: Drawn | None
 ) -> LabelledRows:
     """columns: with `NEEDED`. drawn: None for `audit` if all labelled pictures are of the audit sample.
 
     LabelsError if nothing is joined, or if only some of the labelled pictures are of the sample and `drawn` is None.
     RunError if there is no sample although `drawn` says so, or if a file of the run is damaged or of another run.
     """
+    labels = found.labels
     candidates, num_rows, rows_sha256 = _candidates(run, record, labels, columns)
     joined = join(candidates, labels)
     num_joined = joined.counts.num_joined_rows
     joined = replace(
         joined, counts=replace(joined.counts, num_rows=num_rows, num_rows_without_label=num_rows - num_joined)
     )
-    evenly = LabelledRows(joined, "evenly", np.ones(num_joined), None)
+    undecided = found.undecided[joined.label_places]
+    evenly = LabelledRows(joined, undecided, "evenly", np.ones(num_joined), None)
     sample = None if drawn == "evenly" else _sample(run, record, num_rows, rows_sha256)
     if sample is None and drawn == "audit":
         raise RunError(f"{run.path} has no audit sample; draw one with: privsieve audit sample {run.path}")
     if sample is None:
         return evenly
-    found = _probabilities(joined.rows, sample.table)
-    is_of_sample = ~np.isnan(found)
+    probabilities = _probabilities(joined.rows, sample.table)
+    is_of_sample = ~np.isnan(probabilities)
     if drawn is None and not is_of_sample.any():
         return evenly
     # A copy of a drawn picture has its label, but was not drawn itself.
@@ -111,7 +117,7 @@ def labelled_rows(
         joined.label_places[is_of_sample],
         joined.counts,
     )
-    return LabelledRows(kept, "audit", found[is_of_sample], sample)
+    return LabelledRows(kept, undecided[is_of_sample], "audit", probabilities[is_of_sample], sample)
 
 
 def _candidates(run: Place, record: RunRecord, labels: pa.Table, columns: Sequence[str]) -> tuple[pa.Table, int, str]:

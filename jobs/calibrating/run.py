@@ -11,6 +11,7 @@ from ingest.errors import LabelsError
 from ingest.sample import printable
 from ingest.storage.place import place
 from jobs.runtime.requests import STRICT, Name
+from reports.agreed_labels import agreed, num_undecided_of
 from reports.calibrating.calibrated import calibrated
 from reports.calibrating.results import CalibrationReport
 from reports.calibrating.thresholds_file import thresholds_file
@@ -18,7 +19,7 @@ from reports.evaluation.answers import ROW_COLUMNS, truth_of
 from reports.evaluation.evaluate import engine_name
 from reports.labelled_rows import Drawn, labelled_rows
 from reports.opened import open_run
-from scoring.labels.table import read_drawn_labels
+from scoring.labels.table import read_judged
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 
@@ -29,7 +30,7 @@ class CalibrateRequest:
     """Folder or fsspec URL of the run."""
 
     labels_url: Name
-    """File of labels (`scoring.labels.table`), one row per picture."""
+    """Labels (`scoring.labels.table`), of one or several people."""
 
     out_url: Name | None = None
     """Where the thresholds go; None for nowhere."""
@@ -54,7 +55,7 @@ class CalibrateResult:
 def run_calibrate(request: CalibrateRequest) -> CalibrateResult:
     """LabelsError if the labels are wrong, too few for a file of thresholds that is asked for, or belong to no picture
     of the run; RunError, StorageError of the run."""
-    labels = read_drawn_labels(request.labels_url)
+    labels = agreed(read_judged(request.labels_url))
     run = place(request.run_url)
     with open_run(request.run_url) as opened:
         record, cautions = opened.record, tuple(map(printable, opened.cautions))
@@ -69,6 +70,7 @@ def run_calibrate(request: CalibrateRequest) -> CalibrateResult:
         num_drawn=None if found.sample is None else found.sample.table.num_rows,
         num_labelled=len(found.one_per_picture),
         num_partly=truth_of(found.joined.labels.take(pa.array(found.one_per_picture))).num_partly,
+        num_undecided=num_undecided_of(found.undecided[found.one_per_picture]),
         at=request.at,
         seed=request.seed,
         subjects=subjects,

@@ -62,6 +62,7 @@ def _subjects(found: LabelledRows, record: RunRecord) -> dict[str, _Subject]:
     places = found.one_per_picture
     rows, labels = found.joined.rows.take(pa.array(places)), found.joined.labels.take(pa.array(places))
     truth, answers = truth_of(labels), answers_of(rows, record.engine)
+    truths = np.where(found.undecided[places], np.nan, np.column_stack([truth.settled, truth.values]))
     weights, groups = found.weights[places], near_duplicates(rows)
 
     def subject(key: str, name: str, is_so: Numbers, probabilities: Numbers, said: Numbers) -> _Subject | None:
@@ -73,9 +74,9 @@ def _subjects(found: LabelledRows, record: RunRecord) -> dict[str, _Subject]:
     if np.isnan(private).all():
         name, private = "largest P(present) of level 1 and 2", _largest(answers.probabilities[:, OF_PRIVATE_LEVELS])
     of_values = np.where(np.isnan(answers.values), np.nan, answers.values == 1)
-    all_ = [subject(PRIVATE, name, truth.settled, private, answers.private)]
+    all_ = [subject(PRIVATE, name, truths[:, 0], private, answers.private)]
     all_ += [
-        subject(key, f"prob_{key}", truth.values[:, place], answers.probabilities[:, place], of_values[:, place])
+        subject(key, f"prob_{key}", truths[:, 1 + place], answers.probabilities[:, place], of_values[:, place])
         for place, key in enumerate(KEYS)
     ]
     return {one.key: one for one in all_ if one is not None}

@@ -80,6 +80,9 @@ class CalibrationReport:
     num_partly: int
     """Of these, those that count as public although some attribute of level 1 or 2 is not labelled."""
 
+    num_undecided: dict[str, int]
+    """Subject -> pictures on which people differ, or which none could judge; they are in no figure of it."""
+
     at: float
     """Calibrated probability from which an attribute is present."""
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from reports.agreed_labels import in_words
 from reports.calibrating.results import CalibrationReport, SubjectCalibration
 from reports.evaluation.calibration import ReliabilityBin
 from reports.evaluation.tables import Table, number
@@ -52,6 +53,11 @@ def notes(report: CalibrationReport) -> Iterator[str]:
         yield (
             f"private: {report.num_partly:,} pictures count as public although not every attribute of level 1 and 2 is "
             "labelled; give the labels a column private if that is wrong"
+        )
+    if report.num_undecided:
+        yield (
+            f"left out as undecided, since people differ or cannot say: {in_words(report.num_undecided)}; these are "
+            "hard pictures, so the model seems better than it is; the majority counts, so a third person decides"
         )
     if report.without:
         yield f"without a labelled picture that has a probability: {', '.join(report.without)}"

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -22,8 +23,9 @@ from reports.audit.stored import read_corrected_rates
 from reports.summary import summarise
 from reports.warehouse import open_run, setup_statements
 from scoring.assessment import Assessment
-from scoring.labels.table import read_labels
+from scoring.labels.table import read_judged
 from scoring.runs.audit_sample import SUBJECTS, read_sample
+from scoring.runs.reviews import Answers
 from scoring.table import Facts, Verdict, to_table
 from scoring.taxonomy import KEYS
 from tests.jobs.made import privsieve
@@ -321,6 +323,82 @@ def test_half_of_the_labels_and_labels_of_other_pictures_are_counted(
     assert any("2 labels are of pictures that were not drawn" in note for note in found["notes"])
 
 
+def answer(folder: Answers, sha256: str, who: str, says: str) -> None:
+    folder.add(
+        {
+            "sha256": sha256,
+            "annotator": who,
+            "private": {"private": 1, "public": 0}.get(says),
+            "answer": says,
+            "queue": "audit",
+            "is_gold": False,
+        }
+    )
+
+
+def test_pictures_on_which_people_differ_widen_the_interval_to_all_and_none_of_them(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two people answer in review. They differ on some private pictures, and on every twentieth nobody can say."""
+    drawn, is_there = sample(run, tmp_path / "list.csv", "--n", 64), truth()
+    ana, ben = Answers(place(str(run / "reviews"))), Answers(place(str(run / "reviews")))
+    differ, unclear, hashes = list[str](), list[str](), list[str](drawn["sha256"].to_pylist())
+    for number, sha256 in enumerate(hashes):
+        is_private = bool(is_there[int(sha256, 16)])
+        says = "private" if is_private else "public"
+        if number % 20 == 3:
+            unclear.append(sha256)
+            answer(ana, sha256, "ana", "unclear")
+            continue
+        answer(ana, sha256, "ana", says)
+        if is_private and number % 2 == 0:
+            differ.append(sha256)
+            answer(ben, sha256, "ben", "public")
+        elif number % 7 == 0:
+            answer(ben, sha256, "ben", says)
+    assert len(differ) >= 2
+    undecided = {*differ, *unclear}
+
+    def applied(labels: Path) -> dict[str, Any]:
+        capsys.readouterr()
+        assert privsieve("audit", "apply", run, labels, "--format", "json") == 0
+        return dict(json.loads(capsys.readouterr().out))
+
+    def private_of(taken: str) -> dict[str, Any]:
+        """What a list gives in which the undecided pictures are public ("0"), private ("1"), or left out ("")."""
+        rows = filled(tmp_path / "list.csv", {"private": is_there})
+        for row in rows:
+            row["private"] = taken if row["sha256"] in undecided else row["private"]
+        return dict(applied(write(tmp_path / f"as-{taken}.csv", rows))["subjects"][0])
+
+    none, all_, left_out = private_of("0"), private_of("1"), private_of("")
+    found = applied(run / "reviews")
+    private = found["subjects"][0]
+    assert private["num_undecided"] == len(undecided)
+    assert private["num_labels"] == len(hashes) - len(undecided)
+    assert found["labels"]["num_undecided"] == len(undecided)
+    assert (found["labels"]["num_labelled"], found["labels"]["num_empty"]) == (len(hashes) - len(undecided), 0)
+    for what in ("corrected", "sensitivity", "specificity"):
+        assert private[what]["value"] == left_out[what]["value"]
+        assert private[what]["low"] == min(one[what]["low"] for one in (none, all_, left_out))
+        assert private[what]["high"] == max(one[what]["high"] for one in (none, all_, left_out))
+    assert private["corrected"]["low"] == none["corrected"]["low"] < left_out["corrected"]["low"]
+    assert private["corrected"]["high"] == all_["corrected"]["high"] > left_out["corrected"]["high"]
+    stored = read_corrected_rates(open_run(str(run)))
+    assert stored is not None
+    assert stored["note"][0].as_py() == "the interval covers undecided labels"
+    assert privsieve("audit", "apply", run, run / "reviews") == 0
+    text = capsys.readouterr().out
+    assert f"Undecided, since people differ or cannot say: private {len(undecided)}. The intervals cover" in text
+    assert f"privsieve review {run} --queue audit --as NAME, then apply {run}/reviews" in text
+    assert "have no label yet" not in text
+    for sha256 in undecided:  # a third person, and a second one for what nobody could say
+        answer(ana, sha256, "cyd", "private" if is_there[int(sha256, 16)] else "public")
+    decided = applied(run / "reviews")["subjects"][0]
+    assert (decided["num_undecided"], decided["num_labels"]) == (0, len(hashes))
+    assert decided["corrected"]["high"] < private["corrected"]["high"]
+
+
 def test_labels_of_another_run_correct_by_sensitivity_and_specificity(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -350,7 +428,7 @@ def test_labels_of_the_sample_of_another_run_are_weighted(run: Path, tmp_path: P
     for seed in range(6):
         listed = tmp_path / f"{seed}.csv"
         sample(Path(other.url), listed, "--n", 300, "--for", "private", "--seed", seed, "--replace")
-        labels = read_labels(str(write(listed, filled(listed, {"private": is_there}))))
+        labels = read_judged(str(write(listed, filled(listed, {"private": is_there}))))
         audit = audit_of_other_run(open_run(str(run)), other, labels, None)
         assert len(audit.notes) == 1
         found = audit.subjects[0].corrected

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from scoring.assessment import Assessment
-from scoring.labels.table import LabelsOrigin, write_labels
+from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from scoring.protocols.thresholds import load_thresholds
 from scoring.taxonomy import KEYS
 from tests.audits import write_drawn
@@ -136,6 +136,30 @@ def test_the_binary_protocol_has_no_file_of_thresholds(
     assert privsieve("calibrate", run, "--labels", tmp_path / "labels.parquet", "--out", out) == 2
     assert "no attribute has a threshold, so there is nothing to write" in capsys.readouterr().err
     assert not out.exists()
+
+
+def test_pictures_on_which_people_differ_are_left_out_and_counted(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Three people label 60 pictures; one of them sees COMMON the other way round in ten, and of four one is away."""
+    rows = {"sha256": [], "annotator": [], COMMON: []}  # type: dict[str, list[object]]
+    for number in range(60):
+        for who in ("ana", "ben", "cyd")[: 2 if number < 4 else 3]:
+            twisted = number < 10 and who == "ben"
+            values = (f"{number:064x}", who, 1 - truth_of(number) if twisted else truth_of(number))
+            for column, value in zip(rows.values(), values, strict=True):
+                column.append(value)
+    hashes = by_hash([f"p{n}" for n in range(60)])["sha256"].to_pylist()
+    rows["sha256"] = [hashes[int(str(name), 16)] for name in rows["sha256"]]
+    write_labels(to_labels(rows, len(rows["sha256"])), str(tmp_path / "three.parquet"), LabelsOrigin("hand"))
+    found = json_of(capsys, run, "--labels", tmp_path / "three.parquet")
+    assert found[COMMON]["num_pictures"] == 56
+    assert found[COMMON]["num_present"] == sum(truth_of(n) for n in range(4, 60))
+    assert found["report"]["num_undecided"] == {COMMON: 4}
+    assert privsieve("calibrate", run, "--labels", tmp_path / "three.parquet") == 0
+    assert f"left out as undecided, since people differ or cannot say: {COMMON} 4; these are hard" in (
+        capsys.readouterr().out
+    )
 
 
 def test_the_audit_sample_is_weighted_back_to_the_run(

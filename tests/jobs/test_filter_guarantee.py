@@ -121,6 +121,32 @@ def test_a_private_picture_without_a_score_counts_as_what_happens_to_it(
     assert message.count("\n") == 1
 
 
+def test_pictures_on_which_people_differ_are_counted_as_they_lower_the_threshold(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two of them lie below the private ones: as private ones they would be missed. A third lies above."""
+    scored = by_severity(run)
+    keys = [str(r["key"]) for r in scored[20:] for _ in range(2)]
+    others = [str(scored[place]["key"]) for place in (0, 5) for _ in range(2)] + [keys[-1], keys[-1]]
+    keys = keys[:-2] + others
+    columns: dict[str, Sequence[object]] = {
+        "key": keys,
+        "annotator": ["ana", "ben"] * (len(keys) // 2),
+        "private": [1] * (len(keys) - len(others)) + [1, 0] * (len(others) // 2),
+    }
+    write_labels(to_labels(columns, len(keys)), str(tmp_path / "two.parquet"), LabelsOrigin("hand"))
+    args = ("filter", run, "--guarantee", "recall=0.95", "--out", tmp_path / "out", "--dry-run", "--labels")
+    assert privsieve(*args, tmp_path / "two.parquet") == 0
+    text = capsys.readouterr().out
+    # One of 99 may stay, and one of 101: then it is the lowest of the undecided, and the next lowest is dropped.
+    assert f"  threshold  s_lex >= {float(str(scored[5]['s_lex']))!r}\n" in text
+    assert "  proof      101 private labelled pictures: " in text
+    assert "  undecided  3 labelled pictures: people differ, or cannot say. The promise holds whichever are" in text
+    assert "the proof counts 2 so" in text
+    assert privsieve(*args, labels_of(tmp_path, keys[:-6:2])) == 0
+    assert f"  threshold  s_lex >= {float(str(scored[21]['s_lex']))!r}\n" in capsys.readouterr().out
+
+
 def test_the_guarantee_drops_what_a_policy_flags_and_leaves_what_a_rule_keeps(run: Path, tmp_path: Path) -> None:
     (tmp_path / "flag.yaml").write_text(FLAG)
     (tmp_path / "exempt.yaml").write_text(EXEMPT)
