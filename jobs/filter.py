@@ -10,6 +10,7 @@ from jobs.console.completion import offering
 from jobs.console.executor_options import executor_options
 from jobs.console.option_types import FiniteRange, Recall
 from jobs.console.terminal import write_line
+from jobs.releasing.bar import readable
 from jobs.releasing.guaranteeing import BY, GuaranteeRequest
 from jobs.releasing.plan import Counts
 from jobs.releasing.record import GuaranteeRecord
@@ -147,7 +148,7 @@ def _print_guarantee(promised: GuaranteeRecord | None, counts: Counts) -> None:
     if promised is None:
         return
     by = shown(promised.by)
-    rule = "the policy alone drops enough" if promised.threshold is None else f"{by} >= {promised.threshold!r}"
+    rule = "the policy alone drops enough" if promised.threshold is None else f"{by} >= {readable(promised.threshold)}"
     write_line(
         f"guarantee: at least {_percent(promised.recall)} of the private pictures are dropped, with "
         f"{_percent(promised.confidence)} confidence"

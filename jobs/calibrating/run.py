@@ -14,6 +14,7 @@ from jobs.runtime.requests import STRICT, Name
 from reports.agreed_labels import agreed, num_undecided_of
 from reports.calibrating.calibrated import calibrated
 from reports.calibrating.results import CalibrationReport
+from reports.calibrating.tables import use_of
 from reports.calibrating.thresholds_file import thresholds_file
 from reports.evaluation.answers import ROW_COLUMNS, truth_of
 from reports.evaluation.evaluate import engine_name
@@ -65,6 +66,7 @@ def run_calibrate(request: CalibrateRequest) -> CalibrateResult:
         run=printable(request.run_url),
         engine=engine_name(record.engine),
         cautions=cautions,
+        has_attributes=bool(record.engine["assessed"]),
         join=found.joined.counts,
         drawn=found.drawn,
         num_drawn=None if found.sample is None else found.sample.table.num_rows,
@@ -79,8 +81,16 @@ def run_calibrate(request: CalibrateRequest) -> CalibrateResult:
     thresholds = thresholds_file(report)
     if request.out_url is not None:
         if thresholds is None:
-            raise LabelsError(
-                "no attribute has a threshold, so there is nothing to write; leave out --out to see what was found"
-            )
+            raise LabelsError(_nothing_to_write(report))
         place(request.out_url).write(thresholds.encode())
     return CalibrateResult(report, thresholds)
+
+
+def _nothing_to_write(report: CalibrationReport) -> str:
+    if report.has_attributes:
+        return "no attribute has a threshold, so there is nothing to write; leave out --out to see what was found"
+    first = "--out writes thresholds of attributes, and this run judges none: its protocol asks for the whole picture"
+    threshold = report.subjects[0].threshold
+    if threshold is None:
+        return f"{first}; leave out --out to see what was found"
+    return f"{first}; leave out --out, and {use_of(threshold)}"

@@ -23,7 +23,7 @@ from jobs.releasing.plan import Counts
 from jobs.releasing.record import GuaranteeRecord
 from jobs.runtime.requests import STRICT, Name
 from reports.agreed_labels import agreed
-from reports.evaluation.answers import truth_of
+from reports.evaluation.answers import protocol_name, truth_of
 from reports.evaluation.binary import Flags, Numbers
 from reports.guarantee.bound import Bound, bound_of, evenly_thinned, num_needed
 from reports.labelled_rows import Drawn, LabelledRows, labelled_rows
@@ -79,7 +79,9 @@ def guarantee(request: GuaranteeRequest, run: Place, record: RunRecord, policy: 
             "said of the private ones; write quarantined: drop"
         )
     private = _private(found, request, run)
-    by = request.by or _first_with_scores(found.joined.rows.filter(pa.array(private.is_used & ~private.is_undecided)))
+    by = request.by or _first_with_scores(
+        found.joined.rows.filter(pa.array(private.is_used & ~private.is_undecided)), record
+    )
     outcomes = _outcomes(found.joined.rows.filter(pa.array(private.is_used)), policy, by)
     is_undecided, pictures = private.is_undecided[private.is_used], private.pictures[private.is_used]
     scores, undecided = (
@@ -144,8 +146,9 @@ def _private(found: LabelledRows, request: GuaranteeRequest, run: Place) -> _Pri
     num_partly = truth_of(found.joined.labels.filter(pa.array(~is_undecided))).num_partly
     if num_partly:
         raise LabelsError(
-            f"{request.labels_url}: of {number_of(num_partly, 'labelled picture')} only some attributes of level 1 and "
-            "2 are labelled, so it is not known whether they are private; label all of them, or the column private"
+            f"{request.labels_url}: of {number_of(num_partly, 'labelled picture')} only some of the attributes are "
+            "labelled that make a picture private (levels 1 and 2), so it is not known whether they are; fill in the "
+            "column private, or all of these attributes"
         )
     is_private = (truth.private == 1) & ~is_undecided
     if not is_private.any():
@@ -180,10 +183,15 @@ def _sha256(labels_url: str) -> str:
     return hashlib.sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _first_with_scores(rows: pa.Table) -> str:
+def _first_with_scores(rows: pa.Table, record: RunRecord) -> str:
     for name in BY:
         if rows[name].null_count < rows.num_rows or not rows.num_rows:
             return name
+    if protocol_name(record.engine) == "binary":
+        raise LabelsError(
+            "this run says yes or no without probabilities, so there is no number for a threshold; scan with an engine "
+            "that gives them, or say --guarantee-by private to drop what it answers with yes"
+        )
     raise LabelsError("the labelled private images have no score in this run; name another number with --guarantee-by")
 
 

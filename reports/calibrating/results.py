@@ -65,6 +65,9 @@ class CalibrationReport:
     cautions: tuple[str, ...]
     """Of the run."""
 
+    has_attributes: bool
+    """Whether the run judges attributes. The protocol `binary` asks only whether a picture is private."""
+
     join: JoinCounts
     """Rows and labels, joined and not."""
 
