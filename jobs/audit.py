@@ -97,8 +97,9 @@ def _write_replaced(run_url: str, earlier: "Replaced") -> None:
 def apply(run_url: str, labels: str, sensitivity_from: str | None, private: str | None, output: str) -> None:
     """Correct the rates of RUN by LABELS of the pictures that "audit sample" drew.
 
-    LABELS is the file that was filled in, or any other labels file; a picture without an answer to a question is left
-    out of that question. The rates are stored in RUN, where "report" and the view corrected_rates of "sql" find them.
+    LABELS is the file that was filled in, RUN/reviews, or any other labels of one or several people. A picture without
+    an answer to a question is left out of that question. If people differ, the majority counts; without one, intervals
+    cover both answers. The rates are stored in RUN, where "report" and the view corrected_rates of "sql" find them.
 
     Example: privsieve audit apply my-run labels.csv
     """

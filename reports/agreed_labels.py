@@ -77,6 +77,7 @@ def _could_not_say(judged: Judged, votes: Numbers) -> Flags:
     is_joined, half = _of_consensus(judged.labels)
     found[:, 1:] |= half
     found[:, 0] |= is_joined & np.isnan(votes[:, 0])
+    found |= judged.is_complete[:, None] & np.isnan(votes)
     return np.asarray(found, dtype=np.bool_)
 
 

@@ -13,7 +13,7 @@ from reports.audit.correcting import private_rate
 from reports.audit.counting import cell_counts
 from reports.warehouse import Run
 from scoring.labels.judgements import judgements
-from scoring.labels.table import Judged
+from scoring.labels.table import as_judged
 from scoring.runs.audit_sample import PRIVATE, AuditSample
 
 
@@ -39,7 +39,7 @@ def estimate_of(run: Run, sample: AuditSample) -> Estimate:
     num_images = cell_counts(run, audit_sql(run, sample.design.private)).of_run[PRIVATE]
 
     def estimate(labels: pa.Table) -> tuple[float, float] | None:
-        found = private_rate(sample, num_images, Judged(labels, np.zeros(labels.num_rows, dtype=np.bool_)))
+        found = private_rate(sample, num_images, as_judged(labels))
         return None if found.low is None or found.high is None else (found.low, found.high)
 
     return estimate

@@ -103,6 +103,8 @@ def shift_test(is_there: Flags, is_yes: Flags, probabilities: Numbers, categorie
         names, numbers, counts = np.unique(categories[members], return_inverse=True, return_counts=True)
         kept = counts[numbers] >= MIN_PER_CATEGORY
         answers, weights = is_yes[members][kept], 1 / probabilities[members][kept]
+        for kind in (answers, ~answers):
+            weights[kind] /= max(1e-300, float(weights[kind].mean())) if kind.any() else 1
         if len(names[counts >= MIN_PER_CATEGORY]) >= 2 and answers.any() and not answers.all():
             parts.append((answers, weights, np.unique(numbers[kept], return_inverse=True)[1]))
     if not parts:

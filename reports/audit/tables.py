@@ -22,7 +22,8 @@ from scoring.runs.audit_sample import PRIVATE, SUBJECTS
 MAX_CATEGORIES_SHOWN = 20
 
 SENTENCES: Mapping[str, str] = {
-    NO_LABELS: "No corrected rate, since no drawn picture is labelled for it: {subjects}.",
+    NO_LABELS: "No corrected rate, since no drawn picture is labelled for it (review --for attributes asks for "
+    "attributes): {subjects}.",
     FEW_LABELS: "Corrected by fewer than 30 labels, so label more before you rely on it: {subjects}.",
     TOO_FEW_FOR_CATEGORIES: "No rates of categories, since too few labels say yes, or too few say no: {subjects}.",
     ALL_LABELLED: "Every image is labelled, so the corrected rate is that of the labels: {subjects}.",

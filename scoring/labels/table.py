@@ -21,13 +21,14 @@ from scoring.assessment import Values
 from scoring.labels.columns import LABELS_SCHEMA
 from scoring.labels.csv_cells import NULL_NUMBERS, as_csv, text_columns, unescaped
 from scoring.labels.parquet_file import MAX_TEXT_CHARS, bounded_table, refuse_unknown
-from scoring.runs.reviews import UNCLEAR, read_reviews, standing
+from scoring.runs.reviews import OF_ATTRIBUTES, UNCLEAR, read_reviews, standing
 from scoring.taxonomy import KEYS
 
 __all__ = [
     "LABELS_SCHEMA",
     "Judged",
     "LabelsOrigin",
+    "as_judged",
     "attribute_values",
     "checked",
     "labels_content",
@@ -104,7 +105,10 @@ class Judged:
     """Of `LABELS_SCHEMA`, one row per picture and annotator."""
 
     is_unclear: npt.NDArray[np.bool_]
-    """Shape (rows,): the person looked at the picture, and cannot say."""
+    """Shape (rows,): the person looked at the picture, and cannot say what was asked."""
+
+    is_complete: npt.NDArray[np.bool_]
+    """Shape (rows,): the person was asked for every attribute, so one without a value is one that they cannot say."""
 
 
 def read_judged(url: str, is_drawn: bool = True) -> Judged:
@@ -115,7 +119,7 @@ def read_judged(url: str, is_drawn: bool = True) -> Judged:
     """
     if not place(url).is_dir():
         labels = read_labels(url)
-        return Judged(labels, np.zeros(labels.num_rows, dtype=np.bool_))
+        return as_judged(labels)
     answers = standing(read_reviews(place(url)))
     if is_drawn:
         drawn = answers.filter(pc.and_(pc.equal(answers["queue"], "audit"), pc.invert(answers["is_gold"])))
@@ -125,8 +129,15 @@ def read_judged(url: str, is_drawn: bool = True) -> Judged:
                 "pictures drawn at random; draw a sample with privsieve audit sample, then review --queue audit"
             )
         answers = drawn
-    is_unclear = np.asarray(pc.equal(answers["answer"], UNCLEAR).to_numpy(zero_copy_only=False), dtype=np.bool_)
-    return Judged(_as_labels(answers.select(LABELS_SCHEMA.names), url), is_unclear)
+    says = np.array(answers["answer"].to_pylist(), dtype=object)
+    labels = _as_labels(answers.select(LABELS_SCHEMA.names), url)
+    return Judged(labels, np.asarray(says == UNCLEAR, np.bool_), np.asarray(says == OF_ATTRIBUTES, np.bool_))
+
+
+def as_judged(labels: pa.Table) -> Judged:
+    """Labels of which it is not known what people could not say: null is not judged. labels: of `LABELS_SCHEMA`."""
+    nothing = np.zeros(labels.num_rows, dtype=np.bool_)
+    return Judged(labels, nothing, nothing)
 
 
 def read_labels_and_origin(url: str) -> tuple[pa.Table, LabelsOrigin | None]:

@@ -25,7 +25,8 @@ from scoring.labels.parquet_file import bounded_table
 
 UNDO = "undo"
 UNCLEAR = "unclear"
-ANSWERS = ("private", "public", "attributes", UNCLEAR, "skip", UNDO)
+OF_ATTRIBUTES = "attributes"
+ANSWERS = ("private", "public", OF_ATTRIBUTES, UNCLEAR, "skip", UNDO)
 """private, public: of the whole picture. attributes: the values of the 22 attributes. unclear: the person looked and
 cannot say. skip: the person did not judge. undo: the answer before is taken back."""
 

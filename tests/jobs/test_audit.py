@@ -169,7 +169,8 @@ def test_labels_correct_the_rates_of_the_run_and_of_categories(
     text = capsys.readouterr().out
     assert "Rates of categories assume that the engine errs alike in all of them" in text
     assert "40 quarantined images are in no rate" in text
-    assert "\nNo corrected rate, since no drawn picture is labelled for it: gov_ids, " in text
+    assert "\nNo corrected rate, since no drawn picture is labelled for it (review --for attributes " in text
+    assert "asks for attributes): gov_ids, " in text
     assert f"labels   {drawn.num_rows} of {drawn.num_rows} pictures have a label\n" in text
     assert text.count("%") == text.count(" %") > 20  # written in one way
 

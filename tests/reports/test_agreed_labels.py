@@ -15,13 +15,24 @@ Row = tuple[int, str, dict[str, float]]
 """Number of the picture, who, and the values."""
 
 
-def said(rows: Sequence[Row], unclear: Sequence[int] = (), is_of_levels: bool = True) -> AgreedLabels:
-    """unclear: rows of people who could not say."""
+def said(
+    rows: Sequence[Row], unclear: Sequence[int] = (), complete: Sequence[int] = (), is_of_levels: bool = True
+) -> AgreedLabels:
+    """unclear: rows of people who could not say. complete: rows of people who were asked for every attribute."""
     names = sorted({name for *_, values in rows for name in values})
     columns: dict[str, list[object]] = {name: [values.get(name) for *_, values in rows] for name in names}
     columns |= {"sha256": [f"{number:064x}" for number, *_ in rows], "annotator": [who for _, who, _ in rows]}
-    is_unclear = np.isin(np.arange(len(rows)), unclear)
-    return agreed(Judged(to_labels(columns, len(rows)), is_unclear), is_of_levels)
+    is_unclear, is_complete = (np.isin(np.arange(len(rows)), chosen) for chosen in (unclear, complete))
+    return agreed(Judged(to_labels(columns, len(rows)), is_unclear, is_complete), is_of_levels)
+
+
+def test_an_attribute_that_a_person_cannot_say_is_undecided_and_what_hangs_on_it() -> None:
+    nothing = dict.fromkeys(KEYS, 0.0)
+    some = {key: value for key, value in nothing.items() if key != "biometrics"}
+    found = said([(1, "a", some), (2, "a", nothing), (3, "a", some | {"gov_ids": 1.0})], complete=[0, 1, 2])
+    assert found.undecided[:, 0].tolist() == [True, False, False]
+    assert num_undecided_of(found.undecided) == {"private": 1, "biometrics": 2}
+    assert found.undecided[:, 1 + KEYS.index("biometrics")].tolist() == [True, False, True]
 
 
 def test_the_majority_of_an_odd_number_decides_and_two_that_differ_do_not() -> None:
