@@ -104,7 +104,9 @@ def shift_test(
 
     The distribution is found by shuffling the categories, since the counts are small. Weights may be larger in one
     category than in another, so the statistic divides by each category's own variance. Such a test keeps its level in
-    large samples (E. Chung and J. Romano, "Exact and asymptotically robust permutation tests", 2013).
+    large samples (E. Chung and J. Romano, "Exact and asymptotically robust permutation tests", 2013). In small ones it
+    raises too many alarms if pictures with one answer were drawn many times more densely in one category than in
+    another, far more so than an audit draws them (docs/audit.md has measured figures).
     """
     parts = []
     for truth in (True, False):

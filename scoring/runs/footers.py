@@ -8,7 +8,7 @@ Keys of a slice's result, each with "privsieve." before it:
     shard      its name as text, with undecodable bytes as backslash escapes
     chain      `jobs.scanning.slice_tasks.SliceTask.listing_digests`
     state      `ingest.formats.Source.fingerprint` of the shard when it was listed
-    content    hash of the bytes before the footer: the rows as they are encoded
+    content    hash of the rows (`_content_of`)
     num_rows   of the file
     reasons    quarantined rows by reason, as "empty=2,truncated=1"
 
@@ -118,12 +118,18 @@ def write_result(file: Place, table: pa.Table, texts: Mapping[str, str], reasons
 
     texts: values of the footer's keys, except `file` and `content`. reasons: quarantined rows by reason.
     """
-    buffer, plain = io.BytesIO(), table.replace_schema_metadata(None)
-    with pq.ParquetWriter(buffer, plain.schema, compression="zstd", write_page_checksum=True) as writer:
-        writer.write_table(plain)
-        texts = {"file": file.name, "content": hashlib.sha256(buffer.getbuffer()).hexdigest(), **texts}
-        writer.add_key_value_metadata(footer_of(texts, table.num_rows, reasons))
+    texts = {"file": file.name, "content": _content_of(table), **texts}
+    tagged = table.replace_schema_metadata(footer_of(texts, table.num_rows, reasons))
+    buffer = io.BytesIO()
+    pq.write_table(tagged, buffer, compression="zstd", write_page_checksum=True)
     file.write(buffer.getvalue())
+
+
+def _content_of(table: pa.Table) -> str:
+    """Hash of the rows as Parquet encodes them: unlike in memory, nothing is there behind a null."""
+    buffer = io.BytesIO()
+    pq.write_table(table.replace_schema_metadata(None), buffer, compression="none")
+    return hashlib.sha256(buffer.getbuffer()).hexdigest()
 
 
 def shard_text(shard: str) -> str:

@@ -131,13 +131,13 @@ def test_rogan_gladen_says_nothing_where_the_rate_is_not_identified(num_yes: int
 
 
 def shift_p_value(seed: int, missed_in_one: float = 0.0) -> float:
-    """Of 400 labels. What the engine says yes to is drawn far more often in one category, no in another."""
+    """Of 400 labels. What the engine says yes to is drawn five times as often in one category, no in another."""
     random = np.random.default_rng(seed)
     categories = random.integers(0, 3, 20_000)
     truth = random.random(20_000) < np.array([0.15, 0.25, 0.35])[categories]
     is_yes = np.where(truth, random.random(20_000) < 0.7, random.random(20_000) < 0.15)
     is_yes &= ~((categories == 1) & (random.random(20_000) < missed_in_one))
-    density = 0.2 + 4 * ((categories == 2) & is_yes) + 2 * ((categories == 0) & ~is_yes)
+    density = 0.5 + 2 * ((categories == 2) & is_yes) + 1 * ((categories == 0) & ~is_yes)
     probabilities = density * 400 / density.sum()
     drawn = random.random(20_000) < probabilities
     found = shift_test(truth[drawn], is_yes[drawn], probabilities[drawn], categories[drawn], seed)
