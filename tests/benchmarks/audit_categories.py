@@ -57,7 +57,7 @@ def drawn_labels(
     return truth[drawn], is_yes[drawn], probabilities[drawn], categories[drawn].astype(np.int64)
 
 
-def tested(engine: Engine, num_categories: int, is_uneven: bool, worse: float, num_draws: int) -> list[ShiftTest]:
+def simulated(engine: Engine, num_categories: int, is_uneven: bool, worse: float, num_draws: int) -> list[ShiftTest]:
     return [
         shift_test(*drawn_labels(engine, num_categories, is_uneven, worse, seed), seed, NUM_PERMUTATIONS)
         for seed in range(num_draws)
@@ -78,8 +78,10 @@ def main() -> None:
     for num_categories in NUM_CATEGORIES:
         for engine in ENGINES:
             for is_uneven in (False, True):
-                same = tested(engine, num_categories, is_uneven, 0, num_draws)
-                worse = [share_of_alarms(tested(engine, num_categories, is_uneven, w, num_draws // 2)) for w in WORSE]
+                same = simulated(engine, num_categories, is_uneven, 0, num_draws)
+                worse = [
+                    share_of_alarms(simulated(engine, num_categories, is_uneven, w, num_draws // 2)) for w in WORSE
+                ]
                 cells = [
                     str(num_categories),
                     f"{np.mean([one.num_categories for one in same]):.1f}",

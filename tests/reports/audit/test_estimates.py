@@ -17,7 +17,7 @@ from reports.audit.prior_shift import mixture_shares, shift_test
 from reports.audit.rogan_gladen import Errors, counted_errors, rogan_gladen
 from scoring.runs.audit_sample import NUM_CELLS
 from tests.benchmarks.audit import PREVALENCES, category_outcome, private_outcome
-from tests.benchmarks.audit_categories import ENGINES, share_of_alarms, tested
+from tests.benchmarks.audit_categories import ENGINES, share_of_alarms, simulated
 
 RANDOM = np.random.default_rng(0)
 
@@ -160,5 +160,5 @@ def test_an_engine_that_errs_otherwise_in_one_category_is_noticed() -> None:
 
 def test_ten_categories_raise_no_more_false_alarms_and_some_differences_are_seen_through_uneven_weights() -> None:
     """With weights as they are, and not relative to the same answer, the second share is .02."""
-    assert share_of_alarms(tested(ENGINES[0], 10, is_uneven=True, worse=0, num_draws=50)) <= 0.12
-    assert share_of_alarms(tested(ENGINES[0], 10, is_uneven=True, worse=0.5, num_draws=50)) >= 0.15
+    assert share_of_alarms(simulated(ENGINES[0], 10, is_uneven=True, worse=0, num_draws=50)) <= 0.12
+    assert share_of_alarms(simulated(ENGINES[0], 10, is_uneven=True, worse=0.5, num_draws=50)) >= 0.15
