@@ -9,6 +9,7 @@ from ingest.errors import number_of
 from jobs.console.terminal import write_json, write_line
 
 if TYPE_CHECKING:
+    from jobs.auditing.sampling import Replaced
     from reports.audit.results import Audit
 
 
@@ -34,7 +35,7 @@ def audit() -> None:
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the same pictures again.")
 @click.option("--private", metavar="CONDITION", help="What counts as private; default what the protocol of RUN asks.")
 @click.option("--out", required=True, help="Labels file to fill in: .csv, or .json for Label Studio.")
-@click.option("--replace", is_flag=True, help="Draw anew although RUN has another sample.")
+@click.option("--replace", is_flag=True, help="Draw anew although RUN has another sample, which is kept aside.")
 def sample(
     run_url: str, num_wanted: int, purpose: Any, seed: int, private: str | None, out: str, replace: bool
 ) -> None:
@@ -58,6 +59,8 @@ def sample(
     drawn, design = found.sample.table.num_rows, found.sample.design
     expected = f"{num_wanted} expected, seed {seed}"
     write_line(f"drew {number_of(drawn, 'picture')} of {design.num_scored:,} scored images ({expected})")
+    if found.earlier is not None:
+        _write_replaced(run_url, found.earlier)
     num_left = design.num_rows - design.num_scored
     if num_left:
         write_line(f"{num_left:,} quarantined images cannot be drawn")
@@ -68,6 +71,17 @@ def sample(
         write_line("then: privsieve labels import label-studio EXPORTED.json --out labels.parquet")
         out = "labels.parquet"
     write_line(f"next: privsieve audit apply {run_url} {out}")
+
+
+def _write_replaced(run_url: str, earlier: "Replaced") -> None:
+    write_line(
+        f"the earlier sample is kept as {earlier.kept_as}: labels of its pictures count only with it; to use them "
+        "again, put it back as sample.parquet"
+    )
+    if earlier.rates == "kept":
+        write_line(f"its corrected rates stay in {run_url} until audit apply replaces them")
+    elif earlier.rates == "removed":
+        write_line("its corrected rates were of other rows than the run has now, or damaged: they were removed")
 
 
 @audit.command()
@@ -83,8 +97,9 @@ def sample(
 def apply(run_url: str, labels: str, sensitivity_from: str | None, private: str | None, output: str) -> None:
     """Correct the rates of RUN by LABELS of the pictures that "audit sample" drew.
 
-    LABELS is the file that was filled in, or any other labels file; a picture without an answer to a question is left
-    out of that question. The rates are stored in RUN, where "report" and the view corrected_rates of "sql" find them.
+    LABELS is the file that was filled in, RUN/reviews, or any other labels of one or several people. A picture without
+    an answer to a question is left out of that question. If people differ, the majority counts; without one, intervals
+    cover both answers. The rates are stored in RUN, where "report" and the view corrected_rates of "sql" find them.
 
     Example: privsieve audit apply my-run labels.csv
     """

@@ -10,7 +10,7 @@ import click
 from ingest import __version__
 from ingest.errors import PrivsieveError, did_you_mean
 from ingest.storage.place import reason_of
-from jobs.console.settings import add_settings
+from jobs.console.settings import add_settings, by_variables
 from jobs.console.terminal import write_line
 from scoring.sql.limits import is_left_behind
 
@@ -133,7 +133,9 @@ def main(args: list[str] | None = None) -> None:
         error.show()
         sys.exit(error.exit_code)
     except click.ClickException as error:
-        message, code = error.format_message(), error.exit_code
+        found = error.format_message()
+        context = error.ctx if isinstance(error, click.UsageError) else None
+        message, code = f"{found}{by_variables(found, context)}", error.exit_code
     except PrivsieveError as error:
         message, code = str(error), error.exit_code
     except OSError as error:

@@ -4,11 +4,13 @@ from collections.abc import Mapping
 
 import click
 
+from ingest.errors import number_of
 from ingest.formats.members import Members
 from jobs.console.completion import offering
 from jobs.console.executor_options import executor_options
 from jobs.console.option_types import FiniteRange, Recall
 from jobs.console.terminal import write_line
+from jobs.releasing.bar import readable
 from jobs.releasing.guaranteeing import BY, GuaranteeRequest
 from jobs.releasing.plan import Counts
 from jobs.releasing.record import GuaranteeRecord
@@ -146,7 +148,7 @@ def _print_guarantee(promised: GuaranteeRecord | None, counts: Counts) -> None:
     if promised is None:
         return
     by = shown(promised.by)
-    rule = "the policy alone drops enough" if promised.threshold is None else f"{by} >= {promised.threshold!r}"
+    rule = "the policy alone drops enough" if promised.threshold is None else f"{by} >= {readable(promised.threshold)}"
     write_line(
         f"guarantee: at least {_percent(promised.recall)} of the private pictures are dropped, with "
         f"{_percent(promised.confidence)} confidence"
@@ -160,6 +162,11 @@ def _print_guarantee(promised: GuaranteeRecord | None, counts: Counts) -> None:
         f"{promised.num_missed:,} stay, {promised.num_missed_allowed:,} may; with a lower recall so few would stay in "
         f"at most {_percent(promised.failure_probability)} of draws"
     )
+    if promised.num_undecided:
+        write_line(
+            f"  undecided  {number_of(promised.num_undecided, 'labelled picture')}: people differ, or cannot say. The "
+            f"promise holds whichever are private; the proof counts {promised.num_undecided_as_private:,} so"
+        )
     write_line(
         f"  price      {promised.num_dropped:,} of {counts.num_images:,} images ({_percent(promised.share_dropped)}) "
         f"beside those that the policy drops"

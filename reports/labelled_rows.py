@@ -13,9 +13,10 @@ import pyarrow.compute as pc
 
 from ingest.errors import LabelsError, RunError, number_of
 from ingest.storage.place import Place
-from reports.evaluation.binary import Numbers
+from reports.agreed_labels import AgreedLabels
+from reports.evaluation.binary import Flags, Numbers
 from reports.evaluation.joining import Joined, join
-from scoring.runs.audit_sample import has_sample, read_sample
+from scoring.runs.audit_sample import AuditSample, has_sample, read_sample
 from scoring.runs.footers import refuse_foreign
 from scoring.runs.record import RunRecord
 from scoring.runs.results import listing, row_ranges
@@ -35,17 +36,17 @@ class LabelledRows:
     joined: Joined
     """The counts are of the whole run."""
 
+    undecided: Flags
+    """Shape (n, 23), as `SUBJECTS`: questions about which people differ, or which none could answer."""
+
     drawn: Drawn
     """How they were drawn."""
 
     probabilities: Numbers
     """Shape (n,): of being drawn; all 1 if drawn evenly."""
 
-    least_probability: float
-    """The smallest of the whole audit sample, labelled or not; 1 if drawn evenly."""
-
-    num_drawn: int | None
-    """Pictures of the audit sample; None if drawn evenly."""
+    sample: AuditSample | None
+    """The audit sample; None if drawn evenly."""
 
     @property
     def weights(self) -> Numbers:
@@ -74,27 +75,29 @@ def _lot(shard: str, index: int) -> float:
 
 
 def labelled_rows(
-    run: Place, record: RunRecord, labels: pa.Table, columns: Sequence[str], drawn: Drawn | None
+    run: Place, record: RunRecord, found: AgreedLabels, columns: Sequence[str], drawn: Drawn | None
 ) -> LabelledRows:
     """columns: with `NEEDED`. drawn: None for `audit` if all labelled pictures are of the audit sample.
 
     LabelsError if nothing is joined, or if only some of the labelled pictures are of the sample and `drawn` is None.
     RunError if there is no sample although `drawn` says so, or if a file of the run is damaged or of another run.
     """
-    candidates, num_rows = _candidates(run, record, labels, columns)
+    labels = found.labels
+    candidates, num_rows, rows_sha256 = _candidates(run, record, labels, columns)
     joined = join(candidates, labels)
     num_joined = joined.counts.num_joined_rows
     joined = replace(
         joined, counts=replace(joined.counts, num_rows=num_rows, num_rows_without_label=num_rows - num_joined)
     )
-    evenly = LabelledRows(joined, "evenly", np.ones(num_joined), 1.0, None)
-    sample = None if drawn == "evenly" else _sample(run, record, num_rows)
+    undecided = found.undecided[joined.label_places]
+    evenly = LabelledRows(joined, undecided, "evenly", np.ones(num_joined), None)
+    sample = None if drawn == "evenly" else _sample(run, record, num_rows, rows_sha256)
     if sample is None and drawn == "audit":
         raise RunError(f"{run.path} has no audit sample; draw one with: privsieve audit sample {run.path}")
     if sample is None:
         return evenly
-    found = _probabilities(joined.rows, sample)
-    is_of_sample = ~np.isnan(found)
+    probabilities = _probabilities(joined.rows, sample.table)
+    is_of_sample = ~np.isnan(probabilities)
     if drawn is None and not is_of_sample.any():
         return evenly
     # A copy of a drawn picture has its label, but was not drawn itself.
@@ -114,15 +117,15 @@ def labelled_rows(
         joined.label_places[is_of_sample],
         joined.counts,
     )
-    all_drawn = np.asarray(sample["inclusion_probability"], dtype=np.float64)
-    return LabelledRows(kept, "audit", found[is_of_sample], float(all_drawn.min()), len(all_drawn))
+    return LabelledRows(kept, undecided[is_of_sample], "audit", probabilities[is_of_sample], sample)
 
 
-def _candidates(run: Place, record: RunRecord, labels: pa.Table, columns: Sequence[str]) -> tuple[pa.Table, int]:
-    """Every row that has the hash or the name of a label, and the first row, which errors name; rows of the run."""
+def _candidates(run: Place, record: RunRecord, labels: pa.Table, columns: Sequence[str]) -> tuple[pa.Table, int, str]:
+    """Every row that has the hash or the name of a label, and the first row, which errors name; then how many rows the
+    run has, and their hash."""
     hashes, keys = labels["sha256"].combine_chunks().drop_null(), labels["key"].combine_chunks().drop_null()
     listed = listing(run)
-    refuse_foreign(run, record.settings_hash(), listed)
+    checked = refuse_foreign(run, record.settings_hash(), listed)
     parts, num_rows = [rows_at(run, [], columns)], 0
     for part in row_ranges(listed):
         rows = rows_at(run, [part], columns)
@@ -133,20 +136,20 @@ def _candidates(run: Place, record: RunRecord, labels: pa.Table, columns: Sequen
             wanted = wanted | (np.arange(len(wanted)) == 0)
         parts.append(rows.filter(pa.array(wanted)))
         num_rows += rows.num_rows
-    return pa.concat_tables(parts), num_rows
+    return pa.concat_tables(parts), num_rows, checked.rows_sha256
 
 
-def _sample(root: Place, record: RunRecord, num_rows: int) -> pa.Table | None:
-    """The audit sample, None if none was drawn. RunError if it is damaged, or of another state of the run."""
+def _sample(root: Place, record: RunRecord, num_rows: int, rows_sha256: str) -> AuditSample | None:
+    """The audit sample, None if none was drawn. RunError if it is damaged, or of other rows than the run has now."""
     if not has_sample(root):
         return None
     sample = read_sample(root)
-    if (sample.design.settings, sample.design.num_rows) != (record.settings_hash(), num_rows):
+    if not sample.design.are(record.settings_hash(), num_rows, rows_sha256):
         raise RunError(
             f"{root.path}: the audit sample was drawn from another state of the run; draw it again, or say "
             "--drawn evenly"
         )
-    return sample.table
+    return sample
 
 
 def _probabilities(rows: pa.Table, sample: pa.Table) -> Numbers:

@@ -13,6 +13,7 @@ from reports.audit.correcting import private_rate
 from reports.audit.counting import cell_counts
 from reports.warehouse import Run
 from scoring.labels.judgements import judgements
+from scoring.labels.table import as_judged
 from scoring.runs.audit_sample import PRIVATE, AuditSample
 
 
@@ -38,22 +39,10 @@ def estimate_of(run: Run, sample: AuditSample) -> Estimate:
     num_images = cell_counts(run, audit_sql(run, sample.design.private)).of_run[PRIVATE]
 
     def estimate(labels: pa.Table) -> tuple[float, float] | None:
-        found = private_rate(sample, num_images, _undisputed(labels))
+        found = private_rate(sample, num_images, as_judged(labels))
         return None if found.low is None or found.high is None else (found.low, found.high)
 
     return estimate
-
-
-def _undisputed(labels: pa.Table) -> pa.Table:
-    """One row per picture; none of a picture about which people differ."""
-    judged = [name for name in _judged_columns(labels) if name != "sha256"]
-    rows: dict[str, int | None] = {}
-    answers = [labels[name].to_pylist() for name in judged]
-    for place, sha256 in enumerate(labels["sha256"].to_pylist()):
-        first = rows.setdefault(sha256, place)
-        if first is not None and any(column[first] != column[place] for column in answers):
-            rows[sha256] = None
-    return labels.take(pa.array([place for place in rows.values() if place is not None], pa.int64()))
 
 
 def enough_labels(sample: pa.Table, labels: pa.Table, estimate: Estimate) -> Enough:

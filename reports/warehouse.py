@@ -33,8 +33,9 @@ from reports.statements import check_reads_only, refuse
 from scoring.gaps import UNKNOWN_LEVEL, ruled_out_by, unknown_at_sql, unknown_level_sql
 from scoring.policies.policy import SEVERITY_NAMES
 from scoring.runs import record
+from scoring.runs.audited_rows import AuditedRows
 from scoring.runs.corrected_rates import CORRECTED_RATES, CORRECTED_SCHEMA, read_state
-from scoring.runs.footers import refuse_foreign
+from scoring.runs.footers import CheckedFiles, refuse_foreign
 from scoring.runs.layout import AUDIT
 from scoring.runs.record import RunRecord
 from scoring.runs.results import Listing, is_compacted, listing
@@ -83,6 +84,8 @@ class Run:
     record: RunRecord
     """Its run.json."""
     listed: Listing
+    rows_sha256: str
+    """Hash of all rows that the listed files hold."""
     connection: duckdb.DuckDBPyConnection
     """Locked, with the views."""
     files: RunFiles
@@ -137,6 +140,10 @@ class Run:
         self._check_not_replaced()
         return rows
 
+    def has_rows_of(self, audited: AuditedRows, num_images: int) -> bool:
+        """Whether an audit is of the rows that the run has now. num_images: of `num_images`."""
+        return audited.are(self.record.settings_hash(), num_images, self.rows_sha256)
+
     def num_images(self) -> int:
         """Without limits: they are for what a user asks."""
         with self._refusing(statement=""):
@@ -188,18 +195,20 @@ def open_run(run: str, limits: Limits = NO_LIMITS) -> Run:
     """Open a run folder or URL. RunError where there is no run.json, StorageError where it cannot be reached."""
     root, described = record.open_run(run)
     listed = listing(root)
+    checked = refuse_foreign(root, described.settings_hash(), listed)
     connection = duckdb.connect()
     files = RunFiles(root.at(listed.folder), listed.score_files, {AUDIT_NAME: root.at(AUDIT, CORRECTED_RATES)})
     connection.register_filesystem(files)
     try:
-        connection.execute(_statements(root, described, listed, [f"{RUN_URL}*.parquet"], RUN_URL + AUDIT_NAME))
+        paths = [f"{RUN_URL}*.parquet"]
+        connection.execute(_statements(root, described, listed, checked, paths, RUN_URL + AUDIT_NAME))
         _lock(connection, limits)
     except duckdb.Error as error:
         if files.failure is not None:
             raise StorageError(files.failure) from None
         message = first_line(error).replace(RUN_URL, "")
         raise RunError(f"the score files of {run} cannot be read: {message}") from None
-    return Run(run, root, described, listed, connection, files, limits, Watch(connection, limits))
+    return Run(run, root, described, listed, checked.rows_sha256, connection, files, limits, Watch(connection, limits))
 
 
 def setup_statements(run: str) -> str:
@@ -209,7 +218,8 @@ def setup_statements(run: str) -> str:
     folder = without_wildcards(location(root.at(listed.folder)))
     names = ["*.parquet"] if listed.manifest is None else listed.score_files
     corrected = without_wildcards(location(root.at(AUDIT, CORRECTED_RATES)))
-    return _statements(root, described, listed, [f"{folder}/{name}" for name in names], corrected)
+    checked = refuse_foreign(root, described.settings_hash(), listed)
+    return _statements(root, described, listed, checked, [f"{folder}/{name}" for name in names], corrected)
 
 
 def query_text(question: str, **placeholders: str) -> str:
@@ -231,15 +241,16 @@ def privacy_condition(private: str, ruled_out: Collection[str]) -> str:
     return f"({sql}) OR CASE WHEN {unknown_at_sql((1, 2), ruled_out)} THEN NULL ELSE false END"
 
 
-def _statements(root: Place, described: RunRecord, listed: Listing, paths: Iterable[str], corrected: str) -> str:
+def _statements(
+    root: Place, described: RunRecord, listed: Listing, checked: CheckedFiles, paths: Iterable[str], corrected: str
+) -> str:
     """Macros and views, as SQL. Without a score file yet `images` is an empty table of the same columns.
 
     paths: names and patterns of the listed score files, as DuckDB reaches them; corrected: the same of the corrected
     rates, whether or not there are any.
     """
-    num_with = refuse_foreign(root, described.settings_hash(), listed)
     files = f"[{', '.join(map(literal, paths))}]"
-    source = score_rows(files, len(listed.score_files), num_with, root.path)
+    source = score_rows(files, len(listed.score_files), checked.num_with_column, root.path)
     ruled_out = ruled_out_by(described.engine)
     rates = query_text("rates", by="category", private=privacy_condition(PRIVATE, ruled_out), most="ALL")
     unknown = f"{unknown_level_sql(ruled_out)} AS {UNKNOWN_LEVEL.name}"
@@ -261,12 +272,12 @@ def _statements(root: Place, described: RunRecord, listed: Listing, paths: Itera
         "CREATE OR REPLACE VIEW rates AS "
         f"SELECT group_name AS category, * EXCLUDE (group_name, {', '.join(LEVEL_COUNTS.values())})\n"
         f"FROM (\n{rates.strip().rstrip(';')}\n)",
-        f"CREATE OR REPLACE VIEW corrected_rates AS {_corrected_rates(root, described, corrected)}",
+        f"CREATE OR REPLACE VIEW corrected_rates AS {_corrected_rates(root, described, checked, corrected)}",
     )
     return ";\n\n".join(wanted) + ";\n"
 
 
-def _corrected_rates(root: Place, described: RunRecord, path: str) -> str:
+def _corrected_rates(root: Place, described: RunRecord, checked: CheckedFiles, path: str) -> str:
     """A SELECT of the corrected rates, which fails if the run has other rows than when it was audited."""
     try:
         state = read_state(root)
@@ -274,12 +285,13 @@ def _corrected_rates(root: Place, described: RunRecord, path: str) -> str:
         return f"SELECT {_NO_CORRECTED_RATES} WHERE error({literal(DAMAGED_AUDIT)}) IS NULL"
     if state is None:
         return f"SELECT {_NO_CORRECTED_RATES} WHERE false"
-    is_same = "false" if state.settings != described.settings_hash() else f"num_images = {state.num_rows}"
+    is_same = state.are(described.settings_hash(), state.num_rows, checked.rows_sha256)
+    condition = f"num_images = {state.num_rows}" if is_same else "false"
     columns = ", ".join(CORRECTED_SCHEMA.names)
     return (
         f"SELECT {columns}\nFROM read_parquet({literal(path)}, hive_partitioning = false), "
         "(SELECT count(*) AS num_images FROM images)\n"
-        f"WHERE CASE WHEN {is_same} THEN true ELSE error({literal(STALE_AUDIT)}) END"
+        f"WHERE CASE WHEN {condition} THEN true ELSE error({literal(STALE_AUDIT)}) END"
     )
 
 

@@ -8,10 +8,11 @@ from scoring.runs.audit_sample import SAMPLE_SCHEMA, AuditSample, Design, write_
 from scoring.runs.record import open_run
 
 
-def write_drawn(run: str, drawn: pa.Table, num_rows: int) -> None:
+def write_drawn(run: str, drawn: pa.Table, num_rows: int, least: float | None = 1e-12) -> None:
     """drawn: with shard, index and inclusion_probability, and as many other columns of a sample as the test needs.
 
-    num_rows: images of the run as the sample says.
+    num_rows: images of the run as the sample says. least: smallest probability of any image, as the sample says; None
+    for a sample of an older version.
     """
     count = drawn.num_rows
     columns = []
@@ -32,6 +33,7 @@ def write_drawn(run: str, drawn: pa.Table, num_rows: int) -> None:
         settings=record.settings_hash(),
         num_rows=num_rows,
         num_scored=num_rows,
+        least_probability=least,
         privsieve="test",
     )
     write_sample(place(run), AuditSample(pa.Table.from_arrays(columns, schema=SAMPLE_SCHEMA), design))

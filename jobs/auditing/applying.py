@@ -12,7 +12,7 @@ from reports.audit.other_run import audit_of_other_run
 from reports.audit.results import Audit, as_table
 from reports.opened import OpenRun
 from reports.warehouse import open_run
-from scoring.labels.table import read_labels
+from scoring.labels.table import read_judged
 from scoring.runs.audit_sample import read_sample
 from scoring.runs.corrected_rates import State, write_corrected_rates
 
@@ -23,7 +23,7 @@ class AuditApplyRequest:
     """Folder or fsspec URL of the run."""
 
     labels_url: Name
-    """Labels (`scoring.labels.table`), one row per picture."""
+    """Labels (`scoring.labels.table`), of one or several people."""
 
     sensitivity_from: Name | None = None
     """Another run of the same engine, of whose pictures the labels are; None if they are of this run's sample."""
@@ -41,7 +41,7 @@ class AuditApplyRequest:
 
 def run_audit_apply(request: AuditApplyRequest) -> Audit:
     """Errors in one line; the rates that the run has from an earlier audit stay as they are then."""
-    labels = read_labels(request.labels_url)
+    labels = read_judged(request.labels_url, is_drawn=request.sensitivity_from is None)
     run = open_run(request.run_url)
     with OpenRun(run) as opened:
         cautions = opened.cautions
@@ -54,6 +54,7 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
     state = State(
         settings=run.record.settings_hash(),
         num_rows=audit.num_images,
+        rows_sha256=run.rows_sha256,
         private=audit.private,
         date=datetime.now(UTC).date().isoformat(),
     )

@@ -2,7 +2,7 @@
 
 import posixpath
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -15,12 +15,12 @@ from jobs.labelling.joining import refuse_as_output
 from jobs.runtime.requests import STRICT, Name
 from reports.audit.drawing import draw
 from reports.opened import OpenRun
-from reports.warehouse import open_run
+from reports.warehouse import Run, open_run
 from scoring.labels.csv_cells import as_csv
 from scoring.labels.label_studio import LOCAL_FILES, interface, tasks
 from scoring.labels.table import to_labels
-from scoring.runs.audit_sample import AuditSample, Purpose, has_sample, read_sample, write_sample
-from scoring.runs.corrected_rates import remove_corrected_rates
+from scoring.runs.audit_sample import AuditSample, Purpose, has_sample, keep_as_earlier, read_sample, write_sample
+from scoring.runs.corrected_rates import read_state, remove_corrected_rates
 from scoring.taxonomy import KEYS
 
 MAX_LABELS = 100_000
@@ -47,7 +47,19 @@ class AuditSampleRequest:
     """SQL condition: what counts as the run's answer "private"; None for what its protocol asks."""
 
     replace: bool = False
-    """Draw anew although the run has another sample."""
+    """Draw anew although the run has another sample, of which a copy is kept."""
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """What became of the sample that was replaced, and of its corrected rates."""
+
+    kept_as: str
+    """Path of a copy of the sample."""
+
+    rates: Literal["none", "kept", "removed"]
+    """The corrected rates: `kept` until `audit apply` replaces them, since they are of the rows that the run has;
+    `removed` if they were of other rows, or damaged."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +74,9 @@ class AuditSampleResult:
     cautions: tuple[str, ...]
     """Why figures of the run are not those of the whole source."""
 
+    earlier: Replaced | None
+    """What became of another sample that the run had; None if it had none."""
+
 
 def run_audit_sample(request: AuditSampleRequest) -> AuditSampleResult:
     """Errors in one line, before anything is written."""
@@ -75,7 +90,8 @@ def run_audit_sample(request: AuditSampleRequest) -> AuditSampleResult:
     with OpenRun(run) as opened:
         earlier = _earlier(run.root, request.replace)
         sample = draw(run, request.num_wanted, request.purpose, request.seed, request.private)
-        if earlier is not None and earlier.design != sample.design and not request.replace:
+        is_same = earlier is not None and _is_same(earlier, sample)
+        if earlier is not None and not is_same and not request.replace:
             raise RunError(
                 f"{request.run_url} has an audit sample already ({earlier.table.num_rows} pictures, seed "
                 f"{earlier.design.seed}), drawn in another way or of other rows; --replace draws a new one"
@@ -83,6 +99,7 @@ def run_audit_sample(request: AuditSampleRequest) -> AuditSampleResult:
         if not sample.table.num_rows:
             raise RunError(f"no picture was drawn, since so few were asked for; raise --n {request.num_wanted}")
         cautions, is_tree = opened.cautions, run.record.format == "tree"
+        has_rates_of_now = _has_rates_of_now(run)
     labels = _template(sample.table)
     interface_url = None if extension == ".csv" else f"{stem}.xml"
     # First, since it can fail by where it lies: the run keeps its sample and its rates until then.
@@ -91,10 +108,32 @@ def run_audit_sample(request: AuditSampleRequest) -> AuditSampleResult:
     else:
         place(interface_url).write(interface(labels))
         place(request.out).write(tasks(labels, _paths(sample.table) if is_tree else {}, LOCAL_FILES))
+    replaced = None
+    if has_sample(run.root) and not is_same:
+        kept = keep_as_earlier(run.root).path
+        replaced = Replaced(kept, "none" if has_rates_of_now is None else "kept" if has_rates_of_now else "removed")
     if earlier is None or earlier.design != sample.design:
         write_sample(run.root, sample)
+    if has_rates_of_now is False:
         remove_corrected_rates(run.root)
-    return AuditSampleResult(sample, labels.num_rows, interface_url, cautions)
+    return AuditSampleResult(sample, labels.num_rows, interface_url, cautions, replaced)
+
+
+def _is_same(earlier: AuditSample, sample: AuditSample) -> bool:
+    """Whether the same pictures were drawn from the same rows, in the same way. An older version stored less of it."""
+    later = {name for name in ("rows_sha256", "least_probability") if getattr(earlier.design, name) is None}
+    left_out = {"privsieve", *later}
+    before, now = (one.design.model_dump(exclude=left_out) for one in (earlier, sample))
+    return before == now and earlier.table.equals(sample.table)
+
+
+def _has_rates_of_now(run: Run) -> bool | None:
+    """Whether the corrected rates of the run are of its rows; None if it has none."""
+    try:
+        state = read_state(run.root)
+    except RunError:
+        return False
+    return None if state is None else run.has_rows_of(state, run.num_images())
 
 
 def _earlier(root: Place, is_replaced: bool) -> AuditSample | None:

@@ -43,6 +43,7 @@ from scoring.runs.lease import Lease, lease
 from scoring.runs.ledger import Ledger
 from scoring.runs.record import RunRecord, open_run
 from scoring.runs.results import PARTS_SCHEMA, CompactFile, Manifest, Part, manifest, results
+from scoring.runs.rows_hash import hash_of_marks
 
 ROWS_PER_FILE = 2_000_000
 """About 200 MB."""
@@ -101,6 +102,7 @@ def _compacted(run: Place, record: RunRecord, request: CompactRequest, held: Lea
         num_slices=joined.num_slices,
         num_rows=sum(file.num_rows for file in joined.files),
         slices_sha256=joined.slices_sha256,
+        rows_sha256=joined.rows_sha256,
         files=tuple(joined.files),
     )
     return _decide(run, made, joined.parts, held)
@@ -114,10 +116,11 @@ class _Joined:
     parts: list[Part]
     num_slices: int
     slices_sha256: str
+    rows_sha256: str
 
 
 def _joined(run: Place, groups: Iterable[list[SliceFile]], ledger: Ledger, held: Lease) -> _Joined:
-    files, parts, digest, num_slices = list[CompactFile](), list[Part](), hashlib.sha256(), 0
+    files, parts, digest, num_slices, total = list[CompactFile](), list[Part](), hashlib.sha256(), 0, 0
     with tempfile.TemporaryDirectory() as aside, open_duckdb(aside) as connection:
         for slices in groups:
             held.check()
@@ -128,7 +131,8 @@ def _joined(run: Place, groups: Iterable[list[SliceFile]], ledger: Ledger, held:
             parts.extend(parts_of(slices, len(files) - 1, ledger))
             digest.update(lines_of(slices))
             num_slices += len(slices)
-    return _Joined(files, parts, num_slices, digest.hexdigest())
+            total += sum(one.mark for one in slices)
+    return _Joined(files, parts, num_slices, digest.hexdigest(), hash_of_marks(total))
 
 
 def _decide(run: Place, made: Manifest, parts: list[Part], held: Lease) -> Manifest:

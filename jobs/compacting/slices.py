@@ -30,6 +30,9 @@ class SliceFile:
 
     num_rows: int
 
+    mark: int
+    """What it adds to the hash of the run's rows (`scoring.runs.rows_hash`)."""
+
 
 def finished_shards(url: str, record: RunRecord, ledger: Ledger) -> list[str]:
     """The shards with results, in order. RunError where one is not scanned to its end, or not of this source."""
@@ -64,7 +67,9 @@ def slice_files(run: Place, record: RunRecord, shards: list[str], ledger: Ledger
     """The slice files in the order of their rows, with the counts of their footers."""
     named, again = tee((shard, name) for shard in shards for name in result_names(shard, ledger))
     found = footers(run, (name for _, name in again), record.settings_hash())
-    yield from (SliceFile(shard, name, one.num_rows) for (shard, name), one in zip(named, found, strict=True))
+    yield from (
+        SliceFile(shard, name, one.num_rows, one.mark(name)) for (shard, name), one in zip(named, found, strict=True)
+    )
 
 
 def grouped(inputs: Iterable[SliceFile], rows_per_file: int) -> Iterator[list[SliceFile]]:

@@ -5,11 +5,13 @@ The command line wins, then variables, then the file.
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from ingest.errors import PrivsieveError, did_you_mean
 from ingest.storage.retries import reason_of
@@ -44,8 +46,37 @@ def add_settings(
         f"Options can also be set by variables ({shown}) and in a YAML file of names and values (--config). The "
         "command line wins, then variables, then the file."
     )
+    command.callback = _naming_variables(command.callback)
     lines = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in examples) if examples else ""
     command.epilog = "\n\n".join(text for text in (command.epilog or "", lines, explained) if text)
+
+
+def by_variables(message: str, ctx: click.Context | None) -> str:
+    """What to add to an error: the variables that set the options which it names. Empty if none did."""
+    if ctx is None:
+        return ""
+    found = []
+    for parameter in ctx.command.params:
+        if ctx.get_parameter_source(parameter.name or "") is ParameterSource.ENVIRONMENT:
+            names = [name for name in parameter.opts if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", message)]
+            found += [f"{name} was set by the variable {parameter.envvar}" for name in names]
+    return f" ({'; '.join(found)})" if found else ""
+
+
+def _naming_variables(callback: Callable[..., Any] | None) -> Callable[..., Any] | None:
+    """The function of a command, whose errors name the variables that set an option."""
+    if callback is None:
+        return None
+
+    @wraps(callback)
+    def named(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return callback(*args, **kwargs)
+        except PrivsieveError as error:
+            error.args = (f"{error}{by_variables(str(error), click.get_current_context(silent=True))}",)
+            raise
+
+    return named
 
 
 def _name(parameter: click.Parameter) -> str:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
 from ingest.errors import QueryError
@@ -30,11 +31,22 @@ class Bar:
     @property
     def reason(self) -> str:
         """For the decisions."""
-        return f"{shown(self.by)} is {self.threshold!r} or more, which the guarantee drops"
+        return f"{shown(self.by)} is {readable(self.threshold)} or more, which the guarantee drops"
 
     def scores(self, rows: pa.Table) -> pa.ChunkedArray:
         """The number of each row, float64; null if it has none."""
         return scores_of(rows, self.by)
+
+
+def readable(number: float) -> str:
+    """The fewest digits that mean the same number, in double precision, or in single, as the columns are stored.
+
+    >>> readable(30.0), readable(0.8854830265045166)
+    ('30', '0.885483')
+    """
+    single = np.float32(number)
+    shortest = np.format_float_positional(single if float(single) == number else np.float64(number), trim="-")
+    return str(shortest)
 
 
 def scores_of(rows: pa.Table, by: str) -> pa.ChunkedArray:

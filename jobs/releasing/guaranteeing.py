@@ -5,26 +5,31 @@ threshold; one that a rule of the policy keeps, or that has no score, is missed 
 """
 
 import hashlib
+from dataclasses import dataclass
+from shlex import quote
 from typing import Annotated
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pydantic import Field
 from pydantic.dataclasses import dataclass as checked_dataclass
 
-from ingest.errors import LabelsError, PolicyError, number_of
+from ingest.errors import LabelsError, PolicyError, RunError, number_of
 from ingest.storage.place import Place, place
 from jobs.releasing.bar import Bar, scores_of
 from jobs.releasing.decisions import can_be_dropped, decisions_of
 from jobs.releasing.plan import Counts
 from jobs.releasing.record import GuaranteeRecord
 from jobs.runtime.requests import STRICT, Name
-from reports.evaluation.answers import truth_of
-from reports.evaluation.binary import Numbers
+from reports.agreed_labels import agreed
+from reports.evaluation.answers import protocol_name, truth_of
+from reports.evaluation.binary import Flags, Numbers
 from reports.guarantee.bound import Bound, bound_of, evenly_thinned, num_needed
 from reports.labelled_rows import Drawn, LabelledRows, labelled_rows
-from scoring.labels.table import labels_content, read_drawn_labels
+from scoring.labels.table import labels_content, read_judged
 from scoring.policies.policy import GUARANTEE, Policy
+from scoring.runs.audit_sample import Design
 from scoring.runs.record import RunRecord
 from scoring.sql.expressions import shown
 from scoring.table import SCHEMA
@@ -66,27 +71,27 @@ class GuaranteeRequest:
 def guarantee(request: GuaranteeRequest, run: Place, record: RunRecord, policy: Policy) -> tuple[Bar, GuaranteeRecord]:
     """LabelsError with the number of missing labels if there are too few, or if too many private images have no score
     and are kept by the policy; PolicyError if the policy keeps quarantined images, of which an audit draws none."""
-    labels = read_drawn_labels(request.labels_url)
+    labels = agreed(read_judged(request.labels_url))
     found = labelled_rows(run, record, labels, SCHEMA.names, request.drawn)
     if found.drawn == "audit" and policy.quarantined != "drop":
         raise PolicyError(
             f"{policy.file}: quarantined images are kept, and the audit sample holds none of them, so nothing can be "
             "said of the private ones; write quarantined: drop"
         )
-    if num_partly := truth_of(found.joined.labels).num_partly:
-        raise LabelsError(
-            f"{request.labels_url}: of {number_of(num_partly, 'labelled picture')} only some attributes of level 1 and "
-            "2 are labelled, so it is not known whether they are private; label all of them, or the column private"
-        )
-    is_private, places = _private(found, request)
-    rows = found.joined.rows.take(pa.array(places))
-    by = request.by or _first_with_scores(rows)
-    scores = _outcomes(rows, policy, by)
-    pictures = np.arange(len(places)) if found.drawn == "audit" else found.joined.label_places[places]
-    scores = _lowest_per_picture(scores, pictures)
-    bound = bound_of(scores, request.recall, request.confidence)
+    private = _private(found, request, run)
+    by = request.by or _first_with_scores(
+        found.joined.rows.filter(pa.array(private.is_used & ~private.is_undecided)), record
+    )
+    outcomes = _outcomes(found.joined.rows.filter(pa.array(private.is_used)), policy, by)
+    is_undecided, pictures = private.is_undecided[private.is_used], private.pictures[private.is_used]
+    scores, undecided = (
+        _lowest_per_picture(outcomes[members], pictures[members]) for members in (~is_undecided, is_undecided)
+    )
+    bound = bound_of(scores, request.recall, request.confidence, undecided)
     if bound is None:
-        raise _too_few(len(scores), int(is_private.sum()), found, request)
+        raise _too_few(len(scores), private, found, request)
+    num_as_private = bound.num_private - len(scores)
+    scores = np.concatenate([scores, np.sort(undecided)[:num_as_private]])
     if bound.threshold == -np.inf:
         raise _no_threshold(scores, bound, by, request)
     is_policy_enough = bound.threshold == np.inf
@@ -102,7 +107,9 @@ def guarantee(request: GuaranteeRequest, run: Place, record: RunRecord, policy: 
         num_without_score=int((scores == -np.inf).sum()),
         failure_probability=bound.failure_probability,
         drawn=found.drawn,
-        num_private_drawn=int(is_private.sum()),
+        num_private_drawn=private.num_drawn,
+        num_undecided=len(undecided),
+        num_undecided_as_private=num_as_private,
         labels_sha256=_sha256(request.labels_url),
         assumption=ASSUMPTIONS[found.drawn],
     )
@@ -116,17 +123,55 @@ def with_price(promised: GuaranteeRecord, counts: Counts) -> GuaranteeRecord:
     return promised.model_copy(update={"num_dropped": num, "share_dropped": share})
 
 
-def _private(found: LabelledRows, request: GuaranteeRequest) -> tuple[np.ndarray, np.ndarray]:
-    """Which of the rows are labelled private; the places of those that count, after thinning."""
-    is_private = truth_of(found.joined.labels).private == 1
+@dataclass(frozen=True)
+class _Private:
+    """Which of the labelled rows are private. All of shape (n,), one entry a row."""
+
+    is_used: Flags
+    """Private or undecided, and taken by the thinning."""
+
+    is_undecided: Flags
+    """People differ, or cannot say."""
+
+    pictures: npt.NDArray[np.int64]
+    """Rows of one number are copies of a picture, and count once."""
+
+    num_drawn: int
+    """Private rows before the thinning; of copies one."""
+
+
+def _private(found: LabelledRows, request: GuaranteeRequest, run: Place) -> _Private:
+    """LabelsError if no label says private, or if some say too little to tell."""
+    truth, is_undecided = truth_of(found.joined.labels), np.asarray(found.undecided[:, 0], dtype=np.bool_)
+    num_partly = truth_of(found.joined.labels.filter(pa.array(~is_undecided))).num_partly
+    if num_partly:
+        raise LabelsError(
+            f"{request.labels_url}: of {number_of(num_partly, 'labelled picture')} only some of the attributes are "
+            "labelled that make a picture private (levels 1 and 2), so it is not known whether they are; fill in the "
+            "column private, or all of these attributes"
+        )
+    is_private = (truth.private == 1) & ~is_undecided
     if not is_private.any():
         raise LabelsError(f"{request.labels_url}: no label says that a picture of the run is private")
-    is_taken = is_private
-    if found.drawn == "audit":
-        is_taken = is_private & evenly_thinned(found.probabilities, found.least_probability, found.lots)
-    else:
-        is_private = np.isin(np.arange(len(is_private)), found.one_per_picture) & is_private
-    return is_private, np.flatnonzero(is_taken)
+    if found.sample is None:
+        is_one = np.isin(np.arange(len(is_private)), found.one_per_picture)
+        num_drawn = int((is_private & is_one).sum())
+        return _Private(is_private | is_undecided, is_undecided, found.joined.label_places, num_drawn)
+    least = _least_probability(found.sample.design, run)
+    is_taken = (is_private | is_undecided) & evenly_thinned(found.probabilities, least, found.lots)
+    return _Private(is_taken, is_undecided, np.arange(len(is_private)), int(is_private.sum()))
+
+
+def _least_probability(design: Design, run: Place) -> float:
+    """Of the pictures that were drawn the smallest probability is larger by chance: it would make no even sample."""
+    if design.least_probability is not None:
+        return design.least_probability
+    options = f"--n {design.num_wanted} --seed {design.seed} --for {design.purpose} --private {quote(design.private)}"
+    raise RunError(
+        f"{run.path}: the audit sample is of an older version, which did not store the smallest probability of all "
+        "pictures; store it by drawing the same pictures again, whose labels stay good: privsieve audit sample "
+        f"{quote(run.path)} {options} --out NEW.csv"
+    )
 
 
 def _sha256(labels_url: str) -> str:
@@ -138,10 +183,15 @@ def _sha256(labels_url: str) -> str:
     return hashlib.sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _first_with_scores(rows: pa.Table) -> str:
+def _first_with_scores(rows: pa.Table, record: RunRecord) -> str:
     for name in BY:
-        if rows[name].null_count < rows.num_rows:
+        if rows[name].null_count < rows.num_rows or not rows.num_rows:
             return name
+    if protocol_name(record.engine) == "binary":
+        raise LabelsError(
+            "this run says yes or no without probabilities, so there is no number for a threshold; scan with an engine "
+            "that gives them, or say --guarantee-by private to drop what it answers with yes"
+        )
     raise LabelsError("the labelled private images have no score in this run; name another number with --guarantee-by")
 
 
@@ -162,14 +212,14 @@ def _lowest_per_picture(scores: Numbers, pictures: np.ndarray) -> Numbers:
     return lowest
 
 
-def _too_few(num: int, num_private: int, found: LabelledRows, request: GuaranteeRequest) -> LabelsError:
+def _too_few(num: int, private: _Private, found: LabelledRows, request: GuaranteeRequest) -> LabelsError:
     needed = num_needed(request.recall, request.confidence)
     promise = f"recall {request.recall:g} with confidence {request.confidence:g}"
     if needed is None:
         return LabelsError(f"{promise} cannot be proven by labels; ask for less")
     thinned = ""
     if found.drawn == "audit":
-        thinned = f" ({num_private:,} were drawn with unequal probabilities; {num:,} are left once all are equal)"
+        thinned = f" ({private.num_drawn:,} were drawn with unequal probabilities; {num:,} are left once all are equal)"
     return LabelsError(
         f"{promise} needs at least {needed:,} labelled private pictures with none missed; there are {num:,}{thinned}, "
         f"so {needed - num:,} {'is' if needed - num == 1 else 'are'} missing"

@@ -64,6 +64,12 @@ class GuaranteeRecord(BaseModel):
     num_private_drawn: int
     """Labelled private pictures before those of an audit were thinned to equal probabilities."""
 
+    num_undecided: int = 0
+    """Labelled pictures that may be private or not, since people differ or cannot say (of an audit after thinning)."""
+
+    num_undecided_as_private: int = 0
+    """Of `num_private_labelled`, those of them that count as private: as many as give the lowest threshold."""
+
     labels_sha256: Sha256
     """Of the file of labels; of a folder, of the lines that `sha256sum *` prints in it."""
 

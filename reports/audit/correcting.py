@@ -1,15 +1,17 @@
 """`audit apply`: the rates of a run, corrected by labels of the sample that was drawn from it."""
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from shlex import quote
 
 import numpy as np
 import pyarrow as pa
 
 from ingest.errors import LabelsError, RunError
+from reports.agreed_labels import in_words, num_undecided_of
 from reports.audit.cells import IS_YES, Counts, Flags, Numbers, audit_sql
 from reports.audit.counting import MAX_CATEGORIES, CellCounts, RawCounts, cell_counts, raw_counts
-from reports.audit.estimates import Estimate, evidence, prevalence, sensitivity, specificity, standard_error
+from reports.audit.estimates import Estimate, Evidence, evidence, prevalence, sensitivity, specificity, standard_error
 from reports.audit.labelled import OF_LEVELS, Labelled, labelled
 from reports.audit.prior_shift import ShiftTest, can_tell, category_rates, shift_test
 from reports.audit.results import (
@@ -19,6 +21,7 @@ from reports.audit.results import (
     FEW_LABELS,
     NO_LABELS,
     TOO_FEW_FOR_CATEGORIES,
+    UNDECIDED,
     Audit,
     CategoryRates,
     Method,
@@ -26,6 +29,7 @@ from reports.audit.results import (
     wilson,
 )
 from reports.warehouse import STALE_AUDIT, Run
+from scoring.labels.table import Judged
 from scoring.runs.audit_sample import PRIVATE, SUBJECTS, AuditSample
 
 MIN_LABELS = 30
@@ -35,16 +39,16 @@ MIN_IMAGES = 20
 SIGNIFICANCE = 0.05
 
 
-def audit_of_sample(run: Run, sample: AuditSample, labels: pa.Table, cautions: tuple[str, ...] = ()) -> Audit:
+def audit_of_sample(run: Run, sample: AuditSample, judged: Judged, cautions: tuple[str, ...] = ()) -> Audit:
     """Rates of a run, corrected by labels of the sample that was drawn from it.
 
     RunError if the run has other rows than when it was drawn; LabelsError if no label is of a drawn picture.
     """
     design = sample.design
-    if design.settings != run.record.settings_hash() or design.num_rows != run.num_images():
+    if not run.has_rows_of(design, run.num_images()):
         raise RunError(f"{run.url}: {STALE_AUDIT}")
     rows = _nameable(sample.table)
-    found = labelled(rows, labels, design.private, "the audit sample")
+    found = labelled(rows, judged, design.private, "the audit sample")
     if not found.counts.num_labelled:
         raise LabelsError("no label answers anything yet; fill in the list, or review --queue audit, then apply again")
     sql = audit_sql(run, design.private)
@@ -65,7 +69,7 @@ def audit_of_sample(run: Run, sample: AuditSample, labels: pa.Table, cautions: t
         subjects=tuple(subjects),
         categories=tuple(categories),
         cautions=cautions,
-        notes=_notes(found, design.private, bool(counts.categories)),
+        notes=_notes(run, found, design.private, bool(counts.categories)),
     )
 
 
@@ -86,25 +90,87 @@ def _tested_together(
     ]
 
 
-def private_rate(sample: AuditSample, num_images: Counts, labels: pa.Table) -> Estimate:
+def private_rate(sample: AuditSample, num_images: Counts, judged: Judged) -> Estimate:
     """Share of all scored images that is private, as far as these labels go; without values if none is of use.
 
-    num_images: of the run in each cell of the private decision. labels: one row per picture.
+    num_images: of the run in each cell of the private decision.
     """
     try:
-        found = labelled(_nameable(sample.table), labels, sample.design.private, "the audit sample")
+        found = labelled(_nameable(sample.table), judged, sample.design.private, "the audit sample")
     except LabelsError:  # of none of the drawn pictures
         return Estimate()
-    _, cells, is_there, probabilities = _weighted(PRIVATE, sample, found)
-    if not len(cells):
+    if not len(_weighted(PRIVATE, sample, found)[0]):
         return Estimate()
+    return _fit(PRIVATE, sample, found, num_images, None).prevalence
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """What the labels say of one subject."""
+
+    evidence: Evidence
+    prevalence: Estimate
+    sensitivity: Estimate
+    specificity: Estimate
+
+    categories: tuple[Estimate, ...]
+    """Their rates; empty if they are not asked for."""
+
+
+def _fit(subject: str, sample: AuditSample, found: Labelled, num_images: Counts, of_categories: Counts | None) -> _Fit:
+    """There must be a label of the subject. num_images, of_categories: of the run, and of each category, in each cell.
+
+    Undecided pictures are left out of the values; the intervals reach from the low end with none of them positive to
+    the high end with all.
+    """
+    fits = [_fit_taking(None, subject, sample, found, num_images, of_categories)]
+    if found.undecided[subject].any():
+        fits += [_fit_taking(taken, subject, sample, found, num_images, of_categories) for taken in (0.0, 1.0)]
+    return _Fit(
+        fits[0].evidence,
+        _covering([one.prevalence for one in fits]),
+        _covering([one.sensitivity for one in fits]),
+        _covering([one.specificity for one in fits]),
+        tuple(map(_covering, zip(*(one.categories for one in fits), strict=True))),
+    )
+
+
+def _fit_taking(
+    undecided: float | None,
+    subject: str,
+    sample: AuditSample,
+    found: Labelled,
+    num_images: Counts,
+    of_categories: Counts | None,
+) -> _Fit:
+    """undecided: what such a picture is taken to be, 0 or 1; None leaves it out."""
+    number = SUBJECTS.index(subject)
+    _, cells, is_there, probabilities = _weighted(subject, sample, found, undecided)
     one = evidence(num_images, cells, is_there, probabilities)
-    return prevalence(one, one.draws(np.random.default_rng([SUBJECTS.index(PRIVATE), 0])))
+    draws = one.draws(np.random.default_rng([number, 0]))
+    rates = category_rates(one, of_categories, np.random.default_rng([number, 1])) if of_categories is not None else []
+    return _Fit(one, prevalence(one, draws), sensitivity(one, draws), specificity(one, draws), tuple(rates))
 
 
-def _weighted(subject: str, sample: AuditSample, found: Labelled) -> tuple[Counts, Counts, Numbers, Numbers]:
-    """Of the pictures with a label of the subject, each of shape (m,): row of the sample, cell, label, probability."""
+def _covering(estimates: Sequence[Estimate]) -> Estimate:
+    """The value of the first, and an interval that holds all of theirs."""
+    first = estimates[0]
+    ends = [(one.low, one.high) for one in estimates if one.low is not None and one.high is not None]
+    if first.value is None or not ends:
+        return first
+    return Estimate(first.value, min(low for low, _ in ends), max(high for _, high in ends))
+
+
+def _weighted(
+    subject: str, sample: AuditSample, found: Labelled, undecided: float | None = None
+) -> tuple[Counts, Counts, Numbers, Numbers]:
+    """Of the pictures with a label of the subject, each of shape (m,): row of the sample, cell, label, probability.
+
+    undecided: as in `_fit_taking`.
+    """
     truth = found.truth[subject]
+    if undecided is not None:
+        truth = np.where(found.undecided[subject], undecided, truth)
     known = ~np.isnan(truth)
     places, is_there = found.places[known], truth[known]
     cells = _column(sample.table, f"cell_{subject}").astype(np.int64)[places]
@@ -123,32 +189,33 @@ def _corrected(
 ) -> tuple[SubjectRates, list[CategoryRates]]:
     places, cells, is_there, probabilities = _weighted(subject, sample, found)
     num_images, whole, num_labels = counts.of_run[subject], raw[None][subject], len(places)
-    plain = wilson(whole.num_yes, whole.num_in_rate)
+    num_undecided, num_positive = int(found.undecided[subject].sum()), int(is_there.sum())
+    plain, nothing = wilson(whole.num_yes, whole.num_in_rate), Estimate()
     if not num_labels:
-        nothing = Estimate()
         empty = SubjectRates(
-            *(subject, 0, 0, 0, plain, nothing, None, None, nothing, nothing), "difference", NO_LABELS, None
+            *(subject, 0, 0, 0, num_undecided, plain, nothing, None, None, nothing, nothing),
+            *("difference", NO_LABELS, None),
         )
         return empty, []
     one = evidence(num_images, cells, is_there, probabilities)
-    number = SUBJECTS.index(subject)
-    draws = one.draws(np.random.default_rng([number, 0]))
-    corrected = prevalence(one, draws)
-    num_positive = int(is_there.sum())
-    categories, test = list[CategoryRates](), None
     is_complete = bool((probabilities >= 1).all()) and num_labels == whole.num_scored
-    if counts.categories and not is_complete and can_tell(one, num_positive, num_labels - num_positive):
-        test = _shift_test(sample.table, places, is_there == 1, IS_YES[cells], probabilities, number)
-        rates = category_rates(one, counts.of_categories[subject], np.random.default_rng([number, 1]))
-        categories = [
-            category_row(subject, category, raw[category][subject], rate, num_labels, "prior shift", None)
-            for category, rate in zip(counts.categories, rates, strict=True)
-        ]
+    has_categories = bool(counts.categories) and not is_complete
+    has_categories = has_categories and can_tell(one, num_positive, num_labels - num_positive)
+    fit = _fit(subject, sample, found, num_images, counts.of_categories[subject] if has_categories else None)
+    categories = [
+        category_row(subject, category, raw[category][subject], rate, num_labels, "prior shift", None)
+        for category, rate in zip(counts.categories if has_categories else (), fit.categories, strict=True)
+    ]
+    test = None
+    if has_categories:
+        test = _shift_test(sample.table, places, is_there == 1, IS_YES[cells], probabilities, SUBJECTS.index(subject))
     note = None
     if is_complete:
         note = ALL_LABELLED
     elif num_labels < MIN_LABELS:
         note = FEW_LABELS
+    elif num_undecided:
+        note = UNDECIDED
     elif counts.categories and not categories:
         note = TOO_FEW_FOR_CATEGORIES
     rates_of_subject = SubjectRates(
@@ -156,13 +223,14 @@ def _corrected(
         num_labels=num_labels,
         num_positive=num_positive,
         num_ambiguous=found.num_ambiguous[subject],
+        num_undecided=num_undecided,
         raw=plain,
-        corrected=corrected,
-        standard_error=standard_error(one),
-        with_quarantined=with_quarantined(corrected, sample.design.num_scored, sample.design.num_rows),
+        corrected=fit.prevalence,
+        standard_error=standard_error(fit.evidence),
+        with_quarantined=with_quarantined(fit.prevalence, sample.design.num_scored, sample.design.num_rows),
         # An engine that never answers is neither sensitive nor specific.
-        sensitivity=sensitivity(one, draws) if whole.num_answered else Estimate(),
-        specificity=specificity(one, draws) if whole.num_answered else Estimate(),
+        sensitivity=fit.sensitivity if whole.num_answered else nothing,
+        specificity=fit.specificity if whole.num_answered else nothing,
         method="difference",
         note=note,
         shift_test=test,
@@ -199,12 +267,20 @@ def with_quarantined(corrected: Estimate, num_scored: int, num_images: int) -> t
     return corrected.low * num_scored / num_images, (corrected.high * num_scored + num_quarantined) / num_images
 
 
-def _notes(found: Labelled, private: str, has_categories: bool) -> tuple[str, ...]:
+def _notes(run: Run, found: Labelled, private: str, has_categories: bool) -> tuple[str, ...]:
     counts, notes = found.counts, list[str]()
-    if counts.num_labelled < counts.num_drawn:
+    num_left = counts.num_empty + counts.num_without_row
+    if num_left:
         notes.append(
-            f"{counts.num_drawn - counts.num_labelled:,} of {counts.num_drawn:,} drawn pictures have no label yet. The "
+            f"{num_left:,} of {counts.num_drawn:,} drawn pictures have no label yet. The "
             "rates hold if chance decided which: label them in the order of the list, and do not leave out hard ones."
+        )
+    undecided = num_undecided_of(np.stack(list(found.undecided.values()), axis=1))
+    if undecided:
+        notes.append(
+            f"Undecided, since people differ or cannot say: {in_words(undecided)}. The intervals cover all of them "
+            "being so, and none. The majority counts, so a third person decides: privsieve review "
+            f"{quote(run.url)} --queue audit --as NAME, then apply {quote(run.url)}/reviews."
         )
     if counts.num_outside:
         notes.append(

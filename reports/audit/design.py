@@ -8,7 +8,7 @@ Source: J. Neyman, "On the two different aspects of the representative method", 
 "Model Assisted Survey Sampling", 1992, sections 3.5 and 12.2.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -44,18 +44,18 @@ def largest_density(of_cells: Mapping[str, Numbers], num_images: Mapping[str, Co
     return EVEN_SHARE + sum(float(of_cells[subject][num_images[subject] > 0].max()) for subject in of_cells)
 
 
-def scale_of(num_wanted: int, num_images: int, largest: float, histogram: Callable[[], Numbers]) -> float:
+def scale_of(num_wanted: int, num_images: int, largest: float, histogram: Numbers) -> float:
     """The number by which a density becomes a probability, so that `num_wanted` images are expected.
 
-    largest: density. histogram: number of images and sum of densities of buckets of like densities, shape (B, 2); asked
-    for only if some image may reach probability 1. Infinity if every image is to be drawn.
+    largest: density. histogram: number of images and sum of densities of buckets of like densities, shape (B, 2).
+    Infinity if every image is to be drawn.
     """
     if num_wanted >= num_images:
         return np.inf
     plain = num_wanted / num_images
     if plain * largest <= 1:
         return plain
-    count, total = histogram().T
+    count, total = histogram.T
     low, high = plain, num_images / EVEN_SHARE
     for _ in range(100):
         middle = (low * high) ** 0.5

@@ -29,6 +29,11 @@ def draw(run: Run, num_wanted: int, purpose: Purpose, seed: int, private: str | 
     num_scored = int(num_images[PRIVATE].sum())
     if not num_scored:
         raise RunError(f"{run.url} has no scored images to draw from; scan first")
+    of_cells = densities(num_images, purpose)
+    density = _density_sql(of_cells, num_images)
+    buckets = run.ask("audit_densities", density=density, scored=sql.scored, cells=sql.cells)
+    histogram = np.array([[one["num_images"], one["total"]] for one in buckets], dtype=np.float64)
+    scale = scale_of(num_wanted, num_scored, largest_density(of_cells, num_images), histogram)
     design = Design(
         num_wanted=num_wanted,
         seed=seed,
@@ -36,17 +41,11 @@ def draw(run: Run, num_wanted: int, purpose: Purpose, seed: int, private: str | 
         private=condition,
         settings=run.record.settings_hash(),
         num_rows=run.num_images(),
+        rows_sha256=run.rows_sha256,
         num_scored=num_scored,
+        least_probability=min(1.0, scale * min(one["least"] for one in buckets)),
         privsieve=__version__,
     )
-    of_cells = densities(num_images, purpose)
-    density = _density_sql(of_cells, num_images)
-
-    def histogram() -> Numbers:
-        rows = run.ask("audit_densities", density=density, scored=sql.scored, cells=sql.cells)
-        return np.array([[row["num_images"], row["total"]] for row in rows], dtype=np.float64)
-
-    scale = scale_of(num_wanted, num_scored, largest_density(of_cells, num_images), histogram)
     rows = run.ask(
         "audit_draw",
         scored=sql.scored,

@@ -6,12 +6,14 @@ import numpy as np
 import pyarrow as pa
 
 from ingest.errors import LabelsError
+from reports.agreed_labels import agreed
 from reports.audit.cells import HOLISTIC_PRIVATE, PRIVATE_ANSWER, Counts, Flags, Numbers
 from reports.audit.results import LabelCounts
 from reports.evaluation.answers import truth_of
 from reports.evaluation.joining import join
 from reports.warehouse import PRIVATE as PRIVATE_LEVELS
-from scoring.runs.audit_sample import PRIVATE
+from scoring.labels.table import Judged
+from scoring.runs.audit_sample import PRIVATE, SUBJECTS
 from scoring.taxonomy import KEYS
 
 OF_LEVELS = (PRIVATE_LEVELS, PRIVATE_ANSWER, HOLISTIC_PRIVATE)
@@ -31,15 +33,21 @@ class Labelled:
     num_ambiguous: dict[str, int]
     """Subject -> labels of 0.5."""
 
+    undecided: dict[str, Flags]
+    """Subject -> whether people differ on it or cannot say, shape (m,); then the truth is NaN."""
+
     counts: LabelCounts
 
 
-def labelled(rows: pa.Table, labels: pa.Table, private: str, whose: str) -> Labelled:
+def labelled(rows: pa.Table, judged: Judged, private: str, whose: str) -> Labelled:
     """rows: pictures with `shard`, `key` (a name that no other picture of the run has), `sha256`.
 
-    labels: of `LABELS_SCHEMA`, one row per picture. private: SQL condition of what the run calls private. whose: the
-    rows, in words. LabelsError if no label is of these pictures, or a picture has several.
+    judged: labels of one or several people. private: SQL condition of what the run calls private. whose: the
+    rows, in words. LabelsError if no label is of these pictures, or labels name one picture in different ways.
     """
+    is_of_levels = private in OF_LEVELS  # what else the user calls private does not follow from attributes
+    found = agreed(judged, is_of_levels)
+    labels = found.labels
     if not _share_names(rows, labels):
         raise LabelsError(
             f"no label is of a picture of {whose}; label the pictures of the list that audit sample wrote"
@@ -47,23 +55,26 @@ def labelled(rows: pa.Table, labels: pa.Table, private: str, whose: str) -> Labe
     joined = join(rows.append_column("place", pa.array(np.arange(rows.num_rows))), labels)
     answers = truth_of(joined.labels)
     given = np.asarray(joined.labels["private"].cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
-    # What else the user calls private does not follow from attributes.
-    truth = {PRIVATE: answers.settled if private in OF_LEVELS else given}
+    undecided = dict(zip(SUBJECTS, found.undecided[joined.label_places].T, strict=True))
+    truth = {PRIVATE: answers.settled if is_of_levels else given}
     ambiguous = {PRIVATE: 0}
     for place, key in enumerate(KEYS):
         values = answers.values[:, place]
         truth[key] = np.where(values == 0.5, 0.0, values)
-        ambiguous[key] = int((values == 0.5).sum())
+        ambiguous[key] = int(((values == 0.5) & ~undecided[key]).sum())
+    truth = {subject: np.where(undecided[subject], np.nan, one) for subject, one in truth.items()}
+    is_undecided: Flags = np.asarray(np.stack(list(undecided.values())).any(axis=0), dtype=np.bool_)
     has_answer: Flags = np.asarray(~np.isnan(np.stack(list(truth.values()))).all(axis=0), dtype=np.bool_)
     counts = LabelCounts(
         num_drawn=rows.num_rows,
         num_labelled=int(has_answer.sum()),
-        num_empty=int((~has_answer).sum()),
+        num_undecided=int((~has_answer & is_undecided).sum()),
+        num_empty=int((~has_answer & ~is_undecided).sum()),
         num_without_row=rows.num_rows - len(has_answer),
-        num_rows=labels.num_rows,
+        num_rows=judged.labels.num_rows,
         num_outside=joined.counts.num_labels_without_row,
     )
-    return Labelled(joined.rows["place"].to_numpy().astype(np.int64), truth, ambiguous, counts)
+    return Labelled(joined.rows["place"].to_numpy().astype(np.int64), truth, ambiguous, undecided, counts)
 
 
 def _share_names(rows: pa.Table, labels: pa.Table) -> bool:

@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from ingest.errors import LabelsError, RunError
+from reports.agreed_labels import in_words, num_undecided_of
 from reports.audit.cells import IS_YES, Counts, Flags, Numbers, audit_sql, private_condition
 from reports.audit.correcting import MIN_LABELS, category_row, with_quarantined
 from reports.audit.counting import cell_counts, raw_counts
@@ -12,11 +13,12 @@ from reports.audit.labelled import Labelled, labelled
 from reports.audit.results import FEW_LABELS, NO_LABELS, NOT_IDENTIFIED, Audit, CategoryRates, SubjectRates, wilson
 from reports.audit.rogan_gladen import Errors, counted_errors, errors_of, rogan_gladen, weighted_errors
 from reports.warehouse import STALE_AUDIT, Run
+from scoring.labels.table import Judged
 from scoring.runs.audit_sample import PRIVATE, SUBJECTS, has_sample, read_sample
 
 
 def audit_of_other_run(
-    run: Run, other: Run, labels: pa.Table, private: str | None, cautions: tuple[str, ...] = ()
+    run: Run, other: Run, judged: Judged, private: str | None, cautions: tuple[str, ...] = ()
 ) -> Audit:
     """Rates of a run, corrected by how often the same engine was wrong in another, labelled run (Rogan-Gladen).
 
@@ -30,7 +32,8 @@ def audit_of_other_run(
         raise RunError(f"{other.url} was made by another engine or with other settings of it than {run.url}")
     condition = private_condition(run.record.engine) if private is None else private
     rows = _cells(other, condition)
-    found = labelled(rows, labels, condition, other.url)
+    found = labelled(rows, judged, condition, other.url)
+    undecided = num_undecided_of(np.stack(list(found.undecided.values()), axis=1))
     probabilities = _probabilities(other, rows, found)
     of_other = None if probabilities is None else cell_counts(other, audit_sql(other, condition)).of_run
     sql = audit_sql(run, condition)
@@ -49,6 +52,7 @@ def audit_of_other_run(
                 num_labels=num_labels,
                 num_positive=num_positive,
                 num_ambiguous=found.num_ambiguous[subject],
+                num_undecided=int(found.undecided[subject].sum()),
                 raw=wilson(whole.num_yes, whole.num_in_rate),
                 corrected=corrected,
                 standard_error=None,
@@ -79,6 +83,7 @@ def audit_of_other_run(
             "as often here as there, which nothing in the two runs can show. Labels of a sample of this run need no "
             "such assumption.",
             *(() if probabilities is not None else (_taken_as_even(other.url),)),
+            *((_left_out(undecided),) if undecided else ()),
         ),
     )
 
@@ -119,7 +124,7 @@ def _probabilities(other: Run, rows: pa.Table, found: Labelled) -> Numbers | Non
             f"{int(is_outside.sum()):,} of {int(has_answer.sum()):,} labelled pictures of {other.url} are not of its "
             "audit sample; give the labels of its sample only"
         )
-    if sample.design.settings != other.record.settings_hash() or sample.design.num_rows != other.num_images():
+    if not other.has_rows_of(sample.design, other.num_images()):
         raise RunError(f"{other.url}: {STALE_AUDIT}")
     return probabilities
 
@@ -152,6 +157,13 @@ def _taken_as_even(other: str) -> str:
     return (
         f"The labels are not of an audit sample of {other}, so each counts once, as if the pictures had been drawn "
         "evenly. If some kinds were chosen more often than others, the corrected rates are wrong."
+    )
+
+
+def _left_out(undecided: dict[str, int]) -> str:
+    return (
+        f"Left out as undecided, since people differ or cannot say: {in_words(undecided)}. These are hard pictures, so "
+        "the engine seems better than it is."
     )
 
 

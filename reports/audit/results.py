@@ -13,6 +13,7 @@ from scoring.runs.corrected_rates import CORRECTED_SCHEMA
 Method = Literal["difference", "prior shift", "rogan-gladen"]
 
 NO_LABELS = "no labels"
+UNDECIDED = "the interval covers undecided labels"
 FEW_LABELS = "fewer than 30 labels"
 NOT_IDENTIFIED = "not identified"
 TOO_FEW_FOR_CATEGORIES = "too few labels for categories"
@@ -35,6 +36,9 @@ class LabelCounts:
 
     num_empty: int
     """Of these, those whose row answers none."""
+
+    num_undecided: int
+    """Of these, those of whose questions none is answered, but people looked: they differ, or cannot say."""
 
     num_without_row: int
     """Of these, those without a row."""
@@ -61,6 +65,10 @@ class SubjectRates:
 
     num_ambiguous: int
     """Of these, those labelled 0.5; they count as absent."""
+
+    num_undecided: int
+    """Drawn pictures on which people differ, or which nobody could decide. Intervals cover all of them being positive,
+    and none."""
 
     raw: Estimate
     """As the run answers; a share of the images with an answer, with its Wilson interval."""

@@ -1,16 +1,35 @@
 """An audit as tables of text for the terminal."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from ingest.errors import number_of
 from ingest.sample import printable
 from reports.audit.estimates import Estimate
-from reports.audit.results import Audit, CategoryRates
+from reports.audit.results import (
+    ALL_LABELLED,
+    FEW_LABELS,
+    NO_LABELS,
+    NOT_IDENTIFIED,
+    TOO_FEW_FOR_CATEGORIES,
+    Audit,
+    CategoryRates,
+    LabelCounts,
+)
 from reports.evaluation.tables import Table
 from reports.summary import shortened
-from scoring.runs.audit_sample import PRIVATE
+from scoring.runs.audit_sample import PRIVATE, SUBJECTS
 
 MAX_CATEGORIES_SHOWN = 20
+
+SENTENCES: Mapping[str, str] = {
+    NO_LABELS: "No corrected rate, since no drawn picture is labelled for it (review --for attributes asks for "
+    "attributes): {subjects}.",
+    FEW_LABELS: "Corrected by fewer than 30 labels, so label more before you rely on it: {subjects}.",
+    TOO_FEW_FOR_CATEGORIES: "No rates of categories, since too few labels say yes, or too few say no: {subjects}.",
+    ALL_LABELLED: "Every image is labelled, so the corrected rate is that of the labels: {subjects}.",
+    NOT_IDENTIFIED: "Not identified, since the engine's errors alone could explain its answers: {subjects}.",
+}
+"""Note -> what it means for the reader. Others are explained by the notes of the whole audit."""
 
 
 def headlines(audit: Audit) -> tuple[str, ...]:
@@ -21,9 +40,22 @@ def headlines(audit: Audit) -> tuple[str, ...]:
         f"run      {printable(audit.run)}",
         f"private  {printable(audit.private)}",
         f"images   {audit.num_images:,}: {audit.num_scored:,} scored, {audit.num_quarantined:,} quarantined",
-        f"labels   {counts.num_labelled:,} of {counts.num_drawn:,} pictures have a label; {counts.num_empty:,} rows "
-        f"are empty, {counts.num_without_row:,} pictures have no row, {counts.num_outside:,} rows are of others",
+        f"labels   {_counted(counts)}",
     )
+
+
+def _counted(counts: LabelCounts) -> str:
+    """Only what there is."""
+    others = {
+        "undecided": counts.num_undecided,
+        "without an answer": counts.num_empty,
+        "not in the labels": counts.num_without_row,
+    }
+    parts = [f"{counts.num_labelled:,} of {counts.num_drawn:,} pictures have a label"]
+    parts += [f"{number:,} {what}" for what, number in others.items() if number]
+    if counts.num_outside:
+        parts.append(f"{number_of(counts.num_outside, 'label')} of other pictures")
+    return "; ".join(parts)
 
 
 def tables(audit: Audit) -> Iterator[Table]:
@@ -59,8 +91,7 @@ def endnotes(audit: Audit) -> tuple[str, ...]:
         if one.note is not None:
             of_notes.setdefault(one.note, []).append(one.subject)
     lines = [
-        f"{note}: {'all' if len(subjects) == len(audit.subjects) else ', '.join(subjects)}"
-        for note, subjects in of_notes.items()
+        SENTENCES[note].format(subjects=_listed(subjects)) for note, subjects in of_notes.items() if note in SENTENCES
     ]
     lines += map(printable, audit.notes)
     private = audit.subjects[0]
@@ -79,9 +110,19 @@ def endnotes(audit: Audit) -> tuple[str, ...]:
         low, high = private.with_quarantined
         lines.append(
             f"{audit.num_quarantined:,} quarantined images are in no rate and were not drawn: most cannot be shown. "
-            f"With them the private rate is between {low:.1%} (none of them private) and {high:.1%} (all)."
+            f"With them the private rate is between {100 * low:.1f} % (none of them private) and {100 * high:.1f} % "
+            "(all)."
         )
     return tuple(lines)
+
+
+def _listed(subjects: Sequence[str]) -> str:
+    """The names, or words for many at once."""
+    if len(subjects) == len(SUBJECTS):
+        return "private and all attributes"
+    if PRIVATE not in subjects and len(subjects) == len(SUBJECTS) - 1:
+        return "all attributes"
+    return ", ".join(subjects)
 
 
 def _category(one: CategoryRates) -> list[str]:
@@ -94,4 +135,4 @@ def _cell(one: Estimate) -> str:
     if one.value is None:
         return "–"
     interval = "" if one.low is None or one.high is None else f" ({100 * one.low:.1f}–{100 * one.high:.1f})"
-    return f"{one.value:.1%}{interval}"
+    return f"{100 * one.value:.1f} %{interval}"

@@ -10,7 +10,7 @@ from ingest.errors import LabelsError
 from reports.calibrating.fitting import MIN_TO_FIT, Method, Points, cross_fitted, effective, fitted, joined, method_of
 from reports.calibrating.maps import Platt, ProbabilityMap
 from reports.calibrating.results import SubjectCalibration
-from reports.evaluation.answers import OF_PRIVATE_LEVELS, answers_of, truth_of
+from reports.evaluation.answers import OF_PRIVATE_LEVELS, answers_of, protocol_name, truth_of
 from reports.evaluation.binary import Flags, Numbers
 from reports.evaluation.calibration import calibration
 from reports.evaluation.groups import near_duplicates
@@ -23,6 +23,7 @@ NEVER = 1.0
 """The highest threshold that a file can say: only a probability of 1 reaches it."""
 
 _TOO_FEW = f"fewer than {MIN_TO_FIT} pictures that show it, or that do not: no map, no threshold"
+_TOO_FEW_PRIVATE = f"fewer than {MIN_TO_FIT} private pictures, or others: no map, no threshold"
 _LEVELS = {attribute.key: attribute.level for attribute in ATTRIBUTES}
 
 
@@ -46,10 +47,7 @@ def calibrated(
     """
     subjects = _subjects(found, record)
     if not subjects:
-        raise LabelsError(
-            "no labelled picture of this run has a probability; only some models and protocols give them (see "
-            "docs/protocols.md)"
-        )
+        raise LabelsError(_without_probabilities(record))
     found_of = {
         result.subject: result
         for pool in _pools(subjects)
@@ -58,10 +56,23 @@ def calibrated(
     return tuple(found_of[key] for key in subjects), tuple(key for key in KEYS if key not in subjects)
 
 
+def _without_probabilities(record: RunRecord) -> str:
+    if protocol_name(record.engine) == "severity":
+        return (
+            "the protocol severity gives a score and no probability, so there is nothing to calibrate; filter "
+            "--guarantee chooses a threshold on that score"
+        )
+    return (
+        "no labelled picture of this run has a probability; only some models and protocols give them (see "
+        "docs/protocols.md)"
+    )
+
+
 def _subjects(found: LabelledRows, record: RunRecord) -> dict[str, _Subject]:
     places = found.one_per_picture
     rows, labels = found.joined.rows.take(pa.array(places)), found.joined.labels.take(pa.array(places))
     truth, answers = truth_of(labels), answers_of(rows, record.engine)
+    truths = np.where(found.undecided[places], np.nan, np.column_stack([truth.settled, truth.values]))
     weights, groups = found.weights[places], near_duplicates(rows)
 
     def subject(key: str, name: str, is_so: Numbers, probabilities: Numbers, said: Numbers) -> _Subject | None:
@@ -73,9 +84,9 @@ def _subjects(found: LabelledRows, record: RunRecord) -> dict[str, _Subject]:
     if np.isnan(private).all():
         name, private = "largest P(present) of level 1 and 2", _largest(answers.probabilities[:, OF_PRIVATE_LEVELS])
     of_values = np.where(np.isnan(answers.values), np.nan, answers.values == 1)
-    all_ = [subject(PRIVATE, name, truth.settled, private, answers.private)]
+    all_ = [subject(PRIVATE, name, truths[:, 0], private, answers.private)]
     all_ += [
-        subject(key, f"prob_{key}", truth.values[:, place], answers.probabilities[:, place], of_values[:, place])
+        subject(key, f"prob_{key}", truths[:, 1 + place], answers.probabilities[:, place], of_values[:, place])
         for place, key in enumerate(KEYS)
     ]
     return {one.key: one for one in all_ if one is not None}
@@ -122,7 +133,7 @@ def _result(
     before = calibration(points.truth, points.probabilities, points.weights)
     assert before is not None  # a subject has at least one picture
     is_answered = ~np.isnan(one.answers)
-    threshold, note = _threshold(fit[1], at) if fit else (None, _TOO_FEW)
+    threshold, note = _threshold(fit[1], at) if fit else (None, _TOO_FEW_PRIVATE if one.key == PRIVATE else _TOO_FEW)
     return SubjectCalibration(
         subject=one.key,
         level=_LEVELS.get(one.key),

@@ -65,6 +65,9 @@ class CalibrationReport:
     cautions: tuple[str, ...]
     """Of the run."""
 
+    has_attributes: bool
+    """Whether the run judges attributes. The protocol `binary` asks only whether a picture is private."""
+
     join: JoinCounts
     """Rows and labels, joined and not."""
 
@@ -79,6 +82,9 @@ class CalibrationReport:
 
     num_partly: int
     """Of these, those that count as public although some attribute of level 1 or 2 is not labelled."""
+
+    num_undecided: dict[str, int]
+    """Subject -> pictures on which people differ, or which none could judge; they are in no figure of it."""
 
     at: float
     """Calibrated probability from which an attribute is present."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from reports.agreed_labels import in_words
 from reports.calibrating.results import CalibrationReport, SubjectCalibration
 from reports.evaluation.calibration import ReliabilityBin
 from reports.evaluation.tables import Table, number
@@ -28,10 +29,11 @@ def headlines(report: CalibrationReport) -> Iterator[str]:
 
 def tables(report: CalibrationReport, reliability_of: Sequence[str]) -> Iterator[Table]:
     """reliability_of: subjects that get a reliability table."""
+    present = "present" if report.has_attributes else "private"
     yield Table(
         "Before → after. After: each picture by a map fitted on the other four fifths. "
-        f"Threshold: present with a probability of {report.at:g} or more",
-        ["subject", "pictures", "present", "map", "Brier", "ECE", "wrong answers", "threshold"],
+        f"Threshold: {present} with a probability of {report.at:g} or more",
+        ["subject", "pictures", present, "map", "Brier", "ECE", "wrong answers", "threshold"],
         [_row(one) for one in report.subjects],
     )
     for one in report.subjects:
@@ -47,14 +49,32 @@ def notes(report: CalibrationReport) -> Iterator[str]:
         if one.note:
             yield f"{one.subject}: {one.note}"
         if one.subject == "private" and one.threshold is not None:
-            yield f"private: {one.probability} from {one.threshold:g} on; a thresholds file holds attributes only"
-    if report.num_partly:
+            if report.has_attributes:
+                yield f"private: {one.probability} from {one.threshold:g} on; a thresholds file holds attributes only"
+            else:
+                yield f"private: {one.probability} from {one.threshold:g} on; {use_of(one.threshold)}"
+    if report.num_partly and not report.has_attributes:
+        yield (
+            f"private: {report.num_partly:,} pictures count as public, although not all attributes that would make "
+            "them private are labelled; give the labels a column private if that is wrong"
+        )
+    elif report.num_partly:
         yield (
             f"private: {report.num_partly:,} pictures count as public although not every attribute of level 1 and 2 is "
             "labelled; give the labels a column private if that is wrong"
         )
-    if report.without:
+    if report.num_undecided:
+        yield (
+            f"left out as undecided, since people differ or cannot say: {in_words(report.num_undecided)}; these are "
+            "hard pictures, so the model seems better than it is; the majority counts, so a third person decides"
+        )
+    if report.without and report.has_attributes:
         yield f"without a labelled picture that has a probability: {', '.join(report.without)}"
+
+
+def use_of(threshold: float) -> str:
+    """What to do with a threshold of `prob_private`."""
+    return f"use it in evaluate --threshold {threshold:g}, or in a policy as when: prob_private >= {threshold:g}"
 
 
 def _row(one: SubjectCalibration) -> list[str]:
@@ -67,7 +87,7 @@ def _row(one: SubjectCalibration) -> list[str]:
         _change(one.before.brier, after.brier if after else None),
         _change(one.before.ece, after.ece if after else None),
         _change(one.wrong_before, one.wrong_after),
-        number(one.threshold, ".6f"),
+        number(one.threshold, "g"),
     ]
 
 

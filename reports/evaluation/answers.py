@@ -110,7 +110,7 @@ def answers_of(rows: pa.Table, engine: Mapping[str, Any], threshold: float | Non
     values = np.stack([_numbers(rows, key) for key in KEYS], axis=1)
     given, prob_private = _numbers(rows, "private"), _numbers(rows, "prob_private")
     judges_levels = bool(set(engine["assessed"]) & {a.key for a in ATTRIBUTES if a.level in (1, 2)})
-    protocol = str(engine["protocol"]).partition(":")[0]
+    protocol = protocol_name(engine)
     is_binary = protocol == "binary" or not np.isnan(given).all()
     holistic_score = _numbers(rows, "holistic_score")
     if threshold is not None:
@@ -129,6 +129,11 @@ def answers_of(rows: pa.Table, engine: Mapping[str, Any], threshold: float | Non
         score=_numbers(rows, "score"),
         levels=np.nan_to_num(_numbers(rows, "level")).astype(np.int64),
     )
+
+
+def protocol_name(engine: Mapping[str, Any]) -> str:
+    """Without its variant: "severity" of "severity:taxonomy". engine: as run.json describes it."""
+    return str(engine["protocol"]).partition(":")[0]
 
 
 def _private(values: Numbers) -> tuple[Numbers, Flags]:

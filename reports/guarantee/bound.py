@@ -16,6 +16,8 @@ import numpy.typing as npt
 
 Numbers = npt.NDArray[np.float64]
 
+NONE: Numbers = np.empty(0)
+
 MAX_NEEDED = 10**9
 """Labels: a promise that needs more cannot be proven."""
 
@@ -28,7 +30,7 @@ class Bound:
     """Pictures from this score on are dropped; +inf if what is dropped anyway is enough, −inf if nothing is."""
 
     num_private: int
-    """Labelled private pictures."""
+    """Labelled private pictures, with the undecided ones that count as private here."""
 
     num_missed_allowed: int
     """How many of these may lie below the threshold."""
@@ -63,10 +65,25 @@ def num_needed(recall: float, confidence: float) -> int | None:
     return num if recall**num <= 1 - confidence else num + 1
 
 
-def bound_of(scores: Numbers, recall: float, confidence: float) -> Bound | None:
+def bound_of(scores: Numbers, recall: float, confidence: float, undecided: Numbers = NONE) -> Bound | None:
     """scores: of the labelled private pictures, shape (n,), no NaN; +inf for one that is dropped anyway, −inf for one
     that no threshold can drop. None if n is below `num_needed`.
+
+    undecided: of the pictures that may be private or not, shape (u,). The threshold is the lowest of all those that
+    follow if some of them are private and the others are not, so that the promise holds whatever they are. With k of
+    them private the lowest follows if these are the k with the lowest scores: more private pictures below a score only
+    lower the threshold.
     """
+    ascending = np.sort(undecided)
+    if _bound_of(scores, recall, confidence) is None:
+        return None
+    bounds = (
+        _bound_of(np.concatenate([scores, ascending[:num]]), recall, confidence) for num in range(len(undecided) + 1)
+    )
+    return min((bound for bound in bounds if bound is not None), key=lambda bound: bound.threshold)
+
+
+def _bound_of(scores: Numbers, recall: float, confidence: float) -> Bound | None:
     allowed = num_missed_allowed(len(scores), recall, confidence)
     if allowed is None:
         return None

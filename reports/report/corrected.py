@@ -3,7 +3,6 @@
 from dataclasses import dataclass, fields, replace
 
 from reports.audit.results import CONTRADICTED
-from reports.audit.stored import is_stale
 from reports.report.figures import CorrectedRate
 from reports.warehouse import Run
 from scoring.runs.audit_sample import PRIVATE
@@ -33,7 +32,7 @@ def corrected_rates(run: Run, num_images: int, by: str, private: str) -> Correct
     if stored is None:
         return Corrected()
     table, state = stored
-    if is_stale(state, run.record, num_images):
+    if not run.has_rows_of(state, num_images):
         return Corrected(is_stale=True)
     rows = table.select([field.name for field in fields(CorrectedRate)]).to_pylist()
     rates = (CorrectedRate(**row) for row in rows if row["num_labels"])

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -20,17 +21,20 @@ from scoring.assessment import Values
 from scoring.labels.columns import LABELS_SCHEMA
 from scoring.labels.csv_cells import NULL_NUMBERS, as_csv, text_columns, unescaped
 from scoring.labels.parquet_file import MAX_TEXT_CHARS, bounded_table, refuse_unknown
-from scoring.runs.reviews import read_reviews, standing
+from scoring.runs.reviews import OF_ATTRIBUTES, UNCLEAR, read_reviews, standing
 from scoring.taxonomy import KEYS
 
 __all__ = [
     "LABELS_SCHEMA",
+    "Judged",
     "LabelsOrigin",
+    "as_judged",
     "attribute_values",
     "checked",
     "labels_content",
     "labels_from_csv",
     "labels_sha256",
+    "read_judged",
     "read_labels",
     "read_labels_and_origin",
     "to_labels",
@@ -93,20 +97,47 @@ def read_labels(url: str) -> pa.Table:
     return table
 
 
-def read_drawn_labels(url: str) -> pa.Table:
-    """As `read_labels`, for what needs pictures that were drawn at random: of RUN/reviews only answers about the audit
-    sample, without pictures whose answer was known. LabelsError if there are none.
+@dataclass(frozen=True)
+class Judged:
+    """Labels of one or several people, and what they could not say."""
+
+    labels: pa.Table
+    """Of `LABELS_SCHEMA`, one row per picture and annotator."""
+
+    is_unclear: npt.NDArray[np.bool_]
+    """Shape (rows,): the person looked at the picture, and cannot say what was asked."""
+
+    is_complete: npt.NDArray[np.bool_]
+    """Shape (rows,): the person was asked for every attribute, so one without a value is one that they cannot say."""
+
+
+def read_judged(url: str, is_drawn: bool = True) -> Judged:
+    """As `read_labels`, with what people could not say, which RUN/reviews holds and no other file.
+
+    is_drawn: of RUN/reviews only answers about the audit sample, without pictures whose answer was known, for what
+    needs pictures drawn at random. LabelsError if there are none.
     """
     if not place(url).is_dir():
-        return read_labels(url)
+        labels = read_labels(url)
+        return as_judged(labels)
     answers = standing(read_reviews(place(url)))
-    drawn = answers.filter(pc.and_(pc.equal(answers["queue"], "audit"), pc.invert(answers["is_gold"])))
-    if not drawn.num_rows:
-        raise LabelsError(
-            f"{url}: none of the {answers.num_rows:,} answers is about an audit sample, and the others are not of "
-            "pictures drawn at random; draw a sample with privsieve audit sample, then review --queue audit"
-        )
-    return _as_labels(drawn.select(LABELS_SCHEMA.names), url)
+    if is_drawn:
+        drawn = answers.filter(pc.and_(pc.equal(answers["queue"], "audit"), pc.invert(answers["is_gold"])))
+        if not drawn.num_rows:
+            raise LabelsError(
+                f"{url}: none of the {answers.num_rows:,} answers is about an audit sample, and the others are not of "
+                "pictures drawn at random; draw a sample with privsieve audit sample, then review --queue audit"
+            )
+        answers = drawn
+    says = np.array(answers["answer"].to_pylist(), dtype=object)
+    labels = _as_labels(answers.select(LABELS_SCHEMA.names), url)
+    return Judged(labels, np.asarray(says == UNCLEAR, np.bool_), np.asarray(says == OF_ATTRIBUTES, np.bool_))
+
+
+def as_judged(labels: pa.Table) -> Judged:
+    """Labels of which it is not known what people could not say: null is not judged. labels: of `LABELS_SCHEMA`."""
+    nothing = np.zeros(labels.num_rows, dtype=np.bool_)
+    return Judged(labels, nothing, nothing)
 
 
 def read_labels_and_origin(url: str) -> tuple[pa.Table, LabelsOrigin | None]:

@@ -5,16 +5,18 @@ the rows is random too, so that the first rows alone are a random part of the sa
 """
 
 from dataclasses import dataclass
+from itertools import count
 from typing import Annotated, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ingest.errors import RunError, StorageError
 from ingest.storage.place import Place
 from ingest.storage.retries import is_of_storage, reason_of
+from scoring.runs.audited_rows import AuditedRows, Count
 from scoring.runs.layout import AUDIT
 from scoring.runs.record import parsed
 from scoring.taxonomy import KEYS
@@ -56,13 +58,9 @@ SAMPLE_SCHEMA = pa.schema(
 )
 """One row per drawn picture."""
 
-Count = Annotated[int, Field(ge=0, lt=2**63)]
 
-
-class Design(BaseModel):
-    """The footer: how the sample was drawn, and from which state of the run."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class Design(AuditedRows):
+    """The footer: how the sample was drawn, and from which rows of the run."""
 
     design: Literal["poisson"] = "poisson"
     """Each image is drawn or not, independently of the others."""
@@ -77,14 +75,11 @@ class Design(BaseModel):
     private: str
     """SQL condition over the rows: what counts as the run's answer "private"."""
 
-    settings: str
-    """Hash of the run's settings (`RunRecord.settings_hash`)."""
-
-    num_rows: Count
-    """Images of the run when the sample was drawn."""
-
     num_scored: Count
-    """Those with a score; the others cannot be drawn."""
+    """Images with a score; the others cannot be drawn."""
+
+    least_probability: Annotated[float, Field(ge=MIN_PROBABILITY, le=1)] | None = None
+    """The smallest inclusion probability of a scored image, drawn or not; None in samples of older versions."""
 
     privsieve: str
     """Version that drew it."""
@@ -109,6 +104,17 @@ def write_sample(root: Place, sample: AuditSample) -> None:
     root.at(AUDIT, SAMPLE).write(sink.getvalue().to_pybytes())
 
 
+def keep_as_earlier(root: Place) -> Place:
+    """Copies the sample of the run to a name of its own, whatever it holds: labels are worth nothing without the
+    probabilities of their pictures. Returns the copy. root: the run.
+    """
+    names = set(root.at(AUDIT).names())
+    number = next(number for number in count(1) if f"sample-{number}.parquet" not in names)
+    kept = root.at(AUDIT, f"sample-{number}.parquet")
+    kept.write(root.at(AUDIT, SAMPLE).read())
+    return kept
+
+
 def has_sample(root: Place) -> bool:
     return root.at(AUDIT, SAMPLE).exists()
 
@@ -125,7 +131,7 @@ def read_sample(root: Place) -> AuditSample:
         design = parsed(Design, footer)
         table = table.select(SAMPLE_SCHEMA.names).cast(SAMPLE_SCHEMA)
         table.validate(full=True)
-        _check(table)
+        _check(table, design)
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         if is_of_storage(error):
             raise StorageError(f"cannot read {file.path}: {reason_of(error)}") from None
@@ -135,9 +141,9 @@ def read_sample(root: Place) -> AuditSample:
     return AuditSample(table.replace_schema_metadata(None), design)
 
 
-def _check(table: pa.Table) -> None:
+def _check(table: pa.Table, design: Design) -> None:
     """ValueError for values that no sample has. NaN is within no bounds."""
-    _within(table["inclusion_probability"], MIN_PROBABILITY, 1)
+    _within(table["inclusion_probability"], design.least_probability or MIN_PROBABILITY, 1)
     for subject in SUBJECTS:
         _within(table[f"cell_{subject}"], 0, NUM_CELLS - 1)
     if table.group_by(["shard", "index"]).aggregate([]).num_rows != table.num_rows:

@@ -3,17 +3,15 @@
 Written by `audit apply`. The footer says of which state of the run the figures are.
 """
 
-from typing import Annotated
-
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pydantic import BaseModel, ConfigDict, Field
 
 from ingest.errors import RunError, StorageError
 from ingest.storage.place import Place
 from ingest.storage.retries import is_of_storage, reason_of
 from scoring.runs.audit_sample import SUBJECTS
+from scoring.runs.audited_rows import AuditedRows
 from scoring.runs.layout import AUDIT
 from scoring.runs.record import parsed
 
@@ -48,19 +46,9 @@ METHODS = ("difference", "prior shift", "rogan-gladen")
 ROUNDING = 1e-9
 """By so much a computed share may lie outside of 0–1."""
 
-Count = Annotated[int, Field(ge=0, lt=2**63)]
 
-
-class State(BaseModel):
+class State(AuditedRows):
     """The footer: which rows the figures are of."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    settings: str
-    """Hash of the run's settings (`RunRecord.settings_hash`)."""
-
-    num_rows: Count
-    """Images of the run."""
 
     private: str
     """SQL condition over the rows: what counts as the run's answer "private"."""
@@ -78,7 +66,7 @@ def write_corrected_rates(root: Place, table: pa.Table, state: State) -> None:
 
 
 def remove_corrected_rates(root: Place) -> None:
-    """Of an older sample, if there are any."""
+    """Those that are of other rows than the run has, if there are any."""
     root.at(AUDIT, CORRECTED_RATES).remove()
 
 

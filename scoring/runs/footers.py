@@ -8,13 +8,15 @@ Keys of a slice's result, each with "privsieve." before it:
     shard      its name as text, with undecodable bytes as backslash escapes
     chain      `jobs.scanning.slice_tasks.SliceTask.listing_digests`
     state      `ingest.formats.Source.fingerprint` of the shard when it was listed
+    content    hash of the rows (`_content_of`)
     num_rows   of the file
     reasons    quarantined rows by reason, as "empty=2,truncated=1"
 
-Results of older versions lack `file` and `state`. Compacted files have only `num_rows`, `reasons` and `slices`: a hash
-of the files that they were made of, whose first digits are the last part of their name.
+Results of older versions lack `file`, `state` and `content`. Compacted files have only `num_rows`, `reasons` and
+`slices`: a hash of the files that they were made of, whose first digits are the last part of their name.
 """
 
+import hashlib
 import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,6 +35,7 @@ from ingest.storage.retries import is_of_storage, reason_of
 from scoring.runs.layout import COMPACT, MANIFEST, SCORES
 from scoring.runs.ledger import older_shard_id, shard_id_of, shard_id_of_result
 from scoring.runs.results import Listing, Manifest, is_compacted, listing, manifest, remedy
+from scoring.runs.rows_hash import hash_of_marks, hash_of_text, mark_of
 
 FILES_AT_ONCE = 16
 FILES_PER_WINDOW = 4096
@@ -61,10 +64,32 @@ class Footer:
     fingerprint: str = ""
     """The key `state`."""
 
+    content: str = ""
+    """The key `content`."""
+
+    num_bytes: int = 0
+    """Of the rows, before compression."""
+
     slices: str = ""
 
     columns: frozenset[str] = frozenset()
     """Names of the file's columns."""
+
+    def mark(self, name: str) -> int:
+        """What a slice's result adds to the hash of the run's rows. name: of the file."""
+        older = f"{self.listing_digests}\n{self.fingerprint}\n{self.num_bytes}\n{sorted(self.reasons.items())}"
+        return mark_of(name, self.num_rows, self.content or older)
+
+
+@dataclass(frozen=True)
+class CheckedFiles:
+    """What the footers of all score files of a run say together."""
+
+    num_with_column: Counter[str]
+    """Column -> how many of the files have it."""
+
+    rows_sha256: str
+    """Hash of the run's rows (`scoring.runs.rows_hash`)."""
 
 
 _PREFIX = "privsieve."
@@ -74,6 +99,7 @@ _FIELDS = {
     "shard": "shard",
     "chain": "listing_digests",
     "state": "fingerprint",
+    "content": "content",
     "slices": "slices",
 }
 """Key of a text -> field of `Footer`."""
@@ -90,12 +116,23 @@ def footer_of(texts: Mapping[str, str], num_rows: int, reasons: Mapping[str, int
 def write_result(file: Place, table: pa.Table, texts: Mapping[str, str], reasons: Mapping[str, int]) -> None:
     """Writes the rows of a slice, whole or not at all. StorageError if that fails.
 
-    texts: values of the footer's keys, except `file`. reasons: quarantined rows by reason.
+    texts: values of the footer's keys, except `file` and `content`. reasons: quarantined rows by reason.
     """
-    tagged = table.replace_schema_metadata(footer_of({"file": file.name, **texts}, table.num_rows, reasons))
+    texts = {"file": file.name, "content": _content_of(table), **texts}
+    tagged = table.replace_schema_metadata(footer_of(texts, table.num_rows, reasons))
     buffer = io.BytesIO()
     pq.write_table(tagged, buffer, compression="zstd", write_page_checksum=True)
     file.write(buffer.getvalue())
+
+
+def _content_of(table: pa.Table) -> str:
+    """Hash of the rows as Parquet encodes them: unlike in memory, nothing is there behind a null."""
+    buffer = io.BytesIO()
+    pq.write_table(table.replace_schema_metadata(None), buffer, compression="none")
+    content = buffer.getvalue()
+    # Without the footer, which may say more of the columns in a table that was read from a file.
+    num_footer_bytes = int.from_bytes(content[-8:-4], "little") + 8
+    return hashlib.sha256(content[:-num_footer_bytes]).hexdigest()
 
 
 def shard_text(shard: str) -> str:
@@ -138,16 +175,20 @@ def compact_footers(run: Place, compacted: Manifest | None = None) -> Iterator[F
         yield footer
 
 
-def refuse_foreign(run: Place, settings: str, listed: Listing | None = None) -> Counter[str]:
+def refuse_foreign(run: Place, settings: str, listed: Listing | None = None) -> CheckedFiles:
     """RunError if a score file of the run is damaged, was made with other settings, or is a copy of another one.
 
-    Reads every footer once. listed: None lists the run now. Returns how many of the files have each column.
+    Reads every footer once. listed: None lists the run now.
     """
     listed = listed or listing(run)
     compacted = listed.manifest
-    found = compact_footers(run, compacted) if compacted else footers(run, listed.score_files, settings)
+    names = listed.score_files
+    found = compact_footers(run, compacted) if compacted else footers(run, names, settings)
+    num_files_by_columns, total = Counter[frozenset[str]](), 0
     try:
-        num_files_by_columns = Counter(footer.columns for footer in found)
+        for name, footer in zip(names, found, strict=True):
+            num_files_by_columns[footer.columns] += 1
+            total += footer.mark(name)
     except RunError:
         if is_compacted(run) != (compacted is not None):
             raise RunError(f"{run.path} was compacted meanwhile; ask again") from None
@@ -155,7 +196,9 @@ def refuse_foreign(run: Place, settings: str, listed: Listing | None = None) -> 
     num_files = Counter[str]()
     for columns, count in num_files_by_columns.items():
         num_files.update(dict.fromkeys(columns, count))
-    return num_files
+    if compacted is None:
+        return CheckedFiles(num_files, hash_of_marks(total))
+    return CheckedFiles(num_files, compacted.rows_sha256 or hash_of_text(compacted.slices_sha256))
 
 
 def _refuse_foreign(place: Place, footer: Footer, settings: str) -> None:
@@ -199,6 +242,7 @@ def _footer(run: Place, path: str) -> Footer:
                 _num_with_category(metadata),
                 Counter({reason: int(count) for reason, _, count in parts}),
                 **{field: texts.get(key, "") for key, field in _FIELDS.items()},
+                num_bytes=sum(metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups)),
                 columns=frozenset(metadata.schema.to_arrow_schema().names),
             )
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:

@@ -57,6 +57,9 @@ class Manifest(BaseModel):
     slices_sha256: str
     """Of the lines `name num_rows` of all slice files that were replaced, in the order of the rows."""
 
+    rows_sha256: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
+    """Hash of the rows before (`scoring.runs.rows_hash`); empty if an older version compacted the run."""
+
     files: tuple[CompactFile, ...]
 
 

@@ -24,7 +24,9 @@ from scoring.labels.columns import LABELS_SCHEMA
 from scoring.labels.parquet_file import bounded_table
 
 UNDO = "undo"
-ANSWERS = ("private", "public", "attributes", "unclear", "skip", UNDO)
+UNCLEAR = "unclear"
+OF_ATTRIBUTES = "attributes"
+ANSWERS = ("private", "public", OF_ATTRIBUTES, UNCLEAR, "skip", UNDO)
 """private, public: of the whole picture. attributes: the values of the 22 attributes. unclear: the person looked and
 cannot say. skip: the person did not judge. undo: the answer before is taken back."""
 

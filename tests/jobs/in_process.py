@@ -37,10 +37,12 @@ def scan_in_process(source: Path, run: Path, max_frames: int = 1, category: str 
 
 
 def as_an_older_version_wrote_it(run: Path) -> None:
-    """Twelve digits of the hash in names; no name and no state of the source in footers; no checksums of pages."""
+    """Twelve digits of the hash in names; no name, no state of the source and no hash of the rows in footers; no
+    checksums of pages."""
+    later = {b"privsieve.file", b"privsieve.state", b"privsieve.content", b"ARROW:schema"}
     for file in sorted((run / "scores").iterdir()):
         table = pq.read_table(file)
-        kept = {k: v for k, v in table.schema.metadata.items() if k not in (b"privsieve.file", b"privsieve.state")}
+        kept = {k: v for k, v in pq.read_metadata(file).metadata.items() if k not in later}
         shard_id = shard_id_of_result(file.name)
         pq.write_table(
             table.replace_schema_metadata(kept), file.with_name(file.name.replace(shard_id, older_shard_id(shard_id)))

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -22,9 +23,9 @@ from reports.audit.stored import read_corrected_rates
 from reports.summary import summarise
 from reports.warehouse import open_run, setup_statements
 from scoring.assessment import Assessment
-from scoring.labels.table import read_labels
+from scoring.labels.table import read_judged
 from scoring.runs.audit_sample import SUBJECTS, read_sample
-from scoring.runs.record import open_run as open_record
+from scoring.runs.reviews import Answers
 from scoring.table import Facts, Verdict, to_table
 from scoring.taxonomy import KEYS
 from tests.jobs.made import privsieve
@@ -168,17 +169,19 @@ def test_labels_correct_the_rates_of_the_run_and_of_categories(
     text = capsys.readouterr().out
     assert "Rates of categories assume that the engine errs alike in all of them" in text
     assert "40 quarantined images are in no rate" in text
-    assert "\nno labels: gov_ids, " in text
+    assert "\nNo corrected rate, since no drawn picture is labelled for it (review --for attributes " in text
+    assert "asks for attributes): gov_ids, " in text
+    assert f"labels   {drawn.num_rows} of {drawn.num_rows} pictures have a label\n" in text
+    assert text.count("%") == text.count(" %") > 10  # written in one way
 
 
 def test_corrected_rates_stand_in_the_run_and_in_sql(run: Path, tmp_path: Path) -> None:
-    _, record = open_record(str(run))
     empty = open_run(str(run)).table("FROM corrected_rates")
-    assert read_corrected_rates(place(str(run)), record, NUM_IMAGES) is None
+    assert read_corrected_rates(open_run(str(run))) is None
     sample(run, tmp_path / "list.csv", "--n", 100)
     labels = write(tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"biometrics": truth()}))
     assert privsieve("audit", "apply", run, labels) == 0
-    stored = read_corrected_rates(place(str(run)), record, NUM_IMAGES)
+    stored = read_corrected_rates(open_run(str(run)))
     assert stored is not None
     assert stored["subject"].to_pylist()[:23] == list(SUBJECTS)
     asked = open_run(str(run)).table("FROM corrected_rates")
@@ -204,9 +207,8 @@ def test_the_rates_of_a_run_that_went_on_are_refused_everywhere(
     assert privsieve("audit", "apply", run, labels) == 0
     shutil.copytree(original / "scores", run / "scores", dirs_exist_ok=True)
     capsys.readouterr()
-    _, record = open_record(str(run))
     with pytest.raises(RunError, match="other rows than the run has now"):
-        read_corrected_rates(place(str(run)), record, NUM_IMAGES)
+        read_corrected_rates(open_run(str(run)))
     assert privsieve("sql", run, "FROM corrected_rates") == 2
     assert "the audit is of other rows than the run has now" in capsys.readouterr().err
     assert privsieve("sql", run, "SELECT count(*) FROM images") == 0  # all else goes on
@@ -216,7 +218,87 @@ def test_the_rates_of_a_run_that_went_on_are_refused_everywhere(
     assert privsieve("audit", "sample", run, "--out", tmp_path / "new.csv", "--n", 100) == 2
     assert capsys.readouterr().err.splitlines()[-1].endswith("--replace draws a new one")
     sample(run, tmp_path / "new.csv", "--n", 100, "--replace")
-    assert not (run / "audit" / "corrected_rates.parquet").exists()
+    assert "its corrected rates were of other rows than the run has now, or damaged: they were removed" in (
+        capsys.readouterr().out
+    )
+    assert sorted(file.name for file in (run / "audit").iterdir()) == ["sample-1.parquet", "sample.parquet"]
+
+
+def test_a_shard_that_was_replaced_by_another_with_as_many_rows_makes_the_audit_stale(
+    original: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = Path(shutil.copytree(original, tmp_path / "run"))
+    sample(run, tmp_path / "list.csv", "--n", 100)
+    labels = write(tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"private": truth()}))
+    assert privsieve("audit", "apply", run, labels) == 0
+    before = {file: file.read_bytes() for file in (run / "audit").iterdir()}
+    result = next((run / "scores").glob("1.tar-*"))
+    rows = pq.read_table(result)
+    column = rows.schema.get_field_index("biometrics")
+    values = pa.array([1 if value == 0 else value for value in rows["biometrics"].to_pylist()], pa.float32())
+    write_result(run, "1.tar", 0, True, rows.set_column(column, rows.schema.field(column), values))
+    capsys.readouterr()
+    with pytest.raises(RunError, match="other rows than the run has now"):
+        read_corrected_rates(open_run(str(run)))
+    assert privsieve("sql", run, "FROM corrected_rates") == 2
+    report = summarise(open_run(str(run)))
+    assert (report.corrected, report.has_stale_audit) == ((), True)
+    assert privsieve("audit", "apply", run, labels) == 2
+    assert privsieve("calibrate", run, "--labels", labels) == 2
+    errors = capsys.readouterr().err.splitlines()
+    assert [("other rows" in line, "another state" in line) for line in errors] == [
+        (True, False),
+        (True, False),
+        (False, True),
+    ]
+    # The same rows once more, in a file that was written anew: the audit is of them.
+    write_result(run, "1.tar", 0, True, rows)
+    assert read_corrected_rates(open_run(str(run))) is not None
+    assert {file: file.read_bytes() for file in (run / "audit").iterdir()} == before
+
+
+def test_an_audit_of_an_older_version_is_read_and_its_sample_completed_by_drawing_it_again(
+    run: Path, tmp_path: Path
+) -> None:
+    """It did not store what the rows are, nor the smallest probability."""
+    sample(run, tmp_path / "list.csv", "--n", 100, "--seed", 4)
+    labels = write(tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"private": truth()}))
+    assert privsieve("audit", "apply", run, labels) == 0
+    drawn = read_sample(place(str(run)))
+    later = {"rows_sha256": None, "least_probability": None}
+    for name, key in (("sample", b"privsieve.audit_sample"), ("corrected_rates", b"privsieve.corrected_rates")):
+        file = run / "audit" / f"{name}.parquet"
+        table = pq.read_table(file)
+        footer = json.loads(table.schema.metadata[key])
+        older = {field: value for field, value in footer.items() if field not in later}
+        assert len(older) < len(footer)
+        pq.write_table(table.replace_schema_metadata({key: json.dumps(older)}), file)
+    assert read_sample(place(str(run))).design == drawn.design.model_copy(update=later)
+    assert open_run(str(run)).table("FROM corrected_rates").num_rows > 0
+    assert read_corrected_rates(open_run(str(run))) is not None
+    sample(run, tmp_path / "again.csv", "--n", 100, "--seed", 4)
+    assert read_sample(place(str(run))).design == drawn.design
+    assert sorted(file.name for file in (run / "audit").iterdir()) == ["corrected_rates.parquet", "sample.parquet"]
+    assert privsieve("audit", "apply", run, labels) == 0
+
+
+def test_a_new_sample_keeps_the_one_before_and_the_rates_that_it_gave(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample(run, tmp_path / "list.csv", "--n", 100)
+    labels = write(tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"private": truth()}))
+    assert privsieve("audit", "apply", run, labels) == 0
+    rates, first = read_corrected_rates(open_run(str(run))), (run / "audit" / "sample.parquet").read_bytes()
+    capsys.readouterr()
+    for number, seed in ((1, 1), (2, 2)):
+        sample(run, tmp_path / f"{seed}.csv", "--n", 100, "--seed", seed, "--replace")
+        said = capsys.readouterr().out
+        assert f"the earlier sample is kept as {run}/audit/sample-{number}.parquet" in said
+        assert f"its corrected rates stay in {run} until audit apply replaces them" in said
+    assert read_corrected_rates(open_run(str(run))) == rates
+    assert (run / "audit" / "sample-1.parquet").read_bytes() == first
+    (run / "audit" / "sample-1.parquet").rename(run / "audit" / "sample.parquet")
+    assert privsieve("audit", "apply", run, labels) == 0
 
 
 def test_half_of_the_labels_and_labels_of_other_pictures_are_counted(
@@ -242,6 +324,82 @@ def test_half_of_the_labels_and_labels_of_other_pictures_are_counted(
     assert private["num_labels"] == 200
     assert private["corrected"]["low"] <= is_there.mean() <= private["corrected"]["high"]
     assert any("2 labels are of pictures that were not drawn" in note for note in found["notes"])
+
+
+def answer(folder: Answers, sha256: str, who: str, says: str) -> None:
+    folder.add(
+        {
+            "sha256": sha256,
+            "annotator": who,
+            "private": {"private": 1, "public": 0}.get(says),
+            "answer": says,
+            "queue": "audit",
+            "is_gold": False,
+        }
+    )
+
+
+def test_pictures_on_which_people_differ_widen_the_interval_to_all_and_none_of_them(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two people answer in review. They differ on some private pictures, and on every twentieth nobody can say."""
+    drawn, is_there = sample(run, tmp_path / "list.csv", "--n", 64), truth()
+    ana, ben = Answers(place(str(run / "reviews"))), Answers(place(str(run / "reviews")))
+    differ, unclear, hashes = list[str](), list[str](), list[str](drawn["sha256"].to_pylist())
+    for number, sha256 in enumerate(hashes):
+        is_private = bool(is_there[int(sha256, 16)])
+        says = "private" if is_private else "public"
+        if number % 20 == 3:
+            unclear.append(sha256)
+            answer(ana, sha256, "ana", "unclear")
+            continue
+        answer(ana, sha256, "ana", says)
+        if is_private and number % 2 == 0:
+            differ.append(sha256)
+            answer(ben, sha256, "ben", "public")
+        elif number % 7 == 0:
+            answer(ben, sha256, "ben", says)
+    assert len(differ) >= 2
+    undecided = {*differ, *unclear}
+
+    def applied(labels: Path) -> dict[str, Any]:
+        capsys.readouterr()
+        assert privsieve("audit", "apply", run, labels, "--format", "json") == 0
+        return dict(json.loads(capsys.readouterr().out))
+
+    def private_of(taken: str) -> dict[str, Any]:
+        """What a list gives in which the undecided pictures are public ("0"), private ("1"), or left out ("")."""
+        rows = filled(tmp_path / "list.csv", {"private": is_there})
+        for row in rows:
+            row["private"] = taken if row["sha256"] in undecided else row["private"]
+        return dict(applied(write(tmp_path / f"as-{taken}.csv", rows))["subjects"][0])
+
+    none, all_, left_out = private_of("0"), private_of("1"), private_of("")
+    found = applied(run / "reviews")
+    private = found["subjects"][0]
+    assert private["num_undecided"] == len(undecided)
+    assert private["num_labels"] == len(hashes) - len(undecided)
+    assert found["labels"]["num_undecided"] == len(undecided)
+    assert (found["labels"]["num_labelled"], found["labels"]["num_empty"]) == (len(hashes) - len(undecided), 0)
+    for what in ("corrected", "sensitivity", "specificity"):
+        assert private[what]["value"] == left_out[what]["value"]
+        assert private[what]["low"] == min(one[what]["low"] for one in (none, all_, left_out))
+        assert private[what]["high"] == max(one[what]["high"] for one in (none, all_, left_out))
+    assert private["corrected"]["low"] == none["corrected"]["low"] < left_out["corrected"]["low"]
+    assert private["corrected"]["high"] == all_["corrected"]["high"] > left_out["corrected"]["high"]
+    stored = read_corrected_rates(open_run(str(run)))
+    assert stored is not None
+    assert stored["note"][0].as_py() == "the interval covers undecided labels"
+    assert privsieve("audit", "apply", run, run / "reviews") == 0
+    text = capsys.readouterr().out
+    assert f"Undecided, since people differ or cannot say: private {len(undecided)}. The intervals cover" in text
+    assert f"privsieve review {run} --queue audit --as NAME, then apply {run}/reviews" in text
+    assert "have no label yet" not in text
+    for sha256 in undecided:  # a third person, and a second one for what nobody could say
+        answer(ana, sha256, "cyd", "private" if is_there[int(sha256, 16)] else "public")
+    decided = applied(run / "reviews")["subjects"][0]
+    assert (decided["num_undecided"], decided["num_labels"]) == (0, len(hashes))
+    assert decided["corrected"]["high"] < private["corrected"]["high"]
 
 
 def test_labels_of_another_run_correct_by_sensitivity_and_specificity(
@@ -273,7 +431,7 @@ def test_labels_of_the_sample_of_another_run_are_weighted(run: Path, tmp_path: P
     for seed in range(6):
         listed = tmp_path / f"{seed}.csv"
         sample(Path(other.url), listed, "--n", 300, "--for", "private", "--seed", seed, "--replace")
-        labels = read_labels(str(write(listed, filled(listed, {"private": is_there}))))
+        labels = read_judged(str(write(listed, filled(listed, {"private": is_there}))))
         audit = audit_of_other_run(open_run(str(run)), other, labels, None)
         assert len(audit.notes) == 1
         found = audit.subjects[0].corrected
@@ -337,9 +495,8 @@ def test_wrong_input_is_refused_in_one_line(run: Path, tmp_path: Path, capsys: p
     assert privsieve("sql", run, "FROM corrected_rates") == 2
     assert "use audit apply again" in capsys.readouterr().err
     pq.write_table(pa.table({"subject": ["private"]}), run / "audit" / "corrected_rates.parquet")
-    _, record = open_record(str(run))
     with pytest.raises(RunError, match="damaged or of another version"):
-        read_corrected_rates(place(str(run)), record, NUM_IMAGES)
+        read_corrected_rates(open_run(str(run)))
 
 
 def test_a_list_that_cannot_be_written_leaves_the_sample_and_the_rates_of_the_run(run: Path, tmp_path: Path) -> None:
@@ -350,7 +507,12 @@ def test_a_list_that_cannot_be_written_leaves_the_sample_and_the_rates_of_the_ru
     assert set(before) == {"sample.parquet", "corrected_rates.parquet"}
     assert privsieve("audit", "sample", run, "--out", labels / "x.csv", "--n", 50, "--replace") == 2
     assert {file.name: file.read_bytes() for file in (run / "audit").iterdir()} == before
-    (run / "audit" / "sample.parquet").write_bytes(b"PAR1 but no more")  # no reason to keep it
+    (run / "audit" / "sample.parquet").write_bytes(b"PAR1 but no more")
     assert privsieve("audit", "sample", run, "--out", tmp_path / "new.csv", "--n", 50) == 2
     sample(run, tmp_path / "new.csv", "--n", 50, "--replace")
-    assert [file.name for file in (run / "audit").iterdir()] == ["sample.parquet"]
+    # The rates are of the rows of the run still; the damaged file is kept aside, whatever is in it.
+    kept = before | {"sample-1.parquet": b"PAR1 but no more"}
+    del kept["sample.parquet"]
+    found = {file.name: file.read_bytes() for file in (run / "audit").iterdir()}
+    assert found.pop("sample.parquet") != before["sample.parquet"]
+    assert found == kept

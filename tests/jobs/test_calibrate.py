@@ -8,13 +8,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from ingest.errors import LabelsError
+from jobs.releasing.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee
 from scoring.assessment import Assessment
-from scoring.labels.table import LabelsOrigin, write_labels
+from scoring.labels.table import LabelsOrigin, to_labels, write_labels
+from scoring.policies.policy import load_policy
 from scoring.protocols.thresholds import load_thresholds
+from scoring.runs.record import open_run
 from scoring.taxonomy import KEYS
 from tests.audits import write_drawn
 from tests.jobs.made import privsieve
-from tests.reports.evaluation.conftest import BINARY, MakeRun, by_hash, make_run, said
+from tests.reports.evaluation.conftest import BINARY, SEVERITY, MakeRun, by_hash, make_run, said, scored
 
 __all__ = ["make_run"]  # the fixture
 
@@ -134,8 +138,69 @@ def test_the_binary_protocol_has_no_file_of_thresholds(
     assert (found["method"], found["probability"]) == ("platt", "prob_private")
     out = tmp_path / "thresholds.yaml"
     assert privsieve("calibrate", run, "--labels", tmp_path / "labels.parquet", "--out", out) == 2
-    assert "no attribute has a threshold, so there is nothing to write" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert error == (
+        "privsieve: --out writes thresholds of attributes, and this run judges none: its protocol asks for the whole "
+        f"picture; leave out --out, and use it in evaluate --threshold {found['threshold']:g}, or in a policy as when: "
+        f"prob_private >= {found['threshold']:g}\n"
+    )
     assert not out.exists()
+    assert privsieve("calibrate", run, "--labels", tmp_path / "labels.parquet") == 0
+    text = capsys.readouterr().out
+    assert "level" not in text
+    assert "present" not in text
+    assert "attribute" not in text
+    assert f"private: prob_private from {found['threshold']:g} on; use it in evaluate --threshold" in text
+    severity = make_run([(f"p{n}", scored(n / 60)) for n in range(60)], SEVERITY, "severity")
+    assert privsieve("calibrate", severity, "--labels", tmp_path / "labels.parquet") == 2
+    assert "gives a score and no probability, so there is nothing to calibrate; filter --guarantee" in (
+        capsys.readouterr().err
+    )
+
+
+def test_a_guarantee_for_a_run_that_asks_for_the_whole_picture(make_run: MakeRun, tmp_path: Path) -> None:
+    labels = by_hash([f"p{n}" for n in range(60)], private=[1] * 60)
+    write_labels(labels, str(tmp_path / "labels.parquet"), LabelsOrigin("hand"))
+    partly = by_hash([f"p{n}" for n in range(60)], biometrics=[1] * 50 + [0] * 10)
+    write_labels(partly, str(tmp_path / "partly.parquet"), LabelsOrigin("hand"))
+    policy = load_policy(GUARANTEE_ONLY, "none")
+    plain = make_run([(f"p{n}", said(n > 5)) for n in range(60)], BINARY, "plain")
+    severity = make_run([(f"p{n}", scored(0.7 + n / 300)) for n in range(60)], SEVERITY, "severity")
+    for run, file, message in (
+        (plain, "labels", "this run says yes or no without probabilities, so there is no number for a threshold; scan"),
+        (severity, "partly", "fill in the column private, or all of these attributes"),
+    ):
+        root, record = open_run(str(run))
+        with pytest.raises(LabelsError, match=message):
+            guarantee(GuaranteeRequest(str(tmp_path / f"{file}.parquet"), 0.9), root, record, policy)
+    root, record = open_run(str(plain))
+    by_answer = GuaranteeRequest(str(tmp_path / "labels.parquet"), 0.5, by="private")
+    bar, promised = guarantee(by_answer, root, record, policy)
+    assert (bar.threshold, promised.num_missed) == (1, 6)
+
+
+def test_pictures_on_which_people_differ_are_left_out_and_counted(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Three people label 60 pictures; one of them sees COMMON the other way round in ten, and of four one is away."""
+    rows = {"sha256": [], "annotator": [], COMMON: []}  # type: dict[str, list[object]]
+    for number in range(60):
+        for who in ("ana", "ben", "cyd")[: 2 if number < 4 else 3]:
+            twisted = number < 10 and who == "ben"
+            values = (f"{number:064x}", who, 1 - truth_of(number) if twisted else truth_of(number))
+            for column, value in zip(rows.values(), values, strict=True):
+                column.append(value)
+    hashes = by_hash([f"p{n}" for n in range(60)])["sha256"].to_pylist()
+    rows["sha256"] = [hashes[int(str(name), 16)] for name in rows["sha256"]]
+    write_labels(to_labels(rows, len(rows["sha256"])), str(tmp_path / "three.parquet"), LabelsOrigin("hand"))
+    found = json_of(capsys, run, "--labels", tmp_path / "three.parquet")
+    assert found[COMMON]["num_pictures"] == 56
+    assert found[COMMON]["num_present"] == sum(truth_of(n) for n in range(4, 60))
+    assert found["report"]["num_undecided"] == {COMMON: 4}
+    assert privsieve("calibrate", run, "--labels", tmp_path / "three.parquet") == 0
+    assert f"left out as undecided, since people differ or cannot say: {COMMON} 4; these are hard" in (
+        capsys.readouterr().out
+    )
 
 
 def test_the_audit_sample_is_weighted_back_to_the_run(
@@ -149,7 +214,7 @@ def test_the_audit_sample_is_weighted_back_to_the_run(
         "index": dense,
         "inclusion_probability": [1.0 if n % 5 in (2, 3) else 1 / 30 for n in dense],
     }
-    write_drawn(str(run), pa.table(sample), NUM)
+    write_drawn(str(run), pa.table(sample), NUM, least=1 / 30)
     labels = labels_file(tmp_path, dense)
     found = json_of(capsys, run, "--labels", labels)
     assert found["report"]["drawn"] == "audit"

@@ -66,7 +66,7 @@ def test_a_guarantee_drops_from_its_threshold_on_and_says_what_it_costs(
     threshold = float(str(labelled[1]["s_lex"]))
     num = sum(float(str(r["s_lex"])) >= threshold for r in by_severity(run))
     assert "guarantee: at least 95 % of the private pictures are dropped, with 90 % confidence\n" in text
-    assert f"  threshold  s_lex >= {threshold!r}\n" in text
+    assert f"  threshold  s_lex >= {threshold:g}\n" in text
     assert f"  price      {num} of 121 images ({100 * num / 121:.4g} %) beside those that the policy drops\n" in text
     assert "  assumes    the labelled private pictures are a random sample of the private pictures of the run" in text
     assert privsieve(*args) == 0
@@ -83,7 +83,7 @@ def test_a_guarantee_drops_from_its_threshold_on_and_says_what_it_costs(
     dropped = {key for key, (_, rule) in decided(out).items() if rule == "(guarantee)"}
     assert dropped == {r["key"] for r in by_severity(run) if float(str(r["s_lex"])) >= threshold}
     reasons = pq.read_table(out / "decisions.parquet").filter(pa.compute.field("rule") == "(guarantee)")["reason"]
-    assert reasons.unique().to_pylist() == [f"s_lex is {threshold!r} or more, which the guarantee drops"]
+    assert reasons.unique().to_pylist() == [f"s_lex is {threshold:g} or more, which the guarantee drops"]
 
 
 def test_too_few_labels_are_refused_with_the_number_that_is_missing(
@@ -119,6 +119,32 @@ def test_a_private_picture_without_a_score_counts_as_what_happens_to_it(
     )
     assert "allows 0: it has no s_lex, or a rule of the policy keeps it; let the policy drop it, by " in message
     assert message.count("\n") == 1
+
+
+def test_pictures_on_which_people_differ_are_counted_as_they_lower_the_threshold(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two of them lie below the private ones: as private ones they would be missed. A third lies above."""
+    scored = by_severity(run)
+    keys = [str(r["key"]) for r in scored[20:] for _ in range(2)]
+    others = [str(scored[place]["key"]) for place in (0, 5) for _ in range(2)] + [keys[-1], keys[-1]]
+    keys = keys[:-2] + others
+    columns: dict[str, Sequence[object]] = {
+        "key": keys,
+        "annotator": ["ana", "ben"] * (len(keys) // 2),
+        "private": [1] * (len(keys) - len(others)) + [1, 0] * (len(others) // 2),
+    }
+    write_labels(to_labels(columns, len(keys)), str(tmp_path / "two.parquet"), LabelsOrigin("hand"))
+    args = ("filter", run, "--guarantee", "recall=0.95", "--out", tmp_path / "out", "--dry-run", "--labels")
+    assert privsieve(*args, tmp_path / "two.parquet") == 0
+    text = capsys.readouterr().out
+    # One of 99 may stay, and one of 101: then it is the lowest of the undecided, and the next lowest is dropped.
+    assert f"  threshold  s_lex >= {scored[5]['s_lex']}\n" in text
+    assert "  proof      101 private labelled pictures: " in text
+    assert "  undecided  3 labelled pictures: people differ, or cannot say. The promise holds whichever are" in text
+    assert "the proof counts 2 so" in text
+    assert privsieve(*args, labels_of(tmp_path, keys[:-6:2])) == 0
+    assert f"  threshold  s_lex >= {scored[21]['s_lex']}\n" in capsys.readouterr().out
 
 
 def test_the_guarantee_drops_what_a_policy_flags_and_leaves_what_a_rule_keeps(run: Path, tmp_path: Path) -> None:
@@ -190,7 +216,7 @@ def test_the_audit_sample_is_thinned_to_equal_probabilities(
     names = {name: [r[name] for r in scored] for name in ("shard", "index")}
     sample = run / "audit" / "sample.parquet"
     drawn = pa.table({**names, "inclusion_probability": probabilities})
-    write_drawn(str(run), drawn, num_rows=NUM + 1)
+    write_drawn(str(run), drawn, NUM + 1, least=0.1)
     labels = labels_of(tmp_path, [r["key"] for r in scored])
     args = ("filter", run, "--guarantee", "recall=0.95", "--labels", labels, "--out", tmp_path / "out", "--dry-run")
     try:
@@ -206,10 +232,21 @@ def test_the_audit_sample_is_thinned_to_equal_probabilities(
         (tmp_path / "keep.yaml").write_text(KEEP)
         assert privsieve(*args, "--policy", tmp_path / "keep.yaml") == 2
         assert "quarantined images are kept, and the audit sample holds none of them" in capsys.readouterr().err
-        write_drawn(str(run), drawn, num_rows=NUM)
+        write_drawn(str(run), drawn, NUM, least=0.1)
         assert privsieve(*args) == 2
         assert "was drawn from another state of the run; draw it again" in capsys.readouterr().err
-        write_drawn(str(run), drawn.slice(0, 60), num_rows=NUM + 1)
+        write_drawn(str(run), drawn, NUM + 1, least=0.05)
+        capsys.readouterr()
+        assert privsieve(*args, "--confidence", "0.5") == 0
+        # The design could have drawn a picture with .05: half of those that .1 leaves remain.
+        fewer = int(capsys.readouterr().out.partition("proof      ")[2].partition(" ")[0])
+        assert 25 <= fewer <= 45
+        write_drawn(str(run), drawn, NUM + 1, least=None)
+        assert privsieve(*args) == 2
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1
+        assert f"audit sample {run} --n 120 --seed 0 --for both --private 'level IN (1, 2)' --out NEW.csv" in error
+        write_drawn(str(run), drawn.slice(0, 60), NUM + 1, least=0.1)
         assert privsieve(*args) == 2
         assert "60 labelled pictures of 120 are not of the audit sample of this run; say --drawn" in (
             capsys.readouterr().err

@@ -61,6 +61,26 @@ def test_a_wrong_file_is_one_line(text: str, message: str, tmp_path: Path, capsy
     assert "hush" not in said
 
 
+def test_an_error_names_the_variable_that_set_the_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the command line says it, as the work says it, and not for what the command line set."""
+    for value, arguments, variables in (
+        ("many", ("--out", "x.csv"), "--n was set by the variable PRIVSIEVE_AUDIT_SAMPLE_N"),
+        ("9", (), "--out was set by the variable PRIVSIEVE_AUDIT_SAMPLE_OUT"),
+        ("9", ("--out", "x.txt"), None),
+    ):
+        monkeypatch.setenv("PRIVSIEVE_AUDIT_SAMPLE_N", value)
+        monkeypatch.setenv("PRIVSIEVE_AUDIT_SAMPLE_OUT", "list.txt")
+        assert privsieve("audit", "sample", tmp_path, *arguments) == 2
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1
+        if variables is None:
+            assert "was set by" not in said
+        else:
+            assert said.endswith(f" ({variables})\n")
+
+
 def test_a_misspelt_variable_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("PRIVSIEVE_LABELS_AGREEMENT_FORMATT", "json")
     assert privsieve("labels", "agreement", "a") == 2

@@ -17,6 +17,7 @@ from reports.audit.prior_shift import mixture_shares, shift_test
 from reports.audit.rogan_gladen import Errors, counted_errors, rogan_gladen
 from scoring.runs.audit_sample import NUM_CELLS
 from tests.benchmarks.audit import PREVALENCES, category_outcome, private_outcome
+from tests.benchmarks.audit_categories import ENGINES, share_of_alarms, simulated
 
 RANDOM = np.random.default_rng(0)
 
@@ -130,13 +131,13 @@ def test_rogan_gladen_says_nothing_where_the_rate_is_not_identified(num_yes: int
 
 
 def shift_p_value(seed: int, missed_in_one: float = 0.0) -> float:
-    """Of 400 labels. What the engine says yes to is drawn far more often in one category, no in another."""
+    """Of 400 labels. What the engine says yes to is drawn five times as often in one category, no in another."""
     random = np.random.default_rng(seed)
     categories = random.integers(0, 3, 20_000)
     truth = random.random(20_000) < np.array([0.15, 0.25, 0.35])[categories]
     is_yes = np.where(truth, random.random(20_000) < 0.7, random.random(20_000) < 0.15)
     is_yes &= ~((categories == 1) & (random.random(20_000) < missed_in_one))
-    density = 0.2 + 4 * ((categories == 2) & is_yes) + 2 * ((categories == 0) & ~is_yes)
+    density = 0.5 + 2 * ((categories == 2) & is_yes) + 1 * ((categories == 0) & ~is_yes)
     probabilities = density * 400 / density.sum()
     drawn = random.random(20_000) < probabilities
     found = shift_test(truth[drawn], is_yes[drawn], probabilities[drawn], categories[drawn], seed)
@@ -155,3 +156,9 @@ def test_an_engine_that_errs_otherwise_in_one_category_is_noticed() -> None:
     assert sum(shift_p_value(seed, missed_in_one=0.9) < 0.05 for seed in range(10)) >= 8
     few = np.arange(4) < 2
     assert shift_test(few, few, np.ones(4), np.arange(4) % 2, 0).p_value is None
+
+
+def test_ten_categories_raise_no_more_false_alarms_and_some_differences_are_seen_through_uneven_weights() -> None:
+    """With weights as they are, and not relative to the same answer, the second share is .02."""
+    assert share_of_alarms(simulated(ENGINES[0], 10, is_uneven=True, worse=0, num_draws=50)) <= 0.12
+    assert share_of_alarms(simulated(ENGINES[0], 10, is_uneven=True, worse=0.5, num_draws=50)) >= 0.15

@@ -7,7 +7,7 @@ import pytest
 from ingest.errors import LabelsError
 from reports.audit.labelled import Labelled, labelled
 from reports.warehouse import PRIVATE
-from scoring.labels.table import to_labels
+from scoring.labels.table import as_judged, to_labels
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
 HASHES = [f"{n:064x}" for n in range(3)]
@@ -16,7 +16,8 @@ DECISIVE = [a.key for a in ATTRIBUTES if a.level in (1, 2)]
 
 
 def found_in(condition: str, /, **columns: list[float | None]) -> Labelled:
-    return labelled(ROWS, to_labels({"sha256": HASHES, "annotator": ["a"] * 3, **columns}, 3), condition, "the sample")
+    labels = to_labels({"sha256": HASHES, "annotator": ["a"] * 3, **columns}, 3)
+    return labelled(ROWS, as_judged(labels), condition, "the sample")
 
 
 def test_attributes_make_a_picture_public_only_if_all_that_count_were_looked_for() -> None:
@@ -44,4 +45,4 @@ def test_unclear_labels_count_as_absent_and_are_counted() -> None:
 def test_labels_of_other_pictures_alone_are_refused() -> None:
     strangers = to_labels({"sha256": ["f" * 64], "annotator": ["a"], "private": [1]}, 1)
     with pytest.raises(LabelsError, match="no label is of a picture of the sample"):
-        labelled(ROWS, strangers, PRIVATE, "the sample")
+        labelled(ROWS, as_judged(strangers), PRIVATE, "the sample")
