@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ingest.errors import number_of
+from jobs.console.hash_list_option import hash_list_option
 from jobs.console.option_types import FiniteRange
 from jobs.console.terminal import write_line
 
@@ -54,11 +55,7 @@ WHY = {
     show_default=True,
     help="Share of all pictures that these make up.",
 )
-@click.option(
-    "--hash-list",
-    metavar="FILE",
-    help="Hashes (sha256 or PDQ, one a line) of pictures that must never be shown.",
-)
+@hash_list_option("is never shown, and only counted")
 @click.option("--again", is_flag=True, help="Ask what a person has answered before, too.")
 @click.option("--seed", type=click.IntRange(min=0, max=2**63 - 1), default=0, show_default=True, help="Of the order.")
 @click.option(

@@ -18,7 +18,7 @@ from jobs.reviewing.request import ReviewRequest
 from jobs.reviewing.screen import Screen
 from jobs.reviewing.tally import Tally, tallies, tally_of
 from jobs.runtime.feedback import SILENT, Feedback
-from jobs.runtime.hash_list import NOTHING, read_hash_list
+from jobs.runtime.hash_list import hash_list_of
 from jobs.runtime.pictures import Pictures, Where
 from reports.opened import OpenRun
 from reports.review_progress import estimate_of
@@ -39,7 +39,7 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator["R
     """Everything but the server. RunError, LabelsError, SourceError or QueryError in one line; nothing is written."""
     from jobs.reviewing.server import Review
 
-    hash_list = NOTHING if request.hash_list_url is None else read_hash_list(request.hash_list_url)
+    hash_list = hash_list_of(request.hash_list_url)
     root, checks = place(request.run_url), None
     opened = open_run(request.run_url)
     with OpenRun(opened) as run:
