@@ -168,16 +168,14 @@ def _write(found: "Report", output: str) -> None:
     elif output == "json":
         from dataclasses import asdict
 
+        from reports.report.headline import headline_of
         from reports.report.sentences import findings
 
-        write_json({"findings": findings(found), **asdict(found)}, indent=1)
+        write_json({"findings": findings(found), "headline": asdict(headline_of(found)), **asdict(found)}, indent=1)
     else:
-        from dataclasses import fields
-
         from jobs.console.tables import write_rows
-        from reports.report.figures import Rate
+        from reports.report.group_rows import HEADS, group_rows
 
         for caution in found.cautions:
             write_line(caution, to_stderr=True)
-        names = [field.name for field in fields(Rate)]
-        write_rows(names, ([getattr(rate, name) for name in names] for rate in found.rates), "csv")
+        write_rows(HEADS, group_rows(found), "csv")

@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import date
 from importlib import resources
 from pathlib import Path
@@ -14,7 +14,9 @@ from typing import Any
 from ingest.errors import StorageError
 from reports.page.pairs import matrix
 from reports.report import sentences
-from reports.report.figures import Rate, shortened
+from reports.report.figures import shortened
+from reports.report.group_rows import HEADS, group_rows
+from reports.report.headline import headline_of
 from reports.report.laws import LAWS, law_map
 from reports.report.results import Report
 from scoring.taxonomy import ATTRIBUTES, LEVELS
@@ -84,6 +86,7 @@ def render(report: Report, extras: Extras | None = None) -> str:
         report=report,
         extras=extras or Extras(),
         words=sentences,
+        headline=headline_of(report),
         matrix=matrix(report),
         shown=report.rates[:MAX_GROUPS],
         levels={row.group: row.nums for row in report.levels_by_group},
@@ -111,18 +114,12 @@ def _by_group(report: Report) -> list[tuple[str, list[Any]]]:
 
 def _figures(report: Report) -> str:
     """Every figure of the groups in the table, for the CSV that a reader can save."""
-    levels = {row.group: row.nums for row in report.levels_by_group}
-    names = [field.name for field in fields(Rate)]
-    heads = [*names, *(f"num_level_{level}" for level in (1, 2, 3, 4, 0))]
     rows = [
-        [
-            *(shortened(rate.group) if name == "group" else _rounded(getattr(rate, name)) for name in names),
-            *levels.get(rate.group, [0] * 5),
-        ]
-        for rate in report.rates[:MAX_GROUPS]
+        [shortened(value) if isinstance(value, str) else _rounded(value) for value in row]
+        for row in group_rows(report, MAX_GROUPS)
     ]
     # A "<" inside a script element could end it; in JSON it can be written otherwise.
-    return json.dumps({"heads": heads, "rows": rows}, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    return json.dumps({"heads": HEADS, "rows": rows}, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def _rounded(value: object) -> object:
