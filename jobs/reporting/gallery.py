@@ -25,8 +25,13 @@ from reports.page.render import Picture
 from reports.report.figures import SevereImage
 
 MAX_PICTURES = 20
-SIDE_PX = 288
-QUALITY = 65
+SIZES = ((288, 65), (288, 40), (208, 40), (144, 35))
+"""Longer side in pixels and JPEG quality: the first with which the pictures fit into a page."""
+
+SIDE_PX = SIZES[0][0]
+MAX_BYTES = 420_000
+"""Of all pictures of a page together, before base64 makes them a third larger."""
+
 BLURRED_SIDE_PX = 18
 """The longer side to which a blurred picture is reduced before it is drawn large again: no face and no text is left."""
 
@@ -65,17 +70,28 @@ def pictures(run: OpenRun, severest: Sequence[SevereImage], is_clear: bool, feed
     for one in wanted:
         decoded = decode(source.read(one.where).encoded, limits)
         if isinstance(decoded, DecodedImage):
-            jpeg = thumbnail(decoded.views[0], one.boxes, is_clear)
-            shown.append(Picture(one.image.key, f"level {one.image.level}", jpeg))
+            shown.append(small_picture(one, decoded.views[0], is_clear, MAX_BYTES // len(wanted)))
     if missing := len(wanted) - len(shown):
         feedback.notice(f"{missing} of {len(wanted)} pictures are left out: the source holds them no more as scanned")
     return shown
 
 
-def thumbnail(pixels: Pixels, boxes: Sequence[Any], is_clear: bool) -> bytes:
-    """A small JPEG. boxes: rows of the column `boxes`; those of the first view are drawn."""
+def small_picture(one: Wanted, pixels: Pixels, is_clear: bool, max_bytes: int) -> Picture:
+    """In the largest of `SIZES` that has at most so many bytes; if none has, in the smallest."""
+    jpeg = b""
+    for side_px, quality in SIZES:
+        jpeg = thumbnail(pixels, one.boxes, is_clear, side_px, quality)
+        if len(jpeg) <= max_bytes:
+            break
+    return Picture(one.image.key, f"level {one.image.level}", jpeg, (side_px, quality) != SIZES[0])
+
+
+def thumbnail(
+    pixels: Pixels, boxes: Sequence[Any], is_clear: bool, side_px: int = SIDE_PX, quality: int = SIZES[0][1]
+) -> bytes:
+    """A small JPEG. boxes: rows of the column `boxes`; those of the first view are drawn. side_px: the longer one."""
     image = Image.fromarray(np.ascontiguousarray(pixels))
-    image.thumbnail((SIDE_PX, SIDE_PX))
+    image.thumbnail((side_px, side_px))
     if not is_clear:
         scale = BLURRED_SIDE_PX / max(image.size)
         size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
@@ -87,7 +103,7 @@ def thumbnail(pixels: Pixels, boxes: Sequence[Any], is_clear: bool) -> bytes:
             draw.rectangle(corners, outline=(255, 255, 255), width=4)
             draw.rectangle(corners, outline=(179, 38, 30), width=2)
     encoded = io.BytesIO()
-    image.save(encoded, "JPEG", quality=QUALITY, subsampling=0, optimize=True)
+    image.save(encoded, "JPEG", quality=quality, subsampling=0, optimize=True)
     return encoded.getvalue()
 
 

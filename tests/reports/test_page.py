@@ -140,7 +140,8 @@ def test_every_attribute_and_level_is_explained_and_the_law_map_says_whose_it_is
     assert "identify a person on their own, such as a face or a passport" in page
     law = page.partition('id="law"')[2].partition("</section>")[0]
     assert "They are not breaches" in law
-    assert "what this article is about" in law
+    assert "pictures show what this article is about" in law
+    assert "pictures show what this section is about" in law
     assert law.count("not mapped: the table has no row for it") == 2
     assert law.count('</span> Unique body markings <span class="ours">ours</span>') == 1
     assert law.count('<span class="ours">ours</span></th>') == 4
