@@ -81,6 +81,7 @@ def _where(report: Report) -> str:
         return f"All images are of one {label}, so there is no order." if known else f"No {label} has a rate."
     if not report.has_claim:
         return f"The order of the {len(known):,} groups by {label} holds for the scanned images only."
+    raw = ", as the engine answers," if headline_of(report).is_corrected else ","
     first = [rate for rate in known if rate.tier == 1]
     if report.num_tiers == 1:
         top = f"{shortened(known[0].group, _MAX_NAME)}, {percent(known[0].privacy_rate)}"
@@ -90,9 +91,9 @@ def _where(report: Report) -> str:
     low = f"at least {percent(known[0].rate_low)}" if len(names) == 1 else "see the table for how sure that is"
     others = len(first) - len(names)
     if len(first) == 1:
-        return f"By {label}, {listed} is highest ({low}), ahead of all {len(known) - 1:,} others."
+        return f"By {label}{raw} {listed} is highest ({low}), ahead of all {len(known) - 1:,} others."
     more = f", and {others:,} more cannot be told apart from the highest" if others else ""
-    return f"By {label}, {listed} are highest of {len(known):,}{more}; {low}."
+    return f"By {label}{raw} {listed} are highest of {len(known):,}{more}; {low}."
 
 
 def headlines(report: Report) -> tuple[str, ...]:

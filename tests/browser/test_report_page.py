@@ -3,6 +3,7 @@
 import csv
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -10,10 +11,11 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
+from ingest.fault import Fault
 from jobs.reporting.gallery import MAX_BYTES, Wanted, small_picture, thumbnail
 from jobs.runtime.pictures import Where
 from reports.page.render import Extras, Picture, render
-from reports.report.figures import SevereImage
+from reports.report.figures import CorrectedRate, SevereImage
 from reports.summary import Details, summarise
 from reports.warehouse import open_run
 from tests.browser.conftest import OpenPage
@@ -86,6 +88,24 @@ def test_a_reader_sorts_searches_and_saves_365_categories(
     saved = list(csv.DictReader(Path(download.value.path()).read_text().splitlines()))
     assert [(row["group"], row["num_scored"]) for row in saved] == [("'=cmd,1", "10")]
     assert {"rate_low", "rank_high", "share_if_all_private", "num_level_1"} <= saved[0].keys()
+
+
+@pytest.mark.parametrize("width", [WIDTH_PHONE_PX, 1400])
+def test_corrected_rates_copies_and_images_left_out_fit_beside_the_others(
+    make_run: MakeRun, open_page: OpenPage, tmp_path: Path, width: int
+) -> None:
+    rows = [*many(45), *((f"/c/category_{n:03d}", Fault("truncated", "ends early")) for n in range(44))]
+    found = summarise(open_run(str(make_run(rows=rows))), details=Details(finds_copies=True))
+    groups = [None, *(rate.group for rate in found.rates)]
+    corrected = [
+        CorrectedRate("private", one, 0.5, 0.4, 0.6, 0.25, 0.2, 0.3, "prior shift", 400, None) for one in groups
+    ]
+    corrected.append(replace(corrected[0], subject="age"))
+    path = tmp_path / "page.html"
+    path.write_text(render(replace(found, corrected=tuple(corrected))), encoding="utf-8")
+    page = open_page(path.as_uri(), width=width)
+    assert page.evaluate(SIDEWAYS) <= 0
+    assert page.locator("#groups-table tbody tr").first.get_by_text("20.0 – 30.0 %").is_visible()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

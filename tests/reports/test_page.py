@@ -14,6 +14,7 @@ from reports.page.render import Digest, Extras, Picture, render
 from reports.report.figures import CorrectedRate, Evidence
 from reports.report.group_rows import HEADS, group_rows
 from reports.report.headline import Headline, headline_of
+from reports.report.making import facts_of
 from reports.report.sentences import findings, percent, quality_note
 from reports.summary import Details, Report, summarise
 from reports.warehouse import open_run
@@ -205,3 +206,13 @@ def test_page_of_an_empty_run(make_run: MakeRun) -> None:
     page = render(summarise(open_run(str(make_run(rows=())))))
     assert "No attribute was found present." in page
     assert "No image could be judged private or not, so there is no rate." in page
+
+
+def test_the_page_says_where_the_accuracy_of_an_adapter_stands_since_no_run_records_it(make_run: MakeRun) -> None:
+    record = open_run(str(make_run())).record
+    tuned = record.model_copy(update={"engine": record.engine | {"weights": {"base": "ab", "adapter mine": "cd"}}})
+    name = "Accuracy of the adapter"
+    assert [fact.value for fact in facts_of(tuned) if fact.name == name] == [
+        "not recorded in a run; what tune measured is in the adapter's privsieve.json, of other pictures"
+    ]
+    assert name not in {fact.name for fact in facts_of(record)}
