@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from jobs.console.hash_list_option import hash_list_option
 from jobs.console.terminal import write_json, write_line
 
 if TYPE_CHECKING:
@@ -14,28 +15,37 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("run")
 @click.argument("key")
-@click.option("--shard", help="Where several images have the key: the shard of the one that is meant.")
+@click.option("--shard", help="Look in this shard only.")
 @click.option(
     "--policy",
     "policies",
     multiple=True,
     help="Policies to apply, a file or a shipped one; may be repeated.  [default: all that are shipped]",
 )
+@hash_list_option("is not explained")
 @click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def explain(run: str, key: str, shard: str | None, policies: tuple[str, ...], output: str) -> None:
-    """Say in words what RUN knows of the image with this KEY (or sha256), and what policies do with it and why.
+def explain(
+    run: str, key: str, shard: str | None, policies: tuple[str, ...], hash_list: str | None, output: str
+) -> None:
+    """Say in words what RUN knows of the image with this KEY, and what policies do with it and why.
 
-    The picture is not opened, and no found text is shown: none is stored.
+    KEY is the image's key. If several images have it, write SHARD/KEY, or SHARD#INDEX as in the report; its sha256 will
+    do as well. The picture is not opened, unless a hash list has PDQ hashes. No found text is shown: none is stored.
     """
-    from reports.explaining import explain as explain_image
+    from jobs.runtime.hash_list import hash_list_of
+    from jobs.runtime.listed import refuse_listed
+    from reports.explaining import explanation, row_named
     from reports.opened import open_run
     from scoring.policies.policy import load_policy
     from scoring.policies.shipped import SHIPPED, policy_bytes
     from scoring.sql.limits import limits_of_command
 
     loaded = [load_policy(policy_bytes(name), name) for name in policies or SHIPPED]
+    listed = hash_list_of(hash_list)
     with open_run(run, limits_of_command(600)) as opened:
-        found = explain_image(opened, key, shard, loaded)
+        row = row_named(opened, key, shard)
+        refuse_listed(opened.record, row, listed)
+        found = explanation(opened, row, loaded)
         cautions = opened.cautions
     if output == "json":
         write_json(asdict(found), indent=1)

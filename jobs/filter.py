@@ -8,6 +8,7 @@ from ingest.errors import number_of
 from ingest.formats.members import Members
 from jobs.console.completion import offering
 from jobs.console.executor_options import executor_options
+from jobs.console.hash_list_option import hash_list_option
 from jobs.console.option_types import FiniteRange, Recall
 from jobs.console.terminal import write_line
 from jobs.releasing.bar import readable
@@ -86,6 +87,7 @@ DEFAULT_EXECUTOR = (
     type=click.Choice(["audit", "evenly"]),
     help="How the labelled images were drawn.  [default: audit if all are of the audit sample]",
 )
+@hash_list_option("is in no release, whatever the policy says")
 @executor_options(DEFAULT_EXECUTOR)
 @click.option("--quiet", is_flag=True, help="No progress.")
 def filter(
@@ -100,6 +102,7 @@ def filter(
     labels: str | None,
     guarantee_by: str | None,
     drawn: Drawn | None,
+    hash_list: str | None,
     executor: Executor | None,
     ray_address: str | None,
     quiet: bool,
@@ -116,7 +119,7 @@ def filter(
     guarantee = None
     if recall is not None and labels is not None:
         guarantee = GuaranteeRequest(labels, recall, confidence, guarantee_by, drawn)
-    planned = plan_filter(FilterRequest(run_url, policy, out_url, resume, overwrite, guarantee))
+    planned = plan_filter(FilterRequest(run_url, policy, out_url, resume, overwrite, guarantee, hash_list))
     if not dry_run:
         check_destination(planned)
     for line in planned.cautions:

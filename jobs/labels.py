@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ingest.errors import number_of
+from jobs.console.hash_list_option import hash_list_option
 from jobs.console.option_types import FiniteRange
 from jobs.console.tables import write_table
 from jobs.console.terminal import write_json, write_line
@@ -149,7 +150,8 @@ def agreement(inputs: tuple[str, ...], attention_checks: str | None, min_attenti
     "--image-prefix",
     help="Before the path of a picture in a task; default /data/local-files/?d= (Label Studio's local storage).",
 )
-def export(source: str, output: Any, out: str, image_prefix: str | None) -> None:
+@hash_list_option("is left out")
+def export(source: str, output: Any, out: str, image_prefix: str | None, hash_list: str | None) -> None:
     """Write labels or the answers of a run for people to correct.
 
     label-studio makes tasks with the labels filled in, and beside them the labelling interface (.xml) to paste into the
@@ -162,8 +164,10 @@ def export(source: str, output: Any, out: str, image_prefix: str | None) -> None
     from scoring.labels.label_studio import LOCAL_FILES
 
     with refused_in_one_line():
-        request = ExportRequest(source, out, output, LOCAL_FILES if image_prefix is None else image_prefix)
+        request = ExportRequest(source, out, output, LOCAL_FILES if image_prefix is None else image_prefix, hash_list)
     found = run_export(request)
+    if found.left_out:
+        write_line(found.left_out)
     write_line(f"{number_of(found.labels.num_rows, 'row')} in {out}")
     if found.interface:
         write_line(f"labelling interface: {found.interface}")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from jobs.console.hash_list_option import hash_list_option
 from jobs.console.terminal import write_json, write_line
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def _not_empty(context: click.Context, parameter: click.Parameter, value: str | 
     help="With --html: show so many of the most severe images as small pictures, read from the source.",
 )
 @click.option("--blur/--clear", "is_blurred", default=True, show_default=True, help="How --gallery shows them.")
-@click.option("--hash-list", metavar="FILE", help="Pictures that --gallery must not show: sha256 or PDQ hashes.")
+@hash_list_option("is neither named nor shown")
 @click.option(
     "--digest-endpoint",
     metavar="URL",
@@ -128,15 +129,13 @@ def report(
     for given, option in ((num_pictures, "--gallery"), (digest_endpoint, "--digest-endpoint")):
         if given and html_path is None:
             raise click.UsageError(f"{option} is for a page; give --html FILE as well")
-    if hash_list and not num_pictures:
-        raise click.UsageError("--hash-list is for --gallery; give both")
     if num_pictures and no_images:
         raise click.UsageError("--gallery shows images that --no-images leaves out; give one of them")
     if bool(digest_endpoint) != bool(digest_model):
         raise click.UsageError("--digest-endpoint and --digest-model go together")
     page = None
     if html_path is not None:
-        page = PageRequest(html_path, num_pictures or 0, not is_blurred, hash_list, digest_endpoint, digest_model)
+        page = PageRequest(html_path, num_pictures or 0, not is_blurred, digest_endpoint, digest_model)
     request = ReportRequest(
         run,
         by,
@@ -148,12 +147,15 @@ def report(
         finds_copies=copies,
         num_in_source=source_size,
         category_sizes=category_sizes,
+        hash_list=hash_list,
         page=page,
         limits=limits_of_command(timeout_s),
     )
     result = run_report(request, on_terminal(quiet=True))
     _write(result.report, output)
     if output == "text":
+        if result.report.severest_note and result.pages:
+            write_line(f"most severe images {result.report.severest_note}")
         for path in result.pages:
             write_line(f"page written to {path}")
 
@@ -166,16 +168,14 @@ def _write(found: "Report", output: str) -> None:
     elif output == "json":
         from dataclasses import asdict
 
+        from reports.report.headline import headline_of
         from reports.report.sentences import findings
 
-        write_json({"findings": findings(found), **asdict(found)}, indent=1)
+        write_json({"findings": findings(found), "headline": asdict(headline_of(found)), **asdict(found)}, indent=1)
     else:
-        from dataclasses import fields
-
         from jobs.console.tables import write_rows
-        from reports.report.figures import Rate
+        from reports.report.group_rows import HEADS, group_rows
 
         for caution in found.cautions:
             write_line(caution, to_stderr=True)
-        names = [field.name for field in fields(Rate)]
-        write_rows(names, ([getattr(rate, name) for name in names] for rate in found.rates), "csv")
+        write_rows(HEADS, group_rows(found), "csv")

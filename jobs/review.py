@@ -1,10 +1,17 @@
 """The verb `review`: people look at pictures of a run in the browser, and say what they show."""
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import click
 
 from ingest.errors import number_of
+from jobs.console.hash_list_option import hash_list_option
 from jobs.console.option_types import FiniteRange
 from jobs.console.terminal import write_line
+
+if TYPE_CHECKING:
+    from jobs.reviewing.run import ReviewResult
 
 WHY = {
     "listed": "on the hash list",
@@ -48,11 +55,7 @@ WHY = {
     show_default=True,
     help="Share of all pictures that these make up.",
 )
-@click.option(
-    "--hash-list",
-    metavar="FILE",
-    help="Hashes (sha256 or PDQ, one a line) of pictures that must never be shown.",
-)
+@hash_list_option("is never shown, and only counted")
 @click.option("--again", is_flag=True, help="Ask what a person has answered before, too.")
 @click.option("--seed", type=click.IntRange(min=0, max=2**63 - 1), default=0, show_default=True, help="Of the order.")
 @click.option(
@@ -96,11 +99,24 @@ def review(
             port=port,
         )
     done = run_review(request, _opened, on_terminal(quiet=False))
+    for line in summary(done):
+        write_line(line)
+
+
+def summary(done: "ReviewResult") -> Iterator[str]:
+    """What was answered, what is left, and what to run next, one line each."""
     for why, count in sorted(done.not_shown.items()):
-        write_line(f"not shown: {number_of(count, 'picture')} {WHY[why]}")
-    write_line(f"{number_of(done.num_answers, 'answer')} saved in {done.reviews_url}")
-    if done.is_audit:
-        write_line(f"next: privsieve audit apply {run} {done.reviews_url}")
+        yield f"not shown: {number_of(count, 'picture')} {WHY[why]}"
+    for person in done.people:
+        yield f"{person.name}: {person.in_words}"
+    if done.num_saved:
+        yield f"{number_of(done.num_saved, 'answer')} saved in {done.reviews_url}, changed and undone ones included"
+    else:
+        yield "no new answer was saved"
+    if any(person.num_left or person.num_skipped for person in done.people):
+        yield "to go on: the same command again"
+    for command in done.next_commands:
+        yield f"next: {command}"
 
 
 def _opened(address: str) -> None:

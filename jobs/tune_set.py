@@ -5,6 +5,7 @@ from typing import BinaryIO
 import click
 
 from ingest.errors import number_of
+from jobs.console.hash_list_option import hash_list_option
 from jobs.console.option_types import FiniteRange
 from jobs.console.terminal import write_line
 from jobs.runtime.feedback import on_terminal
@@ -59,6 +60,7 @@ from scoring.tuning.training_set import SetRecord
     "runs, are left out. Repeatable.",
 )
 @click.option("--keep-ambiguous", is_flag=True, help="For slots: 0.5 is a class of its own, not 0.")
+@hash_list_option("is not copied into the set")
 @click.option("--licence", help="Licence of the pictures, for the adapter's card.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 def tune_set(
@@ -79,6 +81,7 @@ def tune_set(
     seed: int,
     exclude: tuple[str, ...],
     keep_ambiguous: bool,
+    hash_list: str | None,
     licence: str | None,
     quiet: bool,
 ) -> None:
@@ -99,6 +102,7 @@ def tune_set(
         exclude=exclude,
         keep_ambiguous=keep_ambiguous,
         licence=licence,
+        hash_list_url=hash_list,
     )
     for line in _lines(run_tune_set(request, on_terminal(quiet)), out, bool(exclude)):
         write_line(line)
@@ -119,7 +123,8 @@ def _lines(record: SetRecord, out: str, has_evaluation_sets: bool) -> list[str]:
     return [
         f"{record.num_pictures} pictures: {record.num_labelled} usable, {record.num_copies} more copies of these, "
         f"{record.num_without_target} {WITHOUT[record.target]}, "
-        f"{record.num_unreadable} unreadable, {record.num_unlabelled} without a label; "
+        f"{record.num_unreadable} unreadable, {record.num_unlabelled} without a label"
+        f"{f', {record.num_listed} on the hash list' if record.num_listed else ''}; "
         f"{number_of(record.num_unused_labels, 'label')} of no picture",
         f"of the usable ones: {which}; {record.num_not_drawn} not drawn, {train['pictures']} to tune on ({kinds}), "
         f"{validation['pictures']} held back",

@@ -1,6 +1,7 @@
 """One image of a run in words: what its row says, and what policies do with it and why."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,36 +83,63 @@ class Explanation:
     decisions: tuple[Decision, ...]
 
 
-def explain(run: OpenRun, key: str, shard: str | None, policies: Sequence[Policy]) -> Explanation:
-    """The image with this key or sha256. QueryError in one line where there is none, or several.
+def explain(run: OpenRun, name: str, shard: str | None, policies: Sequence[Policy]) -> Explanation:
+    """`row_named` and what it means, in one."""
+    return explanation(run, row_named(run, name, shard), policies)
 
-    shard: as the column of that name has it; needed where several images have the key.
+
+def row_named(run: OpenRun, name: str, shard: str | None) -> pa.Table:
+    """One row of the view `images`. QueryError in one line where no image has the name, or several have it.
+
+    name: the first of these that any image has: its key, SHARD/KEY, SHARD#INDEX, its sha256. shard: as the column of
+    that name has it.
     """
-    found = _places(run, key, shard)
-    if not found:
-        raise QueryError(_unknown(run, key, shard))
-    if len(found) > 1:
-        places = ", ".join(f"{printable(place['shard'])} #{place['index']}" for place in found[:MAX_LISTED])
-        more = " and more" if len(found) > MAX_LISTED else ""
-        what = number_of(len(found), "image")
-        how = "choose one with --shard" if shard is None else "choose one by its sha256"
-        at_least = "at least " if len(found) > MAX_LISTED else ""
-        raise QueryError(f'{at_least}{what} have the key "{shown(key)}": {places}{more}; {how}')
-    where = f'shard = {literal(found[0]["shard"])} AND "index" = {found[0]["index"]}'
-    rows = run.sql(f"SELECT * FROM images WHERE {where}")
-    row = rows.to_pylist()[0]
+    for condition in _ways(name):
+        found = _places(run, condition, shard)
+        if len(found) > 1:
+            raise QueryError(_several(found, name, shard))
+        if found:
+            where = f'shard = {literal(found[0]["shard"])} AND "index" = {found[0]["index"]}'
+            return run.sql(f"SELECT * FROM images WHERE {where}")
+    raise QueryError(_unknown(run, name, shard))
+
+
+def explanation(run: OpenRun, rows: pa.Table, policies: Sequence[Policy]) -> Explanation:
+    """rows: the image's one row of the view `images`."""
     engine = run.record.engine
-    return _explained(
-        row, may_hold_own_words(engine), tuple(_decision(one.for_engine(engine), rows) for one in policies)
-    )
+    decisions = tuple(_decision(one.for_engine(engine), rows) for one in policies)
+    return _explained(rows.to_pylist()[0], may_hold_own_words(engine), decisions)
 
 
-def _places(run: OpenRun, key: str, shard: str | None) -> list[dict[str, Any]]:
+def _ways(name: str) -> Iterator[str]:
+    """SQL conditions, the most usual first."""
+    yield f"key = {literal(name)}"
+    if "/" in name:
+        yield f"concat(shard, '/', key) = {literal(name)}"
+    if re.fullmatch(r".+#[0-9]{1,18}", name, re.DOTALL):
+        yield f"concat(shard, '#', \"index\") = {literal(name)}"
+    if re.fullmatch(r"[0-9a-fA-F]{64}", name):
+        yield f"sha256 = {literal(name.lower())}"
+
+
+def _places(run: OpenRun, condition: str, shard: str | None) -> list[dict[str, Any]]:
     in_shard = "" if shard is None else f" AND shard = {literal(shard)}"
-    named = f"(key = {literal(key)} OR sha256 = {literal(key.lower())}){in_shard}"
-    asked = f'SELECT shard, "index" FROM images WHERE {named} ORDER BY ALL LIMIT {MAX_LISTED + 1}'
+    asked = f'SELECT shard, "index", key FROM images WHERE {condition}{in_shard} ORDER BY ALL LIMIT {MAX_LISTED + 1}'
     rows: list[dict[str, Any]] = run.sql(asked).to_pylist()
     return rows
+
+
+def _several(found: Sequence[Mapping[str, Any]], name: str, shard: str | None) -> str:
+    """In words that can be given instead of the name."""
+    named = [f"{printable(place['shard'])}/{printable(place['key'])}" for place in found]
+    if len(set(named)) < len(named):  # SHARD/KEY does not tell them apart
+        named = [f"{printable(place['shard'])}#{place['index']}" for place in found]
+    more = ", ..." if len(found) > MAX_LISTED else ""
+    at_least = "at least " if len(found) > MAX_LISTED else ""
+    where = "" if shard is None else f' in the shard "{shown(shard)}"'
+    listed = ", ".join(f'"{shown(one)}"' for one in named[:MAX_LISTED])
+    what = f'{at_least}{number_of(len(found), "image")} have the name "{shown(name)}"{where}'
+    return f"{what}; give one of {listed}{more}"
 
 
 def _unknown(run: OpenRun, key: str, shard: str | None) -> str:
@@ -126,7 +154,8 @@ def _unknown(run: OpenRun, key: str, shard: str | None) -> str:
     )
     keys = [f'"{shown(printable(row["key"]))}"' for row in run.sql(near).to_pylist()] if len(key) < 1000 else []
     meant = f" (did you mean {' or '.join(keys)}?)" if keys else ""
-    return f'the run has no image with the key "{shown(key)}"{where}{meant}; keys are those of its column "key"'
+    ways = "give its key, SHARD/KEY, SHARD#INDEX or sha256, as the columns of these names have them"
+    return f'the run has no image "{shown(key)}"{where}{meant}; {ways}'
 
 
 def _explained(row: Mapping[str, Any], hides_rationale: bool, decisions: tuple[Decision, ...]) -> Explanation:

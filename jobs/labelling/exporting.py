@@ -11,6 +11,8 @@ from ingest.errors import LabelsError
 from ingest.storage.place import place
 from jobs.labelling.inputs import labels_of
 from jobs.labelling.joining import refuse_as_output
+from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
+from jobs.runtime.listed import COLUMNS, Listing, left_out_note, listings
 from jobs.runtime.requests import STRICT, Name
 from reports.opened import open_run
 from scoring.labels.csv_cells import as_csv
@@ -28,6 +30,9 @@ class ExportRequest:
     image_prefix: str = LOCAL_FILES
     """Before the path of each picture in a Label Studio task."""
 
+    hash_list_url: Name | None = None
+    """File of hashes of pictures that nobody may see."""
+
 
 @dataclass(frozen=True)
 class ExportResult:
@@ -35,21 +40,45 @@ class ExportResult:
     interface: str | None
     """The file with the labelling interface; None for CSV."""
 
+    left_out: str | None = None
+    """How many pictures the hash list left out, in words; None if none."""
+
 
 def run_export(request: ExportRequest) -> ExportResult:
     """LabelsError or RunError in one line; nothing is written then."""
     refuse_as_output(request.out, (request.source,))
+    hash_list = hash_list_of(request.hash_list_url)
     labels = labels_of(request.source)
+    found = _listings(request.source, labels, hash_list)
+    labels, left_out = labels.filter(pa.array([one == "clear" for one in found])), left_out_note(found, "picture")
     if request.format == "csv":
         place(request.out).write(as_csv(labels))
-        return ExportResult(labels, None)
+        return ExportResult(labels, None, left_out)
     stem, extension = posixpath.splitext(request.out)
     if extension != ".json":
         raise LabelsError(f"--out {request.out}: Label Studio takes tasks from a file that ends in .json")
     content = tasks(labels, _paths(request.source), request.image_prefix)
     place(f"{stem}.xml").write(interface(labels))
     place(request.out).write(content)
-    return ExportResult(labels, f"{stem}.xml")
+    return ExportResult(labels, f"{stem}.xml", left_out)
+
+
+def _listings(source: str, labels: pa.Table, hash_list: HashList) -> list[Listing]:
+    """Of each label: whether its picture is on the list."""
+    hashes = labels["sha256"].to_pylist()
+    if hash_list is NOTHING:
+        return ["clear"] * len(hashes)
+    if place(source).is_dir() and not is_reviews(place(source)):
+        with open_run(source) as run:
+            rows = run.rows(COLUMNS)
+            found = dict(zip(rows["sha256"].to_pylist(), listings(run.record, rows, hash_list), strict=True))
+        return [found[sha256] for sha256 in hashes]
+    if hash_list.needs_pixels:
+        raise LabelsError(
+            f"{source} holds no pictures, with which the PDQ hashes of --hash-list could be compared; export from the "
+            "run, or write sha256 before each hash that is not one of PDQ"
+        )
+    return ["gone" if one is None else "listed" if one in hash_list.sha256 else "clear" for one in hashes]
 
 
 def _paths(source: str) -> dict[str, str]:

@@ -12,7 +12,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic.dataclasses import dataclass as checked_dataclass
 
@@ -32,9 +32,12 @@ from jobs.releasing.record import RELEASE_LEASE, UNFINISHED, GuaranteeRecord, Re
 from jobs.releasing.refusals import refuse_loss, refuse_misplaced, refuse_own_names
 from jobs.runtime.executors import Executor, refuse_address
 from jobs.runtime.feedback import SILENT, Feedback
+from jobs.runtime.hash_list import NOTHING, hash_list_of
 from jobs.runtime.last_word import inline_session
+from jobs.runtime.listed import never_released
 from jobs.runtime.progress import Meter
 from jobs.runtime.requests import STRICT, Name
+from reports.opened import open_run as open_results
 from scoring.policies.policy import Policy, load_policy
 from scoring.policies.shipped import policy_bytes
 from scoring.runs.layout import RUN_RECORD
@@ -65,6 +68,9 @@ class FilterRequest:
 
     guarantee: GuaranteeRequest | None = None
     """At least a share of the private images is dropped beside what the policy drops."""
+
+    hash_list_url: Name | None = None
+    """File of hashes of pictures that no release may have."""
 
     def __post_init__(self) -> None:
         if self.policy is None and self.guarantee is None:
@@ -144,6 +150,10 @@ def plan_filter(request: FilterRequest) -> FilterPlan:
     corpus = open_source(record.source, record.format, record.category)
     policy = policy.for_engine(record.engine)
     refuse_blind(policy, record)
+    hash_list = hash_list_of(request.hash_list_url)
+    if hash_list is not NOTHING:
+        with open_results(request.run_url) as opened:
+            policy = replace(policy, never=never_released(opened, hash_list))
     bar, promised = None, None
     if request.guarantee is not None:
         bar, promised = guarantee(request.guarantee, run, record, policy)

@@ -10,21 +10,28 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from PIL import Image, ImageDraw
 
 from ingest.errors import SourceError
 from ingest.images.decode import DecodedImage, ImageLimits, Pixels, decode
 from ingest.sample import printable
 from jobs.runtime.feedback import Feedback
-from jobs.runtime.hash_list import HashList
+from jobs.runtime.hash_list import NOTHING, HashList
+from jobs.runtime.listed import COLUMNS, Listing, left_out_note, listings
 from jobs.runtime.pictures import Pictures, Where
 from reports.opened import OpenRun
 from reports.page.render import Picture
 from reports.report.figures import SevereImage
 
 MAX_PICTURES = 20
-SIDE_PX = 288
-QUALITY = 65
+SIZES = ((288, 65), (288, 40), (208, 40), (144, 35))
+"""Longer side in pixels and JPEG quality: the first with which the pictures fit into a page."""
+
+SIDE_PX = SIZES[0][0]
+MAX_BYTES = 420_000
+"""Of all pictures of a page together, before base64 makes them a third larger."""
+
 BLURRED_SIDE_PX = 18
 """The longer side to which a blurred picture is reduced before it is drawn large again: no face and no text is left."""
 
@@ -39,12 +46,19 @@ class Wanted:
     """Of the column `boxes`."""
 
 
-def pictures(
-    run: OpenRun, severest: Sequence[SevereImage], is_clear: bool, hash_list: HashList, feedback: Feedback
-) -> list[Picture]:
-    """Those that the source still holds unchanged and that are not on the list; notices count the others.
+@dataclass(frozen=True)
+class Screened:
+    """The most severe images without those on the hash list."""
 
-    SourceError if the source cannot be read.
+    images: tuple[SevereImage, ...]
+    note: str | None
+    """How many are left out, in words; None if none is."""
+
+
+def pictures(run: OpenRun, severest: Sequence[SevereImage], is_clear: bool, feedback: Feedback) -> list[Picture]:
+    """Those that the source still holds unchanged; a notice counts the others. SourceError if it cannot be read.
+
+    severest: without pictures that nobody may see (`without_listed`).
     """
     wanted = _wanted(run, severest)
     try:
@@ -52,25 +66,32 @@ def pictures(
     except SourceError as error:
         raise SourceError(f"--gallery reads the pictures from the source again: {error}") from None
     limits = ImageLimits(max_pixels=run.record.max_pixels, max_frames=1, max_side_px=4 * SIDE_PX)
-    shown, num_listed = list[Picture](), 0
+    shown = list[Picture]()
     for one in wanted:
-        decoded = None if one.where.sha256 in hash_list.sha256 else decode(source.read(one.where).encoded, limits)
-        if decoded is None or (isinstance(decoded, DecodedImage) and hash_list.looks_alike(decoded.views[0])):
-            num_listed += 1
-        elif isinstance(decoded, DecodedImage):
-            jpeg = thumbnail(decoded.views[0], one.boxes, is_clear)
-            shown.append(Picture(one.image.key, f"level {one.image.level}", jpeg))
-    if num_listed:
-        feedback.notice(f"{num_listed} of {len(wanted)} pictures are on the hash list and are left out")
-    if missing := len(wanted) - len(shown) - num_listed:
+        decoded = decode(source.read(one.where).encoded, limits)
+        if isinstance(decoded, DecodedImage):
+            shown.append(small_picture(one, decoded.views[0], is_clear, MAX_BYTES // len(wanted)))
+    if missing := len(wanted) - len(shown):
         feedback.notice(f"{missing} of {len(wanted)} pictures are left out: the source holds them no more as scanned")
     return shown
 
 
-def thumbnail(pixels: Pixels, boxes: Sequence[Any], is_clear: bool) -> bytes:
-    """A small JPEG. boxes: rows of the column `boxes`; those of the first view are drawn."""
+def small_picture(one: Wanted, pixels: Pixels, is_clear: bool, max_bytes: int) -> Picture:
+    """In the largest of `SIZES` that has at most so many bytes; if none has, in the smallest."""
+    jpeg = b""
+    for side_px, quality in SIZES:
+        jpeg = thumbnail(pixels, one.boxes, is_clear, side_px, quality)
+        if len(jpeg) <= max_bytes:
+            break
+    return Picture(one.image.key, f"level {one.image.level}", jpeg, (side_px, quality) != SIZES[0])
+
+
+def thumbnail(
+    pixels: Pixels, boxes: Sequence[Any], is_clear: bool, side_px: int = SIDE_PX, quality: int = SIZES[0][1]
+) -> bytes:
+    """A small JPEG. boxes: rows of the column `boxes`; those of the first view are drawn. side_px: the longer one."""
     image = Image.fromarray(np.ascontiguousarray(pixels))
-    image.thumbnail((SIDE_PX, SIDE_PX))
+    image.thumbnail((side_px, side_px))
     if not is_clear:
         scale = BLURRED_SIDE_PX / max(image.size)
         size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
@@ -82,7 +103,7 @@ def thumbnail(pixels: Pixels, boxes: Sequence[Any], is_clear: bool) -> bytes:
             draw.rectangle(corners, outline=(255, 255, 255), width=4)
             draw.rectangle(corners, outline=(179, 38, 30), width=2)
     encoded = io.BytesIO()
-    image.save(encoded, "JPEG", quality=QUALITY, subsampling=0, optimize=True)
+    image.save(encoded, "JPEG", quality=quality, subsampling=0, optimize=True)
     return encoded.getvalue()
 
 
@@ -92,16 +113,38 @@ def _corners(box: Any, size: tuple[int, int]) -> tuple[float, float, float, floa
     return x[0], y[0], x[1], y[1]
 
 
+def without_listed(run: OpenRun, severest: Sequence[SevereImage], hash_list: HashList) -> Screened:
+    """The images that may be named and shown. SourceError if pictures must be compared and cannot be read."""
+    if hash_list is NOTHING:
+        return Screened(tuple(severest), None)
+    rows = _rows(run, severest)
+    table = pa.Table.from_pylist(
+        [{name: row[name] for name in COLUMNS} for row in rows.values()],
+        schema=pa.schema({name: pa.int64() if name == "index" else pa.string() for name in COLUMNS}),
+    )
+    of_place = dict(zip(rows, listings(run.record, table, hash_list), strict=True))
+    found: list[Listing] = [of_place.get((image.shard, image.index), "gone") for image in severest]
+    clear = tuple(image for image, listing in zip(severest, found, strict=True) if listing == "clear")
+    return Screened(clear, left_out_note(found, "image"))
+
+
 def _wanted(run: OpenRun, severest: Sequence[SevereImage]) -> list[Wanted]:
-    if not severest:
-        return []
-    least = min(one.s_lex for one in severest)
-    indices = ", ".join(str(one.index) for one in severest)
-    asked = f'SELECT shard, "index", sha256, key, boxes FROM scored WHERE s_lex >= {least} AND "index" IN ({indices})'
-    rows = {(printable(row["shard"]), row["index"]): row for row in run.sql(asked).to_pylist()}
+    rows = _rows(run, severest)
     found = [(image, rows.get((image.shard, image.index))) for image in severest]
     return [
         Wanted(image, Where(row["shard"], row["index"], row["sha256"], row["key"]), row["boxes"] or ())
         for image, row in found
         if row is not None and row["sha256"]
     ]
+
+
+def _rows(run: OpenRun, severest: Sequence[SevereImage]) -> dict[tuple[str, int], dict[str, Any]]:
+    """(printable shard, index) -> row, of these images at least."""
+    if not severest:
+        return {}
+    least = min(one.s_lex for one in severest)
+    indices = ", ".join(str(one.index) for one in severest)
+    asked = f'SELECT shard, "index", sha256, key, boxes FROM scored WHERE s_lex >= {least} AND "index" IN ({indices})'
+    wanted = {(one.shard, one.index) for one in severest}
+    rows = {(printable(row["shard"]), row["index"]): row for row in run.sql(asked).to_pylist()}
+    return {place: row for place, row in rows.items() if place in wanted}

@@ -1,7 +1,7 @@
 """`report`: a run in figures and, if wanted, as a page."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 
@@ -9,10 +9,10 @@ from pydantic import dataclasses
 
 from ingest.errors import QueryError
 from jobs.reporting.digest import digest_of
-from jobs.reporting.gallery import pictures
+from jobs.reporting.gallery import pictures, without_listed
 from jobs.reporting.sizes import category_sizes
 from jobs.runtime.feedback import SILENT, Feedback
-from jobs.runtime.hash_list import NOTHING, read_hash_list
+from jobs.runtime.hash_list import hash_list_of
 from jobs.runtime.requests import STRICT, Count, Name
 from reports.opened import OpenRun, open_run
 from reports.page.render import Extras, check_path, write_page
@@ -30,7 +30,6 @@ class PageRequest:
     path: Path
     num_pictures: int = 0
     is_clear: bool = False
-    hash_list: Name | None = None
     digest_endpoint: str | None = None
     digest_model: str | None = None
 
@@ -55,6 +54,9 @@ class ReportRequest:
     category_sizes: Name | None = None
     """A CSV file."""
 
+    hash_list: Name | None = None
+    """File of hashes of pictures that are neither named nor shown."""
+
     page: PageRequest | None = None
     limits: Limits = field(default=NO_LIMITS)
 
@@ -70,6 +72,7 @@ def run_report(request: ReportRequest, feedback: Feedback = SILENT) -> ReportRes
     """Errors as of `OpenRun.summary`; StorageError or SourceError of the page. Nothing is written after an error."""
     if request.page is not None:
         check_path(request.page.path)
+    hash_list = hash_list_of(request.hash_list)
     sizes: Mapping[str, int] = category_sizes(request.category_sizes) if request.category_sizes else {}
     details = Details(
         request.by_label,
@@ -80,6 +83,8 @@ def run_report(request: ReportRequest, feedback: Feedback = SILENT) -> ReportRes
     with open_run(request.run, request.limits) as opened:
         found = opened.summary(request.by, request.private, request.min_count, request.top, details)
         _refuse_sizes(found, request)
+        screened = without_listed(opened, found.severest, hash_list)
+        found = replace(found, severest=screened.images, severest_note=screened.note)
         if request.page is None:
             return ReportResult(found, ())
         extras = _extras(opened, found, request.page, feedback)
@@ -102,14 +107,13 @@ def _extras(opened: OpenRun, found: Report, page: PageRequest, feedback: Feedbac
     shown = found.severest[: page.num_pictures]
     if page.num_pictures and not found.severest:
         feedback.notice("no image shows anything, so there is no picture for --gallery")
-    hash_list = NOTHING if page.hash_list is None else read_hash_list(page.hash_list)
     digest = None
     if page.digest_endpoint is not None:
         known = {key: key.replace("_", " ") for key in KEYS}
         digest = digest_of(found.evidence, page.digest_endpoint, page.digest_model or "", known)
     return Extras(
         made_on=date.today(),
-        pictures=pictures(opened, shown, page.is_clear, hash_list, feedback) if shown else (),
+        pictures=pictures(opened, shown, page.is_clear, feedback) if shown else (),
         is_blurred=not page.is_clear,
         digest=digest,
     )

@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,7 +17,7 @@ from jobs.reviewing.queue import Kind
 from jobs.reviewing.request import Judged
 from jobs.reviewing.screen import Screen
 from reports.evaluation.answers import answers_of
-from scoring.runs.reviews import MAX_BOXES_CHARS, MAX_SECONDS, UNDO, Answers, standing
+from scoring.runs.reviews import MAX_BOXES_CHARS, MAX_SECONDS, SKIP, UNDO, Answers, standing
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
 AHEAD = 10
@@ -52,13 +52,14 @@ class Asking:
         self._gold, self._seed = gold, seed
         self._lock = threading.Lock()
         self._orders = dict[str, list[int]]()
-        self._answered = defaultdict[str, set[str]](set)
+        self._given = defaultdict[str, dict[str, str]](dict)
         self._model = answers_of(rows, engine)
         answers.refresh()
         if not again:
             kept = standing(answers.table()).filter(self._is_kind(standing(answers.table())))
-            for sha256, name in zip(kept["sha256"].to_pylist(), kept["annotator"].to_pylist(), strict=True):
-                self._answered[name].add(sha256)
+            columns = (kept[name].to_pylist() for name in ("annotator", "sha256", "answer"))
+            for name, sha256, answer in zip(*columns, strict=True):
+                self._given[name][sha256] = answer
 
     def _is_kind(self, table: pa.Table) -> pa.Array:
         """Whether each answer is to the question that is asked now; a skipped picture is to both."""
@@ -72,7 +73,7 @@ class Asking:
             if order is None:
                 marks = [hashlib.sha256(f"{self._seed}/{reviewer}/{one}".encode()).digest() for one in self.hashes]
                 order = self._orders[reviewer] = sorted(range(len(marks)), key=lambda number: marks[number])
-            done, states = self._answered[reviewer], self.screen.states()
+            done, states = self._given[reviewer], self.screen.states()
             return [n for n in order if self.hashes[n] not in done and states.get(n, "shown") == "shown"]
 
     def next(self, reviewer: str) -> list[int]:
@@ -81,12 +82,27 @@ class Asking:
         self.screen.prepare(left[:AHEAD], left[AHEAD:])
         return left[:AHEAD]
 
-    def num_answered(self, reviewer: str) -> int:
+    def ask_skipped(self, reviewer: str) -> None:
+        """What the person skipped is asked again; nothing is saved before they answer."""
         with self._lock:
-            return len(self._answered[reviewer] & set(self.hashes))
+            given = self._given[reviewer]
+            self._given[reviewer] = {sha256: answer for sha256, answer in given.items() if answer != SKIP}
+
+    def given(self, reviewer: str) -> Counter[str]:
+        """How often the person gave each answer to the pictures of the queue; what was taken back does not count."""
+        with self._lock:
+            answers = self._given[reviewer]
+            return Counter(answers[sha256] for sha256 in self.hashes if sha256 in answers)
+
+    def people(self) -> list[str]:
+        """Who answered or skipped at least one picture of the queue."""
+        return sorted(name for name in list(self._given) if self.given(name))
 
     def save(self, reviewer: str, posted: PostedAnswer) -> dict[str, Any]:
-        """Saves the answer; gives what the model said. AnswerError if it is to another question."""
+        """Saves the answer; gives what the model said, but only to a person who judged the picture.
+
+        AnswerError if it is to another question.
+        """
         if posted.number >= len(self.hashes) or self.screen.state(posted.number) != "shown":
             raise AnswerError("this picture is not shown; load the page again")
         self._check(posted)
@@ -107,13 +123,15 @@ class Asking:
         )
         with self._lock:
             self.num_saved += 1
-            done = self._answered[reviewer]
-            done.discard(sha256) if posted.answer == UNDO else done.add(sha256)
-        return {} if posted.answer == UNDO else self.model_answer(posted.number)
+            if posted.answer == UNDO:
+                self._given[reviewer].pop(sha256, None)
+            else:
+                self._given[reviewer][sha256] = posted.answer
+        return {} if posted.answer in (UNDO, SKIP) else self.model_answer(posted.number)
 
     def _check(self, posted: PostedAnswer) -> None:
         allowed = {"private", "public"} if self.judged == "private" else {"attributes"}
-        if posted.answer not in allowed | {"unclear", "skip", UNDO}:
+        if posted.answer not in allowed | {"unclear", SKIP, UNDO}:
             raise AnswerError("this answer is to another question; load the page again")
         if (posted.values is not None) != (posted.answer == "attributes"):
             raise AnswerError("values belong to an answer about attributes, and to no other")
@@ -130,7 +148,7 @@ class Asking:
         return text
 
     def model_answer(self, number: int) -> dict[str, Any]:
-        """What the run says of a picture: for a person who has answered. JSON types."""
+        """What the run says of a picture: for a person who has judged it. JSON types."""
         row = self.rows.slice(number, 1).to_pylist()[0]
         values = [
             {"attribute": key, "value": row[key], "probability": _number(row[f"prob_{key}"])}

@@ -1,6 +1,7 @@
 """What the page says of the review itself."""
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -8,11 +9,12 @@ import pyarrow.compute as pc
 
 from ingest.errors import LabelsError
 from jobs.reviewing.asking import Asking
+from jobs.reviewing.tally import tally_of
 from reports.review_progress import Estimate, agreement_of, answers_by_person, enough_labels
 from scoring.labels.attention import CHECKS, without_inattentive
 from scoring.labels.judgements import judgements
 from scoring.labels.table import LABELS_SCHEMA
-from scoring.runs.reviews import standing
+from scoring.runs.reviews import SKIP, standing
 
 
 def progress(
@@ -21,8 +23,10 @@ def progress(
     owner: str | None,
     audit: tuple[pa.Table, Estimate] | None,
     checks: pa.Table | None,
+    next_of: Callable[[], Sequence[str]] = tuple,
 ) -> dict[str, Any]:
     """JSON types. owner: who may see everybody's share of right answers. checks: known answers, as labels.
+    next_of: gives the commands that use the answers.
 
     audit: the drawn sample, and its estimate.
     """
@@ -30,12 +34,16 @@ def progress(
     answers = standing(asking.answers.table())
     answers = answers.filter(pc.is_in(answers["sha256"], pa.array(asking.hashes, pa.string())))
     labels = answers.select(LABELS_SCHEMA.names)
-    num_left = len(asking.left(reviewer))
+    tally = tally_of(asking, reviewer)
     says = {
-        "num_left": num_left,
-        "num_answered": asking.num_answered(reviewer),
+        "num_left": tally.num_left,
+        "num_answered": tally.num_answered,
+        "num_unclear": tally.num_unclear,
+        "num_skipped": tally.num_skipped,
+        "in_words": tally.in_words,
+        "next": list(next_of()),
         "not_shown": not_shown(asking),
-        "people": answers_by_person(labels),
+        "people": answers_by_person(labels.filter(pc.not_equal(answers["answer"], SKIP))),
         "agreement": [
             {"of": row.name, "pictures": row.num_items, "same": row.percent, "kappa": row.cohen}
             for row in agreement_of(labels)
@@ -46,7 +54,7 @@ def progress(
     if audit is not None:
         enough = enough_labels(audit[0], labels, audit[1])
         says["enough"] = {"answered": enough.num_answered, "drawn": enough.num_drawn, "interval": enough.interval}
-    if checks is not None and (reviewer == owner or not num_left):
+    if checks is not None and (reviewer == owner or not tally.num_left):
         right = right_answers(labels, checks)
         says["known"] = {n: both for n, both in right.items() if reviewer in (owner, n)}
     return says

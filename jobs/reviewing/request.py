@@ -1,7 +1,5 @@
-"""What `review` is asked for, and what came of it."""
+"""What `review` is asked for."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -56,26 +54,6 @@ class ReviewRequest:
     def __post_init__(self) -> None:
         if self.reviewer is not None:
             checked_name(self.reviewer)
-
-
-@dataclass(frozen=True)
-class ReviewResult:
-    """What one server did."""
-
-    num_answers: int
-    """Answers that were saved, those that were taken back or changed later included."""
-
-    num_pictures: int
-    """Asked for, without those below."""
-
-    not_shown: Mapping[str, int]
-    """Why -> pictures: on the hash list, changed, gone, not decodable."""
-
-    reviews_url: str
-    """The folder of the answers."""
-
-    is_audit: bool
-    """The pictures were those of the audit sample."""
 
 
 def checked_name(name: str) -> str:

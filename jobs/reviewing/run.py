@@ -2,7 +2,7 @@
 
 import secrets
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,10 +14,11 @@ from jobs.reviewing.asking import Asking
 from jobs.reviewing.gold import known_answers, mixed
 from jobs.reviewing.progress import not_shown
 from jobs.reviewing.queue import Queue, queue_of
-from jobs.reviewing.request import ReviewRequest, ReviewResult
+from jobs.reviewing.request import ReviewRequest
 from jobs.reviewing.screen import Screen
+from jobs.reviewing.tally import Tally, tallies, tally_of
 from jobs.runtime.feedback import SILENT, Feedback
-from jobs.runtime.hash_list import NOTHING, read_hash_list
+from jobs.runtime.hash_list import hash_list_of
 from jobs.runtime.pictures import Pictures, Where
 from reports.opened import OpenRun
 from reports.review_progress import estimate_of
@@ -38,7 +39,7 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator["R
     """Everything but the server. RunError, LabelsError, SourceError or QueryError in one line; nothing is written."""
     from jobs.reviewing.server import Review
 
-    hash_list = NOTHING if request.hash_list_url is None else read_hash_list(request.hash_list_url)
+    hash_list = hash_list_of(request.hash_list_url)
     root, checks = place(request.run_url), None
     opened = open_run(request.run_url)
     with OpenRun(opened) as run:
@@ -60,8 +61,8 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator["R
         asking = Asking(
             rows, known, queue.kind, request.judged, answers, screen, record.engine, request.again, request.seed
         )
-        feedback.notice(_asked(queue, rows.num_rows))
-        yield Review(asking, root.name, request.reviewer, audit, checks)
+        feedback.notice(_asked(queue, asking, request.reviewer))
+        yield Review(asking, root.name, request.reviewer, audit, checks, request.run_url, root.at(REVIEWS).path)
     finally:
         screen.close()
 
@@ -93,18 +94,42 @@ def serving(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[Ser
         yield Serving(address, review, _server(review, token, port, request.reviewer), listening)
 
 
+@dataclass(frozen=True)
+class ReviewResult:
+    """What one server did."""
+
+    num_saved: int
+    """Answers that this server saved, those that were taken back or changed later included."""
+
+    people: tuple[Tally, ...]
+    """What everybody did with the pictures of the queue, in earlier reviews too."""
+
+    not_shown: Mapping[str, int]
+    """Why -> pictures: on the hash list, changed, gone, not decodable."""
+
+    reviews_url: str
+    """The folder of the answers."""
+
+    next_commands: tuple[str, ...]
+    """What to run with them."""
+
+
 def run_review(request: ReviewRequest, opened: Callable[[str], None], feedback: Feedback = SILENT) -> ReviewResult:
     """Serves the page until the process is interrupted. opened: takes the address. Errors as of `serving`."""
     with serving(request, feedback) as served:
         opened(served.address)
         with suppress(KeyboardInterrupt):
             served.run()
-        asking = served.review.asking
-        not_seen = not_shown(asking)
-        num_pictures = len(asking.hashes) - sum(not_seen.values())
-        folder = place(request.run_url).at(REVIEWS).path
-        is_audit = served.review.audit is not None
-        return ReviewResult(asking.num_saved, num_pictures, not_seen, folder, is_audit)
+        return result_of(served.review)
+
+
+def result_of(review: "Review") -> ReviewResult:
+    """As the answers stand now, those of other servers included."""
+    asking = review.asking
+    asking.answers.refresh()
+    return ReviewResult(
+        asking.num_saved, tallies(asking), not_shown(asking), review.reviews_url, review.next_commands()
+    )
 
 
 def _server(review: "Review", token: str, port: int, reviewer: str | None) -> "Server":
@@ -150,7 +175,11 @@ def _refuse_missing() -> None:
         raise PrivsieveError(f"review needs the package {error.name}: pip install 'privsieve[review]'") from None
 
 
-def _asked(queue: Queue, num_pictures: int) -> str:
+def _asked(queue: Queue, asking: Asking, reviewer: str | None) -> str:
     of = {"audit": "the audit sample", "borderline": "near the decision", "sql": "those that fit the condition"}
-    without = f"; {queue.num_without_bytes:,} drawn rows have no picture to show" if queue.num_without_bytes else ""
-    return printable(f"{number_of(num_pictures, 'picture')}: {of[queue.kind]}{without}")
+    said = f"{number_of(len(asking.hashes), 'picture')}: {of[queue.kind]}"
+    if queue.num_without_bytes:
+        said += f"; {queue.num_without_bytes:,} drawn rows have no picture to show"
+    if reviewer is not None and asking.given(reviewer):
+        said += f"; {reviewer}: {tally_of(asking, reviewer).in_words}"
+    return printable(said)

@@ -19,6 +19,7 @@ from jobs.reviewing.guard import Session
 from jobs.reviewing.posted import MAX_BODY_BYTES, PostedAnswer, PostedName
 from jobs.reviewing.progress import progress
 from jobs.reviewing.request import checked_name
+from jobs.reviewing.tally import next_commands
 from reports.review_progress import Estimate
 from scoring.taxonomy import ATTRIBUTES, LEVELS
 
@@ -41,6 +42,13 @@ class Review:
 
     checks: pa.Table | None
     """Known answers, as labels."""
+
+    run_url: str
+    reviews_url: str
+    """The folder of the answers."""
+
+    def next_commands(self) -> tuple[str, ...]:
+        return next_commands(self.asking, self.run_url, self.reviews_url)
 
 
 class _RefusedError(PrivsieveError):
@@ -66,6 +74,10 @@ def app(review: Review) -> Starlette:
         reviewer = _reviewer(request)
         return JSONResponse({"numbers": asking.next(reviewer), "num_left": len(asking.left(reviewer))})
 
+    def skipped(request: Request) -> Response:
+        asking.ask_skipped(_reviewer(request))
+        return next_pictures(request)
+
     def picture(request: Request) -> Response:
         _reviewer(request)
         number = _number(request.path_params["number"], len(asking.hashes))
@@ -77,7 +89,8 @@ def app(review: Review) -> Starlette:
         return Response(screened.jpeg, media_type="image/jpeg")
 
     def says(request: Request) -> Response:
-        return JSONResponse(progress(asking, _reviewer(request), review.owner, review.audit, review.checks))
+        found = progress(asking, _reviewer(request), review.owner, review.audit, review.checks, review.next_commands)
+        return JSONResponse(found)
 
     async def name(request: Request) -> Response:
         posted = await _posted(request, PostedName)
@@ -96,6 +109,7 @@ def app(review: Review) -> Starlette:
             Route("/api/next", next_pictures),
             Route("/api/picture/{number}", picture),
             Route("/api/progress", says),
+            Route("/api/skipped", skipped, methods=["POST"]),
             Route("/api/name", name, methods=["POST"]),
             Route("/api/answer", answer, methods=["POST"]),
         ],

@@ -1,4 +1,7 @@
-"""Pictures that nobody may see, by an operator's list of hashes.
+"""Pictures that nobody may see, by an operator's list of hashes: no command shows, names or copies one.
+
+Commands take the list by the option of `jobs.console.hash_list_option`. A command that holds a picture compares it by
+`HashList.has`; one that holds rows, by `jobs.runtime.listed`.
 
 PDQ finds a picture again that was encoded anew, made smaller or brighter, mirrored or turned, but not one that was
 cropped. Source: pdqhash (PyPI); 31 of 256 bits is the distance that PDQ's authors recommend.
@@ -33,9 +36,18 @@ class HashList:
     pdq: npt.NDArray[np.uint64]
     """Shape (hashes, 4)."""
 
+    def has(self, sha256: str | None, pixels: Pixels) -> bool:
+        """Whether the picture with these bytes and pixels is on the list."""
+        return sha256 in self.sha256 or self.looks_alike(pixels)
+
+    @property
+    def needs_pixels(self) -> bool:
+        """Whether hashes of files alone do not tell what is on the list."""
+        return len(self.pdq) > 0
+
     def looks_alike(self, pixels: Pixels) -> bool:
         """Whether the picture is, by PDQ, one of the list, mirrored or turned by right angles too."""
-        if not len(self.pdq):
+        if not self.needs_pixels:
             return False
         for seen in (pixels, np.ascontiguousarray(pixels[:, ::-1])):  # what is mirrored is only roughly derived
             for bits in _pdqhash().compute_dihedral(seen)[0]:
@@ -46,6 +58,11 @@ class HashList:
 
 
 NOTHING = HashList(frozenset(), np.zeros((0, 4), np.uint64))
+
+
+def hash_list_of(url: str | None) -> HashList:
+    """`NOTHING` without a file, else as `read_hash_list`."""
+    return NOTHING if url is None else read_hash_list(url)
 
 
 def read_hash_list(url: str) -> HashList:

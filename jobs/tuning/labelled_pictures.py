@@ -10,6 +10,7 @@ from ingest.images.decode import DecodedImage, ImageLimits, decode
 from ingest.images.phash import SAMPLED_PX, near_duplicate_groups, phash
 from ingest.sample import Sample, printable
 from jobs.runtime.feedback import Feedback
+from jobs.runtime.hash_list import NOTHING, HashList
 from jobs.tuning.joining import LabelOf
 from jobs.tuning.targeting import Targets
 from scoring.tuning.drawing import Candidate
@@ -19,7 +20,8 @@ EXTENSIONS = {"jpeg": "jpg"}
 """Of formats whose usual extension is not their name."""
 
 LIMITS = ImageLimits(max_frames=1, max_side_px=2 * SAMPLED_PX)
-"""Enough for a hash: on the demo corpus it differs in two bits at most from that of a scan, which takes all pixels."""
+"""Enough for PDQ, and for a perceptual hash: on the demo corpus that differs in two bits at most from that of a scan,
+which takes all pixels."""
 
 
 @dataclass
@@ -37,6 +39,8 @@ class Found:
     num_without_target: int = 0
     num_unreadable: int = 0
     num_unlabelled: int = 0
+    num_listed: int = 0
+    """Of those with a usable label, pictures on the hash list."""
 
 
 def samples(source: Source) -> Iterator[Sample]:
@@ -45,10 +49,13 @@ def samples(source: Source) -> Iterator[Sample]:
             yield from source.read(slice_)
 
 
-def labelled_pictures(source: Source, labels: LabelOf, targets: Targets, feedback: Feedback) -> Found:
+def labelled_pictures(
+    source: Source, labels: LabelOf, targets: Targets, feedback: Feedback, hash_list: HashList = NOTHING
+) -> Found:
     """LabelsError if a label is of two pictures, or two copies of a picture have different labels."""
     found = Found()
     first: dict[str, int] = {}
+    listed = set(hash_list.sha256)
     with feedback.meter("reading", None) as meter:
         for sample in samples(source):
             meter.advance(1)
@@ -62,11 +69,16 @@ def labelled_pictures(source: Source, labels: LabelOf, targets: Targets, feedbac
                 found.num_unlabelled += 1
             elif (target := targets.of(label, sample, sha256)) is None:
                 found.num_without_target += 1
+            elif sha256 in listed:
+                found.num_listed += 1
             elif sha256 in first:
                 _refuse_contradiction(found.candidates[first[sha256]], sample, label, target)
                 found.num_copies += 1
             elif not isinstance(decoded := decode(sample.encoded, LIMITS), DecodedImage):
                 found.num_unreadable += 1
+            elif hash_list.has(sha256, decoded.views[0]):
+                listed.add(sha256)
+                found.num_listed += 1
             else:
                 first[sha256] = len(found.candidates)
                 found.candidates.append(_candidate(sample, sha256, decoded.format, label, target))

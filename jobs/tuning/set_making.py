@@ -14,6 +14,7 @@ from ingest.errors import LabelsError
 from ingest.formats import open_source
 from ingest.storage.place import place
 from jobs.runtime.feedback import Feedback
+from jobs.runtime.hash_list import hash_list_of
 from jobs.runtime.requests import STRICT, Name
 from jobs.tuning.evaluation_pictures import EvaluationPictures, evaluation_pictures
 from jobs.tuning.joining import labels_by_picture
@@ -64,6 +65,9 @@ class TuneSetRequest:
     licence: str | None = None
     """Of the pictures, for the card."""
 
+    hash_list_url: Name | None = None
+    """File of hashes of pictures that are never copied."""
+
 
 def run_tune_set(request: TuneSetRequest, feedback: Feedback) -> SetRecord:
     """Writes a training set and returns its record.
@@ -76,8 +80,9 @@ def run_tune_set(request: TuneSetRequest, feedback: Feedback) -> SetRecord:
     labels = labels_by_picture(request.labels, request.split)
     targets = targets_of(request.target, asked, request.keep_ambiguous, request.dialogues)
     source = open_source(request.source, request.source_format, None)
+    hash_list = hash_list_of(request.hash_list_url)
     excluded = evaluation_pictures(request.exclude, feedback)
-    found = labelled_pictures(source, labels, targets, feedback)
+    found = labelled_pictures(source, labels, targets, feedback, hash_list)
     if not found.candidates:
         raise LabelsError(_none_usable(request, found))
     _say_what_is_unused(request, targets, feedback)
@@ -105,6 +110,7 @@ def run_tune_set(request: TuneSetRequest, feedback: Feedback) -> SetRecord:
         num_without_target=found.num_without_target,
         num_unreadable=found.num_unreadable,
         num_unlabelled=found.num_unlabelled,
+        num_listed=found.num_listed,
         num_unused_labels=labels.num_unused,
         num_excluded=num_excluded,
         num_groups=len({c.group for c in chosen}),
@@ -144,10 +150,11 @@ def _protocol(request: TuneSetRequest) -> Protocol:
 
 
 def _none_usable(request: TuneSetRequest, found: Found) -> str:
+    listed = f", {found.num_listed} on the hash list" if found.num_listed else ""
     return (
         f"no picture of {request.source} can be used: of {found.num_pictures}, {found.num_unlabelled} without a label, "
         f"{found.num_without_target} {WITHOUT[request.target]}, "
-        f"{found.num_unreadable} unreadable; the labels name pictures by sha256, or by key as a scan writes it"
+        f"{found.num_unreadable} unreadable{listed}; the labels name pictures by sha256, or by key as a scan writes it"
     )
 
 

@@ -97,6 +97,7 @@ def _compared(database: duckdb.DuckDBPyConnection, a: OpenRun, b: OpenRun, by: s
         by=by,
         num_pairs=num_pairs,
         num_by_name=num_by_name,
+        num_lookalikes=_one(database, "SELECT count(phash) - count(DISTINCT phash) FROM compared"),
         num_moved=_one(database, "SELECT count(*) FROM compared WHERE a_category <> b_category"),
         levels=_table(database, _LEVEL, LEVEL_STATES),
         private_states=_table(database, _PRIVATE, PRIVATE_STATES),
@@ -111,6 +112,7 @@ def _compared(database: duckdb.DuckDBPyConnection, a: OpenRun, b: OpenRun, by: s
 def _side(database: duckdb.DuckDBPyConnection, name: Name, run: OpenRun, private_from: str, matched: Matched) -> Side:
     return Side(
         run=printable(run.url),
+        source=printable(run.record.source),
         engine=engine_name(run.record.engine),
         cautions=tuple(map(printable, run.cautions)),
         private_from=private_from,

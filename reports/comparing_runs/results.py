@@ -15,6 +15,9 @@ class Side:
     """One of the two runs. num_rows = num_pairs + num_copies + num_only_here + num_ambiguous."""
 
     run: str
+    source: str
+    """What was scanned."""
+
     engine: str
     """Name, model and protocol."""
 
@@ -46,6 +49,11 @@ class Side:
 
     num_known: int
     """Rows of which it is known whether they are private."""
+
+    @property
+    def num_pictures(self) -> int:
+        """Different ones, as far as their bytes tell."""
+        return self.num_rows - self.num_copies
 
 
 @dataclass(frozen=True)
@@ -155,6 +163,9 @@ class RunDifference:
 
     num_by_name: int
     """Of these, joined by name, since one of the rows has no hash."""
+
+    num_lookalikes: int
+    """Of the pairs, pictures whose perceptual hash another one before them has in the first run."""
 
     num_moved: int
     """Of the pairs, those that are in another group in the second run."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from ingest.errors import number_of
 from reports.comparing_runs.results import LEVEL_STATES, PRIVATE_STATES, GroupChange, RunDifference, Side
 from reports.evaluation.tables import Table, number
 from reports.summary import shortened
@@ -14,7 +15,7 @@ MAX_SETTINGS = 20
 def headlines(found: RunDifference) -> Iterator[str]:
     """What a reader must know before any figure, one line each."""
     for name, side in (("A", found.a), ("B", found.b)):
-        yield f"{name}  {side.run}: {side.engine}"
+        yield f"{name}  {side.run}: {side.engine}, of {shortened(side.source)}"
         for caution in side.cautions:
             yield f"   {caution}"
     if not found.settings:
@@ -26,11 +27,11 @@ def headlines(found: RunDifference) -> Iterator[str]:
 
 
 def findings(found: RunDifference) -> Iterator[str]:
-    """The result in a few sentences."""
-    private = found.private
+    """The result in a few sentences, first what was compared."""
+    yield _matched(found)
     if not found.num_pairs:
-        yield "No picture is in both runs, so nothing can be compared. Pictures encoded again have another hash."
         return
+    private = found.private
     if private.rate_a is None or private.rate_b is None:
         yield "There is no picture of which both runs say whether it is private."
     else:
@@ -45,9 +46,42 @@ def findings(found: RunDifference) -> Iterator[str]:
     yield f"Attributes present in one run only: {flipped:,}, over all pictures and attributes that both assessed."
 
 
+def _matched(found: RunDifference) -> str:
+    """Which pictures of each run the comparison is of, and which not."""
+    a, b = found.a, found.b
+    if not found.num_pairs:
+        return (
+            f"No picture is in both runs: {a.num_pictures:,} are only in A, {b.num_pictures:,} only in B, so none can "
+            f"be compared. Each run as a whole: {_whole('A', a)}, {_whole('B', b)}. Pictures that were encoded again "
+            "have another hash."
+        )
+    if found.num_pairs == a.num_pictures == b.num_pictures:
+        return f"Both runs hold the same {number_of(found.num_pairs, 'picture')}; all are compared."
+    share_a, share_b = (percent(found.num_pairs / side.num_pictures) for side in (a, b))
+    are = "is" if found.num_pairs == 1 else "are"
+    sides = [
+        f"{num:,} only in {name}"
+        for name, num in (("A", a.num_pictures - found.num_pairs), ("B", b.num_pictures - found.num_pairs))
+        if num
+    ]
+    return (
+        f"{number_of(found.num_pairs, 'picture')} {are} in both runs ({share_a} of A, {share_b} of B) and compared; "
+        f"{' and '.join(sides)} {'is' if sides == ['1 only in A'] or sides == ['1 only in B'] else 'are'} not. "
+        f"Each run as a whole: {_whole('A', a)}, {_whole('B', b)}."
+    )
+
+
+def _whole(name: str, side: Side) -> str:
+    if not side.num_known:
+        return f"{name} knows of no picture whether it is private"
+    return f"{percent(side.num_private / side.num_known)} private of {side.num_known:,} known in {name}"
+
+
 def tables(found: RunDifference, most_groups: int | None = None) -> Iterator[Table]:
-    """most_groups: None for all."""
+    """most_groups: None for all. Without a picture of both runs there are only the counts."""
     yield _counts(found)
+    if not found.num_pairs:
+        return
     words = {str(level): f"{level} {name}" for level, name in LEVELS.items()}
     yield _transitions("Level in A (rows) and in B (columns)", LEVEL_STATES, found.levels, words)
     yield _transitions("Private in A (rows) and in B (columns)", PRIVATE_STATES, found.private_states, {})
@@ -56,7 +90,7 @@ def tables(found: RunDifference, most_groups: int | None = None) -> Iterator[Tab
     if found.pictures:
         yield Table(
             "Pictures whose level changed most",
-            ["picture", found.by, "level in A", "level in B"],
+            ["picture", shortened(found.by), "level in A", "level in B"],
             [[shortened(p.key), shortened(p.group), str(p.level_a), str(p.level_b)] for p in found.pictures],
         )
 
@@ -77,7 +111,22 @@ def notes(found: RunDifference) -> Iterator[str]:
         yield f"{found.num_by_name:,} pictures were joined by name, since one of the rows has no hash."
     if found.num_moved:
         yield f"{found.num_moved:,} pictures are in another group in B; they count in that of A."
-    yield "The tests take pictures as independent; near duplicates make p-values too small."
+    if found.num_pairs:
+        yield _independence(found)
+
+
+def _independence(found: RunDifference) -> str:
+    """What copies do to p-values."""
+    copies = "Files with the same bytes count as one picture"
+    alike = found.num_lookalikes
+    if not alike:
+        return f"{copies}. The tests take pictures as independent: near duplicates would make p-values too small."
+    has = "has" if alike == 1 else "have"
+    return (
+        f"{copies}, but {alike:,} of the {found.num_pairs:,} compared ones {has} the perceptual hash of another and "
+        "are probably copies. The tests take all as independent, so p-values are too small: trust small changes the "
+        "less, the more copies there are."
+    )
 
 
 def percent(share: float | None) -> str:

@@ -52,7 +52,8 @@ search.addEventListener("input", () => {
   found.textContent = wanted ? `${count.toLocaleString("en")} of ${rows.length.toLocaleString("en")}` : "";
 });
 
-// The rows that are shown by the search, in their order; no cell can be run as a formula.
+// The rows that the search shows, in their order; without a search those too for which the table has no room. No cell
+// can be run as a formula.
 const cell = (value) => {
   let text = value === null ? "" : String(value);
   if (typeof value === "string" && /^[=+\-@\t\r']/.test(text)) text = `'${text}`;
@@ -61,7 +62,8 @@ const cell = (value) => {
 document.getElementById("csv").addEventListener("click", () => {
   const figures = JSON.parse(document.getElementById("figures").textContent);
   const shown = [...groups.tBodies[0].rows].filter((row) => !row.hidden);
-  const lines = [figures.heads, ...shown.map((row) => figures.rows[Number(row.dataset.row)])];
+  const others = search.value.trim() ? [] : figures.rows.slice(rows.length);
+  const lines = [figures.heads, ...shown.map((row) => figures.rows[Number(row.dataset.row)]), ...others];
   const text = lines.map((line) => line.map(cell).join(",")).join("\n") + "\n";
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));

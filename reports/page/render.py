@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import date
 from importlib import resources
 from pathlib import Path
@@ -14,13 +14,21 @@ from typing import Any
 from ingest.errors import StorageError
 from reports.page.pairs import matrix
 from reports.report import sentences
-from reports.report.figures import Rate, shortened
+from reports.report.figures import shortened
+from reports.report.group_rows import HEADS, group_rows
+from reports.report.headline import headline_of
 from reports.report.laws import LAWS, law_map
 from reports.report.results import Report
 from scoring.taxonomy import ATTRIBUTES, LEVELS
 
 MAX_GROUPS = 1_000
-"""Groups in the table of the page, highest first; more would make it too large to open."""
+"""Groups of the page, highest first: all of them are in its CSV."""
+
+MAX_BYTES = 1_450_000
+"""Of the page. The table has fewer groups if they do not fit."""
+
+FEWEST_GROUPS = 40
+"""In the table, whatever the size."""
 
 MEANINGS = {
     1: "identify a person on their own, such as a face or a passport",
@@ -42,6 +50,9 @@ class Picture:
     caption: str
     jpeg: bytes
 
+    is_reduced: bool = False
+    """Smaller or coarser than usual, since the page would become too large."""
+
 
 @dataclass(frozen=True)
 class Digest:
@@ -62,7 +73,24 @@ class Extras:
 
 
 def render(report: Report, extras: Extras | None = None) -> str:
-    """One HTML page that needs nothing else: style and script are inside, and it may load nothing."""
+    """One HTML page that needs nothing else: style and script are inside, and it may load nothing.
+
+    It has at most `MAX_BYTES` in UTF-8, unless `FEWEST_GROUPS` and the pictures alone are more.
+    """
+    extras = extras or Extras()
+    most = min(MAX_GROUPS, len(report.rates))
+    page = _filled(report, extras, most)
+    num_without = 0
+    while len(page.encode()) > MAX_BYTES and most > FEWEST_GROUPS:
+        num_without = num_without or len(_filled(report, extras, 0).encode())
+        share = (MAX_BYTES - num_without) / (len(page.encode()) - num_without)
+        most = max(FEWEST_GROUPS, int(0.97 * share * most))
+        page = _filled(report, extras, most)
+    return page
+
+
+def _filled(report: Report, extras: Extras, most_groups: int) -> str:
+    """most_groups: in the table."""
     import jinja2
     from markupsafe import Markup
 
@@ -82,10 +110,12 @@ def render(report: Report, extras: Extras | None = None) -> str:
     script = _text("page.js")
     return environment.from_string(_text("page.html.j2")).render(
         report=report,
-        extras=extras or Extras(),
+        extras=extras,
         words=sentences,
+        headline=headline_of(report),
         matrix=matrix(report),
-        shown=report.rates[:MAX_GROUPS],
+        shown=report.rates[:most_groups],
+        num_in_csv=min(MAX_GROUPS, len(report.rates)),
         levels={row.group: row.nums for row in report.levels_by_group},
         corrected={row.category: row for row in report.corrected if row.subject == "private"},
         corrected_by_key={row.subject: row for row in report.corrected if row.category is None},
@@ -111,18 +141,12 @@ def _by_group(report: Report) -> list[tuple[str, list[Any]]]:
 
 def _figures(report: Report) -> str:
     """Every figure of the groups in the table, for the CSV that a reader can save."""
-    levels = {row.group: row.nums for row in report.levels_by_group}
-    names = [field.name for field in fields(Rate)]
-    heads = [*names, *(f"num_level_{level}" for level in (1, 2, 3, 4, 0))]
     rows = [
-        [
-            *(shortened(rate.group) if name == "group" else _rounded(getattr(rate, name)) for name in names),
-            *levels.get(rate.group, [0] * 5),
-        ]
-        for rate in report.rates[:MAX_GROUPS]
+        [shortened(value) if isinstance(value, str) else _rounded(value) for value in row]
+        for row in group_rows(report, MAX_GROUPS)
     ]
     # A "<" inside a script element could end it; in JSON it can be written otherwise.
-    return json.dumps({"heads": heads, "rows": rows}, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    return json.dumps({"heads": HEADS, "rows": rows}, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def _rounded(value: object) -> object:

@@ -115,7 +115,7 @@ def overall(total: Rate, rates: tuple[Rate, ...], by: str, design: Design, sizes
     if rate is None:
         return Overall(None, None, None, "No image was judged, so there is no rate.")
     if design.kind == "whole":
-        return Overall(rate, rate, rate, "A count of all images; it has no sampling error.")
+        return Overall(rate, rate, rate, "All images were scanned, so the overall rate has no sampling error.")
     if design.kind == "random":
         num_images = total.num_scored + total.num_quarantined
         fraction = num_images / design.num_in_source if design.num_in_source else 0.0

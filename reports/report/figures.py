@@ -232,6 +232,18 @@ class CorrectedRate:
     num_labels: int
     note: str | None
 
+    sensitivity: float | None = None
+    """Share of the private images that the engine finds, and its 95 % interval; only of the whole run."""
+
+    sensitivity_low: float | None = None
+    sensitivity_high: float | None = None
+
+    specificity: float | None = None
+    """The same for images that are not private, which it takes as such."""
+
+    specificity_low: float | None = None
+    specificity_high: float | None = None
+
 
 @dataclass(frozen=True)
 class Fact:

@@ -26,6 +26,7 @@ def facts_of(record: RunRecord) -> tuple[Fact, ...]:
         ("Model", str(engine.get("model") or "")),
         ("Questions and settings", str(engine.get("protocol") or "")),
         ("Weights (SHA-256)", _listed({name: _short(str(digest)) for name, digest in _map(engine, "weights").items()})),
+        ("Accuracy of the adapter", _adapter(_map(engine, "weights"))),
         ("Packages", _listed(_map(engine, "versions"))),
         ("Pictures", _pictures(record, engine.get("max_side_px"))),
         *((name.replace("_", " ").capitalize(), _value(value)) for name, value in engine.items() if name not in _LATER),
@@ -46,6 +47,13 @@ def _pictures(record: RunRecord, max_side_px: object) -> str:
     if max_side_px:
         lines.append(f"longer side at most {max_side_px} pixels")
     return "; ".join(lines)
+
+
+def _adapter(weights: Mapping[str, str]) -> str:
+    """A run records no figure of the adapter's card."""
+    if not any(name.startswith("adapter ") for name in weights):
+        return ""
+    return "not recorded in a run; what tune measured is in the adapter's privsieve.json, of other pictures"
 
 
 def _map(engine: Mapping[str, Any], name: str) -> dict[str, str]:

@@ -93,6 +93,9 @@ class Report:
     """Of groups that can be told apart; 0 where no claim about ranks is made."""
 
     severest: tuple[SevereImage, ...] = ()
+    severest_note: str | None = None
+    """How many of them an operator's hash list leaves out; None if none."""
+
     evidence: tuple[Evidence, ...] = ()
     """Of the highest groups; empty where the rationales may hold a model's own words."""
 

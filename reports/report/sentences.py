@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from ingest.sample import printable
 from reports.audit.results import CONTRADICTED
-from reports.report.figures import Rate, shortened
+from reports.report.figures import CorrectedRate, Rate, shortened
+from reports.report.headline import corrected_whole, headline_of
 from reports.report.results import Report
 from reports.warehouse import PRIVATE
 from scoring.taxonomy import KEYS
@@ -31,23 +32,35 @@ def findings(report: Report) -> tuple[str, str]:
 
 
 def _how_much(report: Report) -> str:
-    total = report.total
+    total, headline = report.total, headline_of(report)
     if total.privacy_rate is None:
         return "No image could be judged private or not, so there is no rate."
     most = _most_frequent(report)
     counts = f"{total.num_private:,} of {total.num_judged:,} images that could be judged"
-    rate = percent(report.overall.rate)
+    others = "" if report.design.kind != "first" and report.overall.rate is not None else "; the others can differ"
+    if headline.is_corrected:
+        return (
+            f"{percent(headline.rate)} of the scanned images are private, corrected by {headline.num_labels:,} labels "
+            f"of people (95 % interval {spread(headline.low, headline.high)}); {_raw(report, counts)}{most}{others}."
+        )
+    rate = percent(headline.rate)
     if report.design.kind == "whole":
-        where = "images in the source" if report.design.is_certain else "scanned images"
-        return f"{rate} of the {where} were found private ({counts}){most}."
+        return f"{rate} of the {headline.of} were found private ({counts}){most}."
     if report.overall.rate is not None:
-        interval = spread(report.overall.low, report.overall.high)
+        interval = spread(headline.low, headline.high)
         return f"An estimated {rate} of the images in the source are found private (95 % interval {interval}){most}."
     if report.design.kind == "per category":
         return f"{counts[0].upper()}{counts[1:]} were found private{most}; that is no rate of the whole source."
     where = "first" if report.design.kind == "first" else "scanned"
-    found = f"{percent(total.privacy_rate)} of the {where} images were found private ({counts}){most}"
-    return f"{found}; the rest of the source can differ."
+    return f"{rate} of the {where} images were found private ({counts}){most}; the rest of the source can differ."
+
+
+def _raw(report: Report, counts: str) -> str:
+    """What the engine found, beside a corrected rate."""
+    if report.overall.rate is None or report.design.kind == "whole":
+        return f"the engine itself found {percent(report.total.privacy_rate)} ({counts})"
+    interval = spread(report.overall.low, report.overall.high)
+    return f"the engine itself found {percent(report.overall.rate)} in the source (95 % interval {interval})"
 
 
 def _most_frequent(report: Report) -> str:
@@ -65,9 +78,10 @@ def _where(report: Report) -> str:
     known = [rate for rate in report.rates if rate.num_judged]
     label = report.by_label
     if len(known) < 2:
-        return f"There is one {label} only, so none can be compared." if known else f"No {label} has a rate."
+        return f"All images are of one {label}, so there is no order." if known else f"No {label} has a rate."
     if not report.has_claim:
         return f"The order of the {len(known):,} groups by {label} holds for the scanned images only."
+    raw = ", as the engine answers," if headline_of(report).is_corrected else ","
     first = [rate for rate in known if rate.tier == 1]
     if report.num_tiers == 1:
         top = f"{shortened(known[0].group, _MAX_NAME)}, {percent(known[0].privacy_rate)}"
@@ -77,9 +91,9 @@ def _where(report: Report) -> str:
     low = f"at least {percent(known[0].rate_low)}" if len(names) == 1 else "see the table for how sure that is"
     others = len(first) - len(names)
     if len(first) == 1:
-        return f"By {label}, {listed} is highest ({low}), ahead of all {len(known) - 1:,} others."
+        return f"By {label}{raw} {listed} is highest ({low}), ahead of all {len(known) - 1:,} others."
     more = f", and {others:,} more cannot be told apart from the highest" if others else ""
-    return f"By {label}, {listed} are highest of {len(known):,}{more}; {low}."
+    return f"By {label}{raw} {listed} are highest of {len(known):,}{more}; {low}."
 
 
 def headlines(report: Report) -> tuple[str, ...]:
@@ -211,11 +225,9 @@ def copies_note(report: Report) -> str | None:
 
 def quality_note(report: Report) -> str:
     """What is known of how often the answers are right."""
-    whole = next((row for row in report.corrected if row.subject == "private" and row.category is None), None)
-    if whole is not None and whole.corrected_rate is not None:
-        rate, interval = percent(whole.corrected_rate), spread(whole.low, whole.high)
-        of = f"{whole.num_labels:,} labels of people"
-        return f"{of} correct it to {rate} of the scanned images (95 % interval {interval})."
+    whole = corrected_whole(report)
+    if whole is not None:
+        return _measured(whole)
     if report.audited_condition is not None:
         condition = shortened(printable(report.audited_condition), 80)
         return f'The audit of this run is of another meaning of "private"; it is shown with --private "{condition}".'
@@ -225,6 +237,22 @@ def quality_note(report: Report) -> str:
             "new sample: privsieve audit sample."
         )
     return (
-        "Not measured on this run: rates are what the engine answered, right or wrong. A few hundred labels correct "
-        "them: privsieve audit sample."
+        "Not measured on this run: the rates are what the engine answered, right or wrong. A few hundred labels "
+        "measure and correct them: run privsieve audit sample."
+    )
+
+
+def _measured(whole: CorrectedRate) -> str:
+    """What an audit of the private decision found."""
+    labels = f"{whole.num_labels:,} labels of people"
+    if whole.corrected_rate is None:
+        why = f" ({whole.note})" if whole.note else ""
+        return f"There are {labels}, but they give no corrected rate{why}."
+    if whole.sensitivity is None or whole.specificity is None:
+        return f"Measured by {labels}."
+    found = f"{percent(whole.sensitivity)} ({spread(whole.sensitivity_low, whole.sensitivity_high)})"
+    left = f"{percent(whole.specificity)} ({spread(whole.specificity_low, whole.specificity_high)})"
+    return (
+        f"Measured by {labels}: the engine finds {found} of the private images, and is right about {left} of the "
+        "others."
     )

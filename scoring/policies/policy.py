@@ -27,6 +27,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ingest.errors import PolicyError, QueryError, did_you_mean
@@ -44,8 +45,8 @@ Action = Literal["keep", "flag", "drop"]
 Text = Annotated[str, Field(pattern=r"\S")]
 
 DEFAULT, QUARANTINED, UNREADABLE, UNSAFE_MEMBER = "(default)", "(quarantined)", "(unreadable)", "(unsafe_member)"
-GUARANTEE = "(guarantee)"
-"""Names of rules when no rule of the policy decided; the last three are used by `filter`."""
+GUARANTEE, HASH_LIST = "(guarantee)", "(hash_list)"
+"""Names of rules when no rule of the policy decided; the last four are used by `filter`."""
 
 LIMITS = Limits(seconds=600)
 """For the decisions on one shard. They take milliseconds, but a regular expression can be made to take hours."""
@@ -119,6 +120,9 @@ class Policy:
     ruled_out: tuple[str, ...] = ()
     """Attributes that the run's engine can rule out: a null in one of them is a gap (`scoring.gaps`)."""
 
+    never: frozenset[str] = frozenset()
+    """sha256 of pictures that are dropped whatever the rules say, since they are on an operator's hash list."""
+
     def for_engine(self, engine: Mapping[str, Any]) -> "Policy":
         """For the rows of a run with this engine in its run.json."""
         return replace(self, ruled_out=ruled_out_by(engine))
@@ -133,7 +137,9 @@ class Policy:
         connection.register("score_rows", rows)
         statement = self._statement(len(self.rules))
         try:
-            return Watch(connection, LIMITS).run(lambda: connection.sql(statement).to_arrow_table())
+            return self._without_never(
+                Watch(connection, LIMITS).run(lambda: connection.sql(statement).to_arrow_table())
+            )
         except StoppedError as stop:
             what = f"deciding on the images of one shard was stopped {stop}"
             remedy = "write simpler conditions, above all simpler regular expressions"
@@ -141,6 +147,15 @@ class Policy:
         except duckdb.Error as error:
             message = f"{self._failing(connection)}: {without_values(error, '')}"
             raise PolicyError(f"{self.file}: {message}") from None
+
+    def _without_never(self, decisions: pa.Table) -> pa.Table:
+        if not self.never:
+            return decisions
+        is_listed = pc.is_in(decisions["sha256"], pa.array(sorted(self.never), pa.string()))
+        for name, value in (("action", "drop"), ("rule", HASH_LIST), ("reason", "it may not be in any release")):
+            column = decisions.column_names.index(name)
+            decisions = decisions.set_column(column, name, pc.if_else(is_listed, value, decisions[name]))
+        return decisions
 
     def _failing(self, connection: duckdb.DuckDBPyConnection) -> str:
         """The first rule that fails. Each rule sees only the rows that no rule before it matched."""
@@ -232,7 +247,7 @@ def _checked(text: bytes, file: str) -> Policy:
         if names.count(name) > 1:
             raise PolicyError(f'two rules have the name "{name}"; give each its own')
         if name.strip().startswith("(") and name.strip().endswith(")"):
-            of_its_own = f"{DEFAULT}, {QUARANTINED}, {UNREADABLE}, {UNSAFE_MEMBER} and {GUARANTEE}"
+            of_its_own = f"{DEFAULT}, {QUARANTINED}, {UNREADABLE}, {UNSAFE_MEMBER}, {GUARANTEE} and {HASH_LIST}"
             raise PolicyError(
                 f'a rule has the name "{name}", but names in brackets are kept for {of_its_own}; rename it'
             )

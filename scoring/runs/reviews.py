@@ -23,10 +23,11 @@ from ingest.storage.place import Place, version_mark_of
 from scoring.labels.columns import LABELS_SCHEMA
 from scoring.labels.parquet_file import bounded_table
 
+SKIP = "skip"
 UNDO = "undo"
 UNCLEAR = "unclear"
 OF_ATTRIBUTES = "attributes"
-ANSWERS = ("private", "public", OF_ATTRIBUTES, UNCLEAR, "skip", UNDO)
+ANSWERS = ("private", "public", OF_ATTRIBUTES, UNCLEAR, SKIP, UNDO)
 """private, public: of the whole picture. attributes: the values of the 22 attributes. unclear: the person looked and
 cannot say. skip: the person did not judge. undo: the answer before is taken back."""
 

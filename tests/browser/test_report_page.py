@@ -2,13 +2,20 @@
 
 import csv
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import numpy as np
 import pytest
+from playwright.sync_api import expect
 
-from reports.page.render import Extras, render
+from ingest.fault import Fault
+from jobs.reporting.gallery import MAX_BYTES, Wanted, small_picture, thumbnail
+from jobs.runtime.pictures import Where
+from reports.page.render import Extras, Picture, render
+from reports.report.figures import CorrectedRate, SevereImage
 from reports.summary import Details, summarise
 from reports.warehouse import open_run
 from tests.browser.conftest import OpenPage
@@ -18,10 +25,10 @@ WIDTH_PHONE_PX = 390
 SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
-def written(make_run: MakeRun, folder: Path, rows: list[Row]) -> str:
+def written(make_run: MakeRun, folder: Path, rows: list[Row], pictures: Sequence[Picture] = ()) -> str:
     found = summarise(open_run(str(make_run(rows=rows))), details=Details(by_label="scene"))
     path = folder / "page.html"
-    path.write_text(render(found, Extras(made_on=date(2026, 11, 22))), encoding="utf-8")
+    path.write_text(render(found, Extras(made_on=date(2026, 11, 22), pictures=pictures)), encoding="utf-8")
     return path.as_uri()
 
 
@@ -83,6 +90,24 @@ def test_a_reader_sorts_searches_and_saves_365_categories(
     assert {"rate_low", "rank_high", "share_if_all_private", "num_level_1"} <= saved[0].keys()
 
 
+@pytest.mark.parametrize("width", [WIDTH_PHONE_PX, 1400])
+def test_corrected_rates_copies_and_images_left_out_fit_beside_the_others(
+    make_run: MakeRun, open_page: OpenPage, tmp_path: Path, width: int
+) -> None:
+    rows = [*many(45), *((f"/c/category_{n:03d}", Fault("truncated", "ends early")) for n in range(44))]
+    found = summarise(open_run(str(make_run(rows=rows))), details=Details(finds_copies=True))
+    groups = [None, *(rate.group for rate in found.rates)]
+    corrected = [
+        CorrectedRate("private", one, 0.5, 0.4, 0.6, 0.25, 0.2, 0.3, "prior shift", 400, None) for one in groups
+    ]
+    corrected.append(replace(corrected[0], subject="age"))
+    path = tmp_path / "page.html"
+    path.write_text(render(replace(found, corrected=tuple(corrected))), encoding="utf-8")
+    page = open_page(path.as_uri(), width=width)
+    assert page.evaluate(SIDEWAYS) <= 0
+    assert page.locator("#groups-table tbody tr").first.get_by_text("20.0 – 30.0 %").is_visible()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_phone_never_scrolls_the_page_sideways(
     make_run: MakeRun, open_page: OpenPage, tmp_path: Path, scheme: str
@@ -95,7 +120,33 @@ def test_a_phone_never_scrolls_the_page_sideways(
     assert page.locator("#groups-table tbody td:visible").count() == 2 * 40
 
 
+def test_a_page_of_1000_long_names_and_20_pictures_stays_small_and_its_csv_whole(
+    make_run: MakeRun, open_page: OpenPage, tmp_path: Path
+) -> None:
+    names = [f"a category with a name of its own, number {n:04d}, {'and more ' * 8}" for n in range(1000)]
+    run = open_run(str(make_run(rows=[(name, answer(biometrics=1)) for name in names])))
+    noise = np.random.default_rng(0).integers(0, 255, (300, 300, 3), np.uint8)
+    image = SevereImage("a.tar", 0, "key", None, 1, 1, 1.0, ("biometrics",), "face", ())
+    one = Wanted(image, Where("a.tar", 0, None, "key"), ())
+    pictures = [small_picture(one, noise, True, MAX_BYTES // 20) for _ in range(20)]
+    page = render(summarise(run), Extras(made_on=date(2026, 11, 22), pictures=pictures))
+    assert 1_300_000 < len(page.encode()) < 1_500_000
+    (tmp_path / "page.html").write_text(page, encoding="utf-8")
+    opened = open_page((tmp_path / "page.html").as_uri())
+    num_rows = opened.locator("#groups-table tbody tr").count()
+    assert 200 < num_rows < 1000
+    said = f"The table holds the first {num_rows} of 1,000, so that the page stays small. “Download CSV” holds all"
+    expect(opened.locator("#groups")).to_contain_text(said)
+    expect(opened.locator("#images")).to_contain_text("coarser than usual")
+    with opened.expect_download() as download:
+        opened.get_by_role("button", name="Download CSV").click()
+    saved = list(csv.DictReader(Path(download.value.path()).read_text().splitlines()))
+    assert sorted(row["group"] for row in saved) == names
+
+
 def test_365_categories_print_on_at_most_four_pages(make_run: MakeRun, open_page: OpenPage, tmp_path: Path) -> None:
-    page = open_page(written(make_run, tmp_path, many()))
+    noise = np.random.default_rng(0).integers(0, 255, (60, 90, 3), np.uint8)
+    pictures = [Picture("key", "level 1", thumbnail(noise, (), True))] * 20
+    page = open_page(written(make_run, tmp_path, many(), pictures))
     pdf = page.pdf(prefer_css_page_size=True)
     assert 1 <= len(re.findall(rb"/Type /Page\b", pdf)) <= 4

@@ -104,9 +104,8 @@ def test_one_key_answers_another_takes_it_back_and_the_model_speaks_last(run: Pa
     gone(page, first)
     second = shown(page)
     page.keyboard.press("4")
-    expect(page.locator("#status")).to_have_text("4 of 6 left")
-    page.keyboard.press("Enter")
     gone(page, second)
+    expect(page.locator("#status")).to_have_text("4 of 6 left")
     page.keyboard.press("Backspace")  # before the answer: back to the picture before
     expect(page.locator("#review")).to_have_attribute("data-shown", str(second))
     expect(page.locator("#status")).to_have_text("5 of 6 left")
@@ -181,6 +180,33 @@ def test_a_person_gives_a_name_and_goes_on_where_they_were(run: Path, opened: An
     assert set(labels["annotator"].to_pylist()) == {"Ana"}
     _, again = opened(run, reviewer="Ana")
     expect(again.locator("#message")).to_contain_text("That was the last picture")
+
+
+def test_a_skipped_picture_keeps_the_models_answer_hidden_and_comes_back_at_the_end(run: Path, opened: Any) -> None:
+    server, page = opened(run, reviewer="ana")
+    heard: list[str] = []
+    page.on("response", lambda answer: heard.append(answer.text()) if answer.url.endswith("/api/answer") else None)
+    first = shown(page)
+    page.keyboard.press("s")
+    gone(page, first)
+    expect(page.locator("#model")).to_be_hidden()
+    page.locator("#at-once").check()
+    for left in (4, 3, 2, 1, 0):
+        number = shown(page)
+        page.keyboard.press("1")
+        gone(page, number)
+        expect(page.locator("#status")).to_have_text(f"{left} of 6 left")
+    expect(page.locator("#progress")).to_contain_text("5 of 6 pictures answered, 1 skipped, 0 left")
+    expect(page.locator("#progress")).to_contain_text(f"privsieve evaluate {run} --labels {run}/reviews")
+    assert heard[0] == '{"model":{}}'
+    assert server.review.asking.rows["key"][first].as_py() not in "".join(heard)
+    page.get_by_role("button", name="Look at the skipped picture again").press("Enter")
+    assert shown(page) == first
+    page.keyboard.press("2")
+    expect(page.locator("#message")).to_have_text("That was the last picture. Thank you; you can close this page.")
+    expect(page.locator("#again")).to_be_hidden()
+    expect(page.locator("#progress")).to_contain_text("all 6 pictures answered")
+    assert [row["answer"] for row in rows(run)] == ["skip", *["private"] * 5, "public"]
 
 
 def test_attributes_have_keys_and_unnamed_ones_are_absent(run: Path, opened: Any) -> None:

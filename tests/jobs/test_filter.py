@@ -7,9 +7,13 @@ import os
 import tarfile
 from pathlib import Path
 
+import numpy as np
+import pdqhash
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, rows, tar
@@ -331,3 +335,26 @@ def test_a_wrong_filter_gets_one_line_and_writes_nothing(
     dry = privsieve(*args, "--dry-run")
     assert (dry, capsys.readouterr().err) == ((0, "") if message.startswith("cannot write /proc") else (2, error))
     assert files(crawl.parent) == before
+
+
+def test_a_picture_on_the_hash_list_is_in_no_release_whatever_the_policy_says(
+    crawl: Path, crawl_run: Path, policies: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listed, alike = jpeg(2), jpeg(9)
+    encoded_again = Image.open(io.BytesIO(alike)).convert("RGB").transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    bits = pdqhash.compute(np.asarray(encoded_again))[0]
+    pdq = np.packbits(np.asarray(bits, np.uint8)).tobytes().hex()
+    (tmp_path / "list.txt").write_text(f"sha256 {hashlib.sha256(listed).hexdigest()}\npdq {pdq}\n")
+    command = ("filter", crawl_run, "--policy", policies / "keep-all.yaml", "--hash-list", tmp_path / "list.txt")
+    assert privsieve(*command, "--out", tmp_path / "out", "--executor", "inline", "--quiet") == 0
+    dropped = pq.read_table(tmp_path / "out" / "decisions.parquet").filter(pc.field("action") == "drop")
+    by_rule = {row["rule"]: row["sha256"] for row in dropped.to_pylist()}
+    assert by_rule.keys() == {"(hash_list)", "(unreadable)"}  # the caption without its picture
+    hashes = dropped.filter(pc.field("rule") == "(hash_list)")["sha256"].to_pylist()
+    assert set(hashes) == {hashlib.sha256(one).hexdigest() for one in (listed, alike)}
+    assert released(tmp_path / "out")
+    written = b"".join(files(tmp_path / "out").values())
+    assert listed not in written
+    assert alike not in written
+    assert jpeg(1) in written
+    assert f"drop  {2:8}  (hash_list)" in capsys.readouterr().out

@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import numpy as np
+import pdqhash
 import pytest
 from PIL import Image
 
@@ -93,15 +94,44 @@ def test_a_picture_on_the_hash_list_is_counted_and_not_shown(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with open_run(str(run)) as opened:
-        (listed,) = opened.sql('SELECT sha256 FROM scored ORDER BY s_lex DESC, shard, "index" LIMIT 1')[
-            "sha256"
-        ].to_pylist()
+        (row,) = opened.sql('SELECT sha256, key FROM scored ORDER BY s_lex DESC, shard, "index" LIMIT 1').to_pylist()
+    listed, key = row["sha256"], row["key"]
     (tmp_path / "hashes.txt").write_text(f"sha256 {listed}\n")
     page = tmp_path / "page.html"
     args = ("report", run, "--html", page, "--gallery", 2, "--hash-list", tmp_path / "hashes.txt")
     assert privsieve(*args) == 0
-    assert "1 of 2 pictures are on the hash list and are left out" in capsys.readouterr().err
-    assert len(embedded(page)) == 1
+    assert "most severe images left out: 1 image on the hash list" in capsys.readouterr().out
+    assert len(embedded(page)) == 2  # the next ones
+    assert "Left out: 1 image on the hash list." in page.read_text()
+    assert f'<span class="key">{key}</span>' not in page.read_text()
+    assert privsieve("report", run, "--hash-list", tmp_path / "hashes.txt", "--format", "json") == 0
+    shown = json.loads(capsys.readouterr().out)["severest"]
+    assert key not in {image["key"] for image in shown}
+    assert len(shown) == 3
+    assert privsieve("explain", run, listed.upper()) == 0
+    assert capsys.readouterr().out.startswith(f"image        {key}\n")
+    assert privsieve("explain", run, key, "--hash-list", tmp_path / "hashes.txt") == 2
+    assert capsys.readouterr().err == "privsieve: nothing is said of this image: it is on the hash list\n"
+
+
+def test_a_copy_that_was_encoded_again_is_found_by_pdq_in_the_table_and_by_explain(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    smaller = Image.open(io.BytesIO(photo(2))).resize((450, 300)).transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    bits = pdqhash.compute(np.asarray(smaller))[0]
+    (tmp_path / "hashes.txt").write_text(f"pdq {np.packbits(np.asarray(bits, np.uint8)).tobytes().hex()}\n")
+    monkeypatch.setenv("PRIVSIEVE_HASH_LIST", str(tmp_path / "hashes.txt"))  # once for all commands
+    assert privsieve("report", run, "--format", "json") == 0
+    assert {image["key"] for image in json.loads(capsys.readouterr().out)["severest"]} == {"0", "1", "3"}
+    assert privsieve("explain", run, "2") == 2
+    assert "it is on the hash list" in capsys.readouterr().err
+    assert privsieve("explain", run, "1") == 0
+    assert "image        1\n" in capsys.readouterr().out
+    (tmp_path / "corpus" / "a.tar").write_bytes(b"")  # nothing can be compared any more
+    assert privsieve("report", run, "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["severest"] == []
+    assert found["severest_note"] == "left out: 4 images that cannot be read and compared with it"
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,23 @@
 """`privsieve labels export`, and the import of what people made of it."""
 
+import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
+import pdqhash
 import pytest
+from PIL import Image
 
 from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
 from scoring.taxonomy import KEYS
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve
 from tests.labels.made import picture
+from tests.tuning_sets.made import by_hash, files, sha256, tree
 
 
 def _labels(path: Path) -> Path:
@@ -197,3 +202,34 @@ def test_tasks_have_a_name_that_label_studio_takes_and_spare_the_input(
     assert privsieve("labels", "export", source, "--format", "csv", "--out", source) == 2
     assert "is an input" in capsys.readouterr().err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["labels.csv"]
+
+
+def test_a_picture_on_the_hash_list_is_no_task_and_only_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pictures = files(4)
+    run, hashes, out = tmp_path / "run", tmp_path / "hashes.txt", tmp_path / "tasks.json"
+    scan_in_process(tree(tmp_path / "corpus", pictures), run)
+    bits = pdqhash.compute(np.asarray(Image.open(io.BytesIO(pictures["003.png"])).convert("RGB").resize((200, 200))))[0]
+    pdq = np.packbits(np.asarray(bits, np.uint8)).tobytes().hex()
+    hashes.write_text(f"sha256 {sha256(pictures['001.png'])}\npdq {pdq}\n")
+    assert privsieve("labels", "export", run, "--format", "label-studio", "--out", out, "--hash-list", hashes) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("left out: 2 pictures on the hash list\n2 rows in ")
+    tasks = out.read_text() + out.with_suffix(".xml").read_text()
+    assert ("000.png" in tasks, "001.png" in tasks, "002.png" in tasks, "003.png" in tasks) == (
+        True,
+        False,
+        True,
+        False,
+    )
+
+    labels = by_hash(tmp_path / "labels.parquet", pictures)
+    command = ("labels", "export", labels, "--format", "csv", "--out", tmp_path / "out.csv", "--hash-list", hashes)
+    assert privsieve(*command) == 2
+    assert "holds no pictures, with which the PDQ hashes of --hash-list could be compared" in capsys.readouterr().err
+    assert not (tmp_path / "out.csv").exists()
+    hashes.write_text(f"sha256 {sha256(pictures['001.png'])}\n")
+    assert privsieve(*command) == 0
+    assert sha256(pictures["001.png"]) not in (tmp_path / "out.csv").read_text()
+    assert read_labels(str(tmp_path / "out.csv")).num_rows == 3

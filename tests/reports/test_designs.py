@@ -7,6 +7,7 @@ import pytest
 
 from ingest.fault import Fault
 from reports.report.design import SourceSizes
+from reports.report.figures import CorrectedRate
 from reports.report.sentences import bounds, copies_note, findings, interval_note
 from reports.summary import Details, Report, summarise
 from reports.warehouse import open_run
@@ -51,6 +52,19 @@ def test_a_whole_source_is_counted_and_its_order_is_that_of_the_lower_ends(make_
         "“Biometrics”.",
         "By category, beach and pier are highest of 3; see the table for how sure that is.",
     )
+
+
+def test_the_order_is_that_of_the_engine_even_where_labels_correct_the_rate(make_run: MakeRun) -> None:
+    whole = CorrectedRate("private", None, 0.5, 0.4, 0.6, 0.25, 0.2, 0.3, "difference", 400, None)
+    first, second = findings(replace(reported(make_run), corrected=(whole,)))
+    assert "the engine itself found 28.4 % (23 of 81 images that could be judged), most often for" in first
+    assert second == (
+        "By category, as the engine answers, beach and pier are highest of 3; see the table for how sure that is."
+    )
+    sample = replace(reported(make_run, name="sample", sample=85, seed=3), corrected=(whole,))
+    assert "; the engine itself found 28.4 % in the source (95 % interval 1" in findings(sample)[0]
+    part = replace(reported(make_run, name="part", limit=85), corrected=(whole,))
+    assert findings(part)[0].endswith("; the others can differ.")
 
 
 def test_a_random_sample_gives_an_interval_that_knows_the_size_of_the_source(make_run: MakeRun) -> None:

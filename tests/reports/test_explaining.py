@@ -55,8 +55,21 @@ def test_several_images_with_a_key_are_listed_with_their_shards(
 ) -> None:
     assert privsieve("explain", make_run(ROWS), "secret-key-1") == 2
     assert capsys.readouterr().err == (
-        'privsieve: 2 images have the key "secret-key-1": 0.tar #1, 1.tar #1; choose one with --shard\n'
+        'privsieve: 2 images have the name "secret-key-1"; give one of "0.tar/secret-key-1", "1.tar/secret-key-1"\n'
     )
+
+
+def test_an_image_is_named_by_its_shard_and_key_or_its_place(
+    make_run: MakeRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = make_run(ROWS)
+    for name in ("1.tar/secret-key-1", "1.tar#1"):
+        assert privsieve("explain", folder, name, "--format", "json") == 0
+        found = json.loads(capsys.readouterr().out)
+        assert (found["shard"], found["index"], found["key"]) == ("1.tar", 1, "secret-key-1")
+    for name in ("2.tar/secret-key-1", "1.tar#9", "1.tar/secret-key-1#1"):
+        assert privsieve("explain", folder, name) == 2
+        assert "give its key, SHARD/KEY, SHARD#INDEX or sha256" in capsys.readouterr().err
 
 
 def test_an_unknown_key_is_one_line_with_near_ones_only(make_run: MakeRun, capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,7 +79,8 @@ def test_an_unknown_key_is_one_line_with_near_ones_only(make_run: MakeRun, capsy
     assert privsieve("explain", folder, "else'; DROP") == 2
     error = capsys.readouterr().err
     assert error == (
-        'privsieve: the run has no image with the key "else\'; DROP"; keys are those of its column "key"\n'
+        'privsieve: the run has no image "else\'; DROP"; give its key, SHARD/KEY, SHARD#INDEX or sha256, as the '
+        "columns of these names have them\n"
     )
 
 

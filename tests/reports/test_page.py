@@ -12,6 +12,10 @@ import pytest
 from reports.page.pairs import matrix
 from reports.page.render import Digest, Extras, Picture, render
 from reports.report.figures import CorrectedRate, Evidence
+from reports.report.group_rows import HEADS, group_rows
+from reports.report.headline import Headline, headline_of
+from reports.report.making import facts_of
+from reports.report.sentences import findings, percent, quality_note
 from reports.summary import Details, Report, summarise
 from reports.warehouse import open_run
 from scoring.taxonomy import ATTRIBUTES
@@ -136,6 +140,9 @@ def test_every_attribute_and_level_is_explained_and_the_law_map_says_whose_it_is
         assert html.escape(attribute.shows[1:]).replace("&#x27;", "&#39;") in page
     assert "identify a person on their own, such as a face or a passport" in page
     law = page.partition('id="law"')[2].partition("</section>")[0]
+    assert "They are not breaches" in law
+    assert "pictures show what this article is about" in law
+    assert "pictures show what this section is about" in law
     assert law.count("not mapped: the table has no row for it") == 2
     assert law.count('</span> Unique body markings <span class="ours">ours</span>') == 1
     assert law.count('<span class="ours">ours</span></th>') == 4
@@ -155,10 +162,31 @@ def test_corrected_rates_stand_beside_the_raw_ones(report: Report) -> None:
     assert "12.3 %" in beach
     (age,) = re.findall(r"<summary>Age</summary>.*?</tr>", page, re.DOTALL)
     assert "20.0 %" in age
-    assert "400 labels of people correct it to 25.0 % of the scanned images (95 % interval 20.0 – 30.0 %)." in page
+    assert "Measured by 400 labels of people." in page
     assert "Corrected rates of groups assume that the engine errs alike in all of them." in page
+    assert page.index("Private, corrected by labels") < page.index("Private, as the engine answers")
+    assert headline_of(found) == Headline(0.25, 0.2, 0.3, "scanned images", True, 400, *3 * [report.overall.rate])
+    assert findings(found)[0].startswith(
+        "25.0 % of the scanned images are private, corrected by 400 labels of people (95 % interval 20.0 – 30.0 %); "
+        f"the engine itself found {percent(report.overall.rate)} ("
+    )
+    rows = {row[0]: dict(zip(HEADS, row, strict=True)) for row in group_rows(found)}
+    assert [rows["beach"][name] for name in ("corrected_rate", "corrected_low", "corrected_high")] == [0.123, 0.2, 0.3]
+    assert rows["beach"]["privacy_rate"] == next(rate for rate in report.rates if rate.group == "beach").privacy_rate
+    assert rows["beach"]["rate_low"] is not None
+    assert {row["corrected_rate"] for name, row in rows.items() if name != "beach"} == {None}
+    assert json.loads(page.partition('id="figures">')[2].partition("</script>")[0])["heads"] == list(HEADS)
+    measured = replace(found.corrected[0], sensitivity=0.9, sensitivity_low=0.8, sensitivity_high=0.95)
+    measured = replace(measured, specificity=0.7, specificity_low=0.6, specificity_high=0.75)
+    assert quality_note(replace(found, corrected=(measured,))) == (
+        "Measured by 400 labels of people: the engine finds 90.0 % (80.0 – 95.0 %) of the private images, and is right "
+        "about 70.0 % (60.0 – 75.0 %) of the others."
+    )
+    unknown = replace(found.corrected[0], corrected_rate=None, low=None, high=None, note="not identified")
+    assert not headline_of(replace(found, corrected=(unknown,))).is_corrected
+    assert "they give no corrected rate (not identified)" in quality_note(replace(found, corrected=(unknown,)))
     assert "Corrected" not in render(report)
-    assert "Not measured on this run: rates are what the engine answered, right or wrong." in render(report)
+    assert "Not measured on this run: the rates are what the engine answered, right or wrong." in render(report)
 
 
 def test_pairs_give_lower_bounds_and_leave_few_images_grey(make_run: MakeRun) -> None:
@@ -178,3 +206,13 @@ def test_page_of_an_empty_run(make_run: MakeRun) -> None:
     page = render(summarise(open_run(str(make_run(rows=())))))
     assert "No attribute was found present." in page
     assert "No image could be judged private or not, so there is no rate." in page
+
+
+def test_the_page_says_where_the_accuracy_of_an_adapter_stands_since_no_run_records_it(make_run: MakeRun) -> None:
+    record = open_run(str(make_run())).record
+    tuned = record.model_copy(update={"engine": record.engine | {"weights": {"base": "ab", "adapter mine": "cd"}}})
+    name = "Accuracy of the adapter"
+    assert [fact.value for fact in facts_of(tuned) if fact.name == name] == [
+        "not recorded in a run; what tune measured is in the adapter's privsieve.json, of other pictures"
+    ]
+    assert name not in {fact.name for fact in facts_of(record)}

@@ -15,6 +15,7 @@ from PIL import Image
 
 from jobs.reviewing.request import ReviewRequest
 from jobs.reviewing.run import Serving, serving
+from jobs.runtime.feedback import SILENT, Feedback
 from tests.jobs.in_process import scan_in_process
 from tests.tuning_sets.made import files, webdataset
 
@@ -28,8 +29,8 @@ def run_of(folder: Path, pictures: dict[str, bytes] | None = None) -> Path:
 
 
 @contextmanager
-def served(run: Path | str, queue: str | None = EVERY, **more: Any) -> Iterator[Serving]:
-    with serving(ReviewRequest(run_url=str(run), queue=queue, **more)) as one:
+def served(run: Path | str, queue: str | None = EVERY, feedback: Feedback = SILENT, **more: Any) -> Iterator[Serving]:
+    with serving(ReviewRequest(run_url=str(run), queue=queue, **more), feedback) as one:
         thread = threading.Thread(target=one.run)
         thread.start()
         try:

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,6 +16,9 @@ import pytest
 from ingest.errors import LabelsError
 from ingest.storage.place import place
 from jobs.labelling.joining import ConsensusRequest, run_consensus
+from jobs.review import summary
+from jobs.reviewing.run import result_of
+from jobs.runtime.feedback import SILENT
 from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
 from scoring.runs.reviews import PART_ROWS, REVIEWS_SCHEMA, Answers, read_reviews
 from scoring.taxonomy import KEYS
@@ -42,6 +46,8 @@ def test_an_answer_shows_what_the_model_said_and_nothing_shows_it_before(run: Pa
         key = server.review.asking.rows["key"][number].as_py()
         assert key.encode() not in before
         assert b"rationale" not in before
+        assert ana.say(number, "skip").json == {"model": {}}
+        assert key.encode() not in b"".join(ana.get(f"/api/{name}").content for name in ("state", "next", "progress"))
         model = ana.say(number, "private").json["model"]
         assert model["key"] == key
         assert model["rationale"] == server.review.asking.rows["rationale"][number].as_py()
@@ -69,6 +75,34 @@ def test_the_last_answer_counts_and_to_take_one_back_is_an_answer_too(run: Path)
     assert stored["seconds"].to_pylist() == [2.5, None, 3600.0, None, None, None]
     assert stored["boxes"].to_pylist()[0] == "[]"
     assert set(stored["queue"].to_pylist()) == {"sql"}
+
+
+def test_the_end_says_who_answered_what_is_left_and_what_to_run_next(run: Path) -> None:
+    with served(run) as server:
+        assert list(summary(result_of(server.review))) == ["no new answer was saved"]
+        ana, ben = Person(server.address, "ana"), Person(server.address, "ben")
+        first, second, third = ana.next()[:3]
+        ana.say(first, "private")
+        ana.say(first, "undo")
+        ana.say(first, "public")
+        ana.say(second, "unclear")
+        ana.say(third, "skip")
+        says = ana.get("/api/progress").json
+        assert (says["num_answered"], says["num_unclear"], says["num_skipped"], says["num_left"]) == (2, 1, 1, 3)
+        assert (says["people"], says["next"]) == ({"ana": 2}, [f"privsieve evaluate {run} --labels {run}/reviews"])
+        assert ana.post("/api/skipped", {}).json["num_left"] == 4
+        ben.say_all("private")
+        assert list(summary(result_of(server.review))) == [
+            "ana: 2 of 6 pictures answered (1 of them unclear), 4 left",
+            "ben: all 6 pictures answered",
+            f"11 answers saved in {run}/reviews, changed and undone ones included",
+            "to go on: the same command again",
+            f"next: privsieve labels consensus {run}/reviews --out labels.parquet",
+            f"next: privsieve evaluate {run} --labels labels.parquet",
+        ]
+    said: list[str] = []
+    with served(run, reviewer="ben", feedback=replace(SILENT, notice=said.append)):
+        assert said[1:] == ["6 pictures: those that fit the condition; ben: all 6 pictures answered"]
 
 
 def test_attributes_are_0_1_unclear_or_not_judged_as_the_taxonomy_means_it(run: Path) -> None:

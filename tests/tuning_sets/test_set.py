@@ -7,6 +7,8 @@ import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+import pdqhash
 import pyarrow.parquet as pq
 import pytest
 import webdataset as wds
@@ -273,3 +275,30 @@ def test_a_large_set_has_several_shards(
     sizes = [Image.open(io.BytesIO(item.encoded())).size for item in found.items("train")]
     assert sizes == [(256, 256)] * NUM
     assert json.loads((tmp_path / "set" / "set.json").read_bytes())["format_version"] == 1
+
+
+def test_a_picture_on_the_hash_list_and_its_copies_are_never_copied_into_a_set(
+    tmp_path: Path, pictures: dict[str, bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    smaller = Image.open(io.BytesIO(pictures["004.png"])).convert("RGB").transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    bits = pdqhash.compute(np.asarray(smaller.resize((200, 200))))[0]
+    (tmp_path / "list.txt").write_text(
+        f"sha256 {made.sha256(pictures['001.png'])}\npdq {np.packbits(np.asarray(bits, np.uint8)).tobytes().hex()}\n"
+    )
+    truth = made.by_hash(tmp_path / "labels.parquet", pictures)
+    copies = {"again.png": pictures["001.png"], "more.png": pictures["004.png"], "twice.png": pictures["002.png"]}
+    source = made.tree(tmp_path / "pictures", pictures | copies)
+    command = ("tune-set", source, "--labels", truth, "--target", "binary", "--out", tmp_path / "set", "--quiet")
+    assert privsieve(*command, "--hash-list", tmp_path / "list.txt") == 0
+    said = capsys.readouterr().out
+    assert said.startswith("15 pictures: 10 usable, 1 more copies of these, ")
+    assert "0 without a label, 4 on the hash list;" in said
+    record = open_set(str(tmp_path / "set")).record
+    assert (record.num_pictures, record.num_labelled, record.num_copies, record.num_listed) == (15, 10, 1, 4)
+    written = []
+    for shard in (tmp_path / "set").glob("*.tar"):
+        with tarfile.open(shard) as archive:
+            files = (archive.extractfile(member) for member in archive if member.name.endswith(".png"))
+            written += [file.read() for file in files if file is not None]
+    assert len(written) == 10
+    assert not {pictures["001.png"], pictures["004.png"]} & set(written)

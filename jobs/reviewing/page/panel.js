@@ -28,7 +28,7 @@ const WHY = { listed: "on the hash list", changed: "changed since the scan", gon
   undecodable: "cannot be decoded" };
 
 export function showProgress(target, says) {
-  const lines = [["You", `${says.num_answered} answered, ${says.num_left} left`]];
+  const lines = [["You", says.in_words]];
   if (says.enough) {
     const { answered, drawn, interval } = says.enough;
     const width = interval ? `; corrected share of private pictures ${share(interval[0])} to ${share(interval[1])} (95 %)` : "";
@@ -43,6 +43,7 @@ export function showProgress(target, says) {
     lines.push([`Known answers: ${name}`, `${right} of ${asked} right`]);
   }
   for (const [why, count] of Object.entries(says.not_shown)) lines.push(["Not shown", `${count} ${WHY[why]}`]);
+  for (const command of says.next) lines.push(["Next, in a terminal", command]);
   const table = document.createElement("table");
   for (const [name, value] of lines) {
     const row = table.insertRow(), head = document.createElement("th");

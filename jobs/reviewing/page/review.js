@@ -146,6 +146,7 @@ async function show(number, given = null) {
     return;
   }
   say("");
+  $("again").hidden = true;
   $("review").dataset.shown = number;
   [seconds, since] = [0, document.hidden ? null : performance.now()];
   for (const next of upcoming.slice(0, AHEAD)) pictures.picture(next).catch(() => {});
@@ -171,7 +172,7 @@ async function give(answer) {
   document.querySelector(`[data-answer=${answer}]`).classList.add("given");
   const saved = outbox.send(body);
   saved.then(refreshProgress, (error) => { answered.delete(one.number); alertUser(error); });
-  if ($("at-once").checked) return advance();
+  if ($("at-once").checked || answer === "skip") return advance();  // what is not judged keeps the model's answer hidden
   const model = await saved.catch(() => null);
   if (now !== one || !model) return;
   rows($("said"), modelRows(model, titles, state.levels));
@@ -199,29 +200,50 @@ function alertUser(error) {
   $("status").classList.add("late");
 }
 
-function end() {
+async function end() {
   now = null;
   delete $("review").dataset.shown;
   $("model").hidden = true;
   boxes.clear();
   numLeft = 0;
   showStatus();
-  say("That was the last picture. Thank you; you can close this page.");
-  openProgress(true);
+  say("That was the last picture.");
+  const skipped = await openProgress(true);
+  if (now) return;  // an answer was taken back meanwhile
+  say(`That was the last picture. ${skipped ? `You skipped ${skipped}.` : "Thank you; you can close this page."}`);
+  $("again").textContent = `Look at the skipped ${skipped === 1 ? "picture" : "pictures"} again`;
+  $("again").hidden = !skipped;
+}
+
+async function askSkipped() {
+  $("again").hidden = true;
+  try {
+    await post("/api/skipped", {});
+    answered.clear();
+    await advance();
+  } catch (error) {
+    alertUser(error);
+    $("again").hidden = false;
+  }
 }
 
 // ---- progress
 
+// How many pictures the person skipped, as far as it is known.
 async function refreshProgress() {
   showStatus();
-  if ($("progress").hidden) return;
-  try { showProgress($("progress"), await (await get("/api/progress")).json()); } catch { /* the next time */ }
+  if ($("progress").hidden) return 0;
+  try {
+    const says = await (await get("/api/progress")).json();
+    showProgress($("progress"), says);
+    return says.num_skipped;
+  } catch { return 0; /* the next time */ }
 }
 
 function openProgress(isOpen) {
   $("progress").hidden = !isOpen;
   $("progress-button").setAttribute("aria-expanded", isOpen);
-  refreshProgress();
+  return refreshProgress();
 }
 
 // ---- keys and buttons
@@ -232,7 +254,7 @@ function onKey(event) {
   if (target.matches("input:not([type=checkbox]), select") || (key === " " && target.matches("input"))) return;
   if (key === " ") { if (!event.repeat) setClear(true); return event.preventDefault(); }
   if (event.repeat) return;
-  if (key === "enter" && target.matches("header button, #undo, #keep, #box-add")) return;
+  if (key === "enter" && target.matches("header button, #undo, #keep, #box-add, #again")) return;
   if (key === "enter" && !now?.answer && target.matches("[data-answer]")) return;
   if (key === "enter" || key === "arrowright") {
     if (now?.answer) { event.preventDefault(); return advance(); }
@@ -266,6 +288,7 @@ function listen() {
   $("keep").addEventListener("click", () => keepClear(!isKept()));
   $("undo").addEventListener("click", undo);
   $("next").addEventListener("click", advance);
+  $("again").addEventListener("click", askSkipped);
   $("box-add").addEventListener("click", addBox);
   $("progress-button").addEventListener("click", () => openProgress($("progress").hidden));
   $("at-once").checked = localStorage.getItem("at-once") === "yes";

@@ -12,6 +12,10 @@ MAX_GROUPS = 2_000
 """On the page, which stays below 1.5 MB; JSON has all."""
 
 
+MINOR = frozenset(["pictures", "known", "only A", "only B", "doubt", "κ", "p"])
+"""Columns that a phone has no room for."""
+
+
 def render(found: RunDifference) -> str:
     """One HTML page that needs nothing else and may load nothing."""
     import jinja2
@@ -28,6 +32,8 @@ def render(found: RunDifference) -> str:
         headlines=list(headlines(found)),
         findings=list(findings(found)),
         notes=list(notes(found)),
+        minor=MINOR,
+        by=shortened(found.by),
         tables=list(tables(found, MAX_GROUPS)),
         level_states=LEVEL_STATES,
         private_states=PRIVATE_STATES,

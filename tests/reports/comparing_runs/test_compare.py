@@ -16,6 +16,7 @@ from ingest.storage.place import place
 from reports.comparing_runs.compare import compare_runs
 from reports.comparing_runs.holm import holm
 from reports.comparing_runs.results import LEVEL_STATES, PRIVATE_STATES, RunDifference
+from reports.comparing_runs.tables import findings, headlines, notes, tables
 from scoring.runs.results import CompactFile, Listing, Manifest, listing, row_ranges
 from scoring.runs.rows import rows_at
 from scoring.table import Facts, Verdict, to_table
@@ -206,3 +207,41 @@ def test_the_large_files_of_a_compacted_run_are_read_in_parts(tmp_path: Path) ->
     parts = list(row_ranges(compacted, rows_at_once=2))
     assert [(part.first_row, part.num_rows) for part in parts] == [(0, 2), (2, 2), (4, 2), (6, 2), (8, 1)]
     assert rows_at(place(a), parts).equals(whole)
+
+
+def test_two_corpora_say_first_what_matched_and_what_did_not(tmp_path: Path) -> None:
+    a = make(tmp_path, "a", rows_of([found(gov_ids=1), found(), found(), found()]), source="/crawls/march")
+    more: list[PictureRow] = [(f"n{n}", f"new{n}", "cat", found(gov_ids=1)) for n in range(6)]
+    b = make(tmp_path, "b", [*rows_of([found(), found(), found()]), *more, more[0]], source="/crawls/june")
+    first, *_ = findings(compare_runs(a, b))
+    assert first == (
+        "3 pictures are in both runs (75.0 % of A, 33.3 % of B) and compared; 1 only in A and 6 only in B are not. "
+        "Each run as a whole: 25.0 % private of 4 known in A, 70.0 % private of 10 known in B."
+    )
+    assert next(findings(compare_runs(a, make(tmp_path, "again", rows_of([found()] * 4))))) == (
+        "Both runs hold the same 4 pictures; all are compared."
+    )
+    apart = compare_runs(a, make(tmp_path, "apart", more))
+    assert list(findings(apart)) == [
+        "No picture is in both runs: 4 are only in A, 6 only in B, so none can be compared. Each run as a whole: 25.0 "
+        "% private of 4 known in A, 100.0 % private of 6 known in B. Pictures that were encoded again "
+        "have another hash."
+    ]
+    assert [table.title for table in tables(apart)] == ["Rows of each run"]
+    assert "A  " in (of_a := next(headlines(apart)))
+    assert of_a.endswith(", of /crawls/march")
+
+
+def test_lookalikes_are_counted_beside_the_p_values(tmp_path: Path) -> None:
+    def run(name: str, hashes: Sequence[str | None]) -> str:
+        folder = Path(make(tmp_path, name, []))
+        facts = [Facts("one", n, f"k{n}", "cat", 9, hash_of(f"c{n}"), phash=phash) for n, phash in enumerate(hashes)]
+        write_result(folder, "one", 0, True, to_table(facts, [found()] * len(facts)))
+        return str(folder)
+
+    hashes = ["0" * 16, "0" * 16, "0" * 16, "f" * 16, None, None]
+    result = compare_runs(run("a", hashes), run("b", hashes))
+    assert result.num_lookalikes == 2
+    assert "2 of the 6 compared ones have the perceptual hash of another" in list(notes(result))[-1]
+    alone = compare_runs(run("c", [None]), run("d", [None]))
+    assert list(notes(alone))[-1].startswith("Files with the same bytes count as one picture. The tests take pictures")

@@ -1,0 +1,53 @@
+"""The one figure of a report: how much is private, corrected by labels of people if an audit has done that."""
+
+from dataclasses import dataclass
+
+from reports.report.figures import CorrectedRate
+from reports.report.results import Report
+from scoring.runs.audit_sample import PRIVATE
+
+
+@dataclass(frozen=True)
+class Headline:
+    """Shares are 0–1, None where nothing defines them."""
+
+    rate: float | None
+    """Corrected where labels of this state of the run allow it, else as the engine answers."""
+
+    low: float | None
+    """95 % interval; equal to the rate if it is a count of all images."""
+
+    high: float | None
+
+    of: str
+    """Of which images."""
+
+    is_corrected: bool
+
+    num_labels: int | None
+    """That the correction rests on."""
+
+    raw_rate: float | None
+    """As the engine answers; of the source where its images were chosen at random, else of the scanned images."""
+
+    raw_low: float | None
+    """95 % interval for the choice of the images; None where these were not chosen at random."""
+
+    raw_high: float | None
+
+
+def headline_of(report: Report) -> Headline:
+    overall, whole = report.overall, corrected_whole(report)
+    rate = report.total.privacy_rate if overall.rate is None else overall.rate
+    raw = (rate, overall.low, overall.high)
+    if whole is None or whole.corrected_rate is None:
+        of = "scanned images" if overall.rate is None or not report.design.is_certain else "images in the source"
+        return Headline(*raw, of, False, None, *raw)
+    corrected = (whole.corrected_rate, whole.low, whole.high)
+    return Headline(*corrected, "scanned images", True, whole.num_labels, *raw)
+
+
+def corrected_whole(report: Report) -> CorrectedRate | None:
+    """What an audit says of the private decision in the whole run; None without one."""
+    rows = (row for row in report.corrected if row.subject == PRIVATE and row.category is None)
+    return next(rows, None)
