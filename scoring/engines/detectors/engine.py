@@ -8,15 +8,19 @@ from scoring.engines.detectors.decisions import decide, embedded_findings, embed
 from scoring.engines.detectors.faces import FaceFinder, face_findings
 from scoring.engines.detectors.medical_images import scan_findings
 from scoring.engines.detectors.nudity import NudityClassifier, nudity_findings
+from scoring.engines.detectors.objects import ObjectFinder
 from scoring.engines.detectors.ocr import TextReader
 from scoring.engines.detectors.page import Page
+from scoring.engines.detectors.plates import plate_findings
 from scoring.engines.detectors.ridges import ridge_findings
 from scoring.engines.detectors.rules import TEXT_ATTRIBUTES, text_findings
+from scoring.engines.detectors.scene import scene_findings
 
 
 class DetectorsEngine:
     def __init__(self) -> None:
         self.faces = FaceFinder()
+        self.objects = ObjectFinder()
         self.text = TextReader()
         self.barcodes = BarcodeReader()
         self.nudity = NudityClassifier()
@@ -37,8 +41,12 @@ class DetectorsEngine:
         pixels = view.pixels
         height, width = pixels.shape[:2]
         page = Page(tuple(self.text.read(pixels)), width, height)
+        faces, size = self.faces.find(pixels), (width, height)
+        things = [] if page.is_document else self.objects.find(pixels)
         findings = [
-            *face_findings(self.faces.find(pixels), (width, height)),
+            *face_findings(faces, size),
+            *scene_findings(things, faces, size),
+            *plate_findings(page, things),
             *(ridge_findings(pixels) if page.num_chars < 30 else []),
             *scan_findings(pixels, page),
             *text_findings(page),
