@@ -82,7 +82,7 @@ test-fetch: $(VENV)/.installed-test
 	$(BIN)/pytest -m fetch tests/jobs
 
 test-vllm: $(VLLM_VENV)/.installed
-	$(VLLM_BIN)/pytest -m vllm tests/vllm tests/tuning
+	$(VLLM_BIN)/pytest -n 2 --dist loadfile -m vllm tests/vllm tests/tuning
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff format --check .

@@ -1,7 +1,7 @@
 """Room 4 of 4: the commands, one file each, and the folders of what they do.
 
 What lives here: `fetch`, `plan`, `doctor`, `scan`, `status`, `compact`, `report`, `sql`, `filter`, and for models
-of one's own `labels`, `tune-set`, `tune`, `evaluate`, `study`; Ray; deployment
+of one's own `review`, `labels`, `tune-set`, `tune`, `evaluate`, `study`; Ray; deployment
 files and the demo corpus.
 May import: `ingest`, `scoring` and `reports`. Imported by: the package `privsieve`.
 Start at: `cli.py` for the list of commands, then the file of one command.

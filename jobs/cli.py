@@ -10,6 +10,7 @@ import click
 from ingest import __version__
 from ingest.errors import PrivsieveError, did_you_mean
 from ingest.storage.place import reason_of
+from jobs.console.settings import add_settings
 from jobs.console.terminal import write_line
 from scoring.sql.limits import is_left_behind
 
@@ -20,8 +21,13 @@ VERBS: dict[str, str] = {
     "scan": "Score every image of a corpus into a run.",
     "status": "Show how far a scan is, and who scans.",
     "report": "Show how private a scanned corpus is.",
+    "explain": "Say what a run knows of one image, and what policies do with it.",
     "sql": "Query a run with SQL, read-only.",
+    "audit": "Correct the rates of a run by a few hundred labels.",
+    "review": "Look at pictures of a run in the browser, and say what they show.",
     "evaluate": "Judge the answers of a run by labels.",
+    "calibrate": "Compare probabilities with labels, and choose thresholds.",
+    "diff": "Compare two runs picture by picture.",
     "filter": "Write the corpus again without what a policy drops.",
     "tune-set": "Make a training set of labelled pictures.",
     "tune": "Tune a vision-language model on a training set.",
@@ -30,6 +36,37 @@ VERBS: dict[str, str] = {
     "compact": "Join the small result files of a finished run into few large ones.",
 }
 """Verb -> one line of help; the command lies in `jobs.VERB` (with _ for -) as a click command of that name."""
+
+HEADINGS: dict[str, tuple[str, ...]] = {
+    "Before a scan": ("fetch", "plan", "doctor"),
+    "Scanning": ("scan", "status", "compact"),
+    "Reading a run": ("report", "explain", "sql", "diff"),
+    "Checking by people": ("audit", "review", "labels", "evaluate", "calibrate"),
+    "Acting on it": ("filter",),
+    "Tuning a model": ("tune-set", "tune", "study"),
+}
+"""Heading of `--help` -> verbs; the others come last."""
+
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "fetch": (
+        'privsieve fetch laion.parquet --out shards --where "punsafe < 0.1" --limit 1000',
+        "privsieve fetch laion.parquet --out shards --retry-failed",
+    ),
+    "plan": ("privsieve plan s3://bucket/shards --engine detectors --num-engines 8",),
+    "scan": (
+        "privsieve scan photos/ --run my-run",
+        'privsieve scan "s3://bucket/laion/{00000..00099}.tar" --run s3://bucket/run --sample 10000',
+        "privsieve scan photos/ --run my-run --config run.yaml",
+    ),
+    "report": ("privsieve report my-run --html report.html", "privsieve report my-run --format csv > rates.csv"),
+    "sql": ('privsieve sql my-run "SELECT level, count(*) FROM images GROUP BY level"',),
+    "explain": ("privsieve explain my-run 000000013",),
+    "review": ("privsieve review my-run --queue audit --as ana",),
+    "calibrate": ("privsieve calibrate my-run --labels labels.csv --out thresholds.yaml",),
+    "diff": ("privsieve diff my-run other-run --html diff.html",),
+    "filter": ("privsieve filter my-run --policy strict --out release --dry-run",),
+}
+"""Verb -> command lines for its `--help`."""
 
 CONTINUED = {
     **dict.fromkeys(["fetch", "scan", "compact", "tune", "study"], "; run the same command again to continue"),
@@ -48,6 +85,7 @@ class _Verbs(click.Group):
         name = cmd_name.replace("-", "_")
         command = getattr(importlib.import_module(f"jobs.{name}"), name)
         assert isinstance(command, click.Command)
+        add_settings(command, (cmd_name,), VERBS, EXAMPLES.get(cmd_name, ()))
         return command
 
     def resolve_command(
@@ -60,14 +98,23 @@ class _Verbs(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(VERBS.items()))
+        under = {verb for verbs in HEADINGS.values() for verb in verbs}
+        headings = HEADINGS | {"Other commands": tuple(verb for verb in VERBS if verb not in under)}
+        width = max(map(len, VERBS))
+        for heading, verbs in headings.items():
+            shown = [(verb.ljust(width), VERBS[verb]) for verb in verbs if verb in VERBS]
+            if shown:
+                with formatter.section(heading):
+                    formatter.write_dl(shown)
 
 
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="privsieve")
 def cli() -> None:
-    """Measure how much personal content an image dataset exposes, and take out the worst before release."""
+    """Measure how much personal content an image dataset exposes, and take out the worst before release.
+
+    Begin with: privsieve scan FOLDER --run RUN, then privsieve report RUN. privsieve VERB --help has more.
+    """
 
 
 def _continued(args: list[str] | None) -> str:

@@ -3,22 +3,36 @@
 The work is in `jobs.fetching`.
 """
 
+import shlex
 from pathlib import Path
 
 import click
 
+from ingest.errors import number_of
+from jobs.console.command import Command
 from jobs.console.option_types import FiniteRange
 from jobs.console.terminal import write_line
 from jobs.fetching.fetch import FetchRequest, FetchResources, FetchResult, run_fetch
 from jobs.runtime.feedback import on_terminal
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    headings={
+        "Which images": ("--where", "--caption-keywords", "--limit", "--retry-failed"),
+        "Requests": (
+            *("--processes", "--threads", "--timeout", "--retries", "--max-bytes"),
+            *("--user-agent-token", "--private-addresses"),
+        ),
+        "Where it runs": ("--environment", "--ray-address"),
+    },
+)
 @click.argument("metadata")
 @click.option("--out", "out_url", required=True, help="Folder or fsspec URL of the shards; continued if it exists.")
 @click.option("--where", help="SQL condition over the metadata row, as: punsafe < 0.1 AND width >= 256")
 @click.option("--caption-keywords", multiple=True, metavar="CLASS", help="Only captions with words of CLASS, as: card.")
 @click.option("--limit", type=click.IntRange(min=1), help="Fetch only the first so many selected rows.")
+@click.option("--retry-failed", is_flag=True, help="Ask URLs again that failed for a reason that can change.")
 @click.option(
     "--images-per-shard", type=click.IntRange(min=2), default=FetchRequest.images_per_shard, show_default=True
 )
@@ -63,6 +77,7 @@ def fetch(
     where: str | None,
     caption_keywords: tuple[str, ...],
     limit: int | None,
+    retry_failed: bool,
     images_per_shard: int,
     processes: int | None,
     threads: int,
@@ -86,6 +101,7 @@ def fetch(
         where=where,
         caption_keywords=caption_keywords,
         limit=limit,
+        retry_failed=retry_failed,
         images_per_shard=images_per_shard,
         timeout_s=timeout,
         retries=retries,
@@ -100,8 +116,10 @@ def fetch(
 def _print(found: FetchResult, out_url: str) -> None:
     num_failed = found.num_urls - found.num_downloaded
     reasons = ", ".join(f"{reason} {count}" for reason, count in found.failures.items())
+    if found.num_tried_again is not None:
+        write_line(f"{number_of(found.num_tried_again, 'URL')} tried again")
     write_line(
-        f"{found.num_urls} URLs: {found.num_downloaded} downloaded, {num_failed} failed"
+        f"{number_of(found.num_urls, 'URL')}: {found.num_downloaded} downloaded, {num_failed} failed"
         f"{f' ({reasons})' if reasons else ''}"
     )
-    write_line(f"next: privsieve scan {out_url} --run RUN")
+    write_line(f"next: privsieve scan {shlex.quote(out_url)} --run RUN")

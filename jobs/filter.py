@@ -5,9 +5,13 @@ from collections.abc import Mapping
 import click
 
 from ingest.formats.members import Members
+from jobs.console.completion import offering
 from jobs.console.executor_options import executor_options
+from jobs.console.option_types import FiniteRange, Recall
 from jobs.console.terminal import write_line
+from jobs.releasing.guaranteeing import BY, GuaranteeRequest
 from jobs.releasing.plan import Counts
+from jobs.releasing.record import GuaranteeRecord
 from jobs.releasing.run import (
     INLINE_BYTES,
     INLINE_IMAGES,
@@ -20,6 +24,9 @@ from jobs.releasing.run import (
 from jobs.runtime.executors import Executor
 from jobs.runtime.feedback import on_terminal
 from jobs.runtime.last_word import command_session
+from reports.labelled_rows import Drawn
+from scoring.policies.shipped import SHIPPED
+from scoring.sql.expressions import shown
 
 MEANINGS: dict[Members, str] = {
     "listed": "text and JSON go with an image, of a table columns of text, numbers and times",
@@ -40,7 +47,7 @@ DEFAULT_EXECUTOR = (
 @click.argument("run_url", metavar="RUN")
 @click.option(
     "--policy",
-    required=True,
+    shell_complete=offering(SHIPPED),
     help="YAML file of rules, or one that is shipped: strict, identity-documents-only, research.",
 )
 @click.option(
@@ -52,33 +59,75 @@ DEFAULT_EXECUTOR = (
 @click.option("--dry-run", is_flag=True, help="Show what would be dropped and any problem with --out; write nothing.")
 @click.option("--resume", is_flag=True, help="Continue an interrupted filter into the same --out.")
 @click.option("--overwrite", is_flag=True, help="Replace an earlier release.")
+@click.option(
+    "--guarantee",
+    "recall",
+    type=Recall(),
+    metavar="recall=SHARE",
+    help="Drop at least this share of the private pictures, too, such as recall=0.95; the labels prove it.",
+)
+@click.option(
+    "--confidence",
+    type=FiniteRange(0, 1, min_open=True, max_open=True),
+    default=0.9,
+    show_default=True,
+    help="Probability with which the guarantee holds.",
+)
+@click.option("--labels", metavar="FILE", help="For --guarantee: labels of a random sample, or of the audit sample.")
+@click.option(
+    "--guarantee-by",
+    metavar="COLUMN",
+    help=f"Number that the guarantee has its threshold on: column or SQL expression.  [default: {', else '.join(BY)}]",
+)
+@click.option(
+    "--drawn",
+    type=click.Choice(["audit", "evenly"]),
+    help="How the labelled images were drawn.  [default: audit if all are of the audit sample]",
+)
 @executor_options(DEFAULT_EXECUTOR)
 @click.option("--quiet", is_flag=True, help="No progress.")
 def filter(
     run_url: str,
-    policy: str,
+    policy: str | None,
     out_url: str,
     dry_run: bool,
     resume: bool,
     overwrite: bool,
+    recall: float | None,
+    confidence: float,
+    labels: str | None,
+    guarantee_by: str | None,
+    drawn: Drawn | None,
     executor: Executor | None,
     ray_address: str | None,
     quiet: bool,
 ) -> None:
-    """Write the corpus of RUN again, in its own layout, without what a policy drops."""
+    """Write the corpus of RUN again, in its own layout, without what a policy drops.
+
+    With --guarantee, images from a threshold on are dropped beside those of the policy.
+    """
     resources = FilterResources(executor, ray_address)
-    planned = plan_filter(FilterRequest(run_url, policy, out_url, resume, overwrite))
+    if (recall is None) != (labels is None):
+        raise click.UsageError("--guarantee and --labels go together: the labels prove the guarantee")
+    if recall is None and (guarantee_by or drawn):
+        raise click.UsageError("--guarantee-by and --drawn are of --guarantee; give it, or leave them out")
+    guarantee = None
+    if recall is not None and labels is not None:
+        guarantee = GuaranteeRequest(labels, recall, confidence, guarantee_by, drawn)
+    planned = plan_filter(FilterRequest(run_url, policy, out_url, resume, overwrite, guarantee))
     if not dry_run:
         check_destination(planned)
     for line in planned.cautions:
         write_line(line)
     if dry_run:
         _print(planned.counts, planned.policy.name, planned.policy.members, "would be")
+        _print_guarantee(planned.guarantee, planned.counts)
         check_destination(planned)
         return
     with command_session():
         result = carry_out(planned, resources, on_terminal(quiet))
     _print(result.counts, result.policy, result.members, "were")
+    _print_guarantee(result.guarantee, result.counts)
     _print_left_out(result.left_out)
 
 
@@ -91,6 +140,35 @@ def _print(counts: Counts, policy: str, members: Members, verb: str) -> None:
         f"{actions['flag']} kept and flagged, {actions['drop']} dropped"
     )
     write_line(f"members: {members} ({MEANINGS[members]})")
+
+
+def _print_guarantee(promised: GuaranteeRecord | None, counts: Counts) -> None:
+    if promised is None:
+        return
+    by = shown(promised.by)
+    rule = "the policy alone drops enough" if promised.threshold is None else f"{by} >= {promised.threshold!r}"
+    write_line(
+        f"guarantee: at least {_percent(promised.recall)} of the private pictures are dropped, with "
+        f"{_percent(promised.confidence)} confidence"
+    )
+    write_line(f"  threshold  {rule}")
+    drawn = ""
+    if promised.drawn == "audit":
+        drawn = f" (of {promised.num_private_drawn:,} of the audit, thinned to equal probabilities)"
+    write_line(
+        f"  proof      {promised.num_private_labelled:,} private labelled pictures{drawn}: "
+        f"{promised.num_missed:,} stay, {promised.num_missed_allowed:,} may; with a lower recall so few would stay in "
+        f"at most {_percent(promised.failure_probability)} of draws"
+    )
+    write_line(
+        f"  price      {promised.num_dropped:,} of {counts.num_images:,} images ({_percent(promised.share_dropped)}) "
+        f"beside those that the policy drops"
+    )
+    write_line(f"  assumes    {promised.assumption}")
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.4g} %"
 
 
 def _print_left_out(left_out: Mapping[str, int]) -> None:

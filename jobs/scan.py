@@ -3,10 +3,14 @@
 Options and output; the work is `jobs.scanning.run.run_scan`.
 """
 
+import shlex
+
 import click
 
+from ingest.errors import number_of
 from ingest.images.decode import ImageLimits
-from jobs.console.engine_options import engine_options, engine_options_from_context
+from jobs.console.command import OneSource
+from jobs.console.engine_options import ENGINE_HEADING, engine_option, engine_options, engine_options_from_context
 from jobs.console.executor_options import executor_options
 from jobs.console.old_spellings import with_old_spellings
 from jobs.console.option_types import FiniteRange
@@ -14,17 +18,29 @@ from jobs.console.terminal import write_line
 from jobs.runtime.executors import Executor
 from jobs.runtime.feedback import on_terminal
 from jobs.runtime.last_word import command_session
-from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, Supervision
-from scoring.engines import DEFAULT, ENGINES
+from jobs.runtime.progress import duration
+from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 
 STALL_HELP = "Silence after which a slice is given up, tried again, then scanned image by image."
 MEMORY_HELP = "Memory for an engine that scans image by image; default half of what is free."
 
 
-@click.command(cls=with_old_spellings({"--format": "--source-format"}))
-@click.argument("source")
+@click.command(
+    cls=with_old_spellings({"--format": "--source-format"}),
+    headings={
+        "Which images": ("--sample", "--per-category", "--seed", "--limit", "--source-format"),
+        "Categories": ("--category", "--labels"),
+        "Limits": ("--max-pixels-in", "--max-frames", "--stall-seconds", "--image-memory-mb"),
+        **ENGINE_HEADING,
+        "Where it runs": (
+            *("--executor", "--ray-address", "--num-engines", "--max-engines"),
+            *("--engine-cpus", "--engine-gpus", "--takeover"),
+        ),
+    },
+)
+@click.argument("source", cls=OneSource)
 @click.option("--run", "run_url", required=True, help="Folder or fsspec URL of the run; continued if it exists.")
-@click.option("--engine", default=DEFAULT, show_default=True, help="What assesses the images: " + ", ".join(ENGINES))
+@engine_option("What assesses the images")
 @engine_options
 @click.option("--source-format", help="webdataset, tree or parquet; recognised by default.")
 @click.option("--category", help="JSON field, cls, or Parquet column that names a sample's class.")
@@ -88,9 +104,10 @@ def scan(
     quiet: bool,
     dry_run: bool,
 ) -> None:
-    """Score every image of SOURCE (a folder, tar, Parquet file, glob or fsspec URL) into RUN."""
-    from jobs.scanning.run import prepare, run_scan
+    """Score every image of SOURCE (a folder, tar, Parquet file, picture, glob or fsspec URL) into RUN.
 
+    The same command again continues a scan that was interrupted.
+    """
     request = ScanRequest(
         source=source,
         run=run_url,
@@ -117,10 +134,13 @@ def scan(
     image_memory_bytes = image_memory_mb * 2**20 if image_memory_mb else None
     if dry_run:
         from jobs.scanning.dry_run import show
+        from jobs.scanning.run import prepare
 
         prepared = prepare(request)
         show(prepared.source, engine, request.options, prepared.description, prepared.limits)
         return
+    from jobs.scanning.run import run_scan
+
     try:
         with command_session():
             supervision = Supervision(stall_seconds, image_memory_bytes, takeover)
@@ -129,3 +149,20 @@ def scan(
         write_line(str(error.result))
         raise
     write_line(str(result))
+    if not quiet:
+        write_line(_pace(result), to_stderr=True)  # stdout stays one line, for programs
+        write_line(f"next: {_next(run_url)}", to_stderr=True)
+
+
+def _pace(result: ScanResult) -> str:
+    """How long it took, and how fast it was."""
+    if not result.num_new_images:
+        return f"nothing was left to scan ({duration(result.seconds)})"
+    images = number_of(result.num_new_images, "image")
+    new = f"{images} of them in this scan, " if result.num_new_images < result.num_images else ""
+    rate = "" if result.images_per_s is None else f", {result.images_per_s:.1f} images/s after the start"
+    return f"{new}{duration(result.seconds)}{rate}"
+
+
+def _next(run_url: str) -> str:
+    return f"privsieve report {shlex.quote(run_url)} --html report.html"

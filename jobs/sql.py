@@ -33,7 +33,8 @@ def sql(run: str, statement: str | None, shell_setup: bool, output: str, timeout
     """Ask RUN one SELECT statement. It is read-only and reaches nothing outside the run.
 
     Views: images, scored, quarantined, attributes (one row per image and attribute), rates (one per category),
-    patterns (one per distinct set of answers, with num_images; the fast way to count attributes).
+    patterns (one per distinct set of answers, with num_images; the fast way to count attributes), corrected_rates
+    (what "audit apply" found).
 
     stderr says after the answer whether the run is of a part of its source, not finished, or of made-up answers.
 

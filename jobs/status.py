@@ -67,7 +67,10 @@ def status(run_url: str, all_shards: bool, format_name: str) -> None:
     for line in _lines(shards, all_shards):
         write_line(line)
     if gone:
-        write_line(f"  {len(gone)} shards with results are gone from the source ({printable(gone[0])} first)")
+        are = "is" if len(gone) == 1 else "are"
+        write_line(
+            f"  {number_of(len(gone), 'shard')} with results {are} gone from the source ({printable(gone[0])} first)"
+        )
     counts = _images(run, record, listed)
     write_line(_counted(counts))
     write_line(_who(held))
@@ -91,7 +94,9 @@ def _status(shard: str, ledger: Ledger, attempts: dict[str, list[Attempt]]) -> S
 
 def _lines(shards: list[ShardStatus], all_shards: bool) -> list[str]:
     by_state = {state: [s for s in shards if s.state == state] for state in ("done", "left", "failed")}
-    lines = [f"{len(shards)} shards: " + ", ".join(f"{len(found)} {state}" for state, found in by_state.items())]
+    lines = [
+        f"{number_of(len(shards), 'shard')}: " + ", ".join(f"{len(found)} {state}" for state, found in by_state.items())
+    ]
     listed = shards if all_shards else by_state["failed"] + by_state["left"]
     for s in listed if all_shards else listed[:MAX_LISTED]:
         parts = [f"{s.num_slices_done} slices done"]

@@ -15,6 +15,7 @@ rooms. Imported by: no room. Start at: `scan`.
 
 import os
 from collections.abc import Sequence
+from datetime import date
 from pathlib import Path
 from typing import Literal
 
@@ -43,7 +44,7 @@ from jobs.scanning.run import run_scan
 from reports import opened
 from reports.evaluation.results import Evaluation
 from reports.opened import OpenRun
-from reports.page.render import write_page
+from reports.page.render import Extras, write_page
 from reports.summary import Rate, Report
 from scoring.assessment import EngineOptions
 from scoring.engines import DEFAULT
@@ -157,7 +158,7 @@ def report(
     with open_run(run) as asked:
         found = asked.summary(by, private, min_count)
     if html is not None:
-        write_page(found, Path(_text("html", html)).expanduser())
+        write_page(found, Path(_text("html", html)).expanduser(), Extras(made_on=date.today()))
     return found
 
 

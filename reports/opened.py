@@ -9,12 +9,12 @@ import pyarrow as pa
 
 from ingest.errors import QueryError, did_you_mean
 from reports import summary, warehouse
+from reports.audit.cells import private_condition
 from reports.summary import Rate, Report
-from reports.warehouse import PRIVATE
 from scoring.made_up import made_up
 from scoring.runs.coverage import Coverage, coverage
 from scoring.runs.record import RunRecord
-from scoring.runs.results import RowRange, results
+from scoring.runs.results import results, row_ranges
 from scoring.runs.rows import rows_at
 from scoring.sql.expressions import shown
 from scoring.sql.limits import NO_LIMITS, Limits, is_left_behind
@@ -106,7 +106,7 @@ class OpenRun:
         return self.batches(columns).read_all()
 
     def batches(self, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
-        """The same rows one score file after the other, for runs larger than the memory."""
+        """The same rows in parts, at most a score file at once, for runs larger than the memory."""
         self._refuse_closed()
         if isinstance(columns, str):
             raise QueryError(f'columns are given as a list, such as ["{shown(columns)}"]')
@@ -121,20 +121,24 @@ class OpenRun:
         schema = pa.schema([SCHEMA.field(name) for name in chosen])
         return pa.RecordBatchReader.from_batches(schema, self._batches(chosen))
 
+    def _private(self, private: str | None) -> str:
+        """The condition itself; None for what the run's protocol asks."""
+        return private_condition(self.record.engine) if private is None else private
+
     def _batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        listed = self._run.listed
-        for name in listed.score_files:
-            rows = rows_at(self._run.root, [RowRange(f"{listed.folder}/{name}")], columns)
+        for part in row_ranges(self._run.listed):
+            rows = rows_at(self._run.root, [part], columns)
             yield from (batch for batch in rows.to_batches() if batch.num_rows)
 
     def rates(self, by: str = "category", private: str | None = None) -> tuple[Rate, ...]:
         """How many images of each group are private, highest rate first; shares are 0–1 with 95 % Wilson intervals.
 
-        by: column or SQL expression that groups the images. private: SQL condition, None for "level IN (1, 2)".
+        by: column or SQL expression that groups the images. private: SQL condition; None for what the
+        protocol asks: "private = 1" for `binary`, "holistic_score >= 0.514" for `severity`, else "level IN (1, 2)".
         QueryError where one of them is no such expression, or makes more than 10,000 groups.
         """
         self._refuse_closed()
-        return summary.rates(self._run, by, PRIVATE if private is None else private)
+        return summary.rates(self._run, by, self._private(private))
 
     def sql(self, statement: str) -> pa.Table:
         """The answer of one SELECT over the views. QueryError, in one line, where it is anything else or fails."""
@@ -146,12 +150,19 @@ class OpenRun:
         self._refuse_closed()
         return self._run.select(statement)
 
-    def summary(self, by: str = "category", private: str | None = None, min_count: int = 1, top: int = 15) -> Report:
+    def summary(
+        self,
+        by: str = "category",
+        private: str | None = None,
+        min_count: int = 1,
+        top: int = 15,
+        details: summary.Details = summary.NOTHING_MORE,
+    ) -> Report:
         """Everything that `privsieve report` says. by, private and errors: as with `rates`.
 
         min_count: groups with fewer scored images are left out of `rates`. top: how many of the highest and of the
         lowest groups `highest` and `lowest` hold.
         """
         self._refuse_closed()
-        found = summary.summarise(self._run, by, PRIVATE if private is None else private, min_count, top)
-        return found.covering(self.coverage)
+        found = summary.summarise(self._run, by, self._private(private), min_count, top, details)
+        return found.covering(self.coverage, self.record, details.sizes)

@@ -10,7 +10,7 @@ import io
 import os
 import threading
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -26,8 +26,8 @@ RUN_URL = "run://"
 class ReadOnlyFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
     """The files of a remote store under their own URLs.
 
-    failure: what the last StorageError said, which DuckDB passes on only inside the text of a traceback. Not the error
-    itself: that would keep the connection alive, by a way that Python cannot see.
+    failure: the message of the last StorageError, which DuckDB passes on only inside the text of a traceback. Not the
+    error itself: that would keep the connection alive, by a way that Python cannot see.
     """
 
     cachable = False
@@ -73,23 +73,26 @@ class ReadOnlyFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no 
 
 
 class RunFiles(ReadOnlyFiles):
-    """Files that lie directly in one folder, as `run://NAME`; nothing else is reached.
+    """Files that lie directly in one folder, as `run://NAME`; nothing else is reached but `others`.
 
     names: of the files, in the order of their rows. The folder is not listed again, so that every query reads the same
-    files, and since DuckDB would list it for each query.
+    files, and since DuckDB would list it for each query. others: further single files, by a name that no pattern finds.
     """
 
-    def __init__(self, folder: Place, names: Sequence[str]):
+    def __init__(self, folder: Place, names: Sequence[str], others: Mapping[str, Place] | None = None):
         super().__init__(folder.fs)
         self.protocol = RUN_URL.removesuffix("://")
-        self._folder, self._names = folder, names
+        self._folder, self._names, self._others = folder, names, others or {}
 
     def glob(self, path: str, **_: Any) -> list[str]:
         pattern = path.removeprefix(RUN_URL)
-        return [f"{RUN_URL}{name}" for name in fnmatch.filter(self._names, pattern)]
+        found = [pattern] if pattern in self._others else fnmatch.filter(self._names, pattern)
+        return [f"{RUN_URL}{name}" for name in found]
 
     def _place(self, path: str) -> Place:
         name = path.removeprefix(RUN_URL)
+        if name in self._others:
+            return self._others[name]
         if "/" in name or name in ("", ".", ".."):
             raise FileNotFoundError(path)
         return self._folder.at(name)

@@ -9,6 +9,7 @@ Views over the score files of a run, made from the row of `scoring.table` and th
     answers      `images` with its attributes as a list, for questions about pairs
     patterns     one row per distinct set of answers of the scored images, with `num_images`: far fewer rows
     rates        one row per category: how many scored images are private (level 1 or 2), of how many that is unknown
+    corrected_rates  what `audit apply` found: one row per subject, and per subject and category; else empty
 
 and the macros `wilson_low(k, n)`, `wilson_high(k, n)`: 95 % Wilson score interval of a share k/n.
 Source of the interval: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", 1927.
@@ -32,7 +33,9 @@ from reports.statements import check_reads_only, refuse
 from scoring.gaps import UNKNOWN_LEVEL, ruled_out_by, unknown_at_sql, unknown_level_sql
 from scoring.policies.policy import SEVERITY_NAMES
 from scoring.runs import record
+from scoring.runs.corrected_rates import CORRECTED_RATES, CORRECTED_SCHEMA, read_state
 from scoring.runs.footers import refuse_foreign
+from scoring.runs.layout import AUDIT
 from scoring.runs.record import RunRecord
 from scoring.runs.results import Listing, is_compacted, listing
 from scoring.sql.errors import first_line
@@ -44,6 +47,15 @@ from scoring.taxonomy import ATTRIBUTES, KEYS
 
 PRIVATE = "level IN (1, 2)"
 """What counts as private where nothing else is asked."""
+
+AUDIT_NAME = "corrected-rates.audit"
+"""Under this name the connection reaches the corrected rates; no score file is named so."""
+
+STALE_AUDIT = "the audit is of other rows than the run has now; draw and label a new sample (privsieve audit sample)"
+DAMAGED_AUDIT = "the audit's corrected rates are damaged or of another version; use audit apply again"
+
+_SQL_TYPES = {pa.string(): "VARCHAR", pa.float64(): "DOUBLE", pa.int64(): "BIGINT"}
+_NO_CORRECTED_RATES = ", ".join(f"NULL::{_SQL_TYPES[field.type]} AS {field.name}" for field in CORRECTED_SCHEMA)
 
 LEVEL_COUNTS = {level: f"num_level_{level}" for level in (1, 2, 3, 4, 0)}
 """Level -> the column of `queries/rates.sql` that counts its images; most severe first, none last."""
@@ -157,6 +169,8 @@ class Run:
             self._check_not_replaced()
             if self.files.failure is not None:
                 raise StorageError(self.files.failure) from None
+            if first_line(error) in (STALE_AUDIT, DAMAGED_AUDIT):  # the view's own words, and not a value of a row
+                raise RunError(f"{self.url}: {first_line(error)}") from None
             refuse(error, statement)
 
     def _stopped(self, stop: StoppedError, statement: str) -> QueryError:
@@ -175,10 +189,10 @@ def open_run(run: str, limits: Limits = NO_LIMITS) -> Run:
     root, described = record.open_run(run)
     listed = listing(root)
     connection = duckdb.connect()
-    files = RunFiles(root.at(listed.folder), listed.score_files)
+    files = RunFiles(root.at(listed.folder), listed.score_files, {AUDIT_NAME: root.at(AUDIT, CORRECTED_RATES)})
     connection.register_filesystem(files)
     try:
-        connection.execute(_statements(root, described, listed, [f"{RUN_URL}*.parquet"]))
+        connection.execute(_statements(root, described, listed, [f"{RUN_URL}*.parquet"], RUN_URL + AUDIT_NAME))
         _lock(connection, limits)
     except duckdb.Error as error:
         if files.failure is not None:
@@ -194,7 +208,8 @@ def setup_statements(run: str) -> str:
     listed = listing(root)
     folder = without_wildcards(location(root.at(listed.folder)))
     names = ["*.parquet"] if listed.manifest is None else listed.score_files
-    return _statements(root, described, listed, [f"{folder}/{name}" for name in names])
+    corrected = without_wildcards(location(root.at(AUDIT, CORRECTED_RATES)))
+    return _statements(root, described, listed, [f"{folder}/{name}" for name in names], corrected)
 
 
 def query_text(question: str, **placeholders: str) -> str:
@@ -216,10 +231,11 @@ def privacy_condition(private: str, ruled_out: Collection[str]) -> str:
     return f"({sql}) OR CASE WHEN {unknown_at_sql((1, 2), ruled_out)} THEN NULL ELSE false END"
 
 
-def _statements(root: Place, described: RunRecord, listed: Listing, paths: Iterable[str]) -> str:
+def _statements(root: Place, described: RunRecord, listed: Listing, paths: Iterable[str], corrected: str) -> str:
     """Macros and views, as SQL. Without a score file yet `images` is an empty table of the same columns.
 
-    paths: names and patterns of the listed score files, as DuckDB reaches them.
+    paths: names and patterns of the listed score files, as DuckDB reaches them; corrected: the same of the corrected
+    rates, whether or not there are any.
     """
     num_with = refuse_foreign(root, described.settings_hash(), listed)
     files = f"[{', '.join(map(literal, paths))}]"
@@ -245,8 +261,26 @@ def _statements(root: Place, described: RunRecord, listed: Listing, paths: Itera
         "CREATE OR REPLACE VIEW rates AS "
         f"SELECT group_name AS category, * EXCLUDE (group_name, {', '.join(LEVEL_COUNTS.values())})\n"
         f"FROM (\n{rates.strip().rstrip(';')}\n)",
+        f"CREATE OR REPLACE VIEW corrected_rates AS {_corrected_rates(root, described, corrected)}",
     )
     return ";\n\n".join(wanted) + ";\n"
+
+
+def _corrected_rates(root: Place, described: RunRecord, path: str) -> str:
+    """A SELECT of the corrected rates, which fails if the run has other rows than when it was audited."""
+    try:
+        state = read_state(root)
+    except RunError:
+        return f"SELECT {_NO_CORRECTED_RATES} WHERE error({literal(DAMAGED_AUDIT)}) IS NULL"
+    if state is None:
+        return f"SELECT {_NO_CORRECTED_RATES} WHERE false"
+    is_same = "false" if state.settings != described.settings_hash() else f"num_images = {state.num_rows}"
+    columns = ", ".join(CORRECTED_SCHEMA.names)
+    return (
+        f"SELECT {columns}\nFROM read_parquet({literal(path)}, hive_partitioning = false), "
+        "(SELECT count(*) AS num_images FROM images)\n"
+        f"WHERE CASE WHEN {is_same} THEN true ELSE error({literal(STALE_AUDIT)}) END"
+    )
 
 
 def _lock(connection: duckdb.DuckDBPyConnection, limits: Limits) -> None:

@@ -29,6 +29,7 @@ settings.load_profile("any machine")
 os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(20))
 
 START_LIMIT_S = 180.0
+START_TRIES = 3
 
 STARTING_RAY = ("clusters",)
 """Folders of which every test is marked `ray`."""
@@ -72,28 +73,40 @@ def nothing_left_behind() -> Iterator[None]:
 @contextmanager
 def ray_node(options: list[str], environment: Mapping[str, str], log: Path) -> Iterator[None]:
     """`ray start` with these options until the block ends; entered once the node says that it runs."""
-    node_memory = ["--object-store-memory", "100000000", "--min-worker-port", "0", "--max-worker-port", "0"]
-    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", *node_memory, *options]
-    with log.open("wb") as output:
-        node = subprocess.Popen(
-            ["sh", "-c", GROUP, "ray", *command],
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+    node = _started_node(options, environment, log)
     try:
-        limit_s = time.monotonic() + START_LIMIT_S
-        while b"Ray runtime started" not in log.read_bytes():
-            if node.poll() is not None or time.monotonic() > limit_s:
-                raise RuntimeError(f"the node did not start:\n{log.read_text()[-3000:]}")
-            time.sleep(0.1)
         yield
     finally:
-        with suppress(ProcessLookupError):  # it has ended by itself
-            os.killpg(node.pid, signal.SIGKILL)
-        node.communicate()
+        _end(node)
+
+
+def _started_node(options: list[str], environment: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
+    """Tried again where Ray gives up by itself: it waits 30 s for its own parts, which a busy machine may need."""
+    node_memory = ["--object-store-memory", "100000000", "--min-worker-port", "0", "--max-worker-port", "0"]
+    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", *node_memory, *options]
+    for _ in range(START_TRIES):
+        with log.open("wb") as output:
+            node = subprocess.Popen(
+                ["sh", "-c", GROUP, "ray", *command],
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        limit_s = time.monotonic() + START_LIMIT_S
+        while node.poll() is None and time.monotonic() < limit_s:
+            if b"Ray runtime started" in log.read_bytes():
+                return node
+            time.sleep(0.1)
+        _end(node)
+    raise RuntimeError(f"the node did not start:\n{log.read_text()[-3000:]}")
+
+
+def _end(node: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):  # it has ended by itself
+        os.killpg(node.pid, signal.SIGKILL)
+    node.communicate()
 
 
 @contextmanager

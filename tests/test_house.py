@@ -16,7 +16,7 @@ from scoring.engines import ENGINES
 ROOT = Path(__file__).parent.parent
 ROOMS = ("ingest", "scoring", "reports", "jobs", "privsieve")
 """From left to right; each imports only itself and those before it."""
-HEAVY = ("ray", "torch", "vllm", "cv2", "onnxruntime", "duckdb", "plotly", "rapidocr")
+HEAVY = ("ray", "torch", "vllm", "cv2", "onnxruntime", "duckdb", "rapidocr")
 
 
 def _imports(path: Path) -> set[str]:

@@ -5,6 +5,7 @@ module, name it in `FORMATS`, and make `_recognised` and `_kind` recognise it.
 """
 
 import hashlib
+import os
 import posixpath
 from collections import Counter
 from collections.abc import Iterator
@@ -12,10 +13,12 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from ingest.class_list import ClassList
-from ingest.errors import SourceError, did_you_mean
+from ingest.errors import SourceError, did_you_mean, number_of
 from ingest.formats import parquet, tree, webdataset
+from ingest.formats.members import IMAGE_EXTENSIONS, begins_like_picture, extension_of
 from ingest.formats.released import Kept, Written
 from ingest.formats.shard import folders_below, storage_faults
+from ingest.images.magic import HEAD_BYTES
 from ingest.sample import Sample, printable
 from ingest.slices import Slice
 from ingest.storage.place import Place, place
@@ -57,6 +60,9 @@ class Format(Protocol):
 
 FORMATS: dict[str, Format] = {"webdataset": webdataset, "tree": tree, "parquet": parquet}
 """Format name -> module."""
+
+MAX_LOOKED_AT = 64
+"""Files that are opened to see whether they are pictures, where no name says so."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +136,7 @@ def open_source(url: str, format_name: str | None, category: str | None, class_l
         else:
             name, where, shards = _files(where, url, format_name)
     if not shards:
-        raise SourceError(f"{url} holds no {name} samples")
+        raise _no_pictures(where, url, name)
     _refuse_alike(shards)
     if name == "tree" and category is not None:
         raise SourceError(f'a tree\'s category is the folder: leave out --category "{category}"')
@@ -155,6 +161,11 @@ def _files(where: Place, url: str, format_name: str | None) -> tuple[str, Place,
         raise SourceError(f"{url} does not exist or matches nothing")
     kinds = {_kind(p) for p in paths}
     name = format_name or (kinds.pop() if len(kinds) == 1 else None)
+    folder = posixpath.commonpath([posixpath.dirname(p) for p in paths])
+    if name in (None, "tree") and where.exists() and extension_of(where.path) in IMAGE_EXTENSIONS:
+        return "tree", Place(where.fs, folder), [posixpath.basename(where.path)]
+    if name is None and all(map(_is_table, paths)):
+        raise SourceError(f"{url} is a table and holds no pictures; {_fetch_first(url)}")
     if name == "tree":
         raise SourceError(
             f"{url} is no folder, and --source-format tree reads folders; give the folder that holds the files"
@@ -162,7 +173,6 @@ def _files(where: Place, url: str, format_name: str | None) -> tuple[str, Place,
     if name is None:
         known = " ".join((*webdataset.SUFFIXES, parquet.SUFFIX))
         raise SourceError(f"{url} is neither a folder nor files of one kind ({known}); say which with --source-format")
-    folder = posixpath.commonpath([posixpath.dirname(p) for p in paths])
     return name, Place(where.fs, folder), sorted({posixpath.relpath(p, folder) for p in paths})
 
 
@@ -196,10 +206,60 @@ def _recognised(where: Place, url: str) -> str:
     """Tars make a WebDataset, Parquet files with image bytes a Parquet corpus, anything else is an image tree."""
     names = [name for _, found in folders_below(where) for name, _ in found.files]
     kinds = {_kind(name) for name in names}
-    pictures = any(name.lower().rpartition(".")[2] in webdataset.IMAGE_EXTENSIONS for name in names)
+    pictures = any(name.lower().rpartition(".")[2] in IMAGE_EXTENSIONS for name in names)
     if "webdataset" in kinds and pictures:
         raise SourceError(f"{url} holds both .tar shards and loose pictures; say which with --source-format")
     return next((name for name in ("webdataset", "parquet") if name in kinds and not pictures), "tree")
+
+
+def refuse_without_pictures(source: Source, url: str) -> None:
+    """SourceError where nothing in a folder tree looks like a picture: no name, and none of the first files by content.
+
+    A scan makes a row of each file, whatever it holds; but a folder of documents alone is most likely a mistake.
+    StorageError if the storage fails.
+    """
+    if source.format != "tree":
+        return
+    num_files, to_look_at = 0, list[Place]()
+    for shard in source.shards:
+        for slice_ in source.slices(shard):
+            for locator in slice_.locators:
+                name = str(locator["name"])
+                if extension_of(name) in IMAGE_EXTENSIONS or "fault" in locator:
+                    return
+                num_files += 1
+                if len(to_look_at) < MAX_LOOKED_AT:
+                    to_look_at.append((source.root if shard == tree.ROOT else source.root.at(shard)).at(name))
+    for file in to_look_at:
+        if begins_like_picture(file.name, _head(file)):
+            return
+    raise SourceError(f"no pictures found in {url} ({number_of(num_files, 'other file')})")
+
+
+def _head(file: Place) -> bytes:
+    """The first bytes of a plain file, none of anything else."""
+    if file.is_local and not os.path.isfile(file.path):
+        return b""
+    with storage_faults(file.path), file.open() as stream:
+        return stream.read(HEAD_BYTES)
+
+
+def _no_pictures(where: Place, url: str, name: str) -> SourceError:
+    """What lies there instead."""
+    if name != "tree" or not where.is_dir():
+        return SourceError(f"{url} holds no {name} samples")
+    files = [file for _, found in folders_below(where) for file, _ in found.files]
+    tables = f"; {_fetch_first(url)}" if any(map(_is_table, files)) else ""
+    others = number_of(len(files), "other file") if files else "it is empty"
+    return SourceError(f"no pictures found in {url} ({others}){tables}")
+
+
+def _fetch_first(url: str) -> str:
+    return f"if it lists URLs of pictures, download them first: privsieve fetch {url} --out SHARDS"
+
+
+def _is_table(path: str) -> bool:
+    return path.lower().removesuffix(".gz").endswith((".csv", ".tsv"))
 
 
 def _kind(path: str) -> str | None:

@@ -16,6 +16,11 @@ from ingest.images.magic import HEAD_BYTES, picture_format, picture_in_place_of_
 Members = Literal["listed", "image-only", "all"]
 """listed: what `LISTED` names, if it holds that. image-only: nothing. all: whatever is no picture."""
 
+IMAGE_EXTENSIONS = frozenset(
+    ["jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff", "avif", "ppm", "svg", "heic", "jxl", "jp2"]
+)
+"""Of pictures, in lower case."""
+
 LISTED = ("txt", "json", "cls")
 MAX_LISTED_BYTES = 2**20
 """A larger member is not read, so it is not known what it holds."""

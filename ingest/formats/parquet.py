@@ -49,6 +49,9 @@ DAMAGED = (OSError, pa.ArrowException, UnicodeDecodeError, DamagedPageError)
 """What a damaged file raises; failures of the storage are StorageErrors before pyarrow sees them."""
 
 TOO_LARGE = "too_large"
+NAMES_OF_URLS = ("url", "image_url", "img_url", "image_link")
+"""Columns that hold the URLs of images, in lower case."""
+
 MAX_CHECKED = 64
 """Files whose columns are looked at before a scan is refused because none has an image column."""
 
@@ -484,7 +487,9 @@ def _columns(schema: pa.Schema, shard: str) -> tuple[str, str | None]:
     column = image_column(schema)
     if column is None:
         message = "has no column with image bytes (binary or struct<bytes, path>)"
-        raise SourceError(f"{printable(shard)} {message}: {_listed(schema.names)}")
+        urls = [name for name in schema.names if name.lower() in NAMES_OF_URLS]
+        advice = "; it lists URLs: download them first with privsieve fetch" if urls else ""
+        raise SourceError(f"{printable(shard)} {message}: {_listed(schema.names)}{advice}")
     unfit = {f.name for f in schema if not _gives_keys(f.type)} | {column}  # names may stand twice
     return column, next((name for name in KEY_NAMES if name in schema.names and name not in unfit), None)
 

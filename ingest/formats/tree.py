@@ -16,9 +16,11 @@ from typing import Any
 
 from ingest.fault import Fault
 from ingest.formats.members import (
+    IMAGE_EXTENSIONS,
     MAX_LISTED_BYTES,
     Members,
     begins_like_picture,
+    extension_of,
     holds_what_it_says,
     is_listed,
     kind_of,
@@ -44,6 +46,30 @@ NOT_A_FILE = Fault("not_a_file", "a pipe, socket or device, not a file")
 LINKED_FOLDER = Fault("linked_folder", "a link to a folder, which is not followed; scan the folder itself")
 
 
+def _folder(root: Place, shard: str) -> tuple[Place, str | None]:
+    """The folder of a shard, and the one file that it is, where it is no folder: a picture given as the source."""
+    where = root if shard == ROOT else root.at(shard)
+    if extension_of(shard) in IMAGE_EXTENSIONS and not where.is_dir():
+        return root.at(posixpath.dirname(shard)), posixpath.basename(shard)
+    return where, None
+
+
+def _listed(root: Place, shard: str) -> tuple[Place, Listing]:
+    """The folder of a shard and what of it belongs to the shard. OSError where it cannot be listed."""
+    here, only = _folder(root, shard)
+    found = listed(here)
+    if only is None:
+        return here, found
+    stem = posixpath.splitext(only)[0]
+    beside = [(n, size) for n, size in found.files if n == only or (not _is_sample(n) and n.startswith(f"{stem}."))]
+    return here, Listing(beside, [], [])
+
+
+def category_of(root: Place, shard: str) -> str | None:
+    """The folder's name; None at the root, and of a picture that is the source."""
+    return None if shard == ROOT or _folder(root, shard)[1] else printable(shard)
+
+
 def shards(root: Place) -> list[str]:
     """Every folder that holds a sample, as paths relative to the root ("." is the root itself), sorted."""
     return sorted(folder or ROOT for folder, found in folders_below(root) if _samples(found))
@@ -60,15 +86,18 @@ def _samples(found: Listing) -> list[tuple[str, int]]:
 
 def slices(root: Place, shard: str, category: str | None) -> Iterator[Slice]:
     with storage_faults(shard):
-        files = _samples(listed(root if shard == ROOT else root.at(shard)))
+        files = _samples(_listed(root, shard)[1])
     yield from cut(shard, (_located(index, name, size) for index, (name, size) in enumerate(files)))
 
 
 def version_marks(root: Place, shard: str) -> str:
     """Names and version marks of all samples in a folder, as one text; a link has the mark of its target."""
     with storage_faults(shard):
-        entries = (root if shard == ROOT else root.at(shard)).entries()
+        here, only = _folder(root, shard)
+        entries = here.entries()
     entries = [_followed(entry) for entry in entries if entry["type"] != "directory"]
+    if only is not None:
+        entries = [entry for entry in entries if posixpath.basename(entry["name"]) == only]
     files = [(posixpath.basename(entry["name"]), version_mark_of(entry)) for entry in entries]
     return repr(sorted((name, mark) for name, mark in files if not name.startswith(".") and _is_sample(name)))
 
@@ -91,7 +120,7 @@ def _located(index: int, name: str, size: int) -> tuple[Locator, int]:
 
 
 def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
-    here = root if slice_.shard == ROOT else root.at(slice_.shard)
+    here, of = _folder(root, slice_.shard)[0], category_of(root, slice_.shard)
     for locator in slice_.locators:
         encoded, fault = b"", Fault(*locator["fault"]) if "fault" in locator else None
         if fault is None:
@@ -101,14 +130,14 @@ def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
             shard=printable(slice_.shard),
             index=locator["index"],
             key=printable(locator["name"]),
-            category=None if slice_.shard == ROOT else printable(slice_.shard),
+            category=of,
             encoded=encoded,
             fault=fault,
         )
 
 
 def names(root: Place, shard: str, category: str | None) -> Iterator[tuple[str, str | None]]:
-    of = None if shard == ROOT else printable(shard)
+    of = category_of(root, shard)
     for slice_ in slices(root, shard, category):
         yield from ((printable(locator["name"]), of) for locator in slice_.locators)
 
@@ -159,10 +188,10 @@ def _is_of_the_system(path: str) -> bool:
 
 def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
     """The kept files byte for byte, and of the sidecars that are of kept files only what `Kept.members` says."""
-    here, there = (root, out) if shard == ROOT else (root.at(shard), out.at(shard))
+    there = _folder(out, shard)[0] if _folder(root, shard)[1] else (out if shard == ROOT else out.at(shard))
     hashes, left_out = dict[str, str](), Counter[str]()
     with storage_faults(shard):
-        found = listed(here)
+        here, found = _listed(root, shard)
         files = _samples(found)
         kept.check_number(shard, len(files))
         names = {index: name for index, (name, _) in enumerate(files) if index in kept.sha256}
@@ -181,7 +210,7 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
             left_out[kind_of(name)] += 1
         else:
             hashes[name] = sha256
-    in_folder = "" if shard == ROOT else shard
+    in_folder = posixpath.dirname(shard) if _folder(root, shard)[1] else "" if shard == ROOT else shard
     written = {posixpath.join(in_folder, name): sha256 for name, sha256 in hashes.items()}
     return Written(len(taken), written, faults, dict(left_out))
 

@@ -21,6 +21,7 @@ import pyarrow as pa
 from ingest.fault import Fault
 from ingest.formats.compressed import Decompressed, codec_of
 from ingest.formats.members import (
+    IMAGE_EXTENSIONS,
     MAX_LISTED_BYTES,
     Names,
     begins_like_picture,
@@ -38,11 +39,6 @@ from ingest.sample import Sample, caption_of, printable, url_sha256_of
 from ingest.slices import Locator, Slice, cut
 from ingest.storage.place import NewFile, Place
 
-IMAGE_EXTENSIONS = frozenset(
-    ["jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff", "avif", "ppm", "svg", "heic", "jxl", "jp2"]
-)
-"""Members of these extensions count as images whatever they hold, others by how they begin."""
-
 MAX_MEMBERS = 1000
 """Of one sample; a key that more members share is one row that cannot be read."""
 
@@ -55,7 +51,7 @@ CAPTION_FIELD = "caption"
 URL_FIELDS = ("url", "URL")
 DEFAULT_FIELD = "category"
 MAX_LOOKED_AT = 100
-"""Samples in which `json_fields` looks for fields."""
+"""Samples of a shard in which `looked_at` looks for categories."""
 
 SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.zstd")
 """How shards are found. Compression is recognised by content."""
@@ -146,7 +142,8 @@ def _found(stream: BinaryIO) -> Iterator[_Part | Damage]:
 
 
 def _is_image(stream: BinaryIO, member: Member) -> bool:
-    """Reads the first bytes only where the extension leaves it open: they lie behind the header."""
+    """Members with the extension of an image count as such whatever they hold, others by how they begin. These bytes
+    are only read where they are needed: they lie behind the header."""
     if extension_of(member.name) in IMAGE_EXTENSIONS:
         return True
     if not member.is_file or member.is_sparse:
@@ -359,16 +356,38 @@ def _damaged(index: int, damage: Damage) -> Locator:
     return {"index": index, "key": key, "span": [], "fault": fault}
 
 
-def json_fields(root: Place, shard: str) -> list[str]:
-    """Names of the fields beside the first of the shard's first samples that has any; none where none has."""
+@dataclass(frozen=True)
+class Beside:
+    """What lies beside the first samples of a shard, as far as their category may follow from it."""
+
+    num_samples: int
+
+    fields: list[str]
+    """Names of the fields of JSON members, each once, printable, as they come."""
+
+    num_with_category: int
+    """Samples that have a category."""
+
+    num_contradicting: int
+    """Samples whose `.cls` member and JSON field say different things."""
+
+
+def looked_at(root: Place, shard: str, category: str | None) -> Beside:
+    """The first `MAX_LOOKED_AT` samples of a shard. StorageError if the storage fails."""
+    fields, num_with_category, num_contradicting = dict[str, None](), 0, 0
     with content(root, shard) as stream:
         found = [_located(0, sample)[0] for sample in islice(_groups(_found(stream)), MAX_LOOKED_AT)]
-        for start, num_bytes in (locator["json"] for locator in found if "json" in locator):
-            stream.seek(start)
-            beside = _parsed(stream.read(num_bytes))
-            if beside:
-                return [printable(name) for name in beside]
-    return []
+        for locator in found:
+            beside = {name: place for name, place in locator.items() if name in ("cls", "json")}
+            parts = _parts(stream, beside, None)
+            parsed = _parsed(parts.get("json", b""))
+            fields |= dict.fromkeys(map(printable, parsed))
+            member = _category({"cls": parts["cls"]}, {}, None) if "cls" in parts else None
+            field = _category({}, parsed, None if category == "cls" else category)
+            chosen = {None: member if "cls" in parts else field, "cls": member}.get(category, field)
+            num_with_category += chosen is not None
+            num_contradicting += None not in (member, field) and member != field
+    return Beside(len(found), list(fields), num_with_category, num_contradicting)
 
 
 def _parts(stream: BinaryIO, locator: Locator, field: str | None) -> dict[str, bytes]:

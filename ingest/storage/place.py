@@ -85,6 +85,10 @@ class Place:
         own, other = (os.path.realpath(p.path) if p.is_local else p.path for p in (self, folder))
         return self.fs == folder.fs and f"{own}/".startswith(f"{other.rstrip('/')}/")
 
+    def is_same(self, other: "Place") -> bool:
+        """Whether both name one folder or file, links followed."""
+        return self.is_within(other) and other.is_within(self)
+
     def is_dir(self) -> bool:
         """As `exists`; on an object store a folder is there where something lies below it."""
         if self.is_local:

@@ -6,7 +6,10 @@ from typing import Any, TypeVar
 
 import click
 
+from jobs.console.completion import Complete, offering
 from scoring.assessment import EngineOptions
+from scoring.engines import DEFAULT, ENGINES
+from scoring.protocols import PROTOCOLS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -25,14 +28,14 @@ def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Non
         given[str(parameter.name)] = value.read() if isinstance(parameter.type, click.File) else value
 
 
-def _option(flag: str, kind: Any, help_text: str) -> Callable[[Command], Command]:
-    return click.option(flag, type=kind, help=help_text, expose_value=False, callback=_keep)
+def _option(flag: str, kind: Any, help_text: str, complete: Complete | None = None) -> Callable[[Command], Command]:
+    return click.option(flag, type=kind, help=help_text, expose_value=False, callback=_keep, shell_complete=complete)
 
 
 _OPTIONS = (
     _option("--model", str, "Model folder or hub name (vllm, transformers, openai)."),
     _option("--adapter", str, "Folder of a LoRA adapter for the model."),
-    _option("--protocol", str, "What is asked: slots, json, two-pass, severity, binary; see docs/protocols.md."),
+    _option("--protocol", str, f"What is asked: {', '.join(PROTOCOLS)}; see docs/protocols.md.", offering(PROTOCOLS)),
     _option("--prompt-file", click.File("rb"), "YAML file with wordings that replace the protocol's own."),
     _option("--thresholds", click.File("rb"), "YAML file: attribute -> probability from which it is present."),
     click.option("--keep-rationale", is_flag=True, expose_value=False, callback=_keep, help="Keep the model's words."),
@@ -43,6 +46,25 @@ _OPTIONS = (
     _option("--endpoint", str, "Base URL of an OpenAI-compatible server, such as http://127.0.0.1:8000/v1 (openai)."),
     _option("--concurrency", click.IntRange(1, 256), "Requests under way at once, of one engine (openai)."),
 )
+
+ENGINE_HEADING = {
+    "Engine": (
+        *("--engine", "--thresholds", "--keep-rationale", "--model", "--adapter", "--protocol", "--prompt-file"),
+        *("--max-pixels", "--dtype", "--batch-size", "--tensor-parallel-size", "--endpoint", "--concurrency"),
+    )
+}
+"""For `jobs.console.command.Command`."""
+
+
+def engine_option(help_text: str) -> Callable[[Command], Command]:
+    """`--engine`. help_text: what the engine is for, without the names of engines."""
+    return click.option(
+        "--engine",
+        default=DEFAULT,
+        show_default=True,
+        shell_complete=offering(ENGINES),
+        help=f"{help_text}: {', '.join(ENGINES)}",
+    )
 
 
 def engine_options(command: Command) -> Command:

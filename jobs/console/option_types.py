@@ -28,3 +28,23 @@ class Numbers(click.ParamType[tuple[int, ...]]):
             return tuple(int(part) for part in value.split(","))
         except ValueError:
             self.fail(f'"{value}" is not a list of whole numbers, such as 0,10,50', param, ctx)
+
+
+class Recall(click.ParamType[float]):
+    """`recall=0.95` -> 0.95, above 0 and below 1."""
+
+    name = "recall"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        name, _, share = value.partition("=")
+        try:
+            found = float(share)
+        except ValueError:
+            found = math.nan
+        if name.strip() != "recall" or not 0 < found < 1:
+            self.fail(
+                f'"{value}" is not recall=SHARE with a share above 0 and below 1, such as recall=0.95', param, ctx
+            )
+        return found

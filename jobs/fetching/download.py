@@ -58,7 +58,7 @@ def download(
     with tempfile.TemporaryFile() as errors:
         stderr = None if workers.shows_messages else errors
         with _program(python, settings, stderr) as process, feedback.meter("fetch", selected.num_rows) as bar:
-            bar.advance(sum(done.values()))
+            bar.resume(sum(done.values()), selected.num_rows)
             while process.poll() is None:
                 time.sleep(0.5)
                 bar.advance(num_rows_announced(out, done))

@@ -6,16 +6,18 @@ checked against the selection and become `fetch.parquet`, which is written last.
 
 import os
 import re
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ingest import __version__
 from ingest.errors import PrivsieveError
-from ingest.storage.place import place
+from ingest.storage.place import Place, place
 from jobs.fetching.download import LOCAL, Workers, download
 from jobs.fetching.environment import IMG2DATASET, default_folder, python_of, requirements
-from jobs.fetching.outcome import FETCHED, finished_shards, reconcile
-from jobs.fetching.selected import FetchRecord, only_fetch, refuse_other_files, selected_rows
+from jobs.fetching.outcome import FETCHED, SELECTED, finished_shards, reconcile
+from jobs.fetching.retrying import retry_of
+from jobs.fetching.selected import FetchRecord, SelectionRecord, only_fetch, recorded, refuse_other_files, selected_rows
 from jobs.runtime.feedback import SILENT, Feedback
 
 
@@ -49,6 +51,9 @@ class FetchRequest:
 
     user_agent_token: str = "privsieve"
     """The name that hosts see."""
+
+    retry_failed: bool = False
+    """Whether URLs of a finished fetch are tried again that failed for a reason that can change."""
 
     private_addresses: bool = False
     """Whether hosts in private networks may be asked."""
@@ -84,6 +89,9 @@ class FetchResult:
     failures: dict[str, int]
     """Reason -> URLs, the most frequent first."""
 
+    num_tried_again: int | None = None
+    """URLs that `FetchRequest.retry_failed` asked again; None without it."""
+
 
 def run_fetch(
     request: FetchRequest, resources: FetchResources | None = None, feedback: Feedback = SILENT
@@ -99,15 +107,31 @@ def run_fetch(
     out = place(request.out)
     refuse_other_files(out, request.out)
     with only_fetch(out, request.out):
-        selected = selected_rows(out, request.out, request.metadata, record)
-        done = finished_shards(out)
-        if sum(done.values()) < selected.num_rows:
-            out.at(FETCHED).remove()  # it would say that everything is done
-            folder = resources.environment or default_folder()
-            python = python_of(folder.absolute(), requirements(out), feedback.notice)
-            workers = Workers(address, resources.processes, resources.threads, resources.shows_messages)
-            download(python, out, selected, done, workers, feedback)
-        outcomes = reconcile(out, selected.num_rows, request.images_per_shard)
+        if not request.retry_failed:
+            selected = selected_rows(out, request.out, request.metadata, record)
+            return _result(_downloaded(out, selected, resources, feedback))
+        retry = retry_of(out, request.out, record)
+        if retry is not None:
+            _downloaded(*retry, resources, feedback)
+        first = recorded(out.at(SELECTED))
+        outcomes = reconcile(out, first.num_rows, first.settings.images_per_shard)
+        return replace(_result(outcomes), num_tried_again=retry[1].num_rows if retry else 0)
+
+
+def _downloaded(out: Place, selected: SelectionRecord, resources: FetchResources, feedback: Feedback) -> Counter[str]:
+    """Downloads what is left of a selection; reason -> URLs, "" for downloaded."""
+    done = finished_shards(out)
+    if sum(done.values()) < selected.num_rows:
+        out.at(FETCHED).remove()  # it would say that everything is done
+        folder = resources.environment or default_folder()
+        python = python_of(folder.absolute(), requirements(out), feedback.notice)
+        address = resources.ray_address or os.environ.get("RAY_ADDRESS") or LOCAL
+        workers = Workers(address, resources.processes, resources.threads, resources.shows_messages)
+        download(python, out, selected, done, workers, feedback)
+    return reconcile(out, selected.num_rows, selected.settings.images_per_shard)
+
+
+def _result(outcomes: Counter[str]) -> FetchResult:
     failures = {reason: count for reason, count in outcomes.most_common() if reason}
     return FetchResult(outcomes.total(), outcomes[""], failures)
 

@@ -3,6 +3,7 @@
 img2dataset writes `00000.tar`, `00000.parquet` and, last, `00000_stats.json` for each shard.
 """
 
+import itertools
 import json
 import re
 from collections import Counter
@@ -32,6 +33,9 @@ class Reason:
 
     meaning: str
 
+    can_change: bool = False
+    """Whether the same URL may give an image another time; then `--retry-failed` asks again."""
+
 
 REASONS: tuple[Reason, ...] = (
     Reason("opted_out", r"refused: opted_out|disallowed by X-Robots-Tag", "the answer asks not to be used like this"),
@@ -40,10 +44,10 @@ REASONS: tuple[Reason, ...] = (
     Reason("empty", r"refused: empty", "the answer has no bytes"),
     Reason("private_address", r"refused: private_address", "the host is in a private network"),
     Reason("redirect_loop", r"infinite loop", "too many redirections"),
-    Reason("timeout", r"timed out|[Tt]imeout", "no whole answer within --timeout"),
-    Reason("connection_refused", r"Connection refused", "nothing listens there"),
-    Reason("unknown_host", r"Errno -\d+\]|getaddrinfo|Name or service", "the host has no address"),
-    Reason("tls", r"SSL|CERTIFICATE|certificate", "the secure connection failed"),
+    Reason("timeout", r"timed out|[Tt]imeout", "no whole answer within --timeout", can_change=True),
+    Reason("connection_refused", r"Connection refused", "nothing listens there", can_change=True),
+    Reason("unknown_host", r"Errno -\d+\]|getaddrinfo|Name or service", "the host has no address", can_change=True),
+    Reason("tls", r"SSL|CERTIFICATE|certificate", "the secure connection failed", can_change=True),
     Reason("not_http", r"unknown url type", "neither http nor https, or a redirection to such"),
     Reason(
         "bad_url",
@@ -51,10 +55,22 @@ REASONS: tuple[Reason, ...] = (
         "not a URL that can be asked for",
     ),
     Reason(
-        "connection", r"reset|closed|unreachable|BadStatusLine|IncompleteRead|Errno|urlopen", "the connection broke"
+        "connection",
+        r"reset|closed|unreachable|BadStatusLine|IncompleteRead|Errno|urlopen",
+        "the connection broke",
+        can_change=True,
     ),
 )
 """Tried in this order. `http_404` and the like are the server's status; `no_url`: the row has none; else `other`."""
+
+STATUS_THAT_CAN_CHANGE = r"http_(408|425|429|5\d\d)"
+"""Of servers that are busy or broken. `other` can change too, since nobody knows what it is."""
+
+RETRIES = "retries"
+"""Folder of what `--retry-failed` fetched: `00001`, `00002`, …, each like the folder above it."""
+
+RETRIED_KEY = "privsieve_first_key"
+"""Column of a retry's selection: the key that the URL has in fetch.parquet."""
 
 _SHARD = re.compile(r"(\d{5,})" + re.escape(STATS))
 
@@ -104,7 +120,8 @@ def _num_rows(out: Place, shard: str) -> int | None:
 def reconcile(out: Place, num_selected: int, images_per_shard: int) -> Counter[str]:
     """Writes fetch.parquet where every selected URL has exactly one row; returns reason -> URLs, "" for downloaded.
 
-    IncompleteError, and no table, where one has none.
+    Finished retries below `out` are counted instead of the failures that they tried again. IncompleteError, and no
+    table, where a URL has no row.
     """
     finished = finished_shards(out)
     num_rows = sum(finished.values())
@@ -118,6 +135,8 @@ def reconcile(out: Place, num_selected: int, images_per_shard: int) -> Counter[s
                 f"{num_selected - num_known} of {num_selected} URLs have no row yet, in shards of {images_per_shard}; "
                 "give the same command again to continue"
             )
+        for retry in finished_retries(out):
+            rows = _with_retry(connection, rows, out, retry)
         counts = rows.aggregate("reason, count(*)").fetchall()
         with out.at(FETCHED).create() as file:
             reader = rows.order("key").to_arrow_reader(10_000)
@@ -144,8 +163,47 @@ def _outcomes(connection: duckdb.DuckDBPyConnection, out: Place, shards: list[st
                 WHEN error_message LIKE 'HTTP Error ___:%' AND error_message NOT LIKE '%infinite loop%'
                     THEN 'http_' || substring(error_message, 12, 3)
                 {cases} ELSE 'other' END AS reason,
-            fetched.sha256
+            fetched.sha256, CAST(NULL AS VARCHAR) AS key_in_shard
         FROM read_parquet({selected}) AS selected
         JOIN read_parquet({fetched}, union_by_name = true, filename = 'fetched_from') AS fetched USING (key)
+        """
+    )
+
+
+def finished_retries(out: Place) -> list[str]:
+    """Names of the folders of finished retries below `RETRIES`, in order."""
+    names = itertools.takewhile(
+        lambda name: out.at(RETRIES, name, FETCHED).exists(), map(retry_name, itertools.count(1))
+    )
+    return list(names)
+
+
+def retry_name(number: int) -> str:
+    """From 1 on."""
+    return f"{number:05d}"
+
+
+def _with_retry(
+    connection: duckdb.DuckDBPyConnection, rows: duckdb.DuckDBPyRelation, out: Place, name: str
+) -> duckdb.DuckDBPyRelation:
+    """The rows, with those that the retry tried again as it left them."""
+    retry = out.at(RETRIES, name)
+    chosen = retry.at(SELECTED)
+    selected = file_list(chosen.at(file) for file in chosen.names() if file.endswith(".parquet"))
+    before, folder = f"before_{name}", f"{RETRIES}/{name}/"
+    rows.create_view(before)
+    return connection.sql(
+        f"""
+        WITH again AS (
+            SELECT selected.{RETRIED_KEY} AS first_key, fetched.* FROM read_parquet({selected}) AS selected
+            JOIN read_parquet({file_list([retry.at(FETCHED)])}) AS fetched USING (key)
+        )
+        SELECT {before}.key, {before}.url,
+            CASE WHEN again.status = 'downloaded' THEN '{folder}' || again.shard ELSE {before}.shard END AS shard,
+            coalesce(again.status, {before}.status) AS status,
+            CASE WHEN again.status IS NULL THEN {before}.reason ELSE again.reason END AS reason,
+            coalesce(again.sha256, {before}.sha256) AS sha256,
+            CASE WHEN again.status = 'downloaded' THEN again.key ELSE {before}.key_in_shard END AS key_in_shard
+        FROM {before} LEFT JOIN again ON again.first_key = {before}.key
         """
     )

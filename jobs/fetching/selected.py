@@ -86,20 +86,25 @@ def selected_rows(out: Place, out_url: str, metadata_url: str, record: FetchReco
     folder = out.at(SELECTED)
     if not folder.at(RECORD).exists():
         return _select(folder, metadata_url, record)
-    try:
-        before = SelectionRecord.model_validate_json(folder.at(RECORD).read())
-    except ValueError:
-        raise RunError(f"{folder.path}/{RECORD} is damaged or of another version; fetch into a new folder") from None
+    before = recorded(folder)
     different = differences(before.settings, record)
     if different:
         raise RunError(f"{out_url} was fetched with other settings: {different}; use another --out")
     return before
 
 
+def recorded(folder: Place) -> SelectionRecord:
+    """What the record in a folder of selected rows says. RunError if it is damaged."""
+    try:
+        return SelectionRecord.model_validate_json(folder.at(RECORD).read())
+    except ValueError:
+        raise RunError(f"{folder.path}/{RECORD} is damaged or of another version; fetch into a new folder") from None
+
+
 def _select(folder: Place, metadata_url: str, record: FetchRecord) -> SelectionRecord:
     metadata = open_metadata(metadata_url)
     sql = selection_sql(metadata, record.where, record.caption_keywords, record.limit)
-    _clear(folder)
+    clear(folder)
     try:
         num_rows = write_selection(metadata, sql, folder, record.images_per_shard)
         if num_rows == 0:
@@ -107,12 +112,12 @@ def _select(folder: Place, metadata_url: str, record: FetchRecord) -> SelectionR
         new = SelectionRecord(settings=record, num_rows=num_rows, columns=tuple(metadata.written.values()))
         folder.at(RECORD).write((new.model_dump_json(indent=2) + "\n").encode())
     except BaseException:
-        _clear(folder)
+        clear(folder)
         raise
     return new
 
 
-def _clear(selected: Place) -> None:
+def clear(selected: Place) -> None:
     """Removes the files of a selection."""
     for name in selected.names():
         if name != RUN_LEASE:

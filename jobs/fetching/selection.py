@@ -110,24 +110,29 @@ def keywords() -> dict[str, list[str]]:
 
 def write_selection(metadata: Metadata, sql: str, folder: Place, images_per_shard: int) -> int:
     """Runs the statement into numbered Parquet files, with each row's key; returns the number of rows."""
-    rows_per_file = images_per_shard * max(1, ROWS_PER_FILE // images_per_shard)
-    num_rows = 0
     try:
-        reader = metadata.connection.sql(sql).to_arrow_reader(min(rows_per_file, 10_000))
-        files = itertools.groupby(_cut(reader, rows_per_file), key=lambda part: part[0] // rows_per_file)
-        for number, parts in files:
-            with folder.at(f"{number:05d}.parquet").create() as file:
-                writer: pq.ParquetWriter | None = None
-                for first, batch in parts:
-                    keys = [image_key(first + i, images_per_shard) for i in range(batch.num_rows)]
-                    keyed = batch.add_column(0, pa.field("key", pa.string()), pa.array(keys, pa.string()))
-                    writer = writer or pq.ParquetWriter(file, keyed.schema, compression="zstd")
-                    writer.write_batch(keyed)
-                    num_rows += batch.num_rows
-                if writer is not None:
-                    writer.close()
+        return write_rows(metadata.connection.sql(sql), folder, images_per_shard)
     except (duckdb.Error, pa.ArrowException, OSError) as error:
         raise _unreadable("the metadata", error) from None
+
+
+def write_rows(rows: duckdb.DuckDBPyRelation, folder: Place, images_per_shard: int) -> int:
+    """Writes numbered Parquet files, with each row's key; returns the number of rows."""
+    rows_per_file = images_per_shard * max(1, ROWS_PER_FILE // images_per_shard)
+    num_rows = 0
+    reader = rows.to_arrow_reader(min(rows_per_file, 10_000))
+    files = itertools.groupby(_cut(reader, rows_per_file), key=lambda part: part[0] // rows_per_file)
+    for number, parts in files:
+        with folder.at(f"{number:05d}.parquet").create() as file:
+            writer: pq.ParquetWriter | None = None
+            for first, batch in parts:
+                keys = [image_key(first + i, images_per_shard) for i in range(batch.num_rows)]
+                keyed = batch.add_column(0, pa.field("key", pa.string()), pa.array(keys, pa.string()))
+                writer = writer or pq.ParquetWriter(file, keyed.schema, compression="zstd")
+                writer.write_batch(keyed)
+                num_rows += batch.num_rows
+            if writer is not None:
+                writer.close()
     return num_rows
 
 

@@ -15,6 +15,7 @@ from jobs.runtime.requests import STRICT, Name
 from reports.opened import open_run
 from scoring.labels.csv_cells import as_csv
 from scoring.labels.label_studio import LOCAL_FILES, interface, tasks
+from scoring.runs.reviews import is_reviews
 
 
 @dataclasses.dataclass(frozen=True, config=STRICT)
@@ -53,7 +54,7 @@ def run_export(request: ExportRequest) -> ExportResult:
 
 def _paths(source: str) -> dict[str, str]:
     """sha256 or key -> path below the source, of a run of a folder tree; else nothing is known."""
-    if not place(source).is_dir():
+    if not place(source).is_dir() or is_reviews(place(source)):
         return {}
     with open_run(source) as run:
         if run.record.format != "tree":

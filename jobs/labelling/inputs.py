@@ -1,4 +1,4 @@
-"""Labels from a labels file, or from the rows of a run."""
+"""Labels from a labels file, from the answers of a review, or from the rows of a run."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,6 +9,7 @@ from ingest.errors import LabelsError
 from ingest.storage.place import place
 from reports.opened import open_run
 from scoring.labels.table import read_labels, to_labels
+from scoring.runs.reviews import is_reviews
 from scoring.taxonomy import KEYS
 
 COLUMNS = ("shard", "key", "sha256", "private", "score", "holistic_score", "num_assessed", *KEYS)
@@ -21,7 +22,7 @@ def labels_of(url: str) -> pa.Table:
     null. RunError or LabelsError in one line.
     """
     where = place(url)
-    if not where.is_dir():
+    if not where.is_dir() or is_reviews(where):
         return read_labels(url)
     with open_run(url) as run:
         rows = run.rows(COLUMNS)

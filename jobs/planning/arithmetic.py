@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ingest.errors import number_of
 from jobs.planning.measuring import Measured
 
 NUM_RESAMPLES = 2_000
@@ -156,7 +157,7 @@ def _speed(measured: Measured, rng: np.random.Generator) -> tuple[float, _Draws,
     batches = np.array(measured.batches, dtype=np.float64)
     resampled = batches[rng.integers(0, len(batches), (NUM_RESAMPLES, len(batches)))].sum(axis=1)
     num_images, seconds = batches.sum(axis=0)
-    origin = f"measured on this machine with one engine process, {num_images:.0f} images"
+    origin = f"measured on this machine with one engine process, {number_of(int(num_images), 'image')}"
     return float(num_images / seconds), resampled[:, 0] / resampled[:, 1], origin
 
 

@@ -7,11 +7,13 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from ingest.errors import EngineError
-from ingest.formats import open_source
+from ingest.formats import open_source, refuse_without_pictures
 from ingest.images.decode import ImageLimits
 from jobs.planning.arithmetic import PlanResult, plan_of
 from jobs.planning.measuring import EngineUnderTest, measure
+from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.requests import STRICT, Count, Name
+from jobs.scanning.categories import check_category
 from scoring.assessment import Closable, EngineOptions
 from scoring.engines import DEFAULT, engine_module, placeholder_engine
 from scoring.engines.picture import max_side_px
@@ -45,18 +47,25 @@ class PlanRequest:
     """As for a scan."""
 
 
-def run_plan(request: PlanRequest) -> PlanResult:
+def run_plan(request: PlanRequest, feedback: Feedback = SILENT) -> PlanResult:
     """Lists up to 16 shards, reads and scores the sample, and writes nothing.
 
     EngineError if the engine cannot run here and no speed is recorded for it. SourceError, StorageError for the source.
     """
-    tested = _engine_under_test(request.engine, request.options)
-    try:
-        corpus = open_source(request.source, request.format_name, request.category)
-        measured = measure(corpus, tested, request.sample, request.seed)
-    finally:
-        if isinstance(tested.engine, Closable):
-            tested.engine.close()
+    with feedback.meter("plan", None) as progress:
+        progress.phase(f"loading {request.engine}", is_logged=False)
+        tested = _engine_under_test(request.engine, request.options)
+        try:
+            progress.phase("listing shards", is_logged="://" in request.source)
+            corpus = open_source(request.source, request.format_name, request.category)
+            refuse_without_pictures(corpus, request.source)
+            contradiction = check_category(corpus)
+            if contradiction:
+                feedback.notice(contradiction)
+            measured = measure(corpus, tested, request.sample, request.seed, progress)
+        finally:
+            if isinstance(tested.engine, Closable):
+                tested.engine.close()
     return plan_of(measured, request.num_engines, request.price_per_hour)
 
 

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from ingest.errors import SourceError
+from ingest.errors import SourceError, number_of
 from ingest.formats import Source
 from ingest.images.decode import DecodedImage, ImageLimits, Rejected, decode
 from ingest.sample import Sample, printable
 from ingest.storage.place import BLOCK_BYTES
+from jobs.runtime.progress import Meter
 from jobs.scanning.selection import draw, selected
 from scoring.assessment import Engine
 from scoring.engine_facts import RecordedHostCost, RecordedSpeed
@@ -114,20 +115,26 @@ class ImageTiming:
     """Of all frames, as the engine sees them."""
 
 
-def measure(corpus: Source, tested: EngineUnderTest, sample_size: int, seed: int) -> Measured:
+def measure(
+    corpus: Source, tested: EngineUnderTest, sample_size: int, seed: int, progress: Meter | None = None
+) -> Measured:
     """Reads, decodes and scores the sample. SourceError if the listed shards hold no image."""
+    progress = progress or Meter("", None, time.monotonic)
     shards = sorted(random.Random(seed).sample(corpus.shards, min(MAX_LISTED_SHARDS, len(corpus.shards))))
+    progress.phase(f"counting images of {len(shards)} of {number_of(len(corpus.shards), 'shard')}")
     lengths = [[len(slice_.locators) for slice_ in corpus.slices(shard)] for shard in shards]
     listed = tuple(map(sum, lengths))
     if not sum(listed):
         raise SourceError(f"{len(shards)} random shards hold no image, {printable(shards[0])} first; nothing to plan")
+    progress.phase(f"reading {number_of(min(sample_size, sum(listed)), 'image')}")
     chosen = draw(shards, listed, min(sample_size, sum(listed)), seed)
     samples = [sample for shard, indices in chosen.items() for sample in _read(corpus, shard, indices)]
     timings = [_timed(sample, tested) for sample in samples if sample.fault is None]
     decoded = [one for one in timings if isinstance(one, ImageTiming)]
     broken = Counter(sample.fault.reason for sample in samples if sample.fault is not None)
     broken.update(one.reason for one in timings if isinstance(one, Rejected))
-    tables, batches = _scored(samples, tested)
+    progress.resume(0, len(samples))
+    tables, batches = _scored(samples, tested, progress)
     row_bytes, slice_bytes = _result_bytes(tables)
     num_bytes = tuple(len(sample.encoded) for sample in samples if sample.fault is None)
     # Listing a remote tar fetches whole blocks around its headers, and small images lie within those blocks.
@@ -173,7 +180,9 @@ def _timed(sample: Sample, tested: EngineUnderTest) -> ImageTiming | Rejected:
     return ImageTiming(decode_s, image, downscale_s, sum(p.width * p.height for p in pictures) / 1e6)
 
 
-def _scored(samples: Sequence[Sample], tested: EngineUnderTest) -> tuple["pa.Table", tuple[tuple[int, float], ...]]:
+def _scored(
+    samples: Sequence[Sample], tested: EngineUnderTest, progress: Meter
+) -> tuple["pa.Table", tuple[tuple[int, float], ...]]:
     """The rows, and (images, seconds) of each batch. The first batch is scored twice, since models need to warm up."""
     import pyarrow as pa
 
@@ -182,10 +191,12 @@ def _scored(samples: Sequence[Sample], tested: EngineUnderTest) -> tuple["pa.Tab
     scorer = BatchScorer(tested.engine, tested.limits, DECODE_THREADS)
     tables, batches, left = list["pa.Table"](), list[tuple[int, float]](), iter(samples)
     scorer.rows(samples[:BATCH_SAMPLES])
+    progress.under_way(0)
     while batch := list(islice(left, BATCH_SAMPLES)):
         started = time.perf_counter()
         tables.append(scorer.rows(batch))
         batches.append((len(batch), time.perf_counter() - started))
+        progress.advance(len(batch))
     return pa.concat_tables(tables), tuple(batches)
 
 

@@ -15,6 +15,7 @@ from ingest.formats.released import Kept, Written
 from ingest.formats.tree import ROOT
 from ingest.sample import printable
 from ingest.storage.place import Place, reason_of
+from jobs.releasing.bar import Bar
 from jobs.releasing.decisions import (
     DECISIONS_SCHEMA,
     KeptHash,
@@ -72,6 +73,9 @@ class ShardCopier:
     resume: bool
     """What an earlier filter has copied is taken over, if it is whole."""
 
+    bar: Bar | None = None
+    """Of a guarantee."""
+
     def outcome(self, number: int, share: Share) -> Copied:
         """Errors become text: an exception that leaves a worker of Ray would arrive without its message."""
         try:
@@ -101,7 +105,7 @@ class ShardCopier:
         """The decisions for the shard. IncompleteError where they are not those that were counted."""
         tables, kept = [DECISIONS_SCHEMA.empty_table()], KeptHash(share.shard)
         for rows in row_chunks(self.run, share.rows):
-            tables.append(decisions_of(rows, self.policy))
+            tables.append(decisions_of(rows, self.policy, self.bar))
             kept.update(tables[-1])
         if kept.hexdigest(share.is_whole) != share.kept_sha256:
             raise IncompleteError(

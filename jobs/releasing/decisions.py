@@ -12,7 +12,8 @@ from ingest.errors import RunError
 from ingest.formats.released import Kept
 from ingest.sample import printable
 from ingest.storage.place import Place
-from scoring.policies.policy import UNREADABLE, UNSAFE_MEMBER, Policy
+from jobs.releasing.bar import Bar
+from scoring.policies.policy import DEFAULT, GUARANTEE, QUARANTINED, UNREADABLE, UNSAFE_MEMBER, Policy
 from scoring.runs.results import RowRange
 from scoring.runs.rows import rows_at
 
@@ -45,12 +46,26 @@ def row_chunks(run: Place, ranges: Sequence[RowRange], rows_at_once: int = ROWS_
             first = after
 
 
-def decisions_of(rows: pa.Table, policy: Policy) -> pa.Table:
-    """The decisions of a policy for rows of one shard; a row without image bytes is always dropped."""
+def decisions_of(rows: pa.Table, policy: Policy, bar: Bar | None = None) -> pa.Table:
+    """The decisions of a policy for rows of one shard; a row without image bytes is always dropped.
+
+    bar: of a guarantee. From its threshold on, it drops what the policy flags or keeps by default; an image that a rule
+    of the policy keeps stays.
+    """
     decided = policy.decide(rows).cast(DECISIONS_SCHEMA)
+    if bar is not None:
+        reached = pc.greater_equal(bar.scores(rows), bar.threshold).fill_null(False)
+        is_dropped = pc.and_(reached, pc.and_(can_be_dropped(decided), pc.not_equal(decided["action"], "drop")))
+        decided = _overruled(decided, is_dropped, GUARANTEE, pa.scalar(bar.reason))
     lost = pc.and_(pc.is_null(decided["sha256"]), pc.not_equal(decided["action"], "drop"))
     reasons = pc.binary_join_element_wise("there is nothing that could be copied", decided["reason"], ": ")
     return _overruled(decided, lost, UNREADABLE, reasons)
+
+
+def can_be_dropped(decisions: pa.Table) -> pa.ChunkedArray:
+    """Of each row, whether a guarantee may drop it: no rule of the policy says that it is kept."""
+    of_rule = pc.invert(pc.is_in(decisions["rule"], pa.array([DEFAULT, QUARANTINED])))
+    return pc.invert(pc.and_(pc.equal(decisions["action"], "keep"), of_rule))
 
 
 def kept_rows(decisions: pa.Table) -> pa.Table:
@@ -118,7 +133,7 @@ def counted(decisions: pa.Table) -> Counter[tuple[str, str]]:
     return Counter({(group["action"], group["rule"]): group["count_all"] for group in groups})
 
 
-def _overruled(decisions: pa.Table, rows: pa.ChunkedArray, rule: str, reasons: pa.ChunkedArray) -> pa.Table:
+def _overruled(decisions: pa.Table, rows: pa.ChunkedArray, rule: str, reasons: pa.ChunkedArray | pa.Scalar) -> pa.Table:
     """Where `rows` is true, the rule drops."""
     for name, value in (("reason", reasons), ("rule", rule), ("action", "drop")):
         column = decisions.schema.get_field_index(name)

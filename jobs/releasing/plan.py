@@ -11,6 +11,7 @@ from ingest.errors import IncompleteError, RunError, number_of
 from ingest.formats import Source
 from ingest.sample import printable
 from ingest.storage.place import Place
+from jobs.releasing.bar import Bar
 from jobs.releasing.decisions import KeptHash, counted, decisions_of, row_chunks
 from scoring.policies.policy import Policy
 from scoring.runs.coverage import has_all_chosen
@@ -78,12 +79,12 @@ class Plan:
         return hashlib.sha256("".join(share.kept_sha256 for share in self.shares).encode()).hexdigest()
 
 
-def plan_release(run: Place, record: RunRecord, corpus: Source, policy: Policy) -> Plan:
+def plan_release(run: Place, record: RunRecord, corpus: Source, policy: Policy, bar: Bar | None = None) -> Plan:
     """Decides for every row of a complete run. RunError where rows are missing; PolicyError where a rule fails."""
     refuse_foreign(run, record.settings_hash())
     found = results(run)
     is_whole = record.sample is None and record.limit is None
-    tally, shares = _Tally(run, policy), list[Share]()
+    tally, shares = _Tally(run, policy, bar), list[Share]()
     for shard in corpus.shards:
         if not is_whole and not has_any_result(shard, found.ledger):
             continue
@@ -97,16 +98,16 @@ def plan_release(run: Place, record: RunRecord, corpus: Source, policy: Policy) 
 class _Tally:
     """Counts over all shards."""
 
-    def __init__(self, run: Place, policy: Policy):
+    def __init__(self, run: Place, policy: Policy, bar: Bar | None):
         self.by_rule = Counter[tuple[str, str]]()
         self.num_older = 0
         self.num_kept_bytes = 0
-        self._run, self._policy = run, policy
+        self._run, self._policy, self._bar = run, policy, bar
 
     def share(self, shard: str, ranges: list[RowRange], is_whole: bool) -> Share:
         kept, num_rows = KeptHash(shard), 0
         for rows in row_chunks(self._run, ranges):
-            decisions = decisions_of(rows, self._policy)
+            decisions = decisions_of(rows, self._policy, self._bar)
             kept.update(decisions)
             num_rows += decisions.num_rows
             self.by_rule.update(counted(decisions))

@@ -1,6 +1,6 @@
 """The record of a release, and the names of its own files."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -23,6 +23,60 @@ OWN_NAMES = frozenset([RELEASE, DECISIONS, UNFINISHED, DONE, RELEASE_LEASE])
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
+class GuaranteeRecord(BaseModel):
+    """What `--guarantee` promised, and what proves it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    recall: float
+    """At least this share of the private pictures of the run is dropped, copies counted once, …"""
+
+    confidence: float
+    """… with this probability, over the choice of the pictures that were labelled."""
+
+    by: str
+    """The column or expression that has the threshold."""
+
+    threshold: float | None
+    """Images from it on are dropped; None if the policy alone drops enough."""
+
+    num_private_labelled: int
+    """Labelled private pictures that the proof uses, each equally likely to have been drawn."""
+
+    num_missed: int
+    """Of these, how many the release keeps."""
+
+    num_missed_allowed: int
+    """How many it might keep, by the exact binomial bound."""
+
+    num_dropped_by_policy: int
+    """Of `num_private_labelled`, those that the policy drops."""
+
+    num_without_score: int
+    """Of `num_private_labelled`, those that stay at any threshold: without a score, or kept by a rule of the policy."""
+
+    failure_probability: float
+    """At most so often, over draws of labels, the promise is broken; at most 1 − confidence."""
+
+    drawn: Literal["audit", "evenly"]
+    """How the labelled pictures were drawn."""
+
+    num_private_drawn: int
+    """Labelled private pictures before those of an audit were thinned to equal probabilities."""
+
+    labels_sha256: Sha256
+    """Of the file of labels; of a folder, of the lines that `sha256sum *` prints in it."""
+
+    assumption: str
+    """What must be true for the promise to hold."""
+
+    num_dropped: int = 0
+    """Images of the run that the guarantee drops beside those that the policy drops: its price."""
+
+    share_dropped: float = 0.0
+    """The same as a share of all images of the run, 0–1."""
+
+
 class ReleaseRecord(BaseModel):
     """Of what a release is: all of `release.unfinished.json`, and the head of `release.json`."""
 
@@ -37,6 +91,7 @@ class ReleaseRecord(BaseModel):
     policy_sha256: Sha256
     kept_sha256: Sha256
     members: Members | None = None  # of older versions, which released whatever lay beside a picture
+    guarantee: GuaranteeRecord | None = None  # without --guarantee, and of older versions
 
 
 def release_record(file: Place) -> ReleaseRecord | None:

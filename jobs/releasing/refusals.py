@@ -7,6 +7,7 @@ from ingest.formats import Source
 from ingest.formats.released import RELEASE
 from ingest.formats.tree import ROOT
 from ingest.storage.place import Place
+from jobs.releasing.bar import Bar
 from jobs.releasing.decisions import decisions_of, kept_rows, row_chunks
 from jobs.releasing.plan import Plan, Share
 from jobs.releasing.record import OWN_NAMES, RELEASE_LEASE, UNFINISHED, ReleaseRecord, release_record
@@ -28,21 +29,21 @@ def refuse_misplaced(out: Place, url: str, run: Place, source: Place, is_folder:
             raise StorageError(f"{url} holds the {name}; write the release to a folder of its own")
 
 
-def refuse_own_names(plan: Plan, corpus: Source, run: Place, policy: Policy) -> None:
+def refuse_own_names(plan: Plan, corpus: Source, run: Place, policy: Policy, bar: Bar | None) -> None:
     """StorageError where something of the source would take the name of one of the release's own files."""
     names = {share.shard.partition("/")[0] for share in plan.shares if share.num_kept} & OWN_NAMES
     for share in plan.shares:
         if share.shard == ROOT and share.num_kept:
-            names |= _own_names_of_loose_files(share, corpus, run, policy)
+            names |= _own_names_of_loose_files(share, corpus, run, policy, bar)
     if names:
         raise StorageError(f"the source holds {min(names)}, which a release has of its own; rename it and scan again")
 
 
-def _own_names_of_loose_files(share: Share, corpus: Source, run: Place, policy: Policy) -> set[str]:
+def _own_names_of_loose_files(share: Share, corpus: Source, run: Place, policy: Policy, bar: Bar | None) -> set[str]:
     """Of the pictures at the top of a tree, and of their sidecars."""
     found = set[str]()
     for rows in row_chunks(run, share.rows):
-        keys = kept_rows(decisions_of(rows, policy))["key"].to_pylist()
+        keys = kept_rows(decisions_of(rows, policy, bar))["key"].to_pylist()
         beside = OWN_NAMES & {f"{Path(key).stem}.json" for key in keys}
         found |= OWN_NAMES & {*keys} | {name for name in beside if corpus.root.at(name).exists()}
     return found
@@ -66,8 +67,8 @@ def refuse_loss(out: Place, url: str, identity: ReleaseRecord, resume: bool, ove
         raise StorageError(f"{url} is finished already; use --overwrite to write it again")
     if resume and begun not in (None, identity):
         raise StorageError(
-            f"{url} was begun with another run or policy, by another version, or images were scanned again since; "
-            "use --overwrite"
+            f"{url} was begun with another run, policy or guarantee, by another version, or images were scanned "
+            "again since; use --overwrite"
         )
 
 

@@ -22,11 +22,13 @@ from ingest.formats.members import Members
 from ingest.formats.released import Written
 from ingest.storage.place import Place, place
 from ingest.storage.removal import remove_half_written, remove_tree
+from jobs.releasing.bar import Bar
 from jobs.releasing.cautions import cautions, refuse_blind
 from jobs.releasing.copying import Copied, ShardCopier
 from jobs.releasing.finishing import as_json, finish, left_out
+from jobs.releasing.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee, with_price
 from jobs.releasing.plan import Counts, Plan, plan_release
-from jobs.releasing.record import RELEASE_LEASE, UNFINISHED, ReleaseRecord
+from jobs.releasing.record import RELEASE_LEASE, UNFINISHED, GuaranteeRecord, ReleaseRecord
 from jobs.releasing.refusals import refuse_loss, refuse_misplaced, refuse_own_names
 from jobs.runtime.executors import Executor, refuse_address
 from jobs.runtime.feedback import SILENT, Feedback
@@ -49,8 +51,8 @@ class FilterRequest:
     run_url: Name
     """Folder or fsspec URL of a finished run."""
 
-    policy: Name
-    """File of rules, or the name of a policy that is shipped."""
+    policy: Name | None
+    """File of rules, or the name of a policy that is shipped. None, with a guarantee: keep whatever has a score."""
 
     out_url: Name
     """Folder or fsspec URL of the release."""
@@ -61,7 +63,12 @@ class FilterRequest:
     overwrite: bool = False
     """Replace an earlier release."""
 
+    guarantee: GuaranteeRequest | None = None
+    """At least a share of the private images is dropped beside what the policy drops."""
+
     def __post_init__(self) -> None:
+        if self.policy is None and self.guarantee is None:
+            raise PrivsieveError("give --policy, or --guarantee with --labels, or both")
         if self.resume and self.overwrite:
             raise PrivsieveError("--resume and --overwrite exclude each other: give one of them")
 
@@ -91,6 +98,12 @@ class FilterPlan:
     cautions: tuple[str, ...]
     """Lines to read before the counts: of which images they are, and rules that may not do what was meant."""
 
+    bar: Bar | None
+    """The threshold of the guarantee."""
+
+    guarantee: GuaranteeRecord | None
+    """What it promises, what it costs and what proves it."""
+
     @property
     def counts(self) -> Counts:
         return self.plan.counts
@@ -113,6 +126,9 @@ class FilterResult:
     cautions: tuple[str, ...]
     """As in the plan."""
 
+    guarantee: GuaranteeRecord | None = None
+    """As in the plan."""
+
 
 def run_filter(
     request: FilterRequest, resources: FilterResources | None = None, feedback: Feedback = SILENT
@@ -123,13 +139,25 @@ def run_filter(
 
 def plan_filter(request: FilterRequest) -> FilterPlan:
     """Decides for every row and writes nothing."""
-    policy = load_policy(policy_bytes(request.policy), request.policy)
+    policy = _policy(request.policy)
     run, record = open_run(request.run_url)
     corpus = open_source(record.source, record.format, record.category)
     policy = policy.for_engine(record.engine)
     refuse_blind(policy, record)
-    plan = plan_release(run, record, corpus, policy)
-    return FilterPlan(request, run, record, corpus, policy, plan, tuple(cautions(record, plan, policy)))
+    bar, promised = None, None
+    if request.guarantee is not None:
+        bar, promised = guarantee(request.guarantee, run, record, policy)
+    plan = plan_release(run, record, corpus, policy, bar)
+    if promised is not None:
+        promised = with_price(promised, plan.counts)
+    notes = tuple(cautions(record, plan, policy))
+    return FilterPlan(request, run, record, corpus, policy, plan, notes, bar, promised)
+
+
+def _policy(name: str | None) -> Policy:
+    if name is None:
+        return load_policy(GUARANTEE_ONLY, "the policy of --guarantee alone")
+    return load_policy(policy_bytes(name), name)
 
 
 def check_destination(planned: FilterPlan) -> None:
@@ -137,7 +165,7 @@ def check_destination(planned: FilterPlan) -> None:
     request, corpus, out = planned.request, planned.corpus, place(planned.request.out_url)
     is_folder = place(planned.record.source).is_dir()
     refuse_misplaced(out, request.out_url, planned.run, corpus.root, is_folder)
-    refuse_own_names(planned.plan, corpus, planned.run, planned.policy)
+    refuse_own_names(planned.plan, corpus, planned.run, planned.policy, planned.bar)
     refuse_loss(out, request.out_url, _identity(planned), request.resume, request.overwrite)
 
 
@@ -150,11 +178,11 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
     identity = _identity(planned)
     with lease(out.at(RELEASE_LEASE), request.out_url, takeover=None) as held:
         _begin(out, identity)
-        copier = ShardCopier(planned.corpus, planned.run, policy, out, request.resume)
+        copier = ShardCopier(planned.corpus, planned.run, policy, out, request.resume, planned.bar)
         counts, written = _copy_all(copier, planned.plan, resources, feedback, held)
         held.confirm()
         finish(out, identity, planned.record, planned.plan, counts, written)
-    return FilterResult(counts, policy.name, policy.members, left_out(written), planned.cautions)
+    return FilterResult(counts, policy.name, policy.members, left_out(written), planned.cautions, planned.guarantee)
 
 
 def _identity(planned: FilterPlan) -> ReleaseRecord:
@@ -169,6 +197,7 @@ def _identity(planned: FilterPlan) -> ReleaseRecord:
         policy_sha256=policy.sha256,
         kept_sha256=planned.plan.kept_sha256(),
         members=policy.members,
+        guarantee=planned.guarantee,
     )
 
 

@@ -1,103 +1,228 @@
-"""Progress of long work: a bar on a terminal, a plain line per minute in a log, nothing with --quiet."""
+"""Progress of long work: a bar on a terminal, lines in a log, nothing with --quiet."""
 
+import os
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.progress import Progress, ProgressColumn, Task
+from rich.progress_bar import ProgressBar
 from rich.text import Text
 
 from jobs.console.terminal import write_line
+from jobs.runtime.pace import Pace
 
 LINE_EVERY_S = 60.0
-PARTS = 1000
-"""The bar's own scale, so that images or shards can fill it."""
+MAX_BAR_WIDTH = 20
 
 
 class Meter:
-    """Counts images. How much of all is done follows from the number of images, else from that of shards.
+    """Counts images, and before that says what is being prepared. Threads may call it.
 
-    num_images: None where it is not known before the end; `expect()` tells it later.
+    How much of all is done follows from the number of images. Where that is not known, it is worked out from the
+    shards, each time that one ends.
+
+    num_images: None where it is not known before the end; `expect()` or `resume()` tells it later.
     """
+
+    is_shown = False
+    """Whether anybody sees it: what nobody sees need not be counted."""
 
     def __init__(self, label: str, num_images: int | None, clock: Callable[[], float]):
         self.label = label
         self.num_done = 0
         self._num_images = num_images
-        self._shards = (0, 0)
+        self._num_under_way = 0
+        self._projected: int | None = None
+        self._phase = ""
+        self._is_logged = True
         self._clock = clock
         self._start_s = clock()
+        self._lock = threading.RLock()
+        self._pace = Pace()
+        self._pace.mark(self._start_s, 0)
+
+    def phase(self, text: str, *, is_logged: bool = True) -> None:
+        """What is being prepared, such as "starting Ray", until images are counted. It counts for no rate.
+
+        is_logged: whether a log gets a line, too. Where wrong commands are refused, the refusal stands alone there.
+        """
+        with self._lock:
+            self._phase, self._is_logged = text, is_logged
+            self._pace.restart()
+            self._show()
+
+    def resume(self, num_before: int, num_images: int | None) -> None:
+        """Images that were done before this work began, and those of the whole work. The former count for no rate."""
+        with self._lock:
+            self.num_done, self._num_images = num_before, num_images
+            self._pace.restart()
+            if not self._phase:
+                self._pace.mark(self._clock(), num_before)
+            self._show()
 
     def advance(self, num_images: int) -> None:
-        self.num_done += num_images
-        self._show()
+        """So many images more are done."""
+        with self._lock:
+            self.num_done += num_images
+            self._count()
+
+    def under_way(self, num_images: int) -> None:
+        """So many images are done in pieces of work that `advance` does not count yet. 0 at first: the work begins."""
+        with self._lock:
+            self._num_under_way = num_images
+            self._count()
 
     def expect(self, num_images: int) -> None:
         """The number of images of the whole work, once it is known."""
-        self._num_images = num_images
-        self._show()
+        with self._lock:
+            self._num_images = num_images
+            self._show()
 
     def shards(self, num_done: int, num_all: int) -> None:
-        """Shards that are finished, of those that this work began with."""
-        self._shards = (num_done, num_all)
-        self._show()
+        """Shards that are finished, of all."""
+        with self._lock:
+            if num_done == num_all:
+                self._num_images = self.num_done
+            elif num_done and self.num_done:
+                self._projected = round(self.num_done * num_all / num_done)
+            self._show()
+
+    @property
+    def is_counting(self) -> bool:
+        """Whether nothing is being prepared any more."""
+        return not self._phase
+
+    @property
+    def num_seen(self) -> int:
+        """Images done, with those of pieces of work that have not ended."""
+        seen = self.num_done + self._num_under_way
+        return seen if self._num_images is None else max(self.num_done, min(seen, self._num_images))
 
     @property
     def share(self) -> float | None:
         """Part of the work that is done, 0 to 1; None where not known."""
-        done, whole = (self.num_done, self._num_images) if self._num_images is not None else self._shards
-        return min(1.0, done / whole) if whole else None
+        return min(1.0, self.num_seen / self._whole) if self._whole else None
 
     @property
     def elapsed_s(self) -> float:
         return self._clock() - self._start_s
 
+    @property
+    def overall_images_per_s(self) -> float | None:
+        """Since the first image was begun; None where none was done."""
+        with self._lock:
+            return self._pace.overall_images_per_s()
+
     def facts(self) -> list[str]:
-        """Images done, images/s, share done and time left: what is known of these."""
-        facts = [f"{self.num_done} images" + (f" of {self._num_images}" if self._num_images is not None else "")]
-        if self.num_done and self.elapsed_s > 0:
-            facts.append(f"{self.num_done / self.elapsed_s:.1f} images/s")
-        if self.share is not None:
-            facts.append(f"{self.share:.0%} done")
-        if self.share and self.elapsed_s > 0:
-            facts.append(f"{_duration(self.elapsed_s * (1 - self.share) / self.share)} left")
-        return facts
+        """What is being prepared; or images done, images/s, share done and time left: what is known of these."""
+        with self._lock:
+            if self._phase:
+                return [self._phase]
+            facts = [self._counted()]
+            rate = self._pace.images_per_s(self._clock())
+            if rate is not None:
+                facts.append(f"{rate:,.{0 if rate >= 100 else 1}f}/s")
+            if self.share is not None:
+                facts.append(f"{int(100 * self.share)} %")
+            left_s = self._pace.seconds_left(self._whole, self._clock()) if self._whole else None
+            if left_s is not None:
+                facts.append(f"{duration(left_s)} left")
+            return facts
+
+    @property
+    def _whole(self) -> int | None:
+        """Images of the whole work; None where not known."""
+        if self._num_images is not None or self._projected is None:
+            return self._num_images
+        return max(self._projected, self.num_seen)
+
+    def _counted(self) -> str:
+        if self._whole is None:
+            return f"{self.num_seen:,} image{'' if self.num_seen == 1 else 's'}"
+        about = "~" if self._num_images is None else ""
+        return f"{self.num_seen:,} of {about}{self._whole:,} image{'' if self._whole == 1 else 's'}"
+
+    def _count(self) -> None:
+        self._phase = ""
+        self._pace.mark(self._clock(), self.num_seen)
+        self._show()
 
     def _show(self) -> None:
         """Silent; the meters below speak."""
 
 
 class _LineMeter(Meter):
-    """One line per minute: a log has no cursor to go back with."""
+    """One line per phase and per minute: a log has no cursor to go back with."""
+
+    is_shown = True
 
     def __init__(self, label: str, num_images: int | None, clock: Callable[[], float]):
         super().__init__(label, num_images, clock)
         self._next_s = LINE_EVERY_S
+        self._shown_phase = ""
 
     def _show(self) -> None:
-        if self.elapsed_s >= self._next_s:
+        is_new_phase = self._is_logged and self._phase not in ("", self._shown_phase)
+        if is_new_phase or self.elapsed_s >= self._next_s:
             self._next_s = (self.elapsed_s // LINE_EVERY_S + 1) * LINE_EVERY_S
+            self._shown_phase = self._phase or self._shown_phase
             write_line(f"{self.label}: {', '.join(self.facts())}", to_stderr=True)
 
 
 class _BarMeter(Meter):
+    is_shown = True
+
     def __init__(self, label: str, num_images: int | None, clock: Callable[[], float], progress: Progress):
         super().__init__(label, num_images, clock)
         self._progress = progress
-        self._task = progress.add_task(label, total=None, meter=self)
+        progress.add_task(label, total=None, meter=self)
 
     def _show(self) -> None:
-        share = self.share
-        total = None if share is None else PARTS
-        self._progress.update(self._task, total=total, completed=0 if share is None else PARTS * share)
+        """The columns read what they show, several times a second; a phase is shown before it blocks anything."""
+        if self._phase:
+            self._progress.refresh()
+
+
+class _Bar(ProgressColumn):
+    """As wide as the other columns leave it."""
+
+    def __init__(self, console: Console):
+        self._console = console
+        super().__init__()
+
+    def render(self, task: Task) -> ProgressBar | Text:
+        meter = _meter_of(task)
+        width = self._console.width - len(meter.label) - len(", ".join(meter.facts())) - 3
+        if width < 1:
+            return Text("")
+        share = meter.share
+        return ProgressBar(
+            total=None if share is None else 1.0,
+            completed=share or 0.0,
+            width=min(width, MAX_BAR_WIDTH),
+            pulse=share is None,
+            animation_time=task.get_time(),
+        )
 
 
 class _Facts(ProgressColumn):
     def render(self, task: Task) -> Text:
-        meter = task.fields["meter"]
-        assert isinstance(meter, Meter)
-        return Text(", ".join(meter.facts()))
+        return Text(", ".join(_meter_of(task).facts()), no_wrap=True)
+
+
+class _Label(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        return Text(_meter_of(task).label, no_wrap=True)
+
+
+def _meter_of(task: Task) -> Meter:
+    meter = task.fields["meter"]
+    assert isinstance(meter, Meter)
+    return meter
 
 
 @contextmanager
@@ -105,19 +230,36 @@ def meter(
     label: str, num_images: int | None, quiet: bool, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Meter]:
     """A meter for the length of the block, on stderr; `num_images` is None where it is not known yet."""
-    console = Console(stderr=True)
     if quiet:
         yield Meter(label, num_images, clock)
-    elif not console.is_terminal:
+    elif not Console(stderr=True).is_terminal:
         yield _LineMeter(label, num_images, clock)
     else:
-        with Progress(TextColumn(label), BarColumn(), _Facts(), console=console) as progress:
-            yield _BarMeter(label, num_images, clock, progress)
+        with _console() as console, Progress(_Label(), _Bar(console), _Facts(), console=console) as progress:
+            shown = _BarMeter(label, num_images, clock, progress)
+            try:
+                yield shown
+            finally:
+                progress.live.transient = not shown.is_counting  # what was being prepared is of no use any more
 
 
-def _duration(seconds: float) -> str:
+@contextmanager
+def _console() -> Iterator[Console]:
+    """On a copy of stderr, which stays where it is while `native_stderr_hidden` turns stderr itself away."""
+    if sys.stderr is not sys.__stderr__:
+        yield Console(stderr=True)
+        return
+    with os.fdopen(os.dup(2), "w") as copy:
+        yield Console(file=copy)
+
+
+def duration(seconds: float) -> str:
     """`40 s`, `12 min` or `3 h 05 min`."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"
+    if minutes < 90:
+        return f"{minutes} min"
+    if minutes < 48 * 60:
+        return f"{minutes // 60} h {minutes % 60:02d} min"
+    return f"{minutes // (24 * 60)} d {minutes // 60 % 24} h"

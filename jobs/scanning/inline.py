@@ -12,18 +12,20 @@ from ingest.formats import Source
 from jobs.scanning.selection import Chosen
 from jobs.scanning.settings import ScanSettings
 from jobs.scanning.slice_scanner import SliceScanner, WorkerCrash
-from jobs.scanning.slice_tasks import SliceCounts, SliceTask, slices_left
+from jobs.scanning.slice_tasks import ShowUnderWay, SliceCounts, SliceTask, slices_left
 from scoring.runs.ledger import Ledger
 
 
 def scan_slices(
-    settings: ScanSettings, left: list[str], chosen: Chosen, ledger: Ledger
+    settings: ScanSettings, left: list[str], chosen: Chosen, ledger: Ledger, show: ShowUnderWay = lambda num: None
 ) -> Generator[SliceCounts, None, None]:
     """Scans the slices of the shards `left` that have no result in the ledger; yields what came of each."""
-    scanner = SliceScanner(settings)
+    scanner = SliceScanner(settings, looked_at=lambda _, num_images: show(num_images))
     try:
         for shard in left:
-            yield from _scanned(scanner, settings, shard, chosen, ledger)
+            for found in _scanned(scanner, settings, shard, chosen, ledger):
+                show(0)
+                yield found
     finally:
         scanner.close()
 

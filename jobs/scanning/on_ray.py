@@ -8,6 +8,7 @@ since a slice always gives the same file. Failures travel as data, since Ray wou
 import json
 import os
 from collections.abc import Generator, Iterator
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -21,7 +22,8 @@ from jobs.runtime.metrics import ScanMetrics
 from jobs.scanning import slice_scanner
 from jobs.scanning.selection import Chosen
 from jobs.scanning.settings import ScanSettings
-from jobs.scanning.slice_tasks import SliceCounts, SliceTask, slices_left
+from jobs.scanning.slice_tasks import ShowUnderWay, SliceCounts, SliceTask, slices_left
+from jobs.scanning.under_way import Reports, UnderWay
 from scoring.runs.ledger import Ledger, only_shards
 
 ENGINES_PER_SLICER = 4
@@ -53,10 +55,10 @@ class EnginePool:
 class SliceScanner:
     """The actor: Ray Data calls it with one slice at a time. Its name is the title of its process."""
 
-    def __init__(self, settings: ScanSettings):
+    def __init__(self, settings: ScanSettings, looked_at: slice_scanner.LookedAt):
         metrics = ScanMetrics(settings.engine)
         # After an unexpected exception the process ends, as it would of a signal, and Ray starts another.
-        self._scanner = slice_scanner.SliceScanner(settings, metrics, crashed=partial(os._exit, 1))
+        self._scanner = slice_scanner.SliceScanner(settings, metrics, partial(os._exit, 1), looked_at)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
         """A batch of rows of `_row` -> rows with the fields of `SliceCounts`."""
@@ -76,9 +78,35 @@ _TASK_TEXTS = ("name", "listing_digests", "version_mark", "fingerprint")
 
 
 def scan_slices(
-    settings: ScanSettings, left: list[str], chosen: Chosen, ledger: Ledger, engines: EnginePool
+    settings: ScanSettings,
+    left: list[str],
+    chosen: Chosen,
+    ledger: Ledger,
+    show: ShowUnderWay | None = None,
+    *,
+    engines: EnginePool,
 ) -> Generator[SliceCounts, None, None]:
-    """Scans the slices of the shards `left` that have no result in the ledger; yields what came of each."""
+    """Scans the slices of the shards `left` that have no result in the ledger; yields what came of each.
+
+    show: None where nobody looks; then nothing is counted before a slice has ended.
+    """
+    if show is None:
+        yield from _scanned(settings, left, chosen, ledger, slice_scanner.nobody_looks, engines)
+        return
+    with closing(UnderWay(show)) as under_way:
+        for counts in _scanned(settings, left, chosen, ledger, Reports(under_way.actor), engines):
+            under_way.ended(counts.name)
+            yield counts
+
+
+def _scanned(
+    settings: ScanSettings,
+    left: list[str],
+    chosen: Chosen,
+    ledger: Ledger,
+    looked_at: slice_scanner.LookedAt,
+    engines: EnginePool,
+) -> Iterator[SliceCounts]:
     ledger = only_shards(left, ledger)
 
     def list_shard(row: dict[str, Any]) -> Iterator[dict[str, str]]:
@@ -93,7 +121,7 @@ def scan_slices(
     slices = numbers.flat_map(list_shard, num_cpus=SLICER_CPUS, compute=ray.data.TaskPoolStrategy(size=num_slicers))
     counted = slices.map_batches(
         SliceScanner,
-        fn_constructor_args=(settings,),
+        fn_constructor_args=(settings, looked_at),
         batch_size=1,
         compute=ray.data.ActorPoolStrategy(
             min_size=engines.size,
@@ -105,7 +133,8 @@ def scan_slices(
         num_gpus=engines.num_gpus,
     )
     for row in counted.iter_rows():
-        yield SliceCounts(int(row["num_rows"]), bool(row["is_last"]), str(row["failure"]), bool(row["is_fatal"]))
+        texts = {name: str(row[name]) for name in ("failure", "name")}
+        yield SliceCounts(int(row["num_rows"]), bool(row["is_last"]), is_fatal=bool(row["is_fatal"]), **texts)
 
 
 def categories_of(source: Source, shards: list[str]) -> list[list[str | None]]:

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from ingest.errors import IncompleteError, PrivsieveError
+from ingest.errors import IncompleteError, PrivsieveError, number_of
 from ingest.images.decode import ImageLimits
 from jobs.runtime.executors import Executor, refuse_address
 from jobs.runtime.requests import STRICT, Count, Name
@@ -137,6 +137,15 @@ class ScanResult:
 
     num_finished_shards: int
 
+    num_new_images: int = 0
+    """Rows that this scan added."""
+
+    seconds: float = 0.0
+    """Of this scan, with its start."""
+
+    images_per_s: float | None = None
+    """Of this scan, without its start, measured where progress is shown; None where nothing was measured."""
+
     @property
     def num_quarantined(self) -> int:
         return sum(self.reasons.values())
@@ -146,10 +155,11 @@ class ScanResult:
         return self.num_images - self.num_quarantined
 
     def __str__(self) -> str:
-        """One line, the last that `privsieve scan` prints."""
+        """One line of counts."""
         by_reason = ", ".join(f"{reason} {number}" for reason, number in self.reasons.items())
+        shards = f"{self.num_finished_shards} of {number_of(self.num_shards, 'shard')}"
         return (
-            f"{self.num_images} images in {self.num_finished_shards} of {self.num_shards} shards: "
+            f"{number_of(self.num_images, 'image')} in {shards}: "
             f"{self.num_scored} scored, {self.num_quarantined} quarantined{f' ({by_reason})' if by_reason else ''}"
         )
 

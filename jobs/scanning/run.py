@@ -1,48 +1,46 @@
 """A scan from its request to its result. Start here to follow one through."""
 
-import os
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
-from ingest import __version__
 from ingest.class_list import read_class_list
-from ingest.errors import IncompleteError, LabelsError, RunError, SourceError, StorageError, did_you_mean, number_of
-from ingest.formats import Source, open_source, webdataset
+from ingest.errors import IncompleteError, LabelsError, RunError, StorageError, number_of
+from ingest.formats import Source, open_source, refuse_without_pictures
 from ingest.images.decode import ImageLimits
 from ingest.sample import printable
 from ingest.storage.place import Place, place
 from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.last_word import inline_session
-from jobs.runtime.source_hash import code_hash
+from jobs.runtime.progress import Meter
+from jobs.scanning.categories import check_category, no_category
+from jobs.scanning.recording import record_of
 from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from jobs.scanning.selection import Chosen, draw, draw_per_category, first
 from jobs.scanning.settings import ScanSettings
-from jobs.scanning.slice_tasks import SliceCounts
+from jobs.scanning.slice_tasks import ShowUnderWay, SliceCounts
 from jobs.scanning.watchdog import heard
 from scoring.assessment import EngineDescription, EngineModule, RemoteEngineModule
 from scoring.engines import engine_module
 from scoring.runs.attempts import Attempts
 from scoring.runs.begin import refuse_other, remove_unfinished, start_or_continue
+from scoring.runs.footers import footers
 from scoring.runs.layout import ATTEMPTS, RUN_LEASE
 from scoring.runs.lease import Lease, lease
-from scoring.runs.ledger import CONFLICT, Ledger, finished, shard_id_in, shard_ids_of_others
+from scoring.runs.ledger import CONFLICT, Ledger, finished, result_names, shard_id_in, shard_ids_of_others
 from scoring.runs.reconcile import tally
 from scoring.runs.record import RunRecord
 from scoring.runs.results import Results, results
-from scoring.taxonomy import TAXONOMY_VERSION
 
 SILENT_STALLS = 3
 MIN_SILENCE_S = 1800
 """After so many times `Supervision.stall_s` without a result, and so many seconds at least, a notice says so."""
 
-MAX_FIELDS = 20
-"""So many JSON fields are named where the category names none of them."""
+MAX_COUNTED_FILES = 2000
+"""Results whose rows are counted before a scan continues, so that progress begins where it was; more take too long."""
 
-
-ScanSlices = Callable[[ScanSettings, list[str], Chosen, Ledger], Generator[SliceCounts, None, None]]
+ScanSlices = Callable[[ScanSettings, list[str], Chosen, Ledger, ShowUnderWay], Generator[SliceCounts, None, None]]
 """The one signature of executors: `inline.scan_slices`, and `on_ray.scan_slices` with its engines."""
 
 
@@ -77,26 +75,37 @@ def run_scan(
     IncompleteScanError where images are left without a row, IncompleteError where the scan had to stop before its end;
     any other error of `ingest.errors` before a row is written.
     """
-    return _Scan(request, resources or ScanResources(), supervision or Supervision(), feedback).run()
+    with feedback.meter("scan", None) as progress:
+        progress.phase("listing shards", is_logged="://" in request.source)
+        return _Scan(request, resources or ScanResources(), supervision or Supervision(), feedback, progress).run()
 
 
 class _Scan:
     def __init__(
-        self, request: ScanRequest, resources: ScanResources, supervision: Supervision, feedback: Feedback
+        self,
+        request: ScanRequest,
+        resources: ScanResources,
+        supervision: Supervision,
+        feedback: Feedback,
+        progress: Meter,
     ) -> None:
         self._request = request
         self._resources = resources
         self._supervision = supervision
         self._feedback = feedback
+        self._progress = progress
+        self._num_new = 0
         self._prepared = prepare(request)
         self._run = place(request.run)
         if place(request.source).is_dir() and self._run.is_within(self._prepared.source.root):
             raise RunError(f"{request.run} lies in the source; use a folder outside of it for --run")
-        self._record = _record(request, self._prepared)
+        self._record = record_of(request, self._prepared.source, self._prepared.description)
 
     def run(self) -> ScanResult:
         if refuse_other(self._request.run, self._record) is None:
             self._check_engine()
+            refuse_without_pictures(self._prepared.source, self._request.source)
+            self._check_category()
         with lease(self._run.at(RUN_LEASE), self._request.run, self._supervision.takeover) as held:
             Attempts(self._run.at(ATTEMPTS)).reset_failed()
             with _discounting_interruption(self._run), self._session():
@@ -115,14 +124,26 @@ class _Scan:
                     self._feedback.notice(
                         f"{self._request.run} was begun with other code of privsieve; new rows are of this one"
                     )
-                total = None if chosen is None else sum(len(chosen[shard]) for shard in left)
+                num_chosen = None if chosen is None else sum(len(indices) for indices in chosen.values())
                 failures: list[str] = []
                 if left:
-                    with closing(scan_left(settings, left, chosen, before.ledger)) as found:
-                        failures = self._follow(found, total, len(left), held)
+                    self._progress.resume(self._num_rows(before, begun.settings_hash()), num_chosen)
+                    self._progress.phase(f"loading {self._request.engine}")
+                    with closing(scan_left(settings, left, chosen, before.ledger, self._progress.under_way)) as found:
+                        failures = self._follow(found, len(left), len(shards), held)
             remove_unfinished(self._run)
-            num_chosen = None if chosen is None else sum(len(indices) for indices in chosen.values())
             return self._reconcile(shards, begun.settings_hash(), num_chosen, failures, before.ledger)
+
+    def _num_rows(self, before: Results, settings_hash: str) -> int:
+        """Rows that the run has already, for progress; 0 where nobody looks, or to count them would take long."""
+        ledger = before.ledger
+        names = [name for shard in self._prepared.source.shards for name in result_names(shard, ledger)]
+        if not self._progress.is_shown or before.ranges is not None or len(names) > MAX_COUNTED_FILES:
+            return 0
+        try:
+            return sum(footer.num_rows for footer in footers(self._run, names, settings_hash))
+        except (RunError, StorageError):
+            return 0  # the end of the scan says which file is damaged
 
     def _check_engine(self) -> None:
         """EngineError where a new run would get no answer. A cluster may have another key and reach other addresses."""
@@ -132,9 +153,16 @@ class _Scan:
         if is_here and isinstance(self._prepared.module, RemoteEngineModule):
             self._prepared.module.check(self._request.options)
 
+    def _check_category(self) -> None:
+        """SourceError where `--category` names nothing that samples have; a notice where they contradict themselves."""
+        contradiction = check_category(self._prepared.source)
+        if contradiction:
+            self._feedback.notice(contradiction)
+
     def _session(self) -> AbstractContextManager[None]:
         if self._resources.executor == "inline":
             return inline_session("run the same scan again to continue")
+        self._progress.phase("starting Ray")
         from jobs.runtime.cluster import ray_session
 
         return ray_session(self._resources.ray_address)
@@ -155,7 +183,10 @@ class _Scan:
         size = self._resources.num_engines or default_num_engines(address, cpus, gpus)
         size = min(size, self._resources.max_engines or size)
         pool = on_ray.EnginePool(size, self._resources.max_engines or size, cpus, gpus)
-        return partial(on_ray.scan_slices, engines=pool)
+        scan_left = partial(on_ray.scan_slices, engines=pool)
+        if not self._progress.is_shown:
+            return lambda settings, left, chosen, ledger, _: scan_left(settings, left, chosen, ledger)
+        return scan_left
 
     def _settings(self, begun: RunRecord) -> ScanSettings:
         description = self._prepared.description
@@ -209,21 +240,22 @@ class _Scan:
             "source's images; names must be the keys of the rows, with or without folders and extension"
         )
 
-    def _follow(self, found: Iterator[SliceCounts], total: int | None, num_left: int, held: Lease) -> list[str]:
+    def _follow(self, found: Iterator[SliceCounts], num_left: int, num_shards: int, held: Lease) -> list[str]:
         """Shows how the scan goes on; returns why slices have no result, one line each."""
         failures: list[str] = []
-        num_ended = 0
+        num_ended = num_shards - num_left
         silence_s = max(MIN_SILENCE_S, SILENT_STALLS * self._supervision.stall_s)
-        with self._feedback.meter("scan", total) as progress:
-            for counts in heard(found, silence_s, lambda: self._notice_silence(silence_s)):
-                held.check()
-                if counts.is_fatal:
-                    raise IncompleteError(f"{counts.failure}; run the same command again to continue")
-                num_ended += counts.is_last
-                progress.advance(counts.num_rows)
-                progress.shards(num_ended, num_left)
-                if counts.failure:
-                    failures.append(counts.failure)
+        for counts in heard(found, silence_s, lambda: self._notice_silence(silence_s)):
+            held.check()
+            if counts.is_fatal:
+                raise IncompleteError(f"{counts.failure}; run the same command again to continue")
+            self._progress.advance(counts.num_rows)
+            self._num_new += counts.num_rows
+            if counts.is_last:
+                num_ended += 1
+                self._progress.shards(num_ended, num_shards)
+            if counts.failure:
+                failures.append(counts.failure)
         return failures
 
     def _notice_silence(self, silence_s: float) -> None:
@@ -242,13 +274,21 @@ class _Scan:
         url, source, now = self._request.run, self._prepared.source, results(self._run)
         missing = [shard for shard in shards if not finished(shard, now.ledger)]
         found = tally(self._run, settings_hash, source, earlier, now)
-        result = ScanResult(found.num_rows, dict(found.reasons.most_common()), len(shards), len(shards) - len(missing))
+        result = ScanResult(
+            num_images=found.num_rows,
+            reasons=dict(found.reasons.most_common()),
+            num_shards=len(shards),
+            num_finished_shards=len(shards) - len(missing),
+            num_new_images=self._num_new,
+            seconds=self._progress.elapsed_s,
+            images_per_s=self._progress.overall_images_per_s,
+        )
         changed = [printable(s) for s in missing if now.ledger.last.get(shard_id_in(s, now.ledger)) == CONFLICT]
         changed += found.changed
         if changed:
             raise IncompleteScanError(
-                f"{changed[0]} changed between two scans of this run ({len(changed)} such shards): remove its results "
-                f"from {url}/scores and run the same scan again, or scan into a new run",
+                f"{changed[0]} changed between two scans of this run ({number_of(len(changed), 'such shard')}): remove "
+                f"its results from {url}/scores and run the same scan again, or scan into a new run",
                 result,
             )
         if not missing and num_chosen not in (None, found.num_rows):
@@ -260,7 +300,8 @@ class _Scan:
         if missing:
             why = f" ({failures[0]})" if failures else ""
             raise IncompleteScanError(
-                f"{len(missing)} of {len(shards)} shards have images without a row, {printable(missing[0])} first"
+                f"{len(missing)} of {number_of(len(shards), 'shard')} have images without a row, "
+                f"{printable(missing[0])} first"
                 f"{why}; `privsieve status {url}` lists them; run the same scan again to continue",
                 result,
             )
@@ -270,7 +311,7 @@ class _Scan:
                 f"{without} of {found.num_rows:,} without a category: {source.class_list.url} does not name them"
             )
         if source.category is not None and found.num_rows and not found.num_with_category:
-            self._feedback.notice(f"the category is null in every row: {_no_category(source, source.category)}")
+            self._feedback.notice(f"the category is null in every row: {no_category(source, source.category)}")
         return result
 
 
@@ -289,64 +330,18 @@ def _refuse_other_shards(run_url: str, shards: list[str], found: Results) -> Non
     """RunError where the source lost shards that have rows, or a compacted run, which is closed, would get more."""
     gone = shard_ids_of_others(shards, found.ledger)
     if gone:
+        are = "is" if len(gone) == 1 else "are"
         raise RunError(
-            f"{len(gone)} shards that {run_url} has rows of are gone from the source ({printable(gone[0])} first); "
+            f"{number_of(len(gone), 'shard')} that {run_url} has rows of {are} gone from the source "
+            f"({printable(gone[0])} first); "
             "restore them, or scan the source into a new run"
         )
     new = [shard for shard in shards if not finished(shard, found.ledger)]
     if new and found.ranges is not None:
         raise RunError(
-            f"{run_url} is compacted, and the source has {len(new)} shards more ({printable(new[0])} first); "
-            "scan them into a run of their own"
+            f"{run_url} is compacted, and the source has {number_of(len(new), 'shard')} more "
+            f"({printable(new[0])} first); scan them into a run of their own"
         )
-
-
-def _record(request: ScanRequest, prepared: Prepared) -> RunRecord:
-    return RunRecord(
-        privsieve=__version__,
-        code=code_hash(),
-        source=_unicode(_absolute(request.source)),
-        format=prepared.source.format,
-        category=None if request.category is None else _unicode(request.category),
-        sample=request.sample,
-        seed=None if request.sample is None else request.seed or 0,
-        limit=request.limit,
-        per_category=request.per_category,
-        labels=None if prepared.source.class_list is None else prepared.source.class_list.sha256,
-        max_pixels=request.max_pixels,
-        max_frames=request.max_frames,
-        taxonomy=TAXONOMY_VERSION,
-        engine=_comparable(prepared.description),
-    )
-
-
-def _comparable(description: EngineDescription) -> dict[str, Any]:
-    return {
-        "name": description.name,
-        "protocol": description.protocol,
-        "assessed": list(description.assessed),
-        # Left out where empty, so that runs that began before there was this key can be continued.
-        **({"only_affirmed": list(description.presence_only)} if description.presence_only else {}),
-        **({"uses_caption": True} if description.uses_caption else {}),
-        "weights": description.weights,
-        "versions": description.versions,
-        "max_side_px": description.max_side_px,
-    }
-
-
-def _absolute(source: str) -> str:
-    return source if "://" in source else os.path.abspath(os.path.expanduser(source))
-
-
-def _unicode(text: str) -> str:
-    """SourceError where run.json could not hold it."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise SourceError(
-            f"{printable(text)} has bytes that are not UTF-8, as run.json is; rename it, or give a link to it"
-        ) from None
-    return text
 
 
 def _first_counts(source: Source, limit: int) -> tuple[list[str], list[int]]:
@@ -357,18 +352,3 @@ def _first_counts(source: Source, limit: int) -> tuple[list[str], list[int]]:
         if sum(counts) >= limit:
             break
     return list(source.shards[: len(counts)]), counts
-
-
-def _no_category(source: Source, category: str) -> str:
-    """Why no sample has a category, as far as its name shows; names of fields, never what they hold."""
-    if source.format != "webdataset":
-        return f'the column "{category}" holds nothing'
-    if category == "cls":
-        return "no sample has a .cls member that holds anything"
-    fields: list[str] = []
-    with suppress(StorageError):
-        fields = webdataset.json_fields(source.root, source.shards[0])
-    seen = f"the first sample's fields are: {', '.join(fields[:MAX_FIELDS])}" if fields else "the first have no JSON"
-    return (
-        f'no sample has a text or whole number in the JSON field "{category}"{did_you_mean(category, fields)}; {seen}'
-    )

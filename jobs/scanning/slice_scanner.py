@@ -7,7 +7,7 @@ than anything but the model. A slice whose worker died or hung is tried again, t
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Protocol
@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from ingest.errors import EngineError, SourceError, StorageError
 from ingest.sample import printable
-from ingest.slices import Slice
 from jobs.scanning.batch_window import rows_in_order
 from jobs.scanning.engine_host import EngineHost
 from jobs.scanning.isolation import IsolationError, isolated_rows
@@ -27,6 +26,14 @@ from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, At
 from scoring.runs.footers import shard_text, write_result
 from scoring.runs.layout import ATTEMPTS, SCORES
 from scoring.table import SCHEMA
+
+LookedAt = Callable[[str, int], object]
+"""Takes the name of a slice (`SliceTask.name`) and how many of its images were looked at so far; for progress only. An
+empty name: an engine is loaded."""
+
+
+def nobody_looks(slice_name: str, num_images: int) -> None:
+    """A `LookedAt` for progress that is not shown."""
 
 
 class Metrics(Protocol):
@@ -47,11 +54,16 @@ class SliceScanner:
     """Scans one slice after the other, or several at once from as many threads."""
 
     def __init__(
-        self, settings: ScanSettings, metrics: Metrics | None = None, crashed: Callable[[], object] = lambda: None
+        self,
+        settings: ScanSettings,
+        metrics: Metrics | None = None,
+        crashed: Callable[[], object] = lambda: None,
+        looked_at: LookedAt = nobody_looks,
     ):
         """crashed: called after a crash is recorded and before `WorkerCrash`, by one thread at a time."""
         self._settings = settings
         self._crashed = crashed
+        self._looked_at = looked_at
         self._metrics = metrics
         self._attempts = Attempts(settings.run.at(ATTEMPTS))
         self._watchdog = Watchdog(settings.stall_s)
@@ -65,12 +77,13 @@ class SliceScanner:
             self._host.scorer()
         except (EngineError, StorageError) as error:
             self._broken = str(error)
+        looked_at("", 0)
 
     def scan(self, task: SliceTask) -> SliceCounts:
         """Scores a slice and writes its file. WorkerCrash where an image made a decoder or engine raise."""
         if self._broken:
             return SliceCounts(failure=self._broken, is_fatal=True)
-        found = SliceCounts(len(task.slice.locators), task.slice.is_last)
+        found = SliceCounts(len(task.slice.locators), task.slice.is_last, name=task.name)
         try:
             if self._settings.run.at(SCORES, task.name).exists():  # Ray asks again for what a lost machine had done
                 return found
@@ -82,7 +95,8 @@ class SliceScanner:
         except (EngineError, IsolationError, SourceError, StorageError) as error:
             with suppress(StorageError):  # where the run cannot be written to, the error itself says so
                 self._attempts.fail(task.name, str(error))
-            return SliceCounts(failure=str(error), is_fatal=isinstance(error, EngineError | _WriteError))
+            is_fatal = isinstance(error, EngineError | _WriteError)
+            return SliceCounts(failure=str(error), is_fatal=is_fatal, name=task.name)
         except Exception as error:  # the edge of a slice: whatever a decoder or an engine raised counts as one death
             with self._crashing:
                 with suppress(StorageError):
@@ -100,7 +114,7 @@ class SliceScanner:
 
     def _scan(self, task: SliceTask, before: Attempt) -> None:
         began = time.monotonic()
-        table = pa.concat_tables([SCHEMA.empty_table(), *self._tables(task.slice, before)])
+        table = pa.concat_tables([SCHEMA.empty_table(), *self._tables(task, before)])
         if table.num_rows != len(task.slice.locators):
             raise RuntimeError(
                 f"slice {task.slice.number}: {table.num_rows} rows of {len(task.slice.locators)} samples"
@@ -115,29 +129,38 @@ class SliceScanner:
             if usage is not None:
                 self._metrics.tokens(usage)
 
-    def _tables(self, slice_: Slice, before: Attempt) -> list[pa.Table]:
+    def _tables(self, task: SliceTask, before: Attempt) -> list[pa.Table]:
+        slice_ = task.slice
         if before.deaths >= GIVE_UP_AFTER_DEATHS:
             last = f", last of {before.cause}" if before.cause else ""
             died = f"the worker died {before.deaths} times in slice {slice_.number}{last}"
             raise StorageError(f"{printable(slice_.shard)}: {died}")
         if before.deaths >= ISOLATE_AFTER_DEATHS:
-            return self._isolated(slice_)
+            return self._isolated(task)
         with self._turns:
             score = self._host.scorer().rows
             samples = self._settings.source.read(slice_)
             rows = rows_in_order(samples, score, self._threads, self._settings.batches_at_once, self._queued)
-            return list(self._watchdog.watch(rows))
+            return list(self._counted(task, self._watchdog.watch(rows)))
 
-    def _isolated(self, slice_: Slice) -> list[pa.Table]:
+    def _isolated(self, task: SliceTask) -> list[pa.Table]:
         """The child process needs an engine of its own, and room for it: no other slice is scanned meanwhile."""
         with self._isolating:
             for _ in range(self._settings.slices_at_once):
                 self._turns.acquire()
             try:
                 self._host.make_room()
-                return list(isolated_rows(self._settings, slice_))
+                return list(self._counted(task, isolated_rows(self._settings, task.slice)))
             finally:
                 self._turns.release(self._settings.slices_at_once)
+
+    def _counted(self, task: SliceTask, rows: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        """The rows as they come; says how many images of the slice were looked at."""
+        num_images = 0
+        for table in rows:
+            num_images += table.num_rows
+            self._looked_at(task.name, num_images)
+            yield table
 
     def _queued(self, num_images: int) -> None:
         if self._metrics is not None:

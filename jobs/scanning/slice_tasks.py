@@ -1,6 +1,6 @@
 """The work of a scan, slice by slice: what is listed of a shard, and what a worker answers."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -14,6 +14,9 @@ from jobs.scanning.watchdog import Watchdog
 from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, Attempts, listing_of
 from scoring.runs.layout import ATTEMPTS
 from scoring.runs.ledger import Ledger, file_name, has_result, shard_id_in
+
+ShowUnderWay = Callable[[int], object]
+"""Takes the number of images done of slices that have not ended. The first call, with 0: an engine is loaded."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,9 @@ class SliceCounts:
 
     is_fatal: bool = False
     """Whether no other slice would get a result either."""
+
+    name: str = ""
+    """`SliceTask.name`; empty for a listing."""
 
 
 def slices_left(settings: ScanSettings, shard: str, chosen: Chosen, ledger: Ledger) -> Iterator[SliceTask]:

@@ -1,6 +1,5 @@
 """How much the answers depend on the wording of the question, as in Samson et al., Table 12."""
 
-import hashlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from reports.opened import open_run
 from scoring.assessment import EngineOptions
 from scoring.engines.vlm.adapter import adapter
 from scoring.engines.vlm.checkpoint import checkpoint
-from scoring.labels.table import read_labels
+from scoring.labels.table import labels_sha256, read_labels
 from scoring.tuning.card import ENGINE
 
 WORDINGS = ("p1", "p2", "p3", "p4")
@@ -83,7 +82,7 @@ def _folder(request: PromptsRequest) -> Path:
     content["evaluation"] = list(request.evaluation)
     content["model"] = checkpoint(request.model, with_weights=True).digest()
     content["adapter"] = None if request.adapter is None else adapter(request.adapter).digest()
-    content["labels"] = hashlib.sha256(place(request.labels).read()).hexdigest()
+    content["labels"] = labels_sha256(request.labels)
     begin_folder(folder, content, request.out)
     return folder
 

@@ -9,6 +9,7 @@ from ingest.storage.place import place
 from jobs.runtime.feedback import SILENT, Feedback
 from reports.opened import open_run
 from scoring.labels.table import read_labels
+from scoring.runs.reviews import is_reviews
 from scoring.tuning.training_set import RECORD
 
 
@@ -36,7 +37,7 @@ def evaluation_pictures(urls: Sequence[str], feedback: Feedback = SILENT) -> Eva
     sha256: set[str] = set()
     phash: set[str] = set()
     for url in urls:
-        is_run = place(url).is_dir()
+        is_run = place(url).is_dir() and not is_reviews(place(url))
         if is_run and place(url).at(RECORD).exists():
             raise LabelsError(f"{url} is a training set; give the run or the labels file of an evaluation")
         if is_run:

@@ -13,6 +13,7 @@ from ingest.sample import Sample, printable
 from ingest.storage.place import place
 from scoring.assessment import Values
 from scoring.labels.table import attribute_values, read_labels
+from scoring.runs.reviews import is_reviews
 from scoring.tuning.targets import Label
 
 MAX_SHOWN = 20
@@ -119,7 +120,7 @@ class LabelOf:
 
 def labels_by_picture(url: str, split: str | None) -> LabelOf:
     """The labels of a file, or those of one split. LabelsError if there are none, or a picture has several."""
-    if place(url).is_dir():
+    if place(url).is_dir() and not is_reviews(place(url)):
         raise LabelsError(
             f"{url} is a folder, and --labels takes a file; of a run make one with privsieve labels export"
         )

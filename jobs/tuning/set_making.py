@@ -3,7 +3,6 @@
 The corpus is read twice: once to join it with the labels and hash every picture, once to copy the drawn ones.
 """
 
-import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -21,6 +20,7 @@ from jobs.tuning.joining import labels_by_picture
 from jobs.tuning.labelled_pictures import Found, labelled_pictures
 from jobs.tuning.set_writing import set_folder, write_shards
 from jobs.tuning.targeting import Targets, targets_of
+from scoring.labels.table import labels_sha256
 from scoring.protocols import protocol
 from scoring.protocols.interface import Protocol, ProtocolOptions
 from scoring.taxonomy import KEYS
@@ -94,7 +94,7 @@ def run_tune_set(request: TuneSetRequest, feedback: Feedback) -> SetRecord:
         protocol_version=asked.version,
         prompt_file=None if request.prompt_file is None else request.prompt_file.decode(),
         source=request.source,
-        labels_sha256=_sha256_of(request.labels),
+        labels_sha256=labels_sha256(request.labels),
         annotators=labels.annotators,
         licences=tuple(sorted({*labels.licences, *([request.licence] if request.licence else [])})),
         draw=asdict(request.draw),
@@ -141,11 +141,6 @@ def _protocol(request: TuneSetRequest) -> Protocol:
     except UnicodeDecodeError:
         raise LabelsError("the prompt file is not written in UTF-8; save it as UTF-8") from None
     return asked
-
-
-def _sha256_of(url: str) -> str:
-    with place(url).open() as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]  # a BinaryIO is enough
 
 
 def _none_usable(request: TuneSetRequest, found: Found) -> str:

@@ -34,6 +34,10 @@ class Truth:
     private: Numbers
     """Shape (n,): 1, 0 or NaN. As labelled; else whether an attribute of level 1 or 2 is labelled 1."""
 
+    settled: Numbers
+    """Shape (n,): as `private`, but NaN if that follows from attributes of which some that could make the picture
+    private are not labelled."""
+
     num_partly: int
     """Pictures that count as public although some attribute of level 1 or 2 is not labelled."""
 
@@ -91,6 +95,7 @@ def truth_of(labels: pa.Table) -> Truth:
     return Truth(
         values=values,
         private=private,
+        settled=np.where(is_partly & np.isnan(given), np.nan, private),
         num_partly=int((is_partly & np.isnan(given)).sum()),
         score=np.where(np.isnan(score), formula, score),
         levels=levels,

@@ -50,27 +50,32 @@ class Calibration:
     """Ten, from 0 to 1."""
 
 
-def calibration(truth: Flags, probabilities: Numbers) -> Calibration | None:
-    """Both of shape (n,), probabilities in [0, 1] without NaN. None without a picture."""
+def calibration(truth: Flags, probabilities: Numbers, weights: Numbers | None = None) -> Calibration | None:
+    """All of shape (n,), probabilities in [0, 1] without NaN. None without a picture.
+
+    weights: how many pictures each one stands for; None: itself. Counts stay those of the pictures at hand.
+    """
     if not len(truth):
         return None
+    weights = np.ones(len(truth)) if weights is None else weights
     actual = truth.astype(np.float64)
     edges = np.arange(NUM_BINS + 1) / NUM_BINS
     place = np.clip(np.digitize(probabilities, edges) - 1, 0, NUM_BINS - 1)
     nums = np.bincount(place, minlength=NUM_BINS)
-    given = np.bincount(place, weights=probabilities, minlength=NUM_BINS)
-    real = np.bincount(place, weights=actual, minlength=NUM_BINS)
+    masses = np.bincount(place, weights=weights, minlength=NUM_BINS)
+    given = np.bincount(place, weights=weights * probabilities, minlength=NUM_BINS)
+    real = np.bincount(place, weights=weights * actual, minlength=NUM_BINS)
     return Calibration(
         num_pictures=len(truth),
-        brier=float(((probabilities - actual) ** 2).mean()),
-        ece=float(np.abs(given - real).sum() / len(truth)),
+        brier=float((weights * (probabilities - actual) ** 2).sum() / weights.sum()),
+        ece=float(np.abs(given - real).sum() / weights.sum()),
         bins=tuple(
             ReliabilityBin(
                 low=float(edges[bin_]),
                 high=float(edges[bin_ + 1]),
                 num_pictures=int(num),
-                mean_probability=float(given[bin_] / num) if num else None,
-                share=float(real[bin_] / num) if num else None,
+                mean_probability=float(given[bin_] / masses[bin_]) if num else None,
+                share=float(real[bin_] / masses[bin_]) if num else None,
             )
             for bin_, num in enumerate(nums)
         ),

@@ -21,7 +21,7 @@ from reports.evaluation.groups import near_duplicates
 from reports.evaluation.joining import Joined, join
 from reports.evaluation.results import Evaluation, GroupResult, PrivateResult, ScoreResult
 from reports.evaluation.stability import FRACTIONS, stability
-from reports.opened import OpenRun, open_run
+from reports.opened import open_run
 
 By = Literal["class", "category"]
 
@@ -91,7 +91,7 @@ def judged(run: str, labels: pa.Table, options: EvaluationOptions = DEFAULTS) ->
     with open_run(run) as opened:
         rows = opened.rows(list(ROW_COLUMNS))
         engine, cautions = opened.record.engine, tuple(map(printable, opened.cautions))
-        name = _engine_name(opened)
+        name = engine_name(opened.record.engine)
     joined = join(rows, labels)
     answers = answers_of(joined.rows, engine, options.threshold)
     if options.threshold is not None and np.isnan(answers.prob_private).all():
@@ -250,9 +250,8 @@ def _texts(table: pa.Table, column: str) -> Sequence[str | None]:
     return names
 
 
-def _engine_name(opened: OpenRun) -> str:
-    """Name, model and protocol; a model and its adapter with the beginning of their hashes."""
-    engine: Mapping[str, Any] = opened.record.engine
+def engine_name(engine: Mapping[str, Any]) -> str:
+    """Name, model and protocol; a model and its adapter with the beginning of their hashes. engine: of run.json."""
     weights: Mapping[str, str] = engine.get("weights") or {}
     models = ", ".join(f"{name} {sha256[:8]}" for name, sha256 in weights.items()) if len(weights) <= MAX_MODELS else ""
     parts = (engine.get("name"), engine.get("model"), models, engine.get("protocol"))

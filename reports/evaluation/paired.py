@@ -48,10 +48,10 @@ def mcnemar(first_is_right: Flags, second_is_right: Flags) -> McNemar:
     """Both of shape (n,), of the same pictures."""
     only_first = int((first_is_right & ~second_is_right).sum())
     only_second = int((~first_is_right & second_is_right).sum())
-    return McNemar(only_first, only_second, _two_sided(only_first, only_second))
+    return McNemar(only_first, only_second, mcnemar_p(only_first, only_second))
 
 
-def _two_sided(one: int, other: int) -> float:
+def mcnemar_p(one: int, other: int) -> float:
     """2 P(X ≤ min) for X ~ Binomial(one + other, ½), at most 1; summed from the largest term, whose logarithm fits."""
     n, least = one + other, min(one, other)
     if one == other:

@@ -3,7 +3,8 @@
 for (const button of document.querySelectorAll("thead button")) {
   button.addEventListener("click", () => {
     const head = button.closest("th");
-    const body = head.closest("table").tBodies[0];
+    const table = head.closest("table");
+    const body = table.tBodies[0];
     const column = head.cellIndex;
     const numeric = head.classList.contains("num");
     const falling = head.getAttribute("aria-sort") ? head.getAttribute("aria-sort") === "ascending" : numeric;
@@ -16,20 +17,55 @@ for (const button of document.querySelectorAll("thead button")) {
     });
     for (const other of head.parentNode.cells) other.removeAttribute("aria-sort");
     head.setAttribute("aria-sort", falling ? "descending" : "ascending");
+    for (const row of rows) row.classList.remove("tier"); // tiers hold for the first order only
     body.append(...rows);
   });
 }
 
-const figures = JSON.parse(document.getElementById("figures").textContent);
-const dark = matchMedia("(prefers-color-scheme: dark)");
-function draw(ink) {
-  for (const [id, figure] of Object.entries(figures)) {
-    const layout = { ...figure.layout, font: { family: "system-ui, sans-serif", size: 13, color: ink } };
-    Plotly.react(id, figure.data, layout, { displayModeBar: false, displaylogo: false, responsive: true });
+// A long table shows 40 rows until it is asked for all of them; a search looks at all.
+const groups = document.getElementById("groups-table");
+const rows = [...groups.tBodies[0].rows];
+const found = document.getElementById("found");
+const more = document.querySelector("[data-shows=groups-table]");
+const FOLDED = 40;
+const fold = (folded) => {
+  groups.classList.toggle("folded", folded);
+  more.hidden = rows.length <= FOLDED;
+  more.textContent = folded ? `Show all ${rows.length.toLocaleString("en")}` : `Show the first ${FOLDED}`;
+  more.setAttribute("aria-expanded", String(!folded));
+};
+more.addEventListener("click", () => fold(!groups.classList.contains("folded")));
+fold(rows.length > FOLDED);
+
+const search = document.getElementById("search");
+const nameOf = (row) => row.querySelector("th").firstChild.textContent.toLowerCase();
+search.addEventListener("input", () => {
+  const wanted = search.value.trim().toLowerCase();
+  let count = 0;
+  for (const row of rows) {
+    row.hidden = wanted !== "" && !nameOf(row).includes(wanted);
+    if (!row.hidden) count += 1;
   }
-}
-const screenInk = () => (dark.matches ? "#e8eaed" : "#1c1e21");
-draw(screenInk());
-dark.addEventListener("change", () => draw(screenInk()));
-addEventListener("beforeprint", () => draw("#000000"));
-addEventListener("afterprint", () => draw(screenInk()));
+  if (wanted) groups.classList.remove("folded");
+  else fold(rows.length > FOLDED);
+  more.hidden = more.hidden || wanted !== "";
+  found.textContent = wanted ? `${count.toLocaleString("en")} of ${rows.length.toLocaleString("en")}` : "";
+});
+
+// The rows that are shown by the search, in their order; no cell can be run as a formula.
+const cell = (value) => {
+  let text = value === null ? "" : String(value);
+  if (typeof value === "string" && /^[=+\-@\t\r']/.test(text)) text = `'${text}`;
+  return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+};
+document.getElementById("csv").addEventListener("click", () => {
+  const figures = JSON.parse(document.getElementById("figures").textContent);
+  const shown = [...groups.tBodies[0].rows].filter((row) => !row.hidden);
+  const lines = [figures.heads, ...shown.map((row) => figures.rows[Number(row.dataset.row)])];
+  const text = lines.map((line) => line.map(cell).join(",")).join("\n") + "\n";
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+  link.download = "privacy-rates.csv";
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+});

@@ -1,56 +1,155 @@
-"""Fills the page. Names of the corpus are hostile: Jinja escapes them in HTML, `charts` in Plotly's labels."""
+"""Fills the page. Names of the corpus are hostile: Jinja escapes them, and the page may run its own script only."""
 
+import base64
+import hashlib
 import json
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from datetime import date
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from ingest.errors import StorageError
-from reports.page.charts import charts
-from reports.summary import Report, shortened
+from reports.page.pairs import matrix
+from reports.report import sentences
+from reports.report.figures import Rate, shortened
+from reports.report.laws import LAWS, law_map
+from reports.report.results import Report
+from scoring.taxonomy import ATTRIBUTES, LEVELS
+
+MAX_GROUPS = 1_000
+"""Groups in the table of the page, highest first; more would make it too large to open."""
+
+MEANINGS = {
+    1: "identify a person on their own, such as a face or a passport",
+    2: "are sensitive, or identify a person together with other data",
+    3: "identify a person only in combination",
+    4: "are harmless in most contexts",
+    0: "nothing of the 22 attributes was found",
+}
+"""What attributes of each level do, after the taxonomy's definitions."""
+
+_PARTS = ("macros", "top", "groups", "attributes", "images", "law", "making")
 
 
-def render(report: Report) -> str:
-    """One HTML page that needs nothing else: style, script and charts are inside, and it may load nothing."""
+@dataclass(frozen=True)
+class Picture:
+    """A thumbnail with the boxes drawn."""
+
+    key: str
+    caption: str
+    jpeg: bytes
+
+
+@dataclass(frozen=True)
+class Digest:
+    """A language model's summary of the stored kinds of evidence."""
+
+    model: str
+    by_group: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Extras:
+    """What a page can hold beside the report."""
+
+    made_on: date | None = None
+    pictures: Sequence[Picture] = ()
+    is_blurred: bool = True
+    digest: Digest | None = None
+
+
+def render(report: Report, extras: Extras | None = None) -> str:
+    """One HTML page that needs nothing else: style and script are inside, and it may load nothing."""
     import jinja2
     from markupsafe import Markup
-    from plotly.offline import get_plotlyjs
 
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.DictLoader({f"{part}.html.j2": _text(f"{part}.html.j2") for part in _PARTS}),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    environment.filters |= {"percent": _percent, "count": "{:,}".format, "shortened": shortened}
-    template = environment.from_string(_text("page.html.j2"))
-    # A "<" inside a script element could end it; in JSON it can be written otherwise.
-    figures = json.dumps(charts(report), allow_nan=False).replace("<", "\\u003c")
-    return template.render(
+    environment.filters |= {
+        "percent": sentences.percent,
+        "count": "{:,}".format,
+        "shortened": shortened,
+        "jpeg": lambda jpeg: base64.b64encode(jpeg).decode(),
+    }
+    script = _text("page.js")
+    return environment.from_string(_text("page.html.j2")).render(
         report=report,
-        figures=Markup(figures),
+        extras=extras or Extras(),
+        words=sentences,
+        matrix=matrix(report),
+        shown=report.rates[:MAX_GROUPS],
+        levels={row.group: row.nums for row in report.levels_by_group},
+        corrected={row.category: row for row in report.corrected if row.subject == "private"},
+        corrected_by_key={row.subject: row for row in report.corrected if row.category is None},
+        evidence=_by_group(report),
+        law_map={one.attribute: one for one in law_map()},
+        laws=LAWS,
+        attributes={one.key: one for one in ATTRIBUTES},
+        level_names=LEVELS,
+        meanings=MEANINGS,
+        figures=Markup(_figures(report)),
         style=Markup(_text("page.css")),
-        script=Markup(_text("page.js")),
-        plotly=Markup(get_plotlyjs()),
+        script=Markup(script),
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
+
+
+def _by_group(report: Report) -> list[tuple[str, list[Any]]]:
+    found: dict[str, list[Any]] = {}
+    for one in report.evidence:
+        found.setdefault(one.group, []).append(one)
+    return list(found.items())
+
+
+def _figures(report: Report) -> str:
+    """Every figure of the groups in the table, for the CSV that a reader can save."""
+    levels = {row.group: row.nums for row in report.levels_by_group}
+    names = [field.name for field in fields(Rate)]
+    heads = [*names, *(f"num_level_{level}" for level in (1, 2, 3, 4, 0))]
+    rows = [
+        [
+            *(shortened(rate.group) if name == "group" else _rounded(getattr(rate, name)) for name in names),
+            *levels.get(rate.group, [0] * 5),
+        ]
+        for rate in report.rates[:MAX_GROUPS]
+    ]
+    # A "<" inside a script element could end it; in JSON it can be written otherwise.
+    return json.dumps({"heads": heads, "rows": rows}, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _rounded(value: object) -> object:
+    return round(value, 6) if isinstance(value, float) else value
 
 
 def _text(name: str) -> str:
     return resources.files("reports").joinpath("page", name).read_text(encoding="utf-8")
 
 
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.1f} %"
-
-
-def write_page(report: Report, path: Path) -> None:
+def write_page(report: Report, path: Path, extras: Extras | None = None) -> None:
     """Write the page under another name and rename it, so that it is never there in part. StorageError."""
-    write_text(render(report), path)
+    check_path(path)
+    write_text(render(report, extras), path)
 
 
-def write_text(page: str, path: Path) -> None:
-    """As `write_page`, of any page. StorageError if the path is none of this machine or cannot be written."""
+def check_path(path: Path) -> None:
+    """StorageError if the path cannot be that of a page on this machine."""
     if not path.name:
         raise StorageError(f"--html {path} names no file")
     if ":/" in str(path):
         raise StorageError(f"--html {path}: the page is written to a file of this machine; give a path, not a URL")
+
+
+def write_text(page: str, path: Path) -> None:
+    """As `write_page`, of any page. StorageError if the path is none of this machine or cannot be written."""
+    check_path(path)
     aside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         aside.write_text(page, encoding="utf-8")

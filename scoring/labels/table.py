@@ -4,6 +4,7 @@ A picture is named by `sha256`, by `key`, or by both. A label is any of: values 
 `class`; a `score`. What an annotator did not judge is null, never 0.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -13,39 +14,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ingest.errors import LabelsError, did_you_mean, number_of
-from ingest.sample import Column
+from ingest.errors import LabelsError, number_of
 from ingest.storage.place import place, reason_of
 from scoring.assessment import Values
+from scoring.labels.columns import LABELS_SCHEMA
 from scoring.labels.csv_cells import NULL_NUMBERS, as_csv, text_columns, unescaped
-from scoring.taxonomy import ATTRIBUTES, KEYS
+from scoring.labels.parquet_file import MAX_TEXT_CHARS, bounded_table, refuse_unknown
+from scoring.runs.reviews import read_reviews, standing
+from scoring.taxonomy import KEYS
 
-LABEL_COLUMNS: tuple[Column, ...] = (
-    Column("sha256", pa.string(), "hex", "hash of the encoded picture, null if the picture is not at hand"),
-    Column("key", pa.string(), "", "the picture's name as a scan of the same folder writes it, null if unknown"),
-    Column("annotator", pa.string(), "", "who or what gave the label: a person, a benchmark, a run", False),
-    Column("split", pa.string(), "", "train, validation or test, null if the source does not say"),
-    Column("licence", pa.string(), "", "licence of the label, null if unknown"),
-    Column("class", pa.string(), "", "class that the source gives (face, passport, …), null if it gives none"),
-    Column("private", pa.int8(), "0 | 1", "whether the picture is private, null if not judged"),
-    Column("score", pa.float32(), "0–1", "severity score, null if not judged"),
-    *(Column(a.key, pa.float32(), "0 | 0.5 | 1", f"level {a.level}: {a.shows}; null = not judged") for a in ATTRIBUTES),
-)
-"""Every column of the labels table, in order. A file may leave out any but `annotator` and one of the two names."""
-
-LABELS_SCHEMA = pa.schema([pa.field(c.name, c.type, nullable=c.nullable) for c in LABEL_COLUMNS])
+__all__ = [
+    "LABELS_SCHEMA",
+    "LabelsOrigin",
+    "attribute_values",
+    "checked",
+    "labels_content",
+    "labels_from_csv",
+    "labels_sha256",
+    "read_labels",
+    "read_labels_and_origin",
+    "to_labels",
+    "write_labels",
+]
 
 FOOTER_KEY = b"privsieve.labels"
 MAX_LABELS_BYTES = 4 * 1024**3
-
-MAX_ROWS = 50_000_000
-"""A hostile Parquet file of a few bytes can claim any number of rows."""
-
-MAX_DECODED_BYTES = 16 * 1024**3
-"""Of all columns of a Parquet file, as its footer gives them."""
-
-MAX_TEXT_CHARS = 8_192
-"""Of a name or any other text in a cell."""
 
 
 @dataclass(frozen=True)
@@ -92,18 +85,39 @@ def write_labels(labels: pa.Table, url: str, origin: LabelsOrigin) -> None:
 
 
 def read_labels(url: str) -> pa.Table:
-    """The rows of a Parquet or CSV file in `LABELS_SCHEMA`, checked. LabelsError in one line if they are wrong."""
+    """The rows of a Parquet or CSV file in `LABELS_SCHEMA`, checked. LabelsError in one line if they are wrong.
+
+    url: also the folder RUN/reviews: the last answer of each person about each picture.
+    """
     table, _ = read_labels_and_origin(url)
     return table
 
 
+def read_drawn_labels(url: str) -> pa.Table:
+    """As `read_labels`, for what needs pictures that were drawn at random: of RUN/reviews only answers about the audit
+    sample, without pictures whose answer was known. LabelsError if there are none.
+    """
+    if not place(url).is_dir():
+        return read_labels(url)
+    answers = standing(read_reviews(place(url)))
+    drawn = answers.filter(pc.and_(pc.equal(answers["queue"], "audit"), pc.invert(answers["is_gold"])))
+    if not drawn.num_rows:
+        raise LabelsError(
+            f"{url}: none of the {answers.num_rows:,} answers is about an audit sample, and the others are not of "
+            "pictures drawn at random; draw a sample with privsieve audit sample, then review --queue audit"
+        )
+    return _as_labels(drawn.select(LABELS_SCHEMA.names), url)
+
+
 def read_labels_and_origin(url: str) -> tuple[pa.Table, LabelsOrigin | None]:
     """As `read_labels`, with the origin if the file was written by privsieve."""
+    if place(url).is_dir():
+        return _as_labels(standing(read_reviews(place(url))).select(LABELS_SCHEMA.names), url), None
     content = labels_content(url)
     if content[:4] != b"PAR1":
         return labels_from_csv(content, url), None
     try:
-        table = _parquet(content, url)
+        table = bounded_table(content, url, LABELS_SCHEMA.names)
     except (pa.ArrowException, OSError, ValueError):  # their messages may quote what the file holds
         raise LabelsError(
             f"{url}: is a damaged Parquet file, or holds text that is not UTF-8; write it again"
@@ -185,32 +199,6 @@ def _first(is_wrong: pa.ChunkedArray) -> int | None:
     return row if row >= 0 else None
 
 
-def _parquet(content: bytes, url: str) -> pa.Table:
-    """Its known columns. Other columns and large claims are refused before anything is decoded."""
-    file = pq.ParquetFile(pa.BufferReader(content))
-    _refuse_unknown(file.schema_arrow.names, url)
-    if any(pa.types.is_nested(field_.type) for field_ in file.schema_arrow):
-        raise LabelsError(f"{url}: a column holds lists or structs; each must hold one text or number a row")
-    found = file.metadata
-    groups = [found.row_group(number) for number in range(found.num_row_groups)]
-    num_bytes = sum(max(0, group.total_byte_size) for group in groups)
-    if found.num_rows > MAX_ROWS or num_bytes > MAX_DECODED_BYTES:
-        raise LabelsError(
-            f"{url}: claims {found.num_rows:,} rows of {num_bytes:,} bytes; "
-            f"a labels file may have {MAX_ROWS:,} and {MAX_DECODED_BYTES:,}"
-        )
-    # A dictionary of one long text, repeated in every row, must not be multiplied before its length is checked.
-    texts = [field_.name for field_ in file.schema_arrow if pa.types.is_string(field_.type)]
-    table = pq.ParquetFile(pa.BufferReader(content), read_dictionary=texts).read()
-    table.validate(full=True)  # Parquet does not promise that its texts are UTF-8
-    for column in texts:
-        for chunk in table[column].chunks:
-            longest = pc.max(pc.utf8_length(chunk.dictionary)).as_py() or 0
-            if longest > MAX_TEXT_CHARS:
-                raise LabelsError(f'{url}: "{column}" has texts of more than {MAX_TEXT_CHARS:,} characters')
-    return table
-
-
 def _numbers(cells: pa.ChunkedArray, column: str, name: str) -> pa.ChunkedArray:
     cells = pc.if_else(pc.is_in(cells, pa.array(NULL_NUMBERS)), pa.scalar(None, pa.string()), cells)
     try:
@@ -224,19 +212,8 @@ def _numbers(cells: pa.ChunkedArray, column: str, name: str) -> pa.ChunkedArray:
         raise
 
 
-def _refuse_unknown(columns: Sequence[str], name: str) -> None:
-    for column in columns:
-        if column not in LABELS_SCHEMA.names:
-            near = did_you_mean(column, LABELS_SCHEMA.names)
-            raise LabelsError(f'{name}: there is no label column "{column:.40}"{near}; see docs/labels.md')
-    if len(set(columns)) < len(columns):
-        raise LabelsError(f"{name}: two columns have the same name; keep one")
-    if not {"sha256", "key"} & set(columns):
-        raise LabelsError(f"{name}: has neither the column sha256 nor key, one of which names the picture")
-
-
 def _as_labels(table: pa.Table, name: str) -> pa.Table:
-    _refuse_unknown(table.column_names, name)
+    refuse_unknown(table.column_names, name, LABELS_SCHEMA.names)
     for field_ in LABELS_SCHEMA:
         if field_.name not in table.column_names:
             fill = pa.array(["labels"] * table.num_rows) if field_.name == "annotator" else pa.nulls(table.num_rows)
@@ -272,6 +249,13 @@ def _origin(footer: bytes | None, url: str) -> LabelsOrigin | None:
         )
     except (ValueError, KeyError, TypeError):
         raise LabelsError(f"{url}: its footer {FOOTER_KEY.decode()} is damaged; import the labels again") from None
+
+
+def labels_sha256(url: str) -> str:
+    """Hex hash of a labels file; of a folder of reviews that of its labels. Errors as of `read_labels`."""
+    if place(url).is_dir():
+        return hashlib.sha256(as_csv(read_labels(url))).hexdigest()
+    return hashlib.sha256(labels_content(url)).hexdigest()
 
 
 def labels_content(url: str) -> bytes:

@@ -44,7 +44,8 @@ Action = Literal["keep", "flag", "drop"]
 Text = Annotated[str, Field(pattern=r"\S")]
 
 DEFAULT, QUARANTINED, UNREADABLE, UNSAFE_MEMBER = "(default)", "(quarantined)", "(unreadable)", "(unsafe_member)"
-"""Names of rules when no rule of the policy decided; the last two are used by `filter`."""
+GUARANTEE = "(guarantee)"
+"""Names of rules when no rule of the policy decided; the last three are used by `filter`."""
 
 LIMITS = Limits(seconds=600)
 """For the decisions on one shard. They take milliseconds, but a regular expression can be made to take hours."""
@@ -231,7 +232,7 @@ def _checked(text: bytes, file: str) -> Policy:
         if names.count(name) > 1:
             raise PolicyError(f'two rules have the name "{name}"; give each its own')
         if name.strip().startswith("(") and name.strip().endswith(")"):
-            of_its_own = f"{DEFAULT}, {QUARANTINED}, {UNREADABLE} and {UNSAFE_MEMBER}"
+            of_its_own = f"{DEFAULT}, {QUARANTINED}, {UNREADABLE}, {UNSAFE_MEMBER} and {GUARANTEE}"
             raise PolicyError(
                 f'a rule has the name "{name}", but names in brackets are kept for {of_its_own}; rename it'
             )

@@ -58,7 +58,7 @@ class TextsOfAttributes(Texts):
         """
         text = getattr(self, name)
         asked = fill(name, text, {"attributes": self.attributes(), **values})
-        must_hold(name, text, "attributes", "the model is not told what to look for")
+        must_hold(name, text, "attributes", "the model does not learn what to look for")
         return asked
 
 

@@ -22,6 +22,11 @@ def differences(before: BaseModel, now: BaseModel) -> str:
     return "; ".join(found[:MAX_DIFFERENCES] + more)
 
 
+def all_differences(before: BaseModel, now: BaseModel) -> tuple[str, ...]:
+    """Each setting that differs, with both values shortened; none if the settings are the same."""
+    return tuple(_differing("", before.model_dump(), now.model_dump()))
+
+
 def _differing(name: str, before: Any, now: Any) -> Iterator[str]:
     if before == now:
         return

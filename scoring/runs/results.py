@@ -5,6 +5,7 @@ ignored, also while its files are still being removed. If it does not exist, `co
 """
 
 import posixpath
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -113,6 +114,17 @@ class RowRange:
 
     num_rows: int | None = None
     """None for all from `first_row` on."""
+
+
+def row_ranges(listed: Listing, rows_at_once: int = 327_680) -> Iterator[RowRange]:
+    """All rows of a run in parts that fit into the memory: one slice, or so many rows of a compacted file."""
+    if listed.manifest is None:
+        yield from (RowRange(posixpath.join(SCORES, name)) for name in listed.score_files)
+        return
+    for file in listed.manifest.files:
+        for first in range(0, file.num_rows, rows_at_once):
+            num = min(rows_at_once, file.num_rows - first)
+            yield RowRange(posixpath.join(COMPACT, file.name), first, num)
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ def refuse_too_large(request: TrainingRequest, micro_batch_size: int, tokens_per
     text = config.get("text_config") or config
     num_layers, hidden_size = text.get("num_hidden_layers"), text.get("hidden_size")
     if not isinstance(num_layers, int) or not isinstance(hidden_size, int):
-        return  # a family with other names: nothing can be said before the start
+        return  # a family with other names: nothing can be estimated before the start
     needs = estimated_bytes(
         weight_shapes(request.checkpoint.folder),
         request.recipe.rank,

@@ -152,7 +152,8 @@ class Times:
 
 def on_ray(settings: ScanSettings) -> None:
     engines = EnginePool(NUM_PROCESSES, NUM_PROCESSES)
-    for counts in scan_slices(settings, list(settings.source.shards), None, Ledger({}, {}), engines):
+    shards, shown = list(settings.source.shards), list[int]()  # with the progress that users see
+    for counts in scan_slices(settings, shards, None, Ledger({}, {}), shown.append, engines=engines):
         if counts.failure:
             raise RuntimeError(counts.failure)
 

@@ -77,7 +77,11 @@ def test_the_command_ends_with_one_line(tmp_path: Path) -> None:
     address = f"127.0.0.1:{free_ports(1)[0]}"
     scan = [sys.executable, "-m", "jobs", "scan", "jobs/demo/corpus/shards", "--run", str(tmp_path / "run")]
     done = subprocess.run(
-        [*scan, "--engine", "canned", "--ray-address", address], cwd=ROOT, capture_output=True, text=True, timeout=60
+        [*scan, "--engine", "canned", "--quiet", "--ray-address", address],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f'privsieve: Ray address "{address}": nothing answers there')

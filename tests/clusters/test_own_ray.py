@@ -38,7 +38,7 @@ def test_nothing_in_the_folder_of_the_command_is_run(tmp_path: Path) -> None:
         (here / name).mkdir(parents=True)
     for name in ("scoring/__init__.py", "ingest/__init__.py", "simplejpeg.py", "PIL.py"):
         (here / name).write_text(f"open({str(tmp_path / 'was_run')!r}, 'w')")
-    scan = ("scan", CORPUS, "--run", tmp_path / "run", "--engine", "canned")
+    scan = ("scan", CORPUS, "--run", tmp_path / "run", "--engine", "canned", "--quiet")
     done = python(PRIVSIEVE, *scan, folder=here)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("31 images in 2 of 2 shards: 27 scored, 4 quarantined")

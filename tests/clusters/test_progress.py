@@ -30,41 +30,113 @@ def test_a_log_gets_one_line_per_minute(capsys: pytest.CaptureFixture[str]) -> N
             clock.now_s += 5
             progress.advance(10)
     assert capsys.readouterr().err.splitlines() == [
-        "scan: 120 images of 1200, 2.0 images/s, 10% done, 9 min left",
-        "scan: 240 images of 1200, 2.0 images/s, 20% done, 8 min left",
+        "scan: 120 of 1,200 images, 2.0/s, 10 %, 9 min left",
+        "scan: 240 of 1,200 images, 2.0/s, 20 %, 8 min left",
     ]
 
 
-def test_after_a_long_silence_there_is_one_line_not_many(capsys: pytest.CaptureFixture[str]) -> None:
+def test_after_a_long_silence_there_is_one_line_with_the_rate_since_then(capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
     with meter("scan", None, quiet=False, clock=clock) as progress:
         clock.now_s += 500
-        progress.advance(50)
+        progress.advance(1)
         clock.now_s += 30
-        progress.advance(50)
+        progress.advance(60)
         clock.now_s += 20
-        progress.advance(10)
+        progress.advance(39)
     assert capsys.readouterr().err.splitlines() == [
-        "scan: 50 images, 0.1 images/s",
-        "scan: 110 images, 0.2 images/s",
+        "scan: 1 image, 0.0/s",
+        "scan: 100 images, 2.0/s",  # 99 in 50 s: the last 30 s hold no other count
     ]
 
 
-def test_without_the_number_of_images_shards_tell_the_share(capsys: pytest.CaptureFixture[str]) -> None:
+def test_phases_are_shown_at_once_and_their_seconds_count_for_no_rate(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    with meter("scan", 1000, quiet=False, clock=clock) as progress:
+        progress.phase("starting Ray")
+        clock.now_s += 40
+        progress.phase("loading detectors")
+        progress.phase("loading detectors")
+        clock.now_s += 15
+        progress.under_way(0)  # an engine is loaded
+        clock.now_s += 10
+        progress.under_way(20)
+        assert progress.facts() == ["20 of 1,000 images", "2.0/s", "2 %", "8 min left"]
+        progress.under_way(0)
+        progress.advance(30)
+        assert progress.num_seen == 30
+        assert progress.overall_images_per_s == 3.0
+    assert capsys.readouterr().err.splitlines() == [
+        "scan: starting Ray",
+        "scan: loading detectors",
+        "scan: 20 of 1,000 images, 2.0/s, 2 %, 8 min left",
+    ]
+
+
+def test_the_rate_is_that_of_the_last_thirty_seconds_and_the_estimate_only_counts_down(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    clock = Clock()
+    with meter("scan", 10_000, quiet=True, clock=clock) as progress:
+        for _ in range(10):
+            clock.now_s += 10
+            progress.advance(10)
+        for _ in range(4):
+            clock.now_s += 10
+            progress.advance(50)
+        assert progress.facts()[1] == "5.0/s"  # 2.1 since the beginning
+        estimates = []
+        for _ in range(4):
+            estimates.append(progress.facts()[-1])
+            clock.now_s += 600
+        assert estimates == ["75 min left", "65 min left", "55 min left", "45 min left"]
+        assert progress.facts()[1] == "0.1/s"  # nothing was done for 40 minutes
+        clock.now_s += 5000
+        assert "left" not in progress.facts()[-1]
+
+
+def test_a_continued_scan_begins_where_it_was(capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
     with meter("scan", None, quiet=False, clock=clock) as progress:
-        progress.advance(40)
+        progress.resume(600, 1000)
+        progress.phase("loading detectors")
+        clock.now_s += 30
+        progress.under_way(0)
+        assert progress.facts() == ["600 of 1,000 images", "60 %"]
         clock.now_s += 60
-        progress.shards(1, 4)
-        clock.now_s += 60
-        progress.shards(2, 4)
-        clock.now_s += 60
-        progress.expect(100)  # now the images decide
+        progress.advance(60)
     assert capsys.readouterr().err.splitlines() == [
-        "scan: 40 images, 0.7 images/s, 25% done, 3 min left",
-        "scan: 40 images, 0.3 images/s, 50% done, 2 min left",
-        "scan: 40 images of 100, 0.2 images/s, 40% done, 4 min left",
+        "scan: loading detectors",
+        "scan: 660 of 1,000 images, 1.0/s, 66 %, 6 min left",
     ]
+
+
+def test_without_the_number_of_images_shards_say_how_many_there_may_be(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    with meter("scan", None, quiet=False, clock=clock) as progress:
+        clock.now_s += 60
+        progress.advance(40)
+        progress.shards(1, 4)
+        assert progress.facts() == ["40 of ~160 images", "0.7/s", "25 %", "3 min left"]
+        clock.now_s += 60
+        progress.advance(20)  # the second shard has not ended: it is not said that there are more images
+        assert progress.facts()[0] == "60 of ~160 images"
+        progress.expect(100)
+        assert progress.facts()[0] == "60 of 100 images"
+        progress.advance(30)
+        progress.shards(4, 4)
+        assert progress.facts()[0] == "90 of 90 images"
+
+
+def test_the_longest_line_fits_a_terminal_of_80_columns() -> None:
+    clock = Clock()
+    with meter("scan", 5_000_000_000, quiet=True, clock=clock) as progress:
+        progress.resume(4_000_000_000, 5_000_000_000)
+        clock.now_s += 1000
+        progress.advance(40_000_000)
+        line = f"scan {', '.join(progress.facts())}"
+    assert line == "scan 4,040,000,000 of 5,000,000,000 images, 40,000/s, 80 %, 6 h 40 min left"
+    assert len(line) <= 80
 
 
 def test_quiet_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,9 +157,9 @@ def test_the_share_is_never_more_than_all(num_images: int | None, num_done: int,
 
 
 def on_a_terminal(command: list[str]) -> str:
-    """What the command writes to a terminal of 120 columns, control sequences taken out."""
+    """What the command writes to a terminal of 80 columns, control sequences taken out."""
     seen, shown = pty.openpty()
-    environment = os.environ | {"COLUMNS": "120", "TERM": "xterm"}
+    environment = os.environ | {"COLUMNS": "80", "TERM": "xterm"}
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdin=shown, stdout=shown, stderr=shown) as process:
         os.close(shown)
         written = b""
@@ -104,6 +176,10 @@ def on_a_terminal(command: list[str]) -> str:
 def test_a_scan_on_a_terminal_shows_the_bar(tmp_path: Path) -> None:
     scan = [sys.executable, "-m", "jobs", "scan", str(CORPUS), "--run", str(tmp_path / "run"), "--engine", "canned"]
     text = on_a_terminal([*scan, "--limit", "20", "--num-engines", "1"])
-    last = [line for line in re.split(r"[\r\n]+", text) if line.startswith("scan ")][-1]
-    assert re.search(r"^scan ━+ 20 images of 20, \d+\.\d images/s, 100% done, 0 s left$", last.rstrip())
-    assert "20 images in 1 of 1 shards" in text or "20 images in 2 of 2 shards" in text
+    shown = [line.rstrip() for line in re.split(r"[\r\n]+", text) if line.startswith("scan ")]
+    assert max(map(len, shown)) <= 80
+    phases = [phase for phase in ("listing shards", "starting Ray", "loading canned") if any(phase in s for s in shown)]
+    assert phases == ["listing shards", "starting Ray", "loading canned"]
+    assert re.search(r"^scan ━+ 20 of 20 images(, \S+/s)?, 100 %(, 0 s left)?$", shown[-1])
+    assert "20 images in 1 of 1 shard:" in text or "20 images in 2 of 2 shards:" in text
+    assert f"next: privsieve report {tmp_path / 'run'} --html report.html" in text

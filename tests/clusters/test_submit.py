@@ -26,7 +26,7 @@ def rows_of(run: Path) -> list[dict[str, Any]]:
 
 
 def scan(*more: object, environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "jobs", "scan", *map(str, more), "--engine", "canned"]
+    command = [sys.executable, "-m", "jobs", "scan", *map(str, more), "--engine", "canned", "--quiet"]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=200)
 
 
@@ -96,6 +96,7 @@ def test_another_token_is_refused_in_one_line(ray_cluster: RayCluster, tmp_path:
 def test_another_ray_version_is_told_in_one_line(ray_cluster: RayCluster, tmp_path: Path) -> None:
     older = "import ray; ray.__version__ = '2.59.0'; from jobs.cli import main; main()"
     command = [sys.executable, "-c", older, "scan", str(CORPUS), "--run", str(tmp_path / "run"), "--engine", "canned"]
+    command.append("--quiet")
     environment = ray_cluster.environment | {"RAY_ADDRESS": ray_cluster.address}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2

@@ -49,6 +49,7 @@ def start_scan(
         orders.write_text(json.dumps(drill))
         environment["PRIVSIEVE_DRILL"] = str(orders)
     command = [sys.executable, "-m", "jobs", "scan", str(source), "--run", str(run), "--engine", "canned", *arguments]
+    command.append("--quiet")
     return subprocess.Popen(
         command,
         env=environment,

@@ -79,7 +79,7 @@ def test_a_tar_that_is_a_pipe_is_an_error_and_no_wait(tmp_path: Path) -> None:
         ("nowhere", None, "nowhere does not exist"),
         ("in/*.tar", None, "in/*.tar does not exist or matches nothing"),
         ("in/{00..01}.zip", None, "in/00.zip does not exist"),
-        ("empty", None, "empty holds no tree samples"),
+        ("empty", None, "no pictures found in empty (it is empty)"),
         ("in", "parquet", "in holds no parquet samples"),
         ("in/a.zip", None, "in/a.zip is neither a folder nor files of one kind (.tar .tar.gz .tgz .tar.zst .tar.zstd "),
         ("in/a.*", None, "in/a.* is neither a folder nor files of one kind"),

@@ -181,7 +181,8 @@ def test_which_column_holds_the_image(names: list[str], column: str | None) -> N
 
 def test_a_missing_column_is_told_at_once(file: Path) -> None:
     parquet_file(file, pa.table({"url": ["https://example.org"], "width": [1]}))
-    with pytest.raises(SourceError, match=r"^a.parquet has no column with image bytes .*: url, width$"):
+    advice = "it lists URLs: download them first with privsieve fetch"
+    with pytest.raises(SourceError, match=rf"^a.parquet has no column with image bytes .*: url, width; {advice}$"):
         open_source(str(file), None, None)
     parquet_file(file, pa.table({"image": PICTURES[:1]}))
     with pytest.raises(SourceError, match=r'^a.parquet has no column "scene" for --category$'):

@@ -40,11 +40,14 @@ def shard(path: Path, first: int, count: int) -> None:
 def privsieve(*args: object) -> int:
     """The exit code. The process that called is left as it was.
 
-    A scan runs in this process, but in tests that are marked `ray`, and where its arguments say otherwise.
+    A scan runs in this process, but in tests that are marked `ray`, and where its arguments say otherwise; it shows no
+    progress.
     """
     is_chosen = "--executor" in args or "--ray-address" in args or "RAY_ADDRESS" in os.environ
     if args[:1] == ("scan",) and "--run" in args and not is_chosen:
         args = (*args, "--executor", "inline")
+    if args[:1] == ("scan",) and "--run" in args and "--quiet" not in args:
+        args = (*args, "--quiet")
     on_sigterm = signal.getsignal(signal.SIGTERM)
     with pytest.raises(SystemExit) as done:
         main([str(a) for a in args])

@@ -1,4 +1,4 @@
-"""What a scan says when `--category` names nothing that the samples have."""
+"""Categories of a scan: names that no sample has, and samples that name two."""
 
 import json
 from pathlib import Path
@@ -7,36 +7,72 @@ import pytest
 
 from ingest.formats import webdataset
 from ingest.storage.place import place
-from tests.jobs.made import jpeg, privsieve, tar
+from tests.jobs.made import jpeg, privsieve, rows, tar
 
 
-def _scanned(corpus: Path, run: Path, category: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """What it says about the category."""
-    capsys.readouterr()
-    assert privsieve("scan", corpus, "--run", run, "--engine", "canned", "--category", category, "--quiet") == 0
-    return [line for line in capsys.readouterr().err.splitlines() if "category" in line]
+def _scan(corpus: Path, run: Path, *options: object) -> int:
+    return privsieve("scan", corpus, "--run", run, "--engine", "canned", "--quiet", *options)
 
 
-def test_a_field_that_no_sample_has_is_told_with_those_that_there_are(
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    members = {"1.jpg": jpeg(1), "2.jpg": jpeg(2), "2.json": json.dumps({"caption": "a secret", "label": "x"}).encode()}
+    members |= {"3.jpg": jpeg(3), "3.json": json.dumps({"place": "a secret", "weight": 0.5}).encode()}
+    tar(folder / "0.tar", members)
+    return folder
+
+
+def test_a_field_that_no_sample_has_is_refused_before_the_scan(
+    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused = {
+        "lable": '--category "lable": none of the 3 samples looked at has that JSON field (did you mean "label"?); '
+        "their fields are: caption, label, place, weight",
+        "cls": "--category cls: none of the 3 samples looked at has a .cls member that holds anything",
+    }
+    for category, message in refused.items():
+        assert _scan(corpus, tmp_path / "run", "--category", category) == 2
+        assert capsys.readouterr().err == f"privsieve: {message}\n"
+        assert not (tmp_path / "run").exists()
+    assert _scan(corpus, tmp_path / "late", "--category", "place") == 0
+    assert [row["category"] for row in rows(tmp_path / "late")] == [None, None, "a secret"]
+
+
+def test_a_field_without_text_or_whole_numbers_is_told_at_the_end(
+    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _scan(corpus, tmp_path / "run", "--category", "weight") == 0
+    assert capsys.readouterr().err == (
+        'the category is null in every row: no sample has a text or whole number in the JSON field "weight"; '
+        "the first samples' fields are: caption, label, place, weight\n"
+    )
+
+
+def test_two_categories_of_one_sample_are_told_before_the_scan(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    members: dict[str, bytes] = {}
+    for number, (cls, field) in enumerate([("7", "street"), ("8", "8"), ("9", None)]):
+        members |= {f"{number}.jpg": jpeg(number), f"{number}.cls": cls.encode()}
+        members |= {f"{number}.json": json.dumps({"category": field}).encode()}
     corpus = tmp_path / "corpus"
     corpus.mkdir()
-    members = {"1.jpg": jpeg(1), "2.jpg": jpeg(2), "2.json": json.dumps({"caption": "a secret", "label": "x"}).encode()}
-    members |= {"3.jpg": jpeg(3), "3.json": json.dumps({"place": "a secret"}).encode()}
     tar(corpus / "0.tar", members)
-    told = "the category is null in every row: no sample has a text or whole number in the JSON field"
-    assert _scanned(corpus, tmp_path / "misspelt", "lable", capsys) == [
-        f'{told} "lable" (did you mean "label"?); the first sample\'s fields are: caption, label'
-    ]
-    assert _scanned(corpus, tmp_path / "late", "place", capsys) == []
-    assert _scanned(corpus, tmp_path / "cls", "cls", capsys) == [
-        "the category is null in every row: no sample has a .cls member that holds anything"
-    ]
+    assert _scan(corpus, tmp_path / "run") == 0
+    assert capsys.readouterr().err == (
+        "the .cls member and the JSON field category differ in 1 of the first 3 samples; .cls is taken: choose with "
+        "--category cls or --category category\n"
+    )
+    assert [row["category"] for row in rows(tmp_path / "run")] == ["7", "8", "9"]
+    assert _scan(corpus, tmp_path / "chosen", "--category", "category") == 0
+    assert capsys.readouterr().err == ""
+    assert [row["category"] for row in rows(tmp_path / "chosen")] == ["street", "8", None]
 
 
 def test_fields_are_named_where_there_are_any(tmp_path: Path) -> None:
     tar(tmp_path / "0.tar", {"1.jpg": jpeg(1), "1.json": b"[1]", "2.json": b'{"a\\nb": 1}', "3.json": b'{"c": 1}'})
     tar(tmp_path / "1.tar", {"1.jpg": jpeg(1), "1.json": b"{"})
-    assert webdataset.json_fields(place(str(tmp_path)), "0.tar") == ["a\\nb"]
-    assert webdataset.json_fields(place(str(tmp_path)), "1.tar") == []
+    assert webdataset.looked_at(place(str(tmp_path)), "0.tar", "c").fields == ["a\\nb", "c"]
+    assert webdataset.looked_at(place(str(tmp_path)), "1.tar", None).fields == []

@@ -260,7 +260,7 @@ def test_every_url_is_a_row_with_a_kind_of_failure_and_no_foreign_text(
     said = capsys.readouterr().out
     assert "7 URLs: 2 downloaded, 5 failed (" in said
     table = pq.read_table(tmp_path / "out" / "fetch.parquet")
-    assert table.column_names == ["key", "url", "shard", "status", "reason", "sha256"]
+    assert table.column_names == ["key", "url", "shard", "status", "reason", "sha256", "key_in_shard"]
     rows = table.to_pylist()
     assert [(r["key"], r["shard"], r["status"], r["reason"]) for r in rows] == [
         ("000000", "00000.tar", "downloaded", None),
@@ -273,6 +273,47 @@ def test_every_url_is_a_row_with_a_kind_of_failure_and_no_foreign_text(
     ]
     assert [r["url"] for r in rows] == URLS
     assert "Jane" not in f"{rows}{said}"
+
+
+def test_only_urls_whose_failure_can_change_are_tried_again(
+    downloaded: tuple[object, ...], tmp_path: Path, foreign: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    again = (*downloaded, "--retry-failed", "--timeout", 60, "--environment", foreign)
+    assert privsieve(*again) == 2
+    assert "is not finished: give the same command without --retry-failed" in capsys.readouterr().err
+    assert privsieve(*downloaded) == 0
+    assert privsieve(*again, "--max-bytes", 7) == 2
+    assert "was fetched with other settings: max_bytes" in capsys.readouterr().err
+    before = (out / "00000.tar").read_bytes()
+    for retry, outcomes in (("00001", ("HTTP Error 503: busy", None)), ("00002", (None,))):
+        assert privsieve(*again) == 2  # the rows are selected, and there is nothing to download them with
+        folder = out / "retries" / retry
+        selected = _selected(folder).to_pylist()
+        first = ["000002", "000012"] if retry == "00001" else ["000002"]
+        assert [row["privsieve_first_key"] for row in selected] == first
+        assert [row["url"] for row in selected] == [URLS[{"000002": 2, "000012": 6}[key]] for key in first]
+        _as_img2dataset_leaves_it(folder, "00000", outcomes, 2)
+        capsys.readouterr()
+        assert privsieve(*again) == 0
+        said = capsys.readouterr().out.splitlines()
+        assert said[0] == ("2 URLs tried again" if retry == "00001" else "1 URL tried again")
+    assert said[1].startswith("7 URLs: 4 downloaded, 3 failed (")
+    rows = pq.read_table(out / "fetch.parquet").to_pylist()
+    assert [(row["reason"], row["shard"], row["key_in_shard"]) for row in rows] == [
+        (None, "00000.tar", None),
+        ("http_404", "00000.tar", None),
+        (None, "retries/00002/00000.tar", "000000"),
+        (None, "00000.tar", None),
+        ("opted_out", "00001.tar", None),
+        ("too_large", "00001.tar", None),
+        (None, "retries/00001/00000.tar", "000001"),
+    ]
+    assert privsieve(*again) == 0
+    assert "0 URLs tried again" in capsys.readouterr().out
+    assert privsieve(*downloaded) == 0
+    assert pq.read_table(out / "fetch.parquet").to_pylist() == rows
+    assert (out / "00000.tar").read_bytes() == before
 
 
 def test_a_function_returns_what_became_of_the_urls(

@@ -152,7 +152,7 @@ def test_a_source_that_changed_is_noticed_and_the_rest_resumed(
     damaged = min(done)
     (out / damaged).write_bytes(b"spoilt")
     assert privsieve("filter", crawl_run, "--policy", policies / "no-faces.yaml", "--out", out, "--resume") == 2
-    assert "was begun with another run or policy" in capsys.readouterr().err
+    assert "was begun with another run, policy or guarantee" in capsys.readouterr().err
     slice_file = min((crawl_run / "scores").iterdir())
     as_scanned, table = slice_file.read_bytes(), pq.read_table(slice_file)
     unread = pa.array([None, *table["sha256"].to_pylist()[1:]], pa.string())

@@ -141,8 +141,8 @@ def test_a_release_that_an_older_version_began_is_replaced_but_not_continued(
     capsys.readouterr()
     assert privsieve(*args, "--resume") == 2
     assert capsys.readouterr().err == (
-        f"privsieve: {out} was begun with another run or policy, by another version, or images were scanned again "
-        "since; use --overwrite\n"
+        f"privsieve: {out} was begun with another run, policy or guarantee, by another version, or images were scanned "
+        "again since; use --overwrite\n"
     )
     assert privsieve(*args, "--overwrite") == 0
     assert released(out).keys() == {"00000.tar", "00001.tar"}

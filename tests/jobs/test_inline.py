@@ -87,7 +87,7 @@ except SystemExit as done:
     assert done.code == 0
 print("ray" in sys.modules)
 """
-    arguments = ("scan", str(corpus), "--run", str(tmp_path / "run"), "--engine", "canned", *INLINE)
+    arguments = ("scan", str(corpus), "--run", str(tmp_path / "run"), "--engine", "canned", "--quiet", *INLINE)
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["18 images in 3 of 3 shards: 18 scored, 0 quarantined", "False"]
 

@@ -17,7 +17,7 @@ def test_the_source_format_of_scan(corpus: Path, tmp_path: Path, capsys: Capture
 
 
 def test_the_engines_and_the_sample_of_plan(corpus: Path, capsys: Capture) -> None:
-    assert privsieve("plan", corpus, "--engine", "canned", "--gpus", 2, "--sample-size", 5) == 0
+    assert privsieve("plan", corpus, "--engine", "canned", "--gpus", 2, "--sample-size", 5, "--quiet") == 0
     out, err = capsys.readouterr()
     assert err.splitlines() == [
         f"--gpus is called --num-engines now; {GOES}",

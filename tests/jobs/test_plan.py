@@ -280,8 +280,10 @@ def test_a_wrong_call_is_one_line(
         (7.19e-7, 0.163 / 3600, "719 kB", "0.163 s"),
         (2.5e-6, 0.5, "2.5 MB", "30 min"),
         (0.025, 2.0, "25 GB", "2 h"),
-        (12.0, 300.0, "12 TB", "300 h"),
-        (0.0, 0.0, "0 kB", "0 s"),
+        (12.0, 47.0, "12 TB", "47 h"),
+        (1.2349e-3, 300.0, "1.23 GB", "12.5 days"),
+        (2500.0, 20_000.0, "2.5 PB", "2.28 years"),
+        (0.0, 0.0, "0 bytes", "0 s"),
     ],
 )
 def test_sizes_and_times_have_units_that_fit(terabytes: float, hours: float, size: str, time: str) -> None:

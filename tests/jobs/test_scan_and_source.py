@@ -32,10 +32,10 @@ def test_a_shard_that_left_the_source_is_told(corpus: Path, tmp_path: Path, caps
     capsys.readouterr()
     assert privsieve(*command) == 2
     said = capsys.readouterr().err
-    assert said.startswith(f"privsieve: 1 shards that {run} has rows of are gone from the source (00001.tar-")
+    assert said.startswith(f"privsieve: 1 shard that {run} has rows of is gone from the source (00001.tar-")
     assert len(rows(run)) == 35
     assert privsieve("status", run) == 0
-    assert "1 shards with results are gone from the source (00001.tar-" in capsys.readouterr().out
+    assert "1 shard with results is gone from the source (00001.tar-" in capsys.readouterr().out
 
 
 def test_a_shard_that_was_replaced_by_one_of_the_same_layout_is_told(
@@ -51,7 +51,7 @@ def test_a_shard_that_was_replaced_by_one_of_the_same_layout_is_told(
     capsys.readouterr()
     assert privsieve(*command) == 1
     said = capsys.readouterr().err
-    assert said.startswith("privsieve: 00000.tar changed between two scans of this run (1 such shards): remove its ")
+    assert said.startswith("privsieve: 00000.tar changed between two scans of this run (1 such shard): remove its ")
     next((run / "scores").glob("00000*")).unlink()
     assert privsieve(*command) == 0
     assert privsieve(*command) == 0

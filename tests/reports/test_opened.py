@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,7 +14,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from ingest.errors import QueryError, RunError
 from ingest.fault import Fault
-from reports.opened import open_run
+from reports import warehouse
+from reports.opened import OpenRun, open_run
 from reports.summary import Rate
 from scoring.table import SCHEMA
 from tests.jobs.made import privsieve
@@ -109,7 +111,9 @@ def test_rates_by_category_and_by_an_expression(make_run: MakeRun) -> None:
         beach = groups["beach"]
         assert (beach.num_scored, beach.num_private, beach.num_unknown, beach.num_quarantined) == (3, 2, 0, 1)
         assert (beach.privacy_rate, beach.rate_low, beach.rate_high) == pytest.approx((2 / 3, 0.2077, 0.9385), abs=1e-4)
-        assert groups["attic"] == Rate("attic", 0, 0, 0, None, None, None, 1)
+        assert groups["attic"] == Rate(
+            "attic", 0, 0, 0, None, None, None, 1, share_if_none_private=0.0, share_if_all_private=1.0
+        )
         assert [(rate.group, rate.num_private) for rate in run.rates("category IS NULL", "age = 1")] == [
             ("false", 2),
             ("true", 0),
@@ -173,3 +177,22 @@ def test_the_connection_reads_the_views_and_writes_no_file(make_run: MakeRun, tm
 def test_what_is_no_run_cannot_be_opened(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"no run\.json"):
         open_run(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "private", "meaning"),
+    [
+        ("slots", "level IN (1, 2)", "an attribute of level 1 or 2 is present"),
+        ("binary:first", "private = 1", "the model answered yes when asked whether the picture is private"),
+        ("severity", "holistic_score >= 0.514", "the model gave a severity of 0.514 or more"),
+    ],
+)
+def test_private_is_what_the_protocol_asks_unless_said_otherwise(
+    make_run: MakeRun, protocol: str, private: str, meaning: str
+) -> None:
+    run = warehouse.open_run(str(make_run()))
+    engine = run.record.engine | {"protocol": protocol}
+    with OpenRun(replace(run, record=run.record.model_copy(update={"engine": engine}))) as opened:
+        found = opened.summary()
+        assert (found.private, opened.summary(private="level = 1").private) == (private, "level = 1")
+        assert meaning in found.private_meaning

@@ -1,17 +1,20 @@
-"""The page stands alone, shows hostile names as text, and names no image. tests/browser opens it."""
+"""The page stands alone, shows hostile names as text, and holds no picture unless asked. tests/browser opens it."""
 
 import html
+import json
 import re
 from dataclasses import replace
+from datetime import date
 from html.parser import HTMLParser
 
-import plotly.graph_objects as go
 import pytest
 
-from reports.page.charts import charts
-from reports.page.render import render
-from reports.summary import Report, summarise
+from reports.page.pairs import matrix
+from reports.page.render import Digest, Extras, Picture, render
+from reports.report.figures import CorrectedRate, Evidence
+from reports.summary import Details, Report, summarise
 from reports.warehouse import open_run
+from scoring.taxonomy import ATTRIBUTES
 from tests.reports.conftest import HOSTILE, ROWS, MakeRun, answer
 
 
@@ -34,76 +37,144 @@ class Tags(HTMLParser):
         self.handlers += [name for name, _ in attrs if name.startswith("on")]
 
 
-def test_page_loads_nothing_and_runs_only_its_own_scripts(report: Report) -> None:
+def test_page_loads_nothing_and_runs_only_its_own_script(report: Report) -> None:
     page = render(report)
     tags = Tags()
     tags.feed(page)
     assert [a for a in tags.addresses if not a.startswith(("#", "data:"))] == []
-    assert tags.names.count("script") == 3
+    assert tags.names.count("script") == 2
     assert tags.handlers == []
-    assert "default-src 'none'" in page
+    assert re.search(r"default-src 'none'; script-src 'sha256-[A-Za-z0-9+/=]{44}'; style-src", page)
     assert "<script>alert" not in page
     assert "49" not in re.findall(r'<th scope="row">(.*?)</th>', page)
     for rate in report.rates:
-        assert f'<th scope="row">{html.escape(rate.group)}'.replace("&quot;", "&#34;") in page
+        assert (
+            f'<th scope="row">{html.escape(rate.group)}'.replace("&quot;", "&#34;").replace("&#x27;", "&#39;") in page
+        )
 
 
-def test_page_names_no_image(report: Report) -> None:
-    assert "secret-key" not in render(report)
+def test_severe_images_are_named_by_key_without_a_picture_and_can_be_left_out(make_run: MakeRun) -> None:
+    run = open_run(str(make_run()))
+    page = render(summarise(run))
+    assert "secret-key-0" in page
+    assert "<img" not in page
+    without = render(summarise(run, details=Details(names_images=False)))
+    assert "secret-key" not in without
+    assert "The most severe images" not in without
 
 
-def test_charts_are_valid_figures_with_escaped_labels(report: Report) -> None:
-    figures = charts(report)
-    assert set(figures) == {"chart-rates", "chart-levels", "chart-pairs"}
-    for figure in figures.values():
-        go.Figure(figure)
-    labels = figures["chart-rates"]["layout"]["yaxis"]["ticktext"]
-    assert len(labels) == len(report.rates)
-    assert not [label for label in labels if "<" in label]
+def test_pictures_are_embedded_and_said_to_be_blurred_or_clear(report: Report) -> None:
+    shown = [Picture("k<1>", "level 1", b"\xff\xd8jpeg")]
+    blurred = render(report, Extras(pictures=shown))
+    assert '<img alt="" src="data:image/jpeg;base64,/9hqcGVn">' in blurred
+    assert "k&lt;1&gt;" in blurred
+    assert "blurred so that no one can be recognised easily" in blurred
+    assert ", CLEAR." in render(report, Extras(pictures=shown, is_blurred=False))
 
 
-def test_charts_show_the_top_and_the_table_all(make_run: MakeRun) -> None:
+def test_what_a_language_model_wrote_is_marked_as_such(report: Report) -> None:
+    found = replace(report, evidence=(Evidence("beach", "face", 1, 2),))
+    page = render(found, Extras(digest=Digest("some<model>", (("beach", "Faces & <names>."),))))
+    assert "Written by some&lt;model&gt; from the counts above alone; it saw no picture, and it can be wrong." in page
+    assert "<dd>Faces &amp; &lt;names&gt;.</dd>" in page
+    assert "Written by" not in render(report)
+
+
+def test_figures_for_the_csv_are_those_of_the_report(report: Report) -> None:
+    found = json.loads(re.findall(r'id="figures">(.*?)</script>', render(report))[0])
+    first = dict(zip(found["heads"], found["rows"][0], strict=True))
+    rate = report.rates[0]
+    assert (first["group"], first["num_scored"], first["rank"]) == (rate.group, rate.num_scored, rate.rank)
+    assert first["rate_low"] == pytest.approx(rate.rate_low, abs=1e-6)
+    assert sum(first[f"num_level_{level}"] for level in range(5)) == rate.num_scored
+    assert len(found["rows"]) == len(report.rates)
+
+
+def test_the_table_holds_every_group(make_run: MakeRun) -> None:
     rows = [(f"c{i:03}", answer(biometrics=i % 2)) for i in range(100)]
-    found = summarise(open_run(str(make_run(rows=rows))), top=5)
-    assert len(charts(found)["chart-rates"]["data"][0]["x"]) == 10
-    page = render(found)
-    assert all(f'<th scope="row">c{i:03}</th>' in page for i in range(100))
+    page = render(summarise(open_run(str(make_run(rows=rows))), top=5))
+    assert all(f'<th scope="row">c{i:03} ' in page for i in range(100))
 
 
-def test_page_tells_how_many_images_are_unknown_beside_the_rate(make_run: MakeRun) -> None:
-    told = "<div><dt>Private or not: unknown</dt><dd>1</dd></div>"
-    page = render(summarise(open_run(str(make_run(rows=[("a", answer(gov_ids=None)), ("a", answer())])))))
-    assert told in page
+def test_page_says_how_many_images_are_unknown_and_what_they_could_change(make_run: MakeRun) -> None:
+    tile = "<div><dt>Private or not: unknown</dt><dd>1</dd></div>"
+    rows = [("a", answer(gov_ids=None)), ("a", answer()), ("a", answer(gov_ids=1))]
+    page = render(summarise(open_run(str(make_run(rows=rows)))))
+    assert tile in page
+    assert "With 1 unknown image: 33.3 % of all images if none of these is private, 66.7 % if all are." in page
     assert "rate: private / (N - unknown)" in page
     assert "Private or not" not in render(summarise(open_run(str(make_run(name="other")))))
 
 
 def test_page_says_first_what_its_figures_are_of(make_run: MakeRun) -> None:
     run = open_run(str(make_run()))
-    body = render(summarise(run)).partition("<h1>")[2]
-    assert body.index("Of all images of the source") < body.index("Source /data/corpus")
-    banner = '<p class="warning made-up"><strong>MADE-UP ANSWERS: the canned engine looks at no picture</strong></p>'
-    assert body.index(banner) < body.index("Source /data/corpus")
-    assert '<p class="soft">private: an attribute of level 1 or 2 is present (our choice' in body
+    body = render(summarise(run), Extras(made_on=date(2026, 11, 22))).partition("<h1>")[2]
+    assert body.startswith("Privacy report: corpus")
+    banner = '<p class="warning made-up" role="alert"><strong>MADE-UP ANSWERS: the canned engine looks at no picture'
+    finding = '<p class="finding">50.0 % of the images in the source were found private (3 of 6 images'
+    assert 0 < body.index(banner) < body.index(finding) < body.index("The whole source: all 8 images.")
+    assert "<dd>The image shows a unique identifier (level 1, such as a face" in body
+    assert "<dt>Page made on</dt><dd>2026-11-22</dd>" in body
     record = run.record.model_copy(update={"limit": 80, "engine": {"name": "detectors"}})
     part = render(summarise(replace(run, record=record))).partition("<h1>")[2]
-    assert '<p class="warning"><strong>first 80 images only (--limit): not representative</strong></p>' in part
+    assert "The first 8 images only (--limit), which are not representative. No claim about the source" in part
     assert "MADE-UP" not in part
-    assert "all images of the source" not in part
+    assert "The whole source" not in part
+    assert "(1–" not in part  # no ranks
 
 
-def test_pairs_tell_their_number_of_images_and_that_a_share_is_a_lower_bound(make_run: MakeRun) -> None:
-    rows = [(None, answer(biometrics=1, location=value)) for value in (1.0, None, None)]
-    found = summarise(open_run(str(make_run(rows))))
-    (trace,) = charts(found)["chart-pairs"]["data"]
-    told = [text for row in trace["text"] for text in row if text]
-    assert "of 3 images with Biometrics, at least 33.3% show Location" in told
-    assert "of 1 images with Location, 100.0% show Biometrics" in told
-    (row,) = re.findall(r"<tr><td>biometrics</td><td>location</td>(.*?)</tr>", render(found), re.DOTALL)
-    assert re.findall(r">(.+?)</td>", row) == ["1", "3", "≥ 33.3 %"]
+def test_what_is_not_assessed_is_named(make_run: MakeRun) -> None:
+    page = render(summarise(open_run(str(make_run(assessed=[a.key for a in ATTRIBUTES if a.key != "nudity"])))))
+    assert '<dt>Not assessed</dt><dd class="part">Nudity. The engine cannot judge these' in page
+    assert "Nothing: the engine assesses all 22 attributes." in render(summarise(open_run(str(make_run(name="all")))))
+
+
+def test_every_attribute_and_level_is_explained_and_the_law_map_says_whose_it_is(report: Report) -> None:
+    page = render(report)
+    for attribute in ATTRIBUTES:
+        assert f"<summary>{attribute.title}</summary>" in page
+        assert html.escape(attribute.shows[1:]).replace("&#x27;", "&#39;") in page
+    assert "identify a person on their own, such as a face or a passport" in page
+    law = page.partition('id="law"')[2].partition("</section>")[0]
+    assert law.count("not mapped: the table has no row for it") == 2
+    assert law.count('</span> Unique body markings <span class="ours">ours</span>') == 1
+    assert law.count('<span class="ours">ours</span></th>') == 4
+    assert "Art. 4(14); Art. 9(1) if used to identify" in law
+
+
+def test_corrected_rates_stand_beside_the_raw_ones(report: Report) -> None:
+    def row(subject: str, category: str | None, rate: float) -> CorrectedRate:
+        return CorrectedRate(subject, category, 0.5, 0.4, 0.6, rate, 0.2, 0.3, "difference", 400, None)
+
+    found = replace(
+        report, corrected=(row("private", None, 0.25), row("private", "beach", 0.123), row("age", None, 0.2))
+    )
+    page = render(found)
+    assert "<dt>Private, corrected by labels</dt><dd>25.0 %</dd>" in page
+    (beach,) = re.findall(r'<th scope="row">beach .*?</tr>', page, re.DOTALL)
+    assert "12.3 %" in beach
+    (age,) = re.findall(r"<summary>Age</summary>.*?</tr>", page, re.DOTALL)
+    assert "20.0 %" in age
+    assert "400 labels of people correct it to 25.0 % of the scanned images (95 % interval 20.0 – 30.0 %)." in page
+    assert "Corrected rates of groups assume that the engine errs alike in all of them." in page
+    assert "Corrected" not in render(report)
+    assert "Not measured on this run: rates are what the engine answered, right or wrong." in render(report)
+
+
+def test_pairs_give_lower_bounds_and_leave_few_images_grey(make_run: MakeRun) -> None:
+    rows = [(None, answer(biometrics=1, location=value)) for value in [1.0] * 4 + [None] * 8]
+    found = matrix(summarise(open_run(str(make_run(rows)))))
+    columns = [column.key for column in found.columns]
+    lines = {line.attribute.key: line for line in found.lines}
+    cell = lines["biometrics"].cells[columns.index("location")]
+    assert (cell.text, cell.kind) == ("≥33", "share")
+    assert cell.title == ("Of 12 images with Biometrics, at least 4 (33.3 %) show Location; it was judged in 4 of them")
+    other = lines["location"].cells[columns.index("biometrics")]
+    assert (other.text, other.kind, other.shade) == ("100", "few", 0.0)
+    assert found.has_bounds
 
 
 def test_page_of_an_empty_run(make_run: MakeRun) -> None:
-    empty = summarise(open_run(str(make_run(rows=()))))
-    assert charts(empty) == {}
-    assert "No attribute was found present." in render(empty)
+    page = render(summarise(open_run(str(make_run(rows=())))))
+    assert "No attribute was found present." in page
+    assert "No image could be judged private or not, so there is no rate." in page

@@ -10,6 +10,7 @@ from ingest.errors import QueryError
 from ingest.fault import Fault
 from reports import summary
 from reports.page.render import render
+from reports.report.sentences import headlines, notes, unseen_note
 from reports.summary import Report, summarise
 from reports.warehouse import open_run
 from scoring.taxonomy import KEYS
@@ -42,7 +43,7 @@ def test_rates_and_order(report: Report) -> None:
     assert (report.total.num_private, report.total.num_scored, report.total.num_quarantined) == (3, 6, 2)
     assert report.num_groups == 4
     assert report.num_groups - len(report.rates) == 1
-    assert any("1 of 4 groups" in note for note in report.notes)
+    assert any("1 of 4 groups" in note for note in notes(report))
 
 
 def test_top_never_shows_a_group_twice(make_run: MakeRun) -> None:
@@ -59,7 +60,7 @@ def test_condition_on_what_was_not_assessed_is_unknown_not_absent(make_run: Make
     found = summarise(open_run(str(make_run())), private="beliefs = 0", by="'all'")
     assert (found.total.num_scored, found.total.num_private, found.total.num_unknown) == (6, 4, 2)
     assert found.total.privacy_rate == 1.0
-    assert any(note.startswith("unknown (2):") for note in found.notes)
+    assert any(note.startswith("unknown (2):") for note in notes(found))
 
 
 GAPS = (
@@ -77,7 +78,7 @@ def test_what_could_not_be_judged_is_unknown_and_not_counted_as_not_private(make
     total = summarise(run).total
     assert (total.num_scored, total.num_private, total.num_unknown) == (5, 1, 2)
     assert total.privacy_rate == pytest.approx(1 / 3)
-    (note,) = (note for note in summarise(run).notes if note.startswith("unknown (2): scored images"))
+    (note,) = (note for note in notes(summarise(run)) if note.startswith("unknown (2): scored images"))
     assert note.endswith("rate: private / (N - unknown).")
     _, rates = run.select("SELECT num_private, num_unknown, privacy_rate FROM rates")
     assert list(rates) == [(1, 2, pytest.approx(1 / 3))]
@@ -104,7 +105,7 @@ def test_a_group_of_nothing_but_unknown_images_has_no_rate_and_is_told(make_run:
         "page": (1, None),
         "beach": (0, 0.0),
     }
-    assert "1 of 2 groups have no rate, since all their images are unknown." in found.notes
+    assert "1 of 2 groups have no rate, since all their images are unknown." in notes(found)
 
 
 def test_an_engine_that_judges_nothing_in_any_image_has_no_gaps(make_run: MakeRun) -> None:
@@ -171,14 +172,14 @@ def test_the_first_line_says_which_images_of_the_source_the_figures_are_of(
 ) -> None:
     run = open_run(str(make_run()))
     found = summarise(replace(run, record=run.record.model_copy(update=settings)))
-    assert (found.scope, found.is_whole, found.headlines[0]) == (scope, is_whole, scope)
+    assert (found.scope, found.is_whole, headlines(found)[0]) == (scope, is_whole, scope)
 
 
 def test_canned_answers_are_called_made_up_and_those_of_other_engines_are_not(make_run: MakeRun) -> None:
     run = open_run(str(make_run()))
     told = "MADE-UP ANSWERS: the canned engine looks at no picture"
     assert summarise(run).made_up == told
-    assert told in summarise(run).headlines
+    assert told in headlines(summarise(run))
     other = summarise(replace(run, record=run.record.model_copy(update={"engine": {"name": "detectors"}})))
     assert (other.made_up, other.cautions) == (None, ())
 
@@ -200,7 +201,7 @@ def test_engine_that_assesses_little_says_so(make_run: MakeRun) -> None:
     assert found.assessed == ("biometrics",)
     assert found.num_not_assessed == 21
     assert all(row.share is None and row.num_not_assessed == 1 for row in found.prevalence)
-    assert any("the real ones can be higher" in line for line in found.headlines)
+    assert any("the real ones can be higher" in line for line in headlines(found))
 
 
 def test_run_without_rows(make_run: MakeRun) -> None:
@@ -282,14 +283,14 @@ def test_images_with_content_that_was_not_scanned_are_counted_by_kind(make_run: 
     assert report.unseen.by_kind == {"embedded_image": 1, "frames": 3, "trailing_data": 1, "unknown_chunk": 0}
     # One row of an older version has frames that were left out; of the other one nothing is known.
     assert (report.unseen.num_images, report.unseen.num_unknown) == (4, 1)
-    assert report.unseen_note == (
+    assert unseen_note(report) == (
         "4 images hold content that was not scanned (embedded_image 1, frames 3, trailing_data 1); not known of 1."
     )
-    assert report.unseen_note in render(report)
+    assert "4 images hold content that was not scanned" in render(report)
 
 
 def test_a_run_in_which_everything_was_scanned_has_no_line_on_it(make_run: MakeRun) -> None:
-    assert summarise(open_run(str(make_run()))).unseen_note is None
+    assert unseen_note(summarise(open_run(str(make_run())))) is None
 
 
 def test_rejections_are_counted_by_their_kind(make_run: MakeRun) -> None:

@@ -211,7 +211,7 @@ def test_errors_show_no_credentials(store: Proxy, address: str, verb: str, tmp_p
     )
     settings = {"AWS_ENDPOINT_URL": address or store.address, "PRIVSIEVE_RETRY_S": "1"}
     command = [sys.executable, "-m", "jobs", "scan", *args, "--engine", "canned", "--source-format", "tree"]
-    command += ["--executor", "inline"]
+    command += ["--executor", "inline", "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | settings, check=False)
     assert done.returncode == 2
     assert done.stdout == ""

@@ -141,8 +141,8 @@ class Prompter:
 
     def _end_of_turn(self, prompt: Prompt, answer: str) -> int:
         """As the chat template ends the answer; the tokenizer's own end where the template has none."""
-        said = {"role": "assistant", "content": [{"type": "text", "text": answer}]}
-        chat: str = self.processor.apply_chat_template([*_messages(prompt), said], tokenize=False)
+        turn = {"role": "assistant", "content": [{"type": "text", "text": answer}]}
+        chat: str = self.processor.apply_chat_template([*_messages(prompt), turn], tokenize=False)
         after = self._ids(chat.rpartition(answer)[2])
         end = after[0] if after and after[0] in self.tokenizer.all_special_ids else self.tokenizer.eos_token_id
         if end is None:
@@ -222,12 +222,17 @@ class Prompter:
         held, ids = self._ids(before), self._ids(before + word)
         keeps = ids[: len(held)] == held
         token = ids[len(held)] if keeps else self._ids(word)[0]
-        said, now = self.tokenizer.decode(held), self.tokenizer.decode([*held, token])
-        if may_be_part_of_character and keeps and now.startswith(said) and set(now[len(said) :]) == {"�"}:
+        text_before, text = self.tokenizer.decode(held), self.tokenizer.decode([*held, token])
+        if (
+            may_be_part_of_character
+            and keeps
+            and text.startswith(text_before)
+            and set(text[len(text_before) :]) == {"�"}
+        ):
             return token
-        added = now.removeprefix(said)
+        added = text.removeprefix(text_before)
         added = added.lstrip(" ") if keeps else added
-        return token if now.startswith(said) and added and word.startswith(added) else None
+        return token if text.startswith(text_before) and added and word.startswith(added) else None
 
     def _ids(self, text: str) -> tuple[int, ...]:
         return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
@@ -259,13 +264,13 @@ def read_answer(
 def added_texts(tokenizer: Any, token_ids: Sequence[int]) -> list[str]:
     """What each generated token adds to the answer; joined they are the answer, special tokens left out."""
     texts: list[str] = []
-    said = ""
+    so_far = ""
     for end in range(1, len(token_ids) + 1):
         now = tokenizer.decode(token_ids[:end], skip_special_tokens=True)
         # A character can be spread over several tokens: until it is whole, decoding ends in a replacement mark.
         whole = now.rstrip("�") if end < len(token_ids) else now
-        texts.append(whole[len(said) :] if whole.startswith(said) else "")
-        said = whole if whole.startswith(said) else said
+        texts.append(whole[len(so_far) :] if whole.startswith(so_far) else "")
+        so_far = whole if whole.startswith(so_far) else so_far
     return texts
 
 

@@ -1,7 +1,7 @@
 """Places365 lists: `places365_val.txt`, `places365_train_standard.txt`, …: a picture and the number of its category.
 
 Layout as in CSAILVision/places365 and torchvision: `categories_places365.txt` has `/a/airfield 0`. The class is the
-category without its first letter: `airfield`, `bus_station/indoor`. Nothing is said about privacy.
+category without its first letter: `airfield`, `bus_station/indoor`. It says nothing about privacy.
 """
 
 from collections.abc import Iterator

@@ -1,0 +1,129 @@
+"""`audit sample`: draws the pictures, and writes an empty labels file for people to fill in."""
+
+import posixpath
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+import pyarrow as pa
+from pydantic import Field
+from pydantic.dataclasses import dataclass as checked_dataclass
+
+from ingest.errors import LabelsError, RunError
+from ingest.storage.place import Place, place
+from jobs.labelling.joining import refuse_as_output
+from jobs.runtime.requests import STRICT, Name
+from reports.audit.drawing import draw
+from reports.opened import OpenRun
+from reports.warehouse import open_run
+from scoring.labels.csv_cells import as_csv
+from scoring.labels.label_studio import LOCAL_FILES, interface, tasks
+from scoring.labels.table import to_labels
+from scoring.runs.audit_sample import AuditSample, Purpose, has_sample, read_sample, write_sample
+from scoring.runs.corrected_rates import remove_corrected_rates
+from scoring.taxonomy import KEYS
+
+MAX_LABELS = 100_000
+
+
+@checked_dataclass(frozen=True, config=STRICT)
+class AuditSampleRequest:
+    run_url: Name
+    """Folder or fsspec URL of the run."""
+
+    out: Name
+    """Labels file to write: `.csv`, or `.json` for tasks of Label Studio."""
+
+    num_wanted: Annotated[int, Field(ge=1, le=MAX_LABELS)] = 400
+    """Expected number of pictures; how many are drawn is up to chance."""
+
+    purpose: Purpose = "both"
+    """Which rates are to have the shortest intervals."""
+
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    """The same seed draws the same pictures; a larger number of them holds a smaller one."""
+
+    private: str | None = None
+    """SQL condition: what counts as the run's answer "private"; None for what its protocol asks."""
+
+    replace: bool = False
+    """Draw anew although the run has another sample."""
+
+
+@dataclass(frozen=True)
+class AuditSampleResult:
+    sample: AuditSample
+    num_pictures: int
+    """Rows of the labels file; copies of a picture are one."""
+
+    interface: str | None
+    """The file with the labelling interface of Label Studio."""
+
+    cautions: tuple[str, ...]
+    """Why figures of the run are not those of the whole source."""
+
+
+def run_audit_sample(request: AuditSampleRequest) -> AuditSampleResult:
+    """Errors in one line, before anything is written."""
+    stem, extension = posixpath.splitext(request.out)
+    if extension not in (".csv", ".json"):
+        raise LabelsError(f"--out {request.out}: give a name that ends in .csv, or in .json for Label Studio")
+    refuse_as_output(request.out, (request.run_url,))
+    if place(request.out).exists():
+        raise LabelsError(f"{request.out} exists, and may hold labels; give another name")
+    run = open_run(request.run_url)
+    with OpenRun(run) as opened:
+        earlier = _earlier(run.root, request.replace)
+        sample = draw(run, request.num_wanted, request.purpose, request.seed, request.private)
+        if earlier is not None and earlier.design != sample.design and not request.replace:
+            raise RunError(
+                f"{request.run_url} has an audit sample already ({earlier.table.num_rows} pictures, seed "
+                f"{earlier.design.seed}), drawn in another way or of other rows; --replace draws a new one"
+            )
+        if not sample.table.num_rows:
+            raise RunError(f"no picture was drawn, since so few were asked for; raise --n {request.num_wanted}")
+        cautions, is_tree = opened.cautions, run.record.format == "tree"
+    labels = _template(sample.table)
+    interface_url = None if extension == ".csv" else f"{stem}.xml"
+    # First, since it can fail by where it lies: the run keeps its sample and its rates until then.
+    if interface_url is None:
+        place(request.out).write(as_csv(labels.select(["key", "sha256", "private", *KEYS])))
+    else:
+        place(interface_url).write(interface(labels))
+        place(request.out).write(tasks(labels, _paths(sample.table) if is_tree else {}, LOCAL_FILES))
+    if earlier is None or earlier.design != sample.design:
+        write_sample(run.root, sample)
+        remove_corrected_rates(run.root)
+    return AuditSampleResult(sample, labels.num_rows, interface_url, cautions)
+
+
+def _earlier(root: Place, is_replaced: bool) -> AuditSample | None:
+    """The sample of the run, None if there is none. RunError if it is damaged and not to be replaced."""
+    if not has_sample(root):
+        return None
+    try:
+        return read_sample(root)
+    except RunError:
+        if is_replaced:
+            return None
+        raise
+
+
+def _template(drawn: pa.Table) -> pa.Table:
+    """A labels table in the order of the sample without any answer, not even the run's: people are to decide alone."""
+    hashes = drawn["sha256"].to_pylist()
+    first = sorted({sha256: place for place, sha256 in reversed(list(enumerate(hashes)))}.values())
+    rows = drawn.take(pa.array(np.array(first, dtype=np.int64)))
+    keys, names = rows["key"].to_pylist(), rows["name"].to_pylist()
+    columns = {
+        "sha256": rows["sha256"].to_pylist(),
+        "key": [key if name is None else name for key, name in zip(keys, names, strict=True)],
+        "annotator": ["labels"] * rows.num_rows,
+    }
+    return to_labels(columns, rows.num_rows)
+
+
+def _paths(drawn: pa.Table) -> dict[str, str]:
+    """sha256 -> path below the source, of a folder tree."""
+    rows = drawn.select(["sha256", "shard", "key"]).to_pylist()
+    return {row["sha256"]: posixpath.normpath(posixpath.join(row["shard"], row["key"])) for row in rows}

@@ -1,0 +1,24 @@
+"""`diff` from start to end. Nothing is written but temporary files."""
+
+from pydantic.dataclasses import dataclass as checked_dataclass
+
+from jobs.runtime.requests import STRICT, Name
+from reports.comparing_runs.compare import compare_runs
+from reports.comparing_runs.results import RunDifference
+
+
+@checked_dataclass(frozen=True, config=STRICT)
+class DiffRequest:
+    run_a: Name
+    """Folder or fsspec URL of the first run."""
+
+    run_b: Name
+    """Folder or fsspec URL of the second run."""
+
+    by: str = "category"
+    """Column or SQL expression that groups the pictures."""
+
+
+def run_diff(request: DiffRequest) -> RunDifference:
+    """RunError, StorageError of the runs; QueryError if `by` is no expression over the row."""
+    return compare_runs(request.run_a, request.run_b, request.by)

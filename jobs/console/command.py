@@ -1,0 +1,49 @@
+"""Commands of many options: `--help` shows these under headings."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+
+class Command(click.Command):
+    """A command (`cls=` of `click.command`) with options in groups."""
+
+    def __init__(self, *args: Any, headings: Mapping[str, Sequence[str]] | None = None, **kwargs: Any):
+        """headings: heading -> long names of options, such as `--limit`. The others come first, below "Options"."""
+        super().__init__(*args, **kwargs)
+        self._headings = headings or {}
+        known = {name for parameter in self.params for name in parameter.opts}
+        unknown = [name for names in self._headings.values() for name in names if name not in known]
+        assert not unknown, f"headings of {self.name} name no option: {unknown}"
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        heading_of = {name: heading for heading, names in self._headings.items() for name in names}
+        records: dict[str, list[tuple[str, str]]] = {heading: [] for heading in ("Options", *self._headings)}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if isinstance(parameter, click.Option) and record is not None:
+                heading = next((heading_of[name] for name in parameter.opts if name in heading_of), "Options")
+                records[heading].append(record)
+        for heading, found in records.items():
+            if found:
+                with formatter.section(heading):
+                    formatter.write_dl(found)
+
+
+class OneSource(click.Argument):
+    """The argument SOURCE (`cls=` of `click.argument`). Of several, the error says to quote the pattern."""
+
+    def __init__(self, names: Sequence[str], required: bool = True):
+        super().__init__(names, required=required, nargs=-1, metavar="SOURCE")
+
+    def process_value(self, ctx: click.Context, value: Any) -> Any:
+        found = super().process_value(ctx, value)
+        if not found or len(found) == 1:
+            return found[0] if found else None
+        first = found[0]
+        raise click.UsageError(
+            f"{len(found)} SOURCEs, {first} first, and one is wanted: put a pattern between quotation marks, so that "
+            'the shell leaves it alone ("shards/*.tar"), or give the folder that holds them',
+            ctx,
+        )

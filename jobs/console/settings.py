@@ -1,0 +1,138 @@
+"""Options from a YAML file (`--config`) and from variables (`PRIVSIEVE_SCAN_ENGINE`), the same for every command.
+
+The command line wins, then variables, then the file.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ingest.errors import PrivsieveError, did_you_mean
+from ingest.storage.retries import reason_of
+
+PREFIX = "PRIVSIEVE"
+MAX_FILE_BYTES = 2**20
+_CREDENTIAL = re.compile(r"key|secret|password|token|credential", re.IGNORECASE)
+_URL_WITH_PASSWORD = re.compile(r"://[^/\s@]*:[^/\s@]*@")
+
+
+def add_settings(
+    command: click.Command, words: Sequence[str], verbs: Iterable[str], examples: Sequence[str] = ()
+) -> None:
+    """Adds `--config`, variables and their explanation to a command, or to each command of a group.
+
+    words: of the command, such as ("labels", "import"). verbs: all of the program, since `PRIVSIEVE_TUNE_SET_OUT` is an
+    option of tune-set and not of tune. examples: command lines for `--help`.
+    """
+    if isinstance(command, click.Group):
+        for name, below in command.commands.items():
+            add_settings(below, (*words, name), verbs)
+        return
+    if any(isinstance(parameter, _Config) for parameter in command.params):
+        return
+    command.params.append(_Config(words, verbs))
+    shown = None
+    for parameter in command.params:
+        if isinstance(parameter, click.Option) and parameter.envvar is None:
+            parameter.envvar = _variable(words, _name(parameter))
+            shown = shown or f"{parameter.opts[0]} by {parameter.envvar}"
+    explained = (
+        f"Options can also be set by variables ({shown}) and in a YAML file of names and values (--config). The "
+        "command line wins, then variables, then the file."
+    )
+    lines = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in examples) if examples else ""
+    command.epilog = "\n\n".join(text for text in (command.epilog or "", lines, explained) if text)
+
+
+def _name(parameter: click.Parameter) -> str:
+    """As a file names it: the long name of an option without its dashes, or that of an argument in lower case."""
+    if isinstance(parameter, click.Argument):
+        return (parameter.metavar or str(parameter.name)).lower()
+    return max(parameter.opts, key=len).lstrip("-")
+
+
+def _variable(words: Sequence[str], name: str) -> str:
+    return "_".join((PREFIX, *words, name)).replace("-", "_").upper()
+
+
+class _Config(click.Option):
+    def __init__(self, words: Sequence[str], verbs: Iterable[str]):
+        super().__init__(
+            ["--config"],
+            type=click.Path(dir_okay=False, path_type=Path),
+            is_eager=True,
+            expose_value=False,
+            callback=self._read,
+            help="YAML file with values of options.",
+        )
+        self._words = words
+        self._others = [_variable((verb,), "") for verb in verbs if verb.startswith(f"{words[0]}-")]
+
+    def _read(self, ctx: click.Context, parameter: click.Parameter, path: Path | None) -> None:
+        if ctx.resilient_parsing:
+            return
+        self._refuse_unknown_variables(ctx)
+        if path is not None:
+            ctx.default_map = _values(ctx.command, " ".join(self._words), path)
+
+    def _refuse_unknown_variables(self, ctx: click.Context) -> None:
+        begin = _variable(self._words, "")
+        known = [str(p.envvar) for p in ctx.command.params if isinstance(p, click.Option)]
+        for name in sorted(os.environ):
+            if name.startswith(begin) and name not in known and not name.startswith(tuple(self._others)):
+                verb = " ".join(self._words)
+                raise click.UsageError(f"the variable {name} is no option of {verb}{did_you_mean(name, known)}", ctx)
+
+
+def _values(command: click.Command, verb: str, path: Path) -> dict[str, Any]:
+    """Parameter -> value, as the command line would give it. PrivsieveError names the first that is wrong."""
+    from scoring.yaml_files import YamlError, load_yaml
+
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+        if len(content) > MAX_FILE_BYTES:
+            raise PrivsieveError(f"--config {path}: more than {MAX_FILE_BYTES} bytes; it holds options and no data")
+        found = load_yaml(content, f"--config {path}", yes_is_text=True)
+    except OSError as error:
+        raise PrivsieveError(f"--config {path}: {reason_of(error)}") from None
+    except YamlError as error:
+        raise PrivsieveError(str(error)) from None
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise PrivsieveError(f"--config {path}: wanted are names of options with their values, such as engine: canned")
+    parameters = {_name(p): p for p in command.params if p.name and not isinstance(p, _Config)}
+    values: dict[str, Any] = {}
+    for name, value in found.items():
+        if name not in parameters:
+            if _CREDENTIAL.search(str(name)):
+                raise PrivsieveError(
+                    f'--config {path}: "{name}" is no option of {verb}; credentials belong in the environment'
+                )
+            near = did_you_mean(str(name), parameters)
+            raise PrivsieveError(f'--config {path}: "{name}" is no option of {verb}{near}')
+        values[str(parameters[name].name)] = _value(parameters[name], value, f'--config {path}: "{name}"')
+    return values
+
+
+def _value(parameter: click.Parameter, value: Any, what: str) -> Any:
+    if isinstance(parameter, click.Option) and parameter.is_flag:
+        if not isinstance(value, bool):
+            raise PrivsieveError(f"{what} is true or false")
+        return value
+    if parameter.nargs == -1 or parameter.multiple:
+        return [_text(one, what) for one in (value if isinstance(value, list) else [value])]
+    return _text(value, what)
+
+
+def _text(value: Any, what: str) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise PrivsieveError(f"{what} wants one number or text; put quotation marks around a text")
+    if _URL_WITH_PASSWORD.search(str(value)):
+        raise PrivsieveError(f"{what} holds a password; credentials belong in the environment")
+    return str(value)

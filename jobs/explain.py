@@ -1,0 +1,85 @@
+"""The verb `explain`: one image in words, and what policies do with it and why."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from jobs.console.terminal import write_json, write_line
+
+if TYPE_CHECKING:
+    from reports.explaining import Explanation
+
+
+@click.command()
+@click.argument("run")
+@click.argument("key")
+@click.option("--shard", help="Where several images have the key: the shard of the one that is meant.")
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    help="Policies to apply, a file or a shipped one; may be repeated.  [default: all that are shipped]",
+)
+@click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def explain(run: str, key: str, shard: str | None, policies: tuple[str, ...], output: str) -> None:
+    """Say in words what RUN knows of the image with this KEY (or sha256), and what policies do with it and why.
+
+    The picture is not opened, and no found text is shown: none is stored.
+    """
+    from reports.explaining import explain as explain_image
+    from reports.opened import open_run
+    from scoring.policies.policy import load_policy
+    from scoring.policies.shipped import SHIPPED, policy_bytes
+    from scoring.sql.limits import limits_of_command
+
+    loaded = [load_policy(policy_bytes(name), name) for name in policies or SHIPPED]
+    with open_run(run, limits_of_command(600)) as opened:
+        found = explain_image(opened, key, shard, loaded)
+        cautions = opened.cautions
+    if output == "json":
+        write_json(asdict(found), indent=1)
+    else:
+        _write_text(found)
+    for caution in cautions:
+        write_line(caution, to_stderr=True)
+
+
+def _write_text(found: "Explanation") -> None:
+    size = f"{found.width} x {found.height} px" if found.width else None
+    num_bytes = None if found.num_bytes is None else f"{found.num_bytes:,} bytes"
+    lines = [
+        ("image", found.key),
+        ("where", f"shard {found.shard}, index {found.index}"),
+        ("category", found.category),
+        ("file", ", ".join(filter(None, (found.format, size, num_bytes)))),
+        ("sha256", found.sha256),
+        ("not scanned", ", ".join(found.unseen)),
+        ("quarantined", found.reason),
+        ("level", _level(found)),
+        ("shows", ", ".join(found.present)),
+        ("doubtful", ", ".join(found.doubtful)),
+        ("absent", ", ".join(found.absent)),
+        ("not judged", ", ".join(found.not_judged)),
+        ("evidence", "not shown: it may hold a model's own words" if found.rationale is None else found.rationale),
+        ("boxes", "; ".join(found.boxes)),
+    ]
+    for name, value in lines:
+        if value:
+            write_line(f"{name:12} {value}")
+    write_line()
+    for decision in found.decisions:
+        write_line(f"policy {decision.policy}: {decision.action}, by the rule {decision.rule}")
+        write_line(f"             {decision.reason}")
+        if decision.condition:
+            here = ", ".join(f"{name} = {value}" for name, value in decision.values)
+            write_line(f"             when {decision.condition}{f'; here {here}' if here else ''}")
+
+
+def _level(found: "Explanation") -> str | None:
+    if found.level is None or found.score is None:
+        return None
+    more = ""
+    if found.score_high is not None and found.score_high > found.score:
+        more = f", {found.score_high:.3f} with what is doubtful"
+    return f"{found.level} {found.level_name}, severity score {found.score:.3f}{more}"

@@ -1,0 +1,69 @@
+"""The threshold of a guarantee, on a number that follows from the row."""
+
+from dataclasses import dataclass
+from functools import cache
+
+import duckdb
+import pyarrow as pa
+
+from ingest.errors import QueryError
+from scoring.policies.policy import LIMITS
+from scoring.sql.errors import without_values
+from scoring.sql.expressions import shown, value_expression
+from scoring.sql.limits import StoppedError, Watch
+from scoring.table import SCHEMA
+
+NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
+_OPTION = "--guarantee-by"
+
+
+@dataclass(frozen=True)
+class Bar:
+    """Images from a threshold on are dropped."""
+
+    by: str
+    """The column or expression, as the user gave it."""
+
+    threshold: float
+    """The lowest number that is dropped; +inf if the policy alone keeps the promise."""
+
+    @property
+    def reason(self) -> str:
+        """For the decisions."""
+        return f"{shown(self.by)} is {self.threshold!r} or more, which the guarantee drops"
+
+    def scores(self, rows: pa.Table) -> pa.ChunkedArray:
+        """The number of each row, float64; null if it has none."""
+        return scores_of(rows, self.by)
+
+
+def scores_of(rows: pa.Table, by: str) -> pa.ChunkedArray:
+    """The value of an expression over rows of `scoring.table.SCHEMA`, float64; null for NaN, too.
+
+    QueryError if it is no expression over the row, gives no number, or fails.
+    """
+    sql = value_expression(by, SCHEMA)
+    connection = _database().cursor()
+    connection.register("score_rows", rows)
+    try:
+        kind = str(connection.sql(f"SELECT {sql} FROM score_rows LIMIT 0").types[0])
+        if not kind.startswith(NUMBERS):
+            raise QueryError(
+                f"{_OPTION} {shown(by)} gives {kind}; a column or expression that gives a number is wanted"
+            )
+        number = f"CAST({sql} AS DOUBLE)"
+        statement = f"SELECT CASE WHEN isfinite({number}) THEN {number} END AS score FROM score_rows"
+        found = Watch(connection, LIMITS).run(lambda: connection.sql(statement).to_arrow_table())
+    except StoppedError as stop:
+        raise QueryError(f"{_OPTION} {shown(by)} was stopped {stop}; write a simpler expression") from None
+    except duckdb.Error as error:
+        raise QueryError(f"{_OPTION} {shown(by)}: {without_values(error, '')}") from None
+    return found["score"]
+
+
+@cache
+def _database() -> duckdb.DuckDBPyConnection:
+    """Empty, and one for the whole process, as for policies."""
+    connection = duckdb.connect()
+    connection.execute("SET enable_external_access = false; SET preserve_insertion_order = true")
+    return connection

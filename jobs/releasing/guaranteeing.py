@@ -1,0 +1,187 @@
+"""The promise of `filter --guarantee`: what labels prove, and the threshold that follows.
+
+What happens to a labelled private image counts, whatever decides it: one that the policy drops is caught at any
+threshold; one that a rule of the policy keeps, or that has no score, is missed at any threshold.
+"""
+
+import hashlib
+from typing import Annotated
+
+import numpy as np
+import pyarrow as pa
+from pydantic import Field
+from pydantic.dataclasses import dataclass as checked_dataclass
+
+from ingest.errors import LabelsError, PolicyError, number_of
+from ingest.storage.place import Place, place
+from jobs.releasing.bar import Bar, scores_of
+from jobs.releasing.decisions import can_be_dropped, decisions_of
+from jobs.releasing.plan import Counts
+from jobs.releasing.record import GuaranteeRecord
+from jobs.runtime.requests import STRICT, Name
+from reports.evaluation.answers import truth_of
+from reports.evaluation.binary import Numbers
+from reports.guarantee.bound import Bound, bound_of, evenly_thinned, num_needed
+from reports.labelled_rows import Drawn, LabelledRows, labelled_rows
+from scoring.labels.table import labels_content, read_drawn_labels
+from scoring.policies.policy import GUARANTEE, Policy
+from scoring.runs.record import RunRecord
+from scoring.sql.expressions import shown
+from scoring.table import SCHEMA
+
+BY = ("prob_private", "holistic_score", "s_lex", "score")
+"""The first of these columns that the labelled private images have is used, unless the user names one."""
+
+GUARANTEE_ONLY = b"name: guarantee-only\nrules: []\ndefault: keep\nquarantined: drop\nmembers: listed\n"
+"""The policy of a filter that has a guarantee and no policy."""
+
+ASSUMPTIONS: dict[Drawn, str] = {
+    "evenly": "the labelled private pictures are a random sample of the private pictures of the run, and neither the "
+    "policy nor the score was chosen by them; copies of a picture count once",
+    "audit": "of the images that the audit drew, those without a label are like the others, and neither the policy nor "
+    "the score was chosen by them",
+}
+
+Share = Annotated[float, Field(gt=0, lt=1)]
+
+
+@checked_dataclass(frozen=True, config=STRICT)
+class GuaranteeRequest:
+    labels_url: Name
+    """Labels of images of the run (`scoring.labels.table`), one row per picture."""
+
+    recall: Share
+    """At least this share of the private pictures is dropped, copies counted once, …"""
+
+    confidence: Share = 0.9
+    """… with this probability."""
+
+    by: str | None = None
+    """Column or SQL expression over the row: the number that has the threshold. None: the first of `BY`."""
+
+    drawn: Drawn | None = None
+    """How the labelled images were drawn; None: `audit` if all are of the audit sample, else `evenly`."""
+
+
+def guarantee(request: GuaranteeRequest, run: Place, record: RunRecord, policy: Policy) -> tuple[Bar, GuaranteeRecord]:
+    """LabelsError with the number of missing labels if there are too few, or if too many private images have no score
+    and are kept by the policy; PolicyError if the policy keeps quarantined images, of which an audit draws none."""
+    labels = read_drawn_labels(request.labels_url)
+    found = labelled_rows(run, record, labels, SCHEMA.names, request.drawn)
+    if found.drawn == "audit" and policy.quarantined != "drop":
+        raise PolicyError(
+            f"{policy.file}: quarantined images are kept, and the audit sample holds none of them, so nothing can be "
+            "said of the private ones; write quarantined: drop"
+        )
+    if num_partly := truth_of(found.joined.labels).num_partly:
+        raise LabelsError(
+            f"{request.labels_url}: of {number_of(num_partly, 'labelled picture')} only some attributes of level 1 and "
+            "2 are labelled, so it is not known whether they are private; label all of them, or the column private"
+        )
+    is_private, places = _private(found, request)
+    rows = found.joined.rows.take(pa.array(places))
+    by = request.by or _first_with_scores(rows)
+    scores = _outcomes(rows, policy, by)
+    pictures = np.arange(len(places)) if found.drawn == "audit" else found.joined.label_places[places]
+    scores = _lowest_per_picture(scores, pictures)
+    bound = bound_of(scores, request.recall, request.confidence)
+    if bound is None:
+        raise _too_few(len(scores), int(is_private.sum()), found, request)
+    if bound.threshold == -np.inf:
+        raise _no_threshold(scores, bound, by, request)
+    is_policy_enough = bound.threshold == np.inf
+    promised = GuaranteeRecord(
+        recall=request.recall,
+        confidence=request.confidence,
+        by=by,
+        threshold=None if is_policy_enough else bound.threshold,
+        num_private_labelled=bound.num_private,
+        num_missed=bound.num_missed,
+        num_missed_allowed=bound.num_missed_allowed,
+        num_dropped_by_policy=int((scores == np.inf).sum()),
+        num_without_score=int((scores == -np.inf).sum()),
+        failure_probability=bound.failure_probability,
+        drawn=found.drawn,
+        num_private_drawn=int(is_private.sum()),
+        labels_sha256=_sha256(request.labels_url),
+        assumption=ASSUMPTIONS[found.drawn],
+    )
+    return Bar(by, bound.threshold), promised
+
+
+def with_price(promised: GuaranteeRecord, counts: Counts) -> GuaranteeRecord:
+    """With how many images of the whole run it drops."""
+    num = counts.by_rule.get(("drop", GUARANTEE), 0)
+    share = num / counts.num_images if counts.num_images else 0.0
+    return promised.model_copy(update={"num_dropped": num, "share_dropped": share})
+
+
+def _private(found: LabelledRows, request: GuaranteeRequest) -> tuple[np.ndarray, np.ndarray]:
+    """Which of the rows are labelled private; the places of those that count, after thinning."""
+    is_private = truth_of(found.joined.labels).private == 1
+    if not is_private.any():
+        raise LabelsError(f"{request.labels_url}: no label says that a picture of the run is private")
+    is_taken = is_private
+    if found.drawn == "audit":
+        is_taken = is_private & evenly_thinned(found.probabilities, found.least_probability, found.lots)
+    else:
+        is_private = np.isin(np.arange(len(is_private)), found.one_per_picture) & is_private
+    return is_private, np.flatnonzero(is_taken)
+
+
+def _sha256(labels_url: str) -> str:
+    """Of the file; of a folder of labels, of the lines that `sha256sum *` would print."""
+    folder = place(labels_url)
+    if not folder.is_dir():
+        return hashlib.sha256(labels_content(labels_url)).hexdigest()
+    lines = [f"{hashlib.sha256(folder.at(name).read()).hexdigest()}  {name}\n" for name in sorted(folder.names())]
+    return hashlib.sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _first_with_scores(rows: pa.Table) -> str:
+    for name in BY:
+        if rows[name].null_count < rows.num_rows:
+            return name
+    raise LabelsError("the labelled private images have no score in this run; name another number with --guarantee-by")
+
+
+def _outcomes(rows: pa.Table, policy: Policy, by: str) -> Numbers:
+    """Shape (n,): the score of each row; +inf if the policy drops it, −inf if no threshold can."""
+    decisions = decisions_of(rows, policy)
+    scores = scores_of(rows, by).fill_null(-np.inf).to_numpy()
+    is_open = can_be_dropped(decisions).to_numpy()
+    is_dropped = np.array([action == "drop" for action in decisions["action"].to_pylist()], dtype=np.bool_)
+    return np.where(is_dropped, np.inf, np.where(is_open, scores, -np.inf))
+
+
+def _lowest_per_picture(scores: Numbers, pictures: np.ndarray) -> Numbers:
+    """Copies of a picture are one label; the worst thing that happens to one of them counts."""
+    _, numbers = np.unique(pictures, return_inverse=True)
+    lowest = np.full(int(numbers.max()) + 1 if len(numbers) else 0, np.inf)
+    np.minimum.at(lowest, numbers, scores)
+    return lowest
+
+
+def _too_few(num: int, num_private: int, found: LabelledRows, request: GuaranteeRequest) -> LabelsError:
+    needed = num_needed(request.recall, request.confidence)
+    promise = f"recall {request.recall:g} with confidence {request.confidence:g}"
+    if needed is None:
+        return LabelsError(f"{promise} cannot be proven by labels; ask for less")
+    thinned = ""
+    if found.drawn == "audit":
+        thinned = f" ({num_private:,} were drawn with unequal probabilities; {num:,} are left once all are equal)"
+    return LabelsError(
+        f"{promise} needs at least {needed:,} labelled private pictures with none missed; there are {num:,}{thinned}, "
+        f"so {needed - num:,} {'is' if needed - num == 1 else 'are'} missing"
+    )
+
+
+def _no_threshold(scores: Numbers, bound: Bound, by: str, request: GuaranteeRequest) -> LabelsError:
+    num = int((scores == -np.inf).sum())
+    stay, they_have, them = ("stays", "it has", "it") if num == 1 else ("stay", "they have", "them")
+    return LabelsError(
+        f"{number_of(num, 'labelled private picture')} of {bound.num_private:,} {stay} at any threshold, and recall "
+        f"{request.recall:g} with confidence {request.confidence:g} allows {bound.num_missed_allowed:,}: {they_have} "
+        f"no {shown(by)}, or a rule of the policy keeps {them}; let the policy drop {them}, by quarantined: drop or by "
+        f'a rule such as when: "{shown(by)} IS NULL"'
+    )

@@ -1,0 +1,16 @@
+"""What `review` does: a page on this machine on which people look at pictures of a run and say what they show.
+
+    request.py    what is asked for
+    queue.py      which rows are asked: of the audit sample, near the decision, or by a condition
+    gold.py       pictures whose answer is known, mixed in
+    screen.py     row -> picture for the browser, some ahead
+    asking.py     who is asked what next, and what was answered
+    progress.py   counts, agreement, known answers
+    guard.py      who may talk to the server
+    server.py     addresses of the page
+    run.py        from start to end
+    page/         HTML, CSS and JavaScript
+
+starlette and uvicorn (extra `review`) are imported by `server.py` and `run.py` alone.
+Start at: `run.py`.
+"""

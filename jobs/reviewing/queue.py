@@ -1,0 +1,139 @@
+"""Which rows of a run are asked."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ingest.errors import QueryError, RunError
+from ingest.storage.place import Place
+from reports.evaluation.answers import ROW_COLUMNS
+from reports.opened import OpenRun
+from reports.warehouse import IMAGE_SCHEMA
+from scoring.gaps import UNKNOWN_LEVEL
+from scoring.runs.audit_sample import AuditSample, has_sample, read_sample
+from scoring.sql.expressions import boolean_expression
+from scoring.taxonomy import ATTRIBUTES, KEYS
+
+Kind = Literal["audit", "borderline", "sql"]
+
+DEFAULT_PICTURES = 400
+"""Of a borderline or SQL queue."""
+
+NEAR = 0.2
+"""How far from 0.5 a probability is still borderline."""
+
+COLUMNS = tuple(dict.fromkeys([*ROW_COLUMNS, "num_frames", "boxes", "rationale"]))
+"""What is read of the rows that are asked."""
+
+
+@dataclass(frozen=True)
+class Queue:
+    kind: Kind
+    rows: pa.Table
+    """With `COLUMNS`; every sha256 once, sorted by it."""
+
+    sample: AuditSample | None
+    """Of an audit: the drawn sample."""
+
+    num_without_bytes: int = 0
+    """Drawn pictures of which the scan could read nothing, so that there is nothing to show."""
+
+
+def queue_of(run: OpenRun, root: Place, queue: str | None, judged: str, count: int | None, seed: int) -> Queue:
+    """RunError if there is no such sample or no such picture; QueryError if the condition is wrong."""
+    if queue == "audit" or (queue is None and has_sample(root)):
+        return _of_audit(run, root, count)
+    if queue in (None, "borderline"):
+        kind: Kind = "borderline"
+        condition, distance = borderline(judged)
+        order: str | None = distance
+    else:
+        assert queue is not None
+        kind, condition, order = "sql", _condition(queue), None
+    wanted = _chosen(run, condition, order, count or DEFAULT_PICTURES, seed)
+    if not wanted.num_rows:
+        what = "is near the decision" if kind == "borderline" else "fits the condition"
+        raise RunError(f'{run.url}: no picture {what}; give another --queue, such as "level IN (1, 2)"')
+    return Queue(kind, rows_of(run, wanted), None)
+
+
+def borderline(judged: str) -> tuple[str, str]:
+    """SQL over `images`: which rows are near the decision, and how near, 0 the nearest.
+
+    Those are rows with a deciding probability within `NEAR` of 0.5, with an attribute at 0.5, or with one that was not
+    judged.
+    """
+    keys = [a.key for a in ATTRIBUTES if a.level in (1, 2)] if judged == "private" else list(KEYS)
+    ambiguous = " OR ".join(f"{key} = 0.5" for key in keys)
+    if judged == "private":
+        largest = f"greatest({', '.join(f'prob_{key}' for key in keys)})"
+        distances = ["abs(prob_private - 0.5)", "abs(holistic_score - 0.5)", f"abs({largest} - 0.5)"]
+        unknown = f"level NOT IN (1, 2) AND ({ambiguous} OR {UNKNOWN_LEVEL.name} IN (1, 2))"
+    else:
+        distances = [f"abs(prob_{key} - 0.5)" for key in keys]
+        unknown = f"{ambiguous} OR {UNKNOWN_LEVEL.name} IS NOT NULL"
+    distance = f"least({', '.join(distances)}, CASE WHEN {unknown} THEN 0 END)"
+    return f"status = 'scored' AND {distance} <= {NEAR}", distance
+
+
+def rows_of(run: OpenRun, wanted: pa.Table) -> pa.Table:
+    """The rows with the shard and index of `wanted`, with `COLUMNS`. RunError if they cannot be read."""
+    columns = ", ".join(f'"{name}"' for name in COLUMNS)
+    statement = f'SELECT {columns} FROM images SEMI JOIN wanted USING (shard, "index")'
+    with joined_with(run, "wanted", wanted.select(["shard", "index"])):
+        rows = run.connection.sql(statement).to_arrow_table()
+    return rows.take(pc.sort_indices(rows["sha256"]))
+
+
+@contextmanager
+def joined_with(run: OpenRun, name: str, table: pa.Table) -> Iterator[None]:
+    """Inside the block, statements can use the table by this name. RunError if they fail."""
+    run.connection.register(name, table)
+    try:
+        yield
+    except duckdb.Error:
+        raise RunError(f"{run.url}: its rows cannot be read; privsieve report says what is wrong") from None
+    finally:
+        run.connection.unregister(name)
+
+
+def distinct(rows: pa.Table) -> pa.Table:
+    """The first row of each picture that has bytes."""
+    seen: dict[str, int] = {}
+    for place, sha256 in enumerate(rows["sha256"].to_pylist()):
+        if sha256 is not None:
+            seen.setdefault(sha256, place)
+    return rows.take(pa.array(seen.values(), pa.int64()))
+
+
+def _condition(text: str) -> str:
+    try:
+        return boolean_expression(text, IMAGE_SCHEMA)
+    except QueryError as error:
+        raise QueryError(f"--queue is audit, borderline or a SQL condition; {error}") from None
+
+
+def _chosen(run: OpenRun, condition: str, order: str | None, count: int, seed: int) -> pa.Table:
+    """The nearest of the rows that fit, in a random order if they are equally near: it does not depend on files."""
+    drawn = f"md5(sha256 || '{seed}')"
+    statement = (
+        f'SELECT shard, "index", sha256 FROM images WHERE sha256 IS NOT NULL AND ({condition}) '
+        f'ORDER BY {f"{order}, " if order else ""}{drawn}, shard, "index" '
+        f"LIMIT {2 * count + 1000}"  # copies of a picture stand side by side
+    )
+    return distinct(run.sql(statement)).slice(0, count)
+
+
+def _of_audit(run: OpenRun, root: Place, count: int | None) -> Queue:
+    """The first rows of a sample are a random part of it."""
+    sample = read_sample(root)
+    pictures = distinct(sample.table).slice(0, count)
+    rows = rows_of(run, pictures)
+    if rows["sha256"].to_pylist() != sorted(pictures["sha256"].to_pylist()):
+        raise RunError(f"{run.url}: the audit sample is of another state of the run; draw it again with audit sample")
+    return Queue("audit", rows, sample, num_without_bytes=sample.table["sha256"].null_count)

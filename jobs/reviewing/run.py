@@ -1,0 +1,156 @@
+"""`review` from start to end: a server on this machine, until it is interrupted."""
+
+import secrets
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ingest.errors import PrivsieveError, number_of
+from ingest.sample import printable
+from ingest.storage.place import place, reason_of
+from jobs.reviewing.asking import Asking
+from jobs.reviewing.gold import known_answers, mixed
+from jobs.reviewing.progress import not_shown
+from jobs.reviewing.queue import Queue, queue_of
+from jobs.reviewing.request import ReviewRequest, ReviewResult
+from jobs.reviewing.screen import Screen
+from jobs.runtime.feedback import SILENT, Feedback
+from jobs.runtime.hash_list import NOTHING, read_hash_list
+from jobs.runtime.pictures import Pictures, Where
+from reports.opened import OpenRun
+from reports.review_progress import estimate_of
+from reports.warehouse import open_run
+from scoring.runs.layout import REVIEWS
+from scoring.runs.reviews import Answers
+
+if TYPE_CHECKING:
+    from uvicorn import Server
+
+    from jobs.reviewing.server import Review
+
+BACKLOG = 128
+
+
+@contextmanager
+def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator["Review"]:
+    """Everything but the server. RunError, LabelsError, SourceError or QueryError in one line; nothing is written."""
+    from jobs.reviewing.server import Review
+
+    hash_list = NOTHING if request.hash_list_url is None else read_hash_list(request.hash_list_url)
+    root, checks = place(request.run_url), None
+    opened = open_run(request.run_url)
+    with OpenRun(opened) as run:
+        queue = queue_of(run, root, request.queue, request.judged, request.num_pictures, request.seed)
+        rows = queue.rows
+        if request.gold_url is not None:
+            gold, checks = known_answers(run, request.gold_url, request.judged)
+            rows = mixed(queue, gold, request.gold_share, request.seed)
+        record = run.record
+        audit = None if queue.sample is None else (queue.sample.table, estimate_of(opened, queue.sample))
+        for line in run.cautions:
+            feedback.notice(line)
+    columns = (rows[name].to_pylist() for name in ("shard", "index", "sha256", "key"))
+    places = [Where(*row) for row in zip(*columns, strict=True)]
+    screen = Screen(Pictures(record, places), places, hash_list, record.max_pixels)
+    known = frozenset[str]() if checks is None else frozenset(checks["sha256"].to_pylist())
+    try:
+        answers = Answers(root.at(REVIEWS))
+        asking = Asking(
+            rows, known, queue.kind, request.judged, answers, screen, record.engine, request.again, request.seed
+        )
+        feedback.notice(_asked(queue, rows.num_rows))
+        yield Review(asking, root.name, request.reviewer, audit, checks)
+    finally:
+        screen.close()
+
+
+@dataclass(frozen=True)
+class Serving:
+    """A server that has its address."""
+
+    address: str
+    """To open in a browser: it holds the token."""
+
+    review: "Review"
+    server: "Server"
+    listening: socket.socket
+
+    def run(self) -> None:
+        """Until the process is interrupted, or `server.should_exit` is set."""
+        self.server.run(sockets=[self.listening])
+
+
+@contextmanager
+def serving(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[Serving]:
+    """PrivsieveError in one line if the extra `review` is not installed, or the port is taken; else as `prepared`."""
+    _refuse_missing()
+    with prepared(request, feedback) as review, _bound(request.port) as listening:
+        port = listening.getsockname()[1]
+        token = secrets.token_urlsafe(32)
+        address = f"http://127.0.0.1:{port}/enter?token={token}"
+        yield Serving(address, review, _server(review, token, port, request.reviewer), listening)
+
+
+def run_review(request: ReviewRequest, opened: Callable[[str], None], feedback: Feedback = SILENT) -> ReviewResult:
+    """Serves the page until the process is interrupted. opened: takes the address. Errors as of `serving`."""
+    with serving(request, feedback) as served:
+        opened(served.address)
+        with suppress(KeyboardInterrupt):
+            served.run()
+        asking = served.review.asking
+        not_seen = not_shown(asking)
+        num_pictures = len(asking.hashes) - sum(not_seen.values())
+        folder = place(request.run_url).at(REVIEWS).path
+        is_audit = served.review.audit is not None
+        return ReviewResult(asking.num_saved, num_pictures, not_seen, folder, is_audit)
+
+
+def _server(review: "Review", token: str, port: int, reviewer: str | None) -> "Server":
+    """A uvicorn server that writes nothing: a line of its log could name what people look at."""
+    import uvicorn
+
+    from jobs.reviewing.guard import Guard
+    from jobs.reviewing.server import app
+
+    guarded = Guard(app(review), token, f"privsieve-review-{port}", reviewer)
+    config = uvicorn.Config(
+        guarded,
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        lifespan="off",
+        timeout_graceful_shutdown=3,
+    )
+    return uvicorn.Server(config)
+
+
+@contextmanager
+def _bound(port: int) -> Iterator[socket.socket]:
+    with socket.socket() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise PrivsieveError(
+                f"port {port} cannot be used: {reason_of(error)}; give another --port, or leave it out"
+            ) from None
+        listening.listen(BACKLOG)
+        yield listening
+
+
+def _refuse_missing() -> None:
+    try:
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise PrivsieveError(f"review needs the package {error.name}: pip install 'privsieve[review]'") from None
+
+
+def _asked(queue: Queue, num_pictures: int) -> str:
+    of = {"audit": "the audit sample", "borderline": "near the decision", "sql": "those that fit the condition"}
+    without = f"; {queue.num_without_bytes:,} drawn rows have no picture to show" if queue.num_without_bytes else ""
+    return printable(f"{number_of(num_pictures, 'picture')}: {of[queue.kind]}{without}")

@@ -1,0 +1,116 @@
+"""The picture of a row as the browser gets it: decoded within limits and encoded anew, some ahead of the person.
+
+The file itself never leaves this process. What is on the hash list is found here, before anything is sent.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Literal
+
+import simplejpeg
+
+from ingest.errors import SourceError, StorageError
+from ingest.images.decode import DecodedImage, ImageLimits, decode
+from jobs.runtime.hash_list import HashList
+from jobs.runtime.pictures import Pictures, Where
+
+State = Literal["shown", "listed", "changed", "gone", "undecodable", "unreachable"]
+"""shown: it can be. listed: it is on the hash list. unreachable: the storage does not answer now."""
+
+MAX_SIDE_PX = 1600
+QUALITY = 85
+NUM_THREADS = 4
+
+KEPT = 64
+"""Pictures in memory, of all reviewers, at about 300 KB."""
+
+LISTED_AHEAD = 40
+"""Pictures whose shards are listed before they are needed: on an object store that reads through a tar."""
+
+
+@dataclass(frozen=True)
+class Screened:
+    """One picture, or why it is not shown."""
+
+    state: State
+    jpeg: bytes = field(default=b"", repr=False)
+    """Empty unless it is shown."""
+
+
+class Screen:
+    """Pictures by their number. For several threads."""
+
+    def __init__(self, pictures: Pictures, places: Sequence[Where], hash_list: HashList, max_pixels: int):
+        self._pictures, self._places, self._hash_list = pictures, places, hash_list
+        self._limits = ImageLimits(max_pixels, max_frames=1, max_side_px=MAX_SIDE_PX)
+        listed = (number for number, place in enumerate(places) if place.sha256 in hash_list.sha256)
+        self._states: dict[int, State] = dict.fromkeys(listed, "listed")
+        self._kept = OrderedDict[int, Future[Screened]]()
+        self._lock = threading.Lock()
+        self._threads = ThreadPoolExecutor(NUM_THREADS, thread_name_prefix="pictures")
+        self._listing = ThreadPoolExecutor(1, thread_name_prefix="shards")
+        self._listed = set[str]()
+
+    def picture(self, number: int) -> Screened:
+        """Waits until it is there."""
+        return self._begun(number).result()
+
+    def prepare(self, numbers: Sequence[int], later: Sequence[int] = ()) -> None:
+        """Begins to load pictures, and lists the shards of those that come later. Does not wait."""
+        for number in numbers:
+            self._begun(number)
+        for number in later[:LISTED_AHEAD]:
+            shard = self._places[number].shard
+            with self._lock:
+                is_new = shard not in self._listed
+                self._listed.add(shard)
+            if is_new:
+                self._listing.submit(self._pictures.locate, shard)
+
+    def state(self, number: int) -> State | None:
+        """None if it was not loaded yet."""
+        return self._states.get(number)
+
+    def states(self) -> dict[int, State]:
+        return dict(self._states)
+
+    def close(self) -> None:
+        for threads in (self._threads, self._listing):
+            threads.shutdown(wait=False, cancel_futures=True)
+
+    def _begun(self, number: int) -> Future[Screened]:
+        with self._lock:
+            found = self._kept.get(number)
+            if found is None or (found.done() and found.result().state == "unreachable"):
+                found = self._threads.submit(self._load, number)
+                self._kept[number] = found
+            self._kept.move_to_end(number)
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+            return found
+
+    def _load(self, number: int) -> Screened:
+        screened = self._screened(number)
+        if screened.state != "unreachable":
+            self._states[number] = screened.state
+        return screened
+
+    def _screened(self, number: int) -> Screened:
+        if self._states.get(number) == "listed":
+            return Screened("listed")
+        try:
+            found = self._pictures.read(self._places[number])
+        except (StorageError, SourceError):
+            return Screened("unreachable")
+        if found.state != "found":
+            return Screened(found.state)
+        decoded = decode(found.encoded, self._limits)
+        if not isinstance(decoded, DecodedImage):
+            return Screened("undecodable")
+        pixels = decoded.views[0]
+        if self._hash_list.looks_alike(pixels):
+            return Screened("listed")
+        return Screened("shown", simplejpeg.encode_jpeg(pixels, quality=QUALITY, colorspace="RGB"))

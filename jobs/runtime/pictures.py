@@ -1,0 +1,114 @@
+"""The picture of a row, read from where the run was scanned: without an import, in any order.
+
+A shard is listed once, up to the last picture that is wanted of it; a picture is then one read at a known place.
+"""
+
+import hashlib
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import pyarrow as pa
+
+from ingest.formats import Source, open_source
+from ingest.sample import printable
+from ingest.slices import Locator, Slice
+from scoring.runs.record import RunRecord
+
+
+@dataclass(frozen=True)
+class Where:
+    """The columns of a row that say where its picture is."""
+
+    shard: str
+    index: int
+
+    sha256: str | None
+    """None if the scan could not read any bytes."""
+
+    key: str
+    """Finds a file of a tree again if others were added to its folder, or removed."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What is at that place now."""
+
+    state: Literal["found", "changed", "gone"]
+    """found: the picture that was scanned. changed: another one. gone: none that can be read."""
+
+    encoded: bytes = field(default=b"", repr=False)
+    """The file's bytes; empty unless it was found."""
+
+
+GONE, CHANGED = Picture("gone"), Picture("changed")
+
+
+class Pictures:
+    """The pictures of some rows of a run. May be asked by several threads."""
+
+    def __init__(self, record: RunRecord, wanted: Iterable[Where]):
+        """wanted: every row that will be asked for. SourceError or StorageError if the source cannot be opened."""
+        self._source = open_source(record.source, record.format, record.category)
+        self._names = {printable(shard): shard for shard in self._source.shards}
+        self._wanted = defaultdict[str, dict[int, str]](dict)
+        for where in wanted:
+            self._wanted[where.shard][where.index] = where.key
+        self._locks = {shard: threading.Lock() for shard in self._wanted}
+        self._located = dict[str, dict[int, tuple[str, Locator]]]()
+
+    def read(self, where: Where) -> Picture:
+        """StorageError if the storage fails."""
+        located = self._places_in(where.shard).get(where.index)
+        if located is None or where.sha256 is None:
+            return GONE
+        shard, locator = located
+        sample = next(iter(self._source.read(Slice(shard, 0, True, [locator]))))
+        if sample.fault is not None:
+            return GONE
+        if hashlib.sha256(sample.encoded).hexdigest() != where.sha256:
+            return CHANGED
+        return Picture("found", sample.encoded)
+
+    def locate(self, shard: str) -> None:
+        """Lists a shard now, so that the first picture of it does not wait. StorageError if the storage fails."""
+        self._places_in(shard)
+
+    def _places_in(self, shard: str) -> dict[int, tuple[str, Locator]]:
+        with self._locks[shard]:
+            if shard not in self._located:
+                self._located[shard] = _locators(self._source, self._names.get(shard), self._wanted[shard])
+            return self._located[shard]
+
+
+def pictures_of(record: RunRecord, rows: pa.Table) -> Iterator[bytes | None]:
+    """The encoded picture of each row, in order; None if it is gone or no longer the one that was scanned.
+
+    rows: with the columns shard, index, sha256 and key. SourceError or StorageError if the source cannot be read.
+    """
+    columns = (rows[name].to_pylist() for name in ("shard", "index", "sha256", "key"))
+    wanted = [Where(*row) for row in zip(*columns, strict=True)]
+    pictures = Pictures(record, wanted)
+    for where in wanted:
+        found = pictures.read(where)
+        yield found.encoded if found.state == "found" else None
+
+
+def _locators(source: Source, shard: str | None, wanted: Mapping[int, str]) -> dict[int, tuple[str, Locator]]:
+    """Index -> the shard's name and where the sample lies; without those that are not there. wanted: index -> key."""
+    if shard is None:
+        return {}
+    found = dict[int, tuple[str, Locator]]()
+    if source.format == "tree":
+        names = {printable(at["name"]): at for slice_ in source.slices(shard) for at in slice_.locators}
+        return {index: (shard, names[key]) for index, key in wanted.items() if key in names}
+    last = max(wanted)
+    for slice_ in source.slices(shard):
+        for locator in slice_.locators:
+            if locator["index"] in wanted:
+                found[locator["index"]] = (shard, locator)
+            if locator["index"] >= last:
+                return found
+    return found

@@ -1,0 +1,123 @@
+"""Cells: groups of rows about which a run says the same of one subject, such as "shows a face, P from 0.8 on".
+
+A subject is the private decision or an attribute. Every scored row lies in one cell of every subject. The sample is
+drawn more densely from cells in which answers are often wrong, and errors are estimated cell by cell.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reports.warehouse import PRIVATE as PRIVATE_LEVELS
+from reports.warehouse import Run, privacy_condition
+from scoring.gaps import ruled_out_by
+from scoring.runs.audit_sample import NUM_CELLS, PRIVATE
+from scoring.taxonomy import ATTRIBUTES, KEYS
+
+Numbers = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+EDGES = (0.01, 0.05, 0.2, 0.5, 0.8)
+"""Where a stored probability passes from one cell into the next. More cells made the intervals no shorter (simulated),
+and those of rare subjects too high."""
+
+_MIDDLES = (0.004, 0.025, 0.1, 0.33, 0.65, 0.92)
+NUM_BINS = len(_MIDDLES)
+
+ABSENT, NEAR, NOT_JUDGED, UNCLEAR, PRESENT = range(2 * NUM_BINS, NUM_CELLS)
+"""Cells of rows without a probability. NEAR: not private, but with attributes of level 3 or 4. UNCLEAR: 0.5, or a null
+where the engine answers for other images. NOT_JUDGED: any other null. The first 6 cells are by probability, of rows
+that are not answered "yes"; the next 6 of rows that are."""
+
+IS_YES: Flags = np.isin(np.arange(NUM_CELLS), [*range(NUM_BINS, 2 * NUM_BINS), PRESENT])
+"""The cells whose rows the run answers with 1."""
+
+PRIVATE_ANSWER = "private = 1"
+"""Of the protocol `binary`, which asks whether the picture is private."""
+
+HOLISTIC_PRIVATE = "holistic_score >= 0.514"
+"""Levels 1 and 2 by the severity that the protocol `severity` asks for."""
+
+
+@dataclass(frozen=True)
+class SubjectSql:
+    """SQL over `AuditSql.scored`, for one subject."""
+
+    answer: str
+    """1 if the run says yes, another number if it does not, null if it does not know."""
+
+    cell: str
+    """Number of the cell, never null."""
+
+
+@dataclass(frozen=True)
+class AuditSql:
+    """SQL for the questions of an audit."""
+
+    scored: str
+    """What to read from: the scored images, with what is computed once for each."""
+
+    subjects: Mapping[str, SubjectSql]
+    """Of the private decision and of each attribute."""
+
+    @property
+    def cells(self) -> str:
+        """The cells of all subjects, as `SQL AS cell_…`."""
+        return ", ".join(f"{sql.cell} AS cell_{subject}" for subject, sql in self.subjects.items())
+
+
+def private_condition(engine: Mapping[str, Any]) -> str:
+    """What counts as private if the user names no condition, by what the protocol of a run asks."""
+    protocol = str(engine["protocol"]).partition(":")[0]
+    return {"binary": PRIVATE_ANSWER, "severity": HOLISTIC_PRIVATE}.get(protocol, PRIVATE_LEVELS)
+
+
+def audit_sql(run: Run, private: str) -> AuditSql:
+    """private: SQL condition; QueryError if it is none over the rows."""
+    ruled_out = ruled_out_by(run.record.engine)
+    of_attributes = ", ".join(f"prob_{a.key}" for a in ATTRIBUTES if a.level in (1, 2))
+    scored = (
+        f"(SELECT *, ({privacy_condition(private, ruled_out)}) AS is_private, "
+        f"coalesce(prob_private, greatest({of_attributes})) AS chance_private FROM scored)"
+    )
+    others = [
+        f"WHEN is_private IS NULL OR level_high IN (1, 2) THEN {UNCLEAR}",
+        f"WHEN level IN (3, 4) THEN {NEAR}",
+    ]
+    subjects = {PRIVATE: SubjectSql("is_private::TINYINT", _cell_sql("chance_private", "is_private", others))}
+    for key in KEYS:
+        null = UNCLEAR if key in ruled_out else NOT_JUDGED
+        others = [f"WHEN {key} = 0.5 THEN {UNCLEAR}", f"WHEN {key} IS NULL THEN {null}"]
+        subjects[key] = SubjectSql(key, _cell_sql(f"prob_{key}", f"{key} = 1", others))
+    return AuditSql(scored, subjects)
+
+
+def _cell_sql(probability: str, is_yes: str, others: Sequence[str]) -> str:
+    """others: branches for rows without a probability that are not answered with yes."""
+    bins = " ".join(f"WHEN {probability} < {edge} THEN {number}" for number, edge in enumerate(EDGES))
+    # Not NaN, which a damaged file may hold and DuckDB takes for the largest number.
+    binned = f"CASE {bins} WHEN {probability} <= 1 THEN {NUM_BINS - 1} END"
+    shift = f"CASE WHEN {is_yes} THEN {NUM_BINS} ELSE 0 END"
+    plain = f"CASE WHEN {is_yes} THEN {PRESENT} {' '.join(others)} ELSE {ABSENT} END"
+    return f"coalesce({binned} + {shift}, {plain})::TINYINT"
+
+
+def guesses(num_images: Counts) -> Numbers:
+    """Our guess before any label: the share of each cell in which the subject is truly there. Shape (NUM_CELLS,).
+
+    It decides only where labels are placed, and which cells are alike: a wrong guess widens intervals and biases
+    nothing. num_images: of each cell of the run, shape (NUM_CELLS,).
+    """
+    rate = min(0.9, float(num_images[IS_YES].sum()) / max(1, int(num_images.sum())))
+    missed = 0.2 * rate / (1 - rate)
+    found = np.empty(NUM_CELLS)
+    found[: 2 * NUM_BINS] = np.clip(np.tile(_MIDDLES, 2), max(0.1 * rate, 0.001), 0.9)
+    found[ABSENT] = np.clip(missed, 0.002, 0.3)
+    found[NEAR] = np.clip(3 * missed, 0.01, 0.4)
+    found[NOT_JUDGED] = np.clip(rate, 0.02, 0.5)
+    found[UNCLEAR], found[PRESENT] = 0.5, 0.8
+    return found

@@ -1,0 +1,88 @@
+"""`audit sample`: draws pictures of a run for people to label."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ingest import __version__
+from ingest.errors import RunError
+from reports.audit.cells import Counts, Numbers, audit_sql, private_condition
+from reports.audit.counting import cell_counts
+from reports.audit.design import EVEN_SHARE, densities, largest_density, scale_of
+from reports.warehouse import Run
+from scoring.runs.audit_sample import NUM_CELLS, PRIVATE, SAMPLE_SCHEMA, AuditSample, Design, Purpose
+from scoring.sql.names import literal
+from scoring.taxonomy import KEYS
+
+
+def draw(run: Run, num_wanted: int, purpose: Purpose, seed: int, private: str | None) -> AuditSample:
+    """A Poisson sample of the scored images of a run; `num_wanted` is the expected size.
+
+    private: SQL condition; None for what the run's protocol asks. QueryError if it is none over the rows. RunError if
+    no image has a score.
+    """
+    condition = private_condition(run.record.engine) if private is None else private
+    sql = audit_sql(run, condition)
+    num_images = cell_counts(run, sql).of_run
+    num_scored = int(num_images[PRIVATE].sum())
+    if not num_scored:
+        raise RunError(f"{run.url} has no scored images to draw from; scan first")
+    design = Design(
+        num_wanted=num_wanted,
+        seed=seed,
+        purpose=purpose,
+        private=condition,
+        settings=run.record.settings_hash(),
+        num_rows=run.num_images(),
+        num_scored=num_scored,
+        privsieve=__version__,
+    )
+    of_cells = densities(num_images, purpose)
+    density = _density_sql(of_cells, num_images)
+
+    def histogram() -> Numbers:
+        rows = run.ask("audit_densities", density=density, scored=sql.scored, cells=sql.cells)
+        return np.array([[row["num_images"], row["total"]] for row in rows], dtype=np.float64)
+
+    scale = scale_of(num_wanted, num_scored, largest_density(of_cells, num_images), histogram)
+    rows = run.ask(
+        "audit_draw",
+        scored=sql.scored,
+        private=sql.subjects[PRIVATE].answer,
+        keys=", ".join(KEYS),
+        cells=sql.cells,
+        probability="1.0::DOUBLE" if np.isinf(scale) else f"least(1.0, {scale!r}::DOUBLE * ({density}))",
+        seed=str(seed),
+    )
+    return AuditSample(_table(rows, _names(run, rows)), design)
+
+
+def _density_sql(of_cells: Mapping[str, Numbers], num_images: Mapping[str, Counts]) -> str:
+    """Over the columns `cell_…`; cells without images are left out."""
+    terms = [f"{EVEN_SHARE}::DOUBLE"]
+    for subject, values in of_cells.items():
+        whens = [f"WHEN {c} THEN {float(values[c])!r}::DOUBLE" for c in range(NUM_CELLS) if num_images[subject][c]]
+        terms.append(f"CASE cell_{subject} {' '.join(whens)} END")
+    return " + ".join(terms)
+
+
+def _names(run: Run, rows: list[dict[str, Any]]) -> list[str | None]:
+    """How labels may name each of the rows without giving a hash."""
+    keys = sorted({row["key"] for row in rows})
+    listed = f"[{', '.join(map(literal, keys))}]::VARCHAR[]"
+    shared = {one["key"]: one["num_images"] == one["num_shards"] for one in run.ask("audit_names", listed=listed)}
+    names: list[str | None] = []
+    for row in rows:
+        is_one_per_shard = shared.get(row["key"])
+        if is_one_per_shard is None:
+            names.append(row["key"])
+        else:
+            names.append(f"{row['shard']}/{row['key']}" if is_one_per_shard else None)
+    return names
+
+
+def _table(rows: list[dict[str, Any]], names: list[str | None]) -> pa.Table:
+    named = [row | {"name": name} for row, name in zip(rows, names, strict=True)]
+    return pa.Table.from_pylist(named, schema=SAMPLE_SCHEMA)

@@ -1,0 +1,163 @@
+"""`audit apply --sensitivity-from`: the rates of a run, corrected by labels of another run of the same engine."""
+
+import numpy as np
+import pyarrow as pa
+
+from ingest.errors import LabelsError, RunError
+from reports.audit.cells import IS_YES, Counts, Flags, Numbers, audit_sql, private_condition
+from reports.audit.correcting import MIN_LABELS, category_row, with_quarantined
+from reports.audit.counting import cell_counts, raw_counts
+from reports.audit.estimates import Estimate, evidence
+from reports.audit.labelled import Labelled, labelled
+from reports.audit.results import FEW_LABELS, NO_LABELS, NOT_IDENTIFIED, Audit, CategoryRates, SubjectRates, wilson
+from reports.audit.rogan_gladen import Errors, counted_errors, errors_of, rogan_gladen, weighted_errors
+from reports.warehouse import STALE_AUDIT, Run
+from scoring.runs.audit_sample import PRIVATE, SUBJECTS, has_sample, read_sample
+
+
+def audit_of_other_run(
+    run: Run, other: Run, labels: pa.Table, private: str | None, cautions: tuple[str, ...] = ()
+) -> Audit:
+    """Rates of a run, corrected by how often the same engine was wrong in another, labelled run (Rogan-Gladen).
+
+    private: SQL condition; None for what the protocol asks. Labels of pictures of the other run's audit sample are
+    weighted by how likely each was to be drawn; other labels count once each.
+
+    RunError if the engines differ, or the other run has other rows than when its sample was drawn. LabelsError if no
+    label is of a picture of the other run, or only some of the labelled pictures are of its sample.
+    """
+    if (run.record.engine, run.record.taxonomy) != (other.record.engine, other.record.taxonomy):
+        raise RunError(f"{other.url} was made by another engine or with other settings of it than {run.url}")
+    condition = private_condition(run.record.engine) if private is None else private
+    rows = _cells(other, condition)
+    found = labelled(rows, labels, condition, other.url)
+    probabilities = _probabilities(other, rows, found)
+    of_other = None if probabilities is None else cell_counts(other, audit_sql(other, condition)).of_run
+    sql = audit_sql(run, condition)
+    counts = cell_counts(run, sql, by_category=True)
+    raw = raw_counts(run, sql, counts.categories)
+    subjects, categories = list[SubjectRates](), list[CategoryRates]()
+    for number, subject in enumerate(SUBJECTS):
+        random = np.random.default_rng([number, 2])
+        num_images = None if of_other is None else of_other[subject]
+        errors, num_labels, num_positive = _errors(subject, rows, found, probabilities, num_images, random)
+        whole = raw[None][subject]
+        corrected = rogan_gladen(whole.num_yes, whole.num_scored, errors, random)
+        subjects.append(
+            SubjectRates(
+                subject=subject,
+                num_labels=num_labels,
+                num_positive=num_positive,
+                num_ambiguous=found.num_ambiguous[subject],
+                raw=wilson(whole.num_yes, whole.num_in_rate),
+                corrected=corrected,
+                standard_error=None,
+                with_quarantined=with_quarantined(corrected, whole.num_scored, run.num_images()),
+                sensitivity=errors.sensitivity,
+                specificity=errors.specificity,
+                method="rogan-gladen",
+                note=_note(corrected, num_labels),
+                shift_test=None,
+            )
+        )
+        for category in counts.categories if corrected.value is not None else ():
+            here = raw[category][subject]
+            value = rogan_gladen(here.num_yes, here.num_scored, errors, random)
+            note = _note(value, num_labels)
+            categories.append(category_row(subject, category, here, value, num_labels, "rogan-gladen", note))
+    return Audit(
+        run=run.url,
+        private=condition,
+        num_images=run.num_images(),
+        num_scored=raw[None][PRIVATE].num_scored,
+        labels=found.counts,
+        subjects=tuple(subjects),
+        categories=tuple(categories),
+        cautions=cautions,
+        notes=(
+            f"Sensitivity and specificity are those in {other.url}. The corrected rates hold only if the engine errs "
+            "as often here as there, which nothing in the two runs can show. Labels of a sample of this run need no "
+            "such assumption.",
+            *(() if probabilities is not None else (_taken_as_even(other.url),)),
+        ),
+    )
+
+
+def _cells(run: Run, condition: str) -> pa.Table:
+    """All scored rows of a labelled run: shard, index, key, sha256, and the cell of each subject."""
+    sql = audit_sql(run, condition)
+    rows = run.ask("audit_labelled", scored=sql.scored, cells=sql.cells)
+    if not rows:
+        raise LabelsError(f"{run.url} has no scored images; scan first")
+    return pa.Table.from_pylist(rows)
+
+
+def _probabilities(other: Run, rows: pa.Table, found: Labelled) -> Numbers | None:
+    """How likely each labelled picture was to be drawn, 0 for one whose label does not count. Shape (m,), as in
+    `Labelled`. None if the labels are not of the run's audit sample; 1 for all if every image has a label.
+    """
+    has_answer: Flags = np.any(~np.isnan(np.stack(list(found.truth.values()))), axis=0)
+    if has_answer.sum() == rows.num_rows:
+        return np.ones(len(has_answer))
+    if not has_sample(other.root):
+        return None
+    sample = read_sample(other.root)
+    drawn = {
+        (row["shard"], row["index"]): row["inclusion_probability"]
+        for row in sample.table.select(["shard", "index", "inclusion_probability"]).to_pylist()
+    }
+    pictures = rows.select(["shard", "index", "sha256"]).take(pa.array(found.places)).to_pylist()
+    probabilities = np.array([drawn.get((one["shard"], one["index"]), 0.0) for one in pictures])
+    # A hash names the copies of a drawn picture too; they were not drawn themselves.
+    hashes = set(sample.table["sha256"].drop_null().to_pylist())
+    is_copy = np.array([one["sha256"] in hashes for one in pictures], dtype=np.bool_)
+    is_outside = has_answer & (probabilities == 0) & ~is_copy
+    if not (has_answer & (probabilities > 0)).any():
+        return None
+    if is_outside.any():
+        raise LabelsError(
+            f"{int(is_outside.sum()):,} of {int(has_answer.sum()):,} labelled pictures of {other.url} are not of its "
+            "audit sample; give the labels of its sample only"
+        )
+    if sample.design.settings != other.record.settings_hash() or sample.design.num_rows != other.num_images():
+        raise RunError(f"{other.url}: {STALE_AUDIT}")
+    return probabilities
+
+
+def _errors(
+    subject: str,
+    rows: pa.Table,
+    found: Labelled,
+    probabilities: Numbers | None,
+    num_images: Counts | None,
+    random: np.random.Generator,
+) -> tuple[Errors, int, int]:
+    """Also the labels that count, and how many of them say yes. num_images: of the labelled run in each cell."""
+    truth = found.truth[subject]
+    known = ~np.isnan(truth)
+    if probabilities is not None:
+        known &= probabilities > 0
+    is_there, num_labels = truth[known] == 1, int(known.sum())
+    cells = rows[f"cell_{subject}"].to_numpy(zero_copy_only=False)[found.places[known]].astype(np.int64)
+    if not num_labels:
+        errors = counted_errors(0, 0, 0, 0, random)
+    elif probabilities is None or num_images is None:
+        errors = errors_of(is_there, IS_YES[cells], random)
+    else:
+        errors = weighted_errors(evidence(num_images, cells, truth[known], probabilities[known]), random)
+    return errors, num_labels, int(is_there.sum())
+
+
+def _taken_as_even(other: str) -> str:
+    return (
+        f"The labels are not of an audit sample of {other}, so each counts once, as if the pictures had been drawn "
+        "evenly. If some kinds were chosen more often than others, the corrected rates are wrong."
+    )
+
+
+def _note(rate: Estimate, num_labels: int) -> str | None:
+    if not num_labels:
+        return NO_LABELS
+    if rate.value is None or rate.low is None:
+        return NOT_IDENTIFIED
+    return FEW_LABELS if num_labels < MIN_LABELS else None

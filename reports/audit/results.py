@@ -1,0 +1,179 @@
+"""What `audit apply` finds: raw and corrected rates side by side."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+
+from reports.audit.estimates import Estimate
+from reports.audit.prior_shift import ShiftTest
+from scoring.runs.corrected_rates import CORRECTED_SCHEMA
+
+Method = Literal["difference", "prior shift", "rogan-gladen"]
+
+NO_LABELS = "no labels"
+FEW_LABELS = "fewer than 30 labels"
+NOT_IDENTIFIED = "not identified"
+TOO_FEW_FOR_CATEGORIES = "too few labels for categories"
+FEW_IMAGES = "fewer than 20 images"
+CONTRADICTED = "the labels contradict the assumption"
+ALL_LABELLED = "every image is labelled"
+
+_Z = 1.959963984540054
+
+
+@dataclass(frozen=True)
+class LabelCounts:
+    """Labels and drawn pictures; each side adds up."""
+
+    num_drawn: int
+    """Pictures of the sample; with labels of another run, labelled pictures of that run."""
+
+    num_labelled: int
+    """Of these, those with a row in the labels that answers at least one question."""
+
+    num_empty: int
+    """Of these, those whose row answers none."""
+
+    num_without_row: int
+    """Of these, those without a row."""
+
+    num_rows: int
+    """Rows of the labels."""
+
+    num_outside: int
+    """Of these, rows of pictures that were not drawn. They are not used: they were not chosen at random."""
+
+
+@dataclass(frozen=True)
+class SubjectRates:
+    """The private decision or an attribute, of all scored images. Shares are 0–1."""
+
+    subject: str
+    """`private`, or the key of an attribute."""
+
+    num_labels: int
+    """Labelled pictures that the correction rests on."""
+
+    num_positive: int
+    """Of these, those that are private or show the attribute."""
+
+    num_ambiguous: int
+    """Of these, those labelled 0.5; they count as absent."""
+
+    raw: Estimate
+    """As the run answers; a share of the images with an answer, with its Wilson interval."""
+
+    corrected: Estimate
+    """A share of all scored images."""
+
+    standard_error: float | None
+    """Of the corrected rate."""
+
+    with_quarantined: tuple[float, float] | None
+    """The corrected interval if quarantined images count too: low if none of them is positive, high if all are."""
+
+    sensitivity: Estimate
+    """Share of the positive images that the run answers with yes; unknown is no yes."""
+
+    specificity: Estimate
+    """Share of the other images that it does not answer with yes."""
+
+    method: Method
+    """`difference` or `rogan-gladen`."""
+
+    note: str | None
+    """Why there is no corrected rate, or what to know of it."""
+
+    shift_test: ShiftTest | None
+    """Whether the engine errs alike in all categories; None if there are no rates of categories."""
+
+
+@dataclass(frozen=True)
+class CategoryRates:
+    """One subject in one category. Fields as in `SubjectRates`."""
+
+    subject: str
+    category: str
+    num_scored: int
+    raw: Estimate
+    corrected: Estimate
+    method: Method
+    num_labels: int
+    note: str | None
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Everything that `audit apply` says."""
+
+    run: str
+    """As it was given."""
+
+    private: str
+    """SQL condition: what counts as the run's answer "private"."""
+
+    num_images: int
+    num_scored: int
+
+    labels: LabelCounts
+
+    subjects: tuple[SubjectRates, ...]
+    """The private decision first, then the attributes."""
+
+    categories: tuple[CategoryRates, ...]
+    """Of subjects for which the labels are enough."""
+
+    cautions: tuple[str, ...]
+    """Of the run: why its figures are not those of the whole source."""
+
+    notes: tuple[str, ...]
+    """What a reader must know, one sentence each."""
+
+    @property
+    def num_quarantined(self) -> int:
+        """Images that cannot be drawn: most of them cannot be shown."""
+        return self.num_images - self.num_scored
+
+
+def wilson(num_yes: int, num_all: int) -> Estimate:
+    """The raw rate with its Wilson interval, as in reports."""
+    if not num_all:
+        return Estimate()
+    rate = num_yes / num_all
+    middle = rate + _Z**2 / (2 * num_all)
+    reach = _Z * math.sqrt(rate * (1 - rate) / num_all + (_Z / (2 * num_all)) ** 2)
+    whole = 1 + _Z**2 / num_all
+    low, high = (middle - reach) / whole, (middle + reach) / whole
+    return Estimate(rate, 0.0 if num_yes == 0 else low, 1.0 if num_yes == num_all else high)
+
+
+def as_table(audit: Audit) -> pa.Table:
+    """Rows of `CORRECTED_SCHEMA`: the whole run first, then the categories of each subject."""
+    rows: list[dict[str, object]] = []
+    for one in audit.subjects:
+        quality = _named("sensitivity", one.sensitivity) | _named("specificity", one.specificity)
+        rows.append(_row(one, None) | quality)
+    rows += [_row(category, category.category) for category in audit.categories]
+    return pa.Table.from_pylist(rows, schema=CORRECTED_SCHEMA)
+
+
+def _row(one: SubjectRates | CategoryRates, category: str | None) -> dict[str, object]:
+    return {
+        "subject": one.subject,
+        "category": category,
+        "raw_rate": one.raw.value,
+        "raw_low": one.raw.low,
+        "raw_high": one.raw.high,
+        "corrected_rate": one.corrected.value,
+        "low": one.corrected.low,
+        "high": one.corrected.high,
+        "method": one.method,
+        "num_labels": one.num_labels,
+        "note": one.note,
+    }
+
+
+def _named(what: str, estimate: Estimate) -> dict[str, object]:
+    return {what: estimate.value, f"{what}_low": estimate.low, f"{what}_high": estimate.high}

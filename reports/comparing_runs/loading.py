@@ -1,0 +1,72 @@
+"""The rows of a run as a table of the database in which two runs are compared."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+import duckdb
+import pyarrow as pa
+
+from reports.opened import OpenRun
+from reports.warehouse import PRIVATE, privacy_condition
+from scoring.gaps import ruled_out_by
+from scoring.sql.expressions import columns_of, value_expression
+from scoring.table import SCHEMA
+from scoring.taxonomy import KEYS
+
+Name = Literal["a", "b"]
+
+ROWS_AT_ONCE = 100_000
+"""Inserted together: one slice alone would be few."""
+
+NO_GROUP = "(none)"
+_NEEDED = ("shard", "index", "key", "sha256", "status", "level", "private", *KEYS)
+
+_ANSWERS = ", ".join(("is_quarantined", "level", "is_private", *KEYS))
+"""Columns by which copies of a picture agree or not."""
+
+
+def load(database: duckdb.DuckDBPyConnection, name: Name, run: OpenRun, by: str) -> str:
+    """Makes a table of the rows of a run and returns what says whether a picture is private, in words.
+
+    Columns: n (number of the row, from 0), shard, key, sha256, category (the group), is_quarantined, level, is_private
+    (null if unknown) and the attributes: 0, 1 or 2 for absent, ambiguous and present.
+    QueryError if `by` is no expression over the row; RunError, StorageError of the run.
+    """
+    group = value_expression(by, SCHEMA)
+    columns = list(dict.fromkeys([*_NEEDED, *sorted(columns_of(by, SCHEMA))]))
+    says_itself = _says_itself(run)
+    condition = "private = 1" if says_itself else privacy_condition(PRIVATE, ruled_out_by(run.record.engine))
+    values = ", ".join(f"CAST({key} * 2 AS TINYINT) AS {key}" for key in KEYS)
+    rows = f"""SELECT n, shard, "key", sha256, coalesce(CAST({group} AS VARCHAR), '{NO_GROUP}') AS category,
+        status = 'quarantined' AS is_quarantined, level,
+        CASE WHEN status = 'scored' THEN CAST(({condition}) AS BOOLEAN) END AS is_private, {values}
+    FROM incoming"""
+    num_rows = 0
+    for table in _chunks(run, columns):
+        numbers = pa.array(range(num_rows, num_rows + table.num_rows), pa.int64())
+        database.register("incoming", table.append_column("n", numbers))
+        target = f"INSERT INTO {name}" if num_rows else f"CREATE TABLE {name} AS"
+        database.execute(f"{target} SELECT *, hash({_ANSWERS}) AS answers FROM ({rows})")
+        database.unregister("incoming")
+        num_rows += table.num_rows
+    return "its answer (column private)" if says_itself else PRIVATE
+
+
+def _says_itself(run: OpenRun) -> bool:
+    """Whether the protocol answers private or public, as `reports.evaluation.answers` sees it."""
+    if str(run.record.engine["protocol"]).partition(":")[0] == "binary":
+        return True
+    return bool(run.sql("SELECT count(private) > 0 AS found FROM images")["found"][0].as_py())
+
+
+def _chunks(run: OpenRun, columns: list[str]) -> Iterator[pa.Table]:
+    """At least one, which may have no rows."""
+    reader = run.batches(columns)
+    waiting, num_waiting = [reader.schema.empty_table()], 0
+    for batch in reader:
+        waiting.append(pa.Table.from_batches([batch]))
+        num_waiting += batch.num_rows
+        if num_waiting >= ROWS_AT_ONCE:
+            yield pa.concat_tables(waiting)
+            waiting, num_waiting = [reader.schema.empty_table()], 0
+    yield pa.concat_tables(waiting)

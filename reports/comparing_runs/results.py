@@ -1,0 +1,186 @@
+"""Everything that `diff` says, as frozen data. Text, JSON and HTML are only ways to show it."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+LEVEL_STATES = ("1", "2", "3", "4", "0", "unknown", "quarantined")
+"""The level of a picture, the most severe first; unknown: scored, but no attribute was assessed."""
+
+PRIVATE_STATES = ("private", "public", "unknown", "quarantined")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two runs. num_rows = num_pairs + num_copies + num_only_here + num_ambiguous."""
+
+    run: str
+    engine: str
+    """Name, model and protocol."""
+
+    cautions: tuple[str, ...]
+    """Why its figures are not those of the whole source, or of no picture at all."""
+
+    private_from: str
+    """What says whether a picture is private."""
+
+    num_rows: int
+
+    num_quarantined: int
+    """Of `num_rows`."""
+
+    num_copies: int
+    """Rows with the hash of an earlier row of the same run; of each picture one row is compared."""
+
+    num_differing_copies: int
+    """Pictures whose copies have different answers in this run."""
+
+    num_only_here: int
+    """Pictures that the other run does not have."""
+
+    num_ambiguous: int
+    """Rows without a hash whose name several rows have; they are compared with none."""
+
+    num_private: int
+    """Of all rows."""
+
+    num_known: int
+    """Rows of which it is known whether they are private."""
+
+
+@dataclass(frozen=True)
+class PairedRate:
+    """How many pictures are private in each run, of those of which both runs know it."""
+
+    num_pictures: int
+    num_private_a: int
+    num_private_b: int
+
+    num_only_a: int
+    """Private in the first run only."""
+
+    num_only_b: int
+    """Private in the second run only."""
+
+    rate_a: float | None
+    """0–1; None without such pictures, and so are all that follow."""
+
+    rate_b: float | None
+
+    change: float | None
+    """rate_b − rate_a."""
+
+    p_value: float | None
+    """McNemar's exact test."""
+
+
+@dataclass(frozen=True)
+class GroupChange(PairedRate):
+    """One category."""
+
+    group: str
+    """As the first run has it; "(none)" for pictures without."""
+
+    num_pairs: int
+    """Pictures of both runs, known or not."""
+
+    p_holm: float | None
+    """Adjusted for all groups by Holm's method."""
+
+
+@dataclass(frozen=True)
+class AttributeChange:
+    """One attribute over the pictures of both runs."""
+
+    level: int
+
+    num_assessed: int
+    """Pictures in which both runs assessed it."""
+
+    num_only_a: int
+    """Assessed by the first run only."""
+
+    num_only_b: int
+    """Assessed by the second run only."""
+
+    num_present_a: int
+    """Present (1) in the first run, of `num_assessed`."""
+
+    num_present_b: int
+
+    num_appeared: int
+    """Present in the second run only."""
+
+    num_vanished: int
+    """Present in the first run only."""
+
+    num_doubt_changed: int
+    """Present in neither, but ambiguous (0.5) in one of them only."""
+
+    kappa: float | None
+    """Cohen's κ of present or not, −1…1; None if nothing was assessed by both, or all answers are the same."""
+
+    p_value: float | None
+    """McNemar's exact test of appeared against vanished; None if nothing was assessed by both."""
+
+    p_holm: float | None
+    """Adjusted for all attributes by Holm's method."""
+
+
+@dataclass(frozen=True)
+class ChangedPicture:
+    """One picture whose level differs."""
+
+    key: str
+    group: str
+    level_a: int
+    level_b: int
+
+
+@dataclass(frozen=True)
+class RunDifference:
+    """Two runs."""
+
+    a: Side
+    b: Side
+
+    settings: tuple[str, ...]
+    """Settings that differ, in words: of the first run, and of the second."""
+
+    by: str
+    """What the pictures are grouped by."""
+
+    num_pairs: int
+    """Pictures of both runs."""
+
+    num_by_name: int
+    """Of these, joined by name, since one of the rows has no hash."""
+
+    num_moved: int
+    """Of the pairs, those that are in another group in the second run."""
+
+    levels: tuple[tuple[int, ...], ...]
+    """Pictures by `LEVEL_STATES` of the first run (rows) and the second (columns)."""
+
+    private_states: tuple[tuple[int, ...], ...]
+    """Pictures by `PRIVATE_STATES` of the first run (rows) and the second (columns)."""
+
+    private: PairedRate
+    """Over all pictures of both runs."""
+
+    private_kappa: float | None
+    """Cohen's κ of the private decision."""
+
+    attributes: Mapping[str, AttributeChange]
+    """By key, in their order."""
+
+    groups: tuple[GroupChange, ...]
+    """Smallest adjusted p-value first, then largest change."""
+
+    pictures: tuple[ChangedPicture, ...]
+    """Some pictures whose level changed most."""
+
+
+def as_json(found: RunDifference) -> dict[str, Any]:
+    """Plain data for JSON, with the names of the rows and columns of the tables."""
+    return asdict(found) | {"level_states": LEVEL_STATES, "private_states_named": PRIVATE_STATES}

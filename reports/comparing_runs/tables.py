@@ -1,0 +1,184 @@
+"""A comparison as tables of text, for the terminal and the page."""
+
+from collections.abc import Iterator, Sequence
+
+from reports.comparing_runs.results import LEVEL_STATES, PRIVATE_STATES, GroupChange, RunDifference, Side
+from reports.evaluation.tables import Table, number
+from reports.summary import shortened
+from scoring.taxonomy import LEVELS
+
+MAX_SETTINGS = 20
+"""Settings that differ: more are counted."""
+
+
+def headlines(found: RunDifference) -> Iterator[str]:
+    """What a reader must know before any figure, one line each."""
+    for name, side in (("A", found.a), ("B", found.b)):
+        yield f"{name}  {side.run}: {side.engine}"
+        for caution in side.cautions:
+            yield f"   {caution}"
+    if not found.settings:
+        yield "settings: all the same"
+    for setting in found.settings[:MAX_SETTINGS]:
+        yield f"setting: {setting}"
+    if len(found.settings) > MAX_SETTINGS:
+        yield f"and {len(found.settings) - MAX_SETTINGS} more settings"
+
+
+def findings(found: RunDifference) -> Iterator[str]:
+    """The result in a few sentences."""
+    private = found.private
+    if not found.num_pairs:
+        yield "No picture is in both runs, so nothing can be compared. Pictures encoded again have another hash."
+        return
+    if private.rate_a is None or private.rate_b is None:
+        yield "There is no picture of which both runs say whether it is private."
+    else:
+        yield (
+            f"Private: {percent(private.rate_a)} of {private.num_pictures:,} pictures in A, "
+            f"{percent(private.rate_b)} in B; only in A {private.num_only_a:,}, only in B {private.num_only_b:,}; "
+            f"McNemar's exact test p {_equals(private.p_value)}, κ {number(found.private_kappa)}."
+        )
+    changed = [one for one in found.groups if one.p_holm is not None and one.p_holm < 0.05]
+    yield f"Rate changed (Holm-adjusted p < 0.05) in {len(changed):,} of {len(found.groups):,} groups by {found.by}."
+    flipped = sum(one.num_appeared + one.num_vanished for one in found.attributes.values())
+    yield f"Attributes present in one run only: {flipped:,}, over all pictures and attributes that both assessed."
+
+
+def tables(found: RunDifference, most_groups: int | None = None) -> Iterator[Table]:
+    """most_groups: None for all."""
+    yield _counts(found)
+    words = {str(level): f"{level} {name}" for level, name in LEVELS.items()}
+    yield _transitions("Level in A (rows) and in B (columns)", LEVEL_STATES, found.levels, words)
+    yield _transitions("Private in A (rows) and in B (columns)", PRIVATE_STATES, found.private_states, {})
+    yield _attributes(found)
+    yield _groups(found, found.groups if most_groups is None else found.groups[:most_groups])
+    if found.pictures:
+        yield Table(
+            "Pictures whose level changed most",
+            ["picture", found.by, "level in A", "level in B"],
+            [[shortened(p.key), shortened(p.group), str(p.level_a), str(p.level_b)] for p in found.pictures],
+        )
+
+
+def notes(found: RunDifference) -> Iterator[str]:
+    """What to know of the counts."""
+    if found.a.private_from != found.b.private_from:
+        yield f"Private means another thing in each run: in A {found.a.private_from}, in B {found.b.private_from}."
+    else:
+        yield f"Private: {found.a.private_from}."
+    for name, side in (("A", found.a), ("B", found.b)):
+        if side.num_differing_copies:
+            yield (
+                f"{side.num_differing_copies:,} pictures have copies with different answers in {name}; "
+                "the first scored copy was compared."
+            )
+    if found.num_by_name:
+        yield f"{found.num_by_name:,} pictures were joined by name, since one of the rows has no hash."
+    if found.num_moved:
+        yield f"{found.num_moved:,} pictures are in another group in B; they count in that of A."
+    yield "The tests take pictures as independent; near duplicates make p-values too small."
+
+
+def percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f} %"
+
+
+def p_text(p_value: float | None) -> str:
+    if p_value is None:
+        return "–"
+    return "< 0.0001" if p_value < 0.0001 else f"{p_value:.4f}"
+
+
+def _equals(p_value: float | None) -> str:
+    text = p_text(p_value)
+    return text if text.startswith("<") else f"= {text}"
+
+
+def _counts(found: RunDifference) -> Table:
+    def row(words: str, of_a: int, of_b: int) -> list[str]:
+        return [words, f"{of_a:,}", f"{of_b:,}"]
+
+    def sides(words: str, name: str) -> list[str]:
+        return row(words, getattr(found.a, name), getattr(found.b, name))
+
+    def rate(side: Side) -> str:
+        return percent(side.num_private / side.num_known if side.num_known else None)
+
+    return Table(
+        "Rows of each run",
+        ["rows", "A", "B"],
+        [
+            row("compared", found.num_pairs, found.num_pairs),
+            sides("copies of these or of others", "num_copies"),
+            sides("only in this run", "num_only_here"),
+            sides("without a hash, name ambiguous", "num_ambiguous"),
+            sides("all", "num_rows"),
+            sides("of all: quarantined", "num_quarantined"),
+            sides("of all: private", "num_private"),
+            ["share private, where known", rate(found.a), rate(found.b)],
+        ],
+    )
+
+
+def _transitions(title: str, states: Sequence[str], counts: Sequence[Sequence[int]], words: dict[str, str]) -> Table:
+    shown = [place for place in range(len(states)) if sum(counts[place]) or sum(row[place] for row in counts)]
+    return Table(
+        title,
+        ["A", *(states[place] for place in shown)],
+        [[words.get(states[row], states[row]), *(f"{counts[row][column]:,}" for column in shown)] for row in shown],
+    )
+
+
+def _attributes(found: RunDifference) -> Table:
+    assessed = {key: one for key, one in found.attributes.items() if one.num_assessed}
+    shown = {key: one for key, one in assessed.items() if one.num_present_a + one.num_present_b + one.num_doubt_changed}
+    left = {
+        "are the same and present in no picture": len(assessed) - len(shown),
+        "were assessed by both runs in no picture": len(found.attributes) - len(assessed),
+    }
+    return Table(
+        "; ".join(
+            ["Attributes, over the pictures in which both runs assessed them"]
+            + [f"{num} others {words}" for words, num in left.items() if num]
+        ),
+        ["attribute", "pictures", "in A", "in B", "appeared", "vanished", "doubt", "κ", "p", "p (Holm)"],
+        [
+            [
+                key,
+                f"{one.num_assessed:,}",
+                f"{one.num_present_a:,}",
+                f"{one.num_present_b:,}",
+                f"{one.num_appeared:,}",
+                f"{one.num_vanished:,}",
+                f"{one.num_doubt_changed:,}",
+                number(one.kappa),
+                p_text(one.p_value),
+                p_text(one.p_holm),
+            ]
+            for key, one in shown.items()
+        ],
+    )
+
+
+def _groups(found: RunDifference, shown: Sequence[GroupChange]) -> Table:
+    left = len(found.groups) - len(shown)
+    return Table(
+        f"Share of private pictures by {found.by}, smallest p first"
+        + (f"; {left:,} more are not listed" if left else ""),
+        [shortened(found.by), "pictures", "known", "in A", "in B", "only A", "only B", "p", "p (Holm)"],
+        [
+            [
+                shortened(one.group),
+                f"{one.num_pairs:,}",
+                f"{one.num_pictures:,}",
+                percent(one.rate_a),
+                percent(one.rate_b),
+                f"{one.num_only_a:,}",
+                f"{one.num_only_b:,}",
+                p_text(one.p_value),
+                p_text(one.p_holm),
+            ]
+            for one in shown
+        ],
+    )

@@ -1,0 +1,90 @@
+"""A threshold with a promise: of the private pictures at least such a share lies at or above it.
+
+The scores of n private pictures, drawn at random, are put in order. The threshold is the
+(m + 1)-th smallest. It misses more than 1 − recall of all private pictures only if m or fewer of the n lie among the
+1 − recall lowest, which happens with probability P(X ≤ m) at most, X ~ Binomial(n, 1 − recall). m is the largest number
+for which this is at most 1 − confidence. Nothing is assumed of how scores are distributed. Equal scores only make the
+promise safer, and so does drawing without replacement.
+Source: Wilks, "Determination of sample sizes for setting tolerance limits", 1941.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Numbers = npt.NDArray[np.float64]
+
+MAX_NEEDED = 10**9
+"""Labels: a promise that needs more cannot be proven."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What n labelled private pictures prove."""
+
+    threshold: float
+    """Pictures from this score on are dropped; +inf if what is dropped anyway is enough, −inf if nothing is."""
+
+    num_private: int
+    """Labelled private pictures."""
+
+    num_missed_allowed: int
+    """How many of these may lie below the threshold."""
+
+    num_missed: int
+    """How many do; fewer than allowed if several have the score of the threshold."""
+
+    failure_probability: float
+    """At most so often, 0–1, such a threshold breaks the promise."""
+
+
+def miss_probabilities(num: int, recall: float) -> Numbers:
+    """P(X ≤ m) for m = 0 … num, X ~ Binomial(num, 1 − recall). Shape (num + 1,)."""
+    drawn = np.arange(1, num + 1)
+    steps = np.log(num - drawn + 1) - np.log(drawn) + math.log1p(-recall) - math.log(recall)
+    logs = num * math.log(recall) + np.concatenate([[0.0], np.cumsum(steps)])
+    return np.minimum(np.exp(np.logaddexp.accumulate(logs)), 1.0)
+
+
+def num_missed_allowed(num: int, recall: float, confidence: float) -> int | None:
+    """How many of so many private pictures may be missed; None if there are too few to promise anything."""
+    allowed = int(np.searchsorted(miss_probabilities(num, recall), 1 - confidence, side="right")) - 1
+    return allowed if allowed >= 0 else None
+
+
+def num_needed(recall: float, confidence: float) -> int | None:
+    """The fewest private pictures that can prove it, none of them missed; None above `MAX_NEEDED`."""
+    logarithm = math.log1p(-confidence) / math.log(recall)
+    if logarithm > MAX_NEEDED:
+        return None
+    num = max(1, math.ceil(logarithm) - 1)
+    return num if recall**num <= 1 - confidence else num + 1
+
+
+def bound_of(scores: Numbers, recall: float, confidence: float) -> Bound | None:
+    """scores: of the labelled private pictures, shape (n,), no NaN; +inf for one that is dropped anyway, −inf for one
+    that no threshold can drop. None if n is below `num_needed`.
+    """
+    allowed = num_missed_allowed(len(scores), recall, confidence)
+    if allowed is None:
+        return None
+    threshold = float(np.sort(scores)[allowed])
+    return Bound(
+        threshold=threshold,
+        num_private=len(scores),
+        num_missed_allowed=allowed,
+        num_missed=int((scores < threshold).sum()),
+        failure_probability=float(miss_probabilities(len(scores), recall)[allowed]),
+    )
+
+
+def evenly_thinned(probabilities: Numbers, least: float, lots: Numbers) -> npt.NDArray[np.bool_]:
+    """Which pictures of an unequal-probability sample are taken so that each of the run had the same probability.
+
+    probabilities: of being drawn, shape (n,), each at least `least`, the smallest in the design. A picture that was
+    drawn with probability p is taken with probability least / p, so that any picture is taken with probability `least`.
+    lots: a number of each picture, uniform in [0, 1), shape (n,).
+    """
+    return np.asarray(lots * probabilities < least, dtype=np.bool_)

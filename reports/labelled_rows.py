@@ -1,0 +1,157 @@
+"""The rows of a run that have a label, and how they were drawn: in memory as many as there are labels, not as the run
+has rows.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ingest.errors import LabelsError, RunError, number_of
+from ingest.storage.place import Place
+from reports.evaluation.binary import Numbers
+from reports.evaluation.joining import Joined, join
+from scoring.runs.audit_sample import has_sample, read_sample
+from scoring.runs.footers import refuse_foreign
+from scoring.runs.record import RunRecord
+from scoring.runs.results import listing, row_ranges
+from scoring.runs.rows import rows_at
+
+Drawn = Literal["audit", "evenly"]
+"""`audit`: the labelled pictures are those that `audit sample` drew, with known unequal probabilities. `evenly`: every
+picture of the run was equally likely to be labelled."""
+
+NEEDED = ("shard", "index", "key", "sha256")
+
+
+@dataclass(frozen=True)
+class LabelledRows:
+    """Joined rows with the probability of each."""
+
+    joined: Joined
+    """The counts are of the whole run."""
+
+    drawn: Drawn
+    """How they were drawn."""
+
+    probabilities: Numbers
+    """Shape (n,): of being drawn; all 1 if drawn evenly."""
+
+    least_probability: float
+    """The smallest of the whole audit sample, labelled or not; 1 if drawn evenly."""
+
+    num_drawn: int | None
+    """Pictures of the audit sample; None if drawn evenly."""
+
+    @property
+    def weights(self) -> Numbers:
+        """1 / probability: how many pictures of the run each one stands for."""
+        return 1 / self.probabilities
+
+    @property
+    def one_per_picture(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """Places of the rows to count. Drawn evenly, copies of a labelled picture count once; the audit drew rows."""
+        if self.drawn == "audit":
+            return np.arange(self.joined.rows.num_rows)
+        return np.sort(np.unique(self.joined.label_places, return_index=True)[1])
+
+    @property
+    def lots(self) -> Numbers:
+        """Shape (n,): a number of each row, uniform in [0, 1). It follows from the row alone, so that nobody can choose
+        a lucky one, not even by leaving out labels of others."""
+        rows = self.joined.rows
+        names = zip(rows["shard"].to_pylist(), rows["index"].to_pylist(), strict=True)
+        return np.array([_lot(shard, index) for shard, index in names], dtype=np.float64)
+
+
+def _lot(shard: str, index: int) -> float:
+    digest = hashlib.sha256(f"guarantee/{index}/{shard}".encode("utf-8", "surrogatepass")).digest()
+    return (int.from_bytes(digest[:8], "big") >> 11) / 2**53
+
+
+def labelled_rows(
+    run: Place, record: RunRecord, labels: pa.Table, columns: Sequence[str], drawn: Drawn | None
+) -> LabelledRows:
+    """columns: with `NEEDED`. drawn: None for `audit` if all labelled pictures are of the audit sample.
+
+    LabelsError if nothing is joined, or if only some of the labelled pictures are of the sample and `drawn` is None.
+    RunError if there is no sample although `drawn` says so, or if a file of the run is damaged or of another run.
+    """
+    candidates, num_rows = _candidates(run, record, labels, columns)
+    joined = join(candidates, labels)
+    num_joined = joined.counts.num_joined_rows
+    joined = replace(
+        joined, counts=replace(joined.counts, num_rows=num_rows, num_rows_without_label=num_rows - num_joined)
+    )
+    evenly = LabelledRows(joined, "evenly", np.ones(num_joined), 1.0, None)
+    sample = None if drawn == "evenly" else _sample(run, record, num_rows)
+    if sample is None and drawn == "audit":
+        raise RunError(f"{run.path} has no audit sample; draw one with: privsieve audit sample {run.path}")
+    if sample is None:
+        return evenly
+    found = _probabilities(joined.rows, sample)
+    is_of_sample = ~np.isnan(found)
+    if drawn is None and not is_of_sample.any():
+        return evenly
+    # A copy of a drawn picture has its label, but was not drawn itself.
+    of_drawn = set(joined.label_places[is_of_sample].tolist())
+    num_others = len(set(joined.label_places.tolist()) - of_drawn)
+    if num_others and drawn is None:
+        raise LabelsError(
+            f"{number_of(num_others, 'labelled picture')} of {len(of_drawn) + num_others} are not of the audit sample "
+            "of this run; say --drawn audit to use only those that are, or --drawn evenly if every picture was equally "
+            "likely to be labelled"
+        )
+    if not is_of_sample.any():
+        raise LabelsError("no label is of a picture of the audit sample of this run")
+    kept = Joined(
+        joined.rows.filter(pa.array(is_of_sample)),
+        joined.labels.filter(pa.array(is_of_sample)),
+        joined.label_places[is_of_sample],
+        joined.counts,
+    )
+    all_drawn = np.asarray(sample["inclusion_probability"], dtype=np.float64)
+    return LabelledRows(kept, "audit", found[is_of_sample], float(all_drawn.min()), len(all_drawn))
+
+
+def _candidates(run: Place, record: RunRecord, labels: pa.Table, columns: Sequence[str]) -> tuple[pa.Table, int]:
+    """Every row that has the hash or the name of a label, and the first row, which errors name; rows of the run."""
+    hashes, keys = labels["sha256"].combine_chunks().drop_null(), labels["key"].combine_chunks().drop_null()
+    listed = listing(run)
+    refuse_foreign(run, record.settings_hash(), listed)
+    parts, num_rows = [rows_at(run, [], columns)], 0
+    for part in row_ranges(listed):
+        rows = rows_at(run, [part], columns)
+        names = pc.binary_join_element_wise(rows["shard"], rows["key"], "/")
+        is_named = pc.or_(pc.is_in(rows["key"], keys), pc.is_in(names, keys))
+        wanted = pc.or_(pc.is_in(rows["sha256"], hashes), is_named).to_numpy()
+        if not num_rows:
+            wanted = wanted | (np.arange(len(wanted)) == 0)
+        parts.append(rows.filter(pa.array(wanted)))
+        num_rows += rows.num_rows
+    return pa.concat_tables(parts), num_rows
+
+
+def _sample(root: Place, record: RunRecord, num_rows: int) -> pa.Table | None:
+    """The audit sample, None if none was drawn. RunError if it is damaged, or of another state of the run."""
+    if not has_sample(root):
+        return None
+    sample = read_sample(root)
+    if (sample.design.settings, sample.design.num_rows) != (record.settings_hash(), num_rows):
+        raise RunError(
+            f"{root.path}: the audit sample was drawn from another state of the run; draw it again, or say "
+            "--drawn evenly"
+        )
+    return sample.table
+
+
+def _probabilities(rows: pa.Table, sample: pa.Table) -> Numbers:
+    """Shape (n,): of each row, NaN if it was not drawn."""
+    columns = (sample[name].to_pylist() for name in ("shard", "index", "inclusion_probability"))
+    by_row = {(shard, index): probability for shard, index, probability in zip(*columns, strict=True)}
+    names = zip(rows["shard"].to_pylist(), rows["index"].to_pylist(), strict=True)
+    return np.array([by_row.get(name, np.nan) for name in names], dtype=np.float64)

@@ -1,0 +1,4 @@
+"""What a report says, as frozen data: figures, how sure they are, what they touch in law, and how they were made.
+
+Start at: `results.py` for all of it, `figures.py` for its parts; `sentences.py` says it in words.
+"""

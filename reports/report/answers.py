@@ -1,0 +1,139 @@
+"""Rows of `queries/` -> figures of a report."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from ingest.images.unseen import UNSEEN_KINDS
+from ingest.sample import printable
+from reports.report.figures import (
+    Copies,
+    Evidence,
+    GroupLevels,
+    LawCount,
+    Level,
+    Prevalence,
+    Rate,
+    UnseenContent,
+)
+from reports.report.laws import rules
+from reports.report.severe import may_hold_own_words
+from reports.warehouse import LEVEL_COUNTS, Run
+from scoring.sql.names import literal
+from scoring.taxonomy import LEVELS, Attribute
+
+Row = Mapping[str, Any]
+
+MAX_KINDS = 5
+"""Kinds of evidence that are listed of a group."""
+
+_COUNTS = ("num_present", "num_ambiguous", "num_absent", "num_not_assessed")
+_RATE = ("num_scored", "num_private", "num_unknown", "privacy_rate", "rate_low", "rate_high", "num_quarantined")
+
+
+def rate_of(group: Row) -> Rate:
+    """From a row of `rates.sql`, with the bounds that quarantined and unknown images leave open."""
+    figures = {name: group[name] for name in _RATE}
+    num_images = group["num_scored"] + group["num_quarantined"]
+    left = group["num_unknown"] + group["num_quarantined"]
+    return Rate(
+        printable(group["group_name"]),
+        **figures,
+        share_if_none_private=group["num_private"] / num_images if num_images else None,
+        share_if_all_private=(group["num_private"] + left) / num_images if num_images else None,
+    )
+
+
+def total_of(run: Run, groups: Sequence[Row]) -> Rate:
+    counted = {
+        name: sum(group[name] for group in groups)
+        for name in ("num_scored", "num_private", "num_unknown", "num_quarantined")
+    }
+    judged = counted["num_scored"] - counted["num_unknown"]
+    interval = run.ask("interval", num_private=str(counted["num_private"]), num_judged=str(judged))[0]
+    rate = counted["num_private"] / judged if judged else None
+    return rate_of({"group_name": "all", **counted, "privacy_rate": rate, **interval})
+
+
+def levels_of(groups: Sequence[Row]) -> tuple[Level, ...]:
+    counts = {level: sum(group[count] for group in groups) for level, count in LEVEL_COUNTS.items()}
+    num_images = sum(counts.values())
+    return tuple(
+        Level(level, LEVELS[level], count, count / num_images if num_images else None)
+        for level, count in counts.items()
+    )
+
+
+def levels_by_group(groups: Sequence[Row]) -> tuple[GroupLevels, ...]:
+    found = []
+    for group in sorted(groups, key=lambda group: str(group["group_name"])):
+        if group["num_scored"]:
+            one, two, three, four, zero = (group[count] for count in LEVEL_COUNTS.values())
+            found.append(GroupLevels(printable(group["group_name"]), (one, two, three, four, zero)))
+    return tuple(found)
+
+
+def prevalence_of(attribute: Attribute, row: Row | None, affirmed: Collection[str]) -> Prevalence:
+    """Without any scored image there is no row. affirmed: attributes that the engine never rules out."""
+    counts = {name: row[name] if row else 0 for name in _COUNTS}
+    share = row["share"] if row else None
+    never_ruled_out = attribute.key in affirmed and counts["num_absent"] == 0 and counts["num_not_assessed"] > 0
+    bound = bool(row and row["is_lower_bound"]) or never_ruled_out
+    return Prevalence(attribute.key, attribute.title, attribute.level, **counts, share=share, is_lower_bound=bound)
+
+
+def unseen_of(run: Run) -> UnseenContent:
+    counts = ",\n    ".join(f"count(*) FILTER (list_contains(kinds, '{kind}')) AS {kind}" for kind in UNSEEN_KINDS)
+    row = run.ask("unseen", counts=counts)[0]
+    return UnseenContent(row["num_images"], row["num_unknown"], {kind: row[kind] for kind in UNSEEN_KINDS})
+
+
+def laws_of(run: Run, num_scored: int) -> tuple[LawCount, ...]:
+    """Inside `run.patterns_kept` it takes no pass over the rows."""
+    counts = []
+    for number, rule in enumerate(rules()):
+        of_rule = f"answer.attribute IN ({', '.join(map(literal, rule.attributes))})"
+        shown = f"len(list_filter(answers, lambda answer: answer.value = 1 AND {of_rule})) > 0"
+        open_ = f"len(list_filter(answers, lambda answer: answer.value IS NULL AND {of_rule})) > 0"
+        counts.append(f"coalesce(sum(num_images) FILTER ({shown}), 0)::BIGINT AS shown_{number}")
+        counts.append(f"coalesce(sum(num_images) FILTER ({open_} AND NOT {shown}), 0)::BIGINT AS open_{number}")
+    row = run.ask("laws", counts=",\n    ".join(counts))[0]
+    return tuple(
+        LawCount(
+            rule.law,
+            rule.article,
+            rule.about,
+            rule.attributes,
+            row[f"shown_{number}"],
+            row[f"shown_{number}"] / num_scored if num_scored else None,
+            is_lower_bound=row[f"open_{number}"] > 0,
+        )
+        for number, rule in enumerate(rules())
+    )
+
+
+def evidence_of(run: Run, by_sql: str, private_sql: str, groups: Sequence[Row]) -> tuple[Evidence, ...]:
+    """Of these groups, in their order. Empty where rationales may hold a model's own words."""
+    private = {group["group_name"]: group["num_private"] for group in groups if group["num_private"]}
+    if not private or may_hold_own_words(run.record.engine):
+        return ()
+    names = ", ".join(map(literal, private))
+    asked = {"by": by_sql, "private": private_sql, "groups": names, "most": str(MAX_KINDS)}
+    order = {name: place for place, name in enumerate(private)}
+    rows = sorted(run.ask("evidence", **asked), key=lambda row: order[row["group_name"]])
+    return tuple(
+        Evidence(
+            printable(row["group_name"]), printable(row["kind"])[:100], row["num_images"], private[row["group_name"]]
+        )
+        for row in rows
+    )
+
+
+def copies_of(run: Run, by_sql: str, private_sql: str) -> tuple[Copies, dict[str, Row]]:
+    """Over all images, and the row of each group by its name. Keeps a number for every image in memory."""
+    rows = run.ask("copies", by=by_sql, private=private_sql)
+    whole = next(row for row in rows if row["group_name"] is None)
+    private = sum(row["num_private"] for row in rows if row["group_name"] is not None)
+    num_images = whole["num_images"]
+    rate = private / num_images if num_images else None
+    found = Copies(num_images, whole["num_distinct"], whole["num_in_largest"], rate, whole["rate_distinct"])
+    return found, {row["group_name"]: row for row in rows if row["group_name"] is not None}

@@ -1,0 +1,54 @@
+"""Rates that labels of people have corrected, if `audit apply` has left some in the run."""
+
+from dataclasses import dataclass, fields, replace
+
+from reports.audit.results import CONTRADICTED
+from reports.audit.stored import is_stale
+from reports.report.figures import CorrectedRate
+from reports.warehouse import Run
+from scoring.runs.audit_sample import PRIVATE
+from scoring.runs.corrected_rates import read_stored
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """What an audit has left."""
+
+    rates: tuple[CorrectedRate, ...] = ()
+    """Of the report's condition and groups only; empty if there are none."""
+
+    other_condition: str | None = None
+    """What the audit took as private, if that is not what the report does."""
+
+    is_stale: bool = False
+    """The audit is of other rows than the run has now, so its rates are left out."""
+
+
+def corrected_rates(run: Run, num_images: int, by: str, private: str) -> Corrected:
+    """by, private: as in the report; rates of another condition or other groups do not belong beside its own.
+
+    RunError in one line if the file is damaged.
+    """
+    stored = read_stored(run.root)
+    if stored is None:
+        return Corrected()
+    table, state = stored
+    if is_stale(state, run.record, num_images):
+        return Corrected(is_stale=True)
+    rows = table.select([field.name for field in fields(CorrectedRate)]).to_pylist()
+    rates = (CorrectedRate(**row) for row in rows if row["num_labels"])
+    return Corrected(
+        tuple(
+            _without_contradicted(rate)
+            for rate in rates
+            if (rate.subject != PRIVATE or state.private == private) and (rate.category is None or by == "category")
+        ),
+        other_condition=None if state.private == private else state.private,
+    )
+
+
+def _without_contradicted(rate: CorrectedRate) -> CorrectedRate:
+    """A rate whose assumption the labels contradict is shown as unknown."""
+    if rate.note != CONTRADICTED:
+        return rate
+    return replace(rate, corrected_rate=None, low=None, high=None)

@@ -1,0 +1,164 @@
+"""Everything that a report says, as frozen data. Text, JSON, CSV and HTML are only ways to show it."""
+
+from dataclasses import dataclass, field, replace
+
+from reports.report.design import Design, Overall, SourceSizes, design_of, in_source, overall
+from reports.report.figures import (
+    Copies,
+    CorrectedRate,
+    Evidence,
+    Fact,
+    GroupLevels,
+    LawCount,
+    Level,
+    Pair,
+    Prevalence,
+    Rate,
+    Reason,
+    SevereImage,
+    UnseenContent,
+)
+from scoring.runs.coverage import Coverage
+from scoring.runs.record import WHOLE, RunRecord
+from scoring.taxonomy import KEYS
+
+
+@dataclass(frozen=True)
+class Report:
+    """A run in figures. Names that come from a corpus are made printable."""
+
+    run: str
+    source: str
+
+    scope: str
+    """Which images of the source the run is of."""
+
+    is_whole: bool
+    """Whether these are all of them."""
+
+    engine: str
+
+    made_up: str | None
+    """A warning where the answers are not of the pictures."""
+
+    assessed: tuple[str, ...]
+    """Keys that the engine can judge."""
+
+    num_images: int
+    num_scored: int
+    num_quarantined: int
+
+    by: str
+    """As the user wrote it; so is `private`."""
+
+    private: str
+
+    private_meaning: str
+    """One sentence."""
+
+    min_count: int
+
+    top: int
+    """How many of the highest and of the lowest groups to show where space is short."""
+
+    levels: tuple[Level, ...]
+    prevalence: tuple[Prevalence, ...]
+
+    total: Rate
+    """Over all images."""
+
+    rates: tuple[Rate, ...]
+    """Groups with at least `min_count` scored images, the highest lower end of the interval first."""
+
+    num_groups: int
+    """All groups, also those that `min_count` leaves out."""
+
+    quarantined: tuple[Reason, ...]
+    unseen: UnseenContent
+    levels_by_group: tuple[GroupLevels, ...]
+    cooccurrence: tuple[Pair, ...]
+
+    coverage: Coverage | None = None
+    """None where it was not looked up."""
+
+    rejections: tuple[Reason, ...] = ()
+    """The quarantined images of this reason by their kind."""
+
+    by_label: str = "category"
+    """What a group is called in headings."""
+
+    design: Design = field(default_factory=lambda: Design("unfinished", "", None))
+    overall: Overall = field(default_factory=lambda: Overall(None, None, None, ""))
+    num_tiers: int = 0
+    """Of groups that can be told apart; 0 where no claim about ranks is made."""
+
+    severest: tuple[SevereImage, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    """Of the highest groups; empty where the rationales may hold a model's own words."""
+
+    laws: tuple[LawCount, ...] = ()
+    copies: Copies | None = None
+    """None where copies were not looked for."""
+
+    making: tuple[Fact, ...] = ()
+    corrected: tuple[CorrectedRate, ...] = ()
+    """Rates that labels of people have corrected; empty if there are none."""
+
+    audited_condition: str | None = None
+    """What an audit of the run took as private, if that is not what this report does."""
+
+    has_stale_audit: bool = False
+    """There are some, but of other rows than the run has now."""
+
+    def covering(self, coverage: Coverage, record: RunRecord, sizes: SourceSizes) -> "Report":
+        """This report with what was found out about the source, which decides what it may claim."""
+        is_whole = self.is_whole or coverage.has_all
+        design = design_of(record, self.num_images, coverage.is_complete, coverage.has_all, sizes)
+        rates = in_source(self.rates, design, sizes, self.num_images)
+        return replace(
+            self,
+            coverage=coverage,
+            is_whole=is_whole,
+            scope=WHOLE if is_whole else self.scope,
+            design=design,
+            rates=rates,
+            num_tiers=max((rate.tier or 0 for rate in rates), default=0),
+            overall=overall(self.total, rates, self.by, design, sizes),
+        )
+
+    @property
+    def not_assessed(self) -> tuple[str, ...]:
+        """Attributes of the taxonomy that the engine does not judge."""
+        return tuple(key for key in KEYS if key not in self.assessed)
+
+    @property
+    def num_not_assessed(self) -> int:
+        return len(self.not_assessed)
+
+    @property
+    def warning(self) -> str | None:
+        """Where the figures are of a part of the source only."""
+        return self.coverage.warning if self.coverage else None
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Why the figures are not those of the whole source, or of no picture at all; one line each."""
+        found = (None if self.is_whole else self.scope, self.warning, self.made_up)
+        return tuple(caution for caution in found if caution)
+
+    @property
+    def has_claim(self) -> bool:
+        """Whether intervals and ranks say something beyond the images that were scanned."""
+        return self.design.kind in ("whole", "random", "per category")
+
+    @property
+    def highest(self) -> tuple[Rate, ...]:
+        """The `top` groups whose intervals begin highest."""
+        return tuple(rate for rate in self.rates if rate.privacy_rate is not None)[: self.top]
+
+    @property
+    def lowest(self) -> tuple[Rate, ...]:
+        """The `top` groups whose intervals end lowest and that `highest` does not hold."""
+        known = [rate for rate in self.rates if rate.privacy_rate is not None][self.top :]
+        order = sorted(known, key=lambda rate: (rate.rate_high or 0.0, rate.privacy_rate or 0.0, rate.group))
+        return tuple(order[: self.top])

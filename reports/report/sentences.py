@@ -1,0 +1,230 @@
+"""A report in words: its two findings, what it rests on, and how its figures are to be read."""
+
+from collections.abc import Sequence
+
+from ingest.sample import printable
+from reports.audit.results import CONTRADICTED
+from reports.report.figures import Rate, shortened
+from reports.report.results import Report
+from reports.warehouse import PRIVATE
+from scoring.taxonomy import KEYS
+
+_NAMED = 3
+"""Groups that the second finding names."""
+
+_MAX_NAME = 60
+"""Characters of a group's name in it."""
+
+
+def percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f} %"
+
+
+def spread(low: float | None, high: float | None) -> str:
+    """Both ends of an interval, the unit once; a dash where there is none."""
+    return "–" if low is None or high is None else f"{100 * low:.1f} – {100 * high:.1f} %"
+
+
+def findings(report: Report) -> tuple[str, str]:
+    """The two sentences that a reader should remember: how much is private, and where."""
+    return _how_much(report), _where(report)
+
+
+def _how_much(report: Report) -> str:
+    total = report.total
+    if total.privacy_rate is None:
+        return "No image could be judged private or not, so there is no rate."
+    most = _most_frequent(report)
+    counts = f"{total.num_private:,} of {total.num_judged:,} images that could be judged"
+    rate = percent(report.overall.rate)
+    if report.design.kind == "whole":
+        where = "images in the source" if report.design.is_certain else "scanned images"
+        return f"{rate} of the {where} were found private ({counts}){most}."
+    if report.overall.rate is not None:
+        interval = spread(report.overall.low, report.overall.high)
+        return f"An estimated {rate} of the images in the source are found private (95 % interval {interval}){most}."
+    if report.design.kind == "per category":
+        return f"{counts[0].upper()}{counts[1:]} were found private{most}; that is no rate of the whole source."
+    where = "first" if report.design.kind == "first" else "scanned"
+    found = f"{percent(total.privacy_rate)} of the {where} images were found private ({counts}){most}"
+    return f"{found}; the rest of the source can differ."
+
+
+def _most_frequent(report: Report) -> str:
+    """What makes them private, only for the usual meaning of the word."""
+    if report.private != PRIVATE:
+        return ""
+    severe = [row for row in report.prevalence if row.level in (1, 2) and row.num_present]
+    if not severe:
+        return ""
+    top = max(severe, key=lambda row: row.num_present)
+    return f", most often for “{top.title}”"
+
+
+def _where(report: Report) -> str:
+    known = [rate for rate in report.rates if rate.num_judged]
+    label = report.by_label
+    if len(known) < 2:
+        return f"There is one {label} only, so none can be compared." if known else f"No {label} has a rate."
+    if not report.has_claim:
+        return f"The order of the {len(known):,} groups by {label} holds for the scanned images only."
+    first = [rate for rate in known if rate.tier == 1]
+    if report.num_tiers == 1:
+        top = f"{shortened(known[0].group, _MAX_NAME)}, {percent(known[0].privacy_rate)}"
+        return f"No {label} can be told apart from the highest one ({top}): there are too few images for an order."
+    names = [shortened(rate.group, _MAX_NAME) for rate in known[: min(_NAMED, len(first))]]
+    listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    low = f"at least {percent(known[0].rate_low)}" if len(names) == 1 else "see the table for how sure that is"
+    others = len(first) - len(names)
+    if len(first) == 1:
+        return f"By {label}, {listed} is highest ({low}), ahead of all {len(known) - 1:,} others."
+    more = f", and {others:,} more cannot be told apart from the highest" if others else ""
+    return f"By {label}, {listed} are highest of {len(known):,}{more}; {low}."
+
+
+def headlines(report: Report) -> tuple[str, ...]:
+    """What a reader must know before any figure, one line each."""
+    lines = [report.scope] if report.is_whole and not report.warning else []
+    lines += [
+        *report.cautions,
+        *findings(report),
+        quality_note(report),
+        "",
+        f"run         {report.run}",
+        f"source      {report.source}",
+        f"engine      {report.engine}",
+        f"images      {report.num_images:,}: {report.num_scored:,} scored, {report.num_quarantined:,} quarantined",
+        f"attributes  the engine assesses {len(report.assessed)} of {len(KEYS)}",
+    ]
+    if report.not_assessed:
+        lines.append(f"            not assessed: {', '.join(report.not_assessed)}")
+        lines.append("            levels and rates count only what was assessed: the real ones can be higher")
+    return tuple(lines)
+
+
+def private_in_words(report: Report) -> str:
+    """What counts as private, for a reader who does not know the levels."""
+    if report.private != PRIVATE:
+        return f"{report.private_meaning.removeprefix('private: ')}."
+    return (
+        "The image shows a unique identifier (level 1, such as a face or an identity document), or data that is "
+        "sensitive or can be linked to a person (level 2, such as a name, a number plate or medical data). This is the "
+        "choice of privsieve; --private sets another."
+    )
+
+
+def first_of(words: Sequence[str], most: int) -> str:
+    """The first of them, and how many more there are."""
+    left = len(words) - most
+    return "; ".join(words) if left <= 1 else f"{'; '.join(words[:most])}; and {left} more"
+
+
+def bounds(rate: Rate) -> str | None:
+    """What quarantined and unknown images could change; None if there are none."""
+    left = rate.num_quarantined + rate.num_unknown
+    if not left:
+        return None
+    parts = [f"{n:,} {what}" for n, what in ((rate.num_quarantined, "quarantined"), (rate.num_unknown, "unknown")) if n]
+    low, high = percent(rate.share_if_none_private), percent(rate.share_if_all_private)
+    noun = "image" if left == 1 else "images"
+    return f"With {' and '.join(parts)} {noun}: {low} of all images if none of these is private, {high} if all are."
+
+
+def correction_note(report: Report) -> str | None:
+    """What corrected rates of groups rest on; None if there are none."""
+    rows = [row for row in report.corrected if row.subject == "private" and row.category is not None]
+    if not rows:
+        return None
+    assumed = "Corrected rates of groups assume that the engine errs alike in all of them"
+    if any(row.note == CONTRADICTED for row in rows):
+        return f"{assumed}. The labels contradict that here, so they are left out."
+    return f"{assumed}."
+
+
+def notes(report: Report) -> tuple[str, ...]:
+    """How the rates were made, one sentence each."""
+    found = ["N: scored images; quarantined images are in no rate."]
+    if not report.assessed and report.total.num_unknown == report.total.num_scored:
+        found.append(
+            'The engine judged no attribute. For answers of the protocol binary use --private "private = 1", for '
+            'those of severity --private "holistic_score >= 0.514" (levels 1 and 2).'
+        )
+    if report.total.num_unknown:
+        found.append(
+            f"unknown ({report.total.num_unknown:,}): scored images for which the condition needs what could not be "
+            "judged in them, such as text in a script that is not read. rate: private / (N - unknown)."
+        )
+    without = sum(rate.privacy_rate is None and rate.num_unknown > 0 for rate in report.rates)
+    if without:
+        found.append(f"{without:,} of {report.num_groups:,} groups have no rate, since all their images are unknown.")
+    hidden = report.num_groups - len(report.rates)
+    if hidden:
+        few = "no scored image"
+        if report.min_count != 1:
+            few = f"fewer than {report.min_count:,} scored images (--min-count)"
+        found.append(f"Not listed: {hidden:,} of {report.num_groups:,} groups, with {few}.")
+    return tuple(found)
+
+
+def interval_note(report: Report) -> str:
+    """What the intervals and ranks are."""
+    if report.design.kind == "whole":
+        return (
+            "Rates are counts of all images. Intervals (95 %, Wilson) and ranks say how sure the order would be if "
+            "these images were drawn at random from many more of their kind."
+        )
+    if report.design.kind == "random":
+        size = "corrected for the sampled share of the source" if report.design.num_in_source else "for a large source"
+        return f"Intervals (95 %) are of the rate in the source, {size}; ranks hold jointly with 95 % confidence."
+    if report.design.kind == "per category":
+        return (
+            "Intervals (95 %) are of the rate of each category in the source; ranks hold jointly with 95 % confidence."
+        )
+    return "No intervals and no ranks: these images were not drawn at random, so they say nothing sure of the others."
+
+
+def unseen_note(report: Report) -> str | None:
+    """How many files hold more than was scanned; None where it is known that none does."""
+    unseen = report.unseen
+    if not unseen.num_images:
+        if not unseen.num_unknown:
+            return None
+        return f"Whether {unseen.num_unknown:,} images hold content that was not scanned was not recorded."
+    kinds = ", ".join(f"{kind} {count:,}" for kind, count in unseen.by_kind.items() if count)
+    unknown = f"; not known of {unseen.num_unknown:,}" if unseen.num_unknown else ""
+    return f"{unseen.num_images:,} images hold content that was not scanned ({kinds}){unknown}."
+
+
+def copies_note(report: Report) -> str | None:
+    """What copies change; None where they were not looked for."""
+    found = report.copies
+    if found is None:
+        return None
+    if found.num_distinct == found.num_images:
+        return f"Copies: none of the {found.num_images:,} judged images has the perceptual hash of another."
+    return (
+        f"Copies: {found.num_images:,} judged images are {found.num_distinct:,} pictures by their perceptual hash, the "
+        f"most frequent one {found.num_in_largest:,} times. Private are {percent(found.rate_each)} of the images and "
+        f"{percent(found.rate_distinct)} of the pictures."
+    )
+
+
+def quality_note(report: Report) -> str:
+    """What is known of how often the answers are right."""
+    whole = next((row for row in report.corrected if row.subject == "private" and row.category is None), None)
+    if whole is not None and whole.corrected_rate is not None:
+        rate, interval = percent(whole.corrected_rate), spread(whole.low, whole.high)
+        of = f"{whole.num_labels:,} labels of people"
+        return f"{of} correct it to {rate} of the scanned images (95 % interval {interval})."
+    if report.audited_condition is not None:
+        condition = shortened(printable(report.audited_condition), 80)
+        return f'The audit of this run is of another meaning of "private"; it is shown with --private "{condition}".'
+    if report.has_stale_audit:
+        return (
+            "There is an audit, but of other rows than the run has now, so its rates are left out. Draw and label a "
+            "new sample: privsieve audit sample."
+        )
+    return (
+        "Not measured on this run: rates are what the engine answered, right or wrong. A few hundred labels correct "
+        "them: privsieve audit sample."
+    )

@@ -1,0 +1,87 @@
+"""The most severe images of a run, in words: no picture, no found text."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ingest.sample import printable
+from reports.report.figures import SevereImage
+from reports.warehouse import Run
+from scoring.severity import WEIGHTS
+from scoring.taxonomy import ATTRIBUTES
+
+NUM_SEVEREST = 20
+
+MAX_BOXES = 8
+"""Of an image, in words; more say no more."""
+
+MAX_RATIONALE = 400
+"""Characters."""
+
+OWN_WORDS = ("two-pass", "binary")
+"""Protocols that can store a model's own words as the rationale (`scan --keep-rationale`), which may hold what it saw.
+run.json does not say whether they were kept, so their rationales are never shown."""
+
+
+def may_hold_own_words(engine: Mapping[str, Any]) -> bool:
+    return str(engine.get("protocol") or "").startswith(OWN_WORDS)
+
+
+def severest(run: Run, most: int = NUM_SEVEREST) -> tuple[SevereImage, ...]:
+    """Highest `s_lex` first. Inside `run.patterns_kept` it takes one pass over few columns."""
+    weights = " ".join(f"WHEN {level} THEN {weight}" for level, weight in enumerate(WEIGHTS.tolist(), 1))
+    tallied = run.ask("s_lex", weight=f"CASE attribute_level {weights} END")
+    least = _least({row["s_lex"]: row["num_images"] for row in tallied}, most)
+    if least is None:
+        return ()
+    ordered = sorted(ATTRIBUTES, key=lambda attribute: attribute.level)
+    shown = ", ".join(f"CASE WHEN {one.key} = 1 THEN '{one.key}' END" for one in ordered)
+    rows = run.ask("severest", attributes=f"[{shown}]", least=str(least), most=str(most))
+    hides = may_hold_own_words(run.record.engine)
+    return tuple(severe_image(row, hides) for row in rows)
+
+
+def severe_image(row: Mapping[str, Any], hides_rationale: bool) -> SevereImage:
+    """From a row with the columns of `queries/severest.sql`."""
+    return SevereImage(
+        shard=printable(row["shard"]),
+        index=row["index"],
+        key=printable(row["key"]),
+        category=None if row["category"] is None else printable(row["category"]),
+        level=row["level"],
+        s_lex=row["s_lex"],
+        score=round(row["score"], 4),
+        attributes=tuple(key for key in row["attributes"] if key),
+        rationale=None if hides_rationale else printable(row["rationale"] or "")[:MAX_RATIONALE],
+        boxes=boxes_in_words(row["boxes"] or ()),
+    )
+
+
+def boxes_in_words(boxes: Any) -> tuple[str, ...]:
+    """Kind and place of each box, such as "face, top left"; equal ones once, with their number."""
+    counted: dict[str, int] = {}
+    for box in boxes:
+        words = f"{printable(box['kind'] or box['attribute'])[:60]}, {_where(box)}"
+        counted[words] = counted.get(words, 0) + 1
+    found = [words if count == 1 else f"{count} × {words}" for words, count in counted.items()]
+    left = len(found) - MAX_BOXES
+    return tuple(found if left <= 0 else [*found[:MAX_BOXES], f"{left} more"])
+
+
+def _where(box: Mapping[str, Any]) -> str:
+    across = (box["x_min"] + box["x_max"]) / 2
+    down = (box["y_min"] + box["y_max"]) / 2
+    if (box["x_max"] - box["x_min"]) * (box["y_max"] - box["y_min"]) > 0.5:
+        return "most of the picture"
+    column = "left" if across < 1 / 3 else "right" if across > 2 / 3 else ""
+    line = "top" if down < 1 / 3 else "bottom" if down > 2 / 3 else ""
+    return " ".join(filter(None, (line, column))) or "centre"
+
+
+def _least(tallied: Mapping[int, int], most: int) -> int | None:
+    """The lowest s_lex above 0 among the `most` highest images; None where nothing was found in any image."""
+    left, least = most, None
+    for s_lex in sorted(tallied, reverse=True):
+        if s_lex == 0 or left <= 0:
+            break
+        least, left = s_lex, left - tallied[s_lex]
+    return least

@@ -1,0 +1,60 @@
+"""A Parquet file of labels, which may come from anywhere: read within bounds."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ingest.errors import LabelsError, did_you_mean
+
+MAX_ROWS = 50_000_000
+"""A hostile Parquet file of a few bytes can claim any number of rows."""
+
+MAX_DECODED_BYTES = 16 * 1024**3
+"""Of all columns of a Parquet file, as its footer gives them."""
+
+MAX_TEXT_CHARS = 8_192
+"""Of a name or any other text in a cell."""
+
+
+def bounded_table(content: bytes, url: str, known: Sequence[str]) -> pa.Table:
+    """Its columns. Others than the known ones, and large claims, are refused before anything is decoded.
+
+    LabelsError says what is refused. pyarrow.ArrowException, OSError or ValueError if the file is damaged: their
+    messages may quote what it holds.
+    """
+    file = pq.ParquetFile(pa.BufferReader(content))
+    refuse_unknown(file.schema_arrow.names, url, known)
+    if any(pa.types.is_nested(field_.type) for field_ in file.schema_arrow):
+        raise LabelsError(f"{url}: a column holds lists or structs; each must hold one text or number a row")
+    found = file.metadata
+    groups = [found.row_group(number) for number in range(found.num_row_groups)]
+    num_bytes = sum(max(0, group.total_byte_size) for group in groups)
+    if found.num_rows > MAX_ROWS or num_bytes > MAX_DECODED_BYTES:
+        raise LabelsError(
+            f"{url}: claims {found.num_rows:,} rows of {num_bytes:,} bytes; "
+            f"a labels file may have {MAX_ROWS:,} and {MAX_DECODED_BYTES:,}"
+        )
+    # A dictionary of one long text, repeated in every row, must not be multiplied before its length is checked.
+    texts = [field_.name for field_ in file.schema_arrow if pa.types.is_string(field_.type)]
+    table = pq.ParquetFile(pa.BufferReader(content), read_dictionary=texts).read()
+    table.validate(full=True)  # Parquet does not promise that its texts are UTF-8
+    for column in texts:
+        for chunk in table[column].chunks:
+            longest = pc.max(pc.utf8_length(chunk.dictionary)).as_py() or 0
+            if longest > MAX_TEXT_CHARS:
+                raise LabelsError(f'{url}: "{column}" has texts of more than {MAX_TEXT_CHARS:,} characters')
+    return table
+
+
+def refuse_unknown(columns: Sequence[str], name: str, known: Sequence[str]) -> None:
+    """LabelsError if a column is not known or stands twice, or none names the picture."""
+    for column in columns:
+        if column not in known:
+            near = did_you_mean(column, known)
+            raise LabelsError(f'{name}: there is no label column "{column:.40}"{near}; see docs/labels.md')
+    if len(set(columns)) < len(columns):
+        raise LabelsError(f"{name}: two columns have the same name; keep one")
+    if not {"sha256", "key"} & set(columns):
+        raise LabelsError(f"{name}: has neither the column sha256 nor key, one of which names the picture")

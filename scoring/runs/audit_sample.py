@@ -1,0 +1,150 @@
+"""`RUN/audit/sample.parquet`: pictures drawn at random for people to label, each with its chance of being drawn.
+
+From the labels of these pictures `audit apply` estimates how often the answers of the whole run are wrong. The order of
+the rows is random too, so that the first rows alone are a random part of the sample.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pydantic import BaseModel, ConfigDict, Field
+
+from ingest.errors import RunError, StorageError
+from ingest.storage.place import Place
+from ingest.storage.retries import is_of_storage, reason_of
+from scoring.runs.layout import AUDIT
+from scoring.runs.record import parsed
+from scoring.taxonomy import KEYS
+
+SAMPLE = "sample.parquet"
+FOOTER_KEY = b"privsieve.audit_sample"
+
+PRIVATE = "private"
+SUBJECTS = (PRIVATE, *KEYS)
+"""What an audit estimates: how many pictures are private, and how many show each attribute."""
+
+NUM_CELLS = 17
+"""Cells are numbered from 0. What each of them holds is said in reports/audit/cells.py."""
+
+MIN_PROBABILITY = 1e-12
+"""A picture of a larger run could have a smaller one; a weight of 1 / 1e-300 is no weight."""
+
+Purpose = Literal["both", "private", "attributes"]
+
+SAMPLE_SCHEMA = pa.schema(
+    [
+        pa.field("shard", pa.string(), nullable=False),
+        pa.field("index", pa.int64(), nullable=False),
+        pa.field("key", pa.string(), nullable=False),
+        # The name that labels may give instead of a hash: the key, or shard/key if several images of the run have that
+        # key; null if not even that names one image.
+        pa.field("name", pa.string()),
+        pa.field("sha256", pa.string()),
+        pa.field("category", pa.string()),
+        pa.field("inclusion_probability", pa.float64(), nullable=False),
+        # What the run answers: 1, 0, or null if it does not know, by the condition in the footer.
+        pa.field("private", pa.int8()),
+        pa.field("prob_private", pa.float32()),
+        pa.field("level", pa.int8()),
+        *(pa.field(key, pa.float32()) for key in KEYS),
+        # The cell of the estimator (reports/audit/cells.py) in which the row lies, for each subject.
+        *(pa.field(f"cell_{subject}", pa.int8(), nullable=False) for subject in SUBJECTS),
+    ]
+)
+"""One row per drawn picture."""
+
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+
+
+class Design(BaseModel):
+    """The footer: how the sample was drawn, and from which state of the run."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    design: Literal["poisson"] = "poisson"
+    """Each image is drawn or not, independently of the others."""
+
+    num_wanted: Annotated[int, Field(ge=1, lt=2**63)]
+    """How many pictures were asked for: the sum of all inclusion probabilities, unless the run has fewer."""
+
+    seed: Count
+    purpose: Purpose
+    """What the probabilities were chosen for."""
+
+    private: str
+    """SQL condition over the rows: what counts as the run's answer "private"."""
+
+    settings: str
+    """Hash of the run's settings (`RunRecord.settings_hash`)."""
+
+    num_rows: Count
+    """Images of the run when the sample was drawn."""
+
+    num_scored: Count
+    """Those with a score; the others cannot be drawn."""
+
+    privsieve: str
+    """Version that drew it."""
+
+
+@dataclass(frozen=True)
+class AuditSample:
+    """The drawn pictures of a run."""
+
+    table: pa.Table
+    """Rows of `SAMPLE_SCHEMA`."""
+
+    design: Design
+    """How they were drawn."""
+
+
+def write_sample(root: Place, sample: AuditSample) -> None:
+    """Replaces the sample of the run. StorageError if it cannot be written. root: the run."""
+    sink = pa.BufferOutputStream()
+    footer = {FOOTER_KEY: sample.design.model_dump_json().encode()}
+    pq.write_table(sample.table.cast(SAMPLE_SCHEMA).replace_schema_metadata(footer), sink)
+    root.at(AUDIT, SAMPLE).write(sink.getvalue().to_pybytes())
+
+
+def has_sample(root: Place) -> bool:
+    return root.at(AUDIT, SAMPLE).exists()
+
+
+def read_sample(root: Place) -> AuditSample:
+    """The sample of a run. RunError in one line if there is none or it is damaged. root: the run."""
+    file = root.at(AUDIT, SAMPLE)
+    if not file.exists():
+        raise RunError(f"{root.path} has no audit sample; draw one with: privsieve audit sample {root.path}")
+    try:
+        with file.open() as stream:
+            table = pq.read_table(stream, page_checksum_verification=False)
+        footer = (table.schema.metadata or {})[FOOTER_KEY]
+        design = parsed(Design, footer)
+        table = table.select(SAMPLE_SCHEMA.names).cast(SAMPLE_SCHEMA)
+        table.validate(full=True)
+        _check(table)
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+        if is_of_storage(error):
+            raise StorageError(f"cannot read {file.path}: {reason_of(error)}") from None
+        raise RunError(
+            f"{file.path} is damaged or of another version; draw a new sample with audit sample --replace"
+        ) from None
+    return AuditSample(table.replace_schema_metadata(None), design)
+
+
+def _check(table: pa.Table) -> None:
+    """ValueError for values that no sample has. NaN is within no bounds."""
+    _within(table["inclusion_probability"], MIN_PROBABILITY, 1)
+    for subject in SUBJECTS:
+        _within(table[f"cell_{subject}"], 0, NUM_CELLS - 1)
+    if table.group_by(["shard", "index"]).aggregate([]).num_rows != table.num_rows:
+        raise ValueError("a picture is drawn twice")
+
+
+def _within(column: pa.ChunkedArray, least: float, most: float) -> None:
+    is_within = pc.and_(pc.greater_equal(column, least), pc.less_equal(column, most))
+    if column.null_count or not pc.all(is_within, min_count=0).as_py():
+        raise ValueError("a value out of bounds")

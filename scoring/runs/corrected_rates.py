@@ -1,0 +1,130 @@
+"""`RUN/audit/corrected_rates.parquet`: rates of a run corrected for the errors of its engine, beside the raw ones.
+
+Written by `audit apply`. The footer says of which state of the run the figures are.
+"""
+
+from typing import Annotated
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pydantic import BaseModel, ConfigDict, Field
+
+from ingest.errors import RunError, StorageError
+from ingest.storage.place import Place
+from ingest.storage.retries import is_of_storage, reason_of
+from scoring.runs.audit_sample import SUBJECTS
+from scoring.runs.layout import AUDIT
+from scoring.runs.record import parsed
+
+CORRECTED_RATES = "corrected_rates.parquet"
+FOOTER_KEY = b"privsieve.corrected_rates"
+
+_RATES = ("raw_rate", "raw_low", "raw_high", "corrected_rate", "low", "high")
+_QUALITY = tuple(f"{what}{end}" for what in ("sensitivity", "specificity") for end in ("", "_low", "_high"))
+
+CORRECTED_SCHEMA = pa.schema(
+    [
+        # "private", or the key of an attribute
+        pa.field("subject", pa.string(), nullable=False),
+        # Null for the whole run; "(none)" for images without a category, as in reports.
+        pa.field("category", pa.string()),
+        # Shares of the scored images, 0–1, each with its 95 % interval. Raw: as the run answers.
+        *(pa.field(name, pa.float64()) for name in _RATES),
+        # One of METHODS.
+        pa.field("method", pa.string(), nullable=False),
+        # Labelled pictures that the correction rests on: of the subject in the whole run, not of the category.
+        pa.field("num_labels", pa.int64(), nullable=False),
+        # Why there is no corrected rate, or what to know of it; one of a few fixed texts.
+        pa.field("note", pa.string()),
+        # Of the run's answers, weighted to all scored images; only in rows of the whole run. 0–1.
+        *(pa.field(name, pa.float64()) for name in _QUALITY),
+    ]
+)
+"""One row per subject, and per subject and category. What is not known is null."""
+
+METHODS = ("difference", "prior shift", "rogan-gladen")
+
+ROUNDING = 1e-9
+"""By so much a computed share may lie outside of 0–1."""
+
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+
+
+class State(BaseModel):
+    """The footer: which rows the figures are of."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    settings: str
+    """Hash of the run's settings (`RunRecord.settings_hash`)."""
+
+    num_rows: Count
+    """Images of the run."""
+
+    private: str
+    """SQL condition over the rows: what counts as the run's answer "private"."""
+
+    date: str
+    """When the labels were applied, as 2026-11-22 (UTC)."""
+
+
+def write_corrected_rates(root: Place, table: pa.Table, state: State) -> None:
+    """Replaces the corrected rates of a run. StorageError if they cannot be written. root: the run."""
+    sink = pa.BufferOutputStream()
+    footer = {FOOTER_KEY: state.model_dump_json().encode()}
+    pq.write_table(table.cast(CORRECTED_SCHEMA).replace_schema_metadata(footer), sink)
+    root.at(AUDIT, CORRECTED_RATES).write(sink.getvalue().to_pybytes())
+
+
+def remove_corrected_rates(root: Place) -> None:
+    """Of an older sample, if there are any."""
+    root.at(AUDIT, CORRECTED_RATES).remove()
+
+
+def read_state(root: Place) -> State | None:
+    """Of which rows the stored figures are; None if there are none. RunError in one line if the file is damaged."""
+    found = _read(root, is_header_only=True)
+    return None if found is None else found[1]
+
+
+def read_stored(root: Place) -> tuple[pa.Table, State] | None:
+    """Rows of `CORRECTED_SCHEMA` and their state; None if there are none. RunError in one line if damaged."""
+    return _read(root, is_header_only=False)
+
+
+def _read(root: Place, is_header_only: bool) -> tuple[pa.Table, State] | None:
+    place = root.at(AUDIT, CORRECTED_RATES)
+    if not place.exists():
+        return None
+    try:
+        with place.open() as stream:
+            file = pq.ParquetFile(stream)
+            state = parsed(State, (file.schema_arrow.metadata or {})[FOOTER_KEY])
+            if file.schema_arrow.remove_metadata() != CORRECTED_SCHEMA:
+                raise ValueError("other columns")
+            table = CORRECTED_SCHEMA.empty_table() if is_header_only else file.read()
+        table.validate(full=True)
+        _check(table)
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+        if is_of_storage(error):
+            raise StorageError(f"cannot read {place.path}: {reason_of(error)}") from None
+        raise RunError(f"{place.path} is damaged or of another version; remove it, or run audit apply again") from None
+    return table.replace_schema_metadata(None), state
+
+
+def _check(table: pa.Table) -> None:
+    """ValueError for values that no audit has. NaN is within no bounds; null is, since it is not known."""
+    for name in (*_RATES, *_QUALITY):
+        rates = table[name]
+        _all(pc.and_(pc.greater_equal(rates, -ROUNDING), pc.less_equal(rates, 1 + ROUNDING)))
+    for name in ("raw_", "", "sensitivity_", "specificity_"):
+        _all(pc.less_equal(table[f"{name}low"], table[f"{name}high"]))
+    _all(pc.is_in(table["subject"], pa.array(SUBJECTS)))
+    _all(pc.is_in(table["method"], pa.array(METHODS)))
+    _all(pc.greater_equal(table["num_labels"], 0))
+
+
+def _all(is_right: pa.ChunkedArray) -> None:
+    if not pc.all(is_right, min_count=0).as_py():
+        raise ValueError("a value that no audit has")

@@ -1,0 +1,174 @@
+"""`RUN/reviews/`: what people answered in `review`, as labels tables with further columns.
+
+A part is a Parquet file of at most `PART_ROWS` answers. Each new answer writes the last part of its writer again, whole
+or not at all, on a disk as on an object store: an answer that was acknowledged survives a kill. Every process writes
+parts of its own. Of several answers of a person about a picture the last counts; to take one back is an answer too.
+"""
+
+import json
+import re
+import threading
+import uuid
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ingest.errors import LabelsError
+from ingest.sample import Column
+from ingest.storage.place import Place, version_mark_of
+from scoring.labels.columns import LABELS_SCHEMA
+from scoring.labels.parquet_file import bounded_table
+
+UNDO = "undo"
+ANSWERS = ("private", "public", "attributes", "unclear", "skip", UNDO)
+"""private, public: of the whole picture. attributes: the values of the 22 attributes. unclear: the person looked and
+cannot say. skip: the person did not judge. undo: the answer before is taken back."""
+
+REVIEW_COLUMNS: tuple[Column, ...] = (
+    Column("answer", pa.string(), "", ", ".join(ANSWERS), False),
+    Column("seconds", pa.float32(), "s", "how long the picture was on the screen before the answer, null if unknown"),
+    Column(
+        "boxes",
+        pa.string(),
+        "",
+        "JSON list of boxes as the person left them: attribute, by (model or person), x_min, y_min, x_max, y_max as "
+        "fractions of the displayed picture; null if the person changed none",
+    ),
+    Column("queue", pa.string(), "", "why the picture was asked: audit, borderline or sql", False),
+    Column("is_gold", pa.bool_(), "", "whether a label of the picture was known, to measure the reviewer", False),
+    Column("answered_at", pa.timestamp("us", "UTC"), "UTC", "when; later for each answer of a person", False),
+)
+"""Columns of a part beside those of the labels table."""
+
+REVIEWS_SCHEMA = pa.schema([*LABELS_SCHEMA, *(pa.field(c.name, c.type, nullable=c.nullable) for c in REVIEW_COLUMNS)])
+
+PART_ROWS = 64
+"""Few enough to write a part again with each answer, many enough for few files."""
+
+MAX_SECONDS = 3600.0
+"""A picture that was on the screen for longer counts as this long: the person was away."""
+
+MAX_BOXES_CHARS = 8_000
+"""Of the JSON text of one answer."""
+
+LAST_US = 7_258_118_400_000_000
+"""The year 2200: no answer is later, and times can still be counted on from here."""
+
+FOOTER_KEY = b"privsieve.reviews"
+_PART = re.compile(r"answers-[0-9a-f]{12}-[0-9]{5}\.parquet")
+
+
+def is_reviews(folder: Place) -> bool:
+    """Whether the folder holds answers of a review."""
+    return any(_PART.fullmatch(name) for name in folder.names())
+
+
+def read_reviews(folder: Place) -> pa.Table:
+    """Every answer, in `REVIEWS_SCHEMA`, in the order in which they were given.
+
+    LabelsError if there is none, or a part is damaged; StorageError if the storage fails.
+    """
+    answers = Answers(folder)
+    answers.refresh()
+    if not answers.table().num_rows:
+        raise LabelsError(f"{folder.path} is a folder without answers of a review; give a labels file, or RUN/reviews")
+    return answers.table()
+
+
+def standing(answers: pa.Table) -> pa.Table:
+    """The last answer per picture and person, without those that were taken back; in the order of their times."""
+    ordered = answers.sort_by("answered_at")
+    places: dict[tuple[str, str], int] = {}
+    for row, name in enumerate(zip(ordered["sha256"].to_pylist(), ordered["annotator"].to_pylist(), strict=True)):
+        places[name] = row
+    last = ordered.take(pa.array(sorted(places.values()), pa.int64()))
+    return last.filter(pc.not_equal(last["answer"], UNDO))
+
+
+class Answers:
+    """All answers in the folder of a run: those that this process adds, and those of others. For several threads."""
+
+    def __init__(self, folder: Place):
+        self._folder = folder
+        self._writer = uuid.uuid4().hex[:12]
+        self._number = 0
+        self._open = list[dict[str, Any]]()
+        self._own = list[pa.Table]()
+        self._others = dict[str, tuple[str, pa.Table]]()
+        self._last = datetime.min.replace(tzinfo=UTC)
+        self._lock = threading.Lock()
+
+    def add(self, answer: Mapping[str, Any]) -> None:
+        """Saves one answer: the columns of `REVIEWS_SCHEMA` but `answered_at`; those left out are null.
+
+        When it returns, the answer is on the disk or in the store. StorageError, and nothing saved, if that fails.
+        """
+        with self._lock:
+            now = max(datetime.now(UTC), self._last + timedelta(microseconds=1))
+            rows = [*self._open, {**answer, "answered_at": now}]
+            table = pa.Table.from_pylist(rows, schema=REVIEWS_SCHEMA)
+            self._folder.at(f"answers-{self._writer}-{self._number:05d}.parquet").write(_as_parquet(table))
+            self._last, self._open = now, rows
+            if len(rows) >= PART_ROWS:
+                self._own.append(table)
+                self._number, self._open = self._number + 1, []
+
+    def refresh(self) -> None:
+        """Reads what other processes wrote since. LabelsError names a damaged part."""
+        with self._lock:
+            marks = _marks(self._folder)
+            for name, mark in marks.items():
+                if f"-{self._writer}-" not in name and self._others.get(name, ("",))[0] != mark:
+                    part = _part(self._folder.at(name))
+                    self._others[name] = (mark, part)
+                    self._last = max([self._last, *part["answered_at"].to_pylist()])
+
+    def table(self) -> pa.Table:
+        """All answers in `REVIEWS_SCHEMA`, by time."""
+        with self._lock:
+            of_open = pa.Table.from_pylist(self._open, schema=REVIEWS_SCHEMA)
+            parts = [part for _, part in self._others.values()]
+            return pa.concat_tables([*parts, *self._own, of_open]).sort_by("answered_at")
+
+
+def _marks(folder: Place) -> dict[str, str]:
+    """Name -> version mark of each part that is there now."""
+    if not folder.is_dir():
+        return {}
+    found = {entry["name"].rpartition("/")[2]: version_mark_of(entry) for entry in folder.entries()}
+    return {name: mark for name, mark in sorted(found.items()) if _PART.fullmatch(name)}
+
+
+def _as_parquet(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    footer = {FOOTER_KEY: json.dumps({"version": 1}).encode()}
+    pq.write_table(table.replace_schema_metadata(footer), sink)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+def _part(file: Place) -> pa.Table:
+    content = file.read()
+    try:
+        table = bounded_table(content, file.path, REVIEWS_SCHEMA.names)
+        table = table.select(REVIEWS_SCHEMA.names).cast(REVIEWS_SCHEMA)
+    except (pa.ArrowException, OSError, ValueError, KeyError):  # their messages may quote what the file holds
+        raise LabelsError(f"{file.path}: is a damaged part of a review; remove it, or restore it") from None
+    required = [c for c in REVIEWS_SCHEMA.names if not REVIEWS_SCHEMA.field(c).nullable]
+    is_whole = not any(table[column].null_count for column in (*required, "sha256"))
+    if table.num_rows and not (is_whole and _is_known(table)):
+        raise LabelsError(f"{file.path}: is no part of a review, or of another version; remove it, or restore it")
+    return table
+
+
+def _is_known(part: pa.Table) -> bool:
+    """Whether answers and times are such as this version writes."""
+    times = pc.min_max(part["answered_at"].cast(pa.int64())).as_py()
+    return (
+        bool(pc.all(pc.is_in(part["answer"], pa.array(ANSWERS))).as_py())
+        and 0 <= times["min"] <= times["max"] <= LAST_US
+    )

@@ -1,0 +1,37 @@
+"""An audit sample whose pictures and probabilities a test chooses itself."""
+
+import numpy as np
+import pyarrow as pa
+
+from ingest.storage.place import place
+from scoring.runs.audit_sample import SAMPLE_SCHEMA, AuditSample, Design, write_sample
+from scoring.runs.record import open_run
+
+
+def write_drawn(run: str, drawn: pa.Table, num_rows: int) -> None:
+    """drawn: with shard, index and inclusion_probability, and as many other columns of a sample as the test needs.
+
+    num_rows: images of the run as the sample says.
+    """
+    count = drawn.num_rows
+    columns = []
+    for field in SAMPLE_SCHEMA:
+        if field.name in drawn.column_names:
+            columns.append(drawn[field.name].cast(field.type))
+        elif field.nullable:
+            columns.append(pa.nulls(count, field.type))
+        else:
+            fill = np.full(count, "" if pa.types.is_string(field.type) else 0)
+            columns.append(pa.array(fill.tolist(), field.type))
+    _, record = open_run(run)
+    design = Design(
+        num_wanted=max(1, count),
+        seed=0,
+        purpose="both",
+        private="level IN (1, 2)",
+        settings=record.settings_hash(),
+        num_rows=num_rows,
+        num_scored=num_rows,
+        privsieve="test",
+    )
+    write_sample(place(run), AuditSample(pa.Table.from_arrays(columns, schema=SAMPLE_SCHEMA), design))

@@ -1,0 +1,356 @@
+"""`privsieve audit` as a user calls it: draw pictures, label them, read corrected rates."""
+
+import csv
+import itertools
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ingest.errors import RunError
+from ingest.fault import Fault
+from ingest.storage.place import place
+from reports.audit.other_run import audit_of_other_run
+from reports.audit.stored import read_corrected_rates
+from reports.summary import summarise
+from reports.warehouse import open_run, setup_statements
+from scoring.assessment import Assessment
+from scoring.labels.table import read_labels
+from scoring.runs.audit_sample import SUBJECTS, read_sample
+from scoring.runs.record import open_run as open_record
+from scoring.table import Facts, Verdict, to_table
+from scoring.taxonomy import KEYS
+from tests.jobs.made import privsieve
+from tests.records import run_record, write_result
+
+NUM_IMAGES = 2_000
+NUM_SHARDS = 4
+CATEGORIES = ("bar", "beach", "office")
+BIOMETRICS = KEYS.index("biometrics")
+AGE = KEYS.index("age")
+
+
+def truth() -> npt.NDArray[np.bool_]:
+    """Which pictures show biometrics: those of offices more often."""
+    random = np.random.default_rng(1)
+    return random.random(NUM_IMAGES) < np.where(np.arange(NUM_IMAGES) % 3 == 2, 0.3, 0.05)
+
+
+def verdict(number: int, is_there: bool, random: np.random.Generator) -> Verdict:
+    """The engine misses every fifth, sees what is not there in every twentieth, and is unsure of some."""
+    if number % 50 == 7:
+        return Fault("truncated", "the file ends early")
+    values = np.zeros(len(KEYS), dtype=np.float32)
+    chance = random.random()
+    values[BIOMETRICS] = (1 if chance < 0.8 else 0.5 if chance < 0.9 else 0) if is_there else chance < 0.05
+    values[AGE] = np.nan  # never judged
+    return Assessment(values)
+
+
+def make_run(folder: Path, name: str = "run", num_slices: int = 1, num_images: int = NUM_IMAGES) -> Path:
+    """slices: of each shard."""
+    run = folder / name
+    (run / "scores").mkdir(parents=True)
+    engine = {"name": "canned", "protocol": "canned", "assessed": [key for key in KEYS if key != "age"]}
+    (run / "run.json").write_text(run_record(engine).model_dump_json())
+    random, is_there = np.random.default_rng(2), truth()
+    verdicts = [verdict(n, bool(is_there[n]), random) for n in range(NUM_IMAGES)]
+    size = NUM_IMAGES // NUM_SHARDS
+    for shard in range(num_images // size):
+        numbers = range(shard * size, (shard + 1) * size)
+        # The first two pictures of all shards have one key each.
+        keys = {n: f"{n % size if n % size < 2 else n:06d}" for n in numbers}
+        facts = [Facts(f"{shard}.tar", n % size, keys[n], CATEGORIES[n % 3], 1, f"{n:064x}") for n in numbers]
+        table = to_table(facts, [verdicts[n] for n in numbers])
+        cuts = np.linspace(0, size, num_slices + 1).astype(int)
+        for number, (start, end) in enumerate(itertools.pairwise(cuts)):
+            write_result(run, f"{shard}.tar", number, number == num_slices - 1, table.slice(start, end - start))
+    return run
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_run(tmp_path_factory.mktemp("audit"))
+
+
+@pytest.fixture
+def run(original: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(original, tmp_path / "run"))
+
+
+def filled(path: Path, columns: Mapping[str, npt.NDArray[np.bool_]], rows: slice = slice(None)) -> list[dict[str, str]]:
+    """Rows of the list with the true answers."""
+    listed = list(csv.DictReader(path.open()))
+    for row in listed[rows]:
+        for column, answers in columns.items():
+            row[column] = str(int(answers[int(row["sha256"], 16)]))
+    return listed
+
+
+def write(path: Path, rows: Sequence[Mapping[str, str]]) -> Path:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def sample(run: Path, out: Path, *options: object) -> pa.Table:
+    assert privsieve("audit", "sample", run, "--out", out, *options) == 0
+    return read_sample(place(str(run))).table
+
+
+def test_every_scored_picture_can_be_drawn_and_unsure_ones_most_often(run: Path, tmp_path: Path) -> None:
+    drawn = sample(run, tmp_path / "all.csv", "--n", 100_000)
+    assert drawn.num_rows == NUM_IMAGES - NUM_IMAGES // 50  # but for the quarantined ones
+    assert set(drawn["inclusion_probability"].to_pylist()) == {1.0}
+    some = sample(run, tmp_path / "some.csv", "--n", 200, "--replace")
+    assert 150 < some.num_rows < 250  # 200 are expected, the deviation is below 14
+    means = some.group_by("biometrics").aggregate([("inclusion_probability", "mean")]).to_pylist()
+    chances = {row["biometrics"]: row["inclusion_probability_mean"] for row in means}
+    assert chances[0.5] > chances[1.0] > 1.3 * chances[0.0]
+    # Each picture stands for as many as its weight says.
+    assert sum(1 / chance for chance in some["inclusion_probability"].to_pylist()) == pytest.approx(1_960, rel=0.2)
+
+
+def test_the_sample_follows_from_the_seed_and_not_from_the_files(run: Path, tmp_path: Path) -> None:
+    sliced = make_run(tmp_path, "sliced", num_slices=3)
+    first = sample(run, tmp_path / "a.csv", "--n", 150, "--seed", 5)
+    assert first == sample(sliced, tmp_path / "b.csv", "--n", 150, "--seed", 5)
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+    larger = sample(run, tmp_path / "c.csv", "--n", 300, "--seed", 5, "--replace")
+    assert set(first["sha256"].to_pylist()) < set(larger["sha256"].to_pylist())
+
+
+def test_labels_correct_the_rates_of_the_run_and_of_categories(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    is_there = truth()
+    drawn = sample(run, tmp_path / "list.csv", "--n", 600)
+    labels = write(
+        tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"private": is_there, "biometrics": is_there})
+    )
+    capsys.readouterr()
+    assert privsieve("audit", "apply", run, labels, "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    scored = np.arange(NUM_IMAGES) % 50 != 7
+    true_rate = float(is_there[scored].mean())
+    subjects = {one["subject"]: one for one in found["subjects"]}
+    for subject in ("private", "biometrics"):
+        one = subjects[subject]
+        assert one["raw"]["value"] != pytest.approx(true_rate, abs=0.005)
+        assert one["corrected"]["low"] <= true_rate <= one["corrected"]["high"]
+        assert one["corrected"]["high"] - one["corrected"]["low"] < 0.05
+        assert one["num_labels"] == drawn.num_rows
+        assert one["sensitivity"]["low"] <= 0.8 <= one["sensitivity"]["high"]
+        assert one["specificity"]["low"] <= 0.95 <= one["specificity"]["high"]
+    low, high = subjects["private"]["with_quarantined"]
+    assert high - low == pytest.approx(0.02 + 0.98 * (one["corrected"]["high"] - one["corrected"]["low"]), abs=0.002)
+    # Nothing that was not labelled has a rate.
+    assert subjects["gov_ids"]["corrected"] == {"value": None, "low": None, "high": None}
+    assert subjects["gov_ids"]["note"] == "no labels"
+    by_category = {one["category"]: one for one in found["categories"] if one["subject"] == "private"}
+    for place_, category in enumerate(CATEGORIES):
+        here = float(is_there[scored & (np.arange(NUM_IMAGES) % 3 == place_)].mean())
+        assert by_category[category]["corrected"]["low"] <= here <= by_category[category]["corrected"]["high"]
+        assert by_category[category]["method"] == "prior shift"
+    assert subjects["private"]["shift_test"]["num_categories"] == 3
+    assert subjects["private"]["shift_test"]["p_value"] > 0.05
+
+    assert privsieve("audit", "apply", run, labels) == 0
+    text = capsys.readouterr().out
+    assert "Rates of categories assume that the engine errs alike in all of them" in text
+    assert "40 quarantined images are in no rate" in text
+    assert "\nno labels: gov_ids, " in text
+
+
+def test_corrected_rates_stand_in_the_run_and_in_sql(run: Path, tmp_path: Path) -> None:
+    _, record = open_record(str(run))
+    empty = open_run(str(run)).table("FROM corrected_rates")
+    assert read_corrected_rates(place(str(run)), record, NUM_IMAGES) is None
+    sample(run, tmp_path / "list.csv", "--n", 100)
+    labels = write(tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"biometrics": truth()}))
+    assert privsieve("audit", "apply", run, labels) == 0
+    stored = read_corrected_rates(place(str(run)), record, NUM_IMAGES)
+    assert stored is not None
+    assert stored["subject"].to_pylist()[:23] == list(SUBJECTS)
+    asked = open_run(str(run)).table("FROM corrected_rates")
+    assert asked.to_pylist() == stored.to_pylist()
+    assert empty.num_rows == 0
+    assert empty.schema == asked.schema
+    with duckdb.connect() as fresh:
+        fresh.execute(setup_statements(str(run)))
+        assert fresh.execute("FROM corrected_rates").fetchall() == [tuple(row.values()) for row in stored.to_pylist()]
+    # An attribute that the engine never judges has a rate by the labels alone.
+    whole = {row["subject"]: row for row in stored.to_pylist() if row["category"] is None}
+    assert whole["age"]["raw_rate"] is None
+    assert whole["age"]["corrected_rate"] is None
+    assert whole["biometrics"]["corrected_rate"] is not None
+
+
+def test_the_rates_of_a_run_that_went_on_are_refused_everywhere(
+    original: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = make_run(tmp_path, num_images=NUM_IMAGES // 2)
+    sample(run, tmp_path / "list.csv", "--n", 100)
+    labels = write(tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"private": truth()}))
+    assert privsieve("audit", "apply", run, labels) == 0
+    shutil.copytree(original / "scores", run / "scores", dirs_exist_ok=True)
+    capsys.readouterr()
+    _, record = open_record(str(run))
+    with pytest.raises(RunError, match="other rows than the run has now"):
+        read_corrected_rates(place(str(run)), record, NUM_IMAGES)
+    assert privsieve("sql", run, "FROM corrected_rates") == 2
+    assert "the audit is of other rows than the run has now" in capsys.readouterr().err
+    assert privsieve("sql", run, "SELECT count(*) FROM images") == 0  # all else goes on
+    report = summarise(open_run(str(run)))
+    assert (report.corrected, report.has_stale_audit) == ((), True)
+    assert privsieve("audit", "apply", run, labels) == 2
+    assert privsieve("audit", "sample", run, "--out", tmp_path / "new.csv", "--n", 100) == 2
+    assert capsys.readouterr().err.splitlines()[-1].endswith("--replace draws a new one")
+    sample(run, tmp_path / "new.csv", "--n", 100, "--replace")
+    assert not (run / "audit" / "corrected_rates.parquet").exists()
+
+
+def test_half_of_the_labels_and_labels_of_other_pictures_are_counted(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    is_there = truth()
+    drawn = sample(run, tmp_path / "list.csv", "--n", 600)
+    rows = filled(tmp_path / "list.csv", {"private": is_there}, slice(0, 200))
+    shared = next(
+        key for key, name in zip(*(drawn[c].to_pylist() for c in ("key", "name")), strict=True) if key != name
+    )
+    blank = dict.fromkeys(rows[0], "")
+    strangers = [blank | {"key": shared, "private": "1"}, blank | {"sha256": "f" * 64, "private": "1"}]
+    labels = write(tmp_path / "labels.csv", [*rows[:400], *strangers])
+    capsys.readouterr()
+    assert privsieve("audit", "apply", run, labels, "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    counts = found["labels"]
+    assert (counts["num_labelled"], counts["num_empty"]) == (200, 200)
+    assert counts["num_without_row"] == drawn.num_rows - 400
+    assert counts["num_outside"] == 2  # a name that several pictures have, and a picture that was not drawn
+    private = found["subjects"][0]
+    assert private["num_labels"] == 200
+    assert private["corrected"]["low"] <= is_there.mean() <= private["corrected"]["high"]
+    assert any("2 labels are of pictures that were not drawn" in note for note in found["notes"])
+
+
+def test_labels_of_another_run_correct_by_sensitivity_and_specificity(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other, is_there = shutil.copytree(run, tmp_path / "other"), truth()
+    all_of_it = [{"sha256": f"{n:064x}", "private": str(int(is_there[n]))} for n in range(NUM_IMAGES)]
+    labels = write(tmp_path / "labels.csv", all_of_it)
+    assert privsieve("audit", "apply", run, labels, "--sensitivity-from", other, "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    private, gov_ids = found["subjects"][:2], found["subjects"][2]
+    assert private[0]["method"] == "rogan-gladen"
+    assert private[0]["corrected"]["value"] == pytest.approx(is_there.mean(), abs=0.01)
+    assert gov_ids["note"] == "no labels"
+    assert "nothing in the two runs can show" in found["notes"][0]
+    twisted = write(tmp_path / "twisted.csv", [row | {"private": str(1 - int(row["private"]))} for row in all_of_it])
+    assert privsieve("audit", "apply", run, twisted, "--sensitivity-from", other, "--format", "json") == 0
+    private = json.loads(capsys.readouterr().out)["subjects"][0]
+    assert (private["corrected"]["value"], private["note"]) == (None, "not identified")
+    (other / "run.json").write_text(run_record({"name": "x", "protocol": "y", "assessed": []}).model_dump_json())
+    assert privsieve("audit", "apply", run, labels, "--sensitivity-from", other) == 2
+    assert "was made by another engine" in capsys.readouterr().err
+
+
+def test_labels_of_the_sample_of_another_run_are_weighted(run: Path, tmp_path: Path) -> None:
+    other, is_there = open_run(str(shutil.copytree(run, tmp_path / "other"))), truth()
+    true_rate = float(is_there[np.arange(NUM_IMAGES) % 50 != 7].mean())
+    weighted, unweighted, held = [], [], []
+    for seed in range(6):
+        listed = tmp_path / f"{seed}.csv"
+        sample(Path(other.url), listed, "--n", 300, "--for", "private", "--seed", seed, "--replace")
+        labels = read_labels(str(write(listed, filled(listed, {"private": is_there}))))
+        audit = audit_of_other_run(open_run(str(run)), other, labels, None)
+        assert len(audit.notes) == 1
+        found = audit.subjects[0].corrected
+        assert found.value is not None and found.low is not None and found.high is not None  # noqa: PT018
+        weighted.append(found.value)
+        held.append(found.low <= true_rate <= found.high)
+        (Path(other.url) / "audit" / "sample.parquet").unlink()
+        audit = audit_of_other_run(open_run(str(run)), other, labels, None)
+        assert "each counts once, as if the pictures had been drawn evenly" in audit.notes[1]
+        unweighted.append(audit.subjects[0].corrected.value or 0.0)
+    assert np.mean(weighted) == pytest.approx(true_rate, abs=0.015)
+    assert sum(held) >= 5
+    assert np.mean(unweighted) < true_rate - 0.03
+
+
+def test_labels_that_are_partly_of_the_sample_of_another_run_are_refused(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other, is_there = shutil.copytree(run, tmp_path / "other"), truth()
+    sample(other, tmp_path / "list.csv", "--n", 100)
+    some = [{"sha256": f"{n:064x}", "private": str(int(is_there[n]))} for n in range(NUM_IMAGES // 2)]
+    labels = write(tmp_path / "labels.csv", some)
+    capsys.readouterr()
+    assert privsieve("audit", "apply", run, labels, "--sensitivity-from", other) == 2
+    assert "are not of its audit sample; give the labels of its sample only" in capsys.readouterr().err
+
+
+def test_what_people_label_in_label_studio_holds_no_answer_of_the_run(run: Path, tmp_path: Path) -> None:
+    drawn = sample(run, tmp_path / "tasks.json", "--n", 50)
+    tasks = json.loads((tmp_path / "tasks.json").read_text())
+    assert [task["data"]["sha256"] for task in tasks] == drawn["sha256"].to_pylist()
+    assert not any(task["predictions"] for task in tasks)
+    assert (tmp_path / "tasks.xml").exists()
+
+
+def test_wrong_input_is_refused_in_one_line(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def refused(*arguments: object) -> str:
+        assert privsieve("audit", *arguments) == 2
+        line, *more = capsys.readouterr().err.splitlines()
+        assert not more
+        return line
+
+    labels = write(tmp_path / "labels.csv", [{"sha256": "f" * 64, "private": "1"}])
+    assert "has no audit sample; draw one with: privsieve audit sample" in refused("apply", run, labels)
+    assert "ends in .csv" in refused("sample", run, "--out", tmp_path / "x.txt")
+    assert "may hold labels" in refused("sample", run, "--out", labels)
+    assert "lies in one" in refused("sample", run, "--out", run / "list.csv")
+    assert 'no column "levl"' in refused("sample", run, "--out", tmp_path / "x.csv", "--private", "levl = 1")
+    assert not (run / "audit").exists()
+    assert not (tmp_path / "x.csv").exists()
+    sample(run, tmp_path / "list.csv", "--n", 100)
+    capsys.readouterr()
+    assert "no label is of a picture of the audit sample" in refused("apply", run, labels)
+    for same in (run, f"{run}/", run / ".." / "run"):
+        assert "is the audited run; give another one" in refused("apply", run, labels, "--sensitivity-from", same)
+    assert "--sensitivity-from only" in refused("apply", run, labels, "--private", "level = 1")
+    assert "--replace draws a new one" in refused("sample", run, "--out", tmp_path / "y.csv", "--n", 100, "--seed", 3)
+    for name in ("sample", "corrected_rates"):
+        (run / "audit" / f"{name}.parquet").write_bytes(b"PAR1 but no more")
+    assert "damaged or of another version" in refused("apply", run, tmp_path / "list.csv")
+    assert privsieve("sql", run, "FROM corrected_rates") == 2
+    assert "use audit apply again" in capsys.readouterr().err
+    pq.write_table(pa.table({"subject": ["private"]}), run / "audit" / "corrected_rates.parquet")
+    _, record = open_record(str(run))
+    with pytest.raises(RunError, match="damaged or of another version"):
+        read_corrected_rates(place(str(run)), record, NUM_IMAGES)
+
+
+def test_a_list_that_cannot_be_written_leaves_the_sample_and_the_rates_of_the_run(run: Path, tmp_path: Path) -> None:
+    sample(run, tmp_path / "list.csv", "--n", 100)
+    labels = write(tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"private": truth()}))
+    assert privsieve("audit", "apply", run, labels) == 0
+    before = {file.name: file.read_bytes() for file in (run / "audit").iterdir()}
+    assert set(before) == {"sample.parquet", "corrected_rates.parquet"}
+    assert privsieve("audit", "sample", run, "--out", labels / "x.csv", "--n", 50, "--replace") == 2
+    assert {file.name: file.read_bytes() for file in (run / "audit").iterdir()} == before
+    (run / "audit" / "sample.parquet").write_bytes(b"PAR1 but no more")  # no reason to keep it
+    assert privsieve("audit", "sample", run, "--out", tmp_path / "new.csv", "--n", 50) == 2
+    sample(run, tmp_path / "new.csv", "--n", 50, "--replace")
+    assert [file.name for file in (run / "audit").iterdir()] == ["sample.parquet"]

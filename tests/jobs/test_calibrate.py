@@ -1,0 +1,188 @@
+"""`privsieve calibrate` as a user calls it."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from scoring.assessment import Assessment
+from scoring.labels.table import LabelsOrigin, write_labels
+from scoring.protocols.thresholds import load_thresholds
+from scoring.taxonomy import KEYS
+from tests.audits import write_drawn
+from tests.jobs.made import privsieve
+from tests.reports.evaluation.conftest import BINARY, MakeRun, by_hash, make_run, said
+
+__all__ = ["make_run"]  # the fixture
+
+NUM = 600
+COMMON, RARE, RARE_TOO = "biometrics", "contact_details", "medical_data"
+LEVELS_TOO_SURE = np.array([0.01, 0.3, 0.6, 0.9, 0.99], np.float32)
+"""Probabilities that the model gives for COMMON; they mean 0, .25, .25, .75, 1."""
+
+
+def of(values: dict[str, float], probabilities: dict[str, float]) -> Assessment:
+    vector, given = np.full(len(KEYS), np.nan, np.float32), np.full((len(KEYS), 3), np.nan, np.float32)
+    for key, value in values.items():
+        vector[KEYS.index(key)] = value
+    for key, probability in probabilities.items():
+        given[KEYS.index(key)] = [1 - probability, 0, probability]
+    return Assessment(vector, probabilities=given)
+
+
+def truth_of(number: int) -> float:
+    """Of COMMON in picture `number`."""
+    step, turn = number % 5, number // 5
+    return float([False, turn % 4 == 0, turn % 4 == 0, turn % 4 != 0, True][step])
+
+
+def rare_truth(number: int) -> float:
+    return float(number % 50 == 0)
+
+
+@pytest.fixture
+def run(make_run: MakeRun) -> Path:
+    rows = []
+    for number in range(NUM):
+        given = float(LEVELS_TOO_SURE[number % 5])
+        rare = 0.4 if number % 50 == 0 else 0.02 + 0.001 * (number % 7)
+        rows.append(
+            (
+                f"p{number}",
+                of(
+                    {COMMON: float(given >= 0.5), RARE: 0.0, RARE_TOO: 0.0},
+                    {COMMON: given, RARE: rare, RARE_TOO: rare},
+                ),
+            )
+        )
+    return make_run(rows)
+
+
+def labels_file(folder: Path, numbers: Sequence[int], keys: Sequence[str] = (COMMON, RARE, RARE_TOO)) -> Path:
+    columns = {key: [truth_of(n) if key == COMMON else rare_truth(n) for n in numbers] for key in keys}
+    labels = by_hash([f"p{n}" for n in numbers], **columns)
+    write_labels(labels, str(folder / "labels.parquet"), LabelsOrigin("hand"))
+    return folder / "labels.parquet"
+
+
+def json_of(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, dict[str, object]]:
+    """By subject."""
+    assert privsieve("calibrate", *arguments, "--format", "json") == 0
+    report = json.loads(capsys.readouterr().out)
+    return {one["subject"]: one for one in report["subjects"]} | {"report": report}
+
+
+def test_a_common_attribute_gets_a_free_curve_and_the_threshold_that_means_at_least_half(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    labels, out = labels_file(tmp_path, range(NUM)), tmp_path / "thresholds.yaml"
+    found = json_of(capsys, run, "--labels", labels, "--out", out)
+    common = found[COMMON]
+    assert (common["method"], common["num_pictures"], common["num_present"]) == ("isotonic", NUM, 270)
+    # Between .6, which means .25, and .9, which means .75, half is reached in the middle.
+    assert common["threshold"] == pytest.approx(0.75, abs=1e-6)
+    assert common["wrong_before"] == pytest.approx((30 + 90 + 30) / NUM)
+    assert common["wrong_after"] == pytest.approx((30 + 30 + 30) / NUM)
+    before, after = common["before"], common["after"]
+    assert isinstance(before, dict)
+    assert isinstance(after, dict)
+    assert before["ece"] == pytest.approx((0.01 + 0.05 + 0.35 + 0.15 + 0.01) / 5, abs=1e-6)
+    assert after["ece"] < 0.02 < before["ece"]
+    thresholds = load_thresholds(out.read_bytes()).by_key
+    assert thresholds.keys() == {COMMON, RARE, RARE_TOO}
+    assert thresholds[COMMON].present == common["threshold"]
+    assert thresholds[COMMON].ambiguous == 0.5
+
+
+def test_rare_attributes_of_a_level_share_a_map(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    labels = labels_file(tmp_path, range(NUM))
+    found = json_of(capsys, run, "--labels", labels)
+    for key, other in ((RARE, RARE_TOO), (RARE_TOO, RARE)):
+        assert (found[key]["method"], found[key]["pooled_with"]) == ("platt", [other])
+        assert found[key]["num_present"] == 12
+        threshold = found[key]["threshold"]
+        assert isinstance(threshold, float)
+        assert 0.03 < threshold < 0.4
+        assert (found[key]["wrong_before"], found[key]["wrong_after"]) == (12 / NUM, 0)
+    alone = json_of(capsys, run, "--labels", labels_file(tmp_path, range(NUM), (COMMON, RARE)))[RARE]
+    assert (alone["method"], alone["threshold"], alone["after"]) == (None, None, None)
+    assert "fewer than 20 pictures" in str(alone["note"])
+
+
+def test_the_private_decision_is_calibrated_by_the_worst_attribute_of_levels_1_and_2(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert privsieve("calibrate", run, "--labels", labels_file(tmp_path, range(NUM))) == 0
+    text = capsys.readouterr().out
+    assert "joined  600 of 600 rows have a label; 0 labels are of no row" in text
+    assert "drawn   600 labelled pictures, each weighted the same; copies of one count once" in text
+    assert "Reliability of private (largest P(present) of level 1 and 2)" in text
+    assert "medical_data: rare, so it shares its map with contact_details" in text
+    assert "without a labelled picture that has a probability: gov_ids, " in text
+
+
+def test_the_binary_protocol_has_no_file_of_thresholds(
+    make_run: MakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = make_run([(f"p{n}", said(n % 2 == 0, 0.2 + 0.6 * (n % 2 == 0))) for n in range(60)], BINARY)
+    labels = by_hash([f"p{n}" for n in range(60)], private=[int(n % 2 == 0) for n in range(60)])
+    write_labels(labels, str(tmp_path / "labels.parquet"), LabelsOrigin("hand"))
+    found = json_of(capsys, run, "--labels", tmp_path / "labels.parquet")["private"]
+    assert (found["method"], found["probability"]) == ("platt", "prob_private")
+    out = tmp_path / "thresholds.yaml"
+    assert privsieve("calibrate", run, "--labels", tmp_path / "labels.parquet", "--out", out) == 2
+    assert "no attribute has a threshold, so there is nothing to write" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_the_audit_sample_is_weighted_back_to_the_run(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Drawn thirty times as densely where the model says .6 and .9; weights give the figures of the whole run again."""
+    whole = json_of(capsys, run, "--labels", labels_file(tmp_path, range(NUM)))[COMMON]["before"]
+    dense = [n for n in range(NUM) if n % 5 in (2, 3) or n // 5 in (0, 25, 50, 75)]
+    sample = {
+        "shard": ["a"] * len(dense),
+        "index": dense,
+        "inclusion_probability": [1.0 if n % 5 in (2, 3) else 1 / 30 for n in dense],
+    }
+    write_drawn(str(run), pa.table(sample), NUM)
+    labels = labels_file(tmp_path, dense)
+    found = json_of(capsys, run, "--labels", labels)
+    assert found["report"]["drawn"] == "audit"
+    weighted = found[COMMON]["before"]
+    evenly = json_of(capsys, run, "--labels", labels, "--drawn", "evenly")[COMMON]["before"]
+    assert isinstance(weighted, dict)
+    assert isinstance(whole, dict)
+    assert isinstance(evenly, dict)
+    assert weighted["brier"] == pytest.approx(whole["brier"])
+    assert weighted["ece"] == pytest.approx(whole["ece"])
+    assert evenly["brier"] > whole["brier"] + 0.08
+    assert privsieve("calibrate", run, "--labels", labels) == 0
+    assert "252 of the 252 pictures of the audit sample have a label; each is weighted by 1 / probability" in (
+        capsys.readouterr().out
+    )
+
+
+def test_wrong_input_is_one_line(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    labels = labels_file(tmp_path, range(60))
+    strange = tmp_path / "strange.csv"
+    strange.write_text("key,age\nzzz,1\n")
+    only_age = tmp_path / "age.csv"
+    only_age.write_text("key,age\np1.jpg,1\n")
+    for arguments, message in (
+        ((tmp_path / "nowhere", "--labels", labels), "is no run"),
+        ((run, "--labels", tmp_path / "nowhere.csv"), "cannot be read"),
+        ((run, "--labels", strange), 'rows are named like "p0.jpg"'),
+        ((run, "--labels", only_age), "no labelled picture of this run has a probability"),
+        ((run, "--labels", labels, "--drawn", "audit"), "has no audit sample; draw one with"),
+        ((run, "--labels", labels, "--at", "1"), "--at"),
+        ((run, "--labels", labels, "--reliability", "gov_id"), "--reliability"),
+    ):
+        assert privsieve("calibrate", *arguments) == 2
+        error = capsys.readouterr().err
+        assert message in error
+        assert error.count("\n") == 1

@@ -1,0 +1,240 @@
+"""`privsieve filter --guarantee` as a user calls it, on 120 small pictures."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from jobs.releasing.guaranteeing import GuaranteeRequest
+from jobs.releasing.run import FilterRequest, run_filter
+from scoring.labels.table import LabelsOrigin, to_labels, write_labels
+from tests.audits import write_drawn
+from tests.jobs.in_process import scan_in_process
+from tests.jobs.made import jpeg, privsieve, rows, tar
+from tests.jobs.test_filter import decided, released
+
+NUM = 120
+KEEP = "name: keep-all\nrules: []\ndefault: keep\nquarantined: keep\n"
+FLAG = (
+    "name: p\ndefault: flag\nquarantined: drop\nrules:\n  - {name: ids, when: gov_ids = 1, then: drop, reason: an ID}\n"
+)
+EXEMPT = "name: p\ndefault: keep\nrules:\n  - {name: consent, when: \"key < '00010'\", then: keep, reason: consent}\n"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Pictures of one colour each; one cannot be decoded."""
+    folder = tmp_path_factory.mktemp("guarantee")
+    (folder / "crawl").mkdir()
+    pictures = {f"{n:05d}.jpg": jpeg(n) for n in range(NUM)}
+    tar(folder / "crawl" / "00000.tar", pictures | {"99999.jpg": b"<html>not found</html>"})
+    scan_in_process(folder / "crawl", folder / "run")
+    return folder / "run"
+
+
+def labels_of(folder: Path, keys: Sequence[object], name: str = "labels") -> Path:
+    """Each of these pictures is private."""
+    path = folder / f"{name}.parquet"
+    columns: dict[str, Sequence[object]] = {
+        "key": list(keys),
+        "annotator": ["me"] * len(keys),
+        "private": [1] * len(keys),
+    }
+    write_labels(to_labels(columns, len(keys)), str(path), LabelsOrigin("hand"))
+    return path
+
+
+def by_severity(run: Path) -> list[dict[str, object]]:
+    """Scored rows, the least severe first."""
+    return sorted(
+        (r for r in rows(run) if r["status"] == "scored"), key=lambda r: (int(str(r["s_lex"])), str(r["key"]))
+    )
+
+
+def test_a_guarantee_drops_from_its_threshold_on_and_says_what_it_costs(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    labelled = by_severity(run)[40:]
+    labels, out = labels_of(tmp_path, [r["key"] for r in labelled]), tmp_path / "release"
+    args = ("filter", run, "--guarantee", "recall=0.95", "--labels", labels, "--out", out)
+    assert privsieve(*args, "--dry-run") == 0
+    text = capsys.readouterr().out
+    # Of 80 the exact bound allows one: its score is below that of the second.
+    threshold = float(str(labelled[1]["s_lex"]))
+    num = sum(float(str(r["s_lex"])) >= threshold for r in by_severity(run))
+    assert "guarantee: at least 95 % of the private pictures are dropped, with 90 % confidence\n" in text
+    assert f"  threshold  s_lex >= {threshold!r}\n" in text
+    assert f"  price      {num} of 121 images ({100 * num / 121:.4g} %) beside those that the policy drops\n" in text
+    assert "  assumes    the labelled private pictures are a random sample of the private pictures of the run" in text
+    assert privsieve(*args) == 0
+    released(out)
+    record = json.loads((out / "release.json").read_text())
+    assert record["policy"] == "guarantee-only"
+    assert record["rules"]["(guarantee)"] == {"drop": num}
+    assert record["rules"]["(quarantined)"] == {"drop": 1}
+    promised = record["guarantee"]
+    assert (promised["by"], promised["threshold"], promised["num_dropped"]) == ("s_lex", threshold, num)
+    assert (promised["num_private_labelled"], promised["num_missed_allowed"]) == (80, 1)
+    assert promised["share_dropped"] == num / 121
+    assert 0.05 < promised["failure_probability"] <= 0.1
+    dropped = {key for key, (_, rule) in decided(out).items() if rule == "(guarantee)"}
+    assert dropped == {r["key"] for r in by_severity(run) if float(str(r["s_lex"])) >= threshold}
+    reasons = pq.read_table(out / "decisions.parquet").filter(pa.compute.field("rule") == "(guarantee)")["reason"]
+    assert reasons.unique().to_pylist() == [f"s_lex is {threshold!r} or more, which the guarantee drops"]
+
+
+def test_too_few_labels_are_refused_with_the_number_that_is_missing(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    labels = labels_of(tmp_path, [r["key"] for r in by_severity(run)[:44]])
+    args = ("filter", run, "--guarantee", "recall=0.95", "--labels", labels, "--out", tmp_path / "out")
+    assert privsieve(*args) == 2
+    assert capsys.readouterr().err == (
+        "privsieve: recall 0.95 with confidence 0.9 needs at least 45 labelled private pictures with none missed; "
+        "there are 44, so 1 is missing\n"
+    )
+    assert privsieve(*args, "--confidence", "0.95") == 2
+    assert "needs at least 59 labelled private pictures with none missed; there are 44, so 15 are missing" in (
+        capsys.readouterr().err
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_private_picture_without_a_score_counts_as_what_happens_to_it(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Kept in quarantine it is missed at any threshold; dropped it is caught."""
+    (tmp_path / "keep.yaml").write_text(KEEP)
+    keys = [*(r["key"] for r in by_severity(run)[-44:]), "99999"]
+    args = ("filter", run, "--guarantee", "recall=0.95", "--labels", labels_of(tmp_path, keys), "--dry-run")
+    assert privsieve(*args, "--out", tmp_path / "a") == 0
+    assert "45 private labelled pictures: 0 stay, 0 may" in capsys.readouterr().out
+    assert privsieve(*args, "--out", tmp_path / "a", "--policy", tmp_path / "keep.yaml") == 2
+    message = capsys.readouterr().err
+    assert "1 labelled private picture of 45 stays at any threshold, and recall 0.95 with confidence 0.9 allows 0" in (
+        message
+    )
+    assert "allows 0: it has no s_lex, or a rule of the policy keeps it; let the policy drop it, by " in message
+    assert message.count("\n") == 1
+
+
+def test_the_guarantee_drops_what_a_policy_flags_and_leaves_what_a_rule_keeps(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "flag.yaml").write_text(FLAG)
+    (tmp_path / "exempt.yaml").write_text(EXEMPT)
+    labels = str(labels_of(tmp_path, [r["key"] for r in by_severity(run)]))
+    out = tmp_path / "flags"
+    request = GuaranteeRequest(labels, 0.8)
+    found = run_filter(FilterRequest(str(run), str(tmp_path / "flag.yaml"), str(out), guarantee=request)).guarantee
+    assert found is not None
+    assert found.threshold is not None
+    ids = {r["key"] for r in rows(run) if r["gov_ids"] == 1}
+    assert found.num_dropped_by_policy == len(ids) > 0
+    assert {key for key, (_, rule) in decided(out).items() if rule == "ids"} == ids
+    expected = {r["key"] for r in by_severity(run) if float(str(r["s_lex"])) >= found.threshold} - ids
+    assert {key for key, (_, rule) in decided(out).items() if rule == "(guarantee)"} == expected
+    exempt = tmp_path / "exempt"
+    run_filter(FilterRequest(str(run), str(tmp_path / "exempt.yaml"), str(exempt), guarantee=request))
+    assert {decided(exempt)[f"{n:05d}"] for n in range(10)} == {("keep", "consent")}
+
+
+def test_a_policy_that_drops_enough_needs_no_threshold(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text("name: p\nrules: []\ndefault: drop\n")
+    request = GuaranteeRequest(str(labels_of(tmp_path, [r["key"] for r in by_severity(run)[:45]])), 0.95)
+    found = run_filter(FilterRequest(str(run), str(tmp_path / "p.yaml"), str(tmp_path / "out"), guarantee=request))
+    assert found.guarantee is not None
+    assert found.guarantee.threshold is None
+    assert (found.guarantee.num_dropped, found.guarantee.num_dropped_by_policy) == (0, 45)
+
+
+def test_an_interrupted_guarantee_is_continued_with_the_same_labels_only(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ordered, out = by_severity(run), tmp_path / "out"
+    labels = labels_of(tmp_path, [r["key"] for r in ordered[40:]])
+    others = labels_of(tmp_path, [r["key"] for r in ordered[30:]], "others")
+    args = ("filter", run, "--guarantee", "recall=0.95", "--out", out, "--labels")
+    assert privsieve(*args, labels) == 0
+    finished = json.loads((out / "release.json").read_text())
+    (out / "release.json").rename(out / "release.unfinished.json")
+    assert privsieve(*args, others, "--resume") == 2
+    assert "was begun with another run, policy or guarantee" in capsys.readouterr().err
+    assert privsieve(*args, labels, "--resume") == 0
+    assert json.loads((out / "release.json").read_text()) == finished
+
+
+def test_any_number_of_the_row_can_have_the_threshold(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    labels = labels_of(tmp_path, [r["key"] for r in by_severity(run)])
+    args = ("filter", run, "--guarantee", "recall=0.5", "--labels", labels, "--out", tmp_path / "out", "--dry-run")
+    assert privsieve(*args, "--guarantee-by", "greatest(biometrics, nudity) + score") == 0
+    assert "threshold  greatest(biometrics, nudity) + score >= " in capsys.readouterr().out
+    for by, message in (
+        ("key", "gives VARCHAR; a column or expression that gives a number is wanted"),
+        ("scor", 'did you mean "score"?'),
+        ("prob_private", "labelled private pictures of 120 stay at any threshold"),
+    ):
+        assert privsieve(*args, "--guarantee-by", by) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_the_audit_sample_is_thinned_to_equal_probabilities(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every second picture was drawn ten times as likely: about a tenth of these remain."""
+    scored = by_severity(run)
+    probabilities = [0.1 if n % 2 else 1.0 for n in range(len(scored))]
+    names = {name: [r[name] for r in scored] for name in ("shard", "index")}
+    sample = run / "audit" / "sample.parquet"
+    drawn = pa.table({**names, "inclusion_probability": probabilities})
+    write_drawn(str(run), drawn, num_rows=NUM + 1)
+    labels = labels_of(tmp_path, [r["key"] for r in scored])
+    args = ("filter", run, "--guarantee", "recall=0.95", "--labels", labels, "--out", tmp_path / "out", "--dry-run")
+    try:
+        assert privsieve(*args) == 0
+        text = capsys.readouterr().out
+        assert "(of 120 of the audit, thinned to equal probabilities)" in text
+        num = int(text.partition("proof      ")[2].partition(" ")[0])
+        assert 60 <= num <= 75
+        assert privsieve(*args) == 0
+        assert capsys.readouterr().out == text  # nobody can try until the draw is lucky
+        assert privsieve(*args, "--drawn", "evenly") == 0
+        assert "120 private labelled pictures: " in capsys.readouterr().out
+        (tmp_path / "keep.yaml").write_text(KEEP)
+        assert privsieve(*args, "--policy", tmp_path / "keep.yaml") == 2
+        assert "quarantined images are kept, and the audit sample holds none of them" in capsys.readouterr().err
+        write_drawn(str(run), drawn, num_rows=NUM)
+        assert privsieve(*args) == 2
+        assert "was drawn from another state of the run; draw it again" in capsys.readouterr().err
+        write_drawn(str(run), drawn.slice(0, 60), num_rows=NUM + 1)
+        assert privsieve(*args) == 2
+        assert "60 labelled pictures of 120 are not of the audit sample of this run; say --drawn" in (
+            capsys.readouterr().err
+        )
+        sample.write_bytes(b"PAR1")
+        assert privsieve(*args) == 2
+        assert "sample.parquet is damaged or of another version; draw a new sample" in capsys.readouterr().err
+    finally:
+        sample.unlink()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (("--guarantee", "0.95", "--labels", "x"), '"0.95" is not recall=SHARE'),
+        (("--guarantee", "recall=1", "--labels", "x"), '"recall=1" is not recall=SHARE'),
+        (("--guarantee", "recall=0.95"), "--guarantee and --labels go together"),
+        (("--policy", "strict", "--drawn", "audit"), "--guarantee-by and --drawn are of --guarantee"),
+        ((), "give --policy, or --guarantee with --labels, or both"),
+    ],
+)
+def test_options_that_do_not_go_together_are_one_line(
+    run: Path, tmp_path: Path, wrong: Sequence[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert privsieve("filter", run, "--out", tmp_path / "out", *wrong) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1

@@ -1,0 +1,215 @@
+"""What `report` takes from outside of the run: pictures, sizes of categories, a language model's words."""
+
+import base64
+import io
+import json
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from ingest.errors import StorageError
+from jobs.reporting.digest import digest_of
+from jobs.reporting.gallery import thumbnail
+from reports.opened import open_run
+from reports.report.figures import Evidence
+from tests.jobs.in_process import scan_in_process
+from tests.jobs.made import privsieve, tar
+from tests.reports.conftest import MakeRun, answer, make_run
+
+__all__ = ["make_run"]
+
+
+def photo(seed: int) -> bytes:
+    """With EXIF that must not come along."""
+    pixels = np.random.default_rng(seed).integers(0, 255, (60, 90, 3), np.uint8)
+    exif = Image.Exif()
+    exif[0x013B] = "An Author"
+    stream = io.BytesIO()
+    Image.fromarray(pixels).resize((900, 600)).save(stream, "JPEG", exif=exif)
+    return stream.getvalue()
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    (tmp_path / "corpus").mkdir()
+    tar(tmp_path / "corpus" / "a.tar", {f"{n}.jpg": photo(n) for n in range(4)})
+    scan_in_process(tmp_path / "corpus", tmp_path / "run")
+    return tmp_path / "run"
+
+
+def embedded(page: Path) -> list[Image.Image]:
+    found = re.findall(r'src="data:image/jpeg;base64,([^"]+)"', page.read_text())
+    return [Image.open(io.BytesIO(base64.b64decode(one))) for one in found]
+
+
+def test_a_page_holds_pictures_only_if_asked_small_and_without_metadata(run: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert privsieve("report", run, "--html", page) == 0
+    assert embedded(page) == []
+    assert privsieve("report", run, "--html", page, "--gallery", 2) == 0
+    shown = embedded(page)
+    assert [image.size for image in shown] == [(288, 192), (288, 192)]
+    assert [dict(image.getexif()) for image in shown] == [{}, {}]
+    assert "2 pictures of the most severe images, blurred" in page.read_text()
+
+
+def test_blurred_pictures_keep_no_detail_and_boxes_are_drawn_on_both() -> None:
+    checks = np.kron(np.indices((40, 60)).sum(axis=0) % 2, np.ones((10, 10)))
+    pixels = np.repeat((255 * checks).astype(np.uint8)[:, :, None], 3, axis=2)
+    box = {"view": 0, "x_min": 0.25, "y_min": 0.25, "x_max": 0.75, "y_max": 0.75}
+    clear, blurred = (
+        np.asarray(Image.open(io.BytesIO(thumbnail(pixels, boxes, is_clear))).convert("L"), np.float64)
+        for boxes, is_clear in (((), True), ((), False))
+    )
+    assert clear.std() > 60
+    assert blurred.std() < 12
+    drawn = np.asarray(
+        Image.open(io.BytesIO(thumbnail(pixels, [box, box | {"view": 1, "x_min": 0.0}], False))), np.int64
+    )
+    red = drawn[:, :, 0] - drawn[:, :, 2]
+    assert red[96, 70:77].max() > 60  # the left side of the box
+    assert red[96, 5:65].max() < 30  # and no box of another view
+
+
+def test_a_picture_that_has_changed_since_the_scan_is_left_out_with_a_notice(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "corpus" / "a.tar").unlink()
+    tar(tmp_path / "corpus" / "a.tar", {f"{n}.jpg": photo(9) for n in range(4)})
+    page = tmp_path / "page.html"
+    assert privsieve("report", run, "--html", page, "--gallery", 2) == 0
+    assert "2 of 2 pictures are left out: the source holds them no more as scanned" in capsys.readouterr().err
+    assert embedded(page) == []
+
+
+def test_a_picture_on_the_hash_list_is_counted_and_not_shown(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_run(str(run)) as opened:
+        (listed,) = opened.sql('SELECT sha256 FROM scored ORDER BY s_lex DESC, shard, "index" LIMIT 1')[
+            "sha256"
+        ].to_pylist()
+    (tmp_path / "hashes.txt").write_text(f"sha256 {listed}\n")
+    page = tmp_path / "page.html"
+    args = ("report", run, "--html", page, "--gallery", 2, "--hash-list", tmp_path / "hashes.txt")
+    assert privsieve(*args) == 0
+    assert "1 of 2 pictures are on the hash list and are left out" in capsys.readouterr().err
+    assert len(embedded(page)) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--gallery", "3"], "--gallery is for a page; give --html FILE as well"),
+        (["--html", "p.html", "--gallery", "3", "--no-images"], "--gallery shows images that --no-images leaves out"),
+        (["--html", "p.html", "--digest-endpoint", "http://x"], "--digest-endpoint and --digest-model go together"),
+        (["--source-size", "2"], "--source-size 2: the run has 8 images, and a source has no fewer"),
+        (["--category-sizes", "sizes.csv"], "sizes.csv, line 3: wants a category and a whole number of images"),
+        (["--category-sizes", "digits.csv"], "digits.csv, line 2: wants a category and a whole number of images"),
+        (["--category-sizes", "twice.csv"], "twice.csv, line 3: the category was named before"),
+        (["--category-sizes", "other.csv"], 'other.csv has no column "images"'),
+    ],
+)
+def test_what_cannot_be_asked_is_one_line_and_writes_no_page(
+    make_run: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    arguments: list[str], told: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    Path("sizes.csv").write_text("category,images\nbeach,100\nsecret cell,-3\n")
+    Path("digits.csv").write_text(f"category,images\nbeach,{'9' * 5_000}\n")
+    Path("twice.csv").write_text("category,images\nbeach,100\nbeach,3\n")
+    Path("other.csv").write_text("category,size\nbeach,100\n")
+    assert privsieve("report", make_run(), *arguments) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"privsieve: {told}")
+    assert "secret" not in error
+    assert not Path("p.html").exists()
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[str, list[dict[str, object]]]]:
+    """Answers a chat completion, and keeps what it was asked."""
+    asked: list[dict[str, object]] = []
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            content = {"choices": [{"message": {"content": "Mostly faces.\n<b>\x1b[31m"}}]}
+            body = json.dumps(content if len(asked) < 3 else {"error": "secret"}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Answers) as serving:
+        thread = threading.Thread(target=serving.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{serving.server_port}/v1", asked
+        serving.shutdown()
+        thread.join()
+
+
+def test_a_model_gets_counts_alone_and_its_words_are_marked(
+    make_run: MakeRun, tmp_path: Path, server: tuple[str, list[dict[str, object]]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    from dataclasses import replace
+
+    seen = replace(answer(biometrics=1), evidence=("face, 30 px wide", "date"))
+    folder, page = make_run([("beach", seen), ("office", seen)]), tmp_path / "page.html"
+    options = ["--html", page, "--digest-endpoint", server[0], "--digest-model", "some-model"]
+    assert privsieve("report", folder, *options) == 0
+    text = page.read_text()
+    assert "Written by some-model from the counts above alone" in text
+    assert "Mostly faces. &lt;b&gt; [31m" in text or "Mostly faces. &lt;b&gt;\\x1b[31m" in text
+    assert [one["messages"][1]["content"] for one in server[1]] == [  # type: ignore[index]
+        "date: 1 of 1 private images\nface: 1 of 1 private images"
+    ] * 2
+    assert "beach" not in json.dumps(server[1])
+    page.unlink()
+    capsys.readouterr()
+    assert privsieve("report", folder, *options) == 2
+    assert capsys.readouterr().err == "privsieve: --digest-endpoint: what the server sent is no chat completion\n"
+    assert not page.exists()
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "http://a b/v1", "http://127.0.0.1:x/v1", "http:///v1", "file:///etc"])
+def test_an_address_that_is_no_base_url_is_one_line(url: str) -> None:
+    with pytest.raises(StorageError, match=r"^--digest-endpoint wants the base URL of a server, such as "):
+        digest_of([Evidence("beach", "face", 1, 1)], url, "m", {})
+
+
+@pytest.mark.parametrize(
+    ("sent", "reason"),
+    [
+        (b"no HTTP at all\r\n\r\n", "BadStatusLine"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nsecret", "IncompleteRead"),
+    ],
+)
+def test_a_server_that_speaks_no_http_is_one_line_without_its_words(sent: bytes, reason: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(60)
+
+        def answer_once() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                received = b""
+                while not received.endswith(b"}") and (part := connection.recv(65_536)):  # the end of the request
+                    received += part
+                connection.sendall(sent)
+
+        thread = threading.Thread(target=answer_once)
+        thread.start()
+        with pytest.raises(StorageError) as caught:
+            digest_of([Evidence("beach", "face", 1, 1)], f"http://127.0.0.1:{listening.getsockname()[1]}", "m", {})
+        thread.join()
+    assert str(caught.value) == f"--digest-endpoint: 127.0.0.1 did not answer ({reason})"

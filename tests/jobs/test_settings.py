@@ -1,0 +1,138 @@
+"""Options from a file and from variables, `--help`, what a shell completes, and wrong sources."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.jobs.made import jpeg, privsieve, rows
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for number in range(3):
+        (folder / f"{number}.jpg").write_bytes(jpeg(number))
+    return folder
+
+
+def _config(folder: Path, text: str) -> Path:
+    file = folder / "run.yaml"
+    file.write_text(text)
+    return file
+
+
+def test_the_command_line_wins_then_variables_then_the_file(
+    pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    config = _config(tmp_path, f"source: {pictures}\nrun: {run}\nengine: caned\nlimit: 1\nquiet: true\nmax-frames: 2\n")
+    monkeypatch.setenv("PRIVSIEVE_SCAN_ENGINE", "canned")
+    monkeypatch.setenv("PRIVSIEVE_SCAN_LIMIT", "3")
+    monkeypatch.setenv("PRIVSIEVE_TUNE_SET_OUT", "of another command")
+    assert privsieve("scan", "--config", config, "--limit", 2, "--executor", "inline") == 0
+    assert len(rows(run)) == 2
+    assert '"name":"canned"' in (run / "run.json").read_text().replace(" ", "")
+    assert '"max_frames":2' in (run / "run.json").read_text().replace(" ", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("engin: canned", '"engin" is no option of scan (did you mean "engine"?)'),
+        ("run: r\nlimit: many", "Invalid value for '--limit': 'many' is not a valid integer range."),
+        ("quiet: 1", '"quiet" is true or false'),
+        ("run:", '"run" wants one number or text; put quotation marks around a text'),
+        ("run: [a, b]", '"run" wants one number or text; put quotation marks around a text'),
+        ("- run", "wanted are names of options with their values, such as engine: canned"),
+        ("run: a\nrun: b", 'the key "run" stands twice'),
+        ("api-key: hush", '"api-key" is no option of scan; credentials belong in the environment'),
+        ("source: https://me:hush@host/x", '"source" holds a password; credentials belong in the environment'),
+    ],
+)
+def test_a_wrong_file_is_one_line(text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert privsieve("scan", "x", "--config", _config(tmp_path, text)) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert len(said.splitlines()) == 1
+    assert "hush" not in said
+
+
+def test_a_misspelt_variable_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("PRIVSIEVE_LABELS_AGREEMENT_FORMATT", "json")
+    assert privsieve("labels", "agreement", "a") == 2
+    assert capsys.readouterr().err == (
+        "privsieve: the variable PRIVSIEVE_LABELS_AGREEMENT_FORMATT is no option of labels agreement (did you mean "
+        '"PRIVSIEVE_LABELS_AGREEMENT_FORMAT"?)\n'
+    )
+
+
+def test_help_has_headings_examples_and_variables(capsys: pytest.CaptureFixture[str]) -> None:
+    assert privsieve("scan", "--help") == 0
+    shown = capsys.readouterr().out
+    headings = [line for line in shown.splitlines() if line.endswith(":") and not line.startswith("   ")]
+    assert headings == [
+        *("Options:", "Which images:", "Categories:", "Limits:", "Engine:", "Where it runs:", "  Examples:"),
+    ]
+    assert "privsieve scan photos/ --run my-run\n" in shown
+    assert "PRIVSIEVE_SCAN_RUN" in shown
+
+
+def test_a_shell_completes_verbs_engines_and_policies() -> None:
+    def completed(words: str, number: int) -> list[str]:
+        asked = {"_PRIVSIEVE_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(number)}
+        command = [sys.executable, "-m", "jobs"]
+        done = subprocess.run(command, env=os.environ | asked, capture_output=True, text=True, check=False)
+        return [line.partition(",")[2] for line in done.stdout.split()]
+
+    assert completed("privsieve sc", 1) == ["scan"]
+    assert completed("privsieve scan x --engine t", 4) == ["transformers"]
+    assert completed("privsieve filter r --policy s", 4) == ["strict"]
+
+
+def test_one_picture_can_be_the_source(pictures: Path, tmp_path: Path) -> None:
+    (pictures / "1.txt").write_text("beside it")
+    assert privsieve("scan", pictures / "1.jpg", "--run", tmp_path / "run", "--engine", "canned") == 0
+    assert [(row["shard"], row["key"], row["category"]) for row in rows(tmp_path / "run")] == [("1.jpg", "1.jpg", None)]
+    assert privsieve("filter", tmp_path / "run", "--policy", "research", "--out", tmp_path / "release") == 0
+    released = {path.name for path in (tmp_path / "release").rglob("*") if path.suffix in (".jpg", ".txt")}
+    assert released <= {"1.jpg", "1.txt"}
+
+
+@pytest.mark.parametrize(
+    ("files", "source", "message"),
+    [
+        (
+            ("a.csv", "b.csv"),
+            "",
+            "no pictures found in {} (2 other files); if it lists URLs of pictures, download",
+        ),
+        (("a.pdf", "b"), "", "no pictures found in {} (2 other files)"),
+        (("a.pdf",), "", "no pictures found in {} (1 other file)"),
+        ((), "", "no pictures found in {} (it is empty)"),
+        (("a.tsv.gz",), "a.tsv.gz", "{} is a table and holds no pictures; if it lists URLs of pictures, download"),
+    ],
+)
+def test_a_source_without_pictures_says_what_is_there(
+    files: tuple[str, ...], source: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for name in files:
+        (folder / name).write_bytes(b"words")
+    assert privsieve("scan", folder / source, "--run", tmp_path / "run", "--engine", "canned") == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"privsieve: {message.format(folder / source)}")
+    assert ("privsieve fetch " in said) == ("download" in message)
+    assert not (tmp_path / "run").exists()
+
+
+def test_several_sources_are_one_line_that_says_how_to_quote(capsys: pytest.CaptureFixture[str]) -> None:
+    assert privsieve("scan", "a.tar", "b.tar", "--run", "r") == 2
+    said = capsys.readouterr().err
+    assert said.startswith(
+        "privsieve: 2 SOURCEs, a.tar first, and one is wanted: put a pattern between quotation marks"
+    )

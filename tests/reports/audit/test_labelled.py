@@ -1,0 +1,47 @@
+"""What labels of an audit say, and what they leave open."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ingest.errors import LabelsError
+from reports.audit.labelled import Labelled, labelled
+from reports.warehouse import PRIVATE
+from scoring.labels.table import to_labels
+from scoring.taxonomy import ATTRIBUTES, KEYS
+
+HASHES = [f"{n:064x}" for n in range(3)]
+ROWS = pa.table({"shard": ["a.tar"] * 3, "key": ["x", "y", "z"], "sha256": HASHES})
+DECISIVE = [a.key for a in ATTRIBUTES if a.level in (1, 2)]
+
+
+def found_in(condition: str, /, **columns: list[float | None]) -> Labelled:
+    return labelled(ROWS, to_labels({"sha256": HASHES, "annotator": ["a"] * 3, **columns}, 3), condition, "the sample")
+
+
+def test_attributes_make_a_picture_public_only_if_all_that_count_were_looked_for() -> None:
+    looked_for = {key: [0.0, 0.0, None] for key in DECISIVE}
+    found = found_in(PRIVATE, **(looked_for | {"biometrics": [1.0, 0.0, 0.0]}))
+    np.testing.assert_array_equal(found.truth["private"], [1, 0, np.nan])
+    np.testing.assert_array_equal(found.truth["biometrics"], [1, 0, 0])
+    assert np.isnan(found.truth["age"]).all()
+    assert (found.counts.num_labelled, found.counts.num_empty) == (3, 0)
+
+
+def test_with_another_meaning_of_private_only_the_column_private_counts() -> None:
+    everything: dict[str, list[float | None]] = {key: [1.0, 1.0, 0.0] for key in KEYS}
+    found = found_in("level = 1", private=[None, 0.0, None], **everything)
+    np.testing.assert_array_equal(found.truth["private"], [np.nan, 0, np.nan])
+
+
+def test_unclear_labels_count_as_absent_and_are_counted() -> None:
+    found = found_in(PRIVATE, age=[0.5, 1.0, None])
+    np.testing.assert_array_equal(found.truth["age"], [0, 1, np.nan])
+    assert found.num_ambiguous["age"] == 1
+    assert (found.counts.num_labelled, found.counts.num_empty) == (2, 1)
+
+
+def test_labels_of_other_pictures_alone_are_refused() -> None:
+    strangers = to_labels({"sha256": ["f" * 64], "annotator": ["a"], "private": [1]}, 1)
+    with pytest.raises(LabelsError, match="no label is of a picture of the sample"):
+        labelled(ROWS, strangers, PRIVATE, "the sample")

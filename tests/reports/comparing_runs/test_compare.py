@@ -1,0 +1,208 @@
+"""Two runs compared: every count can be made by hand here, every test by SciPy."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from scipy.stats import binomtest
+from sklearn.metrics import cohen_kappa_score
+
+from ingest.errors import PrivsieveError, QueryError
+from ingest.fault import Fault
+from ingest.storage.place import place
+from reports.comparing_runs.compare import compare_runs
+from reports.comparing_runs.holm import holm
+from reports.comparing_runs.results import LEVEL_STATES, PRIVATE_STATES, RunDifference
+from scoring.runs.results import CompactFile, Listing, Manifest, listing, row_ranges
+from scoring.runs.rows import rows_at
+from scoring.table import Facts, Verdict, to_table
+from tests.records import run_record, write_result
+from tests.reports.evaluation.conftest import ATTRIBUTES, BINARY, REJECTED, found, hash_of, said
+
+UNREADABLE = Fault("unreadable", "no bytes")
+PictureRow = tuple[str, str | None, str | None, Verdict]
+"""Key, content (None: no hash), category, answer."""
+
+
+def make(
+    folder: Path, name: str, rows: Sequence[PictureRow], engine: dict[str, Any] = ATTRIBUTES, **settings: Any
+) -> str:
+    run = folder / name
+    (run / "scores").mkdir(parents=True)
+    (run / "run.json").write_text(run_record(engine).model_copy(update=settings).model_dump_json())
+    for shard in ("one", "two"):
+        chosen = [(n, row) for n, row in enumerate(rows) if (n % 2 == 0) == (shard == "one")]
+        facts = [
+            Facts(shard, n, key, category, 9, None if content is None else hash_of(content))
+            for n, (key, content, category, _) in chosen
+        ]
+        write_result(run, shard, 0, True, to_table(facts, [verdict for _, (_, _, _, verdict) in chosen]))
+    return str(run)
+
+
+def rows_of(answers: Sequence[Verdict], category: str | None = "cat") -> list[PictureRow]:
+    return [(f"k{n}", f"c{n}", category, answer) for n, answer in enumerate(answers)]
+
+
+def level(result: RunDifference, of_a: str, of_b: str) -> int:
+    return result.levels[LEVEL_STATES.index(of_a)][LEVEL_STATES.index(of_b)]
+
+
+def private(result: RunDifference, of_a: str, of_b: str) -> int:
+    return result.private_states[PRIVATE_STATES.index(of_a)][PRIVATE_STATES.index(of_b)]
+
+
+def test_levels_attributes_and_the_private_decision_are_compared_picture_by_picture(tmp_path: Path) -> None:
+    a: list[Verdict] = [
+        *(found(gov_ids=1), found(gov_ids=1), found(age=1), found(), found(age=0.5), REJECTED, found(nudity=None))
+    ]
+    b: list[Verdict] = [found(gov_ids=1), found(), found(gov_ids=1), REJECTED, found(), found(age=1), found(nudity=1)]
+    result = compare_runs(make(tmp_path, "a", rows_of(a)), make(tmp_path, "b", list(reversed(rows_of(b)))))
+    assert result.num_pairs == 7
+    assert (level(result, "1", "1"), level(result, "1", "0"), level(result, "3", "1")) == (1, 1, 1)
+    assert (level(result, "0", "quarantined"), level(result, "quarantined", "3"), level(result, "0", "0")) == (1, 1, 1)
+    assert (private(result, "private", "public"), private(result, "public", "private")) == (1, 1)
+    assert (private(result, "unknown", "private"), private(result, "quarantined", "public")) == (1, 1)
+    assert sum(map(sum, result.private_states)) == sum(map(sum, result.levels)) == 7
+    ids, age, nudity = (result.attributes[key] for key in ("gov_ids", "age", "nudity"))
+    assert (ids.num_assessed, ids.num_appeared, ids.num_vanished, ids.num_only_a, ids.num_only_b) == (5, 1, 1, 1, 1)
+    assert (ids.num_present_a, ids.num_present_b) == (2, 2)
+    assert ids.kappa == pytest.approx(cohen_kappa_score([1, 1, 0, 0, 0], [1, 0, 1, 0, 0]))
+    assert (age.num_vanished, age.num_doubt_changed, age.kappa) == (1, 1, 0.0)
+    assert (nudity.num_assessed, nudity.num_only_b, nudity.kappa) == (4, 2, None)
+    assert result.private.num_pictures == 4
+    first = result.pictures[0]
+    assert (first.key, first.level_a, first.level_b) == ("k1", 1, 0)
+
+
+def test_an_attribute_that_one_engine_does_not_judge_is_null_not_0(tmp_path: Path) -> None:
+    faces_only = ATTRIBUTES | {"assessed": ["biometrics"]}
+    blank = {key: None for key in ATTRIBUTES["assessed"] if key != "biometrics"}
+    a = make(tmp_path, "a", rows_of([found(biometrics=1, **blank), found(**blank)]), faces_only)
+    b = make(tmp_path, "b", rows_of([found(biometrics=1), found()]))
+    result = compare_runs(a, b)
+    assert result.attributes["biometrics"].num_assessed == 2
+    assert result.attributes["biometrics"].kappa == 1.0
+    age = result.attributes["age"]
+    assert (age.num_assessed, age.num_only_b, age.kappa, age.p_value, age.p_holm) == (0, 2, None, None, None)
+    assert any("engine assessed" in setting for setting in result.settings)
+
+
+def test_engines_that_answer_in_other_ways_are_compared_on_what_is_private(tmp_path: Path) -> None:
+    a = make(tmp_path, "a", rows_of([said(True), said(False), said(True)]), BINARY)
+    others: dict[str, Any] = {"max_frames": 16, "max_pixels": 7, "privsieve": "0.2.0", "source": "/other", "seed": 3}
+    b = make(tmp_path, "b", rows_of([found(gov_ids=1), found(gov_ids=1), found()]), **others)
+    result = compare_runs(a, b)
+    assert (result.private.num_only_a, result.private.num_only_b, result.private.num_pictures) == (1, 1, 3)
+    assert (result.a.private_from, result.b.private_from) == ("its answer (column private)", "level IN (1, 2)")
+    assert level(result, "unknown", "1") == 2
+    assert {"max_frames was 1, now 16", 'source was "/data/corpus", now "/other"'} < set(result.settings)
+    assert len([one for one in result.settings if not one.startswith("engine")]) == len(others)
+
+
+def test_all_rows_add_up_with_copies_and_pictures_of_one_run_only(tmp_path: Path) -> None:
+    a = [*rows_of([found(), found(age=1), found()]), ("copy", "c0", "dog", found()), ("copy", "c1", "cat", found())]
+    b = [*rows_of([found(), found(age=1)]), *(("x", "new", "cat", found()),) * 3]
+    result = compare_runs(make(tmp_path, "a", a), make(tmp_path, "b", b))
+    assert (result.a.num_rows, result.num_pairs, result.a.num_copies, result.a.num_only_here) == (5, 2, 2, 1)
+    assert (result.b.num_rows, result.num_pairs, result.b.num_copies, result.b.num_only_here) == (5, 2, 2, 1)
+    assert (result.a.num_differing_copies, result.b.num_differing_copies) == (1, 0)
+    assert result.a.num_ambiguous == result.b.num_ambiguous == 0
+
+
+def test_rows_without_a_hash_are_joined_by_a_name_that_is_the_only_one(tmp_path: Path) -> None:
+    a: list[PictureRow] = [
+        ("gone", None, "cat", UNREADABLE),  # read in b
+        ("twice", None, "cat", UNREADABLE),
+        ("both", None, "cat", UNREADABLE),
+        ("twice", None, "cat", UNREADABLE),
+        ("alone", None, "cat", UNREADABLE),
+        ("same", "c5", "cat", found()),
+    ]
+    b: list[PictureRow] = [
+        ("gone", "c0", "cat", found(gov_ids=1)),
+        ("pad", "c1", "cat", found()),
+        ("both", None, "cat", UNREADABLE),
+        ("pad2", "c2", "cat", found()),
+        ("twice", None, "cat", UNREADABLE),
+        ("same", "other", "cat", found()),  # the name of another picture
+    ]
+    result = compare_runs(make(tmp_path, "a", a), make(tmp_path, "b", b))
+    assert (result.num_pairs, result.num_by_name) == (2, 2)
+    assert level(result, "quarantined", "1") == 1
+    assert level(result, "quarantined", "quarantined") == 1
+    assert (result.a.num_ambiguous, result.b.num_ambiguous) == (2, 1)
+    assert (result.a.num_only_here, result.b.num_only_here) == (2, 3)
+    for side in (result.a, result.b):
+        assert side.num_rows == 6 == result.num_pairs + side.num_copies + side.num_only_here + side.num_ambiguous
+
+
+def test_rates_of_categories_are_tested_exactly_and_corrected_for_their_number(tmp_path: Path) -> None:
+    """Ten categories; in two of them much changed."""
+    generator = np.random.default_rng(0)
+    flips = [15, 6, 2, 1, 1, 0, 0, 0, 0, 0]
+    rows_a, rows_b = list[PictureRow](), list[PictureRow]()
+    for group, num in enumerate(flips):
+        for n in range(40):
+            was = bool(generator.random() < 0.3) and n >= num
+            now = was or n < num
+            name = f"{group}-{n}"
+            rows_a.append((name, name, f"cat{group}", found(gov_ids=int(was))))
+            rows_b.append((name, name, f"cat{group}", found(gov_ids=int(now))))
+    result = compare_runs(make(tmp_path, "a", rows_a), make(tmp_path, "b", rows_b))
+    by_name = {one.group: one for one in result.groups}
+    expected = [binomtest(0, num, 0.5).pvalue if num else 1.0 for num in flips]
+    for group, num in enumerate(flips):
+        one = by_name[f"cat{group}"]
+        assert (one.num_only_a, one.num_only_b, one.num_pictures) == (0, num, 40)
+        assert one.p_value == pytest.approx(expected[group])
+        assert one.change == pytest.approx(num / 40)
+    assert [by_name[f"cat{group}"].p_holm for group in range(10)] == pytest.approx(holm(expected))
+    assert [one.group for one in result.groups if one.p_holm is not None and one.p_holm < 0.05] == ["cat0"]
+    assert by_name["cat1"].p_value < 0.05 < by_name["cat1"].p_holm  # type: ignore[operator]
+
+
+def test_holm_steps_down_and_never_lets_a_larger_p_be_smaller() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.6, 0.7]) == [1.0, 1.0]
+    assert holm([]) == []
+    p_values = np.random.default_rng(0).random(50) ** 3
+    rejected = [min(1.0, max(sorted(p_values)[j] * (50 - j) for j in range(i + 1))) for i in range(50)]
+    assert sorted(holm(p_values.tolist())) == pytest.approx(rejected)
+
+
+def test_pictures_can_be_grouped_by_an_expression(tmp_path: Path) -> None:
+    a, b = make(tmp_path, "a", rows_of([found()] * 6)), make(tmp_path, "b", rows_of([found()] * 6))
+    result = compare_runs(a, b, "shard || num_bytes")
+    assert {(one.group, one.num_pairs) for one in result.groups} == {("one9", 3), ("two9", 3)}
+    with pytest.raises(QueryError, match='did you mean "shard"'):
+        compare_runs(a, b, "shar")
+    with pytest.raises(QueryError, match="--by cannot be computed"):
+        compare_runs(a, b, "CAST(key AS INTEGER)")
+
+
+def test_runs_without_a_common_picture_and_empty_runs_have_no_rates(tmp_path: Path) -> None:
+    a = make(tmp_path, "a", rows_of([found(gov_ids=1)]))
+    b = make(tmp_path, "b", [("z", "z", None, found())])
+    empty = make(tmp_path, "empty", [])
+    for other, num_rows in ((b, 1), (empty, 0)):
+        result = compare_runs(a, other)
+        assert (result.num_pairs, result.private.rate_a, result.private.p_value, result.groups) == (0, None, None, ())
+        assert (result.a.num_only_here, result.b.num_only_here, result.b.num_rows) == (1, num_rows, num_rows)
+    with pytest.raises(PrivsieveError, match="is given twice"):
+        compare_runs(a, a + "/")
+
+
+def test_the_large_files_of_a_compacted_run_are_read_in_parts(tmp_path: Path) -> None:
+    a = make(tmp_path, "a", rows_of([found(gov_ids=n % 2) for n in range(9)]))
+    listed = listing(place(a))
+    whole = rows_at(place(a), list(row_ranges(listed)))
+    (tmp_path / "a" / "compact").mkdir()
+    pq.write_table(whole, tmp_path / "a" / "compact" / "p.parquet", row_group_size=4)
+    compacted = Listing([], Manifest.model_construct(files=(CompactFile(name="p.parquet", num_rows=9, num_bytes=1),)))
+    parts = list(row_ranges(compacted, rows_at_once=2))
+    assert [(part.first_row, part.num_rows) for part in parts] == [(0, 2), (2, 2), (4, 2), (6, 2), (8, 1)]
+    assert rows_at(place(a), parts).equals(whole)

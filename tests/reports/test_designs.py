@@ -1,0 +1,185 @@
+"""What a report may claim of the source, by how its images were chosen."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ingest.fault import Fault
+from reports.report.design import SourceSizes
+from reports.report.sentences import bounds, copies_note, findings, interval_note
+from reports.summary import Details, Report, summarise
+from reports.warehouse import open_run
+from scoring.runs.coverage import Coverage
+from tests.reports.conftest import MakeRun, answer
+
+ROWS = [
+    *(("beach", answer(biometrics=1)) for _ in range(20)),
+    *(("beach", answer()) for _ in range(20)),
+    *(("attic", answer(gov_ids=1)) for _ in range(2)),
+    *(("attic", answer()) for _ in range(38)),
+    *(("attic", Fault("truncated", "the file ends early")) for _ in range(4)),
+    ("pier", answer(biometrics=1)),
+]
+
+
+UNKNOWN = SourceSizes()
+
+
+def reported(make_run: MakeRun, sizes: SourceSizes = UNKNOWN, name: str = "run", **settings: Any) -> Report:
+    run = open_run(str(make_run(ROWS, name=name)))
+    record = run.record.model_copy(update=settings)
+    return summarise(replace(run, record=record), details=Details(sizes=sizes))
+
+
+def test_a_whole_source_is_counted_and_its_order_is_that_of_the_lower_ends(make_run: MakeRun) -> None:
+    found = reported(make_run)
+    assert [rate.group for rate in found.rates] == ["beach", "pier", "attic"]  # pier: 1 of 1, so hardly sure
+    beach, pier, attic = found.rates
+    assert (beach.source_low, beach.source_high) == (0.5, 0.5)
+    assert [(rate.rank, rate.rank_low, rate.rank_high, rate.tier) for rate in found.rates] == [
+        (1, 1, 2, 1),
+        (2, 1, 3, 1),
+        (3, 2, 3, 2),
+    ]
+    assert [rate.is_small for rate in found.rates] == [False, True, False]
+    assert (attic.share_if_none_private, attic.share_if_all_private) == pytest.approx((2 / 44, 6 / 44))
+    assert (pier.share_if_none_private, pier.share_if_all_private) == (1.0, 1.0)
+    assert bounds(pier) is None
+    assert findings(found) == (
+        "28.4 % of the images in the source were found private (23 of 81 images that could be judged), most often for "
+        "“Biometrics”.",
+        "By category, beach and pier are highest of 3; see the table for how sure that is.",
+    )
+
+
+def test_a_random_sample_gives_an_interval_that_knows_the_size_of_the_source(make_run: MakeRun) -> None:
+    far = reported(make_run, sample=85, seed=3)
+    near = reported(make_run, SourceSizes(num_images=100), name="near", sample=85, seed=3)
+    assert far.overall.rate == near.overall.rate == pytest.approx(23 / 81)
+    assert None not in (far.overall.low, far.overall.high, near.overall.low, near.overall.high)
+    assert near.overall.high - near.overall.low < 0.5 * (far.overall.high - far.overall.low)  # type: ignore[operator]
+    assert far.rates[0].source_low == pytest.approx(far.rates[0].rate_low)
+    assert near.rates[0].source_low > near.rates[0].rate_low  # type: ignore[operator]
+    assert near.design.sentence == "A random sample of 85 images of 100 in the source (seed 3)."
+    assert findings(far)[0].startswith(
+        "An estimated 28.4 % of the images in the source are found private (95 % interval"
+    )
+
+
+def test_a_sample_of_each_category_has_an_overall_rate_only_with_their_sizes(make_run: MakeRun) -> None:
+    settings: dict[str, Any] = {"sample": 44, "seed": 0, "per_category": True}
+    without = reported(make_run, **settings)
+    assert without.overall.rate is None
+    assert without.overall.sentence.startswith("No overall rate: each category has the same weight in this sample")
+    assert "that is no rate of the whole source" in findings(without)[0]
+    sizes = SourceSizes(by_category={"beach": 100, "attic": 10_000, "pier": 1})
+    known = reported(make_run, sizes, name="known", **settings)
+    assert known.overall.rate == pytest.approx((100 * 0.5 + 10_000 * 40 / 44 * 0.05 + 1) / (101 + 10_000 * 40 / 44))
+    assert known.overall.sentence == "Weighted with the sizes of 3 categories in the source, with its 95 % interval."
+    assert known.rates[0].source_low > without.rates[0].source_low  # type: ignore[operator]
+    for number, (by_category, why) in enumerate(
+        (
+            ({"beach": 100, "attic": 99, "pier": 1, "cellar": 5}, "1 of its categories has no judged image"),
+            ({"beach": 100, "pier": 1}, "1 of its categories have no size there, such as attic"),
+            ({"beach": 100, "attic": 9, "pier": 1}, "of attic the run has 44 images, and 9 are given"),
+        )
+    ):
+        overall = reported(make_run, SourceSizes(by_category=by_category), f"wrong-{number}", **settings).overall
+        assert overall.rate is None
+        assert why in overall.sentence
+
+
+@pytest.mark.parametrize("is_limit", [True, False])
+def test_the_first_images_and_an_unfinished_scan_claim_nothing(make_run: MakeRun, is_limit: bool) -> None:
+    run = open_run(str(make_run(ROWS)))
+    record = run.record.model_copy(update={"limit": 85} if is_limit else {})
+    found = summarise(replace(run, record=record))
+    found = found.covering(Coverage(is_limit, 3, 1, 85, 85 if is_limit else None, None), record, SourceSizes())
+    assert (found.overall.rate, found.has_claim, found.num_tiers) == (None, False, 0)
+    assert all(rate.rank is None and rate.source_low is None for rate in found.rates)
+    assert found.rates[0].rate_low == pytest.approx(0.3520, abs=1e-4)  # as if they were drawn at random
+    assert interval_note(found).startswith("No intervals and no ranks")
+    assert findings(found)[0].endswith("the rest of the source can differ.")
+    assert findings(found)[1] == "The order of the 3 groups by category holds for the scanned images only."
+
+
+def test_a_source_that_cannot_be_listed_is_not_called_whole(make_run: MakeRun) -> None:
+    run = open_run(str(make_run(ROWS)))
+    found = summarise(run).covering(Coverage(None, None, 0, 85, None, None), run.record, SourceSizes())
+    assert found.design.sentence.endswith("The source cannot be listed now, so it may hold more.")
+    assert findings(found)[0].startswith("28.4 % of the scanned images were found private")
+
+
+def test_copies_count_once_where_that_is_asked(make_run: MakeRun) -> None:
+    folder = make_run([("a", answer(gov_ids=1))] * 3 + [("a", answer())] * 2 + [("b", answer())])
+    _with_hashes(folder, ["0f" * 8, "0f" * 8, "0f" * 8, None, None, "0f" * 8])
+    run = open_run(str(folder))
+    found = summarise(run, details=Details(finds_copies=True))
+    assert found.copies is not None
+    assert (found.copies.num_images, found.copies.num_distinct, found.copies.num_in_largest) == (6, 3, 4)
+    assert (found.copies.rate_each, found.copies.rate_distinct) == pytest.approx((0.5, 0.25))  # votes .75, 0 and 0
+    by_group = {rate.group: (rate.num_distinct, rate.rate_distinct) for rate in found.rates}
+    assert by_group == {"a": (3, pytest.approx(1 / 3)), "b": (1, 0.0)}
+    assert copies_note(found) == (
+        "Copies: 6 judged images are 3 pictures by their perceptual hash, the most frequent one 4 times. Private are "
+        "50.0 % of the images and 25.0 % of the pictures."
+    )
+    assert summarise(run).copies is None
+
+
+def _with_hashes(folder: Any, hashes: list[str | None]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for file in sorted((folder / "scores").iterdir()):
+        table = pq.read_table(file)
+        own, hashes = hashes[: table.num_rows], hashes[table.num_rows :]
+        place = table.column_names.index("phash")
+        pq.write_table(table.set_column(place, table.schema.field("phash"), pa.array(own, pa.string())), file)
+
+
+def test_kinds_of_evidence_are_counted_without_sizes_and_never_in_a_models_own_words(make_run: MakeRun) -> None:
+    def seen(*kinds: str) -> Any:
+        return replace(answer(biometrics=1), evidence=kinds)
+
+    rows = [
+        ("a", seen("face, 30 px wide, sharp", "face, 80 px wide, sharp")),
+        ("a", seen("face, 12 px wide, sharp", "date (high probability)")),
+        ("a", replace(answer(), evidence=("date",))),
+    ]
+    run = open_run(str(make_run(rows)))
+    found = [(one.kind, one.num_images, one.num_private) for one in summarise(run).evidence]
+    assert found == [("face, sharp", 2, 2), ("date", 1, 2)]
+    engine = run.record.engine | {"protocol": "two-pass-1 abc"}
+    own = summarise(replace(run, record=run.record.model_copy(update={"engine": engine})))
+    assert own.evidence == ()
+    assert [image.rationale for image in own.severest] == [None, None]
+
+
+def test_laws_count_each_image_once_and_say_where_it_is_a_lower_bound(make_run: MakeRun) -> None:
+    rows = [("a", answer(biometrics=1, beliefs=1)), ("a", answer(beliefs=1)), ("a", answer(race_ethnicity=None))]
+    found = {rule.law: rule for rule in summarise(open_run(str(make_run(rows)))).laws}
+    assert (found["GDPR"].num_images, found["GDPR"].is_lower_bound) == (2, True)
+    assert found["GDPR"].share == pytest.approx(2 / 3)
+    assert (found["HIPAA"].num_images, found["HIPAA"].is_lower_bound) == (1, False)
+
+
+def test_the_most_severe_images_come_first_and_say_where_their_boxes_are(make_run: MakeRun) -> None:
+    from scoring.assessment import Box
+
+    boxes = (Box("biometrics", "face", 0.0, 0.0, 0.2, 0.2, 0.9),) * 2
+    rows = [
+        ("a", answer(age=1)),
+        ("a", answer()),
+        ("b", replace(answer(biometrics=1, gov_ids=1), boxes=boxes, evidence=("face",))),
+        ("b", answer(biometrics=1)),
+    ]
+    found = summarise(open_run(str(make_run(rows)))).severest
+    assert [(image.shard, image.index, image.level) for image in found] == [
+        ("1.tar", 0, 1),
+        ("1.tar", 1, 1),
+        ("0.tar", 0, 3),
+    ]
+    assert (found[0].attributes, found[0].boxes) == (("biometrics", "gov_ids"), ("2 × face, top left",))
+    assert found[0].rationale == "face"

@@ -1,0 +1,69 @@
+"""Intervals by design and ranks, checked by drawing samples from populations whose rates are known."""
+
+import numpy as np
+import pytest
+
+from reports.report.intervals import Stratum, post_stratified, sampled, wilson
+from reports.report.ranks import Counted, standings
+
+
+def test_the_interval_shrinks_to_the_rate_as_the_sample_becomes_the_source() -> None:
+    assert sampled(20, 100) == wilson(20, 100) == pytest.approx((0.1334, 0.2888), abs=1e-4)
+    half = sampled(20, 100, 0.5)
+    assert wilson(20, 100)[0] < half[0] < 0.2 < half[1] < wilson(20, 100)[1]
+    assert half == wilson(40, 200)
+    assert sampled(20, 100, 1.0) == (0.2, 0.2)
+    assert sampled(0, 30)[0] == 0.0
+    assert sampled(30, 30)[1] == 1.0
+
+
+@pytest.mark.parametrize("fraction", [0.05, 0.4, 0.8])
+def test_95_of_100_intervals_of_a_sample_hold_the_rate_of_the_source(fraction: float) -> None:
+    generator = np.random.default_rng(7)
+    num_in_source, num_private = 2000, 260
+    drawn = round(fraction * num_in_source)
+    counts = generator.hypergeometric(num_private, num_in_source - num_private, drawn, 2000)
+    ends = {int(k): sampled(int(k), drawn, fraction) for k in np.unique(counts)}
+    covered = np.mean([ends[int(k)][0] <= num_private / num_in_source <= ends[int(k)][1] for k in counts])
+    assert 0.93 <= covered <= 0.975
+
+
+def test_a_sample_of_each_category_is_weighted_with_the_sizes_of_the_categories() -> None:
+    generator = np.random.default_rng(3)
+    sizes, rates, drawn = np.array([50_000, 8_000, 400, 100]), np.array([0.02, 0.3, 0.8, 0.5]), 80
+    private = np.round(sizes * rates).astype(int)
+    truth = private.sum() / sizes.sum()
+    found = []
+    for _ in range(1000):
+        counts = generator.hypergeometric(private, sizes - private, drawn)
+        strata = [Stratum(int(size), drawn, drawn, int(k)) for size, k in zip(sizes, counts, strict=True)]
+        estimate = post_stratified(strata)
+        assert estimate is not None
+        found.append(estimate)
+    estimates, low, high = np.array(found).T
+    assert estimates.mean() == pytest.approx(truth, abs=0.002)  # the plain mean would be .4
+    assert 0.93 <= np.mean((low <= truth) & (truth <= high)) <= 0.99
+    assert post_stratified([Stratum(10, 5, 0, 0)]) is None
+    assert post_stratified([Stratum(10, 10, 10, 4)]) == (0.4, 0.4, 0.4)
+
+
+def test_all_ranks_hold_together_in_95_of_100_draws() -> None:
+    generator = np.random.default_rng(11)
+    rates = np.sort(np.concatenate([np.linspace(0.02, 0.9, 20), [0.3, 0.3, 0.3]]))[::-1]
+    held = 0
+    for _ in range(300):
+        counts = generator.binomial(150, rates)
+        found = standings([Counted(int(k), 150) for k in counts])
+        # Among equal rates each of their ranks is right.
+        first = [1 + int((rates > rate).sum()) for rate in rates]
+        last = [int((rates >= rate).sum()) for rate in rates]
+        pairs = zip(found, first, last, strict=True)
+        held += all(one.rank_low <= end and start <= one.rank_high for one, start, end in pairs)
+    assert held >= 285
+
+
+def test_groups_that_cannot_be_told_apart_from_the_first_of_a_tier_stand_in_it() -> None:
+    found = standings([Counted(900, 1000), Counted(880, 1000), Counted(1, 2), Counted(100, 1000), Counted(0, 1000)])
+    assert [one.tier for one in found] == [1, 1, 1, 2, 3]
+    assert [(one.rank_low, one.rank_high) for one in found] == [(1, 3), (1, 3), (1, 4), (3, 4), (5, 5)]
+    assert standings([]) == []
