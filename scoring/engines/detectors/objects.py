@@ -91,7 +91,10 @@ class ObjectFinder:
 
 
 def _boxes(distances: Floats, size: tuple[int, int]) -> Floats:
-    """Shape (cells, 44) -> (cells, 4): x_min, y_min, x_max, y_max in pixels. size: height and width, multiples of 32."""
+    """Shape (cells, 44) -> (cells, 4): x_min, y_min, x_max, y_max in pixels.
+
+    size: height and width of the picture as the model sees it.
+    """
     centres = np.concatenate([_centres(size, stride) for stride in STRIDES_PX])
     strides = np.concatenate([np.full(len(_centres(size, stride)), stride) for stride in STRIDES_PX])
     logits = distances.reshape(-1, 4, NUM_STEPS)
@@ -99,7 +102,8 @@ def _boxes(distances: Floats, size: tuple[int, int]) -> Floats:
     steps = (weights * np.arange(NUM_STEPS)).sum(axis=2) / weights.sum(axis=2)
     reach = steps * strides[:, None]
     boxes = np.concatenate([centres - reach[:, :2], centres + reach[:, 2:]], axis=1)
-    return np.clip(boxes, 0, np.array([size[1], size[0]] * 2)).astype(np.float32)
+    clipped: Floats = np.clip(boxes, 0, np.array([size[1], size[0]] * 2)).astype(np.float32)
+    return clipped
 
 
 def _centres(size: tuple[int, int], stride: int) -> Floats:
@@ -116,7 +120,8 @@ def _distinct(scores: Floats, boxes: Floats) -> list[Thing]:
     cells, kinds = np.nonzero(scores >= bounds)
     for place in np.argsort(-scores[cells, kinds], kind="stable"):
         cell, kind = cells[place], int(kinds[place])
-        thing = Thing(kind, *map(float, boxes[cell]), confidence=float(scores[cell, kind]))
+        x_min, y_min, x_max, y_max = map(float, boxes[cell])
+        thing = Thing(kind, x_min, y_min, x_max, y_max, float(scores[cell, kind]))
         if not any(_is_same(thing, other) for other in found):
             found.append(thing)
     return found

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 
+from ingest.images.decode import Pixels
 from scoring.engines.detectors.findings import Area, Finding
 from scoring.engines.detectors.objects import Thing
 from scoring.engines.detectors.ocr import READABLE, Line
@@ -16,13 +17,16 @@ MAX_SIGNS_BESIDE = 90
 """In a picture with more to read a number of this form is something else."""
 MIN_SHAPE, MAX_SHAPE = 2.0, 11.0
 """Width to height of a plate in one line."""
+MIN_VEHICLE_PX = 120
+"""Width; the plate takes about a fifth of it."""
+MAX_VEHICLES = 3
 MARGIN = 0.5
 """In heights of the line, at both ends: the last sign must lie inside of the box."""
 
 
 def plate_findings(page: Page, things: Sequence[Thing]) -> list[Finding]:
     """things: what was found in the view, in its pixels."""
-    vehicles = [_area_of(thing, page) for thing in things if thing.kind in VEHICLES]
+    vehicles = [_area_of(thing, page.width, page.height) for thing in things if thing.kind in VEHICLES]
     on_vehicles = [line for line in page.readable if any(_is_inside(line.area, vehicle) for vehicle in vehicles)]
     alone = page.readable if page.num_chars <= MAX_SIGNS_BESIDE and not any(f.values for f in page.fields) else ()
     found: dict[Area, Finding] = {}
@@ -33,9 +37,25 @@ def plate_findings(page: Page, things: Sequence[Thing]) -> list[Finding]:
     return list(found.values())
 
 
-def plate_lines(lines: Sequence[Line]) -> list[Finding]:
-    """Of lines that were read on a vehicle."""
+def vehicles_to_read(things: Sequence[Thing], pixels: Pixels, plates: Sequence[Finding]) -> list[tuple[slice, slice]]:
+    """Rows and columns of the largest vehicles on which no plate was read, if a closer look may show one."""
+    height, width = pixels.shape[:2]
+    large = [thing for thing in things if thing.kind in VEHICLES and thing.width >= MIN_VEHICLE_PX]
+    large.sort(key=lambda thing: -thing.area)
+    unread = [thing for thing in large if not any(_is_on(plate, thing, width, height) for plate in plates)]
+    return [
+        (slice(int(thing.y_min), int(thing.y_max) + 1), slice(int(thing.x_min), int(thing.x_max) + 1))
+        for thing in unread[:MAX_VEHICLES]
+    ]
+
+
+def plates_in_close_up(lines: Sequence[Line]) -> list[Finding]:
+    """lines: what was read on a vehicle."""
     return list(_plates([line for line in lines if line.confidence >= READABLE]))
+
+
+def _is_on(plate: Finding, thing: Thing, width: int, height: int) -> bool:
+    return plate.area is not None and _is_inside(plate.area, _area_of(thing, width, height))
 
 
 def _plates(lines: Sequence[Line]) -> Iterator[Finding]:
@@ -44,9 +64,9 @@ def _plates(lines: Sequence[Line]) -> Iterator[Finding]:
             yield _finding([line])
     for upper in lines:
         for lower in lines:
-            if _is_stacked(upper, lower) and not is_plate(upper.text) and not is_plate(lower.text):
-                if is_plate(upper.text + lower.text):
-                    yield _finding([upper, lower])
+            is_whole = is_plate(upper.text) or is_plate(lower.text)
+            if not is_whole and _is_stacked(upper, lower) and is_plate(upper.text + lower.text):
+                yield _finding([upper, lower])
 
 
 def is_plate(text: str) -> bool:
@@ -82,8 +102,8 @@ def _finding(lines: Sequence[Line]) -> Finding:
     return Finding("non_unique_id", 1.0, "licence plate", area, min(line.confidence for line in lines))
 
 
-def _area_of(thing: Thing, page: Page) -> Area:
-    return (thing.x_min / page.width, thing.y_min / page.height, thing.x_max / page.width, thing.y_max / page.height)
+def _area_of(thing: Thing, width: int, height: int) -> Area:
+    return (thing.x_min / width, thing.y_min / height, thing.x_max / width, thing.y_max / height)
 
 
 def _is_inside(area: Area, around: Area) -> bool:
