@@ -77,7 +77,7 @@ class TextReader:
         blank = np.zeros((48, 64, 3), np.uint8)  # the recogniser is loaded by its first use
         self._model(blank, use_det=False, use_cls=False, use_rec=True)
         self._model(blank, use_det=True, use_cls=False, use_rec=False)
-        self._writing = WritingFinder(self._model)
+        self.writing = WritingFinder(self._model)
         self._cut = get_rotate_crop_image
         self._input = TextRecInput
         self._known: dict[bytes, tuple[str, float]] = {}
@@ -88,12 +88,12 @@ class TextReader:
         if min(height, width) < 8:
             return []
         image = np.ascontiguousarray(pixels[:, :, ::-1])
-        return self._lines(image, self._writing.quads(image))
+        return self._lines(image, self.writing.quads(image))
 
     def read_close_up(self, pixels: Pixels, rows: slice, columns: slice) -> list[Line]:
         """The lines of a part of a view, which is searched at its own size. rows, columns: pixels of the view."""
         image = np.ascontiguousarray(pixels[:, :, ::-1])
-        quads = self._writing.quads_close_up(np.ascontiguousarray(image[rows, columns]))
+        quads = self.writing.quads_close_up(np.ascontiguousarray(image[rows, columns]))
         corner = np.array([columns.start, rows.start], np.float32)
         return self._lines(image, [quad + corner for quad in quads])
 
@@ -111,7 +111,7 @@ class TextReader:
     def forget(self) -> None:
         """Drop the lines read so far; what was found is kept no longer than its image."""
         self._known.clear()
-        self._writing.forget()
+        self.writing.forget()
 
     def _texts(self, crops: list[Any]) -> list[tuple[str, float]]:
         keys = [hashlib.sha256(crop.tobytes()).digest() + bytes(str(crop.shape), "ascii") for crop in crops]

@@ -23,6 +23,9 @@ MAX_VEHICLES = 3
 MARGIN = 0.5
 """In heights of the line, at both ends: the last sign must lie inside of the box."""
 
+_WORD = re.compile(r"[^\W\d_]{4}")
+"""Four letters in a row: "EXIT 12" is no plate; where plates have as many letters there is a gap between them."""
+
 
 def plate_findings(page: Page, things: Sequence[Thing]) -> list[Finding]:
     """things: what was found in the view, in its pixels."""
@@ -75,6 +78,8 @@ def is_plate(text: str) -> bool:
     >>> is_plate("AB12 CDE"), is_plate("TAXI"), is_plate("2024")
     (True, False, False)
     """
+    if _WORD.search(text):
+        return False
     compact = re.sub(r"[\s.·•:*-]", "", text)
     return MIN_SIGNS <= len(compact) <= MAX_SIGNS and any(form.fullmatch(compact) for form in _forms())
 

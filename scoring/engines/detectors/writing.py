@@ -54,7 +54,7 @@ class WritingFinder:
             return [] if found is None else [np.asarray(quad, np.float32) for quad in found]
         if max(height, width) <= LOOK_SIDE_PX:
             return self.quads_close_up(image)
-        seen = self._probabilities(_resized(image, LOOK_SIDE_PX, cv2.INTER_AREA)) >= SEEN
+        seen = self.probabilities(_resized(image, LOOK_SIDE_PX, cv2.INTER_AREA)) >= SEEN
         kept: list[Quad] = []
         for other, quads in self._earlier:
             if other.shape == image.shape:
@@ -71,17 +71,17 @@ class WritingFinder:
     def quads_close_up(self, image: Image) -> list[Quad]:
         """Without a look: image is a small part of a picture in which writing is likely."""
         large = _resized(image, SEARCH_SIDE_PX, cv2.INTER_LINEAR)
-        return _enlarged(self._lines(self._probabilities(large)), (0, 0), large.shape, image.shape)
+        return _enlarged(self._lines(self.probabilities(large)), (0, 0), large.shape, image.shape)
 
     def _search(self, image: Image, seen: Mask) -> list[Quad]:
         """seen: pixels of the look that may show writing."""
         large = _resized(image, SEARCH_SIDE_PX, cv2.INTER_LINEAR)
         rows = _cells(np.flatnonzero(seen.any(axis=1)), seen.shape[0], large.shape[0])
         columns = _cells(np.flatnonzero(seen.any(axis=0)), seen.shape[1], large.shape[1])
-        quads = self._lines(self._probabilities(large[rows, columns]))
+        quads = self._lines(self.probabilities(large[rows, columns]))
         return _enlarged(quads, (columns.start, rows.start), large.shape, image.shape)
 
-    def _probabilities(self, image: Image) -> npt.NDArray[np.float32]:
+    def probabilities(self, image: Image) -> npt.NDArray[np.float32]:
         """Of writing, for each pixel; the sides of the image are multiples of `CELL_PX`."""
         normal = (image.astype(np.float32) / 255 - 0.5) / 0.5
         answer = self._model.text_det.session(normal.transpose(2, 0, 1)[None])
