@@ -39,8 +39,12 @@ def seen(*things: Thing, faces: tuple[Face, ...] = ()) -> Assessment:
         ([person(100)], 0),
         ([person(100), person(500, 580)], 0),  # two who pose together
         ([person(100), person(500, 150, 300)], 1),  # one far behind the other
-        ([person(100 + 200 * place) for place in range(4)], 1),  # a crowd
-        ([person(100, 200), thing(CAR, 500, 300, 300, 200)], 0.5),
+        ([person(100 + 200 * place) for place in range(4)], 0),  # a group that poses
+        ([person(100 + 200 * place, 300) for place in range(4)], 1),  # a crowd
+        ([person(100 + 150 * place, 100, confidence=0.4) for place in range(5)], 1),
+        ([person(100 + 150 * place, 100, confidence=0.4) for place in range(4)], 0),
+        ([person(100, 300), thing(CAR, 500, 300, 300, 200)], 0.5),
+        ([person(100, 200), thing(CAR, 500, 300, 300, 200)], 1),  # a passer-by
         ([person(100, 200), person(300, 190), thing(CAR, 500, 300, 300, 200)], 1),
         ([person(100, 600), thing(CAR, 500, 300, 300, 200)], 0),  # the owner beside it
     ],
@@ -90,13 +94,28 @@ def test_people_with_flat_faces_are_drawn_and_do_not_count() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["AB12 CDE", "B-MX 1234", "1ABC234", "CFA 7360", "AB-123-CD", "4821 BKD", "MH12 DE 1433", "ABC1D23", "WA 12345"],
+    [
+        "AB12 CDE",
+        "B-MX 1234",
+        "1ABC234",
+        "CFA 7360",
+        "AB-123-CD",
+        "4821 BKD",
+        "MH12 DE 1433",
+        "ABC1D23",
+        "WA 12345",
+        "30F-12345",
+        "5A2 3344",
+        "\u4eacA12345",
+    ],
 )
 def test_plates_of_several_countries(text: str) -> None:
     assert is_plate(text)
 
 
-@pytest.mark.parametrize("text", ["TAXI", "2024", "12345678", "EXIT 12", "12.03.1985", "A", "", "HOTEL CALIFORNIA"])
+@pytest.mark.parametrize(
+    "text", ["TAXI", "2024", "12345678", "EXIT 12", "12.03.1985", "A", "", "HOTEL CALIFORNIA", "ABCDE", "3.14159"]
+)
 def test_other_words_and_numbers_are_no_plates(text: str) -> None:
     assert not is_plate(text)
 
@@ -118,7 +137,8 @@ def test_a_number_is_a_plate_on_a_vehicle_or_alone_but_not_on_a_page() -> None:
     written = [line(text, 20, 40 + 40 * index) for index, text in enumerate(words)]
     assert plates(Page((*written, ON_CAR), WIDTH, HEIGHT), CARS) == 1
     assert plates(Page((*written, ON_CAR), WIDTH, HEIGHT), []) == 0
-    assert plates(Page((ON_CAR,), WIDTH, HEIGHT), []) == 1
+    assert plates(Page((ON_CAR,), WIDTH, HEIGHT), []) == 0  # far too small for a close-up
+    assert plates(Page((line("AB12 CDE", 200, 300, height=80),), WIDTH, HEIGHT), []) == 1
     assert plates(page("Name: Petra Novak", "AB12 CDE"), []) == 0
 
 

@@ -5,7 +5,8 @@
     objects.py     NanoDet: people and things         scene.py         bystanders, activities, property
     nudity.py      open_nsfw                          medical_images.py   fundus photographs, radiographs
     plates.py      licence plates
-    barcodes.py    ZXing                              ocr.py           PP-OCR: lines of text
+    barcodes.py    ZXing                              writing.py       PP-OCR: where writing is
+    plates.py      licence plates                     ocr.py           PP-OCR: lines of text
     fields.py      form labels and their values       page.py          what kind of page the lines make
     patterns.py    dates, numbers, addresses          check_digits.py  Luhn, IBAN, MRZ
     names.py       names of people                    vocabulary.py    the word lists in data/

@@ -15,6 +15,8 @@ from scoring.engines.detectors.vocabulary import rows
 MIN_SIGNS, MAX_SIGNS = 5, 10
 MAX_SIGNS_BESIDE = 90
 """In a picture with more to read a number of this form is something else."""
+CLOSE_UP = 0.05
+"""Share of the view's height from which a plate fills the picture without a vehicle around it."""
 MIN_SHAPE, MAX_SHAPE = 2.0, 11.0
 """Width to height of a plate in one line."""
 MIN_VEHICLE_PX = 120
@@ -31,9 +33,10 @@ def plate_findings(page: Page, things: Sequence[Thing]) -> list[Finding]:
     """things: what was found in the view, in its pixels."""
     vehicles = [_area_of(thing, page.width, page.height) for thing in things if thing.kind in VEHICLES]
     on_vehicles = [line for line in page.readable if any(_is_inside(line.area, vehicle) for vehicle in vehicles)]
-    alone = page.readable if page.num_chars <= MAX_SIGNS_BESIDE and not any(f.values for f in page.fields) else ()
+    has_little_text = page.num_chars <= MAX_SIGNS_BESIDE and not any(field.values for field in page.fields)
+    alone = [line for line in page.readable if has_little_text and line.height >= CLOSE_UP * page.height]
     found: dict[Area, Finding] = {}
-    for lines in (tuple(on_vehicles), tuple(alone)):
+    for lines in (on_vehicles, alone):
         for finding in _plates(lines):
             if finding.area is not None:
                 found.setdefault(finding.area, finding)
@@ -81,7 +84,9 @@ def is_plate(text: str) -> bool:
     if _WORD.search(text):
         return False
     compact = re.sub(r"[\s.·•:*-]", "", text)
-    return MIN_SIGNS <= len(compact) <= MAX_SIGNS and any(form.fullmatch(compact) for form in _forms())
+    compact = re.sub(r"^[\u4e00-\u9fff]", "", compact)  # the sign of a Chinese province
+    is_mixed = bool(re.search(r"\d", compact) and re.search(r"[^\W\d_]", compact))
+    return is_mixed and MIN_SIGNS <= len(compact) <= MAX_SIGNS and any(form.fullmatch(compact) for form in _forms())
 
 
 @cache

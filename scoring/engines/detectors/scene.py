@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from scoring.engines.detectors.faces import FACE_CONFIDENCE, Face
 from scoring.engines.detectors.findings import Finding, fractions
-from scoring.engines.detectors.objects import Thing, people
+from scoring.engines.detectors.objects import PERSON, Thing
 
 VEHICLES = frozenset([2, 3, 5, 7])
 """Car, motorcycle, bus, truck: what carries a licence plate."""
@@ -27,9 +27,21 @@ TABLE_THINGS = frozenset(range(39, 56))
 SUITCASE = 28
 COMPUTER = 63
 
+PERSON_CONFIDENCE = 0.45
+THING_CONFIDENCE = 0.5
+"""Both set on the demo pictures, where no picture without a person has one."""
+LARGE_VEHICLE_CONFIDENCE = 0.4
+
 SMALLER = 0.6
 """Somebody of less than this share of the tallest person's height stands farther away."""
 CROWD = 4
+DENSE_CROWD = 5
+"""As many people make a crowd even if the model is sure of none of them."""
+POSING = 0.45
+"""Share of the view's height from which people of like height pose for the picture."""
+MAX_POSING = 8
+SMALL_PERSON = 0.3
+"""Share of the view's height below which somebody beside a vehicle is not the subject."""
 LARGE_PERSON = 0.25
 """Share of the view's height from which a person without a visible face still shows age and gender, roughly."""
 SURE_PERSON = 0.6
@@ -41,9 +53,10 @@ Size = tuple[int, int]
 
 def scene_findings(things: Sequence[Thing], faces: Sequence[Face], size: Size) -> list[Finding]:
     """size: (width, height) of the view in pixels."""
-    persons = [person for person in people(things) if not _is_drawn(person, faces)]
+    found = [thing for thing in things if thing.kind == PERSON and not _is_drawn(thing, faces)]
+    persons = [person for person in found if person.confidence >= PERSON_CONFIDENCE]
     return [
-        *_bystanders(persons, things, size),
+        *_bystanders(persons or (found if len(found) >= DENSE_CROWD else []), things, size),
         *_faceless(persons, faces, size),
         *_activities(persons, things, size),
         *_property(things, size),
@@ -73,8 +86,10 @@ def _bystanders(persons: Sequence[Thing], things: Sequence[Thing], size: Size) -
         return []
     tallest = max(person.height for person in persons)
     smaller = [person for person in persons if person.height < SMALLER * tallest]
+    is_posed = not smaller and tallest >= POSING * size[1] and len(persons) <= MAX_POSING
     in_traffic = any(thing.kind in VEHICLES for thing in things) and tallest < SMALLER * size[1]
-    if len(persons) >= CROWD or smaller or (in_traffic and len(persons) >= 2):
+    is_passer_by = in_traffic and (len(persons) >= 2 or tallest < SMALL_PERSON * size[1])
+    if smaller or is_passer_by or (len(persons) >= CROWD and not is_posed):
         return [_found("background_people", 1.0, "several people, some of them in the background", persons[-1], size)]
     if in_traffic:
         return [_found("background_people", 0.5, "a person in traffic", persons[-1], size)]
@@ -94,9 +109,10 @@ def _faceless(persons: Sequence[Thing], faces: Sequence[Face], size: Size) -> li
 def _activities(persons: Sequence[Thing], things: Sequence[Thing], size: Size) -> list[Finding]:
     findings = []
     for person in persons:
-        near = [thing for thing in things if _touches(person, thing)]
+        touched = [thing for thing in things if _touches(person, thing)]
+        ridden = [thing for thing in touched if thing.kind in RIDDEN and _rides(person, thing)]
+        near = [thing for thing in touched if thing.confidence >= THING_CONFIDENCE]
         gear = [thing for thing in near if thing.kind in SPORTS_GEAR]
-        ridden = [thing for thing in near if thing.kind in RIDDEN and _rides(person, thing)]
         table = [thing for thing in near if thing.kind in TABLE_THINGS]
         if gear:
             findings.append(_found("activities", 1.0, "a person with sports gear", person, size))
@@ -123,7 +139,9 @@ def _rides(person: Thing, thing: Thing) -> bool:
 
 
 def _property(things: Sequence[Thing], size: Size) -> list[Finding]:
-    owned = [thing for thing in things if thing.kind in PRIVATE_VEHICLES or thing.kind == COMPUTER]
+    vehicles = [thing for thing in things if thing.kind in PRIVATE_VEHICLES]
+    owned = [thing for thing in vehicles if thing.confidence >= LARGE_VEHICLE_CONFIDENCE]
+    owned += [thing for thing in things if thing.kind == COMPUTER and thing.confidence >= THING_CONFIDENCE]
     large = [thing for thing in owned if thing.area >= PROPERTY_AREA * size[0] * size[1]]
     kinds = {True: "a computer", False: "a vehicle"}
     return [_found("property_assets", 1.0, kinds[thing.kind == COMPUTER], thing, size) for thing in large]
