@@ -4,7 +4,6 @@
     faces.py       CenterFace: faces, bystanders      ridges.py        fingerprints
     objects.py     NanoDet: people and things         scene.py         bystanders, activities, property
     nudity.py      open_nsfw                          medical_images.py   fundus photographs, radiographs
-    plates.py      licence plates
     barcodes.py    ZXing                              writing.py       PP-OCR: where writing is
     plates.py      licence plates                     ocr.py           PP-OCR: lines of text
     fields.py      form labels and their values       page.py          what kind of page the lines make
