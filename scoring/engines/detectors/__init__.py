@@ -2,8 +2,10 @@
 
     models.py      model files and their hashes       findings.py      one piece of evidence
     faces.py       CenterFace: faces, bystanders      ridges.py        fingerprints
+    objects.py     NanoDet: people and things         scene.py         bystanders, activities, property
     nudity.py      open_nsfw                          medical_images.py   fundus photographs, radiographs
-    barcodes.py    ZXing                              ocr.py           PP-OCR: lines of text
+    barcodes.py    ZXing                              writing.py       PP-OCR: where writing is
+    plates.py      licence plates                     ocr.py           PP-OCR: lines of text
     fields.py      form labels and their values       page.py          what kind of page the lines make
     patterns.py    dates, numbers, addresses          check_digits.py  Luhn, IBAN, MRZ
     names.py       names of people                    vocabulary.py    the word lists in data/
@@ -26,7 +28,7 @@ from scoring.taxonomy import KEYS
 if TYPE_CHECKING:
     from scoring.engines.detectors.engine import DetectorsEngine
 
-PROTOCOL = "detectors-3"
+PROTOCOL = "detectors-4"
 """Changes with any rule, word list or threshold: values of two protocols are not to be compared."""
 
 MAX_SIDE_PX = 1600

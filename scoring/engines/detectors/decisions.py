@@ -22,7 +22,16 @@ ABSENT_UNLESS_FOUND = (
 )
 """All others are null if nothing was found: these detectors would miss most of their cases."""
 
-ASSESSED = (*ABSENT_UNLESS_FOUND, "medical_data", "beliefs", "age", "gender", "location")
+ASSESSED = (
+    *ABSENT_UNLESS_FOUND,
+    "medical_data",
+    "beliefs",
+    "age",
+    "gender",
+    "location",
+    "activities",
+    "property_assets",
+)
 """Attributes that can get a value."""
 
 _EMBEDDED: tuple[tuple[str, str, float, str], ...] = (

@@ -2,21 +2,27 @@
 
 from collections.abc import Sequence
 
+from ingest.images.decode import Pixels
 from scoring.assessment import Assessment, Outcome, Unscored, View
 from scoring.engines.detectors.barcodes import BarcodeReader, barcode_findings
 from scoring.engines.detectors.decisions import decide, embedded_findings, embedded_unread
 from scoring.engines.detectors.faces import FaceFinder, face_findings
+from scoring.engines.detectors.findings import Finding
 from scoring.engines.detectors.medical_images import scan_findings
 from scoring.engines.detectors.nudity import NudityClassifier, nudity_findings
+from scoring.engines.detectors.objects import ObjectFinder, Thing
 from scoring.engines.detectors.ocr import TextReader
 from scoring.engines.detectors.page import Page
+from scoring.engines.detectors.plates import plate_findings, plates_in_close_up, vehicles_to_read
 from scoring.engines.detectors.ridges import ridge_findings
 from scoring.engines.detectors.rules import TEXT_ATTRIBUTES, text_findings
+from scoring.engines.detectors.scene import scene_findings
 
 
 class DetectorsEngine:
     def __init__(self) -> None:
         self.faces = FaceFinder()
+        self.objects = ObjectFinder()
         self.text = TextReader()
         self.barcodes = BarcodeReader()
         self.nudity = NudityClassifier()
@@ -37,8 +43,12 @@ class DetectorsEngine:
         pixels = view.pixels
         height, width = pixels.shape[:2]
         page = Page(tuple(self.text.read(pixels)), width, height)
+        faces, size = self.faces.find(pixels), (width, height)
+        things = [] if page.is_document else self.objects.find(pixels)
         findings = [
-            *face_findings(self.faces.find(pixels), (width, height)),
+            *face_findings(faces, size),
+            *scene_findings(things, faces, size),
+            *self._plates(pixels, page, things),
             *(ridge_findings(pixels) if page.num_chars < 30 else []),
             *scan_findings(pixels, page),
             *text_findings(page),
@@ -48,3 +58,9 @@ class DetectorsEngine:
         ]
         text_unread = TEXT_ATTRIBUTES if page.is_partly_unread else ()
         return decide(findings, (*text_unread, *embedded_unread(view.metadata)))
+
+    def _plates(self, pixels: Pixels, page: Page, things: Sequence[Thing]) -> list[Finding]:
+        found = plate_findings(page, things)
+        for rows, columns in vehicles_to_read(things, pixels, found):
+            found += plates_in_close_up(self.text.read_close_up(pixels, rows, columns))
+        return found

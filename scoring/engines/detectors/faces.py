@@ -18,6 +18,8 @@ FACE_CONFIDENCE = 0.45
 """No false face on 42 pictures without faces; lower values fire on logos and patterns."""
 HEAD_CONFIDENCE = 0.2
 """Enough to count heads where a face was found already."""
+POSED_FACE = 0.06
+"""Share of the view's width from which faces of like size are of a group that poses."""
 STRIDE = 4
 OVERLAP = 0.3
 """Intersection over union above which two boxes are one face."""
@@ -120,7 +122,7 @@ def face_findings(faces: Sequence[Face], size: tuple[int, int]) -> list[Finding]
     findings: list[Finding] = []
     for face in people:
         findings += _identity(face, size)
-    return findings + _bystanders(people, faces)
+    return findings + _bystanders(people, faces, size[0])
 
 
 def _identity(face: Face, size: tuple[int, int]) -> list[Finding]:
@@ -136,13 +138,14 @@ def _identity(face: Face, size: tuple[int, int]) -> list[Finding]:
     ]
 
 
-def _bystanders(people: Sequence[Face], faces: Sequence[Face]) -> list[Finding]:
-    """A crowd, or somebody much smaller than the subject. Faces only: people seen from behind are missed."""
+def _bystanders(people: Sequence[Face], faces: Sequence[Face], view_width_px: int) -> list[Finding]:
+    """A crowd, or somebody much smaller than the subject, by their faces (`scene.py` looks at whole people)."""
     if not people:
         return []
     heads = [face for face in faces if not face.drawn and face.width >= 8]
     largest = max(face.width for face in people)
     smaller = [face for face in heads if face.width < 0.6 * largest]
-    if len(heads) >= 6 or (len(smaller) >= 1 and len(heads) >= 3):
+    is_posed = not smaller and largest >= POSED_FACE * view_width_px
+    if (len(heads) >= 6 and not is_posed) or (len(smaller) >= 1 and len(heads) >= 3):
         return [Finding("background_people", 1.0, "several people, some of them in the background")]
     return [Finding("background_people", 0.5, "a second, smaller face")] if smaller else []

@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +11,8 @@ import numpy as np
 from ingest.images.decode import Pixels
 from scoring.engines.detectors.findings import Area, fractions
 from scoring.engines.detectors.models import checked_path
+from scoring.engines.detectors.writing import SEARCH_SIDE_PX, Quad, WritingFinder
 
-DETECTION_SIDE_PX = 960
-"""Text is searched at this size (about 80 ms) and read at the view's own."""
 READABLE = 0.6
 """Below this confidence the recogniser saw another script or a texture."""
 SURELY_READ = 0.7
@@ -76,6 +76,8 @@ class TextReader:
         self._model: Any = RapidOCR(params=_parameters())
         blank = np.zeros((48, 64, 3), np.uint8)  # the recogniser is loaded by its first use
         self._model(blank, use_det=False, use_cls=False, use_rec=True)
+        self._model(blank, use_det=True, use_cls=False, use_rec=False)
+        self.writing = WritingFinder(self._model)
         self._cut = get_rotate_crop_image
         self._input = TextRecInput
         self._known: dict[bytes, tuple[str, float]] = {}
@@ -86,8 +88,17 @@ class TextReader:
         if min(height, width) < 8:
             return []
         image = np.ascontiguousarray(pixels[:, :, ::-1])
-        found = self._model(image, use_det=True, use_cls=False, use_rec=False).boxes
-        quads = [] if found is None else [np.asarray(quad, np.float32) for quad in found]
+        return self._lines(image, self.writing.quads(image))
+
+    def read_close_up(self, pixels: Pixels, rows: slice, columns: slice) -> list[Line]:
+        """The lines of a part of a view, which is searched at its own size. rows, columns: pixels of the view."""
+        image = np.ascontiguousarray(pixels[:, :, ::-1])
+        quads = self.writing.quads_close_up(np.ascontiguousarray(image[rows, columns]))
+        corner = np.array([columns.start, rows.start], np.float32)
+        return self._lines(image, [quad + corner for quad in quads])
+
+    def _lines(self, image: Any, quads: Sequence[Quad]) -> list[Line]:
+        height, width = image.shape[:2]
         quads = [quad for quad in quads if min(_sides(quad)) >= 4]
         texts = self._texts([self._cut(image, quad) for quad in quads])
         written = [
@@ -100,6 +111,7 @@ class TextReader:
     def forget(self) -> None:
         """Drop the lines read so far; what was found is kept no longer than its image."""
         self._known.clear()
+        self.writing.forget()
 
     def _texts(self, crops: list[Any]) -> list[tuple[str, float]]:
         keys = [hashlib.sha256(crop.tobytes()).digest() + bytes(str(crop.shape), "ascii") for crop in crops]
@@ -131,7 +143,7 @@ def _parameters() -> dict[str, Any]:
         "Global.use_cls": False,
         "Global.text_score": 0.0,
         "Det.limit_type": "max",
-        "Det.limit_side_len": DETECTION_SIDE_PX,
+        "Det.limit_side_len": SEARCH_SIDE_PX,
         "Det.model_path": str(checked_path("PP-OCRv6_det_small.onnx")),
         "Rec.model_path": str(checked_path("PP-OCRv6_rec_small.onnx")),
         # One line at a time and no padding to a common width: 40 % faster on one thread, same text.

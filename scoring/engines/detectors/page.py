@@ -62,6 +62,11 @@ class Page:
         return sum(len(line.text.replace(" ", "")) for line in self.readable)
 
     @cached_property
+    def is_document(self) -> bool:
+        """Whether it is a page or screen to read, and not a few words on a wall."""
+        return self.num_chars >= 60 and len(self.readable) >= 4
+
+    @cached_property
     def num_amounts(self) -> int:
         return sum(patterns.count_amounts(line.text) for line in self.readable)
 

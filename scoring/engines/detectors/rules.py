@@ -1,6 +1,5 @@
 """Text -> evidence. Each rule looks for one thing and returns the kind of what it found; the text stays here."""
 
-import re
 from collections.abc import Callable, Iterator
 
 from scoring.engines.detectors import contacts, papers, patterns, people
@@ -25,37 +24,9 @@ def text_findings(page: Page) -> list[Finding]:
     return [finding for rule in _RULES for finding in rule(page)]
 
 
-_PLATES = tuple(
-    re.compile(pattern)
-    for pattern in (
-        r"[A-Z]{1,3}\d{3,4}",
-        r"\d{3,4}[A-Z]{2,3}",
-        r"\d[A-Z]{3}\d{3}",
-        r"\d[A-Z]{2}\d{4}",
-        r"[A-Z]{2}\d{2}[A-Z]{3}",
-        r"[A-Z]{2}\d{3}[A-Z]{2}",
-        r"[A-Z]{2}\d{2}[A-Z]{1,2}\d{4}",
-        r"\d{1,2}[A-Z]{2,3}\d{1,2}",
-        r"[A-Z]{1,3}-?[A-Z]{1,2}\d{2,4}",
-    )
-)
-"""North America, United Kingdom, France, Italy, Spain, India, Netherlands, Germany; without spaces."""
-
-
-def licence_plate(page: Page) -> Iterator[Finding]:
-    """A number of a plate's form, alone in its line, in a picture with little else to read."""
-    if page.num_chars > 90 or any(field.values for field in page.fields):
-        return
-    for line in page.readable:
-        compact = re.sub(r"[\s.·•:*-]", "", line.text)
-        shaped = 5 <= len(compact) <= 10 and any(pattern.fullmatch(compact) for pattern in _PLATES)
-        if shaped and 2.0 <= line.width / max(line.height, 1.0) <= 11:
-            yield found("non_unique_id", 1.0, "licence plate", line)
-
-
 def paper(page: Page) -> Iterator[Finding]:
     """How much there is to read. A few words on a wall are a sign, not a document."""
-    if page.num_chars >= 60 and len(page.readable) >= 4:
+    if page.is_document:
         kind = "chat or screen" if page.is_chat else "page of text"
         yield found("documents", 1.0, kind, max(page.readable, key=lambda line: len(line.text)))
     elif page.num_chars >= 25 and len(page.readable) >= 2:
@@ -102,7 +73,6 @@ _RULES: tuple[Callable[[Page], Iterator[Finding]], ...] = (
     papers.bills,
     contacts.contacts,
     contacts.places,
-    licence_plate,
     paper,
     dates,
 )

@@ -25,7 +25,8 @@ def squashed(text: str) -> str:
     return re.sub(r"[^\w]|_", "", plain(text)).translate(_SAME)
 
 
-def _rows(file: str) -> list[str]:
+def rows(file: str) -> list[str]:
+    """The lines of a list, without comments."""
     lines = (_FOLDER / file).read_text(encoding="utf-8").splitlines()
     return [line for line in lines if line and not line.startswith("#")]
 
@@ -33,14 +34,14 @@ def _rows(file: str) -> list[str]:
 @cache
 def words(file: str) -> frozenset[str]:
     """A list of words, any number in a row."""
-    return frozenset(word for row in _rows(file) for word in row.split())
+    return frozenset(word for row in rows(file) for word in row.split())
 
 
 @cache
 def wordings(file: str) -> dict[str, tuple[str, ...]]:
     """Kind -> its wordings, of a file with rows "kind: wording | wording". A kind may have several rows."""
     kinds: dict[str, list[str]] = {}
-    for row in _rows(file):
+    for row in rows(file):
         kind, _, rest = row.partition(": ")
         kinds.setdefault(kind, []).extend(wording.strip() for wording in rest.split("|"))
     return {kind: tuple(found) for kind, found in kinds.items()}

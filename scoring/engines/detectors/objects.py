@@ -1,0 +1,132 @@
+"""People, vehicles and things with NanoDet (COCO's 80 classes); the model knows nothing of who or what is depicted.
+
+Model: NanoDet-g, github.com/RangiLyu/nanodet; output and classes as in its documentation.
+"""
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from ingest.images.decode import Pixels
+from scoring.engines.detectors.models import open_session
+
+Floats = npt.NDArray[np.float32]
+
+LONGER_SIDE_PX = 512
+"""Larger pictures are looked at in this size: above 640 px one body is found twice."""
+
+STRIDES_PX = (8, 16, 32)
+NUM_STEPS = 11
+"""The distance of a cell to each side of its box is a distribution over 0 … 10 strides."""
+
+PERSON = 0
+CONFIDENCE = 0.35
+"""Of what is found at all; rules that look at one thing ask for more (`scene.py`)."""
+
+MAX_OVERLAP = 0.45
+"""Intersection over union from which two boxes of a class are one thing."""
+
+MAX_INSIDE = 0.7
+MIN_SIZE_OF_SECOND = 0.4
+"""A box that lies so far inside a surer one of its class, and is at least so large beside it, is of the same thing."""
+
+
+@dataclass(frozen=True)
+class Thing:
+    """Something that was found. Coordinates are pixels of the view, y down."""
+
+    kind: int
+    """Class of COCO, 0–79; 0 is a person."""
+
+    x_min: float
+    y_min: float
+    x_max: float
+    y_max: float
+
+    confidence: float
+    """0–1."""
+
+    @property
+    def width(self) -> float:
+        return self.x_max - self.x_min
+
+    @property
+    def height(self) -> float:
+        return self.y_max - self.y_min
+
+    @property
+    def area(self) -> float:
+        """In square pixels."""
+        return self.width * self.height
+
+    def share_inside(self, other: "Thing") -> float:
+        """How much of this box lies in the other, 0–1."""
+        width = min(self.x_max, other.x_max) - max(self.x_min, other.x_min)
+        height = min(self.y_max, other.y_max) - max(self.y_min, other.y_min)
+        return max(0.0, width) * max(0.0, height) / max(self.area, 1.0)
+
+
+class ObjectFinder:
+    """Finds people and things in a view."""
+
+    def __init__(self) -> None:
+        self._session = open_session("nanodet_g_coco.onnx")
+
+    def find(self, pixels: Pixels) -> list[Thing]:
+        """Surest first; pixels: uint8 RGB of shape (height, width, 3)."""
+        height, width = pixels.shape[:2]
+        if min(height, width) < 16:
+            return []
+        scale = LONGER_SIDE_PX / max(height, width)
+        seen = [max(32, round(side * scale / 32) * 32) for side in (height, width)]
+        image = cv2.resize(pixels, (seen[1], seen[0]), interpolation=cv2.INTER_AREA)
+        scores, distances = self._session.run(["scores", "dist"], {"image": image[None]})
+        boxes = _boxes(distances, (seen[0], seen[1]))
+        boxes *= np.array([width / seen[1], height / seen[0]] * 2, np.float32)
+        return _distinct(scores[0], boxes)
+
+
+def _boxes(distances: Floats, size: tuple[int, int]) -> Floats:
+    """Shape (cells, 44) -> (cells, 4): x_min, y_min, x_max, y_max in pixels.
+
+    size: height and width of the picture as the model sees it.
+    """
+    centres = np.concatenate([_centres(size, stride) for stride in STRIDES_PX])
+    strides = np.concatenate([np.full(len(_centres(size, stride)), stride) for stride in STRIDES_PX])
+    logits = distances.reshape(-1, 4, NUM_STEPS)
+    weights = np.exp(logits - logits.max(axis=2, keepdims=True))
+    steps = (weights * np.arange(NUM_STEPS)).sum(axis=2) / weights.sum(axis=2)
+    reach = steps * strides[:, None]
+    boxes = np.concatenate([centres - reach[:, :2], centres + reach[:, 2:]], axis=1)
+    clipped: Floats = np.clip(boxes, 0, np.array([size[1], size[0]] * 2)).astype(np.float32)
+    return clipped
+
+
+def _centres(size: tuple[int, int], stride: int) -> Floats:
+    """Shape (cells, 2): x and y of the cells of one stride, row by row."""
+    y, x = np.mgrid[0 : size[0] // stride, 0 : size[1] // stride]
+    return ((np.stack([x, y], axis=-1).reshape(-1, 2) + 0.5) * stride).astype(np.float32)
+
+
+def _distinct(scores: Floats, boxes: Floats) -> list[Thing]:
+    """The sure boxes, one for each thing."""
+    found: list[Thing] = []
+    cells, kinds = np.nonzero(scores >= CONFIDENCE)
+    for place in np.argsort(-scores[cells, kinds], kind="stable"):
+        cell, kind = cells[place], int(kinds[place])
+        x_min, y_min, x_max, y_max = map(float, boxes[cell])
+        thing = Thing(kind, x_min, y_min, x_max, y_max, float(scores[cell, kind]))
+        if not any(_is_same(thing, other) for other in found):
+            found.append(thing)
+    return found
+
+
+def _is_same(thing: Thing, surer: Thing) -> bool:
+    if thing.kind != surer.kind:
+        return False
+    common = thing.share_inside(surer) * thing.area
+    union = thing.area + surer.area - common
+    is_second = thing.share_inside(surer) >= MAX_INSIDE and thing.area >= MIN_SIZE_OF_SECOND * surer.area
+    return common >= MAX_OVERLAP * union or is_second

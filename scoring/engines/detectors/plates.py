@@ -1,0 +1,122 @@
+"""Licence plates: a number of a plate's form on a vehicle, or alone in a picture with little else to read."""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+from ingest.images.decode import Pixels
+from scoring.engines.detectors.findings import Area, Finding
+from scoring.engines.detectors.objects import Thing
+from scoring.engines.detectors.ocr import READABLE, Line
+from scoring.engines.detectors.page import Page
+from scoring.engines.detectors.scene import VEHICLES
+from scoring.engines.detectors.vocabulary import rows
+
+MIN_SIGNS, MAX_SIGNS = 5, 10
+MAX_SIGNS_BESIDE = 90
+"""In a picture with more to read a number of this form is something else."""
+CLOSE_UP = 0.05
+"""Share of the view's height from which a plate fills the picture without a vehicle around it."""
+MIN_SHAPE, MAX_SHAPE = 2.0, 11.0
+"""Width to height of a plate in one line."""
+MIN_VEHICLE_PX = 120
+"""Width; the plate takes about a fifth of it."""
+MAX_VEHICLES = 3
+MARGIN = 0.5
+"""In heights of the line, at both ends: the last sign must lie inside of the box."""
+
+_WORD = re.compile(r"[^\W\d_]{4}")
+"""Four letters in a row: "EXIT 12" is no plate; where plates have as many letters there is a gap between them."""
+
+
+def plate_findings(page: Page, things: Sequence[Thing]) -> list[Finding]:
+    """things: what was found in the view, in its pixels."""
+    vehicles = [_area_of(thing, page.width, page.height) for thing in things if thing.kind in VEHICLES]
+    on_vehicles = [line for line in page.readable if any(_is_inside(line.area, vehicle) for vehicle in vehicles)]
+    has_little_text = page.num_chars <= MAX_SIGNS_BESIDE and not any(field.values for field in page.fields)
+    alone = [line for line in page.readable if has_little_text and line.height >= CLOSE_UP * page.height]
+    found: dict[Area, Finding] = {}
+    for lines in (on_vehicles, alone):
+        for finding in _plates(lines):
+            if finding.area is not None:
+                found.setdefault(finding.area, finding)
+    return list(found.values())
+
+
+def vehicles_to_read(things: Sequence[Thing], pixels: Pixels, plates: Sequence[Finding]) -> list[tuple[slice, slice]]:
+    """Rows and columns of the largest vehicles on which no plate was read, if a closer look may show one."""
+    height, width = pixels.shape[:2]
+    large = [thing for thing in things if thing.kind in VEHICLES and thing.width >= MIN_VEHICLE_PX]
+    large.sort(key=lambda thing: -thing.area)
+    unread = [thing for thing in large if not any(_is_on(plate, thing, width, height) for plate in plates)]
+    return [
+        (slice(int(thing.y_min), int(thing.y_max) + 1), slice(int(thing.x_min), int(thing.x_max) + 1))
+        for thing in unread[:MAX_VEHICLES]
+    ]
+
+
+def plates_in_close_up(lines: Sequence[Line]) -> list[Finding]:
+    """lines: what was read on a vehicle."""
+    return list(_plates([line for line in lines if line.confidence >= READABLE]))
+
+
+def _is_on(plate: Finding, thing: Thing, width: int, height: int) -> bool:
+    return plate.area is not None and _is_inside(plate.area, _area_of(thing, width, height))
+
+
+def _plates(lines: Sequence[Line]) -> Iterator[Finding]:
+    for line in lines:
+        if MIN_SHAPE <= line.width / max(line.height, 1.0) <= MAX_SHAPE and is_plate(line.text):
+            yield _finding([line])
+    for upper in lines:
+        for lower in lines:
+            is_whole = is_plate(upper.text) or is_plate(lower.text)
+            if not is_whole and _is_stacked(upper, lower) and is_plate(upper.text + lower.text):
+                yield _finding([upper, lower])
+
+
+def is_plate(text: str) -> bool:
+    """Whether a text has the form of a licence plate of a country that is known here.
+
+    >>> is_plate("AB12 CDE"), is_plate("TAXI"), is_plate("2024")
+    (True, False, False)
+    """
+    if _WORD.search(text):
+        return False
+    compact = re.sub(r"[\s.·•:*-]", "", text)
+    compact = re.sub(r"^[\u4e00-\u9fff]", "", compact)  # the sign of a Chinese province
+    is_mixed = bool(re.search(r"\d", compact) and re.search(r"[^\W\d_]", compact))
+    return is_mixed and MIN_SIGNS <= len(compact) <= MAX_SIGNS and any(form.fullmatch(compact) for form in _forms())
+
+
+@cache
+def _forms() -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(row.split("\t")[1]) for row in rows("plate_patterns.txt"))
+
+
+def _is_stacked(upper: Line, lower: Line) -> bool:
+    """One below the other, of about the same height, as on plates of motorcycles."""
+    common = min(upper.right, lower.right) - max(upper.left, lower.left)
+    distance = lower.y - upper.y
+    is_near = 0.7 * upper.height <= distance <= 2.0 * max(upper.height, lower.height)
+    alike = 0.5 <= upper.height / max(lower.height, 1.0) <= 2.0
+    return is_near and alike and common >= 0.5 * min(upper.width, lower.width)
+
+
+def _finding(lines: Sequence[Line]) -> Finding:
+    areas = [line.area for line in lines]
+    x_min, y_min = min(area[0] for area in areas), min(area[1] for area in areas)
+    x_max, y_max = max(area[2] for area in areas), max(area[3] for area in areas)
+    margin = MARGIN * max((area[3] - area[1]) for area in areas)
+    area = (max(0.0, x_min - margin), y_min, min(1.0, x_max + margin), y_max)
+    return Finding("non_unique_id", 1.0, "licence plate", area, min(line.confidence for line in lines))
+
+
+def _area_of(thing: Thing, width: int, height: int) -> Area:
+    return (thing.x_min / width, thing.y_min / height, thing.x_max / width, thing.y_max / height)
+
+
+def _is_inside(area: Area, around: Area) -> bool:
+    """Whether the middle of an area lies in the other one."""
+    x, y = (area[0] + area[2]) / 2, (area[1] + area[3]) / 2
+    return around[0] <= x <= around[2] and around[1] <= y <= around[3]

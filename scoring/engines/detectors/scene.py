@@ -1,0 +1,152 @@
+"""What people and things in a photograph show: bystanders, activities, property, a person without a visible face.
+
+Nothing here is used on pages of text: the detector also finds people in portraits on documents, and computers in forms.
+"""
+
+from collections.abc import Sequence
+
+from scoring.engines.detectors.faces import FACE_CONFIDENCE, Face
+from scoring.engines.detectors.findings import Finding, fractions
+from scoring.engines.detectors.objects import PERSON, Thing
+
+VEHICLES = frozenset([2, 3, 5, 7])
+"""Car, motorcycle, bus, truck: what carries a licence plate."""
+
+PRIVATE_VEHICLES = frozenset([1, 2, 3, 7, 8])
+"""Bicycle, car, motorcycle, truck, boat."""
+
+RIDDEN = frozenset([1, 3, 17])
+"""Bicycle, motorcycle, horse."""
+
+SPORTS_GEAR = frozenset(range(29, 39))
+"""Frisbee, skis, snowboard, ball, kite, bat, glove, skateboard, surfboard, racket."""
+
+TABLE_THINGS = frozenset(range(39, 56))
+"""Bottles, glasses, cutlery, bowls and food."""
+
+SUITCASE = 28
+COMPUTER = 63
+
+PERSON_CONFIDENCE = 0.45
+THING_CONFIDENCE = 0.5
+"""Both set on the demo pictures, where no picture without a person has one."""
+LARGE_VEHICLE_CONFIDENCE = 0.4
+
+SMALLER = 0.6
+"""Somebody of less than this share of the tallest person's height stands farther away."""
+CROWD = 4
+DENSE_CROWD = 5
+"""As many people make a crowd even if the model is sure of none of them."""
+POSING = 0.45
+"""Share of the view's height from which people of like height pose for the picture."""
+MAX_POSING = 8
+SMALL_PERSON = 0.3
+"""Share of the view's height below which somebody beside a vehicle is not the subject."""
+LARGE_PERSON = 0.25
+"""Share of the view's height from which a person without a visible face still shows age and gender, roughly."""
+SURE_PERSON = 0.6
+PROPERTY_AREA = 0.06
+"""Share of the view that a vehicle or computer must fill to be what the picture is of."""
+
+Size = tuple[int, int]
+
+
+def scene_findings(things: Sequence[Thing], faces: Sequence[Face], size: Size) -> list[Finding]:
+    """size: (width, height) of the view in pixels."""
+    found = [thing for thing in things if thing.kind == PERSON and not _is_drawn(thing, faces)]
+    persons = [person for person in found if person.confidence >= PERSON_CONFIDENCE]
+    return [
+        *_bystanders(persons or (found if len(found) >= DENSE_CROWD else []), things, size),
+        *_faceless(persons, faces, size),
+        *_activities(persons, things, size),
+        *_property(things, size),
+    ]
+
+
+def _is_drawn(person: Thing, faces: Sequence[Face]) -> bool:
+    """Whether its face is flat, as in paintings with flat colours, posters and cartoons."""
+    own = _faces_of(person, faces)
+    return bool(own) and all(face.drawn for face in own)
+
+
+def _faces_of(person: Thing, faces: Sequence[Face]) -> list[Face]:
+    """Faces whose centre lies in the upper half of the person."""
+    middle = (person.y_min + person.y_max) / 2
+    return [
+        face
+        for face in faces
+        if person.x_min <= (face.x_min + face.x_max) / 2 <= person.x_max
+        and person.y_min - face.width <= (face.y_min + face.y_max) / 2 <= middle
+    ]
+
+
+def _bystanders(persons: Sequence[Thing], things: Sequence[Thing], size: Size) -> list[Finding]:
+    """A crowd, somebody much smaller than the largest, or people in traffic."""
+    if not persons:
+        return []
+    tallest = max(person.height for person in persons)
+    smaller = [person for person in persons if person.height < SMALLER * tallest]
+    is_posed = not smaller and tallest >= POSING * size[1] and len(persons) <= MAX_POSING
+    in_traffic = any(thing.kind in VEHICLES for thing in things) and tallest < SMALLER * size[1]
+    is_passer_by = in_traffic and (len(persons) >= 2 or tallest < SMALL_PERSON * size[1])
+    if smaller or is_passer_by or (len(persons) >= CROWD and not is_posed):
+        return [_found("background_people", 1.0, "several people, some of them in the background", persons[-1], size)]
+    if in_traffic:
+        return [_found("background_people", 0.5, "a person in traffic", persons[-1], size)]
+    return []
+
+
+def _faceless(persons: Sequence[Thing], faces: Sequence[Face], size: Size) -> list[Finding]:
+    for person in persons:
+        is_clear = person.confidence >= SURE_PERSON and person.height >= LARGE_PERSON * size[1]
+        seen = [face for face in _faces_of(person, faces) if face.confidence >= FACE_CONFIDENCE]
+        if is_clear and not seen:
+            kind = "a person without a visible face"
+            return [_found(attribute, 0.5, kind, person, size) for attribute in ("age", "gender")]
+    return []
+
+
+def _activities(persons: Sequence[Thing], things: Sequence[Thing], size: Size) -> list[Finding]:
+    findings = []
+    for person in persons:
+        touched = [thing for thing in things if _touches(person, thing)]
+        ridden = [thing for thing in touched if thing.kind in RIDDEN and _rides(person, thing)]
+        near = [thing for thing in touched if thing.confidence >= THING_CONFIDENCE]
+        gear = [thing for thing in near if thing.kind in SPORTS_GEAR]
+        table = [thing for thing in near if thing.kind in TABLE_THINGS]
+        if gear:
+            findings.append(_found("activities", 1.0, "a person with sports gear", person, size))
+        elif ridden:
+            findings.append(_found("activities", 1.0, "a person who rides", person, size))
+        elif len(table) >= 2:
+            findings.append(_found("activities", 1.0, "a person with food or drinks", person, size))
+        elif any(thing.kind == SUITCASE for thing in near):
+            findings.append(_found("activities", 0.5, "a person with a suitcase", person, size))
+    return findings
+
+
+def _touches(person: Thing, thing: Thing) -> bool:
+    """Whether the boxes meet, the person's reaching a tenth of its height farther."""
+    reach = person.height / 10
+    beside = thing.x_min <= person.x_max + reach and thing.x_max >= person.x_min - reach
+    return beside and thing.y_min <= person.y_max + reach and thing.y_max >= person.y_min - reach
+
+
+def _rides(person: Thing, thing: Thing) -> bool:
+    """Above the thing and over it, not beside it."""
+    centre = (person.x_min + person.x_max) / 2
+    return thing.x_min <= centre <= thing.x_max and person.y_min < thing.y_min and person.y_max <= thing.y_max
+
+
+def _property(things: Sequence[Thing], size: Size) -> list[Finding]:
+    vehicles = [thing for thing in things if thing.kind in PRIVATE_VEHICLES]
+    owned = [thing for thing in vehicles if thing.confidence >= LARGE_VEHICLE_CONFIDENCE]
+    owned += [thing for thing in things if thing.kind == COMPUTER and thing.confidence >= THING_CONFIDENCE]
+    large = [thing for thing in owned if thing.area >= PROPERTY_AREA * size[0] * size[1]]
+    kinds = {True: "a computer", False: "a vehicle"}
+    return [_found("property_assets", 1.0, kinds[thing.kind == COMPUTER], thing, size) for thing in large]
+
+
+def _found(attribute: str, value: float, kind: str, thing: Thing, size: Size) -> Finding:
+    area = fractions(thing.x_min, thing.y_min, thing.x_max, thing.y_max, *size)
+    return Finding(attribute, value, kind, area, thing.confidence)

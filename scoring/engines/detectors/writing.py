@@ -1,0 +1,140 @@
+"""Where writing is: a look at a small size, then a search at a larger one where the look saw something.
+
+Model: the detection stage of PP-OCR (through rapidocr). Its cost follows the area, so that a picture without writing
+takes a quarter of a full search, or less.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+Image = npt.NDArray[np.uint8]
+"""Shape (height, width, 3), BGR."""
+
+LOOK_SIDE_PX = 480
+"""Longer side of the picture in the first look. At 384 two of the demo pictures lost their small writing."""
+SEARCH_SIDE_PX = 960
+"""Longer side of the picture in the search."""
+SEEN = 0.15
+"""Probability of writing from which a pixel of the look is searched. Lines are made from 0.3 on."""
+MARGIN_PX = 32
+"""Around what the look saw, in pixels of the look."""
+CELL_PX = 32
+"""The network takes sides that are multiples of this."""
+NEAR_PX = 6
+"""So near to a change between two views, in pixels of the look, writing is searched again."""
+MAX_SHAPE = 8
+"""rapidocr pads pictures that are longer than this, beside their height: they are searched as it does."""
+
+Mask = npt.NDArray[np.bool_]
+Quad = npt.NDArray[np.float32]
+"""Shape (4, 2): pixels of the picture, clockwise from the top left of a line."""
+
+
+class WritingFinder:
+    """Finds the places of lines in a picture."""
+
+    def __init__(self, model: Any) -> None:
+        """model: a RapidOCR whose detection stage is loaded."""
+        self._model = model
+        self._earlier: list[tuple[Image, list[Quad]]] = []
+
+    def forget(self) -> None:
+        """The views so far: what is the same in two views of a picture is searched once."""
+        self._earlier.clear()
+
+    def quads(self, image: Image) -> list[Quad]:
+        height, width = image.shape[:2]
+        if max(height, width) > MAX_SHAPE * min(height, width):
+            found = self._model(image, use_det=True, use_cls=False, use_rec=False).boxes
+            return [] if found is None else [np.asarray(quad, np.float32) for quad in found]
+        if max(height, width) <= LOOK_SIDE_PX:
+            return self.quads_close_up(image)
+        seen = self.probabilities(_resized(image, LOOK_SIDE_PX, cv2.INTER_AREA)) >= SEEN
+        kept: list[Quad] = []
+        for other, quads in self._earlier:
+            if other.shape == image.shape:
+                changed = (image != other).any(axis=2)
+                kept = [quad for quad in quads if not changed[_around(quad)].any()]
+                seen &= _shrunk(changed, seen.shape)
+                break
+        new = self._search(image, seen) if seen.any() else []
+        known = [_around(quad) for quad in kept]
+        found = [*kept, *(quad for quad in new if not any(_lies_in(quad, place) for place in known))]
+        self._earlier.append((image, found))
+        return found
+
+    def quads_close_up(self, image: Image) -> list[Quad]:
+        """Without a look: image is a small part of a picture in which writing is likely."""
+        large = _resized(image, SEARCH_SIDE_PX, cv2.INTER_LINEAR)
+        return _enlarged(self._lines(self.probabilities(large)), (0, 0), large.shape, image.shape)
+
+    def _search(self, image: Image, seen: Mask) -> list[Quad]:
+        """seen: pixels of the look that may show writing."""
+        large = _resized(image, SEARCH_SIDE_PX, cv2.INTER_LINEAR)
+        rows = _cells(np.flatnonzero(seen.any(axis=1)), seen.shape[0], large.shape[0])
+        columns = _cells(np.flatnonzero(seen.any(axis=0)), seen.shape[1], large.shape[1])
+        quads = self._lines(self.probabilities(large[rows, columns]))
+        return _enlarged(quads, (columns.start, rows.start), large.shape, image.shape)
+
+    def probabilities(self, image: Image) -> npt.NDArray[np.float32]:
+        """Of writing, for each pixel; the sides of the image are multiples of `CELL_PX`."""
+        normal = (image.astype(np.float32) / 255 - 0.5) / 0.5
+        answer = self._model.text_det.session(normal.transpose(2, 0, 1)[None])
+        return np.asarray(answer, np.float32).reshape(image.shape[:2])
+
+    def _lines(self, probabilities: npt.NDArray[np.float32]) -> list[Quad]:
+        """In pixels of the probabilities, from top to bottom."""
+        detector = self._model.text_det
+        quads, _ = detector.postprocess_op(probabilities[None, None], probabilities.shape)
+        return [np.asarray(quad, np.float32) for quad in detector.sorted_boxes(np.asarray(quads))]
+
+
+def _around(quad: Quad) -> tuple[slice, slice]:
+    """Rows and columns of the picture."""
+    (left, top), (right, bottom) = np.maximum(quad.min(axis=0), 0), quad.max(axis=0)
+    return slice(int(top), int(bottom) + 1), slice(int(left), int(right) + 1)
+
+
+def _lies_in(quad: Quad, place: tuple[slice, slice]) -> bool:
+    """Whether the middle of a line lies there."""
+    x, y = quad.mean(axis=0)
+    return bool(place[0].start <= y < place[0].stop and place[1].start <= x < place[1].stop)
+
+
+def _shrunk(changed: Mask, shape: tuple[int, ...]) -> Mask:
+    """Pixels of the look that have a change in them, or near by."""
+    small = cv2.resize(changed.astype(np.float32), (shape[1], shape[0]), interpolation=cv2.INTER_AREA) > 0
+    around = np.ones((2 * NEAR_PX + 1, 2 * NEAR_PX + 1), np.uint8)
+    return np.asarray(cv2.dilate(small.astype(np.uint8), around), np.bool_)
+
+
+def _resized(image: Image, side_px: int, interpolation: int) -> Image:
+    """At most so long on the longer side, both sides multiples of `CELL_PX`."""
+    height, width = image.shape[:2]
+    scale = min(1.0, side_px / max(height, width))
+    rows, columns = (max(CELL_PX, round(int(side * scale) / CELL_PX) * CELL_PX) for side in (height, width))
+    return np.asarray(cv2.resize(image, (columns, rows), interpolation=interpolation), np.uint8)
+
+
+def _enlarged(
+    quads: Sequence[Quad], corner: tuple[int, int], searched: tuple[int, ...], picture: tuple[int, ...]
+) -> list[Quad]:
+    """Pixels of a part of what was searched -> pixels of the picture. corner: x and y of the part."""
+    scale = np.array([picture[1] / searched[1], picture[0] / searched[0]], np.float32)
+    return [np.round((quad + np.array(corner, np.float32)) * scale) for quad in quads]
+
+
+def _cells(seen: npt.NDArray[np.intp], length_of_look: int, length: int) -> slice:
+    """What was seen along one side of the look, with the margin, in whole cells along the same side of the search.
+
+    seen: rows or columns of the look, ascending. Both lengths are in pixels.
+    """
+    scale = length / length_of_look / CELL_PX
+    first = math.floor((int(seen[0]) - MARGIN_PX) * scale)
+    last = math.ceil((int(seen[-1]) + 1 + MARGIN_PX) * scale)
+    return slice(max(0, first) * CELL_PX, min(length, last * CELL_PX))

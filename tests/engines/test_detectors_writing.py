@@ -1,0 +1,113 @@
+"""Where the detectors look for writing, and people on real photographs. All names are fictitious."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from ingest.images.decode import Pixels
+from scoring.engines.detectors.objects import PERSON, ObjectFinder
+from tests.engines.test_detectors import CORPUS, drawn, picture
+
+pytest.importorskip("rapidocr", reason="the detectors extra is not installed")
+
+from scoring.engines.detectors.ocr import TextReader
+
+TEXTS = ["Name: Harriet Okafor", "", "Card 4111 1111 1111 1111", "harriet@example.org"]
+
+
+@pytest.fixture(scope="module")
+def reader() -> TextReader:
+    return TextReader()
+
+
+def searched(reader: TextReader, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """Filled with the sizes (height, width) at which the network looks from now on, in pixels."""
+    sizes: list[tuple[int, int]] = []
+    run = reader.writing.probabilities
+
+    def noted(image: Pixels) -> object:
+        sizes.append((image.shape[0], image.shape[1]))
+        return run(image)
+
+    monkeypatch.setattr(reader.writing, "probabilities", noted)
+    reader.forget()
+    return sizes
+
+
+def read(reader: TextReader, pixels: Pixels) -> set[str]:
+    return {line.text for line in reader.read(pixels)}
+
+
+def large(pixels: Pixels, size: tuple[int, int], corner: tuple[int, int]) -> Pixels:
+    """The picture on a grey one of size (width, height)."""
+    around = np.full((size[1], size[0], 3), 120, np.uint8)
+    around[corner[1] : corner[1] + pixels.shape[0], corner[0] : corner[0] + pixels.shape[1]] = pixels
+    return around
+
+
+def test_a_few_engraved_letters_are_found_without_searching_the_whole(
+    reader: TextReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = searched(reader, monkeypatch)
+    scissors = Image.fromarray(picture(CORPUS / "object" / "scissors.jpg")).resize((1200, 900))
+    assert "CHROME" in read(reader, np.asarray(scissors))
+    assert sum(height * width for height, width in sizes) < 0.9 * 704 * 960
+
+
+def test_writing_in_a_corner_is_searched_there_and_read_as_in_the_whole(
+    reader: TextReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = drawn(TEXTS, size=(560, 320))
+    sizes = searched(reader, monkeypatch)
+    whole = read(reader, small)
+    assert len(whole) == 3
+    sizes.clear()
+    assert read(reader, large(small, (1400, 1000), (800, 640))) == whole
+    assert sizes[0] == (352, 480)
+    assert sizes[1][0] < 448
+    assert sizes[1][1] < 640
+
+
+def test_a_second_view_is_searched_only_where_it_differs(reader: TextReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = large(drawn(TEXTS, size=(560, 320)), (1400, 1000), (60, 60))
+    second = first.copy()
+    second[:, 1200:] = 0
+    third = first.copy()
+    third[640:960, 800:1360] = drawn(["Mr Tobias Wren"], size=(560, 320))
+    sizes = searched(reader, monkeypatch)
+    shown = read(reader, first)
+    sizes.clear()
+    assert read(reader, second) == shown
+    assert sizes == [(352, 480)]
+    sizes.clear()
+    assert read(reader, third) == {*shown, "Mr Tobias Wren"}
+    assert sizes[1][0] < 448
+    reader.forget()
+    sizes.clear()
+    assert read(reader, second) == shown
+    assert len(sizes) == 2
+
+
+def test_text_that_a_second_view_changes_is_read_anew(reader: TextReader) -> None:
+    reader.forget()
+    first = large(drawn(["Room 4", "Mr Tobias Wren"], size=(560, 320)), (1400, 1000), (60, 60))
+    second = large(drawn(["Room 4", "Mr Amos Feather"], size=(560, 320)), (1400, 1000), (60, 60))
+    assert read(reader, first) == {"Room 4", "Mr Tobias Wren"}
+    assert read(reader, second) == {"Room 4", "Mr Amos Feather"}
+
+
+@pytest.mark.parametrize(("name", "num_people"), [("man.jpg", 1), ("woman.jpg", 1)])
+def test_one_person_is_found_once(name: str, num_people: int) -> None:
+    pixels = picture(CORPUS / "portrait" / name)
+    found = [thing for thing in ObjectFinder().find(pixels) if thing.kind == PERSON]
+    assert len(found) == num_people
+    height, width = pixels.shape[:2]
+    assert all(0 <= t.x_min < t.x_max <= width and 0 <= t.y_min < t.y_max <= height for t in found)
+    assert found[0].area > 0.4 * height * width
+
+
+@pytest.mark.parametrize("path", [Path("art") / "lion.png", Path("document") / "voter_card.jpg"])
+def test_nobody_is_found_where_nobody_is(path: Path) -> None:
+    assert [thing for thing in ObjectFinder().find(picture(CORPUS / path)) if thing.kind == PERSON] == []
