@@ -99,8 +99,9 @@ def _second_set() -> list[str]:
         "## The engine `detectors` on a second set of pictures",
         "",
         "108 other pictures (streets, vehicles, people, documents, animals, art; 96 from about 50 packages, 12 drawn), "
-        "labelled by hand by one person who had not seen the rules. Their licences do not allow to ship them, so that this section is not "
-        "made anew with the page: it was measured on 2026-11-22. Before: protocol `detectors-3`; now: `detectors-4`.",
+        "labelled by hand by one person who had not seen the rules. Their licences do not allow to ship them, "
+        "so that this section is not made anew with the page. It was measured on 2026-11-22. Before: protocol "
+        "`detectors-3`; now: `detectors-4`.",
         "",
         "- The first measurement of `detectors-4`, before anybody looked at these pictures: licence plates 5 of 15, "
         "bystanders 15 of 23 (15 of 18 were right), private MCC 0.652.",
