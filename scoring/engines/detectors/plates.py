@@ -68,10 +68,10 @@ def _plates(lines: Sequence[Line]) -> Iterator[Finding]:
     for line in lines:
         if MIN_SHAPE <= line.width / max(line.height, 1.0) <= MAX_SHAPE and is_plate(line.text):
             yield _finding([line])
-    for upper in lines:
-        for lower in lines:
-            is_whole = is_plate(upper.text) or is_plate(lower.text)
-            if not is_whole and _is_stacked(upper, lower) and is_plate(upper.text + lower.text):
+    parts = [line for line in lines if not is_plate(line.text)]
+    for upper in parts:
+        for lower in parts:
+            if _is_stacked(upper, lower) and is_plate(upper.text + lower.text):
                 yield _finding([upper, lower])
 
 
