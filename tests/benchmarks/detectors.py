@@ -112,12 +112,12 @@ def errors(rows: list[Row], found: list[Assessment]) -> str:
     """Per picture what was missed (-), too much (+), each with the answer, and the kinds of evidence."""
     lines = []
     for row, assessment in zip(rows, found, strict=True):
-        told = []
+        result = []
         for key, label, value in zip(KEYS, labels(row), assessment.values, strict=True):
             given = float(np.nan_to_num(value))
             if (label == 1) != (given == 1) and (label != given) and not np.isnan(value):
-                told.append(f"{'-' if label > given else '+'}{key} {label:g}->{value:g}")
-        lines.append(f"{row['file']}: {', '.join(told)}\n      {'; '.join(assessment.evidence)}")
+                result.append(f"{'-' if label > given else '+'}{key} {label:g}->{value:g}")
+        lines.append(f"{row['file']}: {', '.join(result)}\n      {'; '.join(assessment.evidence)}")
     return "\n".join(lines)
 
 

@@ -177,11 +177,11 @@ def _serve(num_shards: int, num_slices: int, tell_port: Connection) -> None:
 def _s3(num_shards: int, num_slices: int) -> tuple[float, str]:
     shards = _shards(num_shards)
     fresh = multiprocessing.get_context("spawn")
-    told, tell = fresh.Pipe(duplex=False)
+    receiver, tell = fresh.Pipe(duplex=False)
     server = fresh.Process(target=_serve, args=(num_shards, num_slices, tell))
     server.start()
     os.environ |= {
-        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{told.recv()}",
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{receiver.recv()}",
         "AWS_ACCESS_KEY_ID": "none",
         "AWS_SECRET_ACCESS_KEY": "none",
         "AWS_DEFAULT_REGION": "us-east-1",

@@ -135,8 +135,8 @@ def test_a_page_of_1000_long_names_and_20_pictures_stays_small_and_its_csv_whole
     opened = open_page((tmp_path / "page.html").as_uri())
     num_rows = opened.locator("#groups-table tbody tr").count()
     assert 200 < num_rows < 1000
-    said = f"The table holds the first {num_rows} of 1,000, so that the page stays small. “Download CSV” holds all"
-    expect(opened.locator("#groups")).to_contain_text(said)
+    message = f"The table holds the first {num_rows} of 1,000, so that the page stays small. “Download CSV” holds all"
+    expect(opened.locator("#groups")).to_contain_text(message)
     expect(opened.locator("#images")).to_contain_text("coarser than usual")
     with opened.expect_download() as download:
         opened.get_by_role("button", name="Download CSV").click()

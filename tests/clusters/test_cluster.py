@@ -39,12 +39,12 @@ def test_engines_that_fit(
 @pytest.mark.parametrize("address", ["cluster", "http://127.0.0.1:8265", "ray://127.0.0.1:10001", "head:", "head:65x"])
 def test_an_address_of_another_form_is_told_what_is_wanted(address: str) -> None:
     with (
-        pytest.raises(PrivsieveError, match=f'Ray address "{address}": wanted is HOST:PORT') as told,
+        pytest.raises(PrivsieveError, match=f'Ray address "{address}": wanted is HOST:PORT') as refusal,
         ray_session(address),
     ):
         pass
-    assert told.value.exit_code == 2
-    assert len(str(told.value).splitlines()) == 1
+    assert refusal.value.exit_code == 2
+    assert len(str(refusal.value).splitlines()) == 1
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "nosuchhost.invalid:6379", "127.0.0.1:99999"])

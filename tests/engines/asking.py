@@ -28,8 +28,8 @@ def sent(one: View, max_pixels: int = DEFAULT_MAX_PIXELS) -> str:
     return hashlib.sha256(jpeg_of(one.pixels, max_pixels)).hexdigest()
 
 
-def engine(server: ChatServer, retry_policy: RetryPolicy = QUICK, **said: Any) -> OpenAIEngine:
-    options = EngineOptions(**({"endpoint": server.url, "model": "tiny-vl"} | said))
+def engine(server: ChatServer, retry_policy: RetryPolicy = QUICK, **chosen: Any) -> OpenAIEngine:
+    options = EngineOptions(**({"endpoint": server.url, "model": "tiny-vl"} | chosen))
     return OpenAIEngine(settings(options), retry_policy)
 
 

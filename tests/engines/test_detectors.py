@@ -65,9 +65,9 @@ def test_found_text_is_in_no_part_of_the_answer(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     answer = assess(engine, drawn([f"Name: {SECRET}", "Card 4111 1111 1111 1111", "harriet@example.org"]))
-    told = repr(answer) + caplog.text + "".join(capfd.readouterr())
+    output = repr(answer) + caplog.text + "".join(capfd.readouterr())
     for secret in ("Harriet", "Okafor", "4111", "example.org"):
-        assert secret not in told
+        assert secret not in output
     assert "card number, check digit valid" in answer.evidence
 
 

@@ -112,8 +112,8 @@ def test_the_back_of_an_eye_has_vessels_and_an_orange_has_none() -> None:
 
 def test_a_radiograph_counts_where_it_tells_the_patient() -> None:
     dark = _grey(np.concatenate([np.zeros((200, 300)), np.full((100, 300), 150.0)]))
-    told = [f.attribute for f in scan_findings(dark, page("OKAFOR HARRIET [F]", "DOB:07.22.1943"))]
-    assert told == ["medical_data"]
+    result = [f.attribute for f in scan_findings(dark, page("OKAFOR HARRIET [F]", "DOB:07.22.1943"))]
+    assert result == ["medical_data"]
     assert scan_findings(dark, page("GOOD NIGHT")) == []
 
 

@@ -134,8 +134,8 @@ def test_a_bad_answer_costs_its_view_only(server: ChatServer) -> None:
     server.script = {sent(one): reply for one, reply in zip(views, replies.values(), strict=True)}
     found = engine(server).assess(views)
     assert judged(found[-1]) == {"gov_ids": 1.0, "location": 0.5}
-    said = [(outcome.reason, outcome.message) for outcome in map(unscored, found[:-1])]
-    assert said == [
+    result = [(outcome.reason, outcome.message) for outcome in map(unscored, found[:-1])]
+    assert result == [
         ("unparsable", "the answer is not valid JSON"),
         ("rejection", "the model refused to answer"),
         ("rejection", "a content filter of the endpoint withheld the answer"),

@@ -60,8 +60,8 @@ def test_every_picture_is_a_row(
         sent(jpeg(40)): Reply((500,), for_ever=True),
     }
     run = tmp_path / "run"
-    said = ("--engine", "openai", "--endpoint", server.url, "--model", "tiny-vl", "--concurrency", 3)
-    assert privsieve("scan", corpus, "--run", run, *said, "--num-engines", 1) == 0
+    arguments = ("--engine", "openai", "--endpoint", server.url, "--model", "tiny-vl", "--concurrency", 3)
+    assert privsieve("scan", corpus, "--run", run, *arguments, "--num-engines", 1) == 0
     found = {str(row["key"]): row for row in rows(run)}
     assert sorted(found) == [f"{shard}{n}" for shard in range(2) for n in range(5)]
     assert {key: row["reason"] for key, row in found.items() if row["status"] == "quarantined"} == {
@@ -76,8 +76,8 @@ def test_every_picture_is_a_row(
     record = json.loads((run / "run.json").read_text())
     assert record["engine"]["name"] == "openai"
     assert f"model tiny-vl at {server.url}, 262144 pixels" in record["engine"]["protocol"]
-    told = capsys.readouterr()
-    for text in (told.out, told.err, texts_below(run)):
+    output = capsys.readouterr()
+    for text in (output.out, output.err, texts_below(run)):
         assert SECRET not in text
         assert "secret" not in text
 
@@ -93,8 +93,8 @@ def test_a_wrong_key_stops_the_scan_in_one_line_before_there_is_a_run(
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setenv("OPENAI_API_KEY", wrong)
     run = tmp_path / "run"
-    said = ("--engine", "openai", "--endpoint", server.url, "--model", "tiny-vl")
-    assert privsieve("scan", corpus, "--run", run, *said, "--quiet") == 2
+    arguments = ("--engine", "openai", "--endpoint", server.url, "--model", "tiny-vl")
+    assert privsieve("scan", corpus, "--run", run, *arguments, "--quiet") == 2
     (line,) = capfd.readouterr().err.splitlines()
     assert line.startswith("privsieve: ")
     assert "refuses access (401): the key is not accepted; set PRIVSIEVE_OPENAI_API_KEY or OPENAI_API_KEY" in line

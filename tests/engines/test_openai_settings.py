@@ -24,7 +24,7 @@ def test_what_run_json_tells(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "message"),
+    ("expected", "message"),
     [
         ({"endpoint": None}, "the openai engine needs --endpoint: the base URL"),
         ({"model": None}, "the openai engine needs --model"),
@@ -40,8 +40,8 @@ def test_what_run_json_tells(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"endpoint": f"https://host/v1?key={SECRET}"}, "--endpoint must end with its path"),
     ],
 )
-def test_a_wrong_option_is_one_line(said: dict[str, Any], message: str) -> None:
-    options = EngineOptions(**({"endpoint": "http://127.0.0.1:1/v1", "model": "tiny-vl"} | said))
+def test_a_wrong_option_is_one_line(expected: dict[str, Any], message: str) -> None:
+    options = EngineOptions(**({"endpoint": "http://127.0.0.1:1/v1", "model": "tiny-vl"} | expected))
     with pytest.raises(EngineError) as wrong:
         engine_module("openai").describe(options)
     assert str(wrong.value).startswith(message)

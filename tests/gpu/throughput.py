@@ -95,8 +95,8 @@ def random_checkpoint(folder: Path, model_size: str, tokenizer_folder: str | Non
     config = make_config(tokenizer)
     if model_size == "8b":
         text, vision = config.text_config.to_dict() | TEXT_8B, config.vision_config.to_dict() | VISION_8B
-        said = config.to_dict() | {"text_config": text, "vision_config": vision, "tie_word_embeddings": False}
-        config = Qwen3VLConfig(**said | {"dtype": "bfloat16"})
+        options = config.to_dict() | {"text_config": text, "vision_config": vision, "tie_word_embeddings": False}
+        config = Qwen3VLConfig(**options | {"dtype": "bfloat16"})
     config.save_pretrained(folder)
     save_processor(folder, tokenizer)
     return folder

@@ -107,16 +107,16 @@ class Bench:
             micro,
             steps_per_checkpoint,
         )
-        said = arguments(request, batches(chosen, num_pictures, micro, 1), has_held_back=False)
+        result = arguments(request, batches(chosen, num_pictures, micro, 1), has_held_back=False)
         if steps_per_checkpoint > num_steps:
-            said.save_strategy = SaveStrategy.NO  # else there is one at the end
-        said.dataloader_num_workers, said.dataloader_persistent_workers = 0, False
+            result.save_strategy = SaveStrategy.NO  # else there is one at the end
+        result.dataloader_num_workers, result.dataloader_persistent_workers = 0, False
         set_seed(0)
         return Tuner(
             encoder.candidate_ids,
             on_step,
             model=adapted(self.base, chosen),
-            args=said,
+            args=result,
             data_collator=collator,
             train_dataset=InMemory(made, num_pictures),
         )

@@ -292,9 +292,9 @@ def test_a_new_sample_keeps_the_one_before_and_the_rates_that_it_gave(
     capsys.readouterr()
     for number, seed in ((1, 1), (2, 2)):
         sample(run, tmp_path / f"{seed}.csv", "--n", 100, "--seed", seed, "--replace")
-        said = capsys.readouterr().out
-        assert f"the earlier sample is kept as {run}/audit/sample-{number}.parquet" in said
-        assert f"its corrected rates stay in {run} until audit apply replaces them" in said
+        output = capsys.readouterr().out
+        assert f"the earlier sample is kept as {run}/audit/sample-{number}.parquet" in output
+        assert f"its corrected rates stay in {run} until audit apply replaces them" in output
     assert read_corrected_rates(open_run(str(run))) == rates
     assert (run / "audit" / "sample-1.parquet").read_bytes() == first
     (run / "audit" / "sample-1.parquet").rename(run / "audit" / "sample.parquet")

@@ -18,7 +18,7 @@ from scoring.runs.record import open_run
 from scoring.taxonomy import KEYS
 from tests.audits import write_drawn
 from tests.jobs.made import privsieve
-from tests.reports.evaluation.conftest import BINARY, SEVERITY, MakeRun, by_hash, make_run, said, scored
+from tests.reports.evaluation.conftest import BINARY, SEVERITY, MakeRun, answered, by_hash, make_run, scored
 
 __all__ = ["make_run"]  # the fixture
 
@@ -131,7 +131,7 @@ def test_the_private_decision_is_calibrated_by_the_worst_attribute_of_levels_1_a
 def test_the_binary_protocol_has_no_file_of_thresholds(
     make_run: MakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = make_run([(f"p{n}", said(n % 2 == 0, 0.2 + 0.6 * (n % 2 == 0))) for n in range(60)], BINARY)
+    run = make_run([(f"p{n}", answered(n % 2 == 0, 0.2 + 0.6 * (n % 2 == 0))) for n in range(60)], BINARY)
     labels = by_hash([f"p{n}" for n in range(60)], private=[int(n % 2 == 0) for n in range(60)])
     write_labels(labels, str(tmp_path / "labels.parquet"), LabelsOrigin("hand"))
     found = json_of(capsys, run, "--labels", tmp_path / "labels.parquet")["private"]
@@ -164,7 +164,7 @@ def test_a_guarantee_for_a_run_that_asks_for_the_whole_picture(make_run: MakeRun
     partly = by_hash([f"p{n}" for n in range(60)], biometrics=[1] * 50 + [0] * 10)
     write_labels(partly, str(tmp_path / "partly.parquet"), LabelsOrigin("hand"))
     policy = load_policy(GUARANTEE_ONLY, "none")
-    plain = make_run([(f"p{n}", said(n > 5)) for n in range(60)], BINARY, "plain")
+    plain = make_run([(f"p{n}", answered(n > 5)) for n in range(60)], BINARY, "plain")
     severity = make_run([(f"p{n}", scored(0.7 + n / 300)) for n in range(60)], SEVERITY, "severity")
     for run, file, message in (
         (plain, "labels", "this run says yes or no without probabilities, so there is no number for a threshold; scan"),

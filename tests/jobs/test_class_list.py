@@ -229,10 +229,10 @@ def test_its_report_says_which_rates_hold_and_is_whole(
     capsys.readouterr()
 
     assert privsieve("report", tmp_path / "run") == 0
-    said = capsys.readouterr().out
-    assert said.startswith("random sample of up to 5 images per category (seed 0): rates per category hold")
-    assert "figures over all images do not" in said
-    assert "UNFINISHED" not in said
+    output = capsys.readouterr().out
+    assert output.startswith("random sample of up to 5 images per category (seed 0): rates per category hold")
+    assert "figures over all images do not" in output
+    assert "UNFINISHED" not in output
     assert privsieve("compact", tmp_path / "run") == 0
 
 

@@ -197,8 +197,8 @@ def test_any_mark_of_an_attempt_is_passed_over(run: Path, tmp_path: Path) -> Non
         _check(copy, "status")
     (copy / "attempts" / f"{name}.json").write_text(json.dumps({"deaths": 1, "failure": "a\x1b[31m\nb", "cause": "E"}))
     (copy / "scores" / name).unlink()
-    told = CliRunner().invoke(cli, ["status", str(copy)]).output
-    assert "0 slices done, a\\x1b[31m\\nb\n" in told
+    printed = CliRunner().invoke(cli, ["status", str(copy)]).output
+    assert "0 slices done, a\\x1b[31m\\nb\n" in printed
 
 
 def test_a_lease_of_the_far_future_is_stale(run: Path, tmp_path: Path, capsys: Capture) -> None:
@@ -239,7 +239,7 @@ def test_no_text_of_a_record_reaches_the_terminal_as_it_is(run: Path, tmp_path: 
     next((copy / "scores").iterdir()).unlink()
     for verb, code in (("status", 0), ("report", 0), ("compact", 2)):
         assert privsieve(verb, copy) == code
-        told = "".join(capsys.readouterr())
-        assert f"process 7 on {shown}" in told
-        assert told.replace("\n", "").isprintable()
-        assert len(told) < 5000
+        output = "".join(capsys.readouterr())
+        assert f"process 7 on {shown}" in output
+        assert output.replace("\n", "").isprintable()
+        assert len(output) < 5000

@@ -30,14 +30,14 @@ def server() -> Iterator[ChatServer]:
 def examined(capsys: pytest.CaptureFixture[str], *args: object) -> tuple[int, dict[str, tuple[str, str]], str]:
     """Exit code, name of a check -> (ok or problem, what is said), the line at the end."""
     code = privsieve("doctor", *args)
-    told = capsys.readouterr()
+    output = capsys.readouterr()
     found = {}
-    for line in told.out.splitlines():
+    for line in output.out.splitlines():
         verdict, name, text = line.split(maxsplit=2)
         assert verdict in ("ok", "problem")
         found[name] = (verdict, text)
-    assert "Traceback" not in told.out + told.err
-    return code, found, told.err.strip()
+    assert "Traceback" not in output.out + output.err
+    return code, found, output.err.strip()
 
 
 def model_folder(folder: Path, **changed: str | None) -> Path:
@@ -209,6 +209,6 @@ def test_what_nvidia_smi_lists() -> None:
 
 def test_an_unknown_engine_is_a_wrong_call(capsys: pytest.CaptureFixture[str]) -> None:
     assert privsieve("doctor", "--engine", "vlm") == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert 'unknown engine "vlm" (did you mean "vllm"?)' in told.err
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert 'unknown engine "vlm" (did you mean "vllm"?)' in output.err

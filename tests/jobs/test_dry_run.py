@@ -16,10 +16,10 @@ from tests.jobs.made import privsieve
 OPENAI = ("--engine", "openai", "--endpoint", "http://127.0.0.1:9/v1", "--model", "some-model")
 
 
-def dry_run(corpus: Path, *said: object) -> int:
+def dry_run(corpus: Path, *arguments: object) -> int:
     """Into a run that must not come to be."""
     run = corpus.parent / "never"
-    code = privsieve("scan", corpus, "--run", run, "--dry-run", *said)
+    code = privsieve("scan", corpus, "--run", run, "--dry-run", *arguments)
     assert not run.exists()
     return code
 
@@ -90,13 +90,13 @@ def test_nothing_heavy_is_loaded(corpus: Path) -> None:
         "except SystemExit as done:\n    assert done.code == 0\n"
         "print('loaded:', [n for n in ('ray', 'torch', 'onnxruntime') if n in sys.modules])\n"
     )
-    said = ["scan", str(corpus), "--run", str(corpus.parent / "never"), "--dry-run", *OPENAI]
-    done = subprocess.run([sys.executable, "-c", code, *said], capture_output=True, text=True, check=True)
+    arguments = ["scan", str(corpus), "--run", str(corpus.parent / "never"), "--dry-run", *OPENAI]
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "loaded: []"
 
 
 @pytest.mark.parametrize(
-    ("said", "message"),
+    ("arguments", "message"),
     [
         (("--engine", "opnai"), 'unknown engine "opnai" (did you mean "openai"?)'),
         ((*OPENAI, "--protocol", "slots"), "choose --protocol json"),
@@ -104,9 +104,9 @@ def test_nothing_heavy_is_loaded(corpus: Path) -> None:
     ],
 )
 def test_a_wrong_call_is_one_line(
-    corpus: Path, said: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+    corpus: Path, arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert dry_run(corpus, *said) == 2
+    assert dry_run(corpus, *arguments) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
 
@@ -131,8 +131,8 @@ PROCESSED = [
 def test_visual_tokens_are_those_of_the_real_processor(
     tmp_path: Path, max_pixels: int, size: tuple[int, int], number: int
 ) -> None:
-    said = {"patch_size": 16, "merge_size": 2, "size": {"shortest_edge": 1024, "longest_edge": 16777216}}
-    (tmp_path / "processor_config.json").write_text(json.dumps({"image_processor": said}))
+    options = {"patch_size": 16, "merge_size": 2, "size": {"shortest_edge": 1024, "longest_edge": 16777216}}
+    (tmp_path / "processor_config.json").write_text(json.dumps({"image_processor": options}))
     assert visual_tokens(tmp_path, *size, max_pixels) == number
     older = {"patch_size": 16, "merge_size": 2, "min_pixels": 1024, "max_pixels": 16777216}
     (tmp_path / "preprocessor_config.json").write_text(json.dumps(older))

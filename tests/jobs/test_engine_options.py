@@ -20,9 +20,11 @@ def test_a_blank_option_is_not_taken_for_the_default(
         "plan": [tmp_path / "0.tar"],
         "doctor": [],
     }
-    said = {"--engine": "openai", "--endpoint": "http://127.0.0.1:1/v1", "--model": "tiny-vl", option: blank}
-    assert privsieve(verb, *where[verb], *(word for pair in said.items() for word in pair)) == 2
-    told = capsys.readouterr()
-    assert told.err == f"privsieve: Invalid value for '{option}': it is empty; give a value, or leave the option out\n"
-    assert told.out == ""
+    options = {"--engine": "openai", "--endpoint": "http://127.0.0.1:1/v1", "--model": "tiny-vl", option: blank}
+    assert privsieve(verb, *where[verb], *(word for pair in options.items() for word in pair)) == 2
+    output = capsys.readouterr()
+    assert (
+        output.err == f"privsieve: Invalid value for '{option}': it is empty; give a value, or leave the option out\n"
+    )
+    assert output.out == ""
     assert not (tmp_path / "run").exists()

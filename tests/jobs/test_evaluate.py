@@ -15,7 +15,7 @@ from scoring.labels.table import LabelsOrigin, write_labels
 from scoring.taxonomy import KEYS
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve
-from tests.reports.evaluation.conftest import BINARY, REJECTED, MakeRun, by_hash, found, make_run, said
+from tests.reports.evaluation.conftest import BINARY, REJECTED, MakeRun, answered, by_hash, found, make_run
 
 __all__ = ["make_run"]  # the fixture
 
@@ -36,7 +36,9 @@ def labels_file(folder: Path, labels: pa.Table) -> Path:
 
 @pytest.fixture
 def run(make_run: MakeRun) -> Path:
-    return make_run([("a", said(True, 0.9)), ("b", REJECTED), ("c", said(False, 0.2)), ("d", said(True, 0.6))], BINARY)
+    return make_run(
+        [("a", answered(True, 0.9)), ("b", REJECTED), ("c", answered(False, 0.2)), ("d", answered(True, 0.6))], BINARY
+    )
 
 
 @pytest.fixture
@@ -102,7 +104,7 @@ def test_a_page_that_cannot_be_written_is_one_line(run: Path, labels: Path) -> N
 
 
 def test_two_runs_are_compared_and_spread(run: Path, labels: Path, make_run: MakeRun) -> None:
-    other = make_run([("a", said(True)), ("b", said(True)), ("c", said(True))], BINARY, name="other")
+    other = make_run([("a", answered(True)), ("b", answered(True)), ("c", answered(True))], BINARY, name="other")
     arguments = (run, "--labels", labels, "--compare", other, "--runs", other)
     text = ran(*arguments).stdout
     assert "it alone is right in 1, this run alone in 1; McNemar's exact test p = 1" in " ".join(text.split())

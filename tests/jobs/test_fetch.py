@@ -257,8 +257,8 @@ def test_every_url_is_a_row_with_a_kind_of_failure_and_no_foreign_text(
     downloaded: tuple[object, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert privsieve(*downloaded) == 0
-    said = capsys.readouterr().out
-    assert "7 URLs: 2 downloaded, 5 failed (" in said
+    output = capsys.readouterr().out
+    assert "7 URLs: 2 downloaded, 5 failed (" in output
     table = pq.read_table(tmp_path / "out" / "fetch.parquet")
     assert table.column_names == ["key", "url", "shard", "status", "reason", "sha256", "key_in_shard"]
     rows = table.to_pylist()
@@ -272,7 +272,7 @@ def test_every_url_is_a_row_with_a_kind_of_failure_and_no_foreign_text(
         ("000012", "00001.tar", "failed", "other"),
     ]
     assert [r["url"] for r in rows] == URLS
-    assert "Jane" not in f"{rows}{said}"
+    assert "Jane" not in f"{rows}{output}"
 
 
 def test_only_urls_whose_failure_can_change_are_tried_again(
@@ -296,9 +296,9 @@ def test_only_urls_whose_failure_can_change_are_tried_again(
         _as_img2dataset_leaves_it(folder, "00000", outcomes, 2)
         capsys.readouterr()
         assert privsieve(*again) == 0
-        said = capsys.readouterr().out.splitlines()
-        assert said[0] == ("2 URLs tried again" if retry == "00001" else "1 URL tried again")
-    assert said[1].startswith("7 URLs: 4 downloaded, 3 failed (")
+        output = capsys.readouterr().out.splitlines()
+        assert output[0] == ("2 URLs tried again" if retry == "00001" else "1 URL tried again")
+    assert output[1].startswith("7 URLs: 4 downloaded, 3 failed (")
     rows = pq.read_table(out / "fetch.parquet").to_pylist()
     assert [(row["reason"], row["shard"], row["key_in_shard"]) for row in rows] == [
         (None, "00000.tar", None),

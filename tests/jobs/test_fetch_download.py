@@ -101,8 +101,8 @@ def test_every_url_ends_as_it_should_and_the_shards_scan(
     assert len(members) == 3 * 5
 
     assert _privsieve("scan", out, "--run", tmp_path / "run", "--engine", "canned") == 0
-    said = capsys.readouterr().out
-    assert "5 images in 3 of 3 shards: 4 scored, 1 quarantined (unsupported_format 1)" in said
+    output = capsys.readouterr().out
+    assert "5 images in 3 of 3 shards: 4 scored, 1 quarantined (unsupported_format 1)" in output
 
     before = {path.name: path.stat().st_mtime_ns for path in out.glob("*.tar")}
     assert _privsieve("fetch", source, "--out", out, "--threads", 2, *options) == 0

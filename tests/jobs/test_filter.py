@@ -96,9 +96,9 @@ def test_a_filter_keeps_whole_samples_byte_for_byte(
     args = ("filter", scanned, "--policy", policies / "no-faces.yaml", "--out", out)
     assert privsieve(*args, "--dry-run") == 0
     assert not out.exists()
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert privsieve(*args) == 0
-    assert capsys.readouterr().out == told.replace("would be", "were")
+    assert capsys.readouterr().out == output.replace("would be", "were")
     scores = rows(scanned)
     kept = {str(r["key"]) for r in scores if r["status"] == "scored" and r["level"] != 1}
     assert 0 < len(kept) < 30
@@ -143,9 +143,9 @@ def test_a_source_that_changed_is_noticed_and_the_rest_resumed(
         assert privsieve(*args, out) == 1
     finally:
         last.write_bytes(intact)
-    told = capsys.readouterr().err.strip()
-    assert told.startswith(f"privsieve: 00005.tar has changed since it was scanned: sample {NUM_SHARDS - 1}-1 holds")
-    assert len(told.splitlines()) == 1
+    output = capsys.readouterr().err.strip()
+    assert output.startswith(f"privsieve: 00005.tar has changed since it was scanned: sample {NUM_SHARDS - 1}-1 holds")
+    assert len(output.splitlines()) == 1
     assert (out / "release.unfinished.json").exists()
     assert not {"release.json", "decisions.parquet", "00023.tar"} & files(out).keys()
 

@@ -21,7 +21,7 @@ def _said(run: Path, when: str, then: str, capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize(
-    ("chosen", "told"),
+    ("chosen", "message"),
     [
         ({"engine": DETECTORS}, ["all images of the source"]),
         ({"engine": DETECTORS, "limit": 21}, ["all images of the source"]),
@@ -34,11 +34,11 @@ def _said(run: Path, when: str, then: str, capsys: pytest.CaptureFixture[str]) -
     ],
 )
 def test_the_first_line_says_which_images_the_counts_are_of(
-    chosen: dict[str, object], told: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    chosen: dict[str, object], message: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = _said(made_run(tmp_path, ((20,),), **chosen), "level = 1", "drop", capsys)
-    assert lines[: len(told)] == told
-    assert lines[len(told)].split()[0] in ("keep", "drop")
+    assert lines[: len(message)] == message
+    assert lines[len(message)].split()[0] in ("keep", "drop")
 
 
 @pytest.mark.parametrize(
@@ -61,5 +61,5 @@ def test_a_rule_that_takes_level_0_with_the_severe_ones_is_pointed_out(
     when: str, then: str, warns: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = _said(made_run(tmp_path, ((20,),), engine=DETECTORS), when, then, capsys)
-    told = '  rule "one" also matches images in which nothing was found, since their level is 0; write for example: '
-    assert [line for line in lines if "nothing was found" in line] == [f"{told}level IN (1, 2)"] * warns
+    message = '  rule "one" also matches images in which nothing was found, since their level is 0; write for example: '
+    assert [line for line in lines if "nothing was found" in line] == [f"{message}level IN (1, 2)"] * warns

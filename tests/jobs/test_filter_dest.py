@@ -49,11 +49,11 @@ def test_a_folder_of_something_else_is_left_alone(
     (project / foreign[0]).write_text(foreign[1])
     before = files(project)
     args = ("filter", scanned, "--policy", policy, "--out", project)
-    told = f"privsieve: {project} holds no release of privsieve (its {foreign[0]} is of something else)"
+    message = f"privsieve: {project} holds no release of privsieve (its {foreign[0]} is of something else)"
     assert privsieve(*args, "--overwrite") == 2
-    assert capsys.readouterr().err == f"{told}, so --overwrite leaves it alone; remove it yourself\n"
+    assert capsys.readouterr().err == f"{message}, so --overwrite leaves it alone; remove it yourself\n"
     assert privsieve(*args, "--resume") == 2
-    assert capsys.readouterr().err == f"{told} to resume; give a new folder\n"
+    assert capsys.readouterr().err == f"{message} to resume; give a new folder\n"
     assert privsieve(*args) == 2
     assert files(project) == before
 
@@ -68,10 +68,10 @@ def test_shards_named_like_a_release_s_own_files_are_told_before_anything_is_wri
     scan_in_process(source, run)
     capsys.readouterr()
     args = ("filter", run, "--policy", policy, "--out", out)
-    told = f"the source holds {shard.partition('/')[0]}, which a release has of its own; rename it and scan again"
+    message = f"the source holds {shard.partition('/')[0]}, which a release has of its own; rename it and scan again"
     for more in ((), ("--dry-run",)):
         assert privsieve(*args, *more) == 2
-        assert capsys.readouterr().err == f"privsieve: {told}\n"
+        assert capsys.readouterr().err == f"privsieve: {message}\n"
         assert not out.exists()
 
 
@@ -128,6 +128,6 @@ def test_a_folder_that_exists_is_refused_before_anything_is_printed(
 ) -> None:
     (tmp_path / "out").mkdir()
     assert privsieve("filter", scanned, "--policy", policy, "--out", tmp_path / "out") == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "exists; give a new folder" in said.err
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert "exists; give a new folder" in output.err

@@ -67,9 +67,9 @@ def test_unsafe_samples_are_dropped_and_what_stayed_behind_is_counted(
     setting = "members: listed (text and JSON go with an image, of a table columns of text, numbers and times)\n"
     assert capsys.readouterr().out.endswith(f"of 7 images 7 would be kept, 0 kept and flagged, 0 dropped\n{setting}")
     assert privsieve(*args) == 0
-    told = capsys.readouterr().out
-    assert f"drop         3  {UNSAFE}\n" in told
-    assert told.endswith(
+    output = capsys.readouterr().out
+    assert f"drop         3  {UNSAFE}\n" in output
+    assert output.endswith(
         'policy "keep-all": of 7 images 4 were kept, 0 kept and flagged, 3 dropped\n'
         f"{setting}left out beside the images: 1 npy, 1 txt\n"
     )
@@ -119,12 +119,12 @@ def test_a_filter_that_is_continued_tells_of_what_it_dropped_before(
     out, whole = tmp_path / "out", tmp_path / "whole"
     args = ("filter", run, "--policy", policy, "--out")
     assert privsieve(*args, whole) == 0
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     interrupt(source, *args, out)
     stamp = (out / "00000.tar").stat().st_mtime_ns
     capsys.readouterr()
     assert privsieve(*args, out, "--resume") == 0
-    assert capsys.readouterr().out == told
+    assert capsys.readouterr().out == output
     assert (out / "00000.tar").stat().st_mtime_ns == stamp
     assert files(out) == files(whole)
     assert decided(out)["2"] == ("drop", UNSAFE)

@@ -42,7 +42,7 @@ def run(corpus: Path, tmp_path: Path) -> Path:
 
 def _refusal(run: Path, capsys: Capture) -> str:
     """What report, sql and filter say, in one and the same line; compact refuses the run as well."""
-    policy, said = Path("scoring/policies/strict.yaml"), set()
+    policy, lines = Path("scoring/policies/strict.yaml"), set()
     before = sorted(run.rglob("*"))
     for verb, *options in (
         ("compact",),
@@ -56,10 +56,10 @@ def _refusal(run: Path, capsys: Capture) -> str:
         out, err = capsys.readouterr()
         assert out == ""
         assert len(err.splitlines()) == 1
-        said |= {err.removeprefix("privsieve: ").strip()} if verb != "compact" else set()
+        lines |= {err.removeprefix("privsieve: ").strip()} if verb != "compact" else set()
     assert sorted(run.rglob("*")) == before
-    (told,) = said
-    return told
+    (result,) = lines
+    return result
 
 
 def _settings(run: Path) -> str:
@@ -92,17 +92,17 @@ def test_a_copy_under_the_name_of_another_slice_is_named(
         as_an_older_version_wrote_it(run)
     copy = run / "scores" / (name.replace(name.split("-")[1][12:32], "") if older else name)
     shutil.copy(next((run / "scores").glob("00000*")), copy)
-    told = _refusal(run, capsys)
-    assert told.startswith(f"the score file {copy} {why}")
-    assert told.endswith("; remove it and run the same scan again")
+    result = _refusal(run, capsys)
+    assert result.startswith(f"the score file {copy} {why}")
+    assert result.endswith("; remove it and run the same scan again")
 
 
 def test_a_result_of_an_older_version_beside_its_copy_in_the_new_naming_is_named(run: Path, capsys: Capture) -> None:
     as_an_older_version_wrote_it(run)
     older = next((run / "scores").glob("00000*"))
     shutil.copy(older, run / "scores" / FIRST)
-    told = f"the score file {run}/scores/{FIRST} is a copy of another one; remove it and run the same scan again"
-    assert _refusal(run, capsys) == told
+    message = f"the score file {run}/scores/{FIRST} is a copy of another one; remove it and run the same scan again"
+    assert _refusal(run, capsys) == message
 
 
 @pytest.mark.parametrize("older", [False, True])
@@ -115,8 +115,8 @@ def test_a_result_that_was_made_with_other_settings_is_named(
             as_an_older_version_wrote_it(folder)
     name = min(path.name for path in (run / "scores").iterdir())
     shutil.copy(tmp_path / "other" / "scores" / name, run / "scores" / name)
-    told = f"the score file {run}/scores/{name} was made with other settings; remove it and run the same scan again"
-    assert _refusal(run, capsys) == told
+    message = f"the score file {run}/scores/{name} was made with other settings; remove it and run the same scan again"
+    assert _refusal(run, capsys) == message
     where = place(str(run))
     with pytest.raises(RunError, match="was made with other settings"):
         tally(where, _settings(run), open_source(str(corpus), None, None), Ledger({}, {}), results(where))

@@ -102,8 +102,8 @@ def test_a_death_while_reading_costs_the_rest_of_the_row_group(
 
 def test_a_row_group_that_hangs_costs_its_rows_only(tmp_path: Path) -> None:
     found = rows(tmp_path, "hang", worst=5, first=5, end=8)
-    told = {(row["reason"], row["error_message"]) for row in found}
-    assert told == {("timeout", "while it was read: no answer within 0.5 s")}
+    result = {(row["reason"], row["error_message"]) for row in found}
+    assert result == {("timeout", "while it was read: no answer within 0.5 s")}
     assert [row["key"] for row in found] == ["000000005", "000000006", "000000007"]
 
 

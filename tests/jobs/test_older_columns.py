@@ -117,16 +117,16 @@ def test_filter_says_which_rows_were_not_judged_for_unseen_content(
     (tmp_path / "policy.yaml").write_text(
         "name: p\ndefault: keep\nrules:\n  - {name: more, when: len(unseen) > 0, then: drop, reason: r}\n"
     )
-    said = {}
+    output = {}
     for name in ("run", "older"):
         wanted = ("--policy", tmp_path / "policy.yaml", "--out", tmp_path / "out", "--dry-run")
         assert privsieve("filter", tmp_path / name, *wanted) == 0
-        said[name] = capsys.readouterr().out
+        output[name] = capsys.readouterr().out
     line = "11 rows were scanned by an older version that did not record unseen content; scan again to have it judged"
-    assert line in said["older"]
-    assert "of 15 images 11 would be kept, 0 kept and flagged, 4 dropped" in said["older"]
-    assert "older version" not in said["run"]
-    assert "of 15 images 0 would be kept" in said["run"]
+    assert line in output["older"]
+    assert "of 15 images 11 would be kept, 0 kept and flagged, 4 dropped" in output["older"]
+    assert "older version" not in output["run"]
+    assert "of 15 images 0 would be kept" in output["run"]
 
 
 def read(run: Path) -> pa.Table:

@@ -43,7 +43,7 @@ def run(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _told(run: Path, capsys: Capture) -> list[str]:
     """What the verbs say that read a run."""
-    said = []
+    result = []
     for verb, *options in (
         ("report",),
         ("sql", "SELECT shard, count(*), sum(s_lex) FROM images GROUP BY 1 ORDER BY 1"),
@@ -52,8 +52,8 @@ def _told(run: Path, capsys: Capture) -> list[str]:
     ):
         capsys.readouterr()
         assert privsieve(verb, run, *options) == 0
-        said.append(capsys.readouterr().out.replace(str(run), "RUN"))
-    return said
+        result.append(capsys.readouterr().out.replace(str(run), "RUN"))
+    return result
 
 
 def test_an_older_run_says_the_same_and_is_compacted(run: Path, tmp_path: Path, capsys: Capture) -> None:
@@ -106,14 +106,14 @@ def test_an_older_run_with_one_result_for_two_shards_is_refused(tmp_path: Path, 
     scan_in_process(tmp_path / "corpus", run)
     max((run / "scores").iterdir()).unlink()
     as_an_older_version_wrote_it(run)
-    told = "have the same result names in this run, which an older version began; scan the source into a new run"
+    message = "have the same result names in this run, which an older version began; scan the source into a new run"
     out = ("--policy", STRICT, "--out", tmp_path / "out")
     for command in (("report", run), ("status", run), ("compact", run), ("filter", run, *out)):
         assert privsieve(*command) == 2
-        said = capsys.readouterr().err
-        assert told in said
-        assert all(name in said for name in ALIKE)
-        assert len(said.splitlines()) == 1
+        output = capsys.readouterr().err
+        assert message in output
+        assert all(name in output for name in ALIKE)
+        assert len(output.splitlines()) == 1
     where = place(str(run))
     with pytest.raises(RunError, match=r"a result of 4173291/photos.* lies where one of 16252073/photos.* belongs"):
         tally(where, _settings(run), open_source(str(tmp_path / "corpus"), None, None), ledger_of([]), results(where))

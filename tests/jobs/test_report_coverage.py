@@ -45,13 +45,13 @@ def test_a_part_says_so_in_every_form(tmp_path: Path, capsys: pytest.CaptureFixt
     run, page = made_run(tmp_path, SHARDS), tmp_path / "page.html"
     (run / "scores" / file_name("00000.tar", 1, True)).unlink()
     tar(tmp_path / "corpus" / "00003.tar", {})
-    told = "UNFINISHED: 2 of 4 shards have images without a row; run the same scan again to finish it"
-    assert _headline(run, capsys) == told
+    message = "UNFINISHED: 2 of 4 shards have images without a row; run the same scan again to finish it"
+    assert _headline(run, capsys) == message
     assert privsieve("report", run, "--format", "csv", "--html", page) == 0
     out, err = capsys.readouterr()
-    assert err.splitlines() == [told, "MADE-UP ANSWERS: the canned engine looks at no picture"]
+    assert err.splitlines() == [message, "MADE-UP ANSWERS: the canned engine looks at no picture"]
     assert out.startswith("group,")
-    assert f"<strong>{told}</strong>" in page.read_text()
+    assert f"<strong>{message}</strong>" in page.read_text()
     assert _covered(run, capsys) is False
 
 
@@ -60,8 +60,8 @@ def test_a_scan_at_work_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[s
     (run / "scores" / file_name("00001.tar", 0, True)).unlink()
     lease = {"id": "x", "host": "elsewhere", "pid": 7, "renewed": time.time()}
     (run / "lease.json").write_text(json.dumps(lease))
-    told = "SCAN IN PROGRESS by process 7 on elsewhere: 1 of 3 shards have images without a row"
-    assert _headline(run, capsys) == told
+    message = "SCAN IN PROGRESS by process 7 on elsewhere: 1 of 3 shards have images without a row"
+    assert _headline(run, capsys) == message
     (run / "lease.json").write_text(json.dumps(lease | {"host": host, "pid": 2**22 + os.getpid()}))
     assert _headline(run, capsys).startswith("UNFINISHED: 1 of 3 shards")
 
@@ -89,7 +89,7 @@ def test_a_limit_that_the_source_does_not_reach_is_all_of_it(
 
 
 @pytest.mark.parametrize(
-    ("chosen", "told"),
+    ("chosen", "message"),
     [
         ({"sample": 80, "seed": 0}, None),
         ({"sample": 90, "seed": 0}, "UNFINISHED: 80 of 90 chosen images have a row; run the same scan again to finish"),
@@ -98,7 +98,7 @@ def test_a_limit_that_the_source_does_not_reach_is_all_of_it(
     ],
 )
 def test_chosen_images_are_counted(
-    chosen: dict[str, int], told: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    chosen: dict[str, int], message: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = made_run(tmp_path, SHARDS[:2], **chosen)
     tar(tmp_path / "corpus" / "00002.tar", {"a.jpg": b"not scanned"})
@@ -107,7 +107,7 @@ def test_chosen_images_are_counted(
     assert privsieve("sql", run, "SELECT 1", "--format", "csv") == 0
     first, *others, made_up = capsys.readouterr().err.splitlines()
     assert first.startswith(scope.format(chosen.get("limit") or chosen["sample"]))
-    assert [line.startswith(told or "-") for line in others] == ([True] if told else [])
+    assert [line.startswith(message or "-") for line in others] == ([True] if message else [])
     assert made_up == "MADE-UP ANSWERS: the canned engine looks at no picture"
     assert privsieve("status", run) == 0
     assert capsys.readouterr().out.splitlines()[0] == f"{first}; only shards that were begun are listed"

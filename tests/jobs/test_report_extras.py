@@ -135,7 +135,7 @@ def test_a_copy_that_was_encoded_again_is_found_by_pdq_in_the_table_and_by_expla
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--gallery", "3"], "--gallery is for a page; give --html FILE as well"),
         (["--html", "p.html", "--gallery", "3", "--no-images"], "--gallery shows images that --no-images leaves out"),
@@ -149,7 +149,7 @@ def test_a_copy_that_was_encoded_again_is_found_by_pdq_in_the_table_and_by_expla
 )
 def test_what_cannot_be_asked_is_one_line_and_writes_no_page(
     make_run: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    arguments: list[str], told: str,
+    arguments: list[str], message: str,
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     Path("sizes.csv").write_text("category,images\nbeach,100\nsecret cell,-3\n")
@@ -158,7 +158,7 @@ def test_what_cannot_be_asked_is_one_line_and_writes_no_page(
     Path("other.csv").write_text("category,size\nbeach,100\n")
     assert privsieve("report", make_run(), *arguments) == 2
     error = capsys.readouterr().err
-    assert error.startswith(f"privsieve: {told}")
+    assert error.startswith(f"privsieve: {message}")
     assert "secret" not in error
     assert not Path("p.html").exists()
 

@@ -95,7 +95,7 @@ def _record(**changes: object) -> RunRecord:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"seed": 1}, "seed was 0, now 1"),
         ({"category": "label"}, 'category was not set, now "label"'),
@@ -115,15 +115,15 @@ def _record(**changes: object) -> RunRecord:
         ({"engine": ENGINE | {"name": "canned", "weights": {}}}, 'engine name was "detectors", now "canned"'),
     ],
 )
-def test_another_setting_is_told_in_one_short_line(changes: dict[str, object], told: str, tmp_path: Path) -> None:
+def test_another_setting_is_told_in_one_short_line(changes: dict[str, object], message: str, tmp_path: Path) -> None:
     run = str(tmp_path / "run")
     start_or_continue(run, _record())
     with pytest.raises(RunError) as caught:
         start_or_continue(run, _record(**changes))
-    said = str(caught.value)
-    assert said.startswith(f"{run} was scanned with other settings: ")
-    assert said.endswith(f"{told}; use another --run")
-    assert len(said) < len(run) + 220
+    result = str(caught.value)
+    assert result.startswith(f"{run} was scanned with other settings: ")
+    assert result.endswith(f"{message}; use another --run")
+    assert len(result) < len(run) + 220
 
 
 def test_other_code_continues_a_run_that_keeps_the_code_of_its_beginning(tmp_path: Path) -> None:

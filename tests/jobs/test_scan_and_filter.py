@@ -83,9 +83,9 @@ def test_a_page_that_the_detectors_cannot_read_is_unknown_in_the_report_and_flag
     assert "With 1 unknown image: 0.0 % of all images if none of these is private, 50.0 % if all are." in report
     strict = ROOT / "scoring/policies/strict.yaml"
     assert privsieve("filter", run, "--policy", strict, "--out", tmp_path / "out", "--dry-run") == 0
-    told = capsys.readouterr().out
-    assert re.search(r"flag +1 +not-fully-judged\n", told)
-    assert 'policy "strict": of 2 images 1 would be kept, 1 kept and flagged, 0 dropped' in told
+    output = capsys.readouterr().out
+    assert re.search(r"flag +1 +not-fully-judged\n", output)
+    assert 'policy "strict": of 2 images 1 would be kept, 1 kept and flagged, 0 dropped' in output
 
 
 @pytest.mark.parametrize(

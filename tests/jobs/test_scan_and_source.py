@@ -31,8 +31,8 @@ def test_a_shard_that_left_the_source_is_told(corpus: Path, tmp_path: Path, caps
     (source / "00001.tar").unlink()
     capsys.readouterr()
     assert privsieve(*command) == 2
-    said = capsys.readouterr().err
-    assert said.startswith(f"privsieve: 1 shard that {run} has rows of is gone from the source (00001.tar-")
+    output = capsys.readouterr().err
+    assert output.startswith(f"privsieve: 1 shard that {run} has rows of is gone from the source (00001.tar-")
     assert len(rows(run)) == 35
     assert privsieve("status", run) == 0
     assert "1 shard with results is gone from the source (00001.tar-" in capsys.readouterr().out
@@ -50,8 +50,8 @@ def test_a_shard_that_was_replaced_by_one_of_the_same_layout_is_told(
     next((run / "scores").glob("00001*")).unlink()
     capsys.readouterr()
     assert privsieve(*command) == 1
-    said = capsys.readouterr().err
-    assert said.startswith("privsieve: 00000.tar changed between two scans of this run (1 such shard): remove its ")
+    output = capsys.readouterr().err
+    assert output.startswith("privsieve: 00000.tar changed between two scans of this run (1 such shard): remove its ")
     next((run / "scores").glob("00000*")).unlink()
     assert privsieve(*command) == 0
     assert privsieve(*command) == 0

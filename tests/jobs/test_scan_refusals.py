@@ -53,10 +53,10 @@ def test_a_wrong_number_is_one_line_and_no_run(
     run = tmp_path / "run"
     scan = ("scan", corpus, "--run", run, "--engine", "canned", "--quiet")
     assert privsieve(*scan, *options.split()) == 2
-    said = capsys.readouterr()
-    assert why in said.err
-    assert len(said.err.splitlines()) == 1
-    assert said.out == ""
+    output = capsys.readouterr()
+    assert why in output.err
+    assert len(output.err.splitlines()) == 1
+    assert output.out == ""
     assert not run.exists() or not any(run.iterdir())
 
 
@@ -64,8 +64,8 @@ def test_a_source_whose_path_is_not_utf_8_is_one_line(corpus: Path, tmp_path: Pa
     odd = Path(f"{tmp_path}/caf\udce9")
     corpus.rename(odd)
     assert privsieve("scan", odd, "--run", tmp_path / "run", "--engine", "canned") == 2
-    told = f"{tmp_path}/caf\\xe9 has bytes that are not UTF-8, as run.json is; rename it, or give a link to it"
-    assert capsys.readouterr().err == f"privsieve: {told}\n"
+    message = f"{tmp_path}/caf\\xe9 has bytes that are not UTF-8, as run.json is; rename it, or give a link to it"
+    assert capsys.readouterr().err == f"privsieve: {message}\n"
     assert not (tmp_path / "run").exists()
 
 
@@ -86,8 +86,8 @@ def test_a_result_that_was_made_with_other_settings_is_told(corpus: Path, tmp_pa
     shutil.copy(other / "scores" / name, run / "scores" / name)
     capsys.readouterr()
     assert privsieve(*scan, run) == 2
-    told = f"the score file {run}/scores/{name} was made with other settings; remove it and run the same scan again"
-    assert capsys.readouterr().err == f"privsieve: {told}\n"
+    message = f"the score file {run}/scores/{name} was made with other settings; remove it and run the same scan again"
+    assert capsys.readouterr().err == f"privsieve: {message}\n"
     (run / "scores" / name).unlink()
     assert privsieve(*scan, run) == 0
 

@@ -55,10 +55,10 @@ def test_the_command_line_wins_then_variables_then_the_file(
 )
 def test_a_wrong_file_is_one_line(text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert privsieve("scan", "x", "--config", _config(tmp_path, text)) == 2
-    said = capsys.readouterr().err
-    assert message in said
-    assert len(said.splitlines()) == 1
-    assert "hush" not in said
+    output = capsys.readouterr().err
+    assert message in output
+    assert len(output.splitlines()) == 1
+    assert "hush" not in output
 
 
 def test_an_error_names_the_variable_that_set_the_option(
@@ -73,12 +73,12 @@ def test_an_error_names_the_variable_that_set_the_option(
         monkeypatch.setenv("PRIVSIEVE_AUDIT_SAMPLE_N", value)
         monkeypatch.setenv("PRIVSIEVE_AUDIT_SAMPLE_OUT", "list.txt")
         assert privsieve("audit", "sample", tmp_path, *arguments) == 2
-        said = capsys.readouterr().err
-        assert said.count("\n") == 1
+        output = capsys.readouterr().err
+        assert output.count("\n") == 1
         if variables is None:
-            assert "was set by" not in said
+            assert "was set by" not in output
         else:
-            assert said.endswith(f" ({variables})\n")
+            assert output.endswith(f" ({variables})\n")
 
 
 def test_a_misspelt_variable_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -144,15 +144,15 @@ def test_a_source_without_pictures_says_what_is_there(
     for name in files:
         (folder / name).write_bytes(b"words")
     assert privsieve("scan", folder / source, "--run", tmp_path / "run", "--engine", "canned") == 2
-    said = capsys.readouterr().err
-    assert said.startswith(f"privsieve: {message.format(folder / source)}")
-    assert ("privsieve fetch " in said) == ("download" in message)
+    output = capsys.readouterr().err
+    assert output.startswith(f"privsieve: {message.format(folder / source)}")
+    assert ("privsieve fetch " in output) == ("download" in message)
     assert not (tmp_path / "run").exists()
 
 
 def test_several_sources_are_one_line_that_says_how_to_quote(capsys: pytest.CaptureFixture[str]) -> None:
     assert privsieve("scan", "a.tar", "b.tar", "--run", "r") == 2
-    said = capsys.readouterr().err
-    assert said.startswith(
+    output = capsys.readouterr().err
+    assert output.startswith(
         "privsieve: 2 SOURCEs, a.tar first, and one is wanted: put a pattern between quotation marks"
     )

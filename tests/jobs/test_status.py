@@ -39,9 +39,9 @@ def test_status_of_a_scan_at_work_killed_and_finished(tmp_path: Path, capsys: py
     os.kill(scan.pid, signal.SIGKILL)
     finish(scan)
     assert _status(run, "--format", "json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [shard["shard"] for shard in told["shards"]] == ["00000.tar", "00001.tar", "00002.tar"]
-    assert told["scanned_by"]["pid"] == scan.pid
+    output = json.loads(capsys.readouterr().out)
+    assert [shard["shard"] for shard in output["shards"]] == ["00000.tar", "00001.tar", "00002.tar"]
+    assert output["scanned_by"]["pid"] == scan.pid
     assert _status(run) == 0
     assert "and is gone; run the same scan again to continue" in capsys.readouterr().out
     unfinished = [run / "scores" / "a.parquet.0123abcd.part", run / "attempts" / "a.parquet.json.0123abcd.part"]

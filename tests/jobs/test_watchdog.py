@@ -7,14 +7,14 @@ from jobs.scanning.watchdog import heard
 
 
 def test_silence_is_told_and_the_items_come_all_the_same() -> None:
-    told = threading.Event()
+    was_heard = threading.Event()
 
     def items() -> Iterator[int]:
         yield 1
-        assert told.wait(60)
+        assert was_heard.wait(60)
         yield 2
 
-    assert list(heard(items(), 0.05, told.set)) == [1, 2]
+    assert list(heard(items(), 0.05, was_heard.set)) == [1, 2]
 
 
 def test_nothing_is_said_where_items_come_in_time() -> None:

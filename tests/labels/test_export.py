@@ -214,8 +214,8 @@ def test_a_picture_on_the_hash_list_is_no_task_and_only_counted(
     pdq = np.packbits(np.asarray(bits, np.uint8)).tobytes().hex()
     hashes.write_text(f"sha256 {sha256(pictures['001.png'])}\npdq {pdq}\n")
     assert privsieve("labels", "export", run, "--format", "label-studio", "--out", out, "--hash-list", hashes) == 0
-    said = capsys.readouterr().out
-    assert said.startswith("left out: 2 pictures on the hash list\n2 rows in ")
+    output = capsys.readouterr().out
+    assert output.startswith("left out: 2 pictures on the hash list\n2 rows in ")
     tasks = out.read_text() + out.with_suffix(".xml").read_text()
     assert ("000.png" in tasks, "001.png" in tasks, "002.png" in tasks, "003.png" in tasks) == (
         True,

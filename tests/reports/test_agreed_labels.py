@@ -15,7 +15,7 @@ Row = tuple[int, str, dict[str, float]]
 """Number of the picture, who, and the values."""
 
 
-def said(
+def answered(
     rows: Sequence[Row], unclear: Sequence[int] = (), complete: Sequence[int] = (), is_of_levels: bool = True
 ) -> AgreedLabels:
     """unclear: rows of people who could not say. complete: rows of people who were asked for every attribute."""
@@ -29,7 +29,7 @@ def said(
 def test_an_attribute_that_a_person_cannot_say_is_undecided_and_what_hangs_on_it() -> None:
     nothing = dict.fromkeys(KEYS, 0.0)
     some = {key: value for key, value in nothing.items() if key != "biometrics"}
-    found = said([(1, "a", some), (2, "a", nothing), (3, "a", some | {"gov_ids": 1.0})], complete=[0, 1, 2])
+    found = answered([(1, "a", some), (2, "a", nothing), (3, "a", some | {"gov_ids": 1.0})], complete=[0, 1, 2])
     assert found.undecided[:, 0].tolist() == [True, False, False]
     assert num_undecided_of(found.undecided) == {"private": 1, "biometrics": 2}
     assert found.undecided[:, 1 + KEYS.index("biometrics")].tolist() == [True, False, True]
@@ -38,7 +38,7 @@ def test_an_attribute_that_a_person_cannot_say_is_undecided_and_what_hangs_on_it
 def test_the_majority_of_an_odd_number_decides_and_two_that_differ_do_not() -> None:
     rows: list[Row] = [(1, "a", {"private": 1}), (1, "b", {"private": 0}), (1, "c", {"private": 1})]
     rows += [(2, "a", {"private": 1}), (2, "b", {"private": 0}), (3, "a", {"private": 0}), (3, "b", {"private": 0})]
-    found = said([*rows, (4, "a", {"private": 1})])
+    found = answered([*rows, (4, "a", {"private": 1})])
     assert found.labels["private"].to_pylist() == [1, None, 0, 1]
     assert found.undecided[:, 0].tolist() == [False, True, False, False]
     assert found.labels["annotator"].to_pylist() == ["a, b, c", "a, b", "a, b", "a"]
@@ -47,7 +47,7 @@ def test_the_majority_of_an_odd_number_decides_and_two_that_differ_do_not() -> N
 
 def test_a_person_who_cannot_say_leaves_it_to_the_others_and_a_row_that_is_empty_is_not_judged() -> None:
     rows: list[Row] = [(1, "a", {}), (1, "b", {"private": 1}), (2, "a", {}), (3, "a", {}), (4, "a", {"private": 0})]
-    found = said(rows, unclear=[0, 2])
+    found = answered(rows, unclear=[0, 2])
     assert found.labels["private"].to_pylist() == [1, None, None, 0]
     assert found.undecided[:, 0].tolist() == [False, True, False, False]
     assert not found.undecided[:, 1:].any()  # nobody was asked for attributes
@@ -58,12 +58,12 @@ def test_who_sees_an_attribute_of_level_1_differs_from_who_calls_the_picture_pub
     rows: list[Row] = [(1, "a", nothing | {"biometrics": 1.0}), (1, "b", {"private": 0})]
     rows += [(2, "a", nothing | {"biometrics": 0.5}), (2, "b", {"private": 0})]
     rows += [(3, "a", nothing | {"biometrics": 1.0}), (3, "b", nothing)]
-    found = said(rows)
+    found = answered(rows)
     assert found.undecided[:, 0].tolist() == [True, False, True]
     assert found.labels["private"].to_pylist() == [None, 0, None]
     biometrics = found.undecided[:, 1 + KEYS.index("biometrics")]
     assert biometrics.tolist() == [False, False, True]
-    column = said(rows[:2], is_of_levels=False)
+    column = answered(rows[:2], is_of_levels=False)
     assert (column.labels["private"].to_pylist(), column.undecided[:, 0].tolist()) == ([0], [False])
 
 
@@ -72,6 +72,6 @@ def test_what_a_file_of_labels_consensus_leaves_open_is_undecided() -> None:
     rows: list[Row] = [(1, "consensus", {"private": 1}), (2, "consensus", {})]
     rows += [(3, "consensus", nothing | {"biometrics": 0.5})]
     rows += [(4, "consensus", nothing | {"biometrics": 0.5, "gov_ids": 1.0}), (5, "a", nothing | {"biometrics": 0.5})]
-    found = said(rows)
+    found = answered(rows)
     assert found.undecided[:, 0].tolist() == [False, True, True, False, False]
     assert num_undecided_of(found.undecided) == {"private": 2, "biometrics": 2}

@@ -97,8 +97,8 @@ def test_report_text_keeps_numbers_whole_on_a_narrow_terminal(make_run: MakeRun,
 
 def test_report_text_folds_rows_that_are_wider_than_the_terminal(make_run: MakeRun) -> None:
     text = CliRunner().invoke(report, [str(make_run())], env={"COLUMNS": "40"}, catch_exceptions=False).stdout
-    told = "category beach\n  rank 1 (1–3) · rate 66.7 %\n  95 % interval 20.8 – 93.9 %\n  private 2 · N 3*\n"
-    assert told in text
+    message = "category beach\n  rank 1 (1–3) · rate 66.7 %\n  95 % interval 20.8 – 93.9 %\n  private 2 · N 3*\n"
+    assert message in text
     assert "\n 1 unique identifiers       2  33.3 %" in text
 
 
@@ -140,14 +140,14 @@ def test_an_empty_expression_is_one_line(
     for value in ("", "  "):
         assert privsieve("report", make_run(name=f"run{len(value)}"), option, value) == 2
         default = {"--by": "category", "--private": "the usual meaning"}[option]
-        told = f"privsieve: Invalid value for '{option}': it is empty; leave it out for {default}\n"
-        assert capsys.readouterr().err == told
+        message = f"privsieve: Invalid value for '{option}': it is empty; leave it out for {default}\n"
+        assert capsys.readouterr().err == message
         assert privsieve("report", tmp_path, "--config", config) == 2
-        assert capsys.readouterr().err == told
+        assert capsys.readouterr().err == message
 
 
 @pytest.mark.parametrize(
-    ("verb", "told"),
+    ("verb", "message"),
     [
         (["sql", "SELECT \udcff"], r"character 8 is no valid UTF-8 text: SELECT \xff"),
         (["report", "--by", "\udcff"], r"character 1 is no valid UTF-8 text: \xff"),
@@ -163,11 +163,11 @@ def test_an_empty_expression_is_one_line(
     ],
 )
 def test_sql_that_nobody_can_ask_is_one_short_line(
-    make_run: MakeRun, verb: list[str], told: str, capsys: pytest.CaptureFixture[str]
+    make_run: MakeRun, verb: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert privsieve(verb[0], make_run(), *verb[1:]) == 2
     error = capsys.readouterr().err
-    assert error.startswith(f"privsieve: {told}")
+    assert error.startswith(f"privsieve: {message}")
     assert len(error.splitlines()) == 1
     assert len(error) < 600
     assert "SET max" not in error
@@ -245,18 +245,18 @@ def test_sql_text_takes_no_markup_and_says_where_it_ends(make_run: MakeRun) -> N
 
 
 def test_sql_says_that_a_run_is_unfinished_where_a_script_does_not_read_it(make_run: MakeRun, tmp_path: Path) -> None:
-    told = ran(sql, make_run(), "SELECT count(*) AS n FROM images", "--format", "csv")
-    assert told.stdout == "n\n8\n"
+    output = ran(sql, make_run(), "SELECT count(*) AS n FROM images", "--format", "csv")
+    assert output.stdout == "n\n8\n"
     made_up = "MADE-UP ANSWERS: the canned engine looks at no picture\n"
-    assert told.stderr == f"MAY BE UNFINISHED: the source cannot be listed now\n{made_up}"
+    assert output.stderr == f"MAY BE UNFINISHED: the source cannot be listed now\n{made_up}"
     (tmp_path / "scanned").mkdir()
     run = made_run(tmp_path / "scanned", ((30, 30), (20,)))
     assert ran(sql, run, "SELECT 1").stderr == made_up
     next((run / "scores").iterdir()).unlink()
-    told = ran(sql, run, "SELECT 1")
+    output = ran(sql, run, "SELECT 1")
     unfinished = "UNFINISHED: 1 of 2 shards have images without a row; run the same scan again to finish it\n"
-    assert told.stderr == unfinished + made_up
-    assert told.stderr == ran(report, run, "--format", "csv").stderr
+    assert output.stderr == unfinished + made_up
+    assert output.stderr == ran(report, run, "--format", "csv").stderr
 
 
 def test_sql_wants_a_statement_or_the_setup(make_run: MakeRun) -> None:

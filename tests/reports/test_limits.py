@@ -35,8 +35,8 @@ def test_a_statement_without_an_end_is_stopped_in_one_line(
 ) -> None:
     assert privsieve("sql", make_run(), statement, "--timeout", "1") == 2
     out, err = capsys.readouterr()
-    told = "privsieve: the statement was stopped after 1 s; ask for less at once, or allow more with --timeout\n"
-    assert (out, err) == ("", told)
+    message = "privsieve: the statement was stopped after 1 s; ask for less at once, or allow more with --timeout\n"
+    assert (out, err) == ("", message)
     assert not is_left_behind()
 
 
@@ -76,8 +76,8 @@ def test_ctrl_c_ends_a_statement_and_the_connection_stays_usable(make_run: MakeR
 def test_what_duckdb_does_not_stop_is_left_behind(make_run: MakeRun) -> None:
     command = [sys.executable, "-m", "jobs", "sql", str(make_run()), UNSTOPPABLE, "--timeout", "1"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    told = "privsieve: the statement was stopped after 1 s; ask for less at once, or allow more with --timeout\n"
-    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", told)
+    message = "privsieve: the statement was stopped after 1 s; ask for less at once, or allow more with --timeout\n"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", message)
 
 
 def test_time_that_rows_lie_unread_is_not_counted(make_run: MakeRun) -> None:
@@ -95,8 +95,8 @@ def test_a_report_with_an_endless_expression_is_stopped_in_one_line(make_run: Ma
     arguments = ["report", run, "--private", slow, "--timeout", "1", "--html", run / "page.html"]
     command = [sys.executable, "-m", "jobs", *map(str, arguments)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    told = "the report was stopped after 1 s; simplify --by or --private, or allow more with --timeout"
-    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", f"privsieve: {told}\n")
+    message = "the report was stopped after 1 s; simplify --by or --private, or allow more with --timeout"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", f"privsieve: {message}\n")
     assert not (run / "page.html").exists()
 
 

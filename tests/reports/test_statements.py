@@ -18,7 +18,7 @@ CANARY = "words-of-a-file-outside"
 
 
 @pytest.mark.parametrize(
-    ("statement", "told"),
+    ("statement", "message"),
     [
         (
             "SELECT * FROM json_execute_serialized_sql(json_serialize_sql("
@@ -50,10 +50,10 @@ CANARY = "words-of-a-file-outside"
         ("WITH x AS (COPY images TO 'x') SELECT 1", "COPY is not allowed inside a SELECT"),
     ],
 )
-def test_refused_with_its_name(make_run: MakeRun, statement: str, told: str) -> None:
+def test_refused_with_its_name(make_run: MakeRun, statement: str, message: str) -> None:
     with pytest.raises(QueryError) as caught:
         open_run(str(make_run())).select(statement)
-    assert str(caught.value).startswith(told)
+    assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
 
 
@@ -116,7 +116,7 @@ def test_no_function_of_duckdb_writes_reads_or_sets_anything(make_run: MakeRun, 
                 continue
             assert CANARY not in str(rows)
             answered.add(name if is_table else "")
-    assert not [told for told in refusals if "\n" in told or CANARY in told]
+    assert not [result for result in refusals if "\n" in result or CANARY in result]
     assert answered <= {"", *TABLE_FUNCTIONS}
     for statement in [s for name, kind, call in _calls(listed, str(secret)) for s in _raw(name, kind, call)]:
         try:

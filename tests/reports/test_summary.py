@@ -177,9 +177,9 @@ def test_the_first_line_says_which_images_of_the_source_the_figures_are_of(
 
 def test_canned_answers_are_called_made_up_and_those_of_other_engines_are_not(make_run: MakeRun) -> None:
     run = open_run(str(make_run()))
-    told = "MADE-UP ANSWERS: the canned engine looks at no picture"
-    assert summarise(run).made_up == told
-    assert told in headlines(summarise(run))
+    message = "MADE-UP ANSWERS: the canned engine looks at no picture"
+    assert summarise(run).made_up == message
+    assert message in headlines(summarise(run))
     other = summarise(replace(run, record=run.record.model_copy(update={"engine": {"name": "detectors"}})))
     assert (other.made_up, other.cautions) == (None, ())
 

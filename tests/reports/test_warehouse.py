@@ -166,7 +166,7 @@ def test_refused_in_one_line(make_run: MakeRun, statement: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("statement", "told"),
+    ("statement", "message"),
     [
         ("FROM imges", 'no view "imges" (did you mean "images"?); there are: images, scored, '),
         ("SELECT * FROM nothing_like_it", 'no view "nothing_like_it"; there are: images, '),
@@ -178,10 +178,10 @@ def test_refused_in_one_line(make_run: MakeRun, statement: str) -> None:
         ("SELEC 1", 'the SQL is not valid: syntax error at or near "SELEC"'),
     ],
 )
-def test_a_misspelt_name_is_told_what_is_near(make_run: MakeRun, statement: str, told: str) -> None:
+def test_a_misspelt_name_is_told_what_is_near(make_run: MakeRun, statement: str, message: str) -> None:
     with pytest.raises(QueryError) as caught:
         rows(open_run(str(make_run())), statement)
-    assert str(caught.value).startswith(told)
+    assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
 
 
@@ -200,9 +200,9 @@ def test_what_fails_on_a_row_says_what_to_do_and_nothing_of_the_row(
 ) -> None:
     with pytest.raises(QueryError, match=advice) as caught:
         rows(open_run(str(make_run())), statement)
-    told = str(caught.value)
-    assert "\n" not in told
-    assert not [word for word in ("beach", "office", "attic") if word in told]
+    result = str(caught.value)
+    assert "\n" not in result
+    assert not [word for word in ("beach", "office", "attic") if word in result]
 
 
 @pytest.mark.parametrize(

@@ -100,9 +100,9 @@ def test_the_end_says_who_answered_what_is_left_and_what_to_run_next(run: Path) 
             f"next: privsieve labels consensus {run}/reviews --out labels.parquet",
             f"next: privsieve evaluate {run} --labels labels.parquet",
         ]
-    said: list[str] = []
-    with served(run, reviewer="ben", feedback=replace(SILENT, notice=said.append)):
-        assert said[1:] == ["6 pictures: those that fit the condition; ben: all 6 pictures answered"]
+    result: list[str] = []
+    with served(run, reviewer="ben", feedback=replace(SILENT, notice=result.append)):
+        assert result[1:] == ["6 pictures: those that fit the condition; ben: all 6 pictures answered"]
 
 
 def test_attributes_are_0_1_unclear_or_not_judged_as_the_taxonomy_means_it(run: Path) -> None:
@@ -209,8 +209,8 @@ def test_the_commands_take_the_folder_as_labels(run: Path, tmp_path: Path, capsy
     joined = run_consensus(ConsensusRequest((str(reviews),), str(tmp_path / "one.parquet")))
     assert sorted(joined.labels["private"].fill_null(9).to_pylist()) == [0, 0, 1, 1, 1, 9]  # null where they differ
     assert privsieve("labels", "agreement", reviews, "--format", "json") == 0
-    said = json.loads(capsys.readouterr().out)
-    assert said["annotators"] == ["ana", "ben"]
+    output = json.loads(capsys.readouterr().out)
+    assert output["annotators"] == ["ana", "ben"]
     assert privsieve("evaluate", run, "--labels", reviews) == 2  # two people: a consensus first
     assert "labels consensus" in capsys.readouterr().err
     (part,) = reviews.iterdir()

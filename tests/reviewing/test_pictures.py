@@ -102,7 +102,7 @@ def test_what_is_on_the_hash_list_is_never_shown_answered_or_named(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("\n# nothing\n", "holds no hash; leave --hash-list out if there is none"),
         ("0" * 64 + "\nsecret\n", "line 2: is no hash; write 64 hexadecimal digits, after sha256 or pdq if it is only"),
@@ -110,13 +110,13 @@ def test_what_is_on_the_hash_list_is_never_shown_answered_or_named(tmp_path: Pat
     ],
 )
 def test_a_wrong_hash_list_is_one_line_before_anything_is_served(
-    run: Path, tmp_path: Path, capsys: Capture, text: str | bytes, said: str
+    run: Path, tmp_path: Path, capsys: Capture, text: str | bytes, message: str
 ) -> None:
     (tmp_path / "list.txt").write_bytes(text if isinstance(text, bytes) else text.encode())
     assert privsieve("review", run, "--queue", "borderline", "--hash-list", tmp_path / "list.txt") == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert said in err
+    assert message in err
     assert "secret" not in err
     assert err.count("\n") == 1
 
@@ -163,7 +163,7 @@ def test_the_queue_is_what_is_near_the_decision(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--queue", "levl = 1"], 'a SQL condition; no column "levl" (did you mean "level"?)'),
         (["--queue", "index < 0"], "no picture fits the condition; give another --queue"),
@@ -172,11 +172,11 @@ def test_the_queue_is_what_is_near_the_decision(tmp_path: Path) -> None:
         (["--gold", "absent.csv"], "absent.csv: cannot be read"),
     ],
 )
-def test_what_is_asked_wrongly_is_one_line(run: Path, capsys: Capture, arguments: list[str], said: str) -> None:
+def test_what_is_asked_wrongly_is_one_line(run: Path, capsys: Capture, arguments: list[str], message: str) -> None:
     assert privsieve("review", run, *arguments) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert said in err
+    assert message in err
     assert err.count("\n") == 1
 
 

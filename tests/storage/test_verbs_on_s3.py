@@ -116,9 +116,9 @@ def test_a_store_that_is_gone_ends_the_scan_in_one_line(
     store.first(10**6, 500, **trouble)  # type: ignore[arg-type]
     args = ("scan", source, "--run", f"s3://{BUCKET}/run", "--engine", "canned", "--quiet")
     assert privsieve(*args) in (1, 2)
-    said = capsys.readouterr().err
-    assert len(said.splitlines()) == 1, said
-    assert "the store answered 500" in said or "run the same" in said
+    output = capsys.readouterr().err
+    assert len(output.splitlines()) == 1, output
+    assert "the store answered 500" in output or "run the same" in output
     store.fault = lambda method, path, span: None
     assert privsieve(*args) == 0  # and goes on once the store is back
     assert len(rows(f"s3://{BUCKET}/run")) == 12
@@ -167,8 +167,8 @@ def test_a_password_in_a_url_is_refused_and_not_repeated(
     monkeypatch.chdir(at_home)
     capsys.readouterr()
     assert privsieve(*command(url)) == 2
-    said = capsys.readouterr()
-    assert "secret" not in said.out + said.err
-    assert "sec/ret" not in said.out + said.err
-    assert len(said.err.splitlines()) == 1
-    assert "give credentials by the environment" in said.err
+    output = capsys.readouterr()
+    assert "secret" not in output.out + output.err
+    assert "sec/ret" not in output.out + output.err
+    assert len(output.err.splitlines()) == 1
+    assert "give credentials by the environment" in output.err

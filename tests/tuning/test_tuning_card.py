@@ -38,14 +38,14 @@ def test_the_card_names_data_recipe_curves_and_results(few_set: Path, short: Pat
 
 
 def test_the_page_says_what_people_must_know(short: Path) -> None:
-    said = (short / "README.md").read_text()
-    assert said.startswith('---\nbase_model: "base"\n')
-    assert WARNING in said
-    assert "- licence of labels and pictures: " in said
-    assert "CC0-1.0" in said
-    assert f"set.json {read_card(short).set_sha256}" in said  # type: ignore[union-attr]
-    assert "| learning_rate | 0.004 | `demo` |" in said
-    assert "eval_loss" in said
+    output = (short / "README.md").read_text()
+    assert output.startswith('---\nbase_model: "base"\n')
+    assert WARNING in output
+    assert "- licence of labels and pictures: " in output
+    assert "CC0-1.0" in output
+    assert f"set.json {read_card(short).set_sha256}" in output  # type: ignore[union-attr]
+    assert "| learning_rate | 0.004 | `demo` |" in output
+    assert "eval_loss" in output
 
 
 @pytest.mark.parametrize(("name", "ours", "given"), [("cprt", "alpha", "rank"), ("privtune", "dropout", "epochs")])

@@ -67,11 +67,11 @@ def test_two_processes_share_the_work_and_a_killed_one_is_made_good(
     workers = tuning_processes(running.pid)
     assert len(workers) == 2
     os.kill(workers[1], signal.SIGKILL)
-    _, said = running.communicate(timeout=LIMIT_S)
-    assert running.returncode == 1, said
-    assert "a tuning process ended (" in said
-    assert said.strip().endswith("run the same command again to continue")
-    assert said.count("\n") == 1
+    _, result = running.communicate(timeout=LIMIT_S)
+    assert running.returncode == 1, result
+    assert "a tuning process ended (" in result
+    assert result.strip().endswith("run the same command again to continue")
+    assert result.count("\n") == 1
 
     assert privsieve(*two_processes(even_set, slow_recipe, out)) == 0
     card = read_card(out)

@@ -83,9 +83,9 @@ def test_a_set_that_cannot_be_learnt_from(
     shutil.copytree(few_set, tmp_path / "set")
     damage(tmp_path / "set")
     assert privsieve(*tune_command(tmp_path / "set", short_recipe, tmp_path / "out")) == 2
-    said = capsys.readouterr().err
-    assert message in said
-    assert said.count("\n") == 1
+    output = capsys.readouterr().err
+    assert message in output
+    assert output.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
 
@@ -130,9 +130,9 @@ def test_a_model_that_cannot_be_asked(
     damage(tmp_path / "model")
     command = ["tune", few_set, "--model", tmp_path / "model", "--recipe", short_recipe, "--out", tmp_path / "out"]
     assert privsieve(*command, "--max-pixels", MAX_PIXELS) == 2
-    said = capsys.readouterr().err
-    assert message in said
-    assert said.count("\n") == 1
+    output = capsys.readouterr().err
+    assert message in output
+    assert output.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
 

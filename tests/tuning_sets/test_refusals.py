@@ -71,9 +71,11 @@ def test_a_label_of_several_annotators_is_refused(tmp_path: Path, pictures: dict
         private=[*PRIVATE, 1],
         annotator=["ann"] * NUM + ["bob"],
     )
-    said = refused(source, twice, tmp_path / "set", "has labels of several annotators; make one label per picture with")
-    assert f"{hashes[0]} has labels" in said
-    assert f"privsieve labels consensus {twice} --out FILE" in said
+    result = refused(
+        source, twice, tmp_path / "set", "has labels of several annotators; make one label per picture with"
+    )
+    assert f"{hashes[0]} has labels" in result
+    assert f"privsieve labels consensus {twice} --out FILE" in result
     mixed = made.labels(
         tmp_path / "mixed.parquet",
         NUM + 1,
@@ -88,10 +90,10 @@ def test_a_label_of_several_annotators_is_refused(tmp_path: Path, pictures: dict
 def test_a_key_of_two_pictures_is_refused(tmp_path: Path) -> None:
     pictures = {f"{'ab'[n % 2]}/{n // 2}.png": made.drawn(n) for n in range(8)}
     truth = made.labels(tmp_path / "l.parquet", 4, key=[f"{n}.png" for n in range(4)], private=[0, 1, 0, 1])
-    said = refused(
+    result = refused(
         made.tree(tmp_path / "tree", pictures), truth, tmp_path / "set", 'two different pictures have the key "'
     )
-    assert said.endswith('"; name them by sha256')
+    assert result.endswith('"; name them by sha256')
 
 
 def test_copies_with_different_labels_are_refused(tmp_path: Path, pictures: dict[str, bytes], source: Path) -> None:

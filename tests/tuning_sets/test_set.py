@@ -290,9 +290,9 @@ def test_a_picture_on_the_hash_list_and_its_copies_are_never_copied_into_a_set(
     source = made.tree(tmp_path / "pictures", pictures | copies)
     command = ("tune-set", source, "--labels", truth, "--target", "binary", "--out", tmp_path / "set", "--quiet")
     assert privsieve(*command, "--hash-list", tmp_path / "list.txt") == 0
-    said = capsys.readouterr().out
-    assert said.startswith("15 pictures: 10 usable, 1 more copies of these, ")
-    assert "0 without a label, 4 on the hash list;" in said
+    output = capsys.readouterr().out
+    assert output.startswith("15 pictures: 10 usable, 1 more copies of these, ")
+    assert "0 without a label, 4 on the hash list;" in output
     record = open_set(str(tmp_path / "set")).record
     assert (record.num_pictures, record.num_labelled, record.num_copies, record.num_listed) == (15, 10, 1, 4)
     written = []

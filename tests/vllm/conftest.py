@@ -51,8 +51,8 @@ def engine(checkpoint: Path) -> Iterator[Callable[..., Any]]:
     """engine("vllm", protocol="slots") -> a running engine; the two used last are kept."""
     running: OrderedDict[tuple[str, EngineOptions], Any] = OrderedDict()
 
-    def started(name: str, **said: Any) -> Any:
-        chosen: dict[str, Any] = {"model": str(checkpoint), "max_pixels": MAX_PIXELS} | said
+    def started(name: str, **options: Any) -> Any:
+        chosen: dict[str, Any] = {"model": str(checkpoint), "max_pixels": MAX_PIXELS} | options
         key = name, EngineOptions(**chosen)
         if key not in running:
             while len(running) >= MAX_ENGINES:

@@ -32,8 +32,8 @@ def test_a_model_that_fails_on_every_picture_ends_the_engine(running: Any) -> No
     views = [picture(seed, 64, 64) for seed in range(15)]
     assert probabilities(running.assess(views[:1])).shape == (1, 22, 3)
     _break(running)
-    said = running.assess(views)
-    assert [outcome.reason for outcome in said] == ["engine_error"] * 15
+    result = running.assess(views)
+    assert [outcome.reason for outcome in result] == ["engine_error"] * 15
     with pytest.raises(EngineError, match=r"none of 16 pictures in a row, nor any plain one: the model failed"):
         running.assess([picture(20, 64, 64)])
 
@@ -42,8 +42,8 @@ def test_pictures_that_no_processor_takes_do_not_end_the_engine(running: Any) ->
     """Strips of 1 x 600 pixels, as a frame of an animation can be: the family refuses more than 200 to 1."""
     strips = [picture(seed, 600, 1) for seed in range(20)]
     for _ in range(2):
-        said = running.assess(strips)
-        assert [outcome.reason for outcome in said if isinstance(outcome, Unscored)] == ["engine_error"] * 20
+        result = running.assess(strips)
+        assert [outcome.reason for outcome in result if isinstance(outcome, Unscored)] == ["engine_error"] * 20
     assert probabilities(running.assess([picture(30, 64, 64)])).shape == (1, 22, 3)
 
 
@@ -63,41 +63,41 @@ def test_a_failed_gpu_ends_the_worker_with_its_own_error(running: Any, kind: str
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("expected", "message"),
     [
         ("CUDA error: out of memory", "has no room for it; end what else runs there, or choose a smaller model"),
         ("CUDA error: uncorrectable ECC error encountered", "fails (AcceleratorError); run privsieve doctor"),
     ],
 )
-def test_a_gpu_that_does_not_take_the_model_is_told_in_one_line(said: str, told: str) -> None:
+def test_a_gpu_that_does_not_take_the_model_is_told_in_one_line(expected: str, message: str) -> None:
     """What CUDA says is raised where the weights would be copied to it."""
     import torch
 
     from scoring.engines.vlm.transformers.engine import placed
 
     def fail(*_: object) -> None:
-        raise torch.AcceleratorError(said)
+        raise torch.AcceleratorError(expected)
 
     model = torch.nn.Linear(2, 2)
     model._apply = fail
     with pytest.raises(EngineError) as refused:
         placed(model, "cuda", "some-model")
-    assert str(refused.value).startswith(f'the model "some-model" cannot be put on cuda, which {told}')
+    assert str(refused.value).startswith(f'the model "some-model" cannot be put on cuda, which {message}')
     assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         "CUDA error: out of memory",
         "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
     ],
 )
-def test_a_full_gpu_costs_pictures_first_and_ends_the_engine_where_it_stays_full(running: Any, said: str) -> None:
+def test_a_full_gpu_costs_pictures_first_and_ends_the_engine_where_it_stays_full(running: Any, message: str) -> None:
     import torch
 
     def fail(*_: object) -> None:
-        raise torch.AcceleratorError(said)
+        raise torch.AcceleratorError(message)
 
     hook = running.model.model.language_model.layers[1].register_forward_pre_hook(fail)
     outcomes = running.assess([picture(seed, 64, 64) for seed in range(5)])
@@ -119,11 +119,11 @@ def test_a_vllm_that_refuses_every_picture_ends_the_engine_and_strips_do_not(che
     running = load_vllm(EngineOptions(model=str(checkpoint), max_pixels=MAX_PIXELS))
     try:
         for _ in range(2):
-            said = running.assess([picture(seed, 600, 1) for seed in range(20)])
-            assert [outcome.reason for outcome in said if isinstance(outcome, Unscored)] == ["engine_error"] * 20
+            result = running.assess([picture(seed, 600, 1) for seed in range(20)])
+            assert [outcome.reason for outcome in result if isinstance(outcome, Unscored)] == ["engine_error"] * 20
         assert probabilities(running.assess([picture(30, 64, 64)])).shape == (1, 22, 3)
-        said = running.assess_with(long, [picture(seed, 64, 64) for seed in range(15)])
-        assert [outcome.reason for outcome in said if isinstance(outcome, Unscored)] == ["engine_error"] * 15
+        result = running.assess_with(long, [picture(seed, 64, 64) for seed in range(15)])
+        assert [outcome.reason for outcome in result if isinstance(outcome, Unscored)] == ["engine_error"] * 15
         with pytest.raises(EngineError, match="none of 16 pictures in a row, nor any plain one: vLLM refused"):
             running.assess_with(long, [picture(20, 64, 64)])
     finally:

@@ -79,16 +79,16 @@ def _indexed(weight_map: object) -> Callable[[Path], None]:
     return _holding(INDEX, json.dumps({"weight_map": weight_map}).encode())
 
 
-def _refusal(engine: str, **said: object) -> str:
+def _refusal(engine: str, **options: object) -> str:
     """What `describe` says, as `scan`, `scan --dry-run` and `doctor` ask it."""
     with pytest.raises(EngineError) as refused:
-        engine_module(engine).describe(EngineOptions(max_pixels=MAX_PIXELS, **said))  # type: ignore[arg-type]
+        engine_module(engine).describe(EngineOptions(max_pixels=MAX_PIXELS, **options))  # type: ignore[arg-type]
     assert "\n" not in str(refused.value)
     return str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"),
+    ("damage", "message"),
     [
         (_cut("model.safetensors"), '"model.safetensors" in "{folder}" is damaged or cut: '),
         (_holding("model.safetensors", b""), "it has no safetensors header"),
@@ -114,11 +114,11 @@ def _refusal(engine: str, **said: object) -> str:
     ],
 )
 def test_a_model_that_cannot_work_is_refused_before_it_is_loaded(
-    model: Path, damage: Callable[[Path], None], told: str
+    model: Path, damage: Callable[[Path], None], message: str
 ) -> None:
     damage(model)
     for engine in ("transformers", "vllm"):
-        assert told.format(folder=model) in _refusal(engine, model=str(model))
+        assert message.format(folder=model) in _refusal(engine, model=str(model))
 
 
 def test_weights_that_lie_twice_in_the_folder_are_told_by_dry_run_doctor_and_scan(
@@ -127,15 +127,15 @@ def test_weights_that_lie_twice_in_the_folder_are_told_by_dry_run_doctor_and_sca
     """transformers loads model.safetensors and vLLM the shards: run.json would name what was not used."""
     _twice(model)
     shard(tmp_path / "0.tar", 0, 1)
-    run, said = tmp_path / "run", ["--engine", "vllm", "--model", model]
+    run, arguments = tmp_path / "run", ["--engine", "vllm", "--model", model]
     for more in ([], ["--dry-run"]):
-        assert privsieve("scan", tmp_path / "0.tar", "--run", run, *said, *more) == 2
-        told = capfd.readouterr().err.splitlines()
-        assert len(told) == 1
-        assert told[0].startswith(f'privsieve: the model folder "{model}" has weights twice')
-        assert told[0].endswith("remove model.safetensors, or the index with its files")
+        assert privsieve("scan", tmp_path / "0.tar", "--run", run, *arguments, *more) == 2
+        output = capfd.readouterr().err.splitlines()
+        assert len(output) == 1
+        assert output[0].startswith(f'privsieve: the model folder "{model}" has weights twice')
+        assert output[0].endswith("remove model.safetensors, or the index with its files")
         assert not run.exists()
-    assert privsieve("doctor", *said) == 1
+    assert privsieve("doctor", *arguments) == 1
     assert f"has weights twice, model.safetensors and {SHARD}" in " ".join(capfd.readouterr().out.split())
 
 
@@ -205,7 +205,7 @@ def test_a_cut_file_tells_both_sizes(model: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"),
+    ("damage", "message"),
     [
         (_cut("adapter_model.safetensors"), '"adapter_model.safetensors" in "{folder}" is damaged or cut: '),
         (_holding("adapter_model.safetensors", _header(b"{not json")), "its safetensors header cannot be read"),
@@ -213,24 +213,24 @@ def test_a_cut_file_tells_both_sizes(model: Path) -> None:
     ],
 )
 def test_a_damaged_adapter_is_refused_before_it_is_loaded(
-    checkpoint: Path, adapter: Path, tmp_path: Path, damage: Callable[[Path], None], told: str
+    checkpoint: Path, adapter: Path, tmp_path: Path, damage: Callable[[Path], None], message: str
 ) -> None:
     damaged = shutil.copytree(adapter, tmp_path / "damaged")
     damage(damaged)
     for engine in ("transformers", "vllm"):
-        said = _refusal(engine, model=str(checkpoint), adapter=str(damaged))
-        assert told.format(folder=damaged) in said
+        result = _refusal(engine, model=str(checkpoint), adapter=str(damaged))
+        assert message.format(folder=damaged) in result
 
 
 def test_an_unreadable_header_of_the_model_is_told_beside_an_adapter_too(model: Path, adapter: Path) -> None:
     _holding("model.safetensors", _header(b"{not json"))(model)
-    said = _refusal("transformers", model=str(model), adapter=str(adapter))
-    assert '"model.safetensors"' in said
-    assert "its safetensors header cannot be read" in said
+    result = _refusal("transformers", model=str(model), adapter=str(adapter))
+    assert '"model.safetensors"' in result
+    assert "its safetensors header cannot be read" in result
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"),
+    ("damage", "message"),
     [
         (_holding("processor_config.json", b"[]"), "cannot be loaded ("),
         (_holding("chat_template.jinja", b"{% if"), "cannot be asked (TemplateSyntaxError)"),
@@ -239,14 +239,14 @@ def test_an_unreadable_header_of_the_model_is_told_beside_an_adapter_too(model: 
     ],
 )
 def test_a_model_whose_own_files_refuse_the_prompt_is_refused_before_it_is_loaded(
-    model: Path, damage: Callable[[Path], None], told: str
+    model: Path, damage: Callable[[Path], None], message: str
 ) -> None:
     damage(model)
     for engine in ("transformers", "vllm"):
-        said = _refusal(engine, model=str(model))
-        assert said.startswith(("the processor of the model", "the model")), said
-        assert told in said
-        with pytest.raises(EngineError, match=re.escape(told)):
+        result = _refusal(engine, model=str(model))
+        assert result.startswith(("the processor of the model", "the model")), result
+        assert message in result
+        with pytest.raises(EngineError, match=re.escape(message)):
             engine_module(engine).load(EngineOptions(model=str(model), max_pixels=MAX_PIXELS))
 
 
@@ -268,11 +268,11 @@ def test_a_tokenizer_that_joins_digits_is_told(model: Path) -> None:
 def test_a_prompt_longer_than_the_model_takes_is_told_before_it_is_loaded(checkpoint: Path, name: str) -> None:
     texts = json.dumps({"system": "1" * 17_000}).encode()
     for engine in ("transformers", "vllm"):
-        said = _refusal(engine, model=str(checkpoint), protocol=name, prompt_file=texts)
-        taken = re.search(r"the prompt, a picture and the answer take ([\d,]+) tokens", said)
-        assert taken is not None, said
+        output = _refusal(engine, model=str(checkpoint), protocol=name, prompt_file=texts)
+        taken = re.search(r"the prompt, a picture and the answer take ([\d,]+) tokens", output)
+        assert taken is not None, output
         assert 17_000 < int(taken[1].replace(",", "")) < 25_000
-        assert 'and the model "micro-vl" takes 16,384; shorten the --prompt-file' in said
+        assert 'and the model "micro-vl" takes 16,384; shorten the --prompt-file' in output
 
 
 def test_the_picture_counts_in_what_the_model_takes(model: Path) -> None:

@@ -60,8 +60,8 @@ def test_a_model_is_tuned_on_conversations(checkpoint: Path, tmp_path: Path) -> 
     from scoring.tuning.drawing import Draw
 
     pictures = made.files(4)
-    said = [{"key": name, "turns": [{"role": r, "text": t} for r, t in TURNS]} for name in pictures]
-    (tmp_path / "d.jsonl").write_text("\n".join(map(json.dumps, said)))
+    output = [{"key": name, "turns": [{"role": r, "text": t} for r, t in TURNS]} for name in pictures]
+    (tmp_path / "d.jsonl").write_text("\n".join(map(json.dumps, output)))
     truth, source = made.by_hash(tmp_path / "l.parquet", pictures), made.tree(tmp_path / "p", pictures)
     draw = Draw(validation_share=0)
     made.made(source, truth, tmp_path / "set", "dialogue", dialogues=str(tmp_path / "d.jsonl"), draw=draw)

@@ -41,8 +41,8 @@ def test_the_tokens_of_a_dry_run_are_those_of_the_engines(
 ) -> None:
     members = {f"{number}.jpg": _jpeg(200 + number, *size) for number, size in enumerate(SIZES)}
     tar(tmp_path / "0.tar", members)
-    said = ["--engine", "vllm", "--model", checkpoint, "--max-pixels", MAX_PIXELS, "--protocol", name]
-    assert privsieve("scan", tmp_path / "0.tar", "--run", tmp_path / "run", "--dry-run", *said) == 0
+    arguments = ["--engine", "vllm", "--model", checkpoint, "--max-pixels", MAX_PIXELS, "--protocol", name]
+    assert privsieve("scan", tmp_path / "0.tar", "--run", tmp_path / "run", "--dry-run", *arguments) == 0
     shown = capsys.readouterr().out
     (words,) = [int(count.replace(",", "")) for count in re.findall(r"^tokens +([\d,]+) of text", shown, re.MULTILINE)]
     visual = [int(count) for count in re.findall(r" (\d+) visual tokens$", shown, re.MULTILINE)]

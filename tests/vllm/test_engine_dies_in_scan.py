@@ -39,8 +39,8 @@ def test_every_image_has_one_row_although_vllm_was_killed(checkpoint: Path, tmp_
     """The actor ends with its engine and Ray starts another one, which does again what was under way."""
     make_shards(tmp_path / "corpus", NUM_SHARDS, NUM_IMAGES)
     run = tmp_path / "run"
-    said = ("--engine", "vllm", "--model", str(checkpoint), "--num-engines", "1", "--quiet")
-    scan = start_scan(tmp_path / "corpus", run, *said)
+    arguments = ("--engine", "vllm", "--model", str(checkpoint), "--num-engines", "1", "--quiet")
+    scan = start_scan(tmp_path / "corpus", run, *arguments)
     try:
         assert _wait(START_LIMIT_S, lambda: scan.poll() is not None or any((run / "scores").glob("*.parquet")))
         engines = set(named(scan.pid, *ENGINE))

@@ -60,7 +60,7 @@ def same_words(engine: Callable[..., Any], views: list[View], asked: Protocol, t
         else:
             assert outcome == other_outcome
     found = sides["vllm"]
-    spreads = [tuple(token.probabilities for token in said[0].tokens) for said, _ in found if said[0].tokens]
+    spreads = [tuple(token.probabilities for token in result[0].tokens) for result, _ in found if result[0].tokens]
     assert len(set(spreads)) == len(spreads), "the answers must depend on the picture"
     return found
 
@@ -103,11 +103,11 @@ def test_two_passes(engine: Callable[..., Any], views: list[View], adapter: Path
     notes = "".join(rf"{key}: (yes|no|unclear), [a-z]{{3,9}}( [a-z]{{3,9}}){{0,2}}\n" for key in KEYS)
     first = replace(shipped.prompt, wanted=Generate(MAX_TOKENS_FIRST, regex=notes))
     found = same_words(engine, views[:3], replace(shipped, prompt=first), str(adapter) if is_tuned else None)
-    for said, outcome in found:
-        assert len(said) == 2
+    for result, outcome in found:
+        assert len(result) == 2
         assert isinstance(outcome, Assessment)
         assert set(outcome.values.tolist()) <= {0, 0.5, 1}
-    assert len({said[0].text for said, _ in found}) == 3, "the notes must depend on the picture"
+    assert len({result[0].text for result, _ in found}) == 3, "the notes must depend on the picture"
 
 
 def test_the_adapter_counts_in_the_language_model_and_in_the_vision_tower(

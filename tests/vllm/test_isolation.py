@@ -116,7 +116,7 @@ def _change(file: Path, **entries: Any) -> None:
 
 @pytest.mark.parametrize("name", ENGINES)
 @pytest.mark.parametrize(
-    ("missing", "said"),
+    ("missing", "message"),
     [
         ("config.json", "has no config.json"),
         ("tokenizer.json", "has no tokenizer"),
@@ -124,11 +124,13 @@ def _change(file: Path, **entries: Any) -> None:
         ("model.safetensors", "has no weights"),
     ],
 )
-def test_a_model_folder_that_is_not_whole(checkpoint: Path, tmp_path: Path, name: str, missing: str, said: str) -> None:
+def test_a_model_folder_that_is_not_whole(
+    checkpoint: Path, tmp_path: Path, name: str, missing: str, message: str
+) -> None:
     folder = tmp_path / "model"
     shutil.copytree(checkpoint, folder)
     (folder / missing).unlink()
-    with pytest.raises(EngineError, match=said):
+    with pytest.raises(EngineError, match=message):
         engine_module(name).describe(EngineOptions(model=str(folder)))
 
 
@@ -200,8 +202,8 @@ def test_a_module_that_the_started_engine_drops_is_named(adapter: Path) -> None:
 
 
 def test_another_model_or_wording_is_another_description(checkpoint: Path, adapter: Path, tmp_path: Path) -> None:
-    def described(**said: Any) -> Any:
-        chosen: dict[str, Any] = {"model": str(checkpoint)} | said
+    def described(**options: Any) -> Any:
+        chosen: dict[str, Any] = {"model": str(checkpoint)} | options
         return engine_module("vllm").describe(EngineOptions(**chosen))
 
     wording = tmp_path / "texts.yaml"
@@ -218,7 +220,7 @@ def test_another_model_or_wording_is_another_description(checkpoint: Path, adapt
 
 
 @pytest.mark.parametrize(
-    ("said", "message"),
+    ("expected", "message"),
     [
         ({}, "needs --model"),
         ({"model": "/no/such/folder"}, "does not exist"),
@@ -228,8 +230,8 @@ def test_another_model_or_wording_is_another_description(checkpoint: Path, adapt
         ({"model": "owner/never-fetched"}, "is not in the local cache"),
     ],
 )
-def test_wrong_options_are_one_line(checkpoint: Path, said: dict[str, Any], message: str) -> None:
-    chosen: dict[str, Any] = {k: str(checkpoint) if v == "{checkpoint}" else v for k, v in said.items()}
+def test_wrong_options_are_one_line(checkpoint: Path, expected: dict[str, Any], message: str) -> None:
+    chosen: dict[str, Any] = {k: str(checkpoint) if v == "{checkpoint}" else v for k, v in expected.items()}
     with pytest.raises(EngineError, match=message) as raised:
         engine_module("vllm").describe(EngineOptions(**chosen))
     assert "\n" not in str(raised.value)

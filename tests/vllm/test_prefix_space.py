@@ -99,9 +99,9 @@ def _joined(folder: Path, words: list[str]) -> None:
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
 
 
-def _refused(folder: Path, name: str, **said: bytes) -> str:
+def _refused(folder: Path, name: str, **options: bytes) -> str:
     with pytest.raises(EngineError) as refused:
-        Prompter(folder, MAX_PIXELS).check(asked(name, **said))
+        Prompter(folder, MAX_PIXELS).check(asked(name, **options))
     assert "\n" not in str(refused.value)
     return str(refused.value)
 
@@ -116,8 +116,8 @@ def test_digits_joined_with_what_stands_before_them_are_refused(folder: Callable
 def test_a_first_slot_of_other_tokens_than_the_rest_is_refused(folder: Callable[..., Path]) -> None:
     made = folder("always", splits_digits=False, opening="{{- '<|im_start|>' -}}")
     slot_first = json.dumps({"form_line": "{slot} {key}\n"}).encode()
-    said = _refused(made, "slots", prompts=slot_first)
-    assert "does not keep single digits as single tokens, the same in every slot" in said
+    result = _refused(made, "slots", prompts=slot_first)
+    assert "does not keep single digits as single tokens, the same in every slot" in result
     Prompter(made, MAX_PIXELS).check(asked("slots"))
 
 
@@ -149,5 +149,5 @@ def test_both_engines_agree_on_slots(engine: Callable[..., Any], views: list[Vie
 
 @pytest.mark.parametrize("name", ["json", "binary:p1"])
 def test_both_engines_say_the_same(engine: Callable[..., Any], views: list[View], spaced: Path, name: str) -> None:
-    found = same_words(lambda each, **said: engine(each, model=str(spaced), **said), views[:3], asked(name), None)
-    assert all(said[0].tokens for said, _ in found)
+    found = same_words(lambda each, **options: engine(each, model=str(spaced), **options), views[:3], asked(name), None)
+    assert all(options[0].tokens for options, _ in found)

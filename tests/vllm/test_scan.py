@@ -25,8 +25,8 @@ def _privsieve(*args: object) -> int:
 
 
 def _scan(run: Path, engine: str, model: Path, *more: object) -> list[dict[str, Any]]:
-    said = ["--engine", engine, "--model", model, "--max-pixels", MAX_PIXELS, "--num-engines", 1, "--quiet", *more]
-    assert _privsieve("scan", DEMO, "--run", run, *said) == 0
+    arguments = ["--engine", engine, "--model", model, "--max-pixels", MAX_PIXELS, "--num-engines", 1, "--quiet", *more]
+    assert _privsieve("scan", DEMO, "--run", run, *arguments) == 0
     files = sorted((run / "scores").glob("*.parquet"))
     rows = [row for file in files for row in pq.read_table(file, schema=SCHEMA).to_pylist()]
     return sorted(rows, key=lambda row: (str(row["shard"]), row["index"]))
@@ -65,7 +65,7 @@ def test_an_unfit_adapter_stops_the_scan_before_a_run_exists(
     from tests.vllm.micro import make_adapter
 
     wrong = make_adapter(tmp_path / "wrong", checkpoint, extra=("model.visual.blocks.9.attn.proj",))
-    said = ["--run", tmp_path / "run", "--engine", "vllm", "--model", checkpoint, "--adapter", wrong]
-    assert _privsieve("scan", DEMO, *said) == 2
+    arguments = ["--run", tmp_path / "run", "--engine", "vllm", "--model", checkpoint, "--adapter", wrong]
+    assert _privsieve("scan", DEMO, *arguments) == 2
     assert "visual.blocks.9.attn.proj" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

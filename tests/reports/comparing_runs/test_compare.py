@@ -21,7 +21,7 @@ from scoring.runs.results import CompactFile, Listing, Manifest, listing, row_ra
 from scoring.runs.rows import rows_at
 from scoring.table import Facts, Verdict, to_table
 from tests.records import run_record, write_result
-from tests.reports.evaluation.conftest import ATTRIBUTES, BINARY, REJECTED, found, hash_of, said
+from tests.reports.evaluation.conftest import ATTRIBUTES, BINARY, REJECTED, answered, found, hash_of
 
 UNREADABLE = Fault("unreadable", "no bytes")
 PictureRow = tuple[str, str | None, str | None, Verdict]
@@ -93,7 +93,7 @@ def test_an_attribute_that_one_engine_does_not_judge_is_null_not_0(tmp_path: Pat
 
 
 def test_engines_that_answer_in_other_ways_are_compared_on_what_is_private(tmp_path: Path) -> None:
-    a = make(tmp_path, "a", rows_of([said(True), said(False), said(True)]), BINARY)
+    a = make(tmp_path, "a", rows_of([answered(True), answered(False), answered(True)]), BINARY)
     others: dict[str, Any] = {"max_frames": 16, "max_pixels": 7, "privsieve": "0.2.0", "source": "/other", "seed": 3}
     b = make(tmp_path, "b", rows_of([found(gov_ids=1), found(gov_ids=1), found()]), **others)
     result = compare_runs(a, b)

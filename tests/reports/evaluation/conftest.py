@@ -27,7 +27,7 @@ def found(**values: float | None) -> Assessment:
     return Assessment(vector)
 
 
-def said(is_private: bool, probability: float | None = None) -> Assessment:
+def answered(is_private: bool, probability: float | None = None) -> Assessment:
     """The answer of the protocol binary."""
     return Assessment(not_assessed(), private=is_private, prob_private=probability)
 

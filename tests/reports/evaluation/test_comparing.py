@@ -6,15 +6,15 @@ import pytest
 from ingest.errors import LabelsError
 from reports.evaluation.comparing import compare, spread_of
 from reports.evaluation.evaluate import DEFAULTS, evaluate_run, judged
-from tests.reports.evaluation.conftest import BINARY, REJECTED, SEVERITY, MakeRun, by_hash, found, said, scored
+from tests.reports.evaluation.conftest import BINARY, REJECTED, SEVERITY, MakeRun, answered, by_hash, found, scored
 
 
 def test_a_better_run_is_better_by_its_difference_and_by_its_interval(make_run: MakeRun) -> None:
     names = [f"{n}" for n in range(60)]
     generator = np.random.default_rng(0)
     labels = by_hash(names, private=[n % 2 for n in range(60)])
-    poor = [(name, said(bool(generator.random() < 0.5))) for name in names]
-    good = [(name, said(n % 2 == 1)) for n, name in enumerate(names)]
+    poor = [(name, answered(bool(generator.random() < 0.5))) for name in names]
+    good = [(name, answered(n % 2 == 1)) for n, name in enumerate(names)]
     first = judged(str(make_run(poor, BINARY)), labels)
     second = judged(str(make_run(list(reversed(good)), BINARY, name="second")), labels)
     result = compare(first, second, DEFAULTS)
@@ -32,8 +32,8 @@ def test_a_better_run_is_better_by_its_difference_and_by_its_interval(make_run: 
 
 def test_only_pictures_of_both_runs_are_compared_each_once(make_run: MakeRun) -> None:
     labels = by_hash("abcd", private=[1, 1, 0, 0])
-    first = judged(str(make_run([("a", said(True)), ("a", said(True)), ("b", said(True))], BINARY)), labels)
-    others = [("b", REJECTED), ("c", said(False)), ("a", said(True))]
+    first = judged(str(make_run([("a", answered(True)), ("a", answered(True)), ("b", answered(True))], BINARY)), labels)
+    others = [("b", REJECTED), ("c", answered(False)), ("a", answered(True))]
     second = judged(str(make_run(others, BINARY, name="second")), labels)
     result = compare(first, second, DEFAULTS)
     assert result.num_pictures == 2
@@ -43,8 +43,8 @@ def test_only_pictures_of_both_runs_are_compared_each_once(make_run: MakeRun) ->
 
 def test_runs_without_a_labelled_picture_in_common_are_refused(make_run: MakeRun) -> None:
     labels = by_hash("ab", private=[1, 0])
-    first = judged(str(make_run([("a", said(True))], BINARY)), labels)
-    second = judged(str(make_run([("b", said(True))], BINARY, name="second")), labels)
+    first = judged(str(make_run([("a", answered(True))], BINARY)), labels)
+    second = judged(str(make_run([("b", answered(True))], BINARY, name="second")), labels)
     with pytest.raises(LabelsError, match="have no labelled picture in common"):
         compare(first, second, DEFAULTS)
 
@@ -62,7 +62,7 @@ def test_flips_are_counted_per_attribute(make_run: MakeRun) -> None:
 
 def test_a_run_that_does_not_say_what_is_private_is_compared_by_nothing_of_that(make_run: MakeRun) -> None:
     labels = by_hash("ab", private=[1, 0], score=[0.8, 0.1])
-    first = judged(str(make_run([("a", said(True)), ("b", said(False))], BINARY)), labels)
+    first = judged(str(make_run([("a", answered(True)), ("b", answered(False))], BINARY)), labels)
     second = judged(str(make_run([("a", scored(0.9)), ("b", scored(0.1))], SEVERITY, name="second")), labels)
     result = compare(first, second, DEFAULTS)
     assert result.mcnemar is None
@@ -71,8 +71,8 @@ def test_a_run_that_does_not_say_what_is_private_is_compared_by_nothing_of_that(
 
 def test_the_spread_is_over_all_runs(make_run: MakeRun) -> None:
     labels = by_hash("abcd", private=[1, 1, 0, 0])
-    right = [("a", said(True)), ("b", said(True)), ("c", said(False)), ("d", said(False))]
-    half = [*right[:3], ("d", said(True))]
+    right = [("a", answered(True)), ("b", answered(True)), ("c", answered(False)), ("d", answered(False))]
+    half = [*right[:3], ("d", answered(True))]
     runs = [str(make_run(right, BINARY)), str(make_run(half, BINARY, name="second"))]
     result = spread_of([evaluate_run(run, labels) for run in runs])
     assert result.private["specificity"].values == (1.0, 0.5)

@@ -20,11 +20,11 @@ from tests.reports.evaluation.conftest import (
     REJECTED,
     SEVERITY,
     MakeRun,
+    answered,
     by_hash,
     by_key,
     found,
     hash_of,
-    said,
     scored,
 )
 
@@ -32,7 +32,7 @@ OLD_RUNS = Path(__file__).parents[2] / "older_runs" / "at_0_1_0" / "runs"
 
 
 def test_a_rejection_is_wrong_and_is_also_reported_apart(make_run: MakeRun) -> None:
-    run = make_run([("a", said(True)), ("b", REJECTED), ("c", said(False)), ("d", REJECTED)], BINARY)
+    run = make_run([("a", answered(True)), ("b", REJECTED), ("c", answered(False)), ("d", REJECTED)], BINARY)
     labels = by_hash("abcd", private=[1, 1, 0, 0])
     private = evaluate_run(str(run), labels).private
     assert private is not None
@@ -129,7 +129,7 @@ def test_the_formula_score_of_right_attributes_is_right(make_run: MakeRun) -> No
 
 
 def test_labels_are_joined_by_hash_by_name_and_by_shard_and_name(make_run: MakeRun) -> None:
-    run = make_run([("a", said(True)), ("b", said(False)), ("c", said(True))], BINARY, shard="face")
+    run = make_run([("a", answered(True)), ("b", answered(False)), ("c", answered(True))], BINARY, shard="face")
     labels = pa.concat_tables(
         [by_hash("a", private=[1]), by_key(["b.jpg"], private=[0]), by_key(["face/c.jpg"], private=[1])]
     )
@@ -140,7 +140,7 @@ def test_labels_are_joined_by_hash_by_name_and_by_shard_and_name(make_run: MakeR
 
 
 def test_one_label_is_of_every_copy_of_a_picture(make_run: MakeRun) -> None:
-    run = make_run([("a", said(True)), ("a", said(True)), ("b", said(False))], BINARY)
+    run = make_run([("a", answered(True)), ("a", answered(True)), ("b", answered(False))], BINARY)
     result = evaluate_run(str(run), by_hash("abz", private=[1, 0, 1]))
     assert (result.join.num_joined_rows, result.join.num_joined_labels) == (3, 2)
     assert result.join.num_labels_without_row == 1
@@ -150,13 +150,15 @@ def test_one_label_is_of_every_copy_of_a_picture(make_run: MakeRun) -> None:
 
 
 def test_a_hash_of_another_picture_is_not_overruled_by_the_name(make_run: MakeRun) -> None:
-    run = make_run([("a", said(True)), ("b", said(True))], BINARY)
+    run = make_run([("a", answered(True)), ("b", answered(True))], BINARY)
     labels = by_hash(["a", "other"], key=["a.jpg", "b.jpg"], private=[1, 0])
     assert evaluate_run(str(run), labels).join.num_joined_rows == 1
 
 
 def test_a_name_that_several_pictures_share_is_joined_to_none_of_them(make_run: MakeRun) -> None:
-    run = make_run([("a", said(True)), ("b#1", said(False)), ("b#2", said(False)), ("c", said(True))], BINARY)
+    run = make_run(
+        [("a", answered(True)), ("b#1", answered(False)), ("b#2", answered(False)), ("c", answered(True))], BINARY
+    )
     result = evaluate_run(str(run), by_key(["a.jpg", "b.jpg"], private=[1, 0]))
     assert (result.join.num_joined_rows, result.join.num_ambiguous_rows) == (1, 2)
     assert (result.join.num_rows_without_label, result.join.num_labels_without_row) == (3, 1)
@@ -164,7 +166,7 @@ def test_a_name_that_several_pictures_share_is_joined_to_none_of_them(make_run: 
 
 
 def test_nothing_joined_is_refused_with_both_kinds_of_names(make_run: MakeRun) -> None:
-    run = make_run([("a", said(True))], BINARY)
+    run = make_run([("a", answered(True))], BINARY)
     with pytest.raises(LabelsError) as refused:
         evaluate_run(str(run), by_key(["0001"], private=[1]))
     assert str(refused.value) == (
@@ -174,7 +176,7 @@ def test_nothing_joined_is_refused_with_both_kinds_of_names(make_run: MakeRun) -
 
 
 def test_several_annotators_are_refused_with_what_to_do(make_run: MakeRun) -> None:
-    run = make_run([("a", said(True))], BINARY)
+    run = make_run([("a", answered(True))], BINARY)
     labels = pa.concat_tables([by_hash("a", private=[1]), by_hash("a", private=[0], annotator=["you"])])
     with pytest.raises(LabelsError, match=r"several rows for one picture .*2 annotators.*privsieve labels consensus"):
         evaluate_run(str(run), labels)
@@ -184,7 +186,7 @@ def test_several_annotators_are_refused_with_what_to_do(make_run: MakeRun) -> No
 
 
 def test_a_hash_decides_where_the_same_annotator_labels_another_picture_of_that_name(make_run: MakeRun) -> None:
-    run = make_run([("a", said(True))], BINARY)
+    run = make_run([("a", answered(True))], BINARY)
     labels = pa.concat_tables([by_hash("a", private=[1]), by_key(["a.jpg"], private=[0])])
     result = evaluate_run(str(run), labels)
     assert result.private is not None
@@ -192,7 +194,7 @@ def test_a_hash_decides_where_the_same_annotator_labels_another_picture_of_that_
 
 
 def test_no_labels_and_no_rows_are_refused(make_run: MakeRun) -> None:
-    run = make_run([("a", said(True))], BINARY)
+    run = make_run([("a", answered(True))], BINARY)
     with pytest.raises(LabelsError, match="the labels table has no rows"):
         evaluate_run(str(run), to_labels({}, 0))
     empty = make_run([], BINARY, name="empty")
@@ -201,7 +203,7 @@ def test_no_labels_and_no_rows_are_refused(make_run: MakeRun) -> None:
 
 
 def test_a_threshold_judges_by_probability(make_run: MakeRun) -> None:
-    run = make_run([("a", said(True, 0.6)), ("b", said(True, 0.9)), ("c", said(False, 0.2))], BINARY)
+    run = make_run([("a", answered(True, 0.6)), ("b", answered(True, 0.9)), ("c", answered(False, 0.2))], BINARY)
     labels = by_hash("abc", private=[0, 1, 0])
     before = evaluate_run(str(run), labels).private
     after = evaluate_run(str(run), labels, EvaluationOptions(threshold=0.7)).private
@@ -213,13 +215,13 @@ def test_a_threshold_judges_by_probability(make_run: MakeRun) -> None:
 
 
 def test_a_threshold_needs_probabilities(make_run: MakeRun) -> None:
-    run = make_run([("a", said(True))], BINARY)
+    run = make_run([("a", answered(True))], BINARY)
     with pytest.raises(LabelsError, match="there is no prob_private"):
         evaluate_run(str(run), by_hash("a", private=[1]), EvaluationOptions(threshold=0.5))
 
 
 def test_groups_are_of_the_labels_classes(make_run: MakeRun) -> None:
-    run = make_run([("a", said(True)), ("b", said(False)), ("c", REJECTED), ("d", said(False))], BINARY)
+    run = make_run([("a", answered(True)), ("b", answered(False)), ("c", REJECTED), ("d", answered(False))], BINARY)
     labels = by_hash("abcd", private=[1, 1, 1, 0], **{"class": ["face", "plate", "face", None]})
     result = evaluate_run(str(run), labels, EvaluationOptions(by="class"))
     assert [(group.group, group.num_rejected) for group in result.groups] == [("face", 1), ("none", 0), ("plate", 0)]
@@ -247,7 +249,7 @@ def test_json_has_the_documented_names(make_run: MakeRun) -> None:
 
 def test_the_same_seed_gives_the_same_evaluation_and_another_one_other_intervals(make_run: MakeRun) -> None:
     generator = np.random.default_rng(0)
-    rows = [(f"{n}", said(bool(generator.random() < 0.7))) for n in range(40)]
+    rows = [(f"{n}", answered(bool(generator.random() < 0.7))) for n in range(40)]
     labels = by_hash([name for name, _ in rows], private=[1, 0] * 20)
     run = str(make_run(rows, BINARY))
     assert evaluate_run(run, labels) == evaluate_run(run, labels)
