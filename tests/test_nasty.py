@@ -145,7 +145,7 @@ def test_every_frame_is_seen(name: str, num_views: int) -> None:
     assert np.abs(first - last).max() > 60  # the writing is on the last one only
 
 
-def test_frames_above_the_limit_are_told() -> None:
+def test_frames_above_the_limit_are_reported() -> None:
     image = decoded("animated.gif", ImageLimits(max_frames=2))
     assert (image.num_frames, image.num_frames_decoded, len(image.views)) == (3, 2, 2)
 
@@ -316,7 +316,7 @@ def test_metadata_that_is_not_known_is_null_and_never_absent(kinds: tuple[str, .
     assert (None if np.isnan(found) else found) == value
 
 
-def test_format_is_told_by_content() -> None:
+def test_format_is_known_by_content() -> None:
     assert decoded("png_content.jpg").format == "png"
 
 

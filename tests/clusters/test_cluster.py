@@ -37,7 +37,7 @@ def test_engines_that_fit(
 
 
 @pytest.mark.parametrize("address", ["cluster", "http://127.0.0.1:8265", "ray://127.0.0.1:10001", "head:", "head:65x"])
-def test_an_address_of_another_form_is_told_what_is_wanted(address: str) -> None:
+def test_an_address_of_another_form_is_answered_with_what_is_wanted(address: str) -> None:
     with (
         pytest.raises(PrivsieveError, match=f'Ray address "{address}": wanted is HOST:PORT') as refusal,
         ray_session(address),

@@ -56,7 +56,7 @@ def test_a_package_that_hides_one_of_ours_is_named(tmp_path: Path) -> None:
     )
 
 
-def test_an_end_from_outside_is_told_in_one_line(tmp_path: Path) -> None:
+def test_an_end_from_outside_is_reported_in_one_line(tmp_path: Path) -> None:
     """As of Ray's core, which ends the process where the GCS or the raylet is killed."""
     done = python(
         "import os\nfrom jobs.runtime.last_word import last_word\nwith last_word(): os._exit(1)", folder=tmp_path

@@ -93,7 +93,7 @@ def test_another_token_is_refused_in_one_line(ray_cluster: RayCluster, tmp_path:
     assert time.monotonic() - started_s < 60
 
 
-def test_another_ray_version_is_told_in_one_line(ray_cluster: RayCluster, tmp_path: Path) -> None:
+def test_another_ray_version_is_reported_in_one_line(ray_cluster: RayCluster, tmp_path: Path) -> None:
     older = "import ray; ray.__version__ = '2.59.0'; from jobs.cli import main; main()"
     command = [sys.executable, "-c", older, "scan", str(CORPUS), "--run", str(tmp_path / "run"), "--engine", "canned"]
     command.append("--quiet")

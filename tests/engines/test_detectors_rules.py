@@ -38,7 +38,7 @@ def value(assessment: Assessment, key: str) -> float:
     return float(assessment.values[KEYS.index(key)])
 
 
-def test_a_card_number_is_told_by_its_check_digit() -> None:
+def test_a_card_number_is_known_by_its_check_digit() -> None:
     assert check_digits.luhn("4111 1111 1111 1111")
     assert not check_digits.luhn("4111 1111 1111 1112")
     card = assessed(page("NORTHERN BANK", "4111 1111 1111 1111", "VALID THRU 09/31", "PETRA NOVAK"))
@@ -206,7 +206,7 @@ def test_a_receipt_has_prices_and_perhaps_a_first_name() -> None:
     assert value(receipt, "full_legal_name") == 0
 
 
-def test_a_pay_slip_and_a_prescription_are_told_by_their_words() -> None:
+def test_a_pay_slip_and_a_prescription_are_known_by_their_words() -> None:
     slip = assessed(page("Earnings Statement", "Gross Pay 2,150.00", "Net Pay 1,784.80", "Employee Name: Olu Adeyemi"))
     assert value(slip, "financial_data") == 1
     label = assessed(page("LAKESIDE PHARMACY", "RX 604418", "HARRIET OKAFOR", "TAKE 1 TABLET BY MOUTH", "REFILLS 2"))
@@ -220,7 +220,7 @@ def test_a_nutrition_label_is_no_medical_record() -> None:
     assert np.isnan(value(label, "medical_data"))
 
 
-def test_a_chat_is_told_by_its_times_and_names_the_partner() -> None:
+def test_a_chat_is_known_by_its_times_and_names_the_partner() -> None:
     chat = assessed(
         page(
             "Mina Castellane",
@@ -236,7 +236,7 @@ def test_a_chat_is_told_by_its_times_and_names_the_partner() -> None:
         assert value(chat, key) == 1, key
 
 
-def test_a_plate_is_told_in_a_picture_with_little_else_to_read() -> None:
+def test_a_plate_is_reported_in_a_picture_with_little_else_to_read() -> None:
     assert value(assessed(page("MICHIGAN", "CFA 7360")), "non_unique_id") == 1
     manual = page(
         "Replacing the filter",

@@ -44,7 +44,7 @@ def test_nobody_is_classified_and_faces_in_the_back_are_bystanders() -> None:
     assert value(street, "background_people") == 1
 
 
-def test_what_a_barcode_holds_is_told_by_its_form() -> None:
+def test_what_a_barcode_holds_is_known_by_its_form() -> None:
     area = (0.1, 0.1, 0.3, 0.3)
     contact = decide(barcode_findings([Barcode("BEGIN:VCARD\nFN:Ada Byron\nEND:VCARD", "QRCode", area)]))
     assert value(contact, "contact_details") == 1

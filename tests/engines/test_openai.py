@@ -226,7 +226,7 @@ def test_retry_after_is_honoured_and_bounded(server: ChatServer) -> None:
     assert time.monotonic() - began < 60
 
 
-def test_no_more_requests_at_once_than_said(server: ChatServer) -> None:
+def test_no_more_requests_at_once_than_asked_for(server: ChatServer) -> None:
     server.default = Reply(delay_s=0.1)
     found = engine(server, concurrency=3).assess([view(shade) for shade in range(12)])
     assert len(list(map(judged, found))) == 12

@@ -40,7 +40,7 @@ def test_an_answer_that_cannot_be_used_is_one(server: ChatServer) -> None:
     assert asked(server).startswith("answers (for a made picture: the model refused to answer); ")
 
 
-def test_what_would_fail_for_every_picture_is_told(server: ChatServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_would_fail_for_every_picture_is_reported(server: ChatServer, monkeypatch: pytest.MonkeyPatch) -> None:
     assert refused(server, "tiny-lv") == ('offers no model "tiny-lv" (did you mean "tiny-vl"?); there are: tiny-vl')
     server.refuses = {"temperature": "temperature"}
     assert "refuses temperature 0" in refused(server)
@@ -54,7 +54,7 @@ def test_what_would_fail_for_every_picture_is_told(server: ChatServer, monkeypat
     assert refused(server).startswith("refuses access (401): the key is not accepted; ")
 
 
-def test_a_server_that_is_down_is_told_in_seconds(server: ChatServer) -> None:
+def test_a_server_that_is_down_is_reported_in_seconds(server: ChatServer) -> None:
     server.close()
     began = time.monotonic()
     assert refused(server).startswith("cannot be reached (NewConnectionError); check --endpoint and that the server ")

@@ -39,7 +39,7 @@ def test_a_full_disk_is_one_line_and_the_scan_goes_on_when_there_is_room(
     assert len(rows(small_disk / "run")) == 320
 
 
-def test_a_run_that_cannot_be_written_is_told_before_anything_is_scanned(tmp_path: Path) -> None:
+def test_a_run_that_cannot_be_written_is_reported_before_anything_is_scanned(tmp_path: Path) -> None:
     make_shards(tmp_path / "corpus", 1, 3)
     (tmp_path / "file").write_text("")
     for run, why in ((Path("/proc/run"), "no such file or directory"), (tmp_path / "file" / "run", "not a directory")):

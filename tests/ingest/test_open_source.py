@@ -52,7 +52,9 @@ def test_pictures_beside_their_metadata_table_are_a_tree(tmp_path: Path) -> None
     assert open_source(str(tmp_path), None, None).format == "tree"
 
 
-def test_linked_shards_are_found_and_linked_folders_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_linked_shards_are_found_and_linked_folders_are_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     shard(tmp_path / "elsewhere" / "1.tar")
     shard(tmp_path / "in" / "0.tar")
     (tmp_path / "in" / "1.tar").symlink_to("../elsewhere/1.tar")
@@ -90,7 +92,9 @@ def test_a_tar_that_is_a_pipe_is_an_error_and_no_wait(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_nothing_is_told_in_one_line(tmp_path: Path, given: str, format_name: str | None, line: str) -> None:
+def test_what_is_nothing_is_reported_in_one_line(
+    tmp_path: Path, given: str, format_name: str | None, line: str
+) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "empty").mkdir()
     (tmp_path / "in" / "a.zip").write_bytes(b"PK")

@@ -179,7 +179,7 @@ def test_which_column_holds_the_image(names: list[str], column: str | None) -> N
     assert parquet.image_column(schema) == column
 
 
-def test_a_missing_column_is_told_at_once(file: Path) -> None:
+def test_a_missing_column_is_reported_at_once(file: Path) -> None:
     parquet_file(file, pa.table({"url": ["https://example.org"], "width": [1]}))
     advice = "it lists URLs: download them first with privsieve fetch"
     with pytest.raises(SourceError, match=rf"^a.parquet has no column with image bytes .*: url, width; {advice}$"):
@@ -261,7 +261,7 @@ def test_a_file_that_changed_since_it_was_listed(file: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_random_damage_is_told_and_never_silent(file: Path, seed: int) -> None:
+def test_random_damage_is_reported_and_never_silent(file: Path, seed: int) -> None:
     content, chance = bytearray(whole()), random.Random(seed)
     first = 0 if seed % 2 else len(content) - 1500
     for _ in range(20):

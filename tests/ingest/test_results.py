@@ -69,7 +69,7 @@ def test_other_files_are_passed_over() -> None:
     assert len(ledger_of(others)) == 0
 
 
-def test_a_worker_is_told_of_its_shards_only() -> None:
+def test_a_worker_is_given_its_shards_only() -> None:
     shards = [f"{n:05d}.tar" for n in range(10)]
     ledger = ledger_of(file_name(shard, 0, True) for shard in shards)
     some = only_shards([shards[3], "no.tar"], ledger)

@@ -99,7 +99,7 @@ def test_links_and_devices_are_never_followed(tmp_path: Path, kind: bytes, packe
 
 
 @pytest.mark.parametrize("packed", [PLAIN, PACKED])
-def test_an_unknown_kind_of_member_is_told(tmp_path: Path, packed: bool) -> None:
+def test_an_unknown_kind_of_member_is_reported(tmp_path: Path, packed: bool) -> None:
     samples = read(tmp_path, ONE + member("x.jpg", jpeg(3), b"Z") + TWO, packed)
     assert reasons(samples) == [("1", None), ("x", "not_a_file"), ("2", None)]
 
@@ -117,7 +117,7 @@ def sparse(name: str, stored: bytes, size: int) -> bytes:
 
 @pytest.mark.parametrize("packed", [PLAIN, PACKED])
 @pytest.mark.parametrize("size", [5_000, 10**9 - 1])
-def test_a_sparse_member_is_told_and_hides_nothing_after_it(tmp_path: Path, size: int, packed: bool) -> None:
+def test_a_sparse_member_is_reported_and_hides_nothing_after_it(tmp_path: Path, size: int, packed: bool) -> None:
     samples = read(tmp_path, ONE + sparse("x.jpg", jpeg(3), size) + TWO, packed)
     assert reasons(samples) == [("1", None), ("x", "not_a_file"), ("2", None)]
     assert samples[2].encoded == jpeg(2)

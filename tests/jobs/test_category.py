@@ -40,7 +40,7 @@ def test_a_field_that_no_sample_has_is_refused_before_the_scan(
     assert [row["category"] for row in rows(tmp_path / "late")] == [None, None, "a secret"]
 
 
-def test_a_field_without_text_or_whole_numbers_is_told_at_the_end(
+def test_a_field_without_text_or_whole_numbers_is_reported_at_the_end(
     corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _scan(corpus, tmp_path / "run", "--category", "weight") == 0
@@ -50,7 +50,7 @@ def test_a_field_without_text_or_whole_numbers_is_told_at_the_end(
     )
 
 
-def test_two_categories_of_one_sample_are_told_before_the_scan(
+def test_two_categories_of_one_sample_are_reported_before_the_scan(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     members: dict[str, bytes] = {}

@@ -155,7 +155,7 @@ def test_an_unfinished_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixt
     assert sorted(run.rglob("*")) == before
 
 
-def test_a_shard_that_the_source_has_no_longer_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_shard_that_the_source_has_no_longer_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = made_run(tmp_path, SHARDS)
     (tmp_path / "corpus" / "00004.tar").unlink()
     assert privsieve("compact", run) == 2
@@ -183,7 +183,7 @@ def test_a_limit_above_the_corpus_is_finished_with_the_corpus(tmp_path: Path) ->
     assert privsieve("compact", run) == 0
 
 
-def test_rows_that_come_twice_are_told_and_nothing_is_removed(
+def test_rows_that_come_twice_are_reported_and_nothing_is_removed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = made_run(tmp_path, SHARDS)
@@ -197,7 +197,7 @@ def test_rows_that_come_twice_are_told_and_nothing_is_removed(
     assert not (run / MANIFEST).exists()
 
 
-def test_a_damaged_slice_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_slice_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = made_run(tmp_path, SHARDS)
     (run / "scores" / file_name("00001.tar", 0, True)).write_bytes(b"PAR1 but no more")
     assert privsieve("compact", run) == 2
@@ -342,7 +342,7 @@ def test_nothing_is_removed_where_the_large_files_are_not_what_was_decided(
     assert list((run / "scores").iterdir()) == []
 
 
-def test_where_the_rows_of_a_shard_lie_must_be_told_of_the_same_files(
+def test_where_the_rows_of_a_shard_lie_must_be_given_for_the_same_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = made_run(tmp_path, SHARDS)

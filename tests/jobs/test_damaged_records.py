@@ -172,7 +172,7 @@ def test_any_compact_json_is_read_or_refused_in_one_line(compacted: Path, tmp_pa
     _check(copy, *READING, "compact")
 
 
-def test_any_flipped_bit_in_where_the_rows_of_a_compacted_run_lie_is_harmless_or_told(
+def test_any_flipped_bit_in_where_the_rows_of_a_compacted_run_lie_is_harmless_or_reported(
     compacted: Path, tmp_path: Path
 ) -> None:
     copy = tmp_path / "run"

@@ -124,7 +124,7 @@ def test_a_folder_of_csv_files_and_a_limit(tmp_path: Path, foreign: Path) -> Non
     assert _select(glob, tmp_path / "c", foreign)["caption"].to_pylist() == CAPTIONS
 
 
-def test_a_table_without_header_is_told_by_its_urls(tmp_path: Path, foreign: Path) -> None:
+def test_a_table_without_header_is_known_by_its_urls(tmp_path: Path, foreign: Path) -> None:
     lines = "".join(f"a \"{n}' dog\t{url}\n" for n, url in enumerate(URLS))
     (tmp_path / "cc3m.tsv").write_text(lines)
     rows = _select(tmp_path / "cc3m.tsv", tmp_path / "out", foreign)

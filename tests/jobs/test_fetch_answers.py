@@ -78,7 +78,7 @@ def test_only_http_is_spoken(host: str) -> None:
         assert "unknown url type" in _failure(url)
 
 
-def test_private_addresses_are_not_asked_unless_said(host: str) -> None:
+def test_private_addresses_are_not_asked_by_default(host: str) -> None:
     assert "refused: private_address" in _failure(f"{host}/jpeg", private_addresses=False)
     assert "refused: private_address" in _failure(host.replace("127.0.0.1", "localhost"), private_addresses=False)
 

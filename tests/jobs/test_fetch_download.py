@@ -109,7 +109,7 @@ def test_every_url_ends_as_it_should_and_the_shards_scan(
     assert {path.name: path.stat().st_mtime_ns for path in out.glob("*.tar")} == before
 
 
-def test_private_addresses_are_not_asked_unless_said(host: str, tmp_path: Path) -> None:
+def test_private_addresses_are_not_asked_by_default(host: str, tmp_path: Path) -> None:
     source = _metadata(tmp_path / "part.parquet", [f"{host}/jpeg", f"{host.replace('127.0.0.1', 'localhost')}/jpeg"])
     assert _privsieve("fetch", source, "--out", tmp_path / "shards", "--processes", 1) == 0
     rows = pq.read_table(tmp_path / "shards" / "fetch.parquet").to_pylist()

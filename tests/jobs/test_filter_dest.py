@@ -59,7 +59,7 @@ def test_a_folder_of_something_else_is_left_alone(
 
 
 @pytest.mark.parametrize("shard", ["decisions.parquet", "release.unfinished/0.parquet"])
-def test_shards_named_like_a_release_s_own_files_are_told_before_anything_is_written(
+def test_shards_named_like_a_release_s_own_files_are_reported_before_anything_is_written(
     shard: str, tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, run, out = tmp_path / "source", tmp_path / "run", tmp_path / "out"
@@ -75,7 +75,7 @@ def test_shards_named_like_a_release_s_own_files_are_told_before_anything_is_wri
         assert not out.exists()
 
 
-def test_of_a_tree_s_loose_files_only_what_would_be_released_is_told(
+def test_of_a_tree_s_loose_files_only_what_would_be_released_is_reported(
     tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, run, out = tmp_path / "source", tmp_path / "run", tmp_path / "out"

@@ -160,7 +160,7 @@ def test_a_function_returns_the_plan(corpus: Path, capsys: pytest.CaptureFixture
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_source_without_images_is_told(tmp_path: Path) -> None:
+def test_a_source_without_images_is_reported(tmp_path: Path) -> None:
     tar(tmp_path / "empty.tar", {})
     with pytest.raises(SourceError, match=r"1 random shards hold no image, empty\.tar first"):
         measure(open_source(str(tmp_path), None, None), CANNED, 5, 0)
@@ -182,7 +182,7 @@ def test_the_verb_in_json_and_text(corpus: Path, capsys: pytest.CaptureFixture[s
     assert sorted(corpus.parent.rglob("*")) == before
 
 
-def test_a_folder_of_tars_and_pictures_is_planned_as_what_is_said(
+def test_a_folder_of_tars_and_pictures_is_planned_as_what_is_named(
     corpus: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (corpus / "loose.jpg").write_bytes(jpeg(1))
@@ -198,7 +198,9 @@ def test_a_folder_of_tars_and_pictures_is_planned_as_what_is_said(
     assert 'unknown format "tar"' in capsys.readouterr().err
 
 
-def test_the_column_of_the_category_is_the_one_that_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_column_of_the_category_is_the_one_that_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     pq.write_table(pa.table({"image": [jpeg(1), jpeg(2)], "kind": ["a", "b"]}), tmp_path / "part.parquet")
     assert privsieve("plan", tmp_path, "--engine", "canned", "--category", "kind") == 0
     assert privsieve("plan", tmp_path, "--engine", "canned", "--category", "knd") == 2

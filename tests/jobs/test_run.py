@@ -36,7 +36,7 @@ def test_a_scan_that_was_killed_before_its_record_was_whole_begins_again(tmp_pat
         start_or_continue(str(run), record)
 
 
-def test_a_reader_of_slices_that_were_compacted_meanwhile_is_not_told_to_delete_anything(tmp_path: Path) -> None:
+def test_a_reader_of_slices_that_were_compacted_meanwhile_is_not_asked_to_delete_anything(tmp_path: Path) -> None:
     run = made_run(tmp_path, ((5,), (6,)))
     where = place(str(run))
     found = results(where).of("00000.tar")
@@ -115,7 +115,9 @@ def _record(**changes: object) -> RunRecord:
         ({"engine": ENGINE | {"name": "canned", "weights": {}}}, 'engine name was "detectors", now "canned"'),
     ],
 )
-def test_another_setting_is_told_in_one_short_line(changes: dict[str, object], message: str, tmp_path: Path) -> None:
+def test_another_setting_is_reported_in_one_short_line(
+    changes: dict[str, object], message: str, tmp_path: Path
+) -> None:
     run = str(tmp_path / "run")
     start_or_continue(run, _record())
     with pytest.raises(RunError) as caught:

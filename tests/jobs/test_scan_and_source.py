@@ -23,7 +23,7 @@ def test_a_run_inside_of_its_source_is_refused(corpus: Path, tmp_path: Path, cap
     assert sorted(path.name for path in source.rglob("*")) == ["00000.tar", "00001.tar"]
 
 
-def test_a_shard_that_left_the_source_is_told(corpus: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_a_shard_that_left_the_source_is_reported(corpus: Path, tmp_path: Path, capsys: Capture) -> None:
     source, run = tmp_path / "corpus", tmp_path / "run"
     shutil.copytree(corpus, source)
     command = ("scan", source, "--run", run, "--engine", "canned", "--quiet")
@@ -38,7 +38,7 @@ def test_a_shard_that_left_the_source_is_told(corpus: Path, tmp_path: Path, caps
     assert "1 shard with results is gone from the source (00001.tar-" in capsys.readouterr().out
 
 
-def test_a_shard_that_was_replaced_by_one_of_the_same_layout_is_told(
+def test_a_shard_that_was_replaced_by_one_of_the_same_layout_is_reported(
     corpus: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     source, run = tmp_path / "corpus", tmp_path / "run"
@@ -88,7 +88,7 @@ def test_an_interruption_is_not_held_against_a_slice(tmp_path: Path) -> None:
     }
 
 
-def test_what_ended_a_worker_is_told_by_its_type_only(tmp_path: Path) -> None:
+def test_what_ended_a_worker_is_known_by_its_type_only(tmp_path: Path) -> None:
     attempts = Attempts(place(str(tmp_path)))
     attempts.begin("slice")
     attempts.record_crash("slice", "ZeroDivisionError")

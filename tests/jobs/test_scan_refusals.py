@@ -77,7 +77,7 @@ def test_the_right_sample_is_taken_after_a_wrong_one(corpus: Path, tmp_path: Pat
     assert len(rows(run)) == 5
 
 
-def test_a_result_that_was_made_with_other_settings_is_told(corpus: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_a_result_that_was_made_with_other_settings_is_reported(corpus: Path, tmp_path: Path, capsys: Capture) -> None:
     run, other = tmp_path / "run", tmp_path / "other"
     scan = ("scan", corpus, "--engine", "canned", "--quiet", "--run")
     assert privsieve(*scan, run) == 0

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from jobs.scanning.watchdog import heard
 
 
-def test_silence_is_told_and_the_items_come_all_the_same() -> None:
+def test_silence_is_reported_and_the_items_come_all_the_same() -> None:
     was_heard = threading.Event()
 
     def items() -> Iterator[int]:
@@ -17,5 +17,5 @@ def test_silence_is_told_and_the_items_come_all_the_same() -> None:
     assert list(heard(items(), 0.05, was_heard.set)) == [1, 2]
 
 
-def test_nothing_is_said_where_items_come_in_time() -> None:
+def test_nothing_is_printed_if_items_come_in_time() -> None:
     assert list(heard([1, 2, 3], 60, lambda: 1 / 0)) == [1, 2, 3]

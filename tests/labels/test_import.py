@@ -298,7 +298,7 @@ def test_wrong_files_are_refused_with_file_and_line(tmp_path: Path, capsys: pyte
     assert "the file holiday.jpg names no class" in _refused(capsys, tmp_path, "privbench", bench)
 
 
-def test_nothing_to_import_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_to_import_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "empty").mkdir()
     assert "no labelled picture was found" in _refused(capsys, tmp_path, "privbench", tmp_path / "empty")
     assert "no labelled picture was found" in _refused(capsys, tmp_path, "vispr", tmp_path / "empty")

@@ -20,7 +20,7 @@ ROWS = [
 """Three images of each of two shards, with the same keys."""
 
 
-def test_the_row_is_told_in_words_with_the_rule_that_decides(
+def test_the_row_is_reported_in_words_with_the_rule_that_decides(
     make_run: MakeRun, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert privsieve("explain", make_run(ROWS), "secret-key-0", "--shard", "0.tar") == 0

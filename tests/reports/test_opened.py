@@ -187,7 +187,7 @@ def test_what_is_no_run_cannot_be_opened(tmp_path: Path) -> None:
         ("severity", "holistic_score >= 0.514", "the model gave a severity of 0.514 or more"),
     ],
 )
-def test_private_is_what_the_protocol_asks_unless_said_otherwise(
+def test_private_is_what_the_protocol_asks_by_default(
     make_run: MakeRun, protocol: str, private: str, meaning: str
 ) -> None:
     run = warehouse.open_run(str(make_run()))

@@ -99,7 +99,7 @@ def test_only_conditions_on_what_was_not_judged_are_unknown(
     assert (total.num_private, total.num_unknown) == (num_private, num_unknown)
 
 
-def test_a_group_of_nothing_but_unknown_images_has_no_rate_and_is_told(make_run: MakeRun) -> None:
+def test_a_group_of_nothing_but_unknown_images_has_no_rate_and_is_reported(make_run: MakeRun) -> None:
     found = summarise(open_run(str(make_run(rows=[("page", answer(gov_ids=None)), ("beach", answer())]))))
     assert {rate.group: (rate.num_unknown, rate.privacy_rate) for rate in found.rates} == {
         "page": (1, None),
@@ -184,7 +184,7 @@ def test_canned_answers_are_called_made_up_and_those_of_other_engines_are_not(ma
     assert (other.made_up, other.cautions) == (None, ())
 
 
-def test_what_private_means_is_said_and_that_less_than_takes_level_0(make_run: MakeRun) -> None:
+def test_what_private_means_is_stated_and_that_less_than_takes_level_0(make_run: MakeRun) -> None:
     run = open_run(str(make_run()))
     usual = "private: an attribute of level 1 or 2 is present (our choice; --private sets another condition)"
     assert summarise(run).private_meaning == usual

@@ -178,7 +178,7 @@ def test_refused_in_one_line(make_run: MakeRun, statement: str) -> None:
         ("SELEC 1", 'the SQL is not valid: syntax error at or near "SELEC"'),
     ],
 )
-def test_a_misspelt_name_is_told_what_is_near(make_run: MakeRun, statement: str, message: str) -> None:
+def test_a_misspelt_name_is_answered_with_what_is_near(make_run: MakeRun, statement: str, message: str) -> None:
     with pytest.raises(QueryError) as caught:
         rows(open_run(str(make_run())), statement)
     assert str(caught.value).startswith(message)

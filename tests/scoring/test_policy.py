@@ -42,7 +42,7 @@ def test_the_first_rule_that_matches_decides() -> None:
     assert _decide(_policy(FLAG_LEVEL_1, DROP_FACES), face) == [("flag", "level-1")]
 
 
-def test_quarantined_images_are_dropped_unless_said_otherwise() -> None:
+def test_quarantined_images_are_dropped_by_default() -> None:
     bad = Fault("empty", "the file has no bytes")
     assert _decide(_policy(DROP_FACES), bad) == [("drop", "(quarantined)")]
     assert _decide(_policy(DROP_FACES, rest="default: keep\nquarantined: flag"), bad) == [("flag", "(quarantined)")]
@@ -119,7 +119,7 @@ def test_a_wrong_policy_names_the_rule_and_what_is_near(text: bytes, message: st
     assert "\n" not in str(caught.value)
 
 
-def test_a_condition_that_fails_on_a_row_is_told_by_file_and_rule_without_the_row() -> None:
+def test_a_condition_that_fails_on_a_row_is_known_by_file_and_rule_without_the_row() -> None:
     rules = (
         DROP_FACES,
         "  - {name: quoted, when: try_cast(key AS INTEGER) = 1, then: flag, reason: r}",
@@ -150,7 +150,7 @@ def test_a_condition_that_would_take_hours_is_stopped(monkeypatch: pytest.Monkey
     )
 
 
-def test_a_condition_that_fails_where_nothing_was_assessed_is_told_too() -> None:
+def test_a_condition_that_fails_where_nothing_was_assessed_is_reported_too() -> None:
     when = "CAST(coalesce(CAST(emotion_mental_health AS VARCHAR), 'n/a') AS DOUBLE) >= 0.5"
     rules = _policy(f'  - {{name: moods, when: "{when}", then: drop, reason: r}}')
     assert load_policy(rules, "test.yaml").inapplicable_rules(["biometrics"]) == {}
@@ -194,7 +194,7 @@ def test_a_condition_reaches_nothing_but_the_row(condition: str) -> None:
 
 
 @pytest.mark.parametrize("setting", ["listed", "image-only", "all"])
-def test_what_goes_with_an_image_is_a_setting_and_text_and_json_unless_said_otherwise(setting: str) -> None:
+def test_what_goes_with_an_image_is_a_setting_and_text_and_json_by_default(setting: str) -> None:
     policy = load_policy(_policy(DROP_FACES, rest=f"default: keep\nmembers: {setting}"), "test.yaml")
     plain = load_policy(_policy(DROP_FACES), "test.yaml")
     assert (policy.members, plain.members) == (setting, "listed")
@@ -300,7 +300,7 @@ def test_the_level_of_what_was_not_judged_is_the_most_severe_one() -> None:
     assert decided == ["n1", "n2", "n3", "n4", "(default)", "(quarantined)"]
 
 
-def test_rules_that_look_only_at_what_was_not_assessed_are_told() -> None:
+def test_rules_that_look_only_at_what_was_not_assessed_are_reported() -> None:
     rules = [
         ("tattoos", "unique_body_markings >= 0.5"),
         ("levels", "level <= 2"),

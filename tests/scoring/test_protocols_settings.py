@@ -175,7 +175,7 @@ def test_a_protocol_travels_to_other_processes(name: str) -> None:
         ("slots", {"thresholds": b"age: yes"}, "the thresholds file, age, present: input should be a valid number"),
     ],
 )
-def test_a_wrong_call_is_told(name: str, options: dict[str, bytes | bool], message: str) -> None:
+def test_a_wrong_call_is_reported(name: str, options: dict[str, bytes | bool], message: str) -> None:
     with pytest.raises(EngineError) as refused:
         ask(name, **options)
     assert message in str(refused.value)

@@ -169,7 +169,7 @@ def test_a_store_that_never_recovers_is_given_up_in_time(
         assert 1 <= store.faults <= (3 if fault == 500 else 100)
 
 
-def test_what_will_not_pass_is_told_at_once(store: Proxy) -> None:
+def test_what_will_not_pass_is_reported_at_once(store: Proxy) -> None:
     file = place(f"s3://{BUCKET}/a/file")
     with pytest.raises(FileNotFoundError):
         file.open()
@@ -186,7 +186,7 @@ def test_what_will_not_pass_is_told_at_once(store: Proxy) -> None:
         assert len(store.seen) == 1
 
 
-def test_a_file_that_shrank_or_went_is_told(store: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_shrank_or_went_is_reported(store: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ingest.storage.place, "BLOCK_BYTES", 100)
     monkeypatch.setenv("PRIVSIEVE_RETRY_S", "0")
     file = place(f"s3://{BUCKET}/file")

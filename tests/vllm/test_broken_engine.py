@@ -69,7 +69,7 @@ def test_a_failed_gpu_ends_the_worker_with_its_own_error(running: Any, kind: str
         ("CUDA error: uncorrectable ECC error encountered", "fails (AcceleratorError); run privsieve doctor"),
     ],
 )
-def test_a_gpu_that_does_not_take_the_model_is_told_in_one_line(expected: str, message: str) -> None:
+def test_a_gpu_that_does_not_take_the_model_is_reported_in_one_line(expected: str, message: str) -> None:
     """What CUDA says is raised where the weights would be copied to it."""
     import torch
 

@@ -121,7 +121,7 @@ def test_a_model_that_cannot_work_is_refused_before_it_is_loaded(
         assert message.format(folder=model) in _refusal(engine, model=str(model))
 
 
-def test_weights_that_lie_twice_in_the_folder_are_told_by_dry_run_doctor_and_scan(
+def test_weights_that_lie_twice_in_the_folder_are_known_by_dry_run_doctor_and_scan(
     model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """transformers loads model.safetensors and vLLM the shards: run.json would name what was not used."""
@@ -139,7 +139,7 @@ def test_weights_that_lie_twice_in_the_folder_are_told_by_dry_run_doctor_and_sca
     assert f"has weights twice, model.safetensors and {SHARD}" in " ".join(capfd.readouterr().out.split())
 
 
-def test_weights_that_lie_twice_in_the_cache_of_the_hub_are_told_before_a_scan(
+def test_weights_that_lie_twice_in_the_cache_of_the_hub_are_reported_before_a_scan(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repository = tmp_path / "hub" / "models--owner--name"
@@ -222,7 +222,7 @@ def test_a_damaged_adapter_is_refused_before_it_is_loaded(
         assert message.format(folder=damaged) in result
 
 
-def test_an_unreadable_header_of_the_model_is_told_beside_an_adapter_too(model: Path, adapter: Path) -> None:
+def test_an_unreadable_header_of_the_model_is_reported_beside_an_adapter_too(model: Path, adapter: Path) -> None:
     _holding("model.safetensors", _header(b"{not json"))(model)
     result = _refusal("transformers", model=str(model), adapter=str(adapter))
     assert '"model.safetensors"' in result
@@ -250,7 +250,7 @@ def test_a_model_whose_own_files_refuse_the_prompt_is_refused_before_it_is_loade
             engine_module(engine).load(EngineOptions(model=str(model), max_pixels=MAX_PIXELS))
 
 
-def test_a_tokenizer_that_joins_digits_is_told(model: Path) -> None:
+def test_a_tokenizer_that_joins_digits_is_reported(model: Path) -> None:
     """The digits follow `=`; a token for both is what other families of models have."""
     tokenizer = json.loads((model / "tokenizer.json").read_text())
     form = protocol("slots", ProtocolOptions()).prompt.wanted
@@ -265,7 +265,7 @@ def test_a_tokenizer_that_joins_digits_is_told(model: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["slots", "json"])
-def test_a_prompt_longer_than_the_model_takes_is_told_before_it_is_loaded(checkpoint: Path, name: str) -> None:
+def test_a_prompt_longer_than_the_model_takes_is_reported_before_it_is_loaded(checkpoint: Path, name: str) -> None:
     texts = json.dumps({"system": "1" * 17_000}).encode()
     for engine in ("transformers", "vllm"):
         output = _refusal(engine, model=str(checkpoint), protocol=name, prompt_file=texts)
