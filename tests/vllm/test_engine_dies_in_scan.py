@@ -52,8 +52,8 @@ def test_every_image_has_one_row_although_vllm_was_killed(checkpoint: Path, tmp_
 
         def is_replaced() -> bool:
             engines.update(named(scan.pid, *ENGINE))
-            actors.update(engine_actors(scan.pid))  # afterwards: the actor of an engine that is seen exists
-            return scan.poll() is not None or len(engines) == 2
+            actors.update(engine_actors(scan.pid))  # which has its title a little later than its engine at times
+            return scan.poll() is not None or (len(engines), len(actors)) == (2, 2)
 
         assert _wait(START_LIMIT_S, is_replaced)
         code, out, err = finish(scan, START_LIMIT_S)
