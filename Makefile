@@ -10,17 +10,19 @@ TUNE_BIN := $(TUNE_VENV)/bin
 TUNE_DEMO := jobs/demo/tuning
 DEMO_OUT := demo-out
 NOT_RUN_HERE := not fetch and not vllm and not browser
-# `make test COVERAGE=1` also prints which lines no test runs, and fails below the share that pyproject.toml names.
+# `make test COVERAGE=1` also runs the slow tests, prints which lines no test runs, and fails below the share that
+# pyproject.toml names.
 COVERAGE_OPTIONS := $(if $(COVERAGE),--cov --cov-report=term:skip-covered)
+QUICK := $(if $(COVERAGE),,and not slow)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-tune test test-all test-browser test-ray test-fetch test-vllm lint clean
+.PHONY: help demo demo-tune test test-all test-slow test-browser test-ray test-fetch test-vllm lint clean
 
 help:
 	@echo "make demo   install, then scan, report and filter the bundled corpus (results in $(DEMO_OUT)/)"
 	@echo "make demo-tune   install, then tune a micro model on drawn pictures and show what it brought ($(DEMO_OUT)/tune)"
-	@echo "make test   install, then ruff, mypy and the tests that need no Ray"
-	@echo "make test-all    the same, then the tests in Chromium, and those that start Ray, kill it, or need an S3 server"
+	@echo "make test   install, then ruff, mypy and the quick tests, without Ray"
+	@echo "make test-all    the same, then the slow tests, those in Chromium, and those that start Ray, kill it, or need an S3 server"
 	@echo "make test-fetch  the tests of fetch with the real img2dataset (installs about 1.1 GB)"
 	@echo "make test-vllm   the tests of the vision-language engines with the real vLLM (installs about 4 GB)"
 	@echo "make lint   ruff (style and format) and mypy only"
@@ -66,9 +68,12 @@ demo-tune: $(TUNE_VENV)/.installed
 	@echo "Open  $(DEMO_OUT)/tune/evaluation.html, $(DEMO_OUT)/tune/adapter/README.md"
 
 test: lint
-	$(BIN)/pytest -n 4 -m "$(NOT_RUN_HERE) and not ray" $(COVERAGE_OPTIONS)
+	$(BIN)/pytest -n 4 -m "$(NOT_RUN_HERE) and not ray $(QUICK)" $(COVERAGE_OPTIONS)
 
-test-all: test test-browser test-ray
+test-slow: $(VENV)/.installed-test
+	$(BIN)/pytest -n 4 -m "$(NOT_RUN_HERE) and not ray and slow"
+
+test-all: test test-slow test-browser test-ray
 
 # Needs Chromium, as on Debian: apt-get install chromium.
 test-browser: $(VENV)/.installed-test

@@ -236,18 +236,6 @@ def test_a_chat_is_known_by_its_times_and_names_the_partner() -> None:
         assert value(chat, key) == 1, key
 
 
-def test_a_plate_is_reported_in_a_picture_with_little_else_to_read() -> None:
-    assert value(assessed(page("MICHIGAN", "CFA 7360")), "non_unique_id") == 1
-    manual = page(
-        "Replacing the filter",
-        "1. Open the front cover of the appliance with care.",
-        "2. Pull out the old filter and wipe the frame.",
-        "3. Insert part number",
-        "AF 2041",
-    )
-    assert value(assessed(manual), "non_unique_id") == 0
-
-
 def blank(width: float, height: float, y: float) -> Line:
     """A box in which nothing was read."""
     area = (0.1, y / HEIGHT, 0.1 + width / WIDTH, (y + height) / HEIGHT)

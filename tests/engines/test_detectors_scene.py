@@ -140,6 +140,14 @@ def test_a_number_is_a_plate_on_a_vehicle_or_alone_but_not_on_a_page() -> None:
     assert plates(Page((ON_CAR,), WIDTH, HEIGHT), []) == 0  # far too small for a close-up
     assert plates(Page((line("AB12 CDE", 200, 300, height=80),), WIDTH, HEIGHT), []) == 1
     assert plates(page("Name: Petra Novak", "AB12 CDE"), []) == 0
+    manual = page(
+        "Replacing the filter",
+        "1. Open the front cover of the appliance with care.",
+        "2. Pull out the old filter and wipe the frame.",
+        "3. Insert part number",
+        "AF 2041",
+    )
+    assert plates(manual, []) == 0
 
 
 def test_two_lines_of_a_motorcycle_are_one_plate_with_room_for_the_last_sign() -> None:

@@ -43,6 +43,7 @@ def texts_below(folder: Path) -> str:
     return "".join(file.read_bytes().decode("latin-1") for file in folder.rglob("*") if file.is_file())
 
 
+@pytest.mark.slow
 def test_every_picture_is_a_row(
     server: ChatServer,
     corpus: Path,

@@ -49,6 +49,7 @@ def of_struct(images: pa.Array) -> pa.Array:
     return pa.StructArray.from_arrays([images, pa.array([f"{n}.jpg" for n in range(len(images))])], ["bytes", "path"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keeps_arrow_type", [True, False])
 @pytest.mark.parametrize("in_struct", [True, False])
 def test_a_thousand_rows_of_one_dictionary_entry(file: Path, keeps_arrow_type: bool, in_struct: bool) -> None:
@@ -61,6 +62,7 @@ def test_a_thousand_rows_of_one_dictionary_entry(file: Path, keeps_arrow_type: b
     assert found["mb"] < MAX_MB
 
 
+@pytest.mark.slow
 def test_a_thousand_rows_that_differ_in_nothing(file: Path) -> None:
     """Deltas: each value is told as what it has in common with the one before."""
     kind = {"image": "DELTA_BYTE_ARRAY"}
@@ -72,6 +74,7 @@ def test_a_thousand_rows_that_differ_in_nothing(file: Path) -> None:
     assert found["mb"] < MAX_MB
 
 
+@pytest.mark.slow
 def test_a_large_page_is_not_decoded(file: Path) -> None:
     """600 MB out of less than 100 KB."""
     large = pa.table({"image": shared(LARGE, 150)})
@@ -117,6 +120,7 @@ def test_a_text_that_is_no_name_costs_its_row(file: Path, column: str) -> None:
     assert (samples[2].key, samples[2].category, samples[2].encoded) == ("000000002", None, b"")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["key", "category"])
 def test_many_rows_of_one_huge_key(file: Path, column: str) -> None:
     images = [jpeg(1)] * NUM_ROWS

@@ -46,6 +46,7 @@ LARGE_TABLES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keeps_arrow_type", [True, False])
 @pytest.mark.parametrize("kind", LARGE_TABLES)
 def test_rows_that_share_one_dictionary_entry_are_released(

@@ -47,6 +47,7 @@ def _flipped(text: str, bits: list[int]) -> str:
     return f"{number:016x}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scale", "quality"), [(1, 30), (0.5, 75), (0.25, 50), (0.13, 90), (1.5, 60)])
 def test_a_resized_or_recompressed_copy_of_a_demo_picture_is_within_8_bits(
     pictures: list[Pixels], scale: float, quality: int
@@ -117,6 +118,7 @@ def test_groups_are_chains_of_near_hashes_numbered_by_their_first_picture() -> N
     assert near_duplicate_groups([]).tolist() == []
 
 
+@pytest.mark.slow
 def test_groups_are_those_that_comparing_all_pairs_gives() -> None:
     generator = np.random.default_rng(3)
     hashes = [f"{n:016x}" for n in generator.integers(0, 2**64, 100, dtype=np.uint64)]
@@ -135,6 +137,7 @@ def test_groups_are_those_that_comparing_all_pairs_gives() -> None:
     assert 20 < len(set(expected)) < len(telling)
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_hashes_are_grouped_without_comparing_all_pairs() -> None:
     generator = np.random.default_rng(5)
     originals = [f"{n:016x}" for n in generator.integers(0, 2**64, 20_000, dtype=np.uint64)]

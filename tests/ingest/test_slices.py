@@ -13,6 +13,7 @@ SIZES = st.lists(st.one_of(st.integers(0, 1000), st.integers(0, 2 * MAX_BYTES)),
 SHARDS = st.text(min_size=1, max_size=80)
 
 
+@pytest.mark.slow
 @given(sizes=SIZES, many=st.sampled_from([0, MAX_SAMPLES - 1, MAX_SAMPLES, 2 * MAX_SAMPLES + 1]))
 def test_every_sample_is_in_exactly_one_slice(sizes: list[int], many: int) -> None:
     sizes = sizes + [1] * many

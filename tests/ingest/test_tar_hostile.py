@@ -192,6 +192,7 @@ def test_a_pax_global_header_renames_and_resizes_no_member(
     assert [s.encoded for s in samples] == [jpeg(1), jpeg(2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packed", [PLAIN, PACKED])
 def test_a_name_of_many_kilobytes_is_a_row_with_a_short_key(tmp_path: Path, packed: bool) -> None:
     long = "n" * 900_000
@@ -236,6 +237,7 @@ class _Counted(io.BytesIO):
         return content
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",
     [

@@ -41,6 +41,7 @@ def nested(top: Path, name: str, depth: int, picture: bytes) -> None:
     os.close(here)
 
 
+@pytest.mark.slow
 def test_a_thousand_folders_in_each_other_are_scanned_released_and_removed(folder: Path) -> None:
     nested(folder / "in", "d", MORE_THAN_PYTHON_GOES, jpeg(1))
     source = open_source(str(folder / "in"), None, None)

@@ -108,6 +108,7 @@ WALKERS: dict[str, Callable[[bytes], Iterable[Piece]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
     [

@@ -108,6 +108,7 @@ def sample(run: Path, out: Path, *options: object) -> pa.Table:
     return read_sample(place(str(run))).table
 
 
+@pytest.mark.slow
 def test_every_scored_picture_can_be_drawn_and_unsure_ones_most_often(run: Path, tmp_path: Path) -> None:
     drawn = sample(run, tmp_path / "all.csv", "--n", 100_000)
     assert drawn.num_rows == NUM_IMAGES - NUM_IMAGES // 50  # but for the quarantined ones
@@ -121,6 +122,7 @@ def test_every_scored_picture_can_be_drawn_and_unsure_ones_most_often(run: Path,
     assert sum(1 / chance for chance in some["inclusion_probability"].to_pylist()) == pytest.approx(1_960, rel=0.2)
 
 
+@pytest.mark.slow
 def test_the_sample_follows_from_the_seed_and_not_from_the_files(run: Path, tmp_path: Path) -> None:
     sliced = make_run(tmp_path, "sliced", num_slices=3)
     first = sample(run, tmp_path / "a.csv", "--n", 150, "--seed", 5)
@@ -175,6 +177,7 @@ def test_labels_correct_the_rates_of_the_run_and_of_categories(
     assert text.count("%") == text.count(" %") > 10  # written in one way
 
 
+@pytest.mark.slow
 def test_corrected_rates_stand_in_the_run_and_in_sql(run: Path, tmp_path: Path) -> None:
     empty = open_run(str(run)).table("FROM corrected_rates")
     assert read_corrected_rates(open_run(str(run))) is None
@@ -198,6 +201,7 @@ def test_corrected_rates_stand_in_the_run_and_in_sql(run: Path, tmp_path: Path) 
     assert whole["biometrics"]["corrected_rate"] is not None
 
 
+@pytest.mark.slow
 def test_the_rates_of_a_run_that_went_on_are_refused_everywhere(
     original: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -224,6 +228,7 @@ def test_the_rates_of_a_run_that_went_on_are_refused_everywhere(
     assert sorted(file.name for file in (run / "audit").iterdir()) == ["sample-1.parquet", "sample.parquet"]
 
 
+@pytest.mark.slow
 def test_a_shard_that_was_replaced_by_another_with_as_many_rows_makes_the_audit_stale(
     original: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -257,6 +262,7 @@ def test_a_shard_that_was_replaced_by_another_with_as_many_rows_makes_the_audit_
     assert {file: file.read_bytes() for file in (run / "audit").iterdir()} == before
 
 
+@pytest.mark.slow
 def test_an_audit_of_an_older_version_is_read_and_its_sample_completed_by_drawing_it_again(
     run: Path, tmp_path: Path
 ) -> None:
@@ -282,6 +288,7 @@ def test_an_audit_of_an_older_version_is_read_and_its_sample_completed_by_drawin
     assert privsieve("audit", "apply", run, labels) == 0
 
 
+@pytest.mark.slow
 def test_a_new_sample_keeps_the_one_before_and_the_rates_that_it_gave(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -339,6 +346,7 @@ def answer(folder: Answers, sha256: str, who: str, says: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_pictures_on_which_people_differ_widen_the_interval_to_all_and_none_of_them(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -402,6 +410,7 @@ def test_pictures_on_which_people_differ_widen_the_interval_to_all_and_none_of_t
     assert decided["corrected"]["high"] < private["corrected"]["high"]
 
 
+@pytest.mark.slow
 def test_labels_of_another_run_correct_by_sensitivity_and_specificity(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -424,6 +433,7 @@ def test_labels_of_another_run_correct_by_sensitivity_and_specificity(
     assert "was made by another engine" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_labels_of_the_sample_of_another_run_are_weighted(run: Path, tmp_path: Path) -> None:
     other, is_there = open_run(str(shutil.copytree(run, tmp_path / "other"))), truth()
     true_rate = float(is_there[np.arange(NUM_IMAGES) % 50 != 7].mean())
@@ -467,6 +477,7 @@ def test_what_people_label_in_label_studio_holds_no_answer_of_the_run(run: Path,
     assert (tmp_path / "tasks.xml").exists()
 
 
+@pytest.mark.slow
 def test_wrong_input_is_refused_in_one_line(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def refused(*arguments: object) -> str:
         assert privsieve("audit", *arguments) == 2
@@ -499,6 +510,7 @@ def test_wrong_input_is_refused_in_one_line(run: Path, tmp_path: Path, capsys: p
         read_corrected_rates(open_run(str(run)))
 
 
+@pytest.mark.slow
 def test_a_list_that_cannot_be_written_leaves_the_sample_and_the_rates_of_the_run(run: Path, tmp_path: Path) -> None:
     sample(run, tmp_path / "list.csv", "--n", 100)
     labels = write(tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"private": truth()}))

@@ -193,6 +193,7 @@ def _refuse_marker(everything: str) -> None:
     assert not [word for word in ("quokkamarker", "zyxwv") if word in everything.lower()]
 
 
+@pytest.mark.slow
 @settings(max_examples=2, deadline=None, suppress_health_check=_ONCE_A_FIXTURE)
 @given(captions=_CAPTIONS)
 def test_no_word_of_a_caption_or_url_is_in_a_run_its_reports_or_what_is_printed(

@@ -270,6 +270,7 @@ def _num_files(folder: Path) -> int:
     return len([p for p in folder.glob("*.parquet") if p.name[0].isdigit()])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "moment",
     [
@@ -303,6 +304,7 @@ def test_killed_and_continued(large: Path, tmp_path: Path, moment: Callable[[Pat
     assert _all(run).equals(_all(large).sort_by([("shard", "ascending"), ("index", "ascending")]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows_per_file", [ROWS_PER_FILE, 360])
 def test_a_second_one_takes_over_while_the_first_works(large: Path, tmp_path: Path, rows_per_file: int) -> None:
     run = tmp_path / "run"

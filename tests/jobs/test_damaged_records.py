@@ -126,6 +126,7 @@ def _check(run: Path, *verbs: str) -> None:
 READING = ("report", "sql", "status", "filter")
 
 
+@pytest.mark.slow
 def test_any_run_json_is_read_or_refused_in_one_line(run: Path, tmp_path: Path) -> None:
     copy = tmp_path / "run"
     shutil.copytree(run, copy)
@@ -143,6 +144,7 @@ def test_any_run_json_is_read_or_refused_in_one_line(run: Path, tmp_path: Path) 
     _check(copy, *READING)
 
 
+@pytest.mark.slow
 def test_any_lease_is_read_or_passed_over(run: Path, tmp_path: Path) -> None:
     copy = tmp_path / "run"
     shutil.copytree(run, copy)
@@ -155,6 +157,7 @@ def test_any_lease_is_read_or_passed_over(run: Path, tmp_path: Path) -> None:
             shutil.copytree(run, copy)
 
 
+@pytest.mark.slow
 def test_any_compact_json_is_read_or_refused_in_one_line(compacted: Path, tmp_path: Path) -> None:
     copy = tmp_path / "run"
     shutil.copytree(compacted, copy)

@@ -81,6 +81,7 @@ def test_engines_that_are_not_asked_in_words(corpus: Path, capsys: pytest.Captur
     assert capsys.readouterr().out.splitlines()[-1].endswith(": 64x48, seen at 64x48")
 
 
+@pytest.mark.slow
 def test_nothing_heavy_is_loaded(corpus: Path) -> None:
     """In a process of its own: Ray and torch are in none of the files that a dry run needs."""
     code = (

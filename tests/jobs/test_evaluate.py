@@ -103,6 +103,7 @@ def test_a_page_that_cannot_be_written_is_one_line(run: Path, labels: Path) -> N
         ran(run, "--labels", labels, "--html", "s3://bucket/page.html")
 
 
+@pytest.mark.slow
 def test_two_runs_are_compared_and_spread(run: Path, labels: Path, make_run: MakeRun) -> None:
     other = make_run([("a", answered(True)), ("b", answered(True)), ("c", answered(True))], BINARY, name="other")
     arguments = (run, "--labels", labels, "--compare", other, "--runs", other)
@@ -155,6 +156,7 @@ def test_a_run_compared_with_itself_is_refused() -> None:
         EvaluateRequest(run_url="run", labels_url="labels", compare_url="run")
 
 
+@pytest.mark.slow
 def test_the_labels_of_the_demo_corpus_are_of_its_pictures(tmp_path: Path) -> None:
     for part, num_pictures in (("shards", 27), ("tree", 11)):
         scan_in_process(DEMO / "corpus" / part, tmp_path / part)

@@ -399,6 +399,7 @@ def test_a_folder_with_other_files_is_left_alone(
     assert [p.name for p in foreign.iterdir()] == ["diary.txt"]
 
 
+@pytest.mark.slow
 def test_an_environment_that_cannot_be_made_is_one_line_and_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

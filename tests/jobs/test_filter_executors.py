@@ -60,6 +60,7 @@ def policy(tmp_path: Path) -> Path:
     return tmp_path / "no-faces.yaml"
 
 
+@pytest.mark.slow
 def test_a_small_release_is_written_without_ray(
     run: Path, policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -207,6 +207,7 @@ def test_any_number_of_the_row_can_have_the_threshold(
         assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_audit_sample_is_thinned_to_equal_probabilities(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

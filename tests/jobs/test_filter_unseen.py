@@ -30,6 +30,7 @@ def shipped(name: str) -> bytes:
     return policy_bytes(name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_card_that_no_engine_saw_is_not_released_without_a_word(name: str) -> None:
     hidden = {key: maker() for key, (maker, _) in HIDING.items()}

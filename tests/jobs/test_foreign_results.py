@@ -195,6 +195,7 @@ def test_a_shard_that_was_replaced_between_two_scans_is_named(
 # ---- damage -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_in_the_rows_is_noticed(run: Path, tmp_path: Path, capsys: Capture) -> None:
     """Everywhere in the pages of a result and of a compacted file: other rows are never given."""
     where, rng = place(str(run)), random.Random(5)

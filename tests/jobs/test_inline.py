@@ -37,6 +37,7 @@ def test_an_engine_that_raises_costs_one_row_and_not_the_scan(corpus: Path, tmp_
     assert not list((tmp_path / "run" / "attempts").iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("deed", "code", "reason"), [("crash", -signal.SIGSEGV, "crash"), ("hang", 1, "timeout")])
 def test_an_image_that_ends_the_process_is_found_by_the_third_scan(
     corpus: Path, tmp_path: Path, deed: str, code: int, reason: str
@@ -51,6 +52,7 @@ def test_an_image_that_ends_the_process_is_found_by_the_third_scan(
     assert _reasons(tmp_path / "run") == {8: reason}
 
 
+@pytest.mark.slow
 def test_a_killed_scan_goes_on_where_it_was(corpus: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     scan = start_scan(corpus, run, *INLINE, drill={sha256(6): 600.0})
@@ -65,6 +67,7 @@ def test_a_killed_scan_goes_on_where_it_was(corpus: Path, tmp_path: Path) -> Non
     assert first.stat().st_mtime_ns == written
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_is_one_line_and_no_death(corpus: Path, tmp_path: Path, number: signal.Signals) -> None:
     run = tmp_path / "run"

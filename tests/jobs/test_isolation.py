@@ -82,6 +82,7 @@ def rows_of(tmp_path: Path, shard: str, deed: str, worst: int, first: int, end: 
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("deed", "reason", "message"),
     [
@@ -100,6 +101,7 @@ def test_a_death_while_reading_costs_the_rest_of_the_row_group(
     assert {row["key"] for row in found if row["status"] == "scored"} == {f"k{n}" for n in (1, 2, 3, 4, 8, 9, 10, 11)}
 
 
+@pytest.mark.slow
 def test_a_row_group_that_hangs_costs_its_rows_only(tmp_path: Path) -> None:
     found = rows(tmp_path, "hang", worst=5, first=5, end=8)
     result = {(row["reason"], row["error_message"]) for row in found}
@@ -107,6 +109,7 @@ def test_a_row_group_that_hangs_costs_its_rows_only(tmp_path: Path) -> None:
     assert [row["key"] for row in found] == ["000000005", "000000006", "000000007"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shard", ["a.tar", "holiday"])
 @pytest.mark.parametrize(
     ("deed", "worst", "why"),

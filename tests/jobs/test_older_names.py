@@ -56,6 +56,7 @@ def _told(run: Path, capsys: Capture) -> list[str]:
     return result
 
 
+@pytest.mark.slow
 def test_an_older_run_says_the_same_and_is_compacted(run: Path, tmp_path: Path, capsys: Capture) -> None:
     older = tmp_path / "run"
     shutil.copytree(run, older)

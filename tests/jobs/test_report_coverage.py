@@ -27,6 +27,7 @@ def _covered(run: Path, capsys: pytest.CaptureFixture[str]) -> object:
     return json.loads(capsys.readouterr().out)["coverage"]["is_complete"]
 
 
+@pytest.mark.slow
 def test_a_finished_run_has_no_warning_compacted_or_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = made_run(tmp_path, SHARDS)
     assert _headline(run, capsys) == "all images of the source"
@@ -41,6 +42,7 @@ def test_a_source_whose_name_holds_two_colons_is_listed(tmp_path: Path, capsys: 
     assert _headline(run, capsys) == "all images of the source"
 
 
+@pytest.mark.slow
 def test_a_part_says_so_in_every_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, page = made_run(tmp_path, SHARDS), tmp_path / "page.html"
     (run / "scores" / file_name("00000.tar", 1, True)).unlink()
@@ -55,6 +57,7 @@ def test_a_part_says_so_in_every_form(tmp_path: Path, capsys: pytest.CaptureFixt
     assert _covered(run, capsys) is False
 
 
+@pytest.mark.slow
 def test_a_scan_at_work_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, host = made_run(tmp_path, SHARDS), socket.gethostname()
     (run / "scores" / file_name("00001.tar", 0, True)).unlink()
@@ -66,6 +69,7 @@ def test_a_scan_at_work_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert _headline(run, capsys).startswith("UNFINISHED: 1 of 3 shards")
 
 
+@pytest.mark.slow
 def test_without_the_source_the_results_alone_are_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = made_run(tmp_path, SHARDS)
     (tmp_path / "corpus").rename(tmp_path / "elsewhere")

@@ -90,6 +90,7 @@ def test_a_picture_that_has_changed_since_the_scan_is_left_out_with_a_notice(
     assert embedded(page) == []
 
 
+@pytest.mark.slow
 def test_a_picture_on_the_hash_list_is_counted_and_not_shown(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -114,6 +115,7 @@ def test_a_picture_on_the_hash_list_is_counted_and_not_shown(
     assert capsys.readouterr().err == "privsieve: nothing is said of this image: it is on the hash list\n"
 
 
+@pytest.mark.slow
 def test_a_copy_that_was_encoded_again_is_found_by_pdq_in_the_table_and_by_explain(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,6 +66,7 @@ def test_a_sample_is_reproducible(corpus: Path, tmp_path: Path) -> None:
     assert len(set(chosen[0])) == 9
 
 
+@pytest.mark.slow
 def test_a_page_that_the_detectors_cannot_read_is_unknown_in_the_report_and_flagged_in_the_release(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

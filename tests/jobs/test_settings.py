@@ -101,6 +101,7 @@ def test_help_has_headings_examples_and_variables(capsys: pytest.CaptureFixture[
     assert "PRIVSIEVE_SCAN_RUN" in shown
 
 
+@pytest.mark.slow
 def test_a_shell_completes_verbs_engines_and_policies() -> None:
     def completed(words: str, number: int) -> list[str]:
         asked = {"_PRIVSIEVE_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(number)}

@@ -60,6 +60,7 @@ def test_status_of_a_scan_at_work_killed_and_finished(tmp_path: Path, capsys: py
     ]
 
 
+@pytest.mark.slow
 def test_a_shard_that_vanishes_fails_alone_and_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_shards(tmp_path / "corpus", 2, 5)
     broken = tmp_path / "corpus" / "00001.tar"

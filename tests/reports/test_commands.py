@@ -71,6 +71,7 @@ def test_report_text_tells_unknown_images_apart_from_those_that_are_not_private(
     assert "unknown" not in ran(report, make_run(name="other")).stdout.partition("all images")[2]
 
 
+@pytest.mark.slow
 def test_a_category_of_pages_is_cut_where_people_read_it_and_whole_in_json_and_csv(
     make_run: MakeRun, tmp_path: Path
 ) -> None:
@@ -102,6 +103,7 @@ def test_report_text_folds_rows_that_are_wider_than_the_terminal(make_run: MakeR
     assert "\n 1 unique identifiers       2  33.3 %" in text
 
 
+@pytest.mark.slow
 def test_report_and_sql_text_on_a_terminal_of_40_columns(make_run: MakeRun) -> None:
     asked = "SELECT category, 123456789012 AS one, 210987654321 AS other, 333222333222 AS third FROM images"
     for arguments in (["sql", make_run(), asked], ["report", make_run(name="other")]):
@@ -219,6 +221,7 @@ def test_sql_formats(make_run: MakeRun) -> None:
     assert json.loads(ran(sql, folder, "SELECT 'nan'::FLOAT AS x", "--format", "json").stdout) == [{"x": None}]
 
 
+@pytest.mark.slow
 def test_sql_csv_on_a_terminal_holds_no_control_characters(make_run: MakeRun) -> None:
     asked = "SELECT chr(27) || '[31m' || chr(155) || chr(7) AS \"a\x1b[2J\", NULL AS b, ['x\x1b']  AS c, 1.5 AS d"
     folder = make_run()
@@ -244,6 +247,7 @@ def test_sql_text_takes_no_markup_and_says_where_it_ends(make_run: MakeRun) -> N
     assert "1,000 rows" in result.stderr
 
 
+@pytest.mark.slow
 def test_sql_says_that_a_run_is_unfinished_where_a_script_does_not_read_it(make_run: MakeRun, tmp_path: Path) -> None:
     output = ran(sql, make_run(), "SELECT count(*) AS n FROM images", "--format", "csv")
     assert output.stdout == "n\n8\n"

@@ -40,6 +40,7 @@ def test_a_statement_without_an_end_is_stopped_in_one_line(
     assert not is_left_behind()
 
 
+@pytest.mark.slow
 def test_rows_that_come_one_after_the_other_are_stopped_too(make_run: MakeRun) -> None:
     run = open_run(str(make_run()), Limits(seconds=2))
     rows = run.select("SELECT * FROM range(1000000000000) WHERE hash(range) % 1000 = 0")[1]
@@ -48,6 +49,7 @@ def test_rows_that_come_one_after_the_other_are_stopped_too(make_run: MakeRun) -
             pass
 
 
+@pytest.mark.slow
 def test_a_statement_that_takes_too_much_memory_is_stopped(make_run: MakeRun) -> None:
     run = open_run(str(make_run()), Limits(memory_bytes=10**8))
     with pytest.raises(QueryError, match=r"stopped at 0\.1 GB of memory; ask for less at once$"):
@@ -55,6 +57,7 @@ def test_a_statement_that_takes_too_much_memory_is_stopped(make_run: MakeRun) ->
     assert not is_left_behind()
 
 
+@pytest.mark.slow
 def test_what_the_process_used_before_a_statement_does_not_count(make_run: MakeRun) -> None:
     run = open_run(str(make_run()), Limits(memory_bytes=10**8))
     freed, held = b"x" * (3 * 10**8), b"x" * (3 * 10**8)
@@ -73,6 +76,7 @@ def test_ctrl_c_ends_a_statement_and_the_connection_stays_usable(make_run: MakeR
     assert list(run.select("SELECT count(*) FROM images")[1]) == [(len(ROWS),)]
 
 
+@pytest.mark.slow
 def test_what_duckdb_does_not_stop_is_left_behind(make_run: MakeRun) -> None:
     command = [sys.executable, "-m", "jobs", "sql", str(make_run()), UNSTOPPABLE, "--timeout", "1"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=600)
@@ -89,6 +93,7 @@ def test_time_that_rows_lie_unread_is_not_counted(make_run: MakeRun) -> None:
         watch.run(lambda: 1 // 0)
 
 
+@pytest.mark.slow
 def test_a_report_with_an_endless_expression_is_stopped_in_one_line(make_run: MakeRun) -> None:
     slow = f"regexp_matches(concat(key, '{'a' * 100_000}'), '(a?){{1000}}b')"
     run = make_run(rows=[("a", answer()) for _ in range(1_000)])

@@ -101,6 +101,7 @@ def test_threads_that_share_an_open_file_do_not_move_each_other(tmp_path: Path, 
         memory.rm("/shared-file", recursive=True)
 
 
+@pytest.mark.slow
 def test_a_wide_file_that_several_threads_read_at_once_is_read_right(tmp_path: Path) -> None:
     numbers = np.random.default_rng(0).integers(0, 2**62, (40, 50_000))
     table = pa.table({f"c{i}": column for i, column in enumerate(numbers)})

@@ -95,6 +95,7 @@ def _calls(rows: Sequence[tuple[str, str, list[str | None] | None]], path: str) 
     return [(n, t, f'"{n}"({", ".join(_argument(kind, path) for kind in p or [])})') for n, t, p in rows]
 
 
+@pytest.mark.slow
 def test_no_function_of_duckdb_writes_reads_or_sets_anything(make_run: MakeRun, tmp_path: Path) -> None:
     secret, folder = tmp_path / "secret.txt", make_run()
     secret.write_text(CANARY)
@@ -138,6 +139,7 @@ def _raw(name: str, kind: str, call: str) -> list[str]:
     return [f"SELECT {call}"]
 
 
+@pytest.mark.slow
 def test_no_function_of_duckdb_beyond_the_list_is_allowed_in_an_expression(make_run: MakeRun) -> None:
     run = open_run(str(make_run()))
     listed = run.connection.execute(

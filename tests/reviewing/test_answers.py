@@ -121,6 +121,7 @@ def test_attributes_are_0_1_unclear_or_not_judged_as_the_taxonomy_means_it(run: 
         assert label["private"] is None
 
 
+@pytest.mark.slow
 def test_a_review_is_continued_where_it_was_unless_it_is_asked_again(run: Path) -> None:
     with served(run) as server:
         ana = Person(server.address, "ana")
@@ -141,6 +142,7 @@ def test_a_review_is_continued_where_it_was_unless_it_is_asked_again(run: Path) 
         assert len(Person(server.address, "ana").next()) == 6
 
 
+@pytest.mark.slow
 def test_nothing_that_was_acknowledged_is_lost_to_a_kill(run: Path) -> None:
     command = [sys.executable, "-m", "jobs", "review", str(run), "--queue", EVERY, "--as", "ana"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:

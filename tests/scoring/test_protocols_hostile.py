@@ -111,6 +111,7 @@ def greedy_tokens(draw: st.DrawFn, candidates: tuple[str, ...], written: str) ->
     return Token(own, tuple(chance / total for chance in chances))
 
 
+@pytest.mark.slow
 @given(data=st.data(), digits=st.lists(st.integers(0, 2), min_size=22, max_size=22))
 def test_stored_probabilities_never_contradict_a_greedy_form(data: st.DataObject, digits: list[int]) -> None:
     tokens: list[Token] = []

@@ -46,6 +46,7 @@ def test_the_version_follows_questions_thresholds_variants_and_the_rationale() -
     assert ask("binary:reason,p2").version == ask("binary:p2, reason").version
 
 
+@pytest.mark.slow
 def test_the_version_is_the_same_in_another_process() -> None:
     code = (
         "from scoring.protocols import protocol; from scoring.protocols.interface import ProtocolOptions\n"

@@ -12,6 +12,7 @@ from tests.jobs.test_compact import SHARDS, made_run
 from tests.storage.conftest import BUCKET, Proxy
 
 
+@pytest.mark.slow
 def test_a_run_on_s3(store: Proxy, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     url = f"s3://{BUCKET}/runs/compact"
     where = place(url)

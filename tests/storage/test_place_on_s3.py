@@ -111,6 +111,7 @@ def test_tarfile_reads_it(store: Proxy) -> None:
         assert member.read() == bytes([17]) * 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [500, 502, 503, 429, "reset", "short"])
 def test_a_store_that_stumbles_is_asked_again(store: Proxy, fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ingest.storage.place, "BLOCK_BYTES", 1000)

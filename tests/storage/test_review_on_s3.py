@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from scoring.labels.table import read_labels
 from tests.jobs.made import privsieve
 from tests.reviewing.made import Person, served
@@ -9,6 +11,7 @@ from tests.storage.conftest import BUCKET, Proxy
 from tests.storage.test_verbs_on_s3 import corpus, upload
 
 
+@pytest.mark.slow
 def test_answers_lie_in_the_store_when_they_are_acknowledged(store: Proxy, tmp_path: Path) -> None:
     source, run = upload(corpus(tmp_path / "corpus", "webdataset"), f"s3://{BUCKET}/corpus"), f"s3://{BUCKET}/run"
     assert privsieve("scan", source, "--run", run, "--engine", "canned", "--quiet") == 0

@@ -58,6 +58,7 @@ def files(url: str) -> dict[str, bytes]:
     return {name: root.at(name).read() for name in files_below(root)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format_name", [pytest.param("webdataset", marks=pytest.mark.ray), "tree", "parquet"])
 def test_scan_report_sql_and_filter(store: Proxy, tmp_path: Path, capsys: Capture, format_name: str) -> None:
     local = corpus(tmp_path / "corpus", format_name)
@@ -104,6 +105,7 @@ def test_a_scan_outlives_a_store_that_stumbles(
     assert [(r["shard"], r["index"]) for r in rows(run)] == [(f"{s:05d}.tar", n) for s in range(2) for n in range(6)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "trouble",
     [{"method": "PUT", "part": "run.json"}, {"method": "PUT", "part": "/scores/"}, {"method": "GET", "ranged": True}],

@@ -209,6 +209,7 @@ def test_the_large_files_of_a_compacted_run_are_read_in_parts(tmp_path: Path) ->
     assert rows_at(place(a), parts).equals(whole)
 
 
+@pytest.mark.slow
 def test_two_corpora_say_first_what_matched_and_what_did_not(tmp_path: Path) -> None:
     a = make(tmp_path, "a", rows_of([found(gov_ids=1), found(), found(), found()]), source="/crawls/march")
     more: list[PictureRow] = [(f"n{n}", f"new{n}", "cat", found(gov_ids=1)) for n in range(6)]

@@ -156,6 +156,7 @@ def test_undecided_pictures_give_the_lowest_threshold_that_they_could_give() -> 
     assert bound_of(np.ones(44), 0.95, 0.9, np.ones(10)) is None  # none of these may be private
 
 
+@pytest.mark.slow
 def test_the_promise_holds_although_people_differ_about_the_pictures_that_the_model_does_not_see() -> None:
     """Left out, they take the private pictures with low scores with them; counted as private if caught, they would make
     the share that is caught too large."""
