@@ -114,7 +114,29 @@ def test_plates_of_several_countries(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["TAXI", "2024", "12345678", "EXIT 12", "12.03.1985", "A", "", "HOTEL CALIFORNIA", "ABCDE", "3.14159"]
+    "text",
+    [
+        "TAXI",
+        "2024",
+        "12345678",
+        "EXIT 12",
+        "12.03.1985",
+        "A",
+        "",
+        "HOTEL CALIFORNIA",
+        "ABCDE",
+        "3.14159",
+        "256 GB",
+        "500ML",
+        "EST. 1984",
+        "MAY 2024",
+        "ISO 9001",
+        "RTX 4090",
+        "BMW 320",
+        "CES 2024",
+        "120HZ",
+        "NO. 12345",
+    ],
 )
 def test_other_words_and_numbers_are_no_plates(text: str) -> None:
     assert not is_plate(text)
@@ -138,7 +160,9 @@ def test_a_number_is_a_plate_on_a_vehicle_or_alone_but_not_on_a_page() -> None:
     assert plates(Page((*written, ON_CAR), WIDTH, HEIGHT), CARS) == 1
     assert plates(Page((*written, ON_CAR), WIDTH, HEIGHT), []) == 0
     assert plates(Page((ON_CAR,), WIDTH, HEIGHT), []) == 0  # far too small for a close-up
-    assert plates(Page((line("AB12 CDE", 200, 300, height=80),), WIDTH, HEIGHT), []) == 1
+    large = line("AB12 CDE", 200, 300, height=80)
+    assert plates(Page((large,), WIDTH, HEIGHT), []) == 0.5
+    assert plates(Page((line("MICHIGAN", 250, 200), large), WIDTH, HEIGHT), []) == 1
     assert plates(page("Name: Petra Novak", "AB12 CDE"), []) == 0
     manual = page(
         "Replacing the filter",

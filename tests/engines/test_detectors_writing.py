@@ -7,6 +7,8 @@ import pytest
 from PIL import Image
 
 from ingest.images.decode import Pixels
+from scoring.assessment import Assessment, EngineOptions, View
+from scoring.engines import detectors
 from scoring.engines.detectors.objects import PERSON, ObjectFinder
 from tests.engines.test_detectors import CORPUS, drawn, picture
 
@@ -37,7 +39,9 @@ def searched(reader: TextReader, monkeypatch: pytest.MonkeyPatch) -> list[tuple[
 
 
 def read(reader: TextReader, pixels: Pixels) -> set[str]:
-    return {line.text for line in reader.read(pixels)}
+    texts = [line.text for line in reader.read(pixels)]
+    assert len(texts) == len(set(texts))
+    return set(texts)
 
 
 def large(pixels: Pixels, size: tuple[int, int], corner: tuple[int, int]) -> Pixels:
@@ -96,6 +100,30 @@ def test_text_that_a_second_view_changes_is_read_anew(reader: TextReader) -> Non
     second = large(drawn(["Room 4", "Mr Amos Feather"], size=(560, 320)), (1400, 1000), (60, 60))
     assert read(reader, first) == {"Room 4", "Mr Tobias Wren"}
     assert read(reader, second) == {"Room 4", "Mr Amos Feather"}
+
+
+def test_a_form_that_a_later_view_shows_filled_is_read_in_whole_lines(reader: TextReader) -> None:
+    blank = drawn(["Name:", "Date of birth:", "Card:"], size=(1100, 700))
+    filled = drawn(["Name: Harriet Okafor", "Date of birth: 10.03.1985", "Card:"], size=(1100, 700))
+    reader.forget()
+    alone = read(reader, filled)
+    assert len(alone) == 3
+    reader.forget()
+    read(reader, blank)
+    assert read(reader, filled) == alone
+    assert read(reader, blank) == {"Name:", "Date of birth:", "Card:"}
+
+
+def test_the_answer_of_a_picture_does_not_depend_on_the_one_before() -> None:
+    engine = detectors.load(EngineOptions())
+    blank = View(drawn(["Name:", "Date of birth:", "Card:"], size=(1100, 700)), frozenset(), "a" * 64)
+    filled = View(drawn(["Name: Harriet Okafor", "Date of birth: 10.03.1985"], size=(1100, 700)), frozenset(), "b" * 64)
+    (alone,) = engine.assess([filled])
+    _, behind = engine.assess([blank, filled])
+    assert isinstance(alone, Assessment)
+    assert isinstance(behind, Assessment)
+    np.testing.assert_array_equal(behind.values, alone.values)
+    assert (behind.evidence, behind.boxes) == (alone.evidence, alone.boxes)
 
 
 @pytest.mark.parametrize(("name", "num_people"), [("man.jpg", 1), ("woman.jpg", 1)])

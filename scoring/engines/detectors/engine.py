@@ -28,10 +28,15 @@ class DetectorsEngine:
         self.nudity = NudityClassifier()
 
     def assess(self, views: Sequence[View]) -> list[Outcome]:
+        outcomes: list[Outcome] = []
         try:
-            return [self._outcome(view) for view in views]
+            for before, view in zip([None, *views], views, strict=False):
+                if before is not None and before.sha256 != view.sha256:
+                    self.text.forget()
+                outcomes.append(self._outcome(view))
         finally:
             self.text.forget()
+        return outcomes
 
     def _outcome(self, view: View) -> Outcome:
         try:

@@ -1,4 +1,7 @@
-"""Licence plates: a number of a plate's form on a vehicle, or alone in a picture with little else to read."""
+"""Licence plates: a number of a plate's form on a vehicle, or alone in a picture with little else to read.
+
+Alone it is ambiguous, since many other things are written so, unless the name of a state that issues plates is there.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -10,7 +13,7 @@ from scoring.engines.detectors.objects import Thing
 from scoring.engines.detectors.ocr import READABLE, Line
 from scoring.engines.detectors.page import Page
 from scoring.engines.detectors.scene import VEHICLES
-from scoring.engines.detectors.vocabulary import rows
+from scoring.engines.detectors.vocabulary import rows, squashed, words
 
 MIN_SIGNS, MAX_SIGNS = 5, 10
 MAX_SIGNS_BESIDE = 90
@@ -25,8 +28,10 @@ MAX_VEHICLES = 3
 MARGIN = 0.5
 """In heights of the line, at both ends: the last sign must lie inside of the box."""
 
-_WORD = re.compile(r"[^\W\d_]{4}")
-"""Four letters in a row: "EXIT 12" is no plate; where plates have as many letters there is a gap between them."""
+_LETTERS = re.compile(r"[^\W\d_]+")
+"""Four letters in a row are a word: where plates have as many letters there is a gap between them."""
+_YEAR = re.compile(r"\w{1,3}[ .'-]{1,2}(19|20)\d\d")
+"""An event or a date: "CES 2024"."""
 
 
 def plate_findings(page: Page, things: Sequence[Thing]) -> list[Finding]:
@@ -36,8 +41,9 @@ def plate_findings(page: Page, things: Sequence[Thing]) -> list[Finding]:
     has_little_text = page.num_chars <= MAX_SIGNS_BESIDE and not any(field.values for field in page.fields)
     alone = [line for line in page.readable if has_little_text and line.height >= CLOSE_UP * page.height]
     found: dict[Area, Finding] = {}
-    for lines in (on_vehicles, alone):
-        for finding in _plates(lines):
+    names_region = any(squashed(line.text) in _regions() for line in page.readable)
+    for lines, value in ((on_vehicles, 1.0), (alone, 1.0 if names_region else 0.5)):
+        for finding in _plates(lines, value):
             if finding.area is not None:
                 found.setdefault(finding.area, finding)
     return list(found.values())
@@ -57,36 +63,42 @@ def vehicles_to_read(things: Sequence[Thing], pixels: Pixels, plates: Sequence[F
 
 def plates_in_close_up(lines: Sequence[Line]) -> list[Finding]:
     """lines: what was read on a vehicle."""
-    return list(_plates([line for line in lines if line.confidence >= READABLE]))
+    return list(_plates([line for line in lines if line.confidence >= READABLE], 1.0))
 
 
 def _is_on(plate: Finding, thing: Thing, width: int, height: int) -> bool:
     return plate.area is not None and _is_inside(plate.area, _area_of(thing, width, height))
 
 
-def _plates(lines: Sequence[Line]) -> Iterator[Finding]:
+def _plates(lines: Sequence[Line], value: float) -> Iterator[Finding]:
     for line in lines:
         if MIN_SHAPE <= line.width / max(line.height, 1.0) <= MAX_SHAPE and is_plate(line.text):
-            yield _finding([line])
+            yield _finding([line], value)
     parts = [line for line in lines if not is_plate(line.text)]
     for upper in parts:
         for lower in parts:
             if _is_stacked(upper, lower) and is_plate(upper.text + lower.text):
-                yield _finding([upper, lower])
+                yield _finding([upper, lower], value)
 
 
 def is_plate(text: str) -> bool:
     """Whether a text has the form of a licence plate of a country that is known here.
 
-    >>> is_plate("AB12 CDE"), is_plate("TAXI"), is_plate("2024")
-    (True, False, False)
+    >>> is_plate("AB12 CDE"), is_plate("TAXI"), is_plate("256 GB"), is_plate("CES 2024")
+    (True, False, False, False)
     """
-    if _WORD.search(text):
+    groups = _LETTERS.findall(text.lower())
+    if any(len(group) > 3 or group in words("not_plates.txt") for group in groups) or _YEAR.fullmatch(text.strip()):
         return False
     compact = re.sub(r"[\s.·•:*-]", "", text)
     compact = re.sub(r"^[\u4e00-\u9fff]", "", compact)  # the sign of a Chinese province
     is_mixed = bool(re.search(r"\d", compact) and re.search(r"[^\W\d_]", compact))
     return is_mixed and MIN_SIGNS <= len(compact) <= MAX_SIGNS and any(form.fullmatch(compact) for form in _forms())
+
+
+@cache
+def _regions() -> frozenset[str]:
+    return frozenset(squashed(name) for row in rows("plate_regions.txt") for name in row.split("|"))
 
 
 @cache
@@ -103,13 +115,14 @@ def _is_stacked(upper: Line, lower: Line) -> bool:
     return is_near and alike and common >= 0.5 * min(upper.width, lower.width)
 
 
-def _finding(lines: Sequence[Line]) -> Finding:
+def _finding(lines: Sequence[Line], value: float) -> Finding:
     areas = [line.area for line in lines]
     x_min, y_min = min(area[0] for area in areas), min(area[1] for area in areas)
     x_max, y_max = max(area[2] for area in areas), max(area[3] for area in areas)
     margin = MARGIN * max((area[3] - area[1]) for area in areas)
     area = (max(0.0, x_min - margin), y_min, min(1.0, x_max + margin), y_max)
-    return Finding("non_unique_id", 1.0, "licence plate", area, min(line.confidence for line in lines))
+    kind = "licence plate" if value == 1 else "what may be a licence plate"
+    return Finding("non_unique_id", value, kind, area, min(line.confidence for line in lines))
 
 
 def _area_of(thing: Thing, width: int, height: int) -> Area:

@@ -15,10 +15,14 @@ import numpy.typing as npt
 Image = npt.NDArray[np.uint8]
 """Shape (height, width, 3), BGR."""
 
-LOOK_SIDE_PX = 480
-"""Longer side of the picture in the first look. At 384 two of the demo pictures lost their small writing."""
 SEARCH_SIDE_PX = 960
 """Longer side of the picture in the search."""
+LOOK_SCALE = 0.5
+"""Sides of the first look, those of the search being 1. At 0.4 two of the demo pictures lost their small writing."""
+MIN_LOOK_SIDE_PX = 320
+"""The longer side of the first look is no shorter."""
+WORTH_A_LOOK = 1.4
+"""A picture that is not this much longer than its look is searched at once."""
 SEEN = 0.15
 """Probability of writing from which a pixel of the look is searched. Lines are made from 0.3 on."""
 MARGIN_PX = 32
@@ -52,19 +56,22 @@ class WritingFinder:
         if max(height, width) > MAX_SHAPE * min(height, width):
             found = self._model(image, use_det=True, use_cls=False, use_rec=False).boxes
             return [] if found is None else [np.asarray(quad, np.float32) for quad in found]
-        if max(height, width) <= LOOK_SIDE_PX:
+        look_side_px = max(MIN_LOOK_SIDE_PX, round(LOOK_SCALE * min(SEARCH_SIDE_PX, max(height, width))))
+        if max(height, width) <= WORTH_A_LOOK * look_side_px:
             return self.quads_close_up(image)
-        seen = self.probabilities(_resized(image, LOOK_SIDE_PX, cv2.INTER_AREA)) >= SEEN
+        seen = self.probabilities(_resized(image, look_side_px, cv2.INTER_AREA)) >= SEEN
         kept: list[Quad] = []
         for other, quads in self._earlier:
             if other.shape == image.shape:
-                changed = (image != other).any(axis=2)
-                kept = [quad for quad in quads if not changed[_around(quad)].any()]
-                seen &= _shrunk(changed, seen.shape)
+                changed = _shrunk((image != other).any(axis=2), seen.shape)
+                for quad in quads:  # a line that changed, or vanished
+                    rows, columns = _around(quad, seen.shape[0] / height)
+                    seen[rows, columns] |= changed[rows, columns].any()
+                seen = _connected(seen, changed)
+                kept = [quad for quad in quads if not seen[_around(quad, seen.shape[0] / height)].any()]
                 break
         new = self._search(image, seen) if seen.any() else []
-        known = [_around(quad) for quad in kept]
-        found = [*kept, *(quad for quad in new if not any(_lies_in(quad, place) for place in known))]
+        found = [*kept, *(quad for quad in new if not any(_lies_in(quad, other) for other in kept))]
         self._earlier.append((image, found))
         return found
 
@@ -94,23 +101,32 @@ class WritingFinder:
         return [np.asarray(quad, np.float32) for quad in detector.sorted_boxes(np.asarray(quads))]
 
 
-def _around(quad: Quad) -> tuple[slice, slice]:
-    """Rows and columns of the picture."""
-    (left, top), (right, bottom) = np.maximum(quad.min(axis=0), 0), quad.max(axis=0)
+def _around(quad: Quad, scale: float) -> tuple[slice, slice]:
+    """Rows and columns of the look. scale: of the picture to the look."""
+    (left, top), (right, bottom) = np.maximum(quad.min(axis=0), 0) * scale, quad.max(axis=0) * scale
     return slice(int(top), int(bottom) + 1), slice(int(left), int(right) + 1)
 
 
-def _lies_in(quad: Quad, place: tuple[slice, slice]) -> bool:
-    """Whether the middle of a line lies there."""
-    x, y = quad.mean(axis=0)
-    return bool(place[0].start <= y < place[0].stop and place[1].start <= x < place[1].stop)
+def _lies_in(quad: Quad, other: Quad) -> bool:
+    """Whether the middle of a line lies in the box around another."""
+    return bool((other.min(axis=0) <= quad.mean(axis=0)).all() and (quad.mean(axis=0) <= other.max(axis=0)).all())
 
 
 def _shrunk(changed: Mask, shape: tuple[int, ...]) -> Mask:
     """Pixels of the look that have a change in them, or near by."""
     small = cv2.resize(changed.astype(np.float32), (shape[1], shape[0]), interpolation=cv2.INTER_AREA) > 0
+    return _grown(small)
+
+
+def _connected(seen: Mask, changed: Mask) -> Mask:
+    """Writing that is changed, and all that it joins: a whole line, not only its new part."""
+    _, parts = cv2.connectedComponents(_grown(seen).astype(np.uint8))
+    return seen & np.isin(parts, np.unique(parts[seen & changed]))
+
+
+def _grown(mask: Mask) -> Mask:
     around = np.ones((2 * NEAR_PX + 1, 2 * NEAR_PX + 1), np.uint8)
-    return np.asarray(cv2.dilate(small.astype(np.uint8), around), np.bool_)
+    return np.asarray(cv2.dilate(mask.astype(np.uint8), around), np.bool_)
 
 
 def _resized(image: Image, side_px: int, interpolation: int) -> Image:
