@@ -160,7 +160,8 @@ def test_a_number_is_a_plate_on_a_vehicle_or_alone_but_not_on_a_page() -> None:
     assert plates(Page((*written, ON_CAR), WIDTH, HEIGHT), CARS) == 1
     assert plates(Page((*written, ON_CAR), WIDTH, HEIGHT), []) == 0
     assert plates(Page((ON_CAR,), WIDTH, HEIGHT), []) == 0  # far too small for a close-up
-    large = line("AB12 CDE", 200, 300, height=80)
+    assert plates(Page((line("AB12 CDE", 200, 300, height=80),), WIDTH, HEIGHT), []) == 1
+    large = line("CFA 7360", 200, 300, height=80)
     assert plates(Page((large,), WIDTH, HEIGHT), []) == 0.5
     assert plates(Page((line("MICHIGAN", 250, 200), large), WIDTH, HEIGHT), []) == 1
     assert plates(page("Name: Petra Novak", "AB12 CDE"), []) == 0

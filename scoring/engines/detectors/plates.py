@@ -1,6 +1,7 @@
 """Licence plates: a number of a plate's form on a vehicle, or alone in a picture with little else to read.
 
-Alone it is ambiguous, since many other things are written so, unless the name of a state that issues plates is there.
+Alone it is ambiguous, since many other things are written so, unless the name of a state that issues plates is there or
+letters and digits alternate.
 """
 
 import re
@@ -15,6 +16,10 @@ from scoring.engines.detectors.page import Page
 from scoring.engines.detectors.scene import VEHICLES
 from scoring.engines.detectors.vocabulary import rows, squashed, words
 
+MIN_DISTINCT = 7
+"""Signs of a number such as "AB12CDE", whose letters stand before and behind digits or the other way round: few other
+things are written so. "RTX4090" is a product, "CFA7360" a plate."""
+_GROUPS = re.compile(r"\d+|[^\W\d_]+")
 MIN_SIGNS, MAX_SIGNS = 5, 10
 MAX_SIGNS_BESIDE = 90
 """In a picture with more to read a number of this form is something else."""
@@ -42,8 +47,8 @@ def plate_findings(page: Page, things: Sequence[Thing]) -> list[Finding]:
     alone = [line for line in page.readable if has_little_text and line.height >= CLOSE_UP * page.height]
     found: dict[Area, Finding] = {}
     names_region = any(squashed(line.text) in _regions() for line in page.readable)
-    for lines, value in ((on_vehicles, 1.0), (alone, 1.0 if names_region else 0.5)):
-        for finding in _plates(lines, value):
+    for lines, is_sure in ((on_vehicles, True), (alone, names_region)):
+        for finding in _plates(lines, is_sure):
             if finding.area is not None:
                 found.setdefault(finding.area, finding)
     return list(found.values())
@@ -63,22 +68,22 @@ def vehicles_to_read(things: Sequence[Thing], pixels: Pixels, plates: Sequence[F
 
 def plates_in_close_up(lines: Sequence[Line]) -> list[Finding]:
     """lines: what was read on a vehicle."""
-    return list(_plates([line for line in lines if line.confidence >= READABLE], 1.0))
+    return list(_plates([line for line in lines if line.confidence >= READABLE], is_sure=True))
 
 
 def _is_on(plate: Finding, thing: Thing, width: int, height: int) -> bool:
     return plate.area is not None and _is_inside(plate.area, _area_of(thing, width, height))
 
 
-def _plates(lines: Sequence[Line], value: float) -> Iterator[Finding]:
+def _plates(lines: Sequence[Line], is_sure: bool) -> Iterator[Finding]:
     for line in lines:
         if MIN_SHAPE <= line.width / max(line.height, 1.0) <= MAX_SHAPE and is_plate(line.text):
-            yield _finding([line], value)
+            yield _finding([line], is_sure)
     parts = [line for line in lines if not is_plate(line.text)]
     for upper in parts:
         for lower in parts:
             if _is_stacked(upper, lower) and is_plate(upper.text + lower.text):
-                yield _finding([upper, lower], value)
+                yield _finding([upper, lower], is_sure)
 
 
 def is_plate(text: str) -> bool:
@@ -90,10 +95,14 @@ def is_plate(text: str) -> bool:
     groups = _LETTERS.findall(text.lower())
     if any(len(group) > 3 or group in words("not_plates.txt") for group in groups) or _YEAR.fullmatch(text.strip()):
         return False
-    compact = re.sub(r"[\s.·•:*-]", "", text)
-    compact = re.sub(r"^[\u4e00-\u9fff]", "", compact)  # the sign of a Chinese province
+    compact = _compact(text)
     is_mixed = bool(re.search(r"\d", compact) and re.search(r"[^\W\d_]", compact))
     return is_mixed and MIN_SIGNS <= len(compact) <= MAX_SIGNS and any(form.fullmatch(compact) for form in _forms())
+
+
+def _compact(text: str) -> str:
+    """Without gaps and the sign of a Chinese province."""
+    return re.sub(r"^[\u4e00-\u9fff]", "", re.sub(r"[\s.·•:*-]", "", text))
 
 
 @cache
@@ -115,7 +124,10 @@ def _is_stacked(upper: Line, lower: Line) -> bool:
     return is_near and alike and common >= 0.5 * min(upper.width, lower.width)
 
 
-def _finding(lines: Sequence[Line], value: float) -> Finding:
+def _finding(lines: Sequence[Line], is_sure: bool) -> Finding:
+    text = _compact("".join(line.text for line in lines))
+    is_distinct = len(text) >= MIN_DISTINCT and len(_GROUPS.findall(text)) >= 3
+    value = 1.0 if is_sure or is_distinct else 0.5
     areas = [line.area for line in lines]
     x_min, y_min = min(area[0] for area in areas), min(area[1] for area in areas)
     x_max, y_max = max(area[2] for area in areas), max(area[3] for area in areas)
