@@ -191,6 +191,9 @@ class RunDifference:
     pictures: tuple[ChangedPicture, ...]
     """Some pictures whose level changed most."""
 
+    num_unnamed: int
+    """Of these, left out: on the operator's hash list, or not to be compared with it."""
+
 
 def as_json(found: RunDifference) -> dict[str, Any]:
     """Plain data for JSON, with the names of the rows and columns of the tables."""

@@ -111,6 +111,12 @@ def notes(found: RunDifference) -> Iterator[str]:
         yield f"{found.num_by_name:,} pictures were joined by name, since one of the rows has no hash."
     if found.num_moved:
         yield f"{found.num_moved:,} pictures are in another group in B; they count in that of A."
+    if found.num_unnamed:
+        are = "is" if found.num_unnamed == 1 else "are"
+        yield (
+            f"{number_of(found.num_unnamed, 'picture')} of those whose level changed most {are} not named: on the hash "
+            "list, or not to be compared with it. All counts include such pictures."
+        )
     if found.num_pairs:
         yield _independence(found)
 
