@@ -12,7 +12,7 @@ from ingest.errors import PrivsieveError, QueryError, StorageError
 from ingest.sample import printable
 from ingest.storage.place import place
 from reports.comparing_runs.holm import holm
-from reports.comparing_runs.loading import Name, load
+from reports.comparing_runs.loading import Name, load, never_denied
 from reports.comparing_runs.matching import Matched, match
 from reports.comparing_runs.results import (
     LEVEL_STATES,
@@ -106,7 +106,7 @@ def _compared(database: duckdb.DuckDBPyConnection, a: OpenRun, b: OpenRun, by: s
         private_states=_table(database, _PRIVATE, PRIVATE_STATES),
         private=_paired(*_two_by_two(private)),
         private_kappa=_kappa(*_two_by_two(private)),
-        attributes=_attributes(cells),
+        attributes=_attributes(cells, {"a": never_denied(database, "a", a), "b": never_denied(database, "b", b)}),
         groups=_groups(database),
         pictures=pictures,
         num_unnamed=num_unnamed,
@@ -171,7 +171,9 @@ def _kappa(both: int, only_a: int, only_b: int, neither: int) -> float | None:
     return known(rates(np.array([both, only_b, only_a, neither], dtype=np.float64))["kappa"])
 
 
-def _attributes(cells: Mapping[str, Cells]) -> dict[str, AttributeChange]:
+def _attributes(
+    cells: Mapping[str, Cells], never_denied_in: Mapping[Name, frozenset[str]]
+) -> dict[str, AttributeChange]:
     counted = {}
     for key, of_key in cells.items():
         shared = {(one, other): num for (one, other), num in of_key.items() if one is not None and other is not None}
@@ -181,7 +183,8 @@ def _attributes(cells: Mapping[str, Cells]) -> dict[str, AttributeChange]:
         doubt = shared.get((0, 1), 0) + shared.get((1, 0), 0)
         num = sum(shared.values())
         counted[key] = (both, vanished, appeared, num - both - vanished - appeared, doubt)
-    tested = [key for key, found in counted.items() if sum(found[:4])]
+    one_sided = frozenset[str]().union(*never_denied_in.values())
+    tested = [key for key, found in counted.items() if sum(found[:4]) and key not in one_sided]
     p_values = {key: mcnemar_p(counted[key][1], counted[key][2]) for key in tested}
     adjusted = dict(zip(tested, holm(list(p_values.values())), strict=True))
     return {
@@ -195,7 +198,8 @@ def _attributes(cells: Mapping[str, Cells]) -> dict[str, AttributeChange]:
             num_appeared=counted[one.key][2],
             num_vanished=counted[one.key][1],
             num_doubt_changed=counted[one.key][4],
-            kappa=_kappa(*counted[one.key][:4]),
+            never_denied_in=tuple(name for name, keys in never_denied_in.items() if one.key in keys),
+            kappa=None if one.key in one_sided else _kappa(*counted[one.key][:4]),
             p_value=p_values.get(one.key),
             p_holm=adjusted.get(one.key),
         )

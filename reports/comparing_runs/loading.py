@@ -53,6 +53,23 @@ def load(database: duckdb.DuckDBPyConnection, name: Name, run: OpenRun, by: str)
     return "its answer (column private)" if says_itself else PRIVATE
 
 
+def never_denied(database: duckdb.DuckDBPyConnection, name: Name, run: OpenRun) -> frozenset[str]:
+    """Attributes of which a run says in some pictures that they are there, and in none that they are not.
+
+    Such a run has no answer where it finds nothing. The pictures in which both runs have one are then those in which
+    it found something, so a change in one of the two directions cannot be seen.
+    """
+    counts = ", ".join(f"count({key}), count(*) FILTER ({key} = 0)" for key in KEYS)
+    (row,) = database.execute(f"SELECT count(*) FILTER (NOT is_quarantined), {counts} FROM {name}").fetchall()
+    num_scored, answers, denied = row[0], row[1::2], row[2::2]
+    affirmed = run.record.engine.get("only_affirmed") or ()
+    return frozenset(
+        key
+        for key, num, num_denied in zip(KEYS, answers, denied, strict=True)
+        if num and not num_denied and (num < num_scored or key in affirmed)
+    )
+
+
 def _says_itself(run: OpenRun) -> bool:
     """Whether the protocol answers private or public, as `reports.evaluation.answers` sees it."""
     if str(run.record.engine["protocol"]).partition(":")[0] == "binary":
