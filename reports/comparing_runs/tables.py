@@ -140,9 +140,10 @@ def _independence(found: RunDifference) -> str:
     if not alike:
         return f"{copies}. The tests take pictures as independent: near duplicates would make p-values too small."
     has = "has" if alike == 1 else "have"
+    them = "is probably a copy of it" if alike == 1 else "are probably copies"
     return (
-        f"{copies}, but {alike:,} of the {found.num_pairs:,} compared ones {has} the perceptual hash of another and "
-        "are probably copies. The tests take all as independent, so p-values are too small: trust small changes the "
+        f"{copies}, but {alike:,} of the {found.num_pairs:,} compared pictures {has} the perceptual hash of another "
+        f"picture and {them}. The tests take all as independent, so p-values are too small: trust small changes the "
         "less, the more copies there are."
     )
 

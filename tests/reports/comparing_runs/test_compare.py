@@ -271,6 +271,14 @@ def test_lookalikes_are_counted_beside_the_p_values(tmp_path: Path) -> None:
     hashes = ["0" * 16, "0" * 16, "0" * 16, "f" * 16, None, None]
     result = compare_runs(run("a", hashes), run("b", hashes))
     assert result.num_lookalikes == 2
-    assert "2 of the 6 compared ones have the perceptual hash of another" in list(notes(result))[-1]
+    assert (
+        "2 of the 6 compared pictures have the perceptual hash of another picture and are probably copies."
+        in (list(notes(result))[-1])
+    )
+    twice = ["0" * 16, "0" * 16, None]
+    assert (
+        "1 of the 3 compared pictures has the perceptual hash of another picture and is probably a copy of it."
+        in (list(notes(compare_runs(run("e", twice), run("f", twice))))[-1])
+    )
     alone = compare_runs(run("c", [None]), run("d", [None]))
     assert list(notes(alone))[-1].startswith("Files with the same bytes count as one picture. The tests take pictures")
