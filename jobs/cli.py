@@ -134,6 +134,8 @@ def main(args: list[str] | None = None) -> None:
         sys.exit(error.exit_code)
     except click.ClickException as error:
         found = error.format_message()
+        if isinstance(error, click.MissingParameter):  # click lists the choices of an option one a line
+            found = found.replace("\n\t", " ")
         context = error.ctx if isinstance(error, click.UsageError) else None
         message, code = f"{found}{by_variables(found, context)}", error.exit_code
     except PrivsieveError as error:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from jobs.console.hash_list_option import hash_list_option
 from jobs.console.terminal import write_json, write_line
 
 if TYPE_CHECKING:
@@ -24,8 +25,9 @@ MAX_GROUPS = 20
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write one self-contained page as well.",
 )
+@hash_list_option("is counted and not named")
 @click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def diff(run_a: str, run_b: str, by: str, html_path: Path | None, output: str) -> None:
+def diff(run_a: str, run_b: str, by: str, html_path: Path | None, hash_list: str | None, output: str) -> None:
     """Compare two runs on the pictures that both hold: levels, attributes, and the private share of each category.
 
     Pictures are joined by the hash of their bytes, so the runs may be of different engines, versions or crawls.
@@ -34,7 +36,7 @@ def diff(run_a: str, run_b: str, by: str, html_path: Path | None, output: str) -
     from jobs.runtime.requests import refused_in_one_line
 
     with refused_in_one_line():
-        request = DiffRequest(run_a, run_b, by)
+        request = DiffRequest(run_a, run_b, by, hash_list)
     found = run_diff(request)
     if html_path is not None:
         from reports.comparing_runs.page.render import write_page

@@ -33,7 +33,7 @@ def explain(
     do as well. The picture is not opened, unless a hash list has PDQ hashes. No found text is shown: none is stored.
     """
     from jobs.runtime.hash_list import hash_list_of
-    from jobs.runtime.listed import refuse_listed
+    from jobs.runtime.listed import clear_rows, refuse_listed
     from reports.explaining import explanation, row_named
     from reports.opened import open_run
     from scoring.policies.policy import load_policy
@@ -42,8 +42,9 @@ def explain(
 
     loaded = [load_policy(policy_bytes(name), name) for name in policies or SHIPPED]
     listed = hash_list_of(hash_list)
+    may_name = clear_rows(listed)
     with open_run(run, limits_of_command(600)) as opened:
-        row = row_named(opened, key, shard)
+        row = row_named(opened, key, shard, may_name)
         refuse_listed(opened.record, row, listed)
         found = explanation(opened, row, loaded)
         cautions = opened.cautions

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ingest.errors import QueryError, number_of
 from ingest.sample import printable
-from reports.opened import OpenRun
+from reports.opened import MayName, OpenRun, all_named
 from reports.report.severe import MAX_RATIONALE, boxes_in_words, may_hold_own_words
 from scoring.policies.policy import UNREADABLE, Policy
 from scoring.sql.expressions import columns_of, shown
@@ -88,20 +88,22 @@ def explain(run: OpenRun, name: str, shard: str | None, policies: Sequence[Polic
     return explanation(run, row_named(run, name, shard), policies)
 
 
-def row_named(run: OpenRun, name: str, shard: str | None) -> pa.Table:
+def row_named(run: OpenRun, name: str, shard: str | None, may_name: MayName = all_named) -> pa.Table:
     """One row of the view `images`. QueryError in one line where no image has the name, or several have it.
 
     name: the first of these that any image has: its key, SHARD/KEY, SHARD#INDEX, its sha256. shard: as the column of
-    that name has it.
+    that name has it. may_name: asked of each image that an error would name.
     """
     for condition in _ways(name):
         found = _places(run, condition, shard)
-        if len(found) > 1:
-            raise QueryError(_several(found, name, shard))
-        if found:
-            where = f'shard = {literal(found[0]["shard"])} AND "index" = {found[0]["index"]}'
+        if found.num_rows > 1:
+            clear = found.filter(pa.array(may_name(run, found), pa.bool_()))
+            raise QueryError(_several(found.num_rows, clear.to_pylist(), name, shard))
+        if found.num_rows:
+            place = found.to_pylist()[0]
+            where = f'shard = {literal(place["shard"])} AND "index" = {place["index"]}'
             return run.sql(f"SELECT * FROM images WHERE {where}")
-    raise QueryError(_unknown(run, name, shard))
+    raise QueryError(_unknown(run, name, shard, may_name))
 
 
 def explanation(run: OpenRun, rows: pa.Table, policies: Sequence[Policy]) -> Explanation:
@@ -122,40 +124,53 @@ def _ways(name: str) -> Iterator[str]:
         yield f"sha256 = {literal(name.lower())}"
 
 
-def _places(run: OpenRun, condition: str, shard: str | None) -> list[dict[str, Any]]:
+def _places(run: OpenRun, condition: str, shard: str | None) -> pa.Table:
     in_shard = "" if shard is None else f" AND shard = {literal(shard)}"
-    asked = f'SELECT shard, "index", key FROM images WHERE {condition}{in_shard} ORDER BY ALL LIMIT {MAX_LISTED + 1}'
-    rows: list[dict[str, Any]] = run.sql(asked).to_pylist()
-    return rows
+    return run.sql(
+        f'SELECT shard, "index", key, sha256 FROM images WHERE {condition}{in_shard} ORDER BY ALL '
+        f"LIMIT {MAX_LISTED + 1}"
+    )
 
 
-def _several(found: Sequence[Mapping[str, Any]], name: str, shard: str | None) -> str:
-    """In words that can be given instead of the name."""
+def _several(num: int, found: Sequence[Mapping[str, Any]], name: str, shard: str | None) -> str:
+    """In words that can be given instead of the name. num: images with the name; found: those that may be named."""
     named = [f"{printable(place['shard'])}/{printable(place['key'])}" for place in found]
     if len(set(named)) < len(named):  # SHARD/KEY does not tell them apart
         named = [f"{printable(place['shard'])}#{place['index']}" for place in found]
     more = ", ..." if len(found) > MAX_LISTED else ""
-    at_least = "at least " if len(found) > MAX_LISTED else ""
+    at_least = "at least " if num > MAX_LISTED else ""
     where = "" if shard is None else f' in the shard "{shown(shard)}"'
     listed = ", ".join(f'"{shown(one)}"' for one in named[:MAX_LISTED])
-    what = f'{at_least}{number_of(len(found), "image")} have the name "{shown(name)}"{where}'
-    return f"{what}; give one of {listed}{more}"
+    what = f'{at_least}{number_of(num, "image")} have the name "{shown(name)}"{where}'
+    if not found:
+        return f"{what}; none of them may be named: they are on the hash list, or cannot be compared with it"
+    unnamed = ", those that the hash list allows to name" if len(found) < num else ""
+    return f"{what}; give one of {listed}{more}{unnamed}"
 
 
-def _unknown(run: OpenRun, key: str, shard: str | None) -> str:
-    """With the nearest keys, where some differ in a few characters only."""
+def _unknown(run: OpenRun, key: str, shard: str | None, may_name: MayName) -> str:
+    """With the nearest keys, where some differ in a few characters only, and no image with such a key is unnamed."""
     where = "" if shard is None else f' in the shard "{shown(shard)}"'
     most = max(1, min(3, len(key) // 4))
     distance = f"levenshtein(key, {literal(key)})"
     in_shard = "true" if shard is None else f"shard = {literal(shard)}"
     near = (
-        f"SELECT key FROM images WHERE {in_shard} AND abs(len(key) - {len(key)}) <= {most} AND {distance} <= {most} "
-        f"GROUP BY key ORDER BY {distance}, key LIMIT {MAX_NEAR}"
+        f"SELECT key, {distance} AS distance FROM images WHERE {in_shard} AND abs(len(key) - {len(key)}) <= {most} "
+        f"AND distance <= {most} GROUP BY key ORDER BY distance, key LIMIT {MAX_NEAR}"
     )
-    keys = [f'"{shown(printable(row["key"]))}"' for row in run.sql(near).to_pylist()] if len(key) < 1000 else []
-    meant = f" (did you mean {' or '.join(keys)}?)" if keys else ""
+    keys = [row["key"] for row in run.sql(near).to_pylist()] if len(key) < 1000 else []
+    named = [f'"{shown(printable(one))}"' for one in keys if _all_may_be_named(run, one, may_name)]
+    meant = f" (did you mean {' or '.join(named)}?)" if named else ""
     ways = "give its key, SHARD/KEY, SHARD#INDEX or sha256, as the columns of these names have them"
     return f'the run has no image "{shown(key)}"{where}{meant}; {ways}'
+
+
+def _all_may_be_named(run: OpenRun, key: str, may_name: MayName) -> bool:
+    """Whether the images with this key may be named; not, if there are too many of them to ask."""
+    if may_name is all_named:
+        return True
+    found = _places(run, f"key = {literal(key)}", None)
+    return found.num_rows <= MAX_LISTED and all(may_name(run, found))
 
 
 def _explained(row: Mapping[str, Any], hides_rationale: bool, decisions: tuple[Decision, ...]) -> Explanation:

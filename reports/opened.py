@@ -1,6 +1,6 @@
 """A run that was opened once, as programs and commands ask it: its rows, rates, summary, and SQL over its views."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,18 @@ from scoring.table import SCHEMA
 
 if TYPE_CHECKING:
     import duckdb
+
+
+MayName = Callable[["OpenRun", pa.Table], Sequence[bool]]
+"""Whether each row of a run may be named; the rows have the columns shard, index, sha256 and key.
+
+An operator's list of pictures (jobs/runtime/hash_list.py) says which may not.
+"""
+
+
+def all_named(run: "OpenRun", rows: pa.Table) -> Sequence[bool]:
+    """`MayName` without such a list."""
+    return [True] * rows.num_rows
 
 
 def open_run(url: str, limits: Limits = NO_LIMITS) -> "OpenRun":

@@ -119,9 +119,12 @@ def _corrected(report: "Report") -> None:
     from reports.report.figures import shortened
     from reports.report.sentences import correction_note, percent, spread
 
+    never_ruled_out = {row.attribute for row in report.prevalence if row.is_lower_bound}
+
     def line(row: "CorrectedRate") -> list[str]:
         subject = row.subject if row.category is None else shortened(row.category)
-        rates = [percent(row.raw_rate), percent(row.corrected_rate), spread(row.low, row.high)]
+        bound = "≥ " if row.category is None and row.subject in never_ruled_out and row.raw_rate is not None else ""
+        rates = [f"{bound}{percent(row.raw_rate)}", percent(row.corrected_rate), spread(row.low, row.high)]
         return [subject, *rates, f"{row.num_labels:,}"]
 
     heads = ["rate of", "raw", "corrected", "95 % interval", "labels"]

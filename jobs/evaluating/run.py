@@ -8,11 +8,13 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest.errors import LabelsError, PrivsieveError
 from ingest.sample import printable
+from ingest.storage.place import place
 from jobs.runtime.requests import STRICT, Name
 from reports.evaluation.comparing import compare, spread_of
 from reports.evaluation.evaluate import EvaluationOptions, evaluation_of, judged
 from reports.evaluation.results import Evaluation
 from scoring.labels.table import read_labels_and_origin
+from scoring.runs.reviews import caution_of_chosen
 
 MAX_DRAWS = 100_000
 
@@ -68,6 +70,8 @@ def run_evaluate(request: EvaluateRequest) -> Evaluation:
     options = EvaluationOptions(request.seed, request.num_draws, request.threshold, request.by, request.ambiguous)
     one = judged(request.run_url, labels, options)
     evaluation = evaluation_of(one, options)
+    if caution := caution_of_chosen(place(request.labels_url)):
+        evaluation = replace(evaluation, cautions=(*evaluation.cautions, caution))
     if origin is not None and origin.notes:
         notes = tuple(f"Of the labels: {printable(note)}" for note in origin.notes)
         evaluation = replace(evaluation, notes=(*evaluation.notes, *notes))

@@ -1,5 +1,6 @@
 """`labels consensus`: runs and labels files become one label per picture."""
 
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field
@@ -12,6 +13,7 @@ from jobs.runtime.requests import STRICT, Name
 from scoring.labels.consensus import Consensus, Method, consensus
 from scoring.labels.judgements import judgements
 from scoring.labels.table import write_labels
+from scoring.runs.reviews import caution_of_chosen
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -37,8 +39,10 @@ def run_consensus(request: ConsensusRequest) -> Consensus:
     joined = consensus(
         judgements(tables), request.method, paper_rule=request.paper_rule, min_posterior=request.min_posterior
     )
-    write_labels(joined.labels, request.out, joined.origin)
-    return joined
+    cautions = tuple(filter(None, (caution_of_chosen(place(url)) for url in request.inputs)))
+    origin = replace(joined.origin, notes=(*joined.origin.notes, *cautions))  # evaluate shows them
+    write_labels(joined.labels, request.out, origin)
+    return replace(joined, origin=origin)
 
 
 def refuse_as_output(out: str, inputs: tuple[str, ...]) -> None:

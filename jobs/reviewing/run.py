@@ -177,7 +177,10 @@ def _refuse_missing() -> None:
 
 def _asked(queue: Queue, asking: Asking, reviewer: str | None) -> str:
     of = {"audit": "the audit sample", "borderline": "near the decision", "sql": "those that fit the condition"}
-    said = f"{number_of(len(asking.hashes), 'picture')}: {of[queue.kind]}"
+    num_hidden = len(asking.screen.states())  # before anything is loaded: those whose sha256 is on the hash list
+    said = f"{number_of(len(asking.hashes) - num_hidden, 'picture')}: {of[queue.kind]}"
+    if num_hidden:
+        said += f"; {number_of(num_hidden, 'more picture')} on the hash list, never shown"
     if queue.num_without_bytes:
         said += f"; {queue.num_without_bytes:,} drawn rows have no picture to show"
     if reviewer is not None and asking.given(reviewer):

@@ -66,9 +66,9 @@ def next_commands(asking: Asking, run_url: str, reviews_url: str) -> tuple[str, 
     if not judged:
         return ()
     run, labels = shlex.quote(run_url), shlex.quote(reviews_url)
+    if asking.kind == "audit":  # takes the labels of all people, and finds the majority
+        return (f"privsieve audit apply {run} {labels}",)
     first = list[str]()
-    if len(set(judged)) > 1:  # the commands below take one label per picture
+    if len(set(judged)) > 1:  # takes one label per picture
         first, labels = [f"privsieve labels consensus {labels} --out labels.parquet"], "labels.parquet"
-    if asking.kind == "audit":
-        return (*first, f"privsieve audit apply {run} {labels}")
     return (*first, f"privsieve evaluate {run} --labels {labels}")

@@ -13,7 +13,7 @@ from ingest.errors import IncompleteError, QueryError, SourceError, StorageError
 from ingest.images.decode import DecodedImage, ImageLimits, decode
 from jobs.runtime.hash_list import NOTHING, HashList
 from jobs.runtime.pictures import Pictures, Where
-from reports.opened import OpenRun
+from reports.opened import MayName, OpenRun, all_named
 from scoring.runs.record import RunRecord
 
 COMPARED_SIDE_PX = 512
@@ -37,6 +37,17 @@ def listings(record: RunRecord, rows: pa.Table, hash_list: HashList) -> list[Lis
         raise SourceError(f"--hash-list has PDQ hashes, which are compared with the pictures: {error}") from None
     limits = ImageLimits(max_pixels=record.max_pixels, max_frames=1, max_side_px=COMPARED_SIDE_PX)
     return [_listing(pictures, place, limits, hash_list) for place in places]
+
+
+def clear_rows(hash_list: HashList) -> MayName:
+    """A function that says of each row whether it may be named; without a list, all may be."""
+    if hash_list is NOTHING:
+        return all_named
+
+    def may_name(run: OpenRun, rows: pa.Table) -> list[bool]:
+        return [listing == "clear" for listing in listings(run.record, rows, hash_list)]
+
+    return may_name
 
 
 def refuse_listed(record: RunRecord, row: pa.Table, hash_list: HashList) -> None:

@@ -279,7 +279,7 @@ def _notes(run: Run, found: Labelled, private: str, has_categories: bool) -> tup
     if undecided:
         notes.append(
             f"Undecided, since people differ or cannot say: {in_words(undecided)}. The intervals cover all of them "
-            "being so, and none. The majority counts, so a third person decides: privsieve review "
+            "being so, and none. The majority counts, so one more person decides: privsieve review "
             f"{quote(run.url)} --queue audit --as NAME, then apply {quote(run.url)}/reviews."
         )
     if counts.num_outside:

@@ -165,7 +165,8 @@ def _threshold(found: ProbabilityMap, at: float) -> tuple[float, str | None]:
     note = "its probabilities do not rise with the truth" if isinstance(found, Platt) and found.slope == 0 else None
     start = found.reaching(at)
     if start is None:
-        return NEVER, f"no probability means {at:g} or more{f': {note}' if note else ''}; only 1 counts as present"
+        why = f": {note}" if note else ""
+        return NEVER, f"no probability given means {100 * at:g} % or more{why}; only 1 counts as present"
     nearest = np.float32(start)
     above = nearest if nearest >= start else np.nextafter(nearest, np.float32(2))
     return float(np.format_float_positional(above)), note

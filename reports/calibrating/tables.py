@@ -66,7 +66,7 @@ def notes(report: CalibrationReport) -> Iterator[str]:
     if report.num_undecided:
         yield (
             f"left out as undecided, since people differ or cannot say: {in_words(report.num_undecided)}; these are "
-            "hard pictures, so the model seems better than it is; the majority counts, so a third person decides"
+            "hard pictures, so the model seems better than it is; the majority counts, so one more person decides"
         )
     if report.without and report.has_attributes:
         yield f"without a labelled picture that has a probability: {', '.join(report.without)}"

@@ -6,12 +6,13 @@ from contextlib import contextmanager
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 
 from ingest.errors import PrivsieveError, QueryError, StorageError
 from ingest.sample import printable
 from ingest.storage.place import place
 from reports.comparing_runs.holm import holm
-from reports.comparing_runs.loading import Name, load
+from reports.comparing_runs.loading import Name, load, never_denied
 from reports.comparing_runs.matching import Matched, match
 from reports.comparing_runs.results import (
     LEVEL_STATES,
@@ -26,7 +27,7 @@ from reports.comparing_runs.results import (
 from reports.evaluation.binary import known, rates
 from reports.evaluation.evaluate import engine_name
 from reports.evaluation.paired import mcnemar_p
-from reports.opened import OpenRun, open_run
+from reports.opened import MayName, OpenRun, all_named, open_run
 from scoring.memory import available_bytes
 from scoring.runs.differences import all_differences
 from scoring.sql.errors import first_line
@@ -50,8 +51,9 @@ _SEVERITY = "(CASE WHEN {0}_level = 0 THEN 0 ELSE 5 - {0}_level END)"
 Cells = Mapping[tuple[int | None, int | None], int]
 
 
-def compare_runs(url_a: str, url_b: str, by: str = "category") -> RunDifference:
-    """by: column or SQL expression that groups the pictures, over rows of the first run.
+def compare_runs(url_a: str, url_b: str, by: str = "category", may_name: MayName = all_named) -> RunDifference:
+    """by: column or SQL expression that groups the pictures, over rows of the first run. may_name: asked of each
+    picture that the result would name.
 
     RunError, StorageError of the runs, or if the temporary folder is full; QueryError if `by` is no such expression or
     makes more than 10,000 groups.
@@ -60,7 +62,7 @@ def compare_runs(url_a: str, url_b: str, by: str = "category") -> RunDifference:
         raise PrivsieveError(f"{url_a} is given twice; compare it with another run")
     value_expression(by, SCHEMA)  # before anything is opened
     with open_run(url_a) as a, open_run(url_b) as b, _database() as database:
-        return Watch(database).run(lambda: _compared(database, a, b, by))
+        return Watch(database).run(lambda: _compared(database, a, b, by, may_name))
 
 
 @contextmanager
@@ -82,12 +84,13 @@ def _database() -> Iterator[duckdb.DuckDBPyConnection]:
             database.close()
 
 
-def _compared(database: duckdb.DuckDBPyConnection, a: OpenRun, b: OpenRun, by: str) -> RunDifference:
+def _compared(database: duckdb.DuckDBPyConnection, a: OpenRun, b: OpenRun, by: str, may_name: MayName) -> RunDifference:
     try:
         private_a, private_b = load(database, "a", a, by), load(database, "b", b, by)
     except (duckdb.ConversionException, duckdb.InvalidInputException, duckdb.BinderException) as error:
         raise QueryError(f"--by cannot be computed: {first_line(error)}") from None
     num_pairs, num_by_name, matched_a, matched_b = match(database)
+    pictures, num_unnamed = _pictures(database, a, may_name)
     cells = {(one.key): _cells(database, one.key) for one in ATTRIBUTES}
     private = _cells(database, "is_private")
     return RunDifference(
@@ -103,9 +106,10 @@ def _compared(database: duckdb.DuckDBPyConnection, a: OpenRun, b: OpenRun, by: s
         private_states=_table(database, _PRIVATE, PRIVATE_STATES),
         private=_paired(*_two_by_two(private)),
         private_kappa=_kappa(*_two_by_two(private)),
-        attributes=_attributes(cells),
+        attributes=_attributes(cells, {"a": never_denied(database, "a", a), "b": never_denied(database, "b", b)}),
         groups=_groups(database),
-        pictures=_pictures(database),
+        pictures=pictures,
+        num_unnamed=num_unnamed,
     )
 
 
@@ -167,7 +171,9 @@ def _kappa(both: int, only_a: int, only_b: int, neither: int) -> float | None:
     return known(rates(np.array([both, only_b, only_a, neither], dtype=np.float64))["kappa"])
 
 
-def _attributes(cells: Mapping[str, Cells]) -> dict[str, AttributeChange]:
+def _attributes(
+    cells: Mapping[str, Cells], never_denied_in: Mapping[Name, frozenset[str]]
+) -> dict[str, AttributeChange]:
     counted = {}
     for key, of_key in cells.items():
         shared = {(one, other): num for (one, other), num in of_key.items() if one is not None and other is not None}
@@ -177,7 +183,8 @@ def _attributes(cells: Mapping[str, Cells]) -> dict[str, AttributeChange]:
         doubt = shared.get((0, 1), 0) + shared.get((1, 0), 0)
         num = sum(shared.values())
         counted[key] = (both, vanished, appeared, num - both - vanished - appeared, doubt)
-    tested = [key for key, found in counted.items() if sum(found[:4])]
+    one_sided = frozenset[str]().union(*never_denied_in.values())
+    tested = [key for key, found in counted.items() if sum(found[:4]) and key not in one_sided]
     p_values = {key: mcnemar_p(counted[key][1], counted[key][2]) for key in tested}
     adjusted = dict(zip(tested, holm(list(p_values.values())), strict=True))
     return {
@@ -191,7 +198,8 @@ def _attributes(cells: Mapping[str, Cells]) -> dict[str, AttributeChange]:
             num_appeared=counted[one.key][2],
             num_vanished=counted[one.key][1],
             num_doubt_changed=counted[one.key][4],
-            kappa=_kappa(*counted[one.key][:4]),
+            never_denied_in=tuple(name for name, keys in never_denied_in.items() if one.key in keys),
+            kappa=None if one.key in one_sided else _kappa(*counted[one.key][:4]),
             p_value=p_values.get(one.key),
             p_holm=adjusted.get(one.key),
         )
@@ -226,8 +234,17 @@ def _last(p_value: float | None) -> float:
     return 2.0 if p_value is None else p_value
 
 
-def _pictures(database: duckdb.DuckDBPyConnection) -> tuple[ChangedPicture, ...]:
+def _pictures(
+    database: duckdb.DuckDBPyConnection, run: OpenRun, may_name: MayName
+) -> tuple[tuple[ChangedPicture, ...], int]:
+    """Those that changed most, and how many of these are left out because they may not be named. run: the first."""
     change = f"abs({_SEVERITY.format('a')} - {_SEVERITY.format('b')})"
-    rows = database.execute(f"""SELECT "key", a_category, a_level, b_level FROM compared WHERE a_level <> b_level
-        ORDER BY {change} DESC, least(nullif(a_level, 0), nullif(b_level, 0)), "key" LIMIT {MAX_PICTURES}""").fetchall()
-    return tuple(ChangedPicture(printable(key), printable(group), one, other) for key, group, one, other in rows)
+    rows = database.sql(f"""SELECT shard, "index", sha256, compared."key", a_category, a_level, b_level
+        FROM compared JOIN a ON a.n = a_n WHERE a_level <> b_level
+        ORDER BY {change} DESC, least(nullif(a_level, 0), nullif(b_level, 0)), compared."key"
+        LIMIT {MAX_PICTURES}""").to_arrow_table()
+    named = rows.filter(pa.array(may_name(run, rows), pa.bool_()))
+    return tuple(
+        ChangedPicture(printable(row["key"]), printable(row["a_category"]), row["a_level"], row["b_level"])
+        for row in named.to_pylist()
+    ), rows.num_rows - named.num_rows

@@ -28,8 +28,8 @@ _ANSWERS = ", ".join(("is_quarantined", "level", "is_private", *KEYS))
 def load(database: duckdb.DuckDBPyConnection, name: Name, run: OpenRun, by: str) -> str:
     """Makes a table of the rows of a run and returns what says whether a picture is private, in words.
 
-    Columns: n (number of the row, from 0), shard, key, sha256, phash, category (the group), is_quarantined, level,
-    is_private (null if unknown) and the attributes: 0, 1 or 2 for absent, ambiguous and present.
+    Columns: n (number of the row, from 0), shard, index, key, sha256, phash, category (the group), is_quarantined,
+    level, is_private (null if unknown) and the attributes: 0, 1 or 2 for absent, ambiguous and present.
     QueryError if `by` is no expression over the row; RunError, StorageError of the run.
     """
     group = value_expression(by, SCHEMA)
@@ -37,7 +37,8 @@ def load(database: duckdb.DuckDBPyConnection, name: Name, run: OpenRun, by: str)
     says_itself = _says_itself(run)
     condition = "private = 1" if says_itself else privacy_condition(PRIVATE, ruled_out_by(run.record.engine))
     values = ", ".join(f"CAST({key} * 2 AS TINYINT) AS {key}" for key in KEYS)
-    rows = f"""SELECT n, shard, "key", sha256, phash, coalesce(CAST({group} AS VARCHAR), '{NO_GROUP}') AS category,
+    rows = f"""SELECT n, shard, "index", "key", sha256, phash,
+        coalesce(CAST({group} AS VARCHAR), '{NO_GROUP}') AS category,
         status = 'quarantined' AS is_quarantined, level,
         CASE WHEN status = 'scored' THEN CAST(({condition}) AS BOOLEAN) END AS is_private, {values}
     FROM incoming"""
@@ -50,6 +51,23 @@ def load(database: duckdb.DuckDBPyConnection, name: Name, run: OpenRun, by: str)
         database.unregister("incoming")
         num_rows += table.num_rows
     return "its answer (column private)" if says_itself else PRIVATE
+
+
+def never_denied(database: duckdb.DuckDBPyConnection, name: Name, run: OpenRun) -> frozenset[str]:
+    """Attributes of which a run says in some pictures that they are there, and in none that they are not.
+
+    Such a run has no answer where it finds nothing. The pictures in which both runs have one are then those in which
+    it found something, so a change in one of the two directions cannot be seen.
+    """
+    counts = ", ".join(f"count({key}), count(*) FILTER ({key} = 0)" for key in KEYS)
+    (row,) = database.execute(f"SELECT count(*) FILTER (NOT is_quarantined), {counts} FROM {name}").fetchall()
+    num_scored, answers, denied = row[0], row[1::2], row[2::2]
+    affirmed = run.record.engine.get("only_affirmed") or ()
+    return frozenset(
+        key
+        for key, num, num_denied in zip(KEYS, answers, denied, strict=True)
+        if num and not num_denied and (num < num_scored or key in affirmed)
+    )
 
 
 def _says_itself(run: OpenRun) -> bool:

@@ -56,7 +56,7 @@ def match(database: duckdb.DuckDBPyConnection) -> tuple[int, int, Matched, Match
         for side in ("a", "b")
         for column in ("category", "is_quarantined", "level", "is_private", *KEYS)
     )
-    database.execute(f"""CREATE TABLE compared AS SELECT a."key" AS "key", a.phash AS phash, {columns}
+    database.execute(f"""CREATE TABLE compared AS SELECT a.n AS a_n, a."key" AS "key", a.phash AS phash, {columns}
         FROM pairs JOIN a ON a.n = n_a JOIN b ON b.n = n_b""")
     return num_pairs, num_pairs - num_by_hash, _counts(database, "a", num_pairs), _counts(database, "b", num_pairs)
 

@@ -125,11 +125,16 @@ class AttributeChange:
     num_doubt_changed: int
     """Present in neither, but ambiguous (0.5) in one of them only."""
 
+    never_denied_in: tuple[str, ...]
+    """The runs ("a", "b") that have no answer 0 for it, and none at all where they do not find it."""
+
     kappa: float | None
-    """Cohen's κ of present or not, −1…1; None if nothing was assessed by both, or all answers are the same."""
+    """Cohen's κ of present or not, −1…1; None if nothing was assessed by both, all answers are the same, or a run never
+    denies it."""
 
     p_value: float | None
-    """McNemar's exact test of appeared against vanished; None if nothing was assessed by both."""
+    """McNemar's exact test of appeared against vanished; None if nothing was assessed by both, or a run never denies
+    it."""
 
     p_holm: float | None
     """Adjusted for all attributes by Holm's method."""
@@ -190,6 +195,9 @@ class RunDifference:
 
     pictures: tuple[ChangedPicture, ...]
     """Some pictures whose level changed most."""
+
+    num_unnamed: int
+    """Of these, left out: on the operator's hash list, or not to be compared with it."""
 
 
 def as_json(found: RunDifference) -> dict[str, Any]:

@@ -3,7 +3,14 @@
 from collections.abc import Iterator, Sequence
 
 from ingest.errors import number_of
-from reports.comparing_runs.results import LEVEL_STATES, PRIVATE_STATES, GroupChange, RunDifference, Side
+from reports.comparing_runs.results import (
+    LEVEL_STATES,
+    PRIVATE_STATES,
+    AttributeChange,
+    GroupChange,
+    RunDifference,
+    Side,
+)
 from reports.evaluation.tables import Table, number
 from reports.summary import shortened
 from scoring.taxonomy import LEVELS
@@ -111,6 +118,17 @@ def notes(found: RunDifference) -> Iterator[str]:
         yield f"{found.num_by_name:,} pictures were joined by name, since one of the rows has no hash."
     if found.num_moved:
         yield f"{found.num_moved:,} pictures are in another group in B; they count in that of A."
+    if one_sided := [key for key, one in found.attributes.items() if one.num_assessed and one.never_denied_in]:
+        yield (
+            f"No test and no κ for {', '.join(one_sided)}: a run has no answer where it does not find such an "
+            "attribute, so of what appeared and what vanished only one can be seen."
+        )
+    if found.num_unnamed:
+        are = "is" if found.num_unnamed == 1 else "are"
+        yield (
+            f"{number_of(found.num_unnamed, 'picture')} of those whose level changed most {are} not named: on the hash "
+            "list, or not to be compared with it. All counts include such pictures."
+        )
     if found.num_pairs:
         yield _independence(found)
 
@@ -122,9 +140,10 @@ def _independence(found: RunDifference) -> str:
     if not alike:
         return f"{copies}. The tests take pictures as independent: near duplicates would make p-values too small."
     has = "has" if alike == 1 else "have"
+    them = "is probably a copy of it" if alike == 1 else "are probably copies"
     return (
-        f"{copies}, but {alike:,} of the {found.num_pairs:,} compared ones {has} the perceptual hash of another and "
-        "are probably copies. The tests take all as independent, so p-values are too small: trust small changes the "
+        f"{copies}, but {alike:,} of the {found.num_pairs:,} compared pictures {has} the perceptual hash of another "
+        f"picture and {them}. The tests take all as independent, so p-values are too small: trust small changes the "
         "less, the more copies there are."
     )
 
@@ -186,12 +205,14 @@ def _attributes(found: RunDifference) -> Table:
         "are the same and present in no picture": len(assessed) - len(shown),
         "were assessed by both runs in no picture": len(found.attributes) - len(assessed),
     }
+    has_reasons = any(one.never_denied_in for one in shown.values())
     return Table(
         "; ".join(
             ["Attributes, over the pictures in which both runs assessed them"]
             + [f"{num} others {words}" for words, num in left.items() if num]
         ),
-        ["attribute", "pictures", "in A", "in B", "appeared", "vanished", "doubt", "κ", "p", "p (Holm)"],
+        ["attribute", "pictures", "in A", "in B", "appeared", "vanished", "doubt", "κ", "p", "p (Holm)"]
+        + ["no test since"] * has_reasons,
         [
             [
                 key,
@@ -204,10 +225,16 @@ def _attributes(found: RunDifference) -> Table:
                 number(one.kappa),
                 p_text(one.p_value),
                 p_text(one.p_holm),
+                *[_no_test_since(one)] * has_reasons,
             ]
             for key, one in shown.items()
         ],
     )
+
+
+def _no_test_since(one: AttributeChange) -> str:
+    runs = " and ".join(name.upper() for name in one.never_denied_in)
+    return f"{runs} never {'says' if len(one.never_denied_in) == 1 else 'say'} no" if runs else ""
 
 
 def _groups(found: RunDifference, shown: Sequence[GroupChange]) -> Table:

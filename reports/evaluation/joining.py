@@ -83,7 +83,7 @@ def join(rows: pa.Table, labels: pa.Table) -> Joined:
         if of_name is None and not is_shared:
             of_name = names.named(key, hash_)
         if of_hash is not None and of_name is not None and annotators[of_hash] != annotators[of_name]:
-            raise _several(labels, of_hash)
+            raise _named_in_two_ways(key)
         label = of_name if of_hash is None else of_hash
         if label is not None:
             found[place] = label
@@ -147,6 +147,13 @@ def _several(labels: pa.Table, place: int) -> LabelsError:
     return LabelsError(
         f"the labels hold several rows for one picture ({name}, {annotators} in the table); make one row of them with: "
         "privsieve labels consensus FILE --out FILE2"
+    )
+
+
+def _named_in_two_ways(key: str) -> LabelsError:
+    return LabelsError(
+        f"the labels of two annotators are of the same picture ({shown(printable(key))}), but one names it by sha256 "
+        "and the other by key alone, so they cannot be put together; give sha256 in every row, or in none"
     )
 
 

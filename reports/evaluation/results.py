@@ -141,7 +141,7 @@ class Evaluation:
     """Name, model and protocol."""
 
     cautions: tuple[str, ...]
-    """Why the figures are not of the whole source, or of no picture at all."""
+    """Why the figures are not of the whole source or run, or of no picture at all."""
 
     annotators: tuple[str, ...]
     """Who gave the labels."""

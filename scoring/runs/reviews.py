@@ -9,6 +9,7 @@ import json
 import re
 import threading
 import uuid
+from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ingest.errors import LabelsError
+from ingest.errors import LabelsError, number_of
 from ingest.sample import Column
 from ingest.storage.place import Place, version_mark_of
 from scoring.labels.columns import LABELS_SCHEMA
@@ -61,6 +62,9 @@ MAX_BOXES_CHARS = 8_000
 LAST_US = 7_258_118_400_000_000
 """The year 2200: no answer is later, and times can still be counted on from here."""
 
+_CHOSEN = {"borderline": "near the decision", "sql": "by a SQL condition"}
+"""Queues of pictures that were not drawn at random, in words."""
+
 FOOTER_KEY = b"privsieve.reviews"
 _PART = re.compile(r"answers-[0-9a-f]{12}-[0-9]{5}\.parquet")
 
@@ -90,6 +94,34 @@ def standing(answers: pa.Table) -> pa.Table:
         places[name] = row
     last = ordered.take(pa.array(sorted(places.values()), pa.int64()))
     return last.filter(pc.not_equal(last["answer"], UNDO))
+
+
+def caution_of_chosen(folder: Place) -> str | None:
+    """That not all answered pictures were drawn at random, with how many were not and why they were asked.
+
+    None if all were, or the folder holds no answers of a review. Errors as of `read_reviews`.
+    """
+    if not folder.is_dir() or not is_reviews(folder):
+        return None
+    answers = standing(read_reviews(folder))
+    answers = answers.filter(pc.is_in(answers["answer"], pa.array(["private", "public", OF_ATTRIBUTES])))
+    is_drawn = pc.and_(pc.equal(answers["queue"], "audit"), pc.invert(answers["is_gold"]))
+    drawn = set(answers.filter(is_drawn)["sha256"].to_pylist())
+    chosen = {  # of a picture that was chosen twice, why it was asked last
+        row["sha256"]: "of known answer" if row["is_gold"] else _CHOSEN.get(row["queue"], "chosen in another way")
+        for row in answers.filter(pc.invert(is_drawn)).select(["sha256", "queue", "is_gold"]).to_pylist()
+        if row["sha256"] not in drawn
+    }
+    if not chosen:
+        return None
+    counts = ", ".join(f"{num:,} {why}" for why, num in sorted(Counter(chosen.values()).items()))
+    judged = number_of(len(chosen) + len(drawn), "picture")
+    were = "was" if len(chosen) == 1 else "were"
+    return (
+        f"{len(chosen):,} of the {judged} that people judged {were} chosen ({counts}), not drawn at random: recall, "
+        "precision and all other figures are of the judged pictures, not of the run. For figures of the run: privsieve "
+        "audit sample, then review --queue audit and audit apply"
+    )
 
 
 class Answers:

@@ -12,7 +12,7 @@ from reports.comparing_runs.compare import compare_runs
 from reports.comparing_runs.page.render import render
 from tests.jobs.made import privsieve
 from tests.reports.comparing_runs.test_compare import PictureRow, make
-from tests.reports.evaluation.conftest import found
+from tests.reports.evaluation.conftest import found, hash_of
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m=cmd"
 
@@ -79,3 +79,24 @@ def test_wrong_input_is_one_line(
         error = capsys.readouterr().err
         assert message in error
         assert error.count("\n") == 1
+
+
+def test_pictures_on_the_hash_list_are_counted_and_not_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys = ("listed.jpg", "other.jpg")
+    a = make(tmp_path, "a", [(key, key, "cat", found(gov_ids=1)) for key in keys])
+    b = make(tmp_path, "b", [(key, key, "cat", found()) for key in keys])
+    listed = tmp_path / "listed.txt"
+    listed.write_text(f"sha256 {hash_of('listed.jpg')}")
+    monkeypatch.setenv("PRIVSIEVE_HASH_LIST", str(listed))
+    page = tmp_path / "page.html"
+    assert privsieve("diff", a, b, "--html", page) == 0
+    text = capsys.readouterr().out
+    assert privsieve("diff", a, b, "--format", "json") == 0
+    as_json = capsys.readouterr().out
+    for output in (text, page.read_text(encoding="utf-8"), as_json):
+        assert "other.jpg" in output
+        assert "listed.jpg" not in output
+    assert "1 picture of those whose level changed most is not named: on the hash list" in text
+    assert (json.loads(as_json)["num_pairs"], json.loads(as_json)["num_unnamed"]) == (2, 1)

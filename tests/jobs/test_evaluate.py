@@ -9,13 +9,16 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ingest.errors import LabelsError, PrivsieveError, RunError, StorageError
+from ingest.storage.place import place
 from jobs.evaluate import evaluate
 from jobs.evaluating.run import EvaluateRequest, run_evaluate
+from jobs.labelling.joining import ConsensusRequest, run_consensus
 from scoring.labels.table import LabelsOrigin, write_labels
+from scoring.runs.reviews import Answers
 from scoring.taxonomy import KEYS
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve
-from tests.reports.evaluation.conftest import BINARY, REJECTED, MakeRun, answered, by_hash, found, make_run
+from tests.reports.evaluation.conftest import BINARY, REJECTED, MakeRun, answered, by_hash, found, hash_of, make_run
 
 __all__ = ["make_run"]  # the fixture
 
@@ -165,3 +168,33 @@ def test_the_labels_of_the_demo_corpus_are_of_its_pictures(tmp_path: Path) -> No
         assert result.join.num_joined_rows == num_pictures
         assert result.join.num_rows_without_label == 4  # the broken files
         assert len(result.attributes) == 22
+
+
+def test_reviews_of_chosen_pictures_are_no_figures_of_the_run(run: Path, tmp_path: Path) -> None:
+    """Recall is 1 only because the pictures were chosen by what the run found."""
+    reviews = Answers(place(str(run / "reviews")))
+
+    def say(content: str, queue: str, **more: object) -> None:
+        reviews.add(
+            {"sha256": hash_of(content), "annotator": "ana", "private": 1, "answer": "private", "queue": queue}
+            | {"is_gold": False}
+            | more
+        )
+
+    say("a", "audit")
+    assert "drawn at random" not in ran(run, "--labels", run / "reviews").stdout
+    say("d", "sql")
+    say("c", "borderline", private=None, answer="unclear")
+    caution = (
+        "1 of the 2 pictures that people judged was chosen (1 by a SQL condition), not drawn at random: recall, "
+        "precision and all other figures are of the judged pictures, not of the run."
+    )
+    assert caution in ran(run, "--labels", run / "reviews", "--html", tmp_path / "page.html").stdout
+    assert caution in (tmp_path / "page.html").read_text(encoding="utf-8")
+    stored = json.loads(ran(run, "--labels", run / "reviews", "--format", "json").stdout)
+    assert stored["private"]["recall"] == 1.0
+    assert stored["cautions"][-1].startswith(caution)
+    for content in "ad":
+        say(content, "audit" if content == "a" else "sql", annotator="ben")
+    run_consensus(ConsensusRequest((str(run / "reviews"),), str(tmp_path / "agreed.parquet")))
+    assert f"Of the labels: {caution}" in ran(run, "--labels", tmp_path / "agreed.parquet").stdout

@@ -7,7 +7,9 @@ import pytest
 
 from ingest.fault import Fault
 from tests.jobs.made import privsieve
+from tests.reports.comparing_runs.test_compare import make
 from tests.reports.conftest import MakeRun, answer
+from tests.reports.evaluation.conftest import found, hash_of
 
 ROWS = [
     ("beach", answer(biometrics=1, age=0.5, beliefs=None)),
@@ -93,3 +95,23 @@ def test_a_policy_of_the_user_is_applied(make_run: MakeRun, tmp_path: Path, caps
     out = capsys.readouterr().out
     assert "policy mine: flag, by the rule naked\n             look first\n" in out
     assert "when nudity >= 0.5 AND category = 'office'; here category = office, nudity = 1\n" in out
+
+
+def test_an_error_names_no_picture_of_the_hash_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keys = ("d051.jpg", "d052.jpg", "d053.jpg", "twice", "twice")
+    run = make(tmp_path, "run", [(key, f"c{n}", "cat", found()) for n, key in enumerate(keys)])
+    listed = tmp_path / "listed.txt"
+    listed.write_text("\n".join(f"sha256 {hash_of(f'c{n}')}" for n in (1, 3)))
+    assert privsieve("explain", run, "D052.jpg", "--hash-list", listed) == 2
+    error = capsys.readouterr().err
+    assert '(did you mean "d051.jpg" or "d053.jpg"?)' in error
+    assert "d052" not in error
+    assert privsieve("explain", run, "twice", "--hash-list", listed) == 2
+    assert capsys.readouterr().err.endswith(
+        'have the name "twice"; give one of "one/twice", those that the hash list allows to name\n'
+    )
+    listed.write_text("\n".join(f"sha256 {hash_of(f'c{n}')}" for n in range(5)))
+    assert privsieve("explain", run, "twice", "--hash-list", listed) == 2
+    assert capsys.readouterr().err.endswith(
+        "none of them may be named: they are on the hash list, or cannot be compared with it\n"
+    )

@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from jobs.console.report_text import write_report
 from reports.page.pairs import matrix
 from reports.page.render import Digest, Extras, Picture, render
 from reports.report.figures import CorrectedRate, Evidence
@@ -149,13 +150,20 @@ def test_every_attribute_and_level_is_explained_and_the_law_map_says_whose_it_is
     assert "Art. 4(14); Art. 9(1) if used to identify" in law
 
 
-def test_corrected_rates_stand_beside_the_raw_ones(report: Report) -> None:
+def test_corrected_rates_stand_beside_the_raw_ones(report: Report, capsys: pytest.CaptureFixture[str]) -> None:
     def row(subject: str, category: str | None, rate: float) -> CorrectedRate:
         return CorrectedRate(subject, category, 0.5, 0.4, 0.6, rate, 0.2, 0.3, "difference", 400, None)
 
     found = replace(
         report, corrected=(row("private", None, 0.25), row("private", "beach", 0.123), row("age", None, 0.2))
     )
+    bounded = replace(
+        found, prevalence=tuple(replace(p, is_lower_bound=p.attribute == "age") for p in found.prevalence)
+    )
+    write_report(bounded)
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["age", "≥", "50.0", "%", "20.0", "%"] in [line[:6] for line in lines]
+    assert ["private", "50.0", "%", "25.0", "%"] in [line[:5] for line in lines]
     page = render(found)
     assert "<dt>Private, corrected by labels</dt><dd>25.0 %</dd>" in page
     (beach,) = re.findall(r'<th scope="row">beach .*?</tr>', page, re.DOTALL)

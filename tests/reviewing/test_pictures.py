@@ -2,6 +2,7 @@
 
 import io
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from jobs.reviewing.run import result_of
+from jobs.runtime.feedback import SILENT
 from jobs.runtime.pictures import pictures_of
 from reports.opened import open_run
 from tests.audits import write_drawn
@@ -84,7 +87,10 @@ def test_what_is_on_the_hash_list_is_never_shown_answered_or_named(tmp_path: Pat
     run = run_of(tmp_path, contents)
     listed = [f"# ours\n\nsha256:{sha256(contents['name2.png'])}", pdq(contents["name5.png"]).upper()]
     (tmp_path / "list.txt").write_text("\n".join(listed))
-    with served(run, reviewer="ana", hash_list_url=str(tmp_path / "list.txt"), seed=3) as server:
+    notices = list[str]()
+    feedback = replace(SILENT, notice=notices.append)
+    with served(run, reviewer="ana", hash_list_url=str(tmp_path / "list.txt"), seed=3, feedback=feedback) as server:
+        assert notices[-1] == "8 pictures: those that fit the condition; 1 more picture on the hash list, never shown"
         ana = Person(server.address)
         keys = server.review.asking.rows["key"].to_pylist()
         hidden = {number for number, key in enumerate(keys) if key in ("name2", "name5", "copy")}
@@ -136,6 +142,8 @@ def test_the_queue_is_the_drawn_sample_if_there_is_one(run: Path, capsys: Captur
         ana.say(second, "unclear")
         enough = ana.get("/api/progress").json["enough"]
         assert (enough["answered"], enough["drawn"]) == (1, 3)
+        Person(server.address, "ben").say_all("private")
+        assert result_of(server.review).next_commands == (f"privsieve audit apply {run} {run}/reviews",)
         low, high = enough["interval"]
         assert 0 <= low < high == 1
     with served(run, "audit", num_pictures=1) as server:

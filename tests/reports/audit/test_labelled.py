@@ -46,3 +46,10 @@ def test_labels_of_other_pictures_alone_are_refused() -> None:
     strangers = to_labels({"sha256": ["f" * 64], "annotator": ["a"], "private": [1]}, 1)
     with pytest.raises(LabelsError, match="no label is of a picture of the sample"):
         labelled(ROWS, as_judged(strangers), PRIVATE, "the sample")
+
+
+def test_two_people_who_name_a_picture_in_two_ways_hear_just_that() -> None:
+    names = {"sha256": [HASHES[0], None], "key": [None, "x"]}
+    labels = to_labels(names | {"annotator": ["ana", "ben"], "private": [1, 0]}, 2)
+    with pytest.raises(LabelsError, match=r"same picture \(x\), but one names it by sha256 and the other by key alone"):
+        labelled(ROWS, as_judged(labels), PRIVATE, "the sample")

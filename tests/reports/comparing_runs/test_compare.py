@@ -92,6 +92,34 @@ def test_an_attribute_that_one_engine_does_not_judge_is_null_not_0(tmp_path: Pat
     assert any("engine assessed" in setting for setting in result.settings)
 
 
+@pytest.mark.parametrize("affirming", ["a", "b"])
+def test_an_attribute_that_a_run_never_denies_is_not_tested(tmp_path: Path, affirming: str) -> None:
+    """Of 40 pictures the run finds age in 15, as the other does in 5 of them."""
+    only_affirmed = ATTRIBUTES | {"only_affirmed": ["age", "medical_data"]}
+    finds = [*[found(age=1, medical_data=None)] * 15, *[found(age=None, medical_data=None)] * 25]
+    both_answers = [*[found(age=1)] * 5, *[found()] * 35]
+    answers = {affirming: rows_of(finds), "ab".replace(affirming, ""): rows_of(both_answers)}
+    a, b = (make(tmp_path, n, answers[n], only_affirmed if n == affirming else ATTRIBUTES) for n in "ab")
+    result = compare_runs(a, b)
+    age = result.attributes["age"]
+    assert (age.num_assessed, age.num_appeared + age.num_vanished) == (15, 10)
+    assert (age.never_denied_in, age.kappa, age.p_value, age.p_holm) == ((affirming,), None, None, None)
+    assert result.attributes["medical_data"].never_denied_in == ()
+    of_ids = result.attributes["gov_ids"]
+    assert (of_ids.never_denied_in, of_ids.p_value, of_ids.p_holm) == ((), 1.0, 1.0)
+    (table,) = (one for one in tables(result) if one.title.startswith("Attributes"))
+    assert table.heads[-4:] == ["κ", "p", "p (Holm)", "no test since"]
+    assert [row[-4:] for row in table.rows] == [["–", "–", "–", f"{affirming.upper()} never says no"]]
+    assert any(note.startswith("No test and no κ for age: a run has no answer") for note in notes(result))
+
+
+def test_a_run_that_judged_every_picture_is_tested_though_it_never_answers_0(tmp_path: Path) -> None:
+    result = compare_runs(
+        make(tmp_path, "a", rows_of([found(age=1)] * 9)), make(tmp_path, "b", rows_of([found(age=1), *[found()] * 8]))
+    )
+    assert result.attributes["age"].p_value == pytest.approx(2 * 0.5**8)
+
+
 def test_engines_that_answer_in_other_ways_are_compared_on_what_is_private(tmp_path: Path) -> None:
     a = make(tmp_path, "a", rows_of([answered(True), answered(False), answered(True)]), BINARY)
     others: dict[str, Any] = {"max_frames": 16, "max_pixels": 7, "privsieve": "0.2.0", "source": "/other", "seed": 3}
@@ -243,6 +271,14 @@ def test_lookalikes_are_counted_beside_the_p_values(tmp_path: Path) -> None:
     hashes = ["0" * 16, "0" * 16, "0" * 16, "f" * 16, None, None]
     result = compare_runs(run("a", hashes), run("b", hashes))
     assert result.num_lookalikes == 2
-    assert "2 of the 6 compared ones have the perceptual hash of another" in list(notes(result))[-1]
+    assert (
+        "2 of the 6 compared pictures have the perceptual hash of another picture and are probably copies."
+        in (list(notes(result))[-1])
+    )
+    twice = ["0" * 16, "0" * 16, None]
+    assert (
+        "1 of the 3 compared pictures has the perceptual hash of another picture and is probably a copy of it."
+        in (list(notes(compare_runs(run("e", twice), run("f", twice))))[-1])
+    )
     alone = compare_runs(run("c", [None]), run("d", [None]))
     assert list(notes(alone))[-1].startswith("Files with the same bytes count as one picture. The tests take pictures")

@@ -181,7 +181,7 @@ def test_several_annotators_are_refused_with_what_to_do(make_run: MakeRun) -> No
     with pytest.raises(LabelsError, match=r"several rows for one picture .*2 annotators.*privsieve labels consensus"):
         evaluate_run(str(run), labels)
     mixed = pa.concat_tables([by_hash("a", private=[1]), by_key(["a.jpg"], private=[0], annotator=["you"])])
-    with pytest.raises(LabelsError, match="privsieve labels consensus"):
+    with pytest.raises(LabelsError, match="one names it by sha256 and the other by key alone"):
         evaluate_run(str(run), mixed)
 
 
