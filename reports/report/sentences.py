@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from ingest.sample import printable
 from reports.audit.results import CONTRADICTED
+from reports.report.accuracy import audit_cautions
 from reports.report.figures import CorrectedRate, Rate, shortened
 from reports.report.headline import corrected_whole, headline_of
 from reports.report.results import Report
@@ -116,6 +117,7 @@ def headlines(report: Report) -> tuple[str, ...]:
         *report.cautions,
         *findings(report),
         quality_note(report),
+        *audit_cautions(report),
         "",
         f"run         {report.run}",
         f"source      {report.source}",
