@@ -168,10 +168,16 @@ def _write(found: "Report", output: str) -> None:
     elif output == "json":
         from dataclasses import asdict
 
+        from reports.report.accuracy import audit_cautions
         from reports.report.headline import headline_of
         from reports.report.sentences import findings
 
-        write_json({"findings": findings(found), "headline": asdict(headline_of(found)), **asdict(found)}, indent=1)
+        first = {
+            "findings": findings(found),
+            "headline": asdict(headline_of(found)),
+            "audit_cautions": audit_cautions(found),
+        }
+        write_json(first | asdict(found) | {"label_gaps": found.label_gaps.model_dump()}, indent=1)
     else:
         from jobs.console.tables import write_rows
         from reports.report.group_rows import HEADS, group_rows

@@ -111,6 +111,7 @@ def summarise(
         copies=copies,
         making=facts_of(run.record),
         corrected=corrected.rates,
+        label_gaps=corrected.gaps,
         has_stale_audit=corrected.is_stale,
         audited_condition=corrected.other_condition,
     )

@@ -14,7 +14,7 @@ from reports.opened import OpenRun
 from reports.warehouse import open_run
 from scoring.labels.table import read_judged
 from scoring.runs.audit_sample import read_sample
-from scoring.runs.corrected_rates import State, write_corrected_rates
+from scoring.runs.corrected_rates import LabelGaps, State, write_corrected_rates
 
 
 @checked_dataclass(frozen=True, config=STRICT)
@@ -57,6 +57,16 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
         rows_sha256=run.rows_sha256,
         private=audit.private,
         date=datetime.now(UTC).date().isoformat(),
+        gaps=_gaps(audit, is_of_sample=request.sensitivity_from is None),
     )
     write_corrected_rates(run.root, as_table(audit), state)
     return audit
+
+
+def _gaps(audit: Audit, is_of_sample: bool) -> LabelGaps:
+    counts = audit.labels
+    num_undecided = {one.subject: one.num_undecided for one in audit.subjects if one.num_undecided}
+    if not is_of_sample:  # any picture of the other run can have a label, so none lacks one
+        return LabelGaps(num_undecided=num_undecided)
+    num_without_label = counts.num_empty + counts.num_without_row
+    return LabelGaps(num_drawn=counts.num_drawn, num_without_label=num_without_label, num_undecided=num_undecided)

@@ -31,10 +31,10 @@ from reports.audit.results import (
 from reports.warehouse import STALE_AUDIT, Run
 from scoring.labels.table import Judged
 from scoring.runs.audit_sample import PRIVATE, SUBJECTS, AuditSample
+from scoring.runs.corrected_rates import MIN_LABELS
 
-MIN_LABELS = 30
 MIN_IMAGES = 20
-"""With fewer labels, or fewer images in a category, a rate is marked."""
+"""With fewer images in a category its rate is marked."""
 
 SIGNIFICANCE = 0.05
 

@@ -9,9 +9,16 @@ size) and the prior Beta(1/3, 1/3), whose median is close to the plain share. Th
 the others are known. Intervals of the normal distribution miss: with 400 labels and .5 % prevalence most samples hold
 no missed image.
 
+With few positives (or few negatives) such intervals are too short as well. Then the ends are exact ones in the cell
+whose labels stand for the most images each: one more positive there for the high end, one fewer for the low end. If
+there is one cell, these are the ends of Clopper and Pearson, or of the hypergeometric distribution if the labels are a
+large part of the images. One more count, of the largest weight, is also what Fay and Feuer add.
+
 Sources: Särndal, Swensson and Wretman, "Model Assisted Survey Sampling", 1992, chapters 6 and 7; L. Kish, "Survey
 Sampling", 1965, section 11.7; J. Kerman, "Neutral noninformative and informative conjugate beta and gamma prior
-distributions", Electronic Journal of Statistics, 2011.
+distributions", Electronic Journal of Statistics, 2011; C. Clopper and E. Pearson, "The use of confidence or fiducial
+limits illustrated in the case of the binomial", 1934; M. Fay and E. Feuer, "Confidence intervals for directly
+standardized rates: a method based on the gamma distribution", 1997.
 """
 
 from dataclasses import dataclass
@@ -26,6 +33,14 @@ NUM_DRAWS = 4_000
 PRIOR = 1 / 3
 """Of both shape parameters."""
 
+FEW_COUNTS, MANY_COUNTS = 3, 6
+"""Positives or negatives, whichever are fewer: up to the first number the ends are exact, and from the second on they
+need not be. In several cells: the variance, in units of the largest weight squared. What other cells add to it smooths
+the steps of single counts, so that no exact ends are needed if they add a whole count."""
+
+_LEAST_SHAPE = 1e-3
+"""Instead of the 0 that a shape is at an exact end."""
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -34,6 +49,17 @@ class Estimate:
     value: float | None = None
     low: float | None = None
     high: float | None = None
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Rates of the cells that the labels leave possible, each of shape (num_draws, NUM_CELLS)."""
+
+    for_low: Numbers
+    """For the low end of a rate."""
+
+    for_high: Numbers
+    """For the high end; the same array if there are many positives and negatives."""
 
 
 @dataclass(frozen=True)
@@ -77,23 +103,52 @@ class Evidence:
         own = (self.positives + PRIOR) / (self.sizes + 2 * PRIOR)
         return np.asarray(own[self.donors], dtype=np.float64)
 
-    def draws(self, random: np.random.Generator, num_draws: int = NUM_DRAWS) -> Numbers:
-        """Rates of the cells that the labels leave possible, shape (num_draws, NUM_CELLS)."""
+    def draws(self, random: np.random.Generator, num_draws: int = NUM_DRAWS) -> Draws:
+        """Of the cells, with what is labelled as it is."""
+        lacking = self._share_lacking()
+        if not lacking:
+            both = self._draws(random, num_draws, 0)
+            return Draws(both, both)
+        return Draws(self._draws(random, num_draws, -lacking), self._draws(random, num_draws, lacking))
+
+    def _draws(self, random: np.random.Generator, num_draws: int, towards: float) -> Numbers:
         used = np.flatnonzero(self.num_images > 0)
         num_open = np.maximum(self.num_images - self.num_labelled, 0)[used]
-        of_open = random.binomial(num_open, self.chances(random, num_draws)[:, used]) / np.maximum(num_open, 1)
+        of_open = random.binomial(num_open, self.chances(random, num_draws, towards)[:, used]) / np.maximum(num_open, 1)
         labelled = self.shares_labelled[used]
         found = np.zeros((num_draws, NUM_CELLS))
         found[:, used] = labelled * self.rates[used] + (1 - labelled) * of_open
         return found
 
-    def chances(self, random: np.random.Generator, num_draws: int = NUM_DRAWS) -> Numbers:
-        """Chances, for an image of each cell without a label, that the subject is there; never exactly 0 or 1."""
+    def chances(self, random: np.random.Generator, num_draws: int = NUM_DRAWS, towards: float = 0) -> Numbers:
+        """Chances, for an image of each cell without a label, that the subject is there; never exactly 0 or 1.
+
+        towards: 1 for those of an exact high end, -1 for a low one, 0 for neither.
+        """
         used = np.unique(self.donors[self.num_images > 0])
-        with_, without = self.positives[used] + PRIOR, (self.sizes - self.positives)[used] + PRIOR
+        with_, without = self.positives + PRIOR, self.sizes - self.positives + PRIOR
+        heaviest = int(np.argmax(self._weights()))
+        up, down = max(towards, 0.0), max(-towards, 0.0)
+        with_[heaviest] += up * (1 - PRIOR) - down * PRIOR
+        without[heaviest] += down * (1 - PRIOR) - up * PRIOR
+        with_, without = np.maximum(with_, _LEAST_SHAPE), np.maximum(without, _LEAST_SHAPE)
         found = np.full((num_draws, NUM_CELLS), 0.5)
-        found[:, used] = random.beta(with_, without, size=(num_draws, len(used)))
+        found[:, used] = random.beta(with_[used], without[used], size=(num_draws, len(used)))
         return np.asarray(np.clip(found[:, self.donors], 1e-12, 1 - 1e-12), dtype=np.float64)
+
+    def _weights(self) -> Numbers:
+        """Share of the images for which one label stands, of each cell; 0 without labels."""
+        of_donors = _sums(self.donors, self.shares)
+        return np.divide(of_donors, self.sizes, out=np.zeros(NUM_CELLS), where=self.sizes > 0)
+
+    def _share_lacking(self) -> float:
+        """How much of the exact ends is needed, 0-1."""
+        weights = self._weights()
+        with_, without = self.positives + PRIOR, self.sizes - self.positives + PRIOR
+        counts = with_ * without / (with_ + without) * (weights / weights.max()) ** 2
+        of_others = float(counts.sum() - counts[np.argmax(weights)])
+        is_few = min(1.0, max(0.0, (MANY_COUNTS - float(counts.sum())) / (MANY_COUNTS - FEW_COUNTS)))
+        return is_few * max(0.0, 1 - of_others)
 
 
 def evidence(num_images: Counts, cells: Counts, is_there: Numbers, probabilities: Numbers) -> Evidence:
@@ -115,9 +170,10 @@ def evidence(num_images: Counts, cells: Counts, is_there: Numbers, probabilities
     return Evidence(num_images, num_labelled, np.minimum(rates, 1) * sizes, sizes, np.argmin(distances, axis=1))
 
 
-def prevalence(found: Evidence, draws: Numbers) -> Estimate:
+def prevalence(found: Evidence, draws: Draws) -> Estimate:
     """Share of all images in which the subject is truly there. draws: of `Evidence.draws`."""
-    return _bounded(float(found.shares @ found.rates), draws @ found.shares, found)
+    low, high = _middle(draws.for_low @ found.shares)[0], _middle(draws.for_high @ found.shares)[1]
+    return _bounded(float(found.shares @ found.rates), low, high, found)
 
 
 def standard_error(found: Evidence) -> float:
@@ -132,31 +188,34 @@ def standard_error(found: Evidence) -> float:
     return float(np.sqrt(np.sum(shares**2 * own * (1 - own) / sizes * is_open)))
 
 
-def sensitivity(found: Evidence, draws: Numbers) -> Estimate:
+def sensitivity(found: Evidence, draws: Draws) -> Estimate:
     """Share of the images in which the subject truly is that the run answers with yes. Unknown is no yes."""
-    return _ratio(found, found.rates, draws, IS_YES)
+    return _ratio(found, found.rates, (draws.for_low, draws.for_high), IS_YES)
 
 
-def specificity(found: Evidence, draws: Numbers) -> Estimate:
+def specificity(found: Evidence, draws: Draws) -> Estimate:
     """Share of the images without the subject that the run does not answer with yes."""
-    return _ratio(found, 1 - found.rates, 1 - draws, ~IS_YES)
+    return _ratio(found, 1 - found.rates, (1 - draws.for_low, 1 - draws.for_high), ~IS_YES)
 
 
-def _ratio(found: Evidence, rates: Numbers, draws: Numbers, cells: npt.NDArray[np.bool_]) -> Estimate:
+def _ratio(found: Evidence, rates: Numbers, draws: tuple[Numbers, Numbers], cells: npt.NDArray[np.bool_]) -> Estimate:
+    """The interval covers those of both draws: whether more positives raise the ratio depends on their cell."""
     whole = float(found.shares @ rates)
     if whole <= 0:
         return Estimate()
     value = float((found.shares * rates)[cells].sum()) / whole
-    drawn_whole = draws @ found.shares
-    is_defined = drawn_whole > 0
-    drawn = (draws[:, cells] @ found.shares[cells])[is_defined] / drawn_whole[is_defined]
-    low, high = _middle(drawn) if len(drawn) else (value, value)
-    return Estimate(min(1.0, value), max(0.0, min(low, value)), min(1.0, max(high, value)))
+    low = high = value
+    for one in draws:
+        drawn_whole = one @ found.shares
+        is_defined = drawn_whole > 0
+        if is_defined.any():
+            ends = _middle((one[:, cells] @ found.shares[cells])[is_defined] / drawn_whole[is_defined])
+            low, high = min(low, ends[0]), max(high, ends[1])
+    return Estimate(min(1.0, value), max(0.0, low), min(1.0, high))
 
 
-def _bounded(value: float, drawn: Numbers, found: Evidence) -> Estimate:
+def _bounded(value: float, low: float, high: float, found: Evidence) -> Estimate:
     """Within [0, 1], and exact at an end if every label is the same."""
-    low, high = _middle(drawn)
     used = np.unique(found.donors[found.num_images > 0])
     is_none = not found.positives[used].any()
     is_all = bool((found.positives[used] >= found.sizes[used]).all())

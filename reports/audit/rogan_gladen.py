@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reports.audit.cells import IS_YES, Flags, Numbers
-from reports.audit.estimates import NUM_DRAWS, PRIOR, Estimate, Evidence, sensitivity, specificity
+from reports.audit.estimates import NUM_DRAWS, PRIOR, Draws, Estimate, Evidence, sensitivity, specificity
 
 MAX_SENSELESS = 0.025
 """Of the draws: with more, sensitivity and specificity may as well be those of a coin, and no interval is given."""
@@ -62,8 +62,8 @@ def weighted_errors(found: Evidence, random: np.random.Generator) -> Errors:
     sensitivities = with_[:, IS_YES].sum(axis=1) / with_.sum(axis=1)
     specificities = without[:, ~IS_YES].sum(axis=1) / without.sum(axis=1)
     return Errors(
-        _with_interval(sensitivity(found, chances).value, sensitivities),
-        _with_interval(specificity(found, chances).value, specificities),
+        _with_interval(sensitivity(found, Draws(chances, chances)).value, sensitivities),
+        _with_interval(specificity(found, Draws(chances, chances)).value, specificities),
         sensitivities,
         specificities,
     )

@@ -14,6 +14,7 @@ from typing import Any
 from ingest.errors import StorageError
 from reports.page.pairs import matrix
 from reports.report import sentences
+from reports.report.accuracy import audit_cautions
 from reports.report.figures import shortened
 from reports.report.group_rows import HEADS, group_rows
 from reports.report.headline import headline_of
@@ -113,6 +114,7 @@ def _filled(report: Report, extras: Extras, most_groups: int) -> str:
         extras=extras,
         words=sentences,
         headline=headline_of(report),
+        audit_cautions=audit_cautions(report),
         matrix=matrix(report),
         shown=report.rates[:most_groups],
         num_in_csv=min(MAX_GROUPS, len(report.rates)),

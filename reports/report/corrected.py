@@ -1,12 +1,12 @@
 """Rates that labels of people have corrected, if `audit apply` has left some in the run."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 
 from reports.audit.results import CONTRADICTED
 from reports.report.figures import CorrectedRate
 from reports.warehouse import Run
 from scoring.runs.audit_sample import PRIVATE
-from scoring.runs.corrected_rates import read_stored
+from scoring.runs.corrected_rates import LabelGaps, read_stored
 
 
 @dataclass(frozen=True)
@@ -15,6 +15,9 @@ class Corrected:
 
     rates: tuple[CorrectedRate, ...] = ()
     """Of the report's condition and groups only; empty if there are none."""
+
+    gaps: LabelGaps = field(default_factory=LabelGaps)
+    """What the labels leave open."""
 
     other_condition: str | None = None
     """What the audit took as private, if that is not what the report does."""
@@ -34,7 +37,7 @@ def corrected_rates(run: Run, num_images: int, by: str, private: str) -> Correct
     table, state = stored
     if not run.has_rows_of(state, num_images):
         return Corrected(is_stale=True)
-    rows = table.select([field.name for field in fields(CorrectedRate)]).to_pylist()
+    rows = table.select([one.name for one in fields(CorrectedRate)]).to_pylist()
     rates = (CorrectedRate(**row) for row in rows if row["num_labels"])
     return Corrected(
         tuple(
@@ -42,6 +45,7 @@ def corrected_rates(run: Run, num_images: int, by: str, private: str) -> Correct
             for rate in rates
             if (rate.subject != PRIVATE or state.private == private) and (rate.category is None or by == "category")
         ),
+        gaps=state.gaps,
         other_condition=None if state.private == private else state.private,
     )
 

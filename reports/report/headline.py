@@ -27,6 +27,9 @@ class Headline:
     num_labels: int | None
     """That the correction rests on."""
 
+    method: str | None
+    """How it was corrected, as in `CorrectedRate`; None if it was not. `rogan-gladen`: by labels of another run."""
+
     raw_rate: float | None
     """As the engine answers; of the source where its images were chosen at random, else of the scanned images."""
 
@@ -42,9 +45,9 @@ def headline_of(report: Report) -> Headline:
     raw = (rate, overall.low, overall.high)
     if whole is None or whole.corrected_rate is None:
         of = "scanned images" if overall.rate is None or not report.design.is_certain else "images in the source"
-        return Headline(*raw, of, False, None, *raw)
+        return Headline(*raw, of, False, None, None, *raw)
     corrected = (whole.corrected_rate, whole.low, whole.high)
-    return Headline(*corrected, "scanned images", True, whole.num_labels, *raw)
+    return Headline(*corrected, "scanned images", True, whole.num_labels, whole.method, *raw)
 
 
 def corrected_whole(report: Report) -> CorrectedRate | None:

@@ -18,6 +18,7 @@ from reports.report.figures import (
     SevereImage,
     UnseenContent,
 )
+from scoring.runs.corrected_rates import LabelGaps
 from scoring.runs.coverage import Coverage
 from scoring.runs.record import WHOLE, RunRecord
 from scoring.taxonomy import KEYS
@@ -106,6 +107,9 @@ class Report:
     making: tuple[Fact, ...] = ()
     corrected: tuple[CorrectedRate, ...] = ()
     """Rates that labels of people have corrected; empty if there are none."""
+
+    label_gaps: LabelGaps = field(default_factory=LabelGaps)
+    """What these labels leave open."""
 
     audited_condition: str | None = None
     """What an audit of the run took as private, if that is not what this report does."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from ingest.sample import printable
 from reports.audit.results import CONTRADICTED
+from reports.report.accuracy import audit_cautions
 from reports.report.figures import CorrectedRate, Rate, shortened
 from reports.report.headline import corrected_whole, headline_of
 from reports.report.results import Report
@@ -39,9 +40,12 @@ def _how_much(report: Report) -> str:
     counts = f"{total.num_private:,} of {total.num_judged:,} images that could be judged"
     others = "" if report.design.kind != "first" and report.overall.rate is not None else "; the others can differ"
     if headline.is_corrected:
+        by = f"{headline.num_labels:,} {labels_of(report)}"
+        if rests_on_other_run(report):
+            by += " and right only if the engine errs as often here as there"
         return (
-            f"{percent(headline.rate)} of the scanned images are private, corrected by {headline.num_labels:,} labels "
-            f"of people (95 % interval {spread(headline.low, headline.high)}); {_raw(report, counts)}{most}{others}."
+            f"{percent(headline.rate)} of the scanned images are private, corrected by {by} "
+            f"(95 % interval {spread(headline.low, headline.high)}); {_raw(report, counts)}{most}{others}."
         )
     rate = percent(headline.rate)
     if report.design.kind == "whole":
@@ -53,6 +57,16 @@ def _how_much(report: Report) -> str:
         return f"{counts[0].upper()}{counts[1:]} were found private{most}; that is no rate of the whole source."
     where = "first" if report.design.kind == "first" else "scanned"
     return f"{rate} of the {where} images were found private ({counts}){most}; the rest of the source can differ."
+
+
+def rests_on_other_run(report: Report) -> bool:
+    """Whether corrected rates are by labels of another run."""
+    return any(row.is_of_other_run for row in report.corrected)
+
+
+def labels_of(report: Report) -> str:
+    """Whose labels corrected the rates, and of which run."""
+    return "labels of another run" if rests_on_other_run(report) else "labels of people"
 
 
 def _raw(report: Report, counts: str) -> str:
@@ -103,6 +117,7 @@ def headlines(report: Report) -> tuple[str, ...]:
         *report.cautions,
         *findings(report),
         quality_note(report),
+        *audit_cautions(report),
         "",
         f"run         {report.run}",
         f"source      {report.source}",
@@ -149,6 +164,11 @@ def correction_note(report: Report) -> str | None:
     rows = [row for row in report.corrected if row.subject == "private" and row.category is not None]
     if not rows:
         return None
+    if any(row.is_of_other_run for row in rows):
+        return (
+            "Corrected rates of groups rest on labels of another run: they assume that the engine errs in each group "
+            "as often as there, which nothing here can show."
+        )
     assumed = "Corrected rates of groups assume that the engine errs alike in all of them"
     if any(row.note == CONTRADICTED for row in rows):
         return f"{assumed}. The labels contradict that here, so they are left out."
@@ -244,15 +264,31 @@ def quality_note(report: Report) -> str:
 
 def _measured(whole: CorrectedRate) -> str:
     """What an audit of the private decision found."""
+    if whole.is_of_other_run:
+        return _measured_elsewhere(whole)
     labels = f"{whole.num_labels:,} labels of people"
     if whole.corrected_rate is None:
         why = f" ({whole.note})" if whole.note else ""
         return f"There are {labels}, but they give no corrected rate{why}."
     if whole.sensitivity is None or whole.specificity is None:
         return f"Measured by {labels}."
+    return f"Measured by {labels}: the engine {_quality(whole)}."
+
+
+def _measured_elsewhere(whole: CorrectedRate) -> str:
+    """The same by labels of another run."""
+    labels = f"{whole.num_labels:,} labels of another run"
+    if whole.corrected_rate is None:
+        why = f" ({whole.note})" if whole.note else ""
+        return f"Not measured on this run. There are {labels}, but they give no corrected rate{why}."
+    return (
+        f"Not measured on this run. By {labels}, the engine there {_quality(whole)}. The corrected rates assume that "
+        "it errs as often here, which nothing in the two runs can show: labels of this run are better."
+    )
+
+
+def _quality(whole: CorrectedRate) -> str:
+    """How often the engine is right, after "the engine"."""
     found = f"{percent(whole.sensitivity)} ({spread(whole.sensitivity_low, whole.sensitivity_high)})"
     left = f"{percent(whole.specificity)} ({spread(whole.specificity_low, whole.specificity_high)})"
-    return (
-        f"Measured by {labels}: the engine finds {found} of the private images, and is right about {left} of the "
-        "others."
-    )
+    return f"finds {found} of the private images, and is right about {left} of the others"

@@ -3,15 +3,19 @@
 Written by `audit apply`. The footer says of which state of the run the figures are.
 """
 
+from collections.abc import Mapping
+from typing import Annotated
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from ingest.errors import RunError, StorageError
 from ingest.storage.place import Place
 from ingest.storage.retries import is_of_storage, reason_of
 from scoring.runs.audit_sample import SUBJECTS
-from scoring.runs.audited_rows import AuditedRows
+from scoring.runs.audited_rows import AuditedRows, Count
 from scoring.runs.layout import AUDIT
 from scoring.runs.record import parsed
 
@@ -41,10 +45,37 @@ CORRECTED_SCHEMA = pa.schema(
 )
 """One row per subject, and per subject and category. What is not known is null."""
 
+MIN_LABELS = 30
+"""With fewer labels a rate is marked."""
+
 METHODS = ("difference", "prior shift", "rogan-gladen")
+
+
+def _subject(name: str) -> str:
+    if name not in SUBJECTS:
+        raise ValueError("no subject of an audit")
+    return name
+
+
+Subject = Annotated[str, AfterValidator(_subject)]
 
 ROUNDING = 1e-9
 """By so much a computed share may lie outside of 0–1."""
+
+
+class LabelGaps(BaseModel):
+    """What the labels of an audit leave open."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    num_drawn: Count | None = None
+    """Pictures of the sample; None if the labels are of another run."""
+
+    num_without_label: Count = 0
+    """Of these, those without an answer to any question, undecided ones aside."""
+
+    num_undecided: Mapping[Subject, Count] = {}
+    """Subject -> pictures on which people differ, or which nobody could decide; subjects without any are left out."""
 
 
 class State(AuditedRows):
@@ -55,6 +86,9 @@ class State(AuditedRows):
 
     date: str
     """When the labels were applied, as 2026-11-22 (UTC)."""
+
+    gaps: LabelGaps = LabelGaps()
+    """Empty in files of older versions."""
 
 
 def write_corrected_rates(root: Place, table: pa.Table, state: State) -> None:

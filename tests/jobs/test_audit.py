@@ -20,6 +20,7 @@ from ingest.fault import Fault
 from ingest.storage.place import place
 from reports.audit.other_run import audit_of_other_run
 from reports.audit.stored import read_corrected_rates
+from reports.report.accuracy import audit_cautions
 from reports.summary import summarise
 from reports.warehouse import open_run, setup_statements
 from scoring.assessment import Assessment
@@ -276,7 +277,7 @@ def test_an_audit_of_an_older_version_is_read_and_its_sample_completed_by_drawin
         file = run / "audit" / f"{name}.parquet"
         table = pq.read_table(file)
         footer = json.loads(table.schema.metadata[key])
-        older = {field: value for field, value in footer.items() if field not in later}
+        older = {field: value for field, value in footer.items() if field not in {*later, "gaps"}}
         assert len(older) < len(footer)
         pq.write_table(table.replace_schema_metadata({key: json.dumps(older)}), file)
     assert read_sample(place(str(run))).design == drawn.design.model_copy(update=later)
@@ -408,6 +409,37 @@ def test_pictures_on_which_people_differ_widen_the_interval_to_all_and_none_of_t
     decided = applied(run / "reviews")["subjects"][0]
     assert (decided["num_undecided"], decided["num_labels"]) == (0, len(hashes))
     assert decided["corrected"]["high"] < private["corrected"]["high"]
+
+
+def test_a_report_names_what_its_labels_leave_open(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    drawn = sample(run, tmp_path / "list.csv", "--n", 60)
+    rows = filled(tmp_path / "list.csv", {"private": truth()}, slice(0, 20))
+    others = [
+        row | {"annotator": name, "private": vote} for row in rows[20:23] for name, vote in (("a", "0"), ("b", "1"))
+    ]
+    labels = write(tmp_path / "labels.csv", [row | {"annotator": "a"} for row in rows[:20]] + others)
+    assert privsieve("audit", "apply", run, labels) == 0
+    capsys.readouterr()
+    page = tmp_path / "report.html"
+    assert privsieve("report", run, "--html", page) == 0
+    text = capsys.readouterr().out
+    assert privsieve("report", run, "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["audit_cautions"] == [
+        "Fewer than 30 labels: label more before you rely on the corrected rate of private.",
+        f"{drawn.num_rows - 23} of {drawn.num_rows} drawn pictures have no label. The corrected rates hold only if "
+        "chance decided which.",
+        "Undecided, since people differ or cannot say: private 3. The intervals cover all of them being so, and none.",
+    ]
+    for caution in found["audit_cautions"]:
+        assert f"{caution}\n" in text
+        assert f"<strong>{caution}</strong>" in page.read_text()
+    assert found["label_gaps"]["num_undecided"] == {"private": 3}
+    whole = write(tmp_path / "whole.csv", filled(tmp_path / "list.csv", {"private": truth()}))
+    assert privsieve("audit", "apply", run, whole) == 0
+    assert audit_cautions(summarise(open_run(str(run)))) == ()
 
 
 @pytest.mark.slow

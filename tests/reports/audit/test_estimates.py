@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import quapy
+from scipy.stats import beta, binom, hypergeom
 
-from reports.audit.cells import ABSENT, PRESENT, UNCLEAR, Counts
+from reports.audit.cells import ABSENT, NOT_JUDGED, PRESENT, UNCLEAR, Counts
 from reports.audit.estimates import (
     Estimate,
     evidence,
@@ -32,7 +33,7 @@ def images(**counts: int) -> Counts:
 @pytest.mark.parametrize("rate", PREVALENCES)
 def test_95_of_100_intervals_hold_the_truth_and_need_a_quarter_of_the_labels(rate: float) -> None:
     found = private_outcome(rate, has_probabilities=True, purpose="private", num_draws=500, seed=12)
-    assert 0.93 <= found.coverage <= 0.97
+    assert 0.93 <= found.coverage <= 0.98
     assert abs(found.bias) < 4 * found.deviation / 500**0.5
     if rate == 0.05:
         assert found.labels_of_a_plain_sample >= 4 * 400
@@ -40,7 +41,7 @@ def test_95_of_100_intervals_hold_the_truth_and_need_a_quarter_of_the_labels(rat
 
 def test_answers_without_probabilities_widen_the_intervals_and_they_still_hold_the_truth() -> None:
     found = private_outcome(0.02, has_probabilities=False, purpose="both", num_draws=500, seed=12)
-    assert 0.93 <= found.coverage <= 0.97
+    assert 0.93 <= found.coverage <= 0.98
     assert found.half_width > private_outcome(0.02, True, "both", 50, seed=12).half_width
 
 
@@ -49,6 +50,39 @@ def test_prior_shift_brings_categories_near_their_true_rates() -> None:
     assert found.raw_error > 0.04
     assert found.error < found.raw_error / 3
     assert found.coverage > 0.9
+
+
+def plain_interval(num_positive: int, num_labels: int, num_images: int) -> tuple[float, float]:
+    """Of an attribute that the engine never judges, from a plain sample."""
+    is_there = (np.arange(num_labels) < num_positive).astype(np.float64)
+    counts = np.zeros(NUM_CELLS, dtype=np.int64)
+    counts[NOT_JUDGED] = num_images
+    chances = np.full(num_labels, num_labels / num_images)
+    found = evidence(counts, np.full(num_labels, NOT_JUDGED), is_there, chances)
+    estimate = prevalence(found, found.draws(np.random.default_rng(0)))
+    assert estimate.low is not None and estimate.high is not None  # noqa: PT018
+    return estimate.low, estimate.high
+
+
+def test_the_interval_of_a_rare_attribute_that_the_engine_never_judges_holds_its_rate_in_95_of_100_samples() -> None:
+    numbers = np.arange(30)
+    low, high = np.array([plain_interval(int(number), 400, 1_000_000) for number in numbers]).T
+    for rate in (0.0025, 0.005, 0.006, 0.007, 0.008, 0.009, 0.01, 0.02):
+        coverage = binom.pmf(numbers, 400, rate) @ ((low <= rate) & (rate <= high))
+        assert coverage >= (0.94 if rate <= 0.01 else 0.93), rate
+
+
+def test_labels_of_which_none_is_positive_give_the_exact_bound() -> None:
+    end = beta.ppf(0.975, 1, 400)  # of Clopper and Pearson
+    low, high = plain_interval(0, 400, 1_000_000)
+    assert low == 0
+    assert high == pytest.approx(end, rel=0.06)
+    low, high = plain_interval(400, 400, 1_000_000)
+    assert low == pytest.approx(1 - end, rel=0.001)
+    assert high == 1
+    # Of 52 images: if 6 have it, 22 labels miss all of them in 2.9 % of the samples, and in 1.5 % if 7 have it.
+    assert [hypergeom.pmf(0, 52, number, 22) > 0.025 for number in (6, 7)] == [True, False]
+    assert plain_interval(0, 22, 52)[1] == pytest.approx(6 / 52)
 
 
 def test_the_difference_estimator_by_hand() -> None:
@@ -83,7 +117,7 @@ def test_if_every_image_is_labelled_nothing_is_open() -> None:
 def test_one_picture_without_a_label_leaves_one_picture_open() -> None:
     one = evidence(images(absent=20), np.full(19, ABSENT), np.zeros(19), np.full(19, 0.95))
     draws = one.draws(np.random.default_rng(0))
-    assert np.unique(draws[:, ABSENT].round(9)).tolist() == [0, 1 / 20]
+    assert np.unique(draws.for_high[:, ABSENT].round(9)).tolist() == [0, 1 / 20]
     assert prevalence(one, draws).low == 0
 
 
