@@ -37,7 +37,8 @@ def write_report(report: "Report") -> None:
         write_line(note)
     if any(rate.is_small for rate in (*report.highest, *report.lowest)):
         write_line(f"{FEW} fewer than 20 images were judged: the rate says little.")
-    for found in (sentences.bounds(report.total), sentences.copies_note(report), sentences.unseen_note(report)):
+    bounds = (sentences.bounds(report.total), sentences.corrected_bounds(report))
+    for found in (*bounds, sentences.copies_note(report), sentences.unseen_note(report)):
         if found:
             write_line(found)
     _reasons(report)

@@ -31,7 +31,7 @@ class Headline:
     """How it was corrected, as in `CorrectedRate`; None if it was not. `rogan-gladen`: by labels of another run."""
 
     raw_rate: float | None
-    """As the engine answers; of the source where its images were chosen at random, else of the scanned images."""
+    """As the engine answers, of the images that it judged: of the source where these were chosen at random."""
 
     raw_low: float | None
     """95 % interval for the choice of the images; None where these were not chosen at random."""
@@ -44,10 +44,19 @@ def headline_of(report: Report) -> Headline:
     rate = report.total.privacy_rate if overall.rate is None else overall.rate
     raw = (rate, overall.low, overall.high)
     if whole is None or whole.corrected_rate is None:
-        of = "scanned images" if overall.rate is None or not report.design.is_certain else "images in the source"
-        return Headline(*raw, of, False, None, None, *raw)
+        return Headline(*raw, _counted(report), False, None, None, *raw)
     corrected = (whole.corrected_rate, whole.low, whole.high)
-    return Headline(*corrected, "scanned images", True, whole.num_labels, whole.method, *raw)
+    return Headline(*corrected, "scored images", True, whole.num_labels, whole.method, *raw)
+
+
+def _counted(report: Report) -> str:
+    """Of which images the raw rate is; images that are left out are in no rate."""
+    is_of_source = report.overall.rate is not None and report.design.is_certain
+    total = report.total
+    if not total.num_quarantined and not total.num_unknown:
+        return "images in the source" if is_of_source else "scanned images"
+    noun = "judged images" if total.num_unknown else "scored images"
+    return f"{noun} in the source" if is_of_source else noun
 
 
 def corrected_whole(report: Report) -> CorrectedRate | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from ingest.errors import number_of
 from ingest.sample import printable
 from reports.audit.results import CONTRADICTED
 from reports.report.accuracy import audit_cautions
@@ -44,7 +45,7 @@ def _how_much(report: Report) -> str:
         if rests_on_other_run(report):
             by += " and right only if the engine errs as often here as there"
         return (
-            f"{percent(headline.rate)} of the scanned images are private, corrected by {by} "
+            f"{percent(headline.rate)} of the scored images are private, corrected by {by} "
             f"(95 % interval {spread(headline.low, headline.high)}); {_raw(report, counts)}{most}{others}."
         )
     rate = percent(headline.rate)
@@ -52,11 +53,11 @@ def _how_much(report: Report) -> str:
         return f"{rate} of the {headline.of} were found private ({counts}){most}."
     if report.overall.rate is not None:
         interval = spread(headline.low, headline.high)
-        return f"An estimated {rate} of the images in the source are found private (95 % interval {interval}){most}."
+        return f"An estimated {rate} of the {headline.of} are found private (95 % interval {interval}){most}."
     if report.design.kind == "per category":
         return f"{counts[0].upper()}{counts[1:]} were found private{most}; that is no rate of the whole source."
-    where = "first" if report.design.kind == "first" else "scanned"
-    return f"{rate} of the {where} images were found private ({counts}){most}; the rest of the source can differ."
+    where = f"first {headline.of.replace('scanned ', '')}" if report.design.kind == "first" else headline.of
+    return f"{rate} of the {where} were found private ({counts}){most}; the rest of the source can differ."
 
 
 def rests_on_other_run(report: Report) -> bool:
@@ -157,6 +158,20 @@ def bounds(rate: Rate) -> str | None:
     low, high = percent(rate.share_if_none_private), percent(rate.share_if_all_private)
     noun = "image" if left == 1 else "images"
     return f"With {' and '.join(parts)} {noun}: {low} of all images if none of these is private, {high} if all are."
+
+
+def corrected_bounds(report: Report) -> str | None:
+    """What quarantined images could change of the corrected rate; None without one, or if there are none."""
+    headline, num_images = headline_of(report), report.num_images
+    if not headline.is_corrected or headline.low is None or headline.high is None or not report.num_quarantined:
+        return None
+    low = headline.low * report.num_scored / num_images
+    high = (headline.high * report.num_scored + report.num_quarantined) / num_images
+    left = number_of(report.num_quarantined, "quarantined image")
+    return (
+        f"The corrected rate is of the scored images. With {left} it is between {percent(low)} of all images (none of "
+        f"these private, low end of the interval) and {percent(high)} (all of them, high end)."
+    )
 
 
 def correction_note(report: Report) -> str | None:

@@ -48,8 +48,8 @@ def test_a_whole_source_is_counted_and_its_order_is_that_of_the_lower_ends(make_
     assert (pier.share_if_none_private, pier.share_if_all_private) == (1.0, 1.0)
     assert bounds(pier) is None
     assert findings(found) == (
-        "28.4 % of the images in the source were found private (23 of 81 images that could be judged), most often for "
-        "“Biometrics”.",
+        "28.4 % of the scored images in the source were found private (23 of 81 images that could be judged), "
+        "most often for “Biometrics”.",
         "By category, beach and pier are highest of 3; see the table for how sure that is.",
     )
 
@@ -77,7 +77,7 @@ def test_a_random_sample_gives_an_interval_that_knows_the_size_of_the_source(mak
     assert near.rates[0].source_low > near.rates[0].rate_low  # type: ignore[operator]
     assert near.design.sentence == "A random sample of 85 images of 100 in the source (seed 3)."
     assert findings(far)[0].startswith(
-        "An estimated 28.4 % of the images in the source are found private (95 % interval"
+        "An estimated 28.4 % of the scored images in the source are found private (95 % interval"
     )
 
 
@@ -122,7 +122,7 @@ def test_a_source_that_cannot_be_listed_is_not_called_whole(make_run: MakeRun) -
     run = open_run(str(make_run(ROWS)))
     found = summarise(run).covering(Coverage(None, None, 0, 85, None, None), run.record, SourceSizes())
     assert found.design.sentence.endswith("The source cannot be listed now, so it may hold more.")
-    assert findings(found)[0].startswith("28.4 % of the scanned images were found private")
+    assert findings(found)[0].startswith("28.4 % of the scored images were found private")
 
 
 def test_copies_count_once_where_that_is_asked(make_run: MakeRun) -> None:

@@ -116,7 +116,7 @@ def test_page_says_first_what_its_figures_are_of(make_run: MakeRun) -> None:
     body = render(summarise(run), Extras(made_on=date(2026, 11, 22))).partition("<h1>")[2]
     assert body.startswith("Privacy report: corpus")
     banner = '<p class="warning made-up" role="alert"><strong>MADE-UP ANSWERS: the canned engine looks at no picture'
-    finding = '<p class="finding">50.0 % of the images in the source were found private (3 of 6 images'
+    finding = '<p class="finding">50.0 % of the scored images in the source were found private (3 of 6 images'
     assert 0 < body.index(banner) < body.index(finding) < body.index("The whole source: all 8 images.")
     assert "<dd>The image shows a unique identifier (level 1, such as a face" in body
     assert "<dt>Page made on</dt><dd>2026-11-22</dd>" in body
@@ -174,10 +174,10 @@ def test_corrected_rates_stand_beside_the_raw_ones(report: Report, capsys: pytes
     assert "Corrected rates of groups assume that the engine errs alike in all of them." in page
     assert page.index("Private, corrected by labels") < page.index("Private, as the engine answers")
     assert headline_of(found) == Headline(
-        0.25, 0.2, 0.3, "scanned images", True, 400, "difference", *3 * [report.overall.rate]
+        0.25, 0.2, 0.3, "scored images", True, 400, "difference", *3 * [report.overall.rate]
     )
     assert findings(found)[0].startswith(
-        "25.0 % of the scanned images are private, corrected by 400 labels of people (95 % interval 20.0 – 30.0 %); "
+        "25.0 % of the scored images are private, corrected by 400 labels of people (95 % interval 20.0 – 30.0 %); "
         f"the engine itself found {percent(report.overall.rate)} ("
     )
     rows = {row[0]: dict(zip(HEADS, row, strict=True)) for row in group_rows(found)}
