@@ -77,7 +77,8 @@ def mixture_shares(counts: Numbers, with_: Numbers, without: Numbers) -> Numbers
         mixture = without[:, None] + middle[:, :, None] * difference
         is_rising = (counts * difference / mixture).sum(axis=2) > 0
         low, high = np.where(is_rising, middle, low), np.where(is_rising, high, middle)
-    return (low + high) / 2
+    # The most likely share can be an end, which halving only comes near to.
+    return np.where(low == 0, 0.0, np.where(high == 1, 1.0, (low + high) / 2))
 
 
 def _distributions(shares: Numbers, rates: Numbers) -> tuple[Numbers, Numbers]:

@@ -48,7 +48,7 @@ class WritingFinder:
         self._earlier: list[tuple[Image, list[Quad]]] = []
 
     def forget(self) -> None:
-        """The views so far: what is the same in two views of a picture is searched once."""
+        """Drops the views so far. Until then, what is the same in two views of a picture is searched once."""
         self._earlier.clear()
 
     def quads(self, image: Image) -> list[Quad]:

@@ -142,6 +142,12 @@ def test_prior_shift_is_the_em_of_quapy(share: float) -> None:
     assert ours[0, 0] == pytest.approx(theirs[1], abs=1e-5)
 
 
+def test_a_category_of_one_kind_of_answer_only_has_a_share_of_exactly_0_or_1() -> None:
+    yes_and_no = np.array([[[40.0, 0.0], [0.0, 40.0]]])
+    shares = mixture_shares(yes_and_no, np.array([[0.9, 0.1]]), np.array([[0.2, 0.8]]))
+    assert shares.tolist() == [[1.0, 0.0]]
+
+
 def test_rogan_gladen_is_the_adjusted_count_of_quapy() -> None:
     errors = counted_errors(num_found=80, num_missed=20, num_false=30, num_right=270, random=RANDOM)
     found = rogan_gladen(2_000, 10_000, errors, RANDOM)
