@@ -1,5 +1,7 @@
 """What the detectors make of people, vehicles and things that were found, without a model; and of licence plates."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,11 +11,11 @@ from scoring.engines.detectors.faces import Face
 from scoring.engines.detectors.objects import Thing
 from scoring.engines.detectors.page import Page
 from scoring.engines.detectors.plates import is_plate, plate_findings, plates_in_close_up, vehicles_to_read
-from scoring.engines.detectors.scene import scene_findings
+from scoring.engines.detectors.scene import human, scene_findings
 from tests.engines.test_detectors_rules import HEIGHT, WIDTH, line, page, value
 
 SIZE = (WIDTH, HEIGHT)
-BICYCLE, CAR, HORSE, SUITCASE, RACKET, BOTTLE, CUP, COMPUTER = 1, 2, 17, 28, 38, 39, 41, 63
+BICYCLE, CAR, DOG, HORSE, SUITCASE, RACKET, BOTTLE, CUP, COMPUTER = 1, 2, 16, 17, 28, 38, 39, 41, 63
 
 
 def thing(kind: int, x: float, y: float, width: float, height: float, confidence: float = 0.8) -> Thing:
@@ -27,6 +29,10 @@ def person(x: float, height: float = 600, y: float = 100, confidence: float = 0.
 
 def face(of: Thing, flatness: float = 0.05) -> Face:
     return Face(of.x_min + 20, of.y_min + 10, of.x_min + 90, of.y_min + 100, 0.9, 200, flatness)
+
+
+def face_at(x: float, width: float, confidence: float = 0.9) -> Face:
+    return Face(x, 150, x + width, 150 + 1.3 * width, confidence, 200, 0.05)
 
 
 def seen(*things: Thing, faces: tuple[Face, ...] = ()) -> Assessment:
@@ -51,6 +57,39 @@ def seen(*things: Thing, faces: tuple[Face, ...] = ()) -> Assessment:
 )
 def test_bystanders_are_people_far_behind_in_crowds_and_in_traffic(things: list[Thing], expected: float) -> None:
     assert value(seen(*things), "background_people") == expected
+
+
+@pytest.mark.parametrize(
+    ("faces", "expected"),
+    [
+        ([face_at(100, 100)], 0),
+        ([face_at(100, 100), face_at(300, 95), face_at(500, 98)], 0),
+        ([face_at(100, 100), face_at(300, 30), face_at(500, 28)], 1),
+        ([face_at(100, 100), face_at(300, 30)], 0.5),
+        ([face_at(100 + 60 * place, 30) for place in range(6)], 1),  # a crowd: nobody is large enough to pose
+        ([face_at(100 + 60 * place, 30) for place in range(5)], 0),
+    ],
+)
+def test_bystanders_are_faces_much_smaller_than_the_largest_and_crowds(faces: list[Face], expected: float) -> None:
+    assert value(seen(faces=tuple(faces)), "background_people") == expected
+
+
+def test_a_group_at_a_table_has_no_bystanders_though_some_sit_and_some_stand() -> None:
+    together = [person(100), person(400, 300, 250), person(700, 320, 250)]
+    faces = [face_at(150, 90), face_at(430, 80), face_at(730, 85)]
+    faces[1:] = [replace(each, y_min=260, y_max=350) for each in faces[1:]]
+    assert value(seen(*together, faces=tuple(faces)), "background_people") == 0
+    assert value(seen(*together, faces=tuple(faces[:2])), "background_people") == 1  # one has no face
+    small = [replace(each, x_max=each.x_min + 40) for each in faces]
+    assert value(seen(*together, faces=tuple(small)), "background_people") == 1
+
+
+def test_the_face_of_an_animal_is_nobodys_unless_a_person_is_there() -> None:
+    dog, rider = thing(DOG, 100, 100, 400, 400), person(150, 300)
+    own, other = face_at(200, 90), face_at(800, 90)
+    assert human([own, other], [dog]) == [other]
+    assert human([own, other], [dog, rider]) == [own, other]
+    assert human([own], []) == [own]
 
 
 @pytest.mark.parametrize(

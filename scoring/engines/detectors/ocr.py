@@ -10,7 +10,7 @@ import numpy as np
 
 from ingest.images.decode import Pixels
 from scoring.engines.detectors.findings import Area, fractions
-from scoring.engines.detectors.models import checked_path
+from scoring.engines.detectors.models import TEXT_DETECTOR, TEXT_RECOGNIZER, checked_path
 from scoring.engines.detectors.writing import SEARCH_SIDE_PX, Quad, WritingFinder
 
 READABLE = 0.6
@@ -144,8 +144,8 @@ def _parameters() -> dict[str, Any]:
         "Global.text_score": 0.0,
         "Det.limit_type": "max",
         "Det.limit_side_len": SEARCH_SIDE_PX,
-        "Det.model_path": str(checked_path("PP-OCRv6_det_small.onnx")),
-        "Rec.model_path": str(checked_path("PP-OCRv6_rec_small.onnx")),
+        "Det.model_path": str(checked_path(TEXT_DETECTOR)),
+        "Rec.model_path": str(checked_path(TEXT_RECOGNIZER)),
         # One line at a time and no padding to a common width: 40 % faster on one thread, same text.
         "Rec.rec_batch_num": 1,
         "Rec.rec_img_shape": [3, 48, 64],

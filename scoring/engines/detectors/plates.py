@@ -27,7 +27,7 @@ CLOSE_UP = 0.05
 """Share of the view's height from which a plate fills the picture without a vehicle around it."""
 MIN_SHAPE, MAX_SHAPE = 2.0, 11.0
 """Width to height of a plate in one line."""
-MIN_VEHICLE_PX = 120
+MIN_VEHICLE_PX = 80
 """Width; the plate takes about a fifth of it."""
 MAX_VEHICLES = 3
 MARGIN = 0.5

@@ -18,6 +18,9 @@ PRIVATE_VEHICLES = frozenset([1, 2, 3, 7, 8])
 RIDDEN = frozenset([1, 3, 17])
 """Bicycle, motorcycle, horse."""
 
+ANIMALS = frozenset(range(14, 24))
+"""Birds, pets, farm and wild animals: some have faces that look human to the finder of faces."""
+
 SPORTS_GEAR = frozenset(range(29, 39))
 """Frisbee, skis, snowboard, ball, kite, bat, glove, skateboard, surfboard, racket."""
 
@@ -33,7 +36,12 @@ THING_CONFIDENCE = 0.5
 LARGE_VEHICLE_CONFIDENCE = 0.4
 
 SMALLER = 0.6
-"""Somebody of less than this share of the tallest person's height stands farther away."""
+"""Somebody of less than this share of the tallest person's height, or of the largest face's width, is farther away."""
+MIN_HEAD_PX = 8
+"""Width."""
+MANY_HEADS = 6
+POSED_FACE = 0.06
+"""Share of the view's width from which faces of like size are of a group that poses."""
 CROWD = 4
 DENSE_CROWD = 5
 """As many people make a crowd even if the model is sure of none of them."""
@@ -55,12 +63,25 @@ def scene_findings(things: Sequence[Thing], faces: Sequence[Face], size: Size) -
     """size: (width, height) of the view in pixels."""
     found = [thing for thing in things if thing.kind == PERSON and not _is_drawn(thing, faces)]
     persons = [person for person in found if person.confidence >= PERSON_CONFIDENCE]
+    crowd = persons or (found if len(found) >= DENSE_CROWD else [])
     return [
-        *_bystanders(persons or (found if len(found) >= DENSE_CROWD else []), things, size),
+        *([] if _is_group(persons, faces, size) else [*_small_faces(faces, size), *_bystanders(crowd, things, size)]),
         *_faceless(persons, faces, size),
         *_activities(persons, things, size),
         *_property(things, size),
     ]
+
+
+def human(faces: Sequence[Face], things: Sequence[Thing]) -> list[Face]:
+    """Without the faces of animals that nobody sits on or stands behind."""
+    animals = [thing for thing in things if thing.kind in ANIMALS]
+    persons = [thing for thing in things if thing.kind == PERSON]
+    return [face for face in faces if not _lies_in(face, animals) or _lies_in(face, persons)]
+
+
+def _lies_in(face: Face, things: Sequence[Thing]) -> bool:
+    x, y = (face.x_min + face.x_max) / 2, (face.y_min + face.y_max) / 2
+    return any(thing.x_min <= x <= thing.x_max and thing.y_min <= y <= thing.y_max for thing in things)
 
 
 def _is_drawn(person: Thing, faces: Sequence[Face]) -> bool:
@@ -78,6 +99,32 @@ def _faces_of(person: Thing, faces: Sequence[Face]) -> list[Face]:
         if person.x_min <= (face.x_min + face.x_max) / 2 <= person.x_max
         and person.y_min - face.width <= (face.y_min + face.y_max) / 2 <= middle
     ]
+
+
+def _clear(faces: Sequence[Face]) -> list[Face]:
+    return [face for face in faces if face.confidence >= FACE_CONFIDENCE and not face.drawn]
+
+
+def _is_group(persons: Sequence[Thing], faces: Sequence[Face], size: Size) -> bool:
+    """Whether people stand or sit together: large faces of like size, and nobody without one."""
+    widths = [face.width for face in _clear(faces)]
+    if len(widths) < 2 or min(widths) < SMALLER * max(widths) or max(widths) < POSED_FACE * size[0]:
+        return False
+    return all(_faces_of(person, _clear(faces)) for person in persons)
+
+
+def _small_faces(faces: Sequence[Face], size: Size) -> list[Finding]:
+    """A crowd, or somebody much smaller than the subject, by their faces and heads."""
+    people = _clear(faces)
+    if not people:
+        return []
+    heads = [face for face in faces if not face.drawn and face.width >= MIN_HEAD_PX]
+    largest = max(face.width for face in people)
+    smaller = [face for face in heads if face.width < SMALLER * largest]
+    is_posed = not smaller and largest >= POSED_FACE * size[0]
+    if (len(heads) >= MANY_HEADS and not is_posed) or (smaller and len(heads) >= 3):
+        return [Finding("background_people", 1.0, "several people, some of them in the background")]
+    return [Finding("background_people", 0.5, "a second, smaller face")] if smaller else []
 
 
 def _bystanders(persons: Sequence[Thing], things: Sequence[Thing], size: Size) -> list[Finding]:
@@ -99,8 +146,7 @@ def _bystanders(persons: Sequence[Thing], things: Sequence[Thing], size: Size) -
 def _faceless(persons: Sequence[Thing], faces: Sequence[Face], size: Size) -> list[Finding]:
     for person in persons:
         is_clear = person.confidence >= SURE_PERSON and person.height >= LARGE_PERSON * size[1]
-        seen = [face for face in _faces_of(person, faces) if face.confidence >= FACE_CONFIDENCE]
-        if is_clear and not seen:
+        if is_clear and not any(face.confidence >= FACE_CONFIDENCE for face in _faces_of(person, faces)):
             kind = "a person without a visible face"
             return [_found(attribute, 0.5, kind, person, size) for attribute in ("age", "gender")]
     return []

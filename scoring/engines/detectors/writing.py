@@ -27,6 +27,10 @@ SEEN = 0.15
 """Probability of writing from which a pixel of the look is searched. Lines are made from 0.3 on."""
 MARGIN_PX = 32
 """Around what the look saw, in pixels of the look."""
+CLOSE_UP_SIDE_PX = 640
+"""A close-up is enlarged to so much on the longer side: small plates are found then that were missed before."""
+MAX_ENLARGED = 2.5
+"""More than that shows nothing new."""
 CELL_PX = 32
 """The network takes sides that are multiples of this."""
 NEAR_PX = 6
@@ -58,8 +62,8 @@ class WritingFinder:
             return [] if found is None else [np.asarray(quad, np.float32) for quad in found]
         look_side_px = max(MIN_LOOK_SIDE_PX, round(LOOK_SCALE * min(SEARCH_SIDE_PX, max(height, width))))
         if max(height, width) <= WORTH_A_LOOK * look_side_px:
-            return self.quads_close_up(image)
-        seen = self.probabilities(_resized(image, look_side_px, cv2.INTER_AREA)) >= SEEN
+            return self._whole(image)
+        seen = self.probabilities(resized(image, look_side_px)) >= SEEN
         kept: list[Quad] = []
         for other, quads in self._earlier:
             if other.shape == image.shape:
@@ -77,12 +81,18 @@ class WritingFinder:
 
     def quads_close_up(self, image: Image) -> list[Quad]:
         """Without a look: image is a small part of a picture in which writing is likely."""
-        large = _resized(image, SEARCH_SIDE_PX, cv2.INTER_LINEAR)
+        small_by = max(1.0, min(MAX_ENLARGED, CLOSE_UP_SIDE_PX / max(image.shape[:2])))
+        enlarged = cv2.resize(image, None, fx=small_by, fy=small_by, interpolation=cv2.INTER_CUBIC)
+        large = resized(np.asarray(enlarged, np.uint8), SEARCH_SIDE_PX)
+        return _enlarged(self._lines(self.probabilities(large)), (0, 0), large.shape, image.shape)
+
+    def _whole(self, image: Image) -> list[Quad]:
+        large = resized(image, SEARCH_SIDE_PX)
         return _enlarged(self._lines(self.probabilities(large)), (0, 0), large.shape, image.shape)
 
     def _search(self, image: Image, seen: Mask) -> list[Quad]:
         """seen: pixels of the look that may show writing."""
-        large = _resized(image, SEARCH_SIDE_PX, cv2.INTER_LINEAR)
+        large = resized(image, SEARCH_SIDE_PX)
         rows = _cells(np.flatnonzero(seen.any(axis=1)), seen.shape[0], large.shape[0])
         columns = _cells(np.flatnonzero(seen.any(axis=0)), seen.shape[1], large.shape[1])
         quads = self._lines(self.probabilities(large[rows, columns]))
@@ -90,8 +100,7 @@ class WritingFinder:
 
     def probabilities(self, image: Image) -> npt.NDArray[np.float32]:
         """Of writing, for each pixel; the sides of the image are multiples of `CELL_PX`."""
-        normal = (image.astype(np.float32) / 255 - 0.5) / 0.5
-        answer = self._model.text_det.session(normal.transpose(2, 0, 1)[None])
+        answer = self._model.text_det.session(normalized(image))
         return np.asarray(answer, np.float32).reshape(image.shape[:2])
 
     def _lines(self, probabilities: npt.NDArray[np.float32]) -> list[Quad]:
@@ -129,12 +138,19 @@ def _grown(mask: Mask) -> Mask:
     return np.asarray(cv2.dilate(mask.astype(np.uint8), around), np.bool_)
 
 
-def _resized(image: Image, side_px: int, interpolation: int) -> Image:
+def resized(image: Image, side_px: int) -> Image:
     """At most so long on the longer side, both sides multiples of `CELL_PX`."""
     height, width = image.shape[:2]
     scale = min(1.0, side_px / max(height, width))
     rows, columns = (max(CELL_PX, round(int(side * scale) / CELL_PX) * CELL_PX) for side in (height, width))
+    interpolation = cv2.INTER_LINEAR if side_px >= SEARCH_SIDE_PX else cv2.INTER_AREA
     return np.asarray(cv2.resize(image, (columns, rows), interpolation=interpolation), np.uint8)
+
+
+def normalized(image: Image) -> npt.NDArray[np.float32]:
+    """What the network takes: shape (1, 3, height, width), BGR, -1 to 1."""
+    normal = (image.astype(np.float32) / 255 - 0.5) / 0.5
+    return np.asarray(normal.transpose(2, 0, 1)[None], np.float32)
 
 
 def _enlarged(
