@@ -33,7 +33,9 @@ INPUT = "x"
 OPSET = 13
 """The first in which each channel of a convolution can have a scale of its own."""
 NUM_FIRST = 5
+"""Convolutions at the input that stay as they are."""
 AFTER_MEANS = ("Add", "Conv", "HardSigmoid", "Identity", "Relu")
+"""What a squeeze-and-excite block does with its means."""
 LINE_FROM = 0.3
 """Probability from which lines are made."""
 CORPORA = ("jobs/demo/corpus/shards", "jobs/demo/corpus/tree")
@@ -124,7 +126,7 @@ def main(out: Path) -> None:
     seconds, seen = _timed(ORIGINAL, arrays)
     seconds_now, seen_now = _timed(out / TEXT_DETECTOR, arrays)
     both = [(a & b).sum() / (a | b).sum() for a, b in zip(seen, seen_now, strict=True) if (a | b).any()]
-    click.echo(f"CPU time        {seconds_now / seconds:.2f} x the original's on {len(arrays)} pictures")
+    click.echo(f"CPU time        {seconds_now / seconds:.2f} x the original's on {len(arrays)} inputs")
     click.echo(
         f"common writing  median {np.median(both):.3f}, lower tenth {np.quantile(both, 0.1):.3f} of what either sees"
     )

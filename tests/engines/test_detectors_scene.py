@@ -11,7 +11,7 @@ from scoring.engines.detectors.faces import Face
 from scoring.engines.detectors.objects import Thing
 from scoring.engines.detectors.page import Page
 from scoring.engines.detectors.plates import is_plate, plate_findings, plates_in_close_up, vehicles_to_read
-from scoring.engines.detectors.scene import human, scene_findings
+from scoring.engines.detectors.scene import human_faces, scene_findings
 from tests.engines.test_detectors_rules import HEIGHT, WIDTH, line, page, value
 
 SIZE = (WIDTH, HEIGHT)
@@ -82,14 +82,16 @@ def test_a_group_at_a_table_has_no_bystanders_though_some_sit_and_some_stand() -
     assert value(seen(*together, faces=tuple(faces[:2])), "background_people") == 1  # one has no face
     small = [replace(each, x_max=each.x_min + 40) for each in faces]
     assert value(seen(*together, faces=tuple(small)), "background_people") == 1
+    behind = [person(100 + 150 * place, 100, confidence=0.4) for place in range(5)]  # the model is sure of none of them
+    assert value(seen(*behind, faces=(face_at(150, 90), face_at(430, 85))), "background_people") == 1
 
 
 def test_the_face_of_an_animal_is_nobodys_unless_a_person_is_there() -> None:
     dog, rider = thing(DOG, 100, 100, 400, 400), person(150, 300)
     own, other = face_at(200, 90), face_at(800, 90)
-    assert human([own, other], [dog]) == [other]
-    assert human([own, other], [dog, rider]) == [own, other]
-    assert human([own], []) == [own]
+    assert human_faces([own, other], [dog]) == [other]
+    assert human_faces([own, other], [dog, rider]) == [own, other]
+    assert human_faces([own], []) == [own]
 
 
 @pytest.mark.parametrize(

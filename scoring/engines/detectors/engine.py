@@ -16,7 +16,7 @@ from scoring.engines.detectors.page import Page
 from scoring.engines.detectors.plates import plate_findings, plates_in_close_up, vehicles_to_read
 from scoring.engines.detectors.ridges import ridge_findings
 from scoring.engines.detectors.rules import TEXT_ATTRIBUTES, text_findings
-from scoring.engines.detectors.scene import human, scene_findings
+from scoring.engines.detectors.scene import human_faces, scene_findings
 
 
 class DetectorsEngine:
@@ -49,7 +49,7 @@ class DetectorsEngine:
         height, width = pixels.shape[:2]
         page = Page(tuple(self.text.read(pixels)), width, height)
         things = [] if page.is_document else self.objects.find(pixels)
-        faces, size = human(self.faces.find(pixels), things), (width, height)
+        faces, size = human_faces(self.faces.find(pixels), things), (width, height)
         findings = [
             *face_findings(faces, size),
             *scene_findings(things, faces, size),

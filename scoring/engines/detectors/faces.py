@@ -68,14 +68,15 @@ class FaceFinder:
     def find(self, pixels: Pixels) -> list[Face]:
         """Faces and, below `FACE_CONFIDENCE`, what may be heads; the most confident first.
 
-        A face has to be one in the mirror image, too: the network often sees feet, masks and parts of machines as
-        faces in one of the two only.
+        The mirror image has to show the face, too: feet, masks and parts of machines often look like faces to the
+        network in only one of the two.
         """
         found = self._look(pixels)
         if not any(face.confidence >= FACE_CONFIDENCE for face in found):
             return found
         mirrored = [_mirrored(face, pixels.shape[1]) for face in self._look(np.ascontiguousarray(pixels[:, ::-1]))]
-        return [replace(face, confidence=min(face.confidence, _agreement(face, mirrored))) for face in found]
+        agreed = [replace(face, confidence=min(face.confidence, _agreement(face, mirrored))) for face in found]
+        return sorted(agreed, key=lambda face: -face.confidence)
 
     def _look(self, pixels: Pixels) -> list[Face]:
         height, width = pixels.shape[:2]
@@ -93,12 +94,12 @@ def _mirrored(face: Face, width_px: int) -> Face:
 
 
 def _agreement(face: Face, others: Sequence[Face]) -> float:
-    """Confidence of the surest other face in the same place; that of a head where there is none."""
+    """Highest confidence of another face in the same place; that of a head if there is none."""
     return max((other.confidence for other in others if _overlap(face, other) > OVERLAP), default=HEAD_CONFIDENCE)
 
 
 def _overlap(face: Face, other: Face) -> float:
-    """Intersection over union, 0-1."""
+    """Intersection over union, 0–1."""
     width = min(face.x_max, other.x_max) - max(face.x_min, other.x_min)
     height = min(face.y_max, other.y_max) - max(face.y_min, other.y_min)
     common = max(0.0, width) * max(0.0, height)

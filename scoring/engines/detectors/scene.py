@@ -65,15 +65,15 @@ def scene_findings(things: Sequence[Thing], faces: Sequence[Face], size: Size) -
     persons = [person for person in found if person.confidence >= PERSON_CONFIDENCE]
     crowd = persons or (found if len(found) >= DENSE_CROWD else [])
     return [
-        *([] if _is_group(persons, faces, size) else [*_small_faces(faces, size), *_bystanders(crowd, things, size)]),
+        *([] if _is_group(crowd, faces, size) else [*_small_faces(faces, size), *_bystanders(crowd, things, size)]),
         *_faceless(persons, faces, size),
         *_activities(persons, things, size),
         *_property(things, size),
     ]
 
 
-def human(faces: Sequence[Face], things: Sequence[Thing]) -> list[Face]:
-    """Without the faces of animals that nobody sits on or stands behind."""
+def human_faces(faces: Sequence[Face], things: Sequence[Thing]) -> list[Face]:
+    """Without faces that lie in an animal and in no person."""
     animals = [thing for thing in things if thing.kind in ANIMALS]
     persons = [thing for thing in things if thing.kind == PERSON]
     return [face for face in faces if not _lies_in(face, animals) or _lies_in(face, persons)]
