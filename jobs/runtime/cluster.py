@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import socket
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,11 @@ from jobs.runtime.last_word import last_word, native_stderr_hidden
 LOGICAL_CPUS_MIN = 4
 """Two logical CPUs would admit only one reader beside an actor; readers mostly wait, so they share the cores."""
 CONNECT_LIMIT_S = 5.0
+JOIN_LIMIT_S = 30.0
+"""No new try to join after this. A single one may take longer: Ray looks up to a minute for a node on this machine."""
+JOIN_PAUSE_S = 2.0
+REASON_LENGTH = 200
+"""Characters of Ray's own last line that are shown."""
 PORT_WAIT_VARIABLE = "RAY_gcs_server_port_wait_time_s"
 HTTP2_SETTINGS = 4
 """Type of the first frame that both sides of HTTP/2 send."""
@@ -188,13 +194,30 @@ def _connect(address: str) -> None:
     wait_before = os.environ.get(PORT_WAIT_VARIABLE)
     os.environ[PORT_WAIT_VARIABLE] = wait_before or "1"  # one try: something answers already
     try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, job_config=_job_config())
-    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        raise _not_joined(address, error) from None
+        _join(address)
     finally:
         del os.environ[PORT_WAIT_VARIABLE]
         if wait_before is not None:
             os.environ[PORT_WAIT_VARIABLE] = wait_before
+
+
+def _join(address: str) -> None:
+    """Tried again where Ray gave up at once without a lasting reason, as happens while the head is busy."""
+    import ray
+
+    begun_s = time.monotonic()
+    while True:
+        try:
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, job_config=_job_config())
+            return
+        except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+            ray.shutdown()
+            refused = _refused(address, error)
+            if refused is not None:
+                raise refused from None
+            if time.monotonic() - begun_s > JOIN_LIMIT_S:
+                raise _not_joined(address, error) from None
+        time.sleep(JOIN_PAUSE_S)
 
 
 @contextmanager
@@ -224,8 +247,8 @@ def _job_config() -> Any:
     return JobConfig(_client_job=True, _py_driver_sys_path=[str(Path(__file__).resolve().parents[2])])
 
 
-def _not_joined(address: str, error: Exception) -> PrivsieveError:
-    """The three things that go wrong with a cluster that answers; Ray's own words show which."""
+def _refused(address: str, error: Exception) -> PrivsieveError | None:
+    """Why the cluster will never let this process in, where Ray's own words show it."""
     text = f"{error} {error.__cause__}"
     if "Version mismatch" in text:
         theirs, ours = (" ".join(found) for found in re.findall(r"(Ray: \S+)\s+(Python: \S+)", text)[:2])
@@ -236,9 +259,14 @@ def _not_joined(address: str, error: Exception) -> PrivsieveError:
         return PrivsieveError(
             f'Ray address "{address}": the cluster refuses the token; set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH'
         )
+    return None
+
+
+def _not_joined(address: str, error: Exception) -> PrivsieveError:
+    reason = " ".join(str(error).strip().rpartition("\n")[2].split())[:REASON_LENGTH]
     return PrivsieveError(
-        f'Ray address "{address}": no cluster that this machine belongs to ({type(error).__name__}); run the command '
-        "on a machine of the cluster or submit it with `ray job submit --address URL -- python -m jobs ...`"
+        f'Ray address "{address}": no cluster that this machine belongs to ({type(error).__name__}: {reason}); run the '
+        "command on a machine of the cluster or submit it with `ray job submit --address URL -- python -m jobs ...`"
     )
 
 

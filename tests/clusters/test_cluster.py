@@ -6,12 +6,15 @@ import sys
 import time
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
+import ray
 
 from ingest.errors import PrivsieveError
-from jobs.runtime.cluster import ClusterNode, engines_that_fit, ray_session
-from tests.conftest import free_ports
+from jobs.runtime import cluster
+from jobs.runtime.cluster import ClusterNode, cluster_nodes, engines_that_fit, ray_session
+from tests.conftest import HEAD_CPUS, free_ports, joined, ray_head
 from tests.faults.drill import engine_actors, finish, make_shards, start_scan
 
 ROOT = Path(__file__).parent.parent.parent
@@ -71,6 +74,28 @@ def test_something_else_that_answers_is_no_head(answer: bytes) -> None:
         with pytest.raises(PrivsieveError, match="what answers there is no Ray head"), ray_session(address):
             pass
     assert time.monotonic() - started_s < 30
+
+
+def test_a_busy_head_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray gives up at once on some failures that pass."""
+    tries: list[str] = []
+    join = ray.init
+
+    def busy(address: str, **options: Any) -> None:
+        tries.append(address)
+        if len(tries) != 3:
+            raise RuntimeError("Failed to connect to GCS. Last connection error:\n  UNAVAILABLE:\ttry later\n")
+        join(address=address, **options)
+
+    monkeypatch.setattr(ray, "init", busy)
+    with ray_head({}) as address, joined(address):
+        with ray_session(address):
+            assert cluster_nodes() == [ClusterNode(num_cpus=HEAD_CPUS, num_gpus=0)]
+        assert tries == [address] * 3
+        monkeypatch.setattr(cluster, "JOIN_LIMIT_S", 0.0)
+        with pytest.raises(PrivsieveError, match="no cluster that this machine") as refusal, ray_session(address):
+            pass
+    assert "(RuntimeError: UNAVAILABLE: try later)" in str(refusal.value)
 
 
 def test_the_command_ends_with_one_line(tmp_path: Path) -> None:
