@@ -178,18 +178,9 @@ def _session(address: str) -> Iterator[None]:
 
 
 def _connect(address: str) -> None:
-    import ray
 
     if address == "local":
-        with _loopback_only():
-            ray.init(
-                address="local",
-                num_cpus=max(LOGICAL_CPUS_MIN, 2 * (os.cpu_count() or 1)),
-                include_dashboard=False,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-                job_config=_job_config(),
-            )
+        _start()
         return
     wait_before = os.environ.get(PORT_WAIT_VARIABLE)
     os.environ[PORT_WAIT_VARIABLE] = wait_before or "1"  # one try: something answers already
@@ -199,6 +190,27 @@ def _connect(address: str) -> None:
         del os.environ[PORT_WAIT_VARIABLE]
         if wait_before is not None:
             os.environ[PORT_WAIT_VARIABLE] = wait_before
+
+
+def _start() -> None:
+    """A Ray of this process's own. IncompleteError where it does not start, as on a machine that is too busy."""
+    import ray
+
+    try:
+        with _loopback_only():
+            ray.init(
+                address="local",
+                num_cpus=max(LOGICAL_CPUS_MIN, 2 * (os.cpu_count() or 1)),
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                job_config=_job_config(),
+            )
+    except Exception as error:  # Ray raises bare exceptions here
+        raise IncompleteError(
+            f"Ray did not start on this machine ({_reason(error)}); run the same command again (scan and filter "
+            "need no Ray with --executor inline)"
+        ) from None
 
 
 def _join(address: str) -> None:
@@ -263,11 +275,16 @@ def _refused(address: str, error: Exception) -> PrivsieveError | None:
 
 
 def _not_joined(address: str, error: Exception) -> PrivsieveError:
-    reason = " ".join(str(error).strip().rpartition("\n")[2].split())[:REASON_LENGTH]
     return PrivsieveError(
-        f'Ray address "{address}": no cluster that this machine belongs to ({type(error).__name__}: {reason}); run the '
-        "command on a machine of the cluster or submit it with `ray job submit --address URL -- python -m jobs ...`"
+        f'Ray address "{address}": no cluster that this machine belongs to ({_reason(error)}); run the command on a '
+        "machine of the cluster or submit it with `ray job submit --address URL -- python -m jobs ...`"
     )
+
+
+def _reason(error: Exception) -> str:
+    """Kind and last line of an error of Ray's start, which knows addresses and paths but no image yet."""
+    last_line = " ".join(str(error).strip().rpartition("\n")[2].split())
+    return f"{type(error).__name__}: {last_line[:REASON_LENGTH]}"
 
 
 def _quiet() -> None:

@@ -56,6 +56,18 @@ def test_a_package_that_hides_one_of_ours_is_named(tmp_path: Path) -> None:
     )
 
 
+def test_a_ray_that_does_not_start_is_one_line_with_rays_own_reason(tmp_path: Path) -> None:
+    deep = tmp_path / ("d" * 100)  # too long for the sockets of Ray
+    deep.mkdir()
+    more = f"import os; os.environ['RAY_TMPDIR'] = {str(deep)!r}\n"
+    scan = ("scan", CORPUS, "--run", tmp_path / "run", "--engine", "canned", "--quiet")
+    done = python(more + PRIVSIEVE, *scan, folder=tmp_path)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
+    assert "Ray did not start on this machine (OSError: validate_socket_filename failed" in done.stderr
+    assert done.stderr.endswith("run the same command again (scan and filter need no Ray with --executor inline)\n")
+    assert list((tmp_path / "run").iterdir()) == []
+
+
 def test_an_end_from_outside_is_reported_in_one_line(tmp_path: Path) -> None:
     """As of Ray's core, which ends the process where the GCS or the raylet is killed."""
     done = python(
