@@ -14,9 +14,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import cycle, islice
 from pathlib import Path
 
 import click
@@ -27,6 +28,7 @@ SLEEP_S = 0.002
 """Per image: makes the scan long enough to be hit."""
 
 VICTIMS = ("driver", "actor", "raylet")
+ACTORS_PER_SCAN = 3
 
 
 @dataclass
@@ -40,32 +42,31 @@ class Outcome:
     last_line: str = ""
 
 
-def run_drill(
-    folder: Path, num_shards: int, num_images: int, num_kills: int, victims: tuple[str, ...], seed: int
-) -> Outcome:
-    """Scans `num_shards` tars of `num_images` while killing; returns what was found in the run afterwards."""
+def run_drill(folder: Path, num_shards: int, num_images: int, num_kills: Mapping[str, int], seed: int) -> Outcome:
+    """Scans `num_shards` tars of `num_images` while killing; returns what was found in the run afterwards.
+
+    `num_kills` of each victim; a scan whose driver is to live may lose several actors.
+    """
     rng = random.Random(seed)
     outcome = Outcome()
     make_shards(folder / "corpus", num_shards, num_images)
     run = folder / "run"
-    drill = {"*": SLEEP_S}
-    while outcome.num_scans < 2 * num_kills + 10:
-        left = num_kills - outcome.kills.total()
-        victim = victims[outcome.num_scans % len(victims)]
+    left = Counter(num_kills)
+    turns = cycle(VICTIMS)
+    while outcome.num_scans < 2 * sum(num_kills.values()) + 10:
+        victim = next((each for each in islice(turns, len(VICTIMS)) if left[each]), None)
         outcome.num_scans += 1
-        with _cluster(victim == "raylet" and left > 0) as cluster:
+        with _cluster(victim == "raylet") as cluster:
             arguments = () if cluster is None else ("--ray-address", cluster.address)
-            scan = start_scan(folder / "corpus", run, *arguments, drill=drill)
-            if left > 0:
-                for _ in range(1 if victim != "actor" else min(left, 3)):
-                    if not _kill(victim, scan, cluster, run, rng):
-                        break
-                    outcome.kills[victim] += 1
+            scan = start_scan(folder / "corpus", run, *arguments, drill={"*": SLEEP_S})
+            for each in _victims_of_one_scan(victim, left):
+                outcome.kills[each] += _kill(each, scan, cluster, run, rng)
+            left = Counter(num_kills) - outcome.kills
             there = _results(run)
             code, out, err = finish(scan)
             now = _results(run)
             outcome.num_repeated += sum(now.get(name) != written for name, written in there.items())
-        if code == 0 and left <= 0:
+        if code == 0 and not left:
             outcome.last_line = out.strip().splitlines()[-1]
             return _counted(outcome, run, num_shards * num_images)
         if code not in (0, -signal.SIGKILL):
@@ -73,7 +74,13 @@ def run_drill(
         if code == 0:  # done before all kills were spent: begin with what a lost disk would leave
             for result in rng.sample(sorted((run / "scores").iterdir()), k=max(1, num_shards // 2)):
                 result.unlink()
-    raise RuntimeError(f"only {outcome.kills.total()} of {num_kills} kills in {outcome.num_scans} scans")
+    raise RuntimeError(f"only {dict(outcome.kills)} of {dict(num_kills)} kills in {outcome.num_scans} scans")
+
+
+def _victims_of_one_scan(victim: str | None, left: Mapping[str, int]) -> list[str]:
+    if victim is None:
+        return []
+    return [victim] * (min(left[victim], ACTORS_PER_SCAN) if victim == "actor" else 1)
 
 
 def _counted(outcome: Outcome, run: Path, num_images: int) -> Outcome:
@@ -152,7 +159,8 @@ def _kill(
 @click.option("--seed", type=int, default=0, show_default=True)
 def main(num_images: int, num_shards: int, num_kills: int, seed: int) -> None:
     with tempfile.TemporaryDirectory() as made:
-        outcome = run_drill(Path(made), num_shards, num_images // num_shards, num_kills, VICTIMS, seed)
+        wanted = {victim: (num_kills + place) // len(VICTIMS) for place, victim in enumerate(VICTIMS)}
+        outcome = run_drill(Path(made), num_shards, num_images // num_shards, wanted, seed)
     kills = ", ".join(f"{n} × {victim}" for victim, n in outcome.kills.items())
     click.echo(f"{outcome.kills.total()} kills ({kills}) in {outcome.num_scans} scans")
     click.echo(
