@@ -148,6 +148,15 @@ def test_places_firms_and_words_are_no_people(text: str) -> None:
     assert not names.names_person(text)
 
 
+@pytest.mark.parametrize("name", ["NOVAK / PETRA MRS", "NOVAK/PETRA", "Petra Novak"])
+def test_a_ticket_tells_the_passenger_and_the_booking(name: str) -> None:
+    assert value(assessed(page("BOARDING PASS", "Passenger", name, "Gate", "B22")), "full_legal_name") == 1
+    booking = assessed(page("BOARDING PASS", "Booking ref. Q7RT2L"))
+    assert value(booking, "non_unique_id") == 1
+    assert value(booking, "full_legal_name") == 0
+    assert value(assessed(page("MUSEUM", "Ticket 4", "Gate B22")), "non_unique_id") == 0
+
+
 def test_a_driving_licence_tells_name_birth_and_address_by_field_numbers() -> None:
     licence = assessed(
         page(

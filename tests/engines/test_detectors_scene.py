@@ -15,7 +15,7 @@ from scoring.engines.detectors.scene import human_faces, scene_findings
 from tests.engines.test_detectors_rules import HEIGHT, WIDTH, line, page, value
 
 SIZE = (WIDTH, HEIGHT)
-BICYCLE, CAR, DOG, HORSE, SUITCASE, RACKET, BOTTLE, CUP, COMPUTER = 1, 2, 16, 17, 28, 38, 39, 41, 63
+BICYCLE, CAR, BOAT, DOG, HORSE, SUITCASE, RACKET, BOTTLE, CUP, COMPUTER = 1, 2, 8, 16, 17, 28, 38, 39, 41, 63
 
 
 def thing(kind: int, x: float, y: float, width: float, height: float, confidence: float = 0.8) -> Thing:
@@ -53,6 +53,8 @@ def seen(*things: Thing, faces: tuple[Face, ...] = ()) -> Assessment:
         ([person(100, 200), thing(CAR, 500, 300, 300, 200)], 1),  # a passer-by
         ([person(100, 200), person(300, 190), thing(CAR, 500, 300, 300, 200)], 1),
         ([person(100, 600), thing(CAR, 500, 300, 300, 200)], 0),  # the owner beside it
+        ([person(100, 0.19 * HEIGHT)], 0.5),  # alone, but far away
+        ([person(100, 0.21 * HEIGHT)], 0),
     ],
 )
 def test_bystanders_are_people_far_behind_in_crowds_and_in_traffic(things: list[Thing], expected: float) -> None:
@@ -102,7 +104,8 @@ def test_the_face_of_an_animal_is_nobodys_unless_a_person_is_there() -> None:
         ([person(400, 300, 100), thing(HORSE, 300, 250, 400, 400)], 1),
         ([person(100, 300, 100), thing(BICYCLE, 600, 250, 300, 300)], np.nan),
         ([person(100), thing(BOTTLE, 280, 400, 30, 90), thing(CUP, 240, 420, 40, 40)], 1),
-        ([person(100), thing(CUP, 240, 420, 40, 40)], np.nan),
+        ([person(100), thing(CUP, 240, 420, 40, 40)], 0.5),
+        ([person(100), thing(CUP, 800, 420, 40, 40)], np.nan),
         ([person(100), thing(SUITCASE, 300, 550, 100, 150)], 0.5),
         ([thing(RACKET, 280, 250, 80, 120)], np.nan),
     ],
@@ -111,10 +114,12 @@ def test_activities_are_seen_by_what_a_person_uses_and_never_denied(things: list
     np.testing.assert_equal(value(seen(*things), "activities"), expected)
 
 
-def test_property_is_a_vehicle_or_computer_that_fills_part_of_the_picture_and_never_denied() -> None:
-    assert value(seen(thing(CAR, 100, 100, 500, 300)), "property_assets") == 1
+def test_property_is_a_vehicle_boat_or_computer_that_fills_part_of_the_picture_and_never_denied() -> None:
+    assert value(seen(thing(CAR, 100, 100, 90, 60)), "property_assets") == 1
+    assert value(seen(thing(BOAT, 100, 100, 300, 200)), "property_assets") == 1
     assert value(seen(thing(COMPUTER, 100, 100, 300, 200)), "property_assets") == 1
-    assert np.isnan(value(seen(thing(CAR, 100, 100, 90, 60)), "property_assets"))
+    for small in (thing(CAR, 100, 100, 60, 50), thing(BOAT, 100, 100, 150, 150), thing(COMPUTER, 100, 100, 150, 150)):
+        assert np.isnan(value(seen(small), "property_assets"))
     assert np.isnan(value(seen(person(100)), "property_assets"))
 
 
@@ -122,13 +127,13 @@ def test_somebody_without_a_visible_face_still_shows_age_and_gender_roughly() ->
     from_behind = seen(person(100))
     assert value(from_behind, "age") == value(from_behind, "gender") == 0.5
     assert value(from_behind, "biometrics") == 0
-    assert np.isnan(value(seen(person(100, 100)), "age"))  # too small
-    assert np.isnan(value(seen(person(100, confidence=0.5)), "age"))
+    assert np.isnan(value(seen(person(100, 0.14 * HEIGHT)), "age"))  # too small
+    assert np.isnan(value(seen(person(100, confidence=0.49)), "age"))
     assert np.isnan(value(seen(person(100), faces=(face(person(100)),)), "age"))  # the face rule speaks of this one
 
 
 def test_people_with_flat_faces_are_drawn_and_do_not_count() -> None:
-    poster, far = person(100), person(500, 150, 300)
+    poster, far = person(100), person(500, 300, 300)
     assert value(seen(poster, far), "background_people") == 1
     assert value(seen(poster, far, faces=(face(poster, flatness=0.75),)), "background_people") == 0
 

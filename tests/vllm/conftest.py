@@ -20,8 +20,8 @@ os.environ |= {"HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_O
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 MAX_PIXELS = 160 * 160
-MAX_ENGINES = 2
-"""At once: each vLLM takes about 2 GB, and two workers run these tests beside each other."""
+MAX_VLLM_ENGINES = 2
+"""At once: each takes about 2 GB, and two workers run these tests beside each other."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -48,15 +48,16 @@ def adapter(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def engine(checkpoint: Path) -> Iterator[Callable[..., Any]]:
-    """engine("vllm", protocol="slots") -> a running engine; the two used last are kept."""
+    """engine("vllm", protocol="slots") -> a running engine. Those of transformers are kept, of vLLM the last used."""
     running: OrderedDict[tuple[str, EngineOptions], Any] = OrderedDict()
 
     def started(name: str, **options: Any) -> Any:
         chosen: dict[str, Any] = {"model": str(checkpoint), "max_pixels": MAX_PIXELS} | options
         key = name, EngineOptions(**chosen)
         if key not in running:
-            while len(running) >= MAX_ENGINES:
-                running.popitem(last=False)[1].close()
+            others = [other for other in running if other[0] == "vllm"]
+            if name == "vllm" and len(others) >= MAX_VLLM_ENGINES:
+                running.pop(others[0]).close()
             running[key] = engine_module(name).load(key[1])
         running.move_to_end(key)
         return running[key]

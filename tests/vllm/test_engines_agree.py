@@ -65,9 +65,13 @@ def same_words(engine: Callable[..., Any], views: list[View], asked: Protocol, t
     return found
 
 
-@pytest.mark.parametrize("is_tuned", [False, True], ids=["plain", "adapter"])
-def test_slots(engine: Callable[..., Any], views: list[View], adapter: Path, is_tuned: bool) -> None:
-    tuned = str(adapter) if is_tuned else None
+@pytest.fixture(scope="module", params=["plain", "adapter"])
+def tuned(request: pytest.FixtureRequest, adapter: Path) -> str | None:
+    """The folder of the adapter, or None: first all tests without it, then all with it, so that engines start once."""
+    return str(adapter) if request.param == "adapter" else None
+
+
+def test_slots(engine: Callable[..., Any], views: list[View], tuned: str | None) -> None:
     ours = engine("transformers", protocol="slots", adapter=tuned).assess(views)
     theirs = engine("vllm", protocol="slots", adapter=tuned).assess(views)
     for one, other in zip(ours, theirs, strict=True):
@@ -86,23 +90,19 @@ def test_the_first_token_with_an_adapter(engine: Callable[..., Any], views: list
     assert np.ptp(ours) > 0.01, "the answers must depend on the picture"
 
 
-@pytest.mark.parametrize("is_tuned", [False, True], ids=["plain", "adapter"])
 @pytest.mark.parametrize("name", GENERATING)
-def test_generating_protocols(
-    engine: Callable[..., Any], views: list[View], adapter: Path, name: str, is_tuned: bool
-) -> None:
-    same_words(engine, views[:3], protocol(name, ProtocolOptions()), str(adapter) if is_tuned else None)
+def test_generating_protocols(engine: Callable[..., Any], views: list[View], tuned: str | None, name: str) -> None:
+    same_words(engine, views[:3], protocol(name, ProtocolOptions()), tuned)
 
 
-@pytest.mark.parametrize("is_tuned", [False, True], ids=["plain", "adapter"])
-def test_two_passes(engine: Callable[..., Any], views: list[View], adapter: Path, is_tuned: bool) -> None:
+def test_two_passes(engine: Callable[..., Any], views: list[View], tuned: str | None) -> None:
     """The protocol as it ships, but for a grammar that holds the first answer to its form: a random model talks
     nonsense for 1,536 tokens otherwise, and never gets to the second pass."""
     shipped = protocol("two-pass", ProtocolOptions())
     assert isinstance(shipped, TwoPassProtocol)
     notes = "".join(rf"{key}: (yes|no|unclear), [a-z]{{3,9}}( [a-z]{{3,9}}){{0,2}}\n" for key in KEYS)
     first = replace(shipped.prompt, wanted=Generate(MAX_TOKENS_FIRST, regex=notes))
-    found = same_words(engine, views[:3], replace(shipped, prompt=first), str(adapter) if is_tuned else None)
+    found = same_words(engine, views[:3], replace(shipped, prompt=first), tuned)
     for result, outcome in found:
         assert len(result) == 2
         assert isinstance(outcome, Assessment)
@@ -117,8 +117,8 @@ def test_the_adapter_counts_in_the_language_model_and_in_the_vision_tower(
 
     only_language = make_adapter(tmp_path / "language", checkpoint, vision=False)
     found = [
-        np.array([o.probabilities for o in engine("transformers", protocol="slots", adapter=tuned).assess(views)])
-        for tuned in (None, str(only_language), str(adapter))
+        np.array([o.probabilities for o in engine("transformers", protocol="slots", adapter=each).assess(views)])
+        for each in (None, str(only_language), str(adapter))
     ]
     assert np.abs(found[0] - found[1]).max() > 0.01
     assert np.abs(found[1] - found[2]).max() > 0.01

@@ -30,77 +30,6 @@ def test_vllm_reads_each_prompt_once_and_writes_nothing(engine: Callable[..., An
     assert 7 * (before_picture - 128) < spent["cached"] <= 7 * before_picture, "the cache works in blocks of 128 tokens"
 
 
-def test_the_first_token_is_read_in_one_prefill_and_nothing_is_written(engine: Callable[..., Any]) -> None:
-    views = [picture(seed, 96, 128) for seed in range(140, 147)]
-    chances = {}
-    for name in ("transformers", "vllm"):
-        running = engine(name, protocol="binary:first")
-        before = Counter(running.usage)
-        outcomes = running.assess(views)
-        spent = running.usage - before
-        assert (spent["requests"], spent["generated"]) == (7, 0)
-        assert all(outcome.private is (outcome.prob_private >= 0.5) for outcome in outcomes)
-        chances[name] = [outcome.prob_private for outcome in outcomes]
-        again = [outcome.prob_private for outcome in running.assess(views)]
-        np.testing.assert_allclose(again, chances[name], atol=1e-5)
-    np.testing.assert_allclose(chances["transformers"], chances["vllm"], atol=1e-5)
-    assert np.ptp(chances["vllm"]) > 0.01, "the answers must depend on the picture"
-
-
-def test_the_first_token_has_the_probabilities_with_which_an_answer_begins(engine: Callable[..., Any]) -> None:
-    """Those that the model itself gives to the first tokens of all spellings."""
-    import torch
-
-    prompts, view = b"answers: {yes: [Yes, yes], no: [No]}", picture(150, 96, 128)
-    ours = engine("transformers", protocol="binary:first", prompt_file=prompts)
-    tokens = ours.prompter.tokens(ours._protocol.prompt)
-    assert len(tokens.candidate_ids) == 3
-    request = ours._request(ours._protocol.prompt, tokens, view)
-    with torch.inference_mode():
-        logits = ours.model(
-            input_ids=request.token_ids[None], mm_token_type_ids=request.type_ids[None], **request.pixels
-        ).logits
-    spread = logits[0, -1].softmax(dim=-1)[list(tokens.candidate_ids)]
-    for running in (ours, engine("vllm", protocol="binary:first", prompt_file=prompts)):
-        (outcome,) = running.assess([view])
-        assert outcome.prob_private == pytest.approx(float(spread[:2].sum() / spread.sum()), abs=1e-5)
-
-
-def test_without_a_system_text_there_is_no_system_turn(engine: Callable[..., Any]) -> None:
-    prompter = engine("transformers", protocol="binary:first").prompter
-    for name in ("binary", "binary:first", "slots"):
-        prompt = protocol(name, ProtocolOptions(b"system: ''")).prompt
-        assert "<|im_start|>system" not in prompter.tokens(prompt).text
-        assert prompter.tokens(prompt).text.startswith("<|im_start|>user\n")
-    spoken = protocol("binary", ProtocolOptions(b"system: You look at pictures.\nimage_first: true")).prompt
-    assert prompter.tokens(spoken).text.startswith(
-        "<|im_start|>system\nYou look at pictures.<|im_end|>\n"
-        "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>Is there private"
-    )
-
-
-def test_what_a_model_is_tuned_to_write_ends_its_turn(engine: Callable[..., Any]) -> None:
-    prompter = engine("transformers", protocol="binary:first").prompter
-    for name, answer in (("binary", "Yes"), ("binary:first", "No"), ("severity", "0.85")):
-        prompt = protocol(name, ProtocolOptions()).prompt
-        ids = prompter.answer_ids(prompt, answer)
-        assert prompter.tokenizer.decode(ids) == f"{answer}<|im_end|>"
-        whole = prompter.tokenizer.decode([*prompter.tokens(prompt).token_ids, *ids])
-        assert whole == f"{prompter.tokens(prompt).text}{answer}<|im_end|>"
-    first = prompter.tokens(protocol("binary:first", ProtocolOptions()).prompt)
-    assert [prompter.answer_ids(prompt, word)[0] for word in ("Yes", "No")] == list(first.candidate_ids)
-
-
-def test_answers_that_begin_with_the_same_token_cannot_be_told_apart(engine: Callable[..., Any]) -> None:
-    """A tokenizer without Cyrillic letters writes both words as bytes, and the first byte is the same."""
-    prompter = engine("transformers", protocol="binary:first").prompter
-    alike = protocol("binary:first", ProtocolOptions("answers: {yes: [Да], no: [Нет]}".encode()))
-    with pytest.raises(EngineError, match=r"begins the answers .Да. and .Нет. with the same token") as refused:
-        prompter.check(alike)
-    assert "\n" not in str(refused.value)
-    prompter.check(protocol("binary:first", ProtocolOptions("answers: {yes: [是], no: [否]}".encode())))
-
-
 def test_vllm_asks_again_for_the_slots_of_a_picture_that_it_knows(engine: Callable[..., Any]) -> None:
     running = engine("vllm", protocol="slots")
     known = [picture(110, 96, 128)]
@@ -193,3 +122,74 @@ def test_several_threads_ask_one_vllm_at_once(engine: Callable[..., Any], views:
     with ThreadPoolExecutor(4) as threads:
         for found in threads.map(running.assess, [views] * 8):
             np.testing.assert_allclose(probabilities(found), expected, atol=1e-5)
+
+
+def test_the_first_token_is_read_in_one_prefill_and_nothing_is_written(engine: Callable[..., Any]) -> None:
+    views = [picture(seed, 96, 128) for seed in range(140, 147)]
+    chances = {}
+    for name in ("transformers", "vllm"):
+        running = engine(name, protocol="binary:first")
+        before = Counter(running.usage)
+        outcomes = running.assess(views)
+        spent = running.usage - before
+        assert (spent["requests"], spent["generated"]) == (7, 0)
+        assert all(outcome.private is (outcome.prob_private >= 0.5) for outcome in outcomes)
+        chances[name] = [outcome.prob_private for outcome in outcomes]
+        again = [outcome.prob_private for outcome in running.assess(views)]
+        np.testing.assert_allclose(again, chances[name], atol=1e-5)
+    np.testing.assert_allclose(chances["transformers"], chances["vllm"], atol=1e-5)
+    assert np.ptp(chances["vllm"]) > 0.01, "the answers must depend on the picture"
+
+
+def test_the_first_token_has_the_probabilities_with_which_an_answer_begins(engine: Callable[..., Any]) -> None:
+    """Those that the model itself gives to the first tokens of all spellings."""
+    import torch
+
+    prompts, view = b"answers: {yes: [Yes, yes], no: [No]}", picture(150, 96, 128)
+    ours = engine("transformers", protocol="binary:first", prompt_file=prompts)
+    tokens = ours.prompter.tokens(ours._protocol.prompt)
+    assert len(tokens.candidate_ids) == 3
+    request = ours._request(ours._protocol.prompt, tokens, view)
+    with torch.inference_mode():
+        logits = ours.model(
+            input_ids=request.token_ids[None], mm_token_type_ids=request.type_ids[None], **request.pixels
+        ).logits
+    spread = logits[0, -1].softmax(dim=-1)[list(tokens.candidate_ids)]
+    for running in (ours, engine("vllm", protocol="binary:first", prompt_file=prompts)):
+        (outcome,) = running.assess([view])
+        assert outcome.prob_private == pytest.approx(float(spread[:2].sum() / spread.sum()), abs=1e-5)
+
+
+def test_without_a_system_text_there_is_no_system_turn(engine: Callable[..., Any]) -> None:
+    prompter = engine("transformers", protocol="binary:first").prompter
+    for name in ("binary", "binary:first", "slots"):
+        prompt = protocol(name, ProtocolOptions(b"system: ''")).prompt
+        assert "<|im_start|>system" not in prompter.tokens(prompt).text
+        assert prompter.tokens(prompt).text.startswith("<|im_start|>user\n")
+    spoken = protocol("binary", ProtocolOptions(b"system: You look at pictures.\nimage_first: true")).prompt
+    assert prompter.tokens(spoken).text.startswith(
+        "<|im_start|>system\nYou look at pictures.<|im_end|>\n"
+        "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>Is there private"
+    )
+
+
+def test_what_a_model_is_tuned_to_write_ends_its_turn(engine: Callable[..., Any]) -> None:
+    prompter = engine("transformers", protocol="binary:first").prompter
+    for name, answer in (("binary", "Yes"), ("binary:first", "No"), ("severity", "0.85")):
+        prompt = protocol(name, ProtocolOptions()).prompt
+        ids = prompter.answer_ids(prompt, answer)
+        assert prompter.tokenizer.decode(ids) == f"{answer}<|im_end|>"
+        whole = prompter.tokenizer.decode([*prompter.tokens(prompt).token_ids, *ids])
+        assert whole == f"{prompter.tokens(prompt).text}{answer}<|im_end|>"
+    first = prompter.tokens(protocol("binary:first", ProtocolOptions()).prompt)
+    assert [prompter.answer_ids(prompt, word)[0] for word in ("Yes", "No")] == list(first.candidate_ids)
+
+
+def test_answers_that_begin_with_the_same_token_cannot_be_told_apart(engine: Callable[..., Any]) -> None:
+    """A tokenizer without Cyrillic letters writes both words as bytes, and the first byte is the same."""
+    prompter = engine("transformers", protocol="binary:first").prompter
+    alike = protocol("binary:first", ProtocolOptions("answers: {yes: [Да], no: [Нет]}".encode()))
+    with pytest.raises(EngineError, match=r"begins the answers .Да. and .Нет. with the same token") as refused:
+        prompter.check(alike)
+    assert "\n" not in str(refused.value)
+    prompter.check(protocol("binary:first", ProtocolOptions("answers: {yes: [是], no: [否]}".encode())))

@@ -48,7 +48,7 @@ def value_shape(text: str) -> str | None:
     ('full', 'single', None)
     """
     bare = _TITLE.sub("", re.sub(r"[(\[].*", "", text)).strip(" :;,._-|*#")
-    if "/" in bare and re.fullmatch(r"[A-Z]{2,}/[A-Z ]{2,}", bare):
+    if re.fullmatch(r"[A-Z]{2,}\s?/\s?[A-Z ]{2,}", bare):  # as on tickets
         return "full"
     if re.search(r"\d|[@/\\%$€£=+<>]", bare) or not 2 <= len(bare) <= 45 or _is_vocabulary(bare):
         return None

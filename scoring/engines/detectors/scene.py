@@ -12,8 +12,10 @@ from scoring.engines.detectors.objects import PERSON, Thing
 VEHICLES = frozenset([2, 3, 5, 7])
 """Car, motorcycle, bus, truck: what carries a licence plate."""
 
-PRIVATE_VEHICLES = frozenset([1, 2, 3, 7, 8])
-"""Bicycle, car, motorcycle, truck, boat."""
+PRIVATE_VEHICLES = frozenset([1, 2, 3, 7])
+"""Bicycle, car, motorcycle, truck."""
+
+BOAT = 8
 
 RIDDEN = frozenset([1, 3, 17])
 """Bicycle, motorcycle, horse."""
@@ -33,7 +35,7 @@ COMPUTER = 63
 PERSON_CONFIDENCE = 0.45
 THING_CONFIDENCE = 0.5
 """Both set on the demo pictures, where no picture without a person has one."""
-LARGE_VEHICLE_CONFIDENCE = 0.4
+VEHICLE_CONFIDENCE = 0.4
 
 SMALLER = 0.6
 """Somebody of less than this share of the tallest person's height, or of the largest face's width, is farther away."""
@@ -50,11 +52,15 @@ POSING = 0.45
 MAX_POSING = 8
 SMALL_PERSON = 0.3
 """Share of the view's height below which somebody beside a vehicle is not the subject."""
-LARGE_PERSON = 0.25
+FAR_PERSON = 0.2
+"""Share of the view's height below which people, however few, are not what the picture is of."""
+CLEAR_PERSON = 0.15
 """Share of the view's height from which a person without a visible face still shows age and gender, roughly."""
-SURE_PERSON = 0.6
+SURE_PERSON = 0.5
+VEHICLE_AREA = 0.005
+"""Share of the view."""
 PROPERTY_AREA = 0.06
-"""Share of the view that a vehicle or computer must fill to be what the picture is of."""
+"""Share of the view that a boat or computer must fill to be what the picture is of: smaller ones are often mistaken."""
 
 Size = tuple[int, int]
 
@@ -140,12 +146,14 @@ def _bystanders(persons: Sequence[Thing], things: Sequence[Thing], size: Size) -
         return [_found("background_people", 1.0, "several people, some of them in the background", persons[-1], size)]
     if in_traffic:
         return [_found("background_people", 0.5, "a person in traffic", persons[-1], size)]
+    if tallest < FAR_PERSON * size[1]:
+        return [_found("background_people", 0.5, "a person far away", persons[-1], size)]
     return []
 
 
 def _faceless(persons: Sequence[Thing], faces: Sequence[Face], size: Size) -> list[Finding]:
     for person in persons:
-        is_clear = person.confidence >= SURE_PERSON and person.height >= LARGE_PERSON * size[1]
+        is_clear = person.confidence >= SURE_PERSON and person.height >= CLEAR_PERSON * size[1]
         if is_clear and not any(face.confidence >= FACE_CONFIDENCE for face in _faces_of(person, faces)):
             kind = "a person without a visible face"
             return [_found(attribute, 0.5, kind, person, size) for attribute in ("age", "gender")]
@@ -164,8 +172,9 @@ def _activities(persons: Sequence[Thing], things: Sequence[Thing], size: Size) -
             findings.append(_found("activities", 1.0, "a person with sports gear", person, size))
         elif ridden:
             findings.append(_found("activities", 1.0, "a person who rides", person, size))
-        elif len(table) >= 2:
-            findings.append(_found("activities", 1.0, "a person with food or drinks", person, size))
+        elif table:
+            value = 1.0 if len(table) >= 2 else 0.5
+            findings.append(_found("activities", value, "a person with food or drinks", person, size))
         elif any(thing.kind == SUITCASE for thing in near):
             findings.append(_found("activities", 0.5, "a person with a suitcase", person, size))
     return findings
@@ -185,12 +194,14 @@ def _rides(person: Thing, thing: Thing) -> bool:
 
 
 def _property(things: Sequence[Thing], size: Size) -> list[Finding]:
-    vehicles = [thing for thing in things if thing.kind in PRIVATE_VEHICLES]
-    owned = [thing for thing in vehicles if thing.confidence >= LARGE_VEHICLE_CONFIDENCE]
-    owned += [thing for thing in things if thing.kind == COMPUTER and thing.confidence >= THING_CONFIDENCE]
-    large = [thing for thing in owned if thing.area >= PROPERTY_AREA * size[0] * size[1]]
-    kinds = {True: "a computer", False: "a vehicle"}
-    return [_found("property_assets", 1.0, kinds[thing.kind == COMPUTER], thing, size) for thing in large]
+    view_area = size[0] * size[1]
+    vehicles = [thing for thing in things if thing.kind in PRIVATE_VEHICLES and thing.area >= VEHICLE_AREA * view_area]
+    large = [thing for thing in things if thing.area >= PROPERTY_AREA * view_area]
+    boats = [thing for thing in large if thing.kind == BOAT]
+    computers = [thing for thing in large if thing.kind == COMPUTER and thing.confidence >= THING_CONFIDENCE]
+    owned = [("a vehicle", thing) for thing in vehicles + boats if thing.confidence >= VEHICLE_CONFIDENCE]
+    owned += [("a computer", thing) for thing in computers]
+    return [_found("property_assets", 1.0, kind, thing, size) for kind, thing in owned]
 
 
 def _found(attribute: str, value: float, kind: str, thing: Thing, size: Size) -> Finding:
