@@ -90,6 +90,7 @@ def test_other_numbers_are_no_dates(text: str) -> None:
         ("Vorname / Given names", "first_name", ""),
         ("Full Name: Jane Doe", "name", "Jane Doe"),
         ("First name: Ada Last name: Byron", "first_name", "Ada"),
+        ("Account no. 12345678", "account", "12345678"),
     ],
 )
 def test_labels_are_read_as_ocr_gives_them(text: str, kind: str, rest: str) -> None:

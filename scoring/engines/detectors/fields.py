@@ -37,9 +37,12 @@ def split_label(text: str) -> tuple[str, str] | None:
     head, mark, tail = _cut(text)
     if mark and (kind := _kind(head)):
         return kind, _until_next_label(tail)
+    leading = _leading_words(text)
+    if leading and any(map(str.isdigit, leading[1])):  # "Passport no. 12345": the point ends no label
+        return leading
     if kind := _kind(text):
         return kind, ""
-    return _leading_words(text)
+    return leading
 
 
 def _cut(text: str) -> tuple[str, str, str]:
