@@ -41,6 +41,8 @@ EXPONENT = 1.3
 QUERIES = {
     "rates": "SELECT category, privacy_rate FROM rates ORDER BY 2 DESC LIMIT 10",
     "attributes": "SELECT attribute, avg(value) FROM attributes WHERE status = 'scored' GROUP BY 1 ORDER BY 1",
+    "patterns": "SELECT answer.attribute, sum(answer.value * num_images) / sum(num_images) "
+    "FROM (SELECT unnest(answers) AS answer, num_images FROM patterns) WHERE answer.value IS NOT NULL GROUP BY 1",
     "levels": "SELECT level, count(*) FROM scored GROUP BY ALL ORDER BY 1",
     "severest": "SELECT shard, key, s_lex FROM scored ORDER BY s_lex DESC LIMIT 20",
     "quarantined": "SELECT reason, count(*) FROM quarantined GROUP BY ALL",
