@@ -73,7 +73,9 @@ test: lint
 test-slow: $(VENV)/.installed-test
 	$(BIN)/pytest -n 4 -m "$(NOT_RUN_HERE) and not ray and slow"
 
-test-all: test test-slow test-browser test-ray
+# Those of Ray mostly wait.
+test-all: test test-browser
+	$(MAKE) --jobs=2 --output-sync=target test-slow test-ray
 
 # Needs Chromium, as on Debian: apt-get install chromium.
 test-browser: $(VENV)/.installed-test

@@ -22,7 +22,7 @@ MAX_LISTED = 10
 
 MAX_NEAR = 3
 MAX_VALUES = 6
-"""Columns of a condition whose values are said."""
+"""Columns of a condition whose values are shown."""
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ IMAGE_SCHEMA = SCHEMA.append(pa.field(UNKNOWN_LEVEL.name, UNKNOWN_LEVEL.type))
 _Z = "1.959963984540054"  # the 97.5 % point of the normal distribution
 
 # Divided step by step, since n * n leaves the integers for large corpora.
-# The ends are exact only where they are said: rounding leaves 4.9e-17 for none of n.
+# The ends are exact only if they are written out: rounding leaves 4.9e-17 for none of n.
 _WILSON = f"""CREATE OR REPLACE MACRO wilson_{{side}}(k, n) AS CASE
     WHEN n > 0 AND k = {{edge}} THEN {{bound}}
     WHEN n > 0 THEN (k / n + pow({_Z}, 2) / 2 / n

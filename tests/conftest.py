@@ -45,7 +45,7 @@ HEAD_CPUS = 3
 """Two engines and a slicer, as on two cores without a head."""
 
 GROUP = '("$@"; kill -KILL 0) & read -r _; kill -KILL 0'
-"""A shell that ends its whole process group with the command, and with whoever holds the other end of its input."""
+"""A shell that ends its process group when the command ends, or the process at the other end of its input."""
 
 
 def free_ports(count: int) -> list[int]:

@@ -1,6 +1,6 @@
 """Starting Ray quietly and on the right cluster; how large that cluster is.
 
-A bare `ray.init()` attaches to any cluster that it finds on the host, so the address is always said: "local"
+A bare `ray.init()` attaches to any cluster that it finds on the host, so the address is always given: "local"
 unless --ray-address or RAY_ADDRESS names one. Inside `ray job submit` Ray itself sets RAY_ADDRESS.
 """
 
@@ -78,7 +78,7 @@ def engines_that_fit(nodes: Sequence[ClusterNode], cpus_per_engine: float, gpus_
     """How many engine actors the machines hold at once, at least 1; an engine never spans machines.
 
     Where engines need CPUs only, one CPU in nine is left for the readers that feed them. A cluster that scales from
-    nothing shows no machine yet: there the number of engines has to be said.
+    nothing shows no machine yet: there the number of engines has to be given.
     """
     if gpus_per_engine:
         return max(1, sum(int(node.num_gpus / gpus_per_engine) for node in nodes))
@@ -89,7 +89,7 @@ def engines_that_fit(nodes: Sequence[ClusterNode], cpus_per_engine: float, gpus_
 
 
 def default_num_engines(address: str | None, cpus_per_engine: float, gpus_per_engine: float) -> int:
-    """Engine actors where the user said no number: to be called inside `ray_session(address)`.
+    """Engine actors if the user gave no number: to be called inside `ray_session(address)`.
 
     On this machine alone one per core that the process may use, since Ray gets twice as many CPUs as there are.
     """
@@ -99,7 +99,7 @@ def default_num_engines(address: str | None, cpus_per_engine: float, gpus_per_en
 
 
 def _num_cores() -> int:
-    """Cores that this process may use, where the system tells."""
+    """Cores that this process may use, as far as the system shows them."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

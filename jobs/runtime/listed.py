@@ -55,7 +55,7 @@ def refuse_listed(record: RunRecord, row: pa.Table, hash_list: HashList) -> None
     for listing in listings(record, row, hash_list):
         if listing != "clear":
             why = "is on the hash list" if listing == "listed" else "cannot be read and compared with the hash list"
-            raise QueryError(f"nothing is said of this image: it {why}")
+            raise QueryError(f"this image is not explained: it {why}")
 
 
 def _listing(pictures: Pictures, place: Where, limits: ImageLimits, hash_list: HashList) -> Listing:

@@ -16,7 +16,7 @@ from reports.audit.cells import Counts, Flags, Numbers
 from reports.audit.estimates import Estimate, Evidence
 
 MIN_OF_EACH_KIND = 5
-"""Labelled pictures with the subject, and without it, below which nothing is said of categories."""
+"""Labelled pictures with the subject, and without it, below which categories have no rate of their own."""
 
 MIN_DISTANCE = 0.02
 """Total variation between the two distributions below which the answers tell nothing."""

@@ -29,7 +29,7 @@ SUBJECTS = (PRIVATE, *KEYS)
 """What an audit estimates: how many pictures are private, and how many show each attribute."""
 
 NUM_CELLS = 17
-"""Cells are numbered from 0. What each of them holds is said in reports/audit/cells.py."""
+"""Cells are numbered from 0. reports/audit/cells.py says what each of them holds."""
 
 MIN_PROBABILITY = 1e-12
 """A picture of a larger run could have a smaller one; a weight of 1 / 1e-300 is no weight."""

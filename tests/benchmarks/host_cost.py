@@ -6,7 +6,7 @@ Each step is measured alone, as CPU time of this process, so that other work on 
 do not count: decode (to twice the side that the model sees, as a scan does), downscale, processor (the checkpoint's
 image processor), tokenise (the whole prompt) and submit. Submit is what vLLM's front end takes beside the processor: it
 hashes the picture, sends the request to its engine process and reads the answer. The scheduling inside of that process
-is not in it: on a CPU it cannot be told from the model.
+is not in it: on a CPU it cannot be separated from the model.
 
 The model is the tiny one of tests/vllm in bfloat16, with the image processor of the real one; see `differences`.
 Needs the environment of `make test-vllm`.
@@ -40,7 +40,7 @@ NEEDED = ("torch", "transformers", "vllm")
 QUALITY = 90
 SIZES = ((512, 512), (2304, 1728))
 SIDE = click.IntRange(min=1)
-SIZE_HELP = "Width and height of the pictures; can be said several times."
+SIZE_HELP = "Width and height of the pictures; can be given several times."
 STEPS = ("decode", "downscale", "processor", "tokenise", "submit")
 BUSIEST = "busiest thread"
 """Of vLLM's front end in the actor: one makes the model's inputs of all pictures, so no engine is faster than it."""

@@ -119,7 +119,7 @@ def test_without_the_number_of_images_shards_say_how_many_there_may_be(capsys: p
         progress.shards(1, 4)
         assert progress.facts() == ["40 of ~160 images", "0.7/s", "25 %", "3 min left"]
         clock.now_s += 60
-        progress.advance(20)  # the second shard has not ended: it is not said that there are more images
+        progress.advance(20)  # the second shard has not ended: no word of more images
         assert progress.facts()[0] == "60 of ~160 images"
         progress.expect(100)
         assert progress.facts()[0] == "60 of 100 images"

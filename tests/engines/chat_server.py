@@ -20,7 +20,7 @@ SECRET = "sk-test-0123456789"
 class Reply:
     """What a picture gets: statuses of its first requests, then 200 (the last one stays if `for_ever`).
 
-    packing: what is said of how `raw` is packed. byte_s: the wait before each byte of it.
+    packing: the header that names how `raw` is packed. byte_s: the wait before each byte of it.
     """
 
     statuses: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""The endpoint is asked once before a scan begins: what would fail for every picture is told before there is a run."""
+"""The endpoint is asked once before a scan begins: what would fail for every picture stops it before there is a run."""
 
 import time
 

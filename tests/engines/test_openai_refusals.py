@@ -1,4 +1,4 @@
-"""What an endpoint refuses to be asked: left out where an answer can be had without it, else told at once."""
+"""Settings that an endpoint refuses: left out if it answers without them, else the scan ends with one line."""
 
 import math
 

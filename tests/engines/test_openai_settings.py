@@ -1,4 +1,4 @@
-"""What is said to the openai engine: what of it a run keeps, and what is refused."""
+"""Settings of the openai engine: which of them a run keeps, and which are refused."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Two scans on one run: the second is refused, unless it is told to take over."""
+"""Two scans on one run: the second is refused, unless it is given --takeover."""
 
 import json
 import socket

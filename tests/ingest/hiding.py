@@ -258,7 +258,7 @@ def half_transparent() -> Image.Image:
 
 
 def tiff_with_larger_strip(content: bytes) -> bytes:
-    """The strip is said to go on to the end of the file."""
+    """The strip's length reaches the end of the file."""
     whole = bytearray(tiff() + content)
     directory = struct.unpack("<I", whole[4:8])[0]
     for at in range(directory + 2, directory + 2 + 12 * struct.unpack("<H", whole[directory : directory + 2])[0], 12):

@@ -1,4 +1,4 @@
-"""Compressed tars: found, told by content, read like plain ones; what cannot be decompressed is a row."""
+"""Compressed tars: recognised by their content, read like plain ones; what cannot be decompressed is a row."""
 
 import gzip
 import io

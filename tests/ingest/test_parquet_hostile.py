@@ -64,7 +64,7 @@ def test_a_thousand_rows_of_one_dictionary_entry(file: Path, keeps_arrow_type: b
 
 @pytest.mark.slow
 def test_a_thousand_rows_that_differ_in_nothing(file: Path) -> None:
-    """Deltas: each value is told as what it has in common with the one before."""
+    """Deltas: each value is stored as its difference from the one before."""
     kind = {"image": "DELTA_BYTE_ARRAY"}
     table = pa.table({"image": shared(LARGE, 300)})
     pq.write_table(table, file, use_dictionary=False, column_encoding=kind, compression="zstd", data_page_size=2**30)

@@ -1,4 +1,4 @@
-"""Which slices are done is told by the names of their results, however they come."""
+"""The names of results say which slices are done, in whatever order they come."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""What a file holds beyond the pictures that are scanned: found in every place, and nothing said where nothing is."""
+"""What a file holds beyond the pictures that are scanned: found in every place, and only where there is something."""
 
 import io
 import struct

@@ -17,7 +17,7 @@ from tests.engines.chat_server import SECRET, ChatServer
 from tests.jobs.made import privsieve, tar
 
 NO_RAY = ("--ray-address", "127.0.0.1:1")
-"""Nothing answers there, which is told at once: for tests that look at other lines."""
+"""Nothing answers there, which shows at once: for tests that look at other lines."""
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def server() -> Iterator[ChatServer]:
 
 
 def examined(capsys: pytest.CaptureFixture[str], *args: object) -> tuple[int, dict[str, tuple[str, str]], str]:
-    """Exit code, name of a check -> (ok or problem, what is said), the line at the end."""
+    """Exit code, name of a check -> (ok or problem, the text), the line at the end."""
     code = privsieve("doctor", *args)
     output = capsys.readouterr()
     found = {}

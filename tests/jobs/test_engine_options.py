@@ -1,4 +1,4 @@
-"""What is said to engines on the command line, the same on every verb that asks one."""
+"""Options of engines on the command line: the same on every verb that asks one."""
 
 from pathlib import Path
 

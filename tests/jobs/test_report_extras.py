@@ -112,7 +112,7 @@ def test_a_picture_on_the_hash_list_is_counted_and_not_shown(
     assert privsieve("explain", run, listed.upper()) == 0
     assert capsys.readouterr().out.startswith(f"image        {key}\n")
     assert privsieve("explain", run, key, "--hash-list", tmp_path / "hashes.txt") == 2
-    assert capsys.readouterr().err == "privsieve: nothing is said of this image: it is on the hash list\n"
+    assert capsys.readouterr().err == "privsieve: this image is not explained: it is on the hash list\n"
 
 
 @pytest.mark.slow

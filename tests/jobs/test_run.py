@@ -1,4 +1,4 @@
-"""The run folder: what is taken for one, what differs, and what a reader is told whose files cannot be read."""
+"""The run folder: what counts as one, what differs, and the message if its files cannot be read."""
 
 import json
 import shutil

@@ -1,7 +1,7 @@
 """Makers of hostile and unusual image files, in memory and deterministic.
 
 `NASTY`: file name -> (maker, reason that `ingest.images.decode.decode` gives, None where the image must be scored).
-All drawings show DRAWN: four corner colours on grey, so that orientation and brightness can be told.
+All drawings show DRAWN: four corner colours on grey, so that orientation and brightness show.
 """
 
 import io

@@ -1,4 +1,4 @@
-"""Policies: which rule decides, and what a wrong policy file is told."""
+"""Policies: which rule decides, and the message for a wrong policy file."""
 
 import numpy as np
 import pytest

@@ -161,6 +161,6 @@ def test_nothing_of_a_sample_is_in_a_prompt_and_nothing_of_an_answer_in_a_row(na
     asked = protocol(name, ProtocolOptions())
     before = (asked.version, asked.prompt)
     outcome = asked.parse([TextAnswer(f"Yes. {secret}")])
-    assert (asked.version, asked.prompt) == before, "a protocol keeps nothing of what it was told"
+    assert (asked.version, asked.prompt) == before, "a protocol keeps nothing of earlier answers"
     assert secret not in repr(asked.prompt)
     assert secret not in repr(outcome)

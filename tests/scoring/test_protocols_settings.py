@@ -1,4 +1,4 @@
-"""What can be said about a protocol: texts, thresholds, variants; the version that follows them; wrong calls."""
+"""Settings of a protocol: texts, thresholds, variants; the version that follows them; wrong calls."""
 
 import pickle
 import subprocess

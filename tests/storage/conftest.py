@@ -1,4 +1,4 @@
-"""A real S3 server (moto) on a free port, and a proxy before it that fails when told to."""
+"""A real S3 server (moto) on a free port, and a proxy before it that fails on demand."""
 
 import http.client
 import threading

@@ -1,4 +1,4 @@
-"""A folder on S3 is removed, and a store that refuses is told in one line."""
+"""A folder on S3 is removed; if the store refuses, one line says so."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What stands beside the weights: the card, the curves; and what is said of a model that has learnt nothing."""
+"""What stands beside the weights: the card, the curves; and the words for a model that has learnt nothing."""
 
 import json
 import shutil

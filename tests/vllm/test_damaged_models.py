@@ -1,4 +1,4 @@
-"""Models and adapters that cannot work are told before anything is loaded: one line, whatever is wrong with them."""
+"""Models and adapters that cannot work are refused before anything is loaded: one line, whatever is wrong."""
 
 import json
 import re

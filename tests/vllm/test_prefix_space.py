@@ -1,5 +1,5 @@
 """Tokenizers of the SentencePiece kind: a word is another token at the start of a text or after a space than elsewhere.
-Which of them an answer begins with is told by where it stands."""
+The place of an answer decides which of them it begins with."""
 
 import json
 from collections.abc import Callable
