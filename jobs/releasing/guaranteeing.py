@@ -75,8 +75,8 @@ def guarantee(request: GuaranteeRequest, run: Place, record: RunRecord, policy: 
     found = labelled_rows(run, record, labels, SCHEMA.names, request.drawn)
     if found.drawn == "audit" and policy.quarantined != "drop":
         raise PolicyError(
-            f"{policy.file}: quarantined images are kept, and the audit sample holds none of them: how many are private "
-            "is unknown; write quarantined: drop"
+            f"{policy.file}: quarantined images are kept, and the audit sample holds none of them: how many "
+            "are private is unknown; write quarantined: drop"
         )
     private = _private(found, request, run)
     by = request.by or _first_with_scores(
