@@ -447,7 +447,8 @@ def test_labels_of_another_run_correct_by_sensitivity_and_specificity(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other, is_there = shutil.copytree(run, tmp_path / "other"), truth()
-    all_of_it = [{"sha256": f"{n:064x}", "private": str(int(is_there[n]))} for n in range(NUM_IMAGES)]
+    answers = [str(int(one)) for one in is_there]
+    all_of_it = [{"sha256": f"{n:064x}", "private": answers[n], "age": answers[n]} for n in range(NUM_IMAGES)]
     labels = write(tmp_path / "labels.csv", all_of_it)
     assert privsieve("audit", "apply", run, labels, "--sensitivity-from", other, "--format", "json") == 0
     found = json.loads(capsys.readouterr().out)
@@ -456,6 +457,10 @@ def test_labels_of_another_run_correct_by_sensitivity_and_specificity(
     assert private[0]["corrected"]["value"] == pytest.approx(is_there.mean(), abs=0.01)
     assert gov_ids["note"] == "no labels"
     assert "nothing in the two runs can show" in found["notes"][0]
+    # The engine never answers for age, so its silence is no answer that could be right.
+    age = found["subjects"][1 + AGE]
+    assert (age["subject"], age["num_labels"], age["note"]) == ("age", private[0]["num_labels"], "not identified")
+    assert age["sensitivity"] == age["specificity"] == {"value": None, "low": None, "high": None}
     twisted = write(tmp_path / "twisted.csv", [row | {"private": str(1 - int(row["private"]))} for row in all_of_it])
     assert privsieve("audit", "apply", run, twisted, "--sensitivity-from", other, "--format", "json") == 0
     private = json.loads(capsys.readouterr().out)["subjects"][0]
