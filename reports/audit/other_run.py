@@ -57,6 +57,7 @@ def audit_of_other_run(
                 num_ambiguous=found.num_ambiguous[subject],
                 num_undecided=int(found.undecided[subject].sum()),
                 raw=wilson(whole.num_yes, whole.num_in_rate),
+                is_raw_lower_bound=whole.is_lower_bound,
                 corrected=corrected,
                 standard_error=None,
                 with_quarantined=with_quarantined(corrected, whole.num_scored, run.num_images()),

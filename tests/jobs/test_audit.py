@@ -565,3 +565,33 @@ def test_a_list_that_cannot_be_written_leaves_the_sample_and_the_rates_of_the_ru
     found = {file.name: file.read_bytes() for file in (run / "audit").iterdir()}
     assert found.pop("sample.parquet") != before["sample.parquet"]
     assert found == kept
+
+
+def test_a_raw_rate_that_is_only_a_lower_bound_is_marked_like_in_the_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The engine sees some of the children, and never says of a picture that it shows none."""
+    run, num = tmp_path / "run", 40
+    (run / "scores").mkdir(parents=True)
+    (run / "run.json").write_text(
+        run_record({"name": "canned", "protocol": "canned", "assessed": list(KEYS)}).model_dump_json()
+    )
+    verdicts: list[Verdict] = []
+    for number in range(num):
+        values = np.zeros(len(KEYS), dtype=np.float32)
+        values[AGE] = 1 if number < 10 else np.nan
+        verdicts.append(Assessment(values))
+    facts = [Facts("0.tar", n, f"{n:06d}", "beach", 1, f"{n:064x}") for n in range(num)]
+    write_result(run, "0.tar", 0, True, to_table(facts, verdicts))
+    sample(run, tmp_path / "list.csv", "--n", 20)
+    is_child = np.arange(num) < 20
+    labels = write(tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"age": is_child, "nudity": is_child}))
+    capsys.readouterr()
+    assert privsieve("audit", "apply", run, labels) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:4] for line in lines if line.split()[:1] == ["age"]] == [["age", "≥", "25.0", "%"]]
+    assert [line.split()[:3] for line in lines if line.split()[:1] == ["nudity"]] == [["nudity", "0.0", "%"]]
+    assert any("≥: never ruled out, so at least" in line for line in lines)
+    assert privsieve("report", run) == 0
+    table = capsys.readouterr().out.partition("Rates of all scored images, corrected by")[2]
+    assert ["age", "≥", "25.0", "%"] in [line.split()[:4] for line in table.splitlines()]
