@@ -89,7 +89,7 @@ def consensus(inputs: tuple[str, ...], out: str, method: Any, paper_rule: bool, 
 
     with refused_in_one_line():
         request = ConsensusRequest(inputs, out, method, paper_rule, min_posterior)
-    found = run_consensus(request)
+    found = run_consensus(request, on_terminal(quiet=True))
     num_rows = found.labels.num_rows
     write_line(f"{number_of(num_rows, 'picture')} in {out}, {found.num_shared} with a row of every annotator")
     write_line(f"method {found.method}, {len(found.annotators)} annotators: {', '.join(found.annotators)}")
@@ -124,7 +124,7 @@ def agreement(inputs: tuple[str, ...], attention_checks: str | None, min_attenti
 
     with refused_in_one_line():
         request = AgreementRequest(inputs, attention_checks, min_attention)
-    found = run_agreement(request)
+    found = run_agreement(request, on_terminal(quiet=True))
     if output == "json":
         write_json(asdict(found), indent=2)
         return
@@ -165,7 +165,7 @@ def export(source: str, output: Any, out: str, image_prefix: str | None, hash_li
 
     with refused_in_one_line():
         request = ExportRequest(source, out, output, LOCAL_FILES if image_prefix is None else image_prefix, hash_list)
-    found = run_export(request)
+    found = run_export(request, on_terminal(quiet=True))
     if found.left_out:
         write_line(found.left_out)
     write_line(f"{number_of(found.labels.num_rows, 'row')} in {out}")

@@ -6,7 +6,8 @@ import pyarrow as pa
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from jobs.labelling.inputs import tables_of
+from jobs.labelling.inputs import tables_of, warn_of_contradictions
+from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.requests import STRICT, Name
 from reports.agreement import AgreementTable, agreement_table
 from scoring.labels.attention import CHECKS, without_inattentive
@@ -26,12 +27,14 @@ class AgreementRequest:
     """Share of right answers to the checks below which an annotator is dropped."""
 
 
-def run_agreement(request: AgreementRequest) -> AgreementTable:
+def run_agreement(request: AgreementRequest, feedback: Feedback = SILENT) -> AgreementTable:
     """LabelsError or RunError in one line."""
     tables = tables_of(request.inputs)
+    warn_of_contradictions(tables, feedback)
     if request.attention_checks is None:
         return agreement_table(judgements(tables))
     known = read_labels(request.attention_checks)
+    warn_of_contradictions([(request.attention_checks, known)], feedback)
     place = known.column_names.index("annotator")
     known = known.set_column(place, known.schema.field(place), pa.array([CHECKS] * known.num_rows, pa.string()))
     found, checks = without_inattentive(judgements([*tables, (request.attention_checks, known)]), request.min_attention)

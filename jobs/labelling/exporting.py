@@ -9,8 +9,9 @@ from pydantic import dataclasses
 
 from ingest.errors import LabelsError
 from ingest.storage.place import place
-from jobs.labelling.inputs import labels_of
+from jobs.labelling.inputs import labels_of, warn_of_contradictions
 from jobs.labelling.joining import refuse_as_output
+from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
 from jobs.runtime.listed import COLUMNS, Listing, left_out_note, listings
 from jobs.runtime.requests import STRICT, Name
@@ -44,11 +45,12 @@ class ExportResult:
     """How many pictures the hash list left out, in words; None if none."""
 
 
-def run_export(request: ExportRequest) -> ExportResult:
+def run_export(request: ExportRequest, feedback: Feedback = SILENT) -> ExportResult:
     """LabelsError or RunError in one line; nothing is written then."""
     refuse_as_output(request.out, (request.source,))
     hash_list = hash_list_of(request.hash_list_url)
     labels = labels_of(request.source)
+    warn_of_contradictions([(request.source, labels)], feedback)
     found = _listings(request.source, labels, hash_list)
     labels, left_out = labels.filter(pa.array([one == "clear" for one in found])), left_out_note(found, "picture")
     if request.format == "csv":

@@ -9,6 +9,7 @@ from ingest.errors import LabelsError
 from ingest.storage.place import place
 from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.requests import STRICT, Name
+from scoring.labels.contradictions import contradictions
 from scoring.labels.importers import importer_of
 from scoring.labels.importing import Imported, import_labels
 from scoring.labels.mapping import load_mapping
@@ -62,4 +63,6 @@ def run_import(request: ImportRequest, feedback: Feedback = SILENT) -> Imported:
             advance=advance,
         )
     write_labels(imported.labels, request.out, imported.origin)
+    if caution := contradictions(imported.labels):  # not in the footer: commands that read the file count again
+        feedback.notice(f"caution: {caution}")
     return imported

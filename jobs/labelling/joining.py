@@ -8,7 +8,8 @@ from pydantic.dataclasses import dataclass
 
 from ingest.errors import LabelsError
 from ingest.storage.place import place
-from jobs.labelling.inputs import tables_of
+from jobs.labelling.inputs import tables_of, warn_of_contradictions
+from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.requests import STRICT, Name
 from scoring.labels.consensus import Consensus, Method, consensus
 from scoring.labels.judgements import judgements
@@ -32,10 +33,11 @@ class ConsensusRequest:
     """Dawid–Skene: null below this."""
 
 
-def run_consensus(request: ConsensusRequest) -> Consensus:
+def run_consensus(request: ConsensusRequest, feedback: Feedback = SILENT) -> Consensus:
     """Nothing is written if anything is wrong."""
     refuse_as_output(request.out, request.inputs)
     tables = tables_of(request.inputs)
+    warn_of_contradictions(tables, feedback)
     joined = consensus(
         judgements(tables), request.method, paper_rule=request.paper_rule, min_posterior=request.min_posterior
     )
