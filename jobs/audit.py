@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ingest.errors import number_of
-from jobs.console.terminal import write_json, write_line
+from jobs.console.terminal import write_cautions, write_json, write_line
 
 if TYPE_CHECKING:
     from jobs.auditing.sampling import Replaced
@@ -54,8 +54,7 @@ def sample(
     with refused_in_one_line():
         request = AuditSampleRequest(run_url, out, num_wanted, purpose, seed, private, replace)
     found = run_audit_sample(request)
-    for caution in found.cautions:
-        write_line(caution, to_stderr=True)
+    write_cautions(found.cautions)
     drawn, design = found.sample.table.num_rows, found.sample.design
     expected = f"{num_wanted} expected, seed {seed}"
     write_line(f"drew {number_of(drawn, 'picture')} of {design.num_scored:,} scored images ({expected})")
@@ -115,6 +114,7 @@ def apply(run_url: str, labels: str, sensitivity_from: str | None, private: str 
         from jobs.console.tables import write_rows
         from reports.audit.results import as_table
 
+        write_cautions((*found.cautions, *found.notes))
         table = as_table(found)
         write_rows(table.column_names, [tuple(row.values()) for row in table.to_pylist()], "csv")
     else:

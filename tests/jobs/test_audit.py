@@ -437,6 +437,8 @@ def test_a_report_names_what_its_labels_leave_open(
         assert f"{caution}\n" in text
         assert f"<strong>{caution}</strong>" in page.read_text()
     assert found["label_gaps"]["num_undecided"] == {"private": 3}
+    assert privsieve("report", run, "--format", "csv") == 0
+    assert set(found["audit_cautions"]) <= set(capsys.readouterr().err.splitlines())
     whole = write(tmp_path / "whole.csv", filled(tmp_path / "list.csv", {"private": truth()}))
     assert privsieve("audit", "apply", run, whole) == 0
     assert audit_cautions(summarise(open_run(str(run)))) == ()
@@ -457,6 +459,11 @@ def test_labels_of_another_run_correct_by_sensitivity_and_specificity(
     assert private[0]["corrected"]["value"] == pytest.approx(is_there.mean(), abs=0.01)
     assert gov_ids["note"] == "no labels"
     assert "nothing in the two runs can show" in found["notes"][0]
+    assert privsieve("audit", "apply", run, labels, "--sensitivity-from", other, "--format", "csv") == 0
+    said = capsys.readouterr()
+    assert {row["subject"] for row in csv.DictReader(said.out.splitlines())} == set(SUBJECTS)
+    assert said.err.splitlines() == [*found["cautions"], *found["notes"]]
+    assert "MADE-UP ANSWERS" in said.err
     # The engine never answers for age, so its silence is no answer that could be right.
     age = found["subjects"][1 + AGE]
     assert (age["subject"], age["num_labels"], age["note"]) == ("age", private[0]["num_labels"], "not identified")
