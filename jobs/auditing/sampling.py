@@ -12,6 +12,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from ingest.errors import LabelsError, RunError
 from ingest.storage.place import Place, place
 from jobs.labelling.joining import refuse_as_output
+from jobs.runtime.output_file import refuse_existing
 from jobs.runtime.requests import STRICT, Name
 from reports.audit.drawing import draw
 from reports.opened import OpenRun
@@ -84,8 +85,7 @@ def run_audit_sample(request: AuditSampleRequest) -> AuditSampleResult:
     if extension not in (".csv", ".json"):
         raise LabelsError(f"--out {request.out}: give a name that ends in .csv, or in .json for Label Studio")
     refuse_as_output(request.out, (request.run_url,))
-    if place(request.out).exists():
-        raise LabelsError(f"{request.out} exists, and may hold labels; give another name")
+    refuse_existing(request.out, *([] if extension == ".csv" else [f"{stem}.xml"]))
     run = open_run(request.run_url)
     with OpenRun(run) as opened:
         earlier = _earlier(run.root, request.replace)

@@ -10,6 +10,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from ingest.errors import LabelsError
 from ingest.sample import printable
 from ingest.storage.place import place
+from jobs.runtime.output_file import refuse_existing
 from jobs.runtime.requests import STRICT, Name
 from reports.agreed_labels import agreed, num_undecided_of
 from reports.calibrating.calibrated import calibrated
@@ -57,6 +58,8 @@ class CalibrateResult:
 def run_calibrate(request: CalibrateRequest) -> CalibrateResult:
     """LabelsError if the labels are wrong, too few for a file of thresholds that is asked for, or belong to no picture
     of the run; RunError, StorageError of the run."""
+    if request.out_url is not None:
+        refuse_existing(request.out_url)
     given = read_judged(request.labels_url)
     labels = agreed(given)
     run = place(request.run_url)

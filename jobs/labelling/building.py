@@ -13,6 +13,7 @@ from ingest.storage.place import place
 from jobs.fetching.selection import keyword_pattern, keywords, open_metadata
 from jobs.labelling.inputs import labels_of
 from jobs.runtime.feedback import SILENT, Feedback
+from jobs.runtime.output_file import refuse_existing
 from jobs.runtime.requests import STRICT, Count, Name
 from scoring.labels.candidates import Candidates, candidates
 from scoring.labels.importers import importer_of
@@ -65,6 +66,7 @@ def run_build_vispr(request: VisprRequest, feedback: Feedback = SILENT) -> Candi
     """LabelsError in one line; nothing is written then."""
     if request.labels is not None and not request.like_paper:
         raise LabelsError("--labels is for --like-paper; leave it out, or give both")
+    refuse_existing(request.out)
     importer = importer_of("vispr")
     with feedback.meter("labels", None) as meter:
         mapping = load_mapping(importer.MAPPING or "")
@@ -85,6 +87,7 @@ def run_build_privbench(request: PrivbenchRequest) -> KeywordHits:
     A URL is a candidate of the first class, in the order of keywords.yaml, of which one of its captions has a
     keyword. The list has the columns `url` and `class`, no captions; `fetch` takes it.
     """
+    refuse_existing(request.out)
     metadata = open_metadata(request.metadata)
     if not metadata.has_caption:
         raise SourceError(f"{request.metadata} has no column of captions (caption, text, …)")

@@ -14,6 +14,7 @@ from jobs.labelling.joining import refuse_as_output
 from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
 from jobs.runtime.listed import COLUMNS, Listing, left_out_note, listings
+from jobs.runtime.output_file import refuse_existing
 from jobs.runtime.requests import STRICT, Name
 from reports.opened import open_run
 from scoring.labels.csv_cells import as_csv
@@ -48,6 +49,10 @@ class ExportResult:
 def run_export(request: ExportRequest, feedback: Feedback = SILENT) -> ExportResult:
     """LabelsError or RunError in one line; nothing is written then."""
     refuse_as_output(request.out, (request.source,))
+    stem, extension = posixpath.splitext(request.out)
+    if request.format == "label-studio" and extension != ".json":
+        raise LabelsError(f"--out {request.out}: Label Studio takes tasks from a file that ends in .json")
+    refuse_existing(request.out, *([f"{stem}.xml"] if request.format == "label-studio" else []))
     hash_list = hash_list_of(request.hash_list_url)
     labels = labels_of(request.source)
     warn_of_contradictions([(request.source, labels)], feedback)
@@ -56,9 +61,6 @@ def run_export(request: ExportRequest, feedback: Feedback = SILENT) -> ExportRes
     if request.format == "csv":
         place(request.out).write(as_csv(labels))
         return ExportResult(labels, None, left_out)
-    stem, extension = posixpath.splitext(request.out)
-    if extension != ".json":
-        raise LabelsError(f"--out {request.out}: Label Studio takes tasks from a file that ends in .json")
     content = tasks(labels, _paths(request.source), request.image_prefix)
     place(f"{stem}.xml").write(interface(labels))
     place(request.out).write(content)

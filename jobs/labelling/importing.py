@@ -8,6 +8,7 @@ from pydantic.dataclasses import dataclass
 from ingest.errors import LabelsError
 from ingest.storage.place import place
 from jobs.runtime.feedback import SILENT, Feedback
+from jobs.runtime.output_file import refuse_existing
 from jobs.runtime.requests import STRICT, Name
 from scoring.labels.contradictions import contradictions
 from scoring.labels.importers import importer_of
@@ -41,6 +42,7 @@ class ImportRequest:
 
 def run_import(request: ImportRequest, feedback: Feedback = SILENT) -> Imported:
     """Nothing is written if anything is wrong. LabelsError in one line; StorageError if `out` cannot be written."""
+    refuse_existing(request.out)
     importer = importer_of(request.name)
     name = request.mapping or importer.MAPPING
     mapping = load_mapping(name) if name else None

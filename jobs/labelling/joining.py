@@ -10,6 +10,7 @@ from ingest.errors import LabelsError
 from ingest.storage.place import place
 from jobs.labelling.inputs import tables_of, warn_of_contradictions
 from jobs.runtime.feedback import SILENT, Feedback
+from jobs.runtime.output_file import refuse_existing
 from jobs.runtime.requests import STRICT, Name
 from scoring.labels.consensus import Consensus, Method, consensus
 from scoring.labels.judgements import judgements
@@ -36,6 +37,7 @@ class ConsensusRequest:
 def run_consensus(request: ConsensusRequest, feedback: Feedback = SILENT) -> Consensus:
     """Nothing is written if anything is wrong."""
     refuse_as_output(request.out, request.inputs)
+    refuse_existing(request.out)
     tables = tables_of(request.inputs)
     warn_of_contradictions(tables, feedback)
     joined = consensus(
