@@ -29,11 +29,15 @@ class ExportRequest:
 
     out: Name
     format: Literal["label-studio", "csv"]
-    image_prefix: str = LOCAL_FILES
-    """Before the path of each picture in a Label Studio task."""
+    image_prefix: str | None = None
+    """Before the path of each picture in a Label Studio task; None for Label Studio's local storage."""
 
     hash_list_url: Name | None = None
     """File of hashes of pictures that nobody may see."""
+
+    def __post_init__(self) -> None:
+        if self.image_prefix is not None and self.format != "label-studio":
+            raise LabelsError("--image-prefix is for --format label-studio; leave it out")
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,8 @@ def run_export(request: ExportRequest, feedback: Feedback = SILENT) -> ExportRes
     if request.format == "csv":
         place(request.out).write(as_csv(labels))
         return ExportResult(labels, None, left_out)
-    content = tasks(labels, _paths(request.source), request.image_prefix)
+    prefix = LOCAL_FILES if request.image_prefix is None else request.image_prefix
+    content = tasks(labels, _paths(request.source), prefix)
     place(f"{stem}.xml").write(interface(labels))
     place(request.out).write(content)
     return ExportResult(labels, f"{stem}.xml", left_out)

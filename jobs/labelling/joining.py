@@ -30,8 +30,8 @@ class ConsensusRequest:
     paper_rule: bool = False
     """Where two annotators differ: 0 instead of 0.5."""
 
-    min_posterior: Annotated[float, Field(ge=0, le=1)] = 0.5
-    """Dawid–Skene: null below this."""
+    min_posterior: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Dawid–Skene: null below this; None for 0.5."""
 
 
 def run_consensus(request: ConsensusRequest, feedback: Feedback = SILENT) -> Consensus:

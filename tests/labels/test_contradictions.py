@@ -81,7 +81,7 @@ def test_every_command_that_takes_labels_says_once_that_they_contradict_themselv
         tmp_path / "of_pictures.parquet", pictures, private=[0, 1] * 6, biometrics=[1.0] + [None] * 11
     )
     commands: list[tuple[object, ...]] = [
-        ("labels", "import", "csv", labels, "--out", tmp_path / "imported.parquet", "--annotator", "her"),
+        ("labels", "import", "csv", labels, "--out", tmp_path / "imported.parquet"),
         ("labels", "agreement", labels, run),
         ("labels", "consensus", labels, run, "--out", tmp_path / "one.parquet"),
         ("labels", "export", labels, "--format", "csv", "--out", tmp_path / "exported.csv"),
