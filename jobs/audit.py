@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ingest.errors import number_of
+from jobs.console.hash_list_option import hash_list_option
 from jobs.console.terminal import write_cautions, write_json, write_line
 
 if TYPE_CHECKING:
@@ -36,8 +37,16 @@ def audit() -> None:
 @click.option("--private", metavar="CONDITION", help="What counts as private; default what the protocol of RUN asks.")
 @click.option("--out", required=True, help="Labels file to fill in: .csv, or .json for Label Studio.")
 @click.option("--replace", is_flag=True, help="Draw anew although RUN has another sample, which is kept aside.")
+@hash_list_option("is counted and not in the labels file")
 def sample(
-    run_url: str, num_wanted: int, purpose: Any, seed: int, private: str | None, out: str, replace: bool
+    run_url: str,
+    num_wanted: int,
+    purpose: Any,
+    seed: int,
+    private: str | None,
+    out: str,
+    replace: bool,
+    hash_list: str | None,
 ) -> None:
     """Draw pictures of RUN for people to label.
 
@@ -52,7 +61,7 @@ def sample(
     from jobs.runtime.requests import refused_in_one_line
 
     with refused_in_one_line():
-        request = AuditSampleRequest(run_url, out, num_wanted, purpose, seed, private, replace)
+        request = AuditSampleRequest(run_url, out, num_wanted, purpose, seed, private, replace, hash_list)
     found = run_audit_sample(request)
     write_cautions(found.cautions)
     drawn, design = found.sample.table.num_rows, found.sample.design
@@ -61,6 +70,8 @@ def sample(
     if found.earlier is not None:
         _write_replaced(run_url, found.earlier)
     num_left = design.num_rows - design.num_scored
+    if found.left_out:
+        write_line(f"{found.left_out}; apply counts such pictures as without a label")
     if num_left:
         write_line(f"{num_left:,} quarantined images cannot be drawn")
     write_line(f"private is: {design.private}")

@@ -513,6 +513,26 @@ def test_labels_that_are_partly_of_the_sample_of_another_run_are_refused(
     assert "are not of its audit sample; give the labels of its sample only" in capsys.readouterr().err
 
 
+def test_pictures_on_the_hash_list_are_drawn_and_not_named_to_the_people_who_label(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = sample(run, tmp_path / "whole.csv", "--n", 60)
+    removed = whole["sha256"].to_pylist()[:2]
+    (tmp_path / "hashes.txt").write_text("\n".join(f"sha256 {one}" for one in removed))
+    capsys.readouterr()
+    for name in ("list.csv", "tasks.json"):
+        assert sample(run, tmp_path / name, "--n", 60, "--hash-list", tmp_path / "hashes.txt") == whole
+        said = capsys.readouterr().out
+        assert "left out: 2 drawn pictures on the hash list; apply counts such pictures as without a label" in said
+        assert f"{whole.num_rows - 2} rows to fill in" in said
+        content = (tmp_path / name).read_text()
+        assert not [one for one in removed if one in content]
+    labels = write(tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"private": truth()}))
+    assert privsieve("audit", "apply", run, labels, "--format", "json") == 0
+    counts = json.loads(capsys.readouterr().out)["labels"]
+    assert (counts["num_drawn"], counts["num_without_row"]) == (whole.num_rows, 2)
+
+
 def test_what_people_label_in_label_studio_holds_no_answer_of_the_run(run: Path, tmp_path: Path) -> None:
     drawn = sample(run, tmp_path / "tasks.json", "--n", 50)
     tasks = json.loads((tmp_path / "tasks.json").read_text())
