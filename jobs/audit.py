@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ingest.errors import number_of
-from jobs.console.terminal import write_json, write_line
+from jobs.console.hash_list_option import hash_list_option
+from jobs.console.terminal import write_cautions, write_json, write_line
 
 if TYPE_CHECKING:
     from jobs.auditing.sampling import Replaced
@@ -36,8 +37,16 @@ def audit() -> None:
 @click.option("--private", metavar="CONDITION", help="What counts as private; default what the protocol of RUN asks.")
 @click.option("--out", required=True, help="Labels file to fill in: .csv, or .json for Label Studio.")
 @click.option("--replace", is_flag=True, help="Draw anew although RUN has another sample, which is kept aside.")
+@hash_list_option("is counted and not in the labels file")
 def sample(
-    run_url: str, num_wanted: int, purpose: Any, seed: int, private: str | None, out: str, replace: bool
+    run_url: str,
+    num_wanted: int,
+    purpose: Any,
+    seed: int,
+    private: str | None,
+    out: str,
+    replace: bool,
+    hash_list: str | None,
 ) -> None:
     """Draw pictures of RUN for people to label.
 
@@ -52,16 +61,17 @@ def sample(
     from jobs.runtime.requests import refused_in_one_line
 
     with refused_in_one_line():
-        request = AuditSampleRequest(run_url, out, num_wanted, purpose, seed, private, replace)
+        request = AuditSampleRequest(run_url, out, num_wanted, purpose, seed, private, replace, hash_list)
     found = run_audit_sample(request)
-    for caution in found.cautions:
-        write_line(caution, to_stderr=True)
+    write_cautions(found.cautions)
     drawn, design = found.sample.table.num_rows, found.sample.design
     expected = f"{num_wanted} expected, seed {seed}"
     write_line(f"drew {number_of(drawn, 'picture')} of {design.num_scored:,} scored images ({expected})")
     if found.earlier is not None:
         _write_replaced(run_url, found.earlier)
     num_left = design.num_rows - design.num_scored
+    if found.left_out:
+        write_line(f"{found.left_out}; apply counts such pictures as without a label")
     if num_left:
         write_line(f"{num_left:,} quarantined images cannot be drawn")
     write_line(f"private is: {design.private}")
@@ -115,6 +125,7 @@ def apply(run_url: str, labels: str, sensitivity_from: str | None, private: str 
         from jobs.console.tables import write_rows
         from reports.audit.results import as_table
 
+        write_cautions((*found.cautions, *found.notes))
         table = as_table(found)
         write_rows(table.column_names, [tuple(row.values()) for row in table.to_pylist()], "csv")
     else:

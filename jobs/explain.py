@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from jobs.console.hash_list_option import hash_list_option
-from jobs.console.terminal import write_json, write_line
+from jobs.console.terminal import write_cautions, write_json, write_line
 
 if TYPE_CHECKING:
     from reports.explaining import Explanation
@@ -52,8 +52,7 @@ def explain(
         write_json(asdict(found), indent=1)
     else:
         _write_text(found)
-    for caution in cautions:
-        write_line(caution, to_stderr=True)
+    write_cautions(cautions)
 
 
 def _write_text(found: "Explanation") -> None:

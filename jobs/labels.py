@@ -72,10 +72,8 @@ def import_(
 @click.option("--out", required=True, help="Labels file to write: .parquet, or .csv.")
 @click.option("--method", type=click.Choice(METHODS), help="Default two-annotator if there are two, else dawid-skene.")
 @click.option("--paper-rule", is_flag=True, help="Where two annotators differ: 0, not 0.5.")
-@click.option(
-    "--min-posterior", type=FiniteRange(0, 1), default=0.5, show_default=True, help="dawid-skene: null below this."
-)
-def consensus(inputs: tuple[str, ...], out: str, method: Any, paper_rule: bool, min_posterior: float) -> None:
+@click.option("--min-posterior", type=FiniteRange(0, 1), help="dawid-skene: null below this.  [default: 0.5]")
+def consensus(inputs: tuple[str, ...], out: str, method: Any, paper_rule: bool, min_posterior: float | None) -> None:
     """Join what several annotators say into one label per picture.
 
     Inputs are labels files and runs. Pictures are joined by sha256, or by key where one has none. Of two annotators an
@@ -89,7 +87,7 @@ def consensus(inputs: tuple[str, ...], out: str, method: Any, paper_rule: bool, 
 
     with refused_in_one_line():
         request = ConsensusRequest(inputs, out, method, paper_rule, min_posterior)
-    found = run_consensus(request)
+    found = run_consensus(request, on_terminal(quiet=True))
     num_rows = found.labels.num_rows
     write_line(f"{number_of(num_rows, 'picture')} in {out}, {found.num_shared} with a row of every annotator")
     write_line(f"method {found.method}, {len(found.annotators)} annotators: {', '.join(found.annotators)}")
@@ -105,12 +103,10 @@ def consensus(inputs: tuple[str, ...], out: str, method: Any, paper_rule: bool, 
 @click.option(
     "--min-attention",
     type=FiniteRange(0, 1),
-    default=0.75,
-    show_default=True,
-    help="Annotators with a smaller share of these right are dropped.",
+    help="Annotators with a smaller share of these right are dropped.  [default: 0.75]",
 )
 @click.option("--format", "output", type=click.Choice(["table", "json"]), default="table", show_default=True)
-def agreement(inputs: tuple[str, ...], attention_checks: str | None, min_attention: float, output: str) -> None:
+def agreement(inputs: tuple[str, ...], attention_checks: str | None, min_attention: float | None, output: str) -> None:
     """Show how far annotators agree: per attribute, level, private and class.
 
     identical: pictures on which all agree. pairs: pairs of answers that are the same. Cohen's kappa is the mean over
@@ -124,7 +120,7 @@ def agreement(inputs: tuple[str, ...], attention_checks: str | None, min_attenti
 
     with refused_in_one_line():
         request = AgreementRequest(inputs, attention_checks, min_attention)
-    found = run_agreement(request)
+    found = run_agreement(request, on_terminal(quiet=True))
     if output == "json":
         write_json(asdict(found), indent=2)
         return
@@ -161,11 +157,10 @@ def export(source: str, output: Any, out: str, image_prefix: str | None, hash_li
     """
     from jobs.labelling.exporting import ExportRequest, run_export
     from jobs.runtime.requests import refused_in_one_line
-    from scoring.labels.label_studio import LOCAL_FILES
 
     with refused_in_one_line():
-        request = ExportRequest(source, out, output, LOCAL_FILES if image_prefix is None else image_prefix, hash_list)
-    found = run_export(request)
+        request = ExportRequest(source, out, output, image_prefix, hash_list)
+    found = run_export(request, on_terminal(quiet=True))
     if found.left_out:
         write_line(found.left_out)
     write_line(f"{number_of(found.labels.num_rows, 'row')} in {out}")
@@ -200,9 +195,9 @@ def build() -> None:
 @click.option("--out", required=True, help="Labels file to write, with a class and split per candidate.")
 @click.option("--like-paper", is_flag=True, help="Draw as many evaluation pictures of each level as the paper has.")
 @click.option("--labels", "annotated", metavar="LABELS", help="Labels of a consensus, which give the levels.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--seed", type=click.IntRange(min=0), help="Of the draw of --like-paper.  [default: 0]")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
-def build_vispr(root: str, out: str, like_paper: bool, annotated: str | None, seed: int, quiet: bool) -> None:
+def build_vispr(root: str, out: str, like_paper: bool, annotated: str | None, seed: int | None, quiet: bool) -> None:
     """Candidates of VISPR: pictures with labels of levels 1 and 2, and safe ones for levels 3 and 4.
 
     Test pictures are for evaluation, validation pictures for tuning. The level of a safe picture is known only once it
@@ -225,8 +220,8 @@ def build_vispr(root: str, out: str, like_paper: bool, annotated: str | None, se
 @click.argument("metadata")
 @click.option("--out", required=True, help="Parquet file to write: url and class, for privsieve fetch.")
 @click.option("--per-class", type=click.IntRange(min=1), help="Draw so many candidates per class.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
-def build_privbench(metadata: str, out: str, per_class: int | None, seed: int) -> None:
+@click.option("--seed", type=click.IntRange(min=0), help="Of the draw of --per-class.  [default: 0]")
+def build_privbench(metadata: str, out: str, per_class: int | None, seed: int | None) -> None:
     """Candidates by words in captions, for the eight private classes, public and hard public pictures.
 
     METADATA is Parquet, CSV or TSV with URLs and captions. A word only makes a candidate: people decide.

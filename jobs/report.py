@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from jobs.console.hash_list_option import hash_list_option
-from jobs.console.terminal import write_json, write_line
+from jobs.console.terminal import write_cautions, write_json, write_line
 
 if TYPE_CHECKING:
     from reports.report.results import Report
@@ -180,8 +180,8 @@ def _write(found: "Report", output: str) -> None:
         write_json(first | asdict(found) | {"label_gaps": found.label_gaps.model_dump()}, indent=1)
     else:
         from jobs.console.tables import write_rows
+        from reports.report.accuracy import audit_cautions
         from reports.report.group_rows import HEADS, group_rows
 
-        for caution in found.cautions:
-            write_line(caution, to_stderr=True)
+        write_cautions((*found.cautions, *audit_cautions(found)))
         write_rows(HEADS, group_rows(found), "csv")

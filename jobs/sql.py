@@ -9,7 +9,7 @@ import click
 
 from ingest.errors import QueryError
 from jobs.console.tables import write_rows, write_table
-from jobs.console.terminal import write_line, write_lines
+from jobs.console.terminal import write_cautions, write_line, write_lines
 
 MAX_TEXT_ROWS = 1_000
 """A table on a screen ends here; csv and json give every row."""
@@ -58,8 +58,7 @@ def sql(run: str, statement: str | None, shell_setup: bool, output: str, timeout
         else:
             write_rows(names, rows, output)
         sys.stdout.flush()  # listing the source may take a while
-        for caution in opened.cautions:
-            write_line(caution, to_stderr=True)
+        write_cautions(opened.cautions)
 
 
 def _write_text(names: Sequence[str], all_rows: Iterable[Sequence[Any]]) -> None:

@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from reports.evaluation.answers import OF_PRIVATE_LEVELS, truth_of
+from reports.evaluation.answers import truth_of
 from reports.evaluation.binary import Flags, Numbers
 from scoring.labels.consensus import ANNOTATOR as CONSENSUS
+from scoring.labels.derived import OF_PRIVATE_LEVELS
 from scoring.labels.table import Judged, attribute_values
 from scoring.runs.audit_sample import SUBJECTS
 from scoring.taxonomy import KEYS

@@ -12,6 +12,7 @@ from reports.audit.other_run import audit_of_other_run
 from reports.audit.results import Audit, as_table
 from reports.opened import OpenRun
 from reports.warehouse import open_run
+from scoring.labels.contradictions import contradictions
 from scoring.labels.table import read_judged
 from scoring.runs.audit_sample import read_sample
 from scoring.runs.corrected_rates import LabelGaps, State, write_corrected_rates
@@ -44,7 +45,7 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
     labels = read_judged(request.labels_url, is_drawn=request.sensitivity_from is None)
     run = open_run(request.run_url)
     with OpenRun(run) as opened:
-        cautions = opened.cautions
+        cautions = tuple(filter(None, (*opened.cautions, contradictions(labels.labels))))
         if request.sensitivity_from is None:
             audit = audit_of_sample(run, read_sample(run.root), labels, cautions)
         else:

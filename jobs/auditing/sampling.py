@@ -12,6 +12,9 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from ingest.errors import LabelsError, RunError
 from ingest.storage.place import Place, place
 from jobs.labelling.joining import refuse_as_output
+from jobs.runtime.hash_list import hash_list_of
+from jobs.runtime.listed import left_out_note, listings
+from jobs.runtime.output_file import refuse_existing
 from jobs.runtime.requests import STRICT, Name
 from reports.audit.drawing import draw
 from reports.opened import OpenRun
@@ -49,6 +52,9 @@ class AuditSampleRequest:
     replace: bool = False
     """Draw anew although the run has another sample, of which a copy is kept."""
 
+    hash_list_url: Name | None = None
+    """File of hashes of pictures that nobody may see; they stay in the sample and are not in the labels file."""
+
 
 @dataclass(frozen=True)
 class Replaced:
@@ -77,6 +83,9 @@ class AuditSampleResult:
     earlier: Replaced | None
     """What became of another sample that the run had; None if it had none."""
 
+    left_out: str | None = None
+    """How many drawn pictures the hash list keeps out of the labels file, in words; None if none."""
+
 
 def run_audit_sample(request: AuditSampleRequest) -> AuditSampleResult:
     """Errors in one line, before anything is written."""
@@ -84,8 +93,8 @@ def run_audit_sample(request: AuditSampleRequest) -> AuditSampleResult:
     if extension not in (".csv", ".json"):
         raise LabelsError(f"--out {request.out}: give a name that ends in .csv, or in .json for Label Studio")
     refuse_as_output(request.out, (request.run_url,))
-    if place(request.out).exists():
-        raise LabelsError(f"{request.out} exists, and may hold labels; give another name")
+    refuse_existing(request.out, *([] if extension == ".csv" else [f"{stem}.xml"]))
+    hash_list = hash_list_of(request.hash_list_url)
     run = open_run(request.run_url)
     with OpenRun(run) as opened:
         earlier = _earlier(run.root, request.replace)
@@ -100,7 +109,9 @@ def run_audit_sample(request: AuditSampleRequest) -> AuditSampleResult:
             raise RunError(f"no picture was drawn, since so few were asked for; raise --n {request.num_wanted}")
         cautions, is_tree = opened.cautions, run.record.format == "tree"
         has_rates_of_now = _has_rates_of_now(run)
-    labels = _template(sample.table)
+    pictures = _pictures(sample.table)
+    found = listings(run.record, pictures, hash_list)
+    labels = _template(pictures.filter(pa.array([one == "clear" for one in found], pa.bool_())))
     interface_url = None if extension == ".csv" else f"{stem}.xml"
     # First, since it can fail by where it lies: the run keeps its sample and its rates until then.
     if interface_url is None:
@@ -116,7 +127,9 @@ def run_audit_sample(request: AuditSampleRequest) -> AuditSampleResult:
         write_sample(run.root, sample)
     if has_rates_of_now is False:
         remove_corrected_rates(run.root)
-    return AuditSampleResult(sample, labels.num_rows, interface_url, cautions, replaced)
+    return AuditSampleResult(
+        sample, labels.num_rows, interface_url, cautions, replaced, left_out_note(found, "drawn picture")
+    )
 
 
 def _is_same(earlier: AuditSample, sample: AuditSample) -> bool:
@@ -148,11 +161,15 @@ def _earlier(root: Place, is_replaced: bool) -> AuditSample | None:
         raise
 
 
-def _template(drawn: pa.Table) -> pa.Table:
-    """A labels table in the order of the sample without any answer, not even the run's: people are to decide alone."""
+def _pictures(drawn: pa.Table) -> pa.Table:
+    """The first row of each picture, in the order of the sample."""
     hashes = drawn["sha256"].to_pylist()
     first = sorted({sha256: place for place, sha256 in reversed(list(enumerate(hashes)))}.values())
-    rows = drawn.take(pa.array(np.array(first, dtype=np.int64)))
+    return drawn.take(pa.array(np.array(first, dtype=np.int64)))
+
+
+def _template(rows: pa.Table) -> pa.Table:
+    """A labels table of these rows without any answer, not even the run's: people are to decide alone."""
     keys, names = rows["key"].to_pylist(), rows["name"].to_pylist()
     columns = {
         "sha256": rows["sha256"].to_pylist(),

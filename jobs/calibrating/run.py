@@ -10,6 +10,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from ingest.errors import LabelsError
 from ingest.sample import printable
 from ingest.storage.place import place
+from jobs.runtime.output_file import refuse_existing
 from jobs.runtime.requests import STRICT, Name
 from reports.agreed_labels import agreed, num_undecided_of
 from reports.calibrating.calibrated import calibrated
@@ -20,6 +21,7 @@ from reports.evaluation.answers import ROW_COLUMNS, truth_of
 from reports.evaluation.evaluate import engine_name
 from reports.labelled_rows import Drawn, labelled_rows
 from reports.opened import open_run
+from scoring.labels.contradictions import contradictions
 from scoring.labels.table import read_judged
 
 Share = Annotated[float, Field(gt=0, lt=1)]
@@ -56,7 +58,10 @@ class CalibrateResult:
 def run_calibrate(request: CalibrateRequest) -> CalibrateResult:
     """LabelsError if the labels are wrong, too few for a file of thresholds that is asked for, or belong to no picture
     of the run; RunError, StorageError of the run."""
-    labels = agreed(read_judged(request.labels_url))
+    if request.out_url is not None:
+        refuse_existing(request.out_url)
+    given = read_judged(request.labels_url)
+    labels = agreed(given)
     run = place(request.run_url)
     with open_run(request.run_url) as opened:
         record, cautions = opened.record, tuple(map(printable, opened.cautions))
@@ -65,7 +70,7 @@ def run_calibrate(request: CalibrateRequest) -> CalibrateResult:
     report = CalibrationReport(
         run=printable(request.run_url),
         engine=engine_name(record.engine),
-        cautions=cautions,
+        cautions=tuple(filter(None, (*cautions, contradictions(given.labels)))),
         has_attributes=bool(record.engine["assessed"]),
         join=found.joined.counts,
         drawn=found.drawn,

@@ -55,7 +55,7 @@ def _attributes(report: "Report") -> None:
     from reports.report.sentences import percent
 
     def line(row: "Prevalence") -> list[str]:
-        share = "never found" if row.is_never_found else ("≥ " if row.is_lower_bound else "") + percent(row.share)
+        share = "never found" if row.is_never_found else percent(row.share, row.is_lower_bound)
         counts = [f"{n:,}" for n in (row.num_present, row.num_ambiguous, row.num_not_assessed)]
         return [row.attribute, str(row.level), *counts, share]
 
@@ -124,8 +124,8 @@ def _corrected(report: "Report") -> None:
 
     def line(row: "CorrectedRate") -> list[str]:
         subject = row.subject if row.category is None else shortened(row.category)
-        bound = "≥ " if row.category is None and row.subject in never_ruled_out and row.raw_rate is not None else ""
-        rates = [f"{bound}{percent(row.raw_rate)}", percent(row.corrected_rate), spread(row.low, row.high)]
+        is_lower_bound = row.category is None and row.subject in never_ruled_out
+        rates = [percent(row.raw_rate, is_lower_bound), percent(row.corrected_rate), spread(row.low, row.high)]
         return [subject, *rates, f"{row.num_labels:,}"]
 
     heads = ["rate of", "raw", "corrected", "95 % interval", "labels"]

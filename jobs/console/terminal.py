@@ -4,7 +4,8 @@ A name that holds an escape sequence could otherwise colour, hide or rewrite wha
 """
 
 import json
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
@@ -22,6 +23,13 @@ def escaped(text: str) -> str:
 def write_line(text: str = "", to_stderr: bool = False, nl: bool = True) -> None:
     """One line; a line break in the text is escaped too. nl: whether the line ends here."""
     click.echo(escaped(text), err=to_stderr, nl=nl)
+
+
+def write_cautions(cautions: Iterable[str]) -> None:
+    """Each on a line of stderr, for output that does not hold them itself: rows go to a file or another program."""
+    sys.stdout.flush()
+    for caution in cautions:
+        write_line(caution, to_stderr=True)
 
 
 def write_lines(text: str) -> None:

@@ -13,6 +13,7 @@ from jobs.runtime.requests import STRICT, Name
 from reports.evaluation.comparing import compare, spread_of
 from reports.evaluation.evaluate import EvaluationOptions, evaluation_of, judged
 from reports.evaluation.results import Evaluation
+from scoring.labels.contradictions import contradictions
 from scoring.labels.table import read_labels_and_origin
 from scoring.runs.reviews import caution_of_chosen
 
@@ -70,8 +71,8 @@ def run_evaluate(request: EvaluateRequest) -> Evaluation:
     options = EvaluationOptions(request.seed, request.num_draws, request.threshold, request.by, request.ambiguous)
     one = judged(request.run_url, labels, options)
     evaluation = evaluation_of(one, options)
-    if caution := caution_of_chosen(place(request.labels_url)):
-        evaluation = replace(evaluation, cautions=(*evaluation.cautions, caution))
+    of_labels = filter(None, (contradictions(labels), caution_of_chosen(place(request.labels_url))))
+    evaluation = replace(evaluation, cautions=(*evaluation.cautions, *of_labels))
     if origin is not None and origin.notes:
         notes = tuple(f"Of the labels: {printable(note)}" for note in origin.notes)
         evaluation = replace(evaluation, notes=(*evaluation.notes, *notes))

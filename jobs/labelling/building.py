@@ -13,6 +13,7 @@ from ingest.storage.place import place
 from jobs.fetching.selection import keyword_pattern, keywords, open_metadata
 from jobs.labelling.inputs import labels_of
 from jobs.runtime.feedback import SILENT, Feedback
+from jobs.runtime.output_file import refuse_existing
 from jobs.runtime.requests import STRICT, Count, Name
 from scoring.labels.candidates import Candidates, candidates
 from scoring.labels.importers import importer_of
@@ -34,7 +35,8 @@ class VisprRequest:
     labels: Name | None = None
     """Labels of a consensus, which give the levels."""
 
-    seed: int = 0
+    seed: int | None = None
+    """Of the draw of --like-paper; None for 0."""
 
 
 @dataclasses.dataclass(frozen=True, config=STRICT)
@@ -46,7 +48,8 @@ class PrivbenchRequest:
     per_class: Count | None = None
     """Draw so many candidates per class; None for all."""
 
-    seed: int = 0
+    seed: int | None = None
+    """Of that draw; None for 0."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,9 @@ def run_build_vispr(request: VisprRequest, feedback: Feedback = SILENT) -> Candi
     """LabelsError in one line; nothing is written then."""
     if request.labels is not None and not request.like_paper:
         raise LabelsError("--labels is for --like-paper; leave it out, or give both")
+    if request.seed is not None and not request.like_paper:
+        raise LabelsError("--seed is for the draw of --like-paper; leave it out, or give both")
+    refuse_existing(request.out)
     importer = importer_of("vispr")
     with feedback.meter("labels", None) as meter:
         mapping = load_mapping(importer.MAPPING or "")
@@ -72,7 +78,7 @@ def run_build_vispr(request: VisprRequest, feedback: Feedback = SILENT) -> Candi
             "vispr", importer, place(request.root), mapping, advance=lambda _, num_all: meter.advance(1)
         )
     annotated = None if request.labels is None else labels_of(request.labels)
-    found = candidates(imported.labels, request.like_paper, annotated, request.seed)
+    found = candidates(imported.labels, request.like_paper, annotated, request.seed or 0)
     note = "A list of candidates: labels come from annotation, not from VISPR."
     origin = LabelsOrigin("build vispr", imported.origin.mapping, found.labels.num_rows, {}, (note, *found.too_few))
     write_labels(found.labels, request.out, origin)
@@ -85,6 +91,9 @@ def run_build_privbench(request: PrivbenchRequest) -> KeywordHits:
     A URL is a candidate of the first class, in the order of keywords.yaml, of which one of its captions has a
     keyword. The list has the columns `url` and `class`, no captions; `fetch` takes it.
     """
+    if request.seed is not None and request.per_class is None:
+        raise LabelsError("--seed is for the draw of --per-class; leave it out, or give both")
+    refuse_existing(request.out)
     metadata = open_metadata(request.metadata)
     if not metadata.has_caption:
         raise SourceError(f"{request.metadata} has no column of captions (caption, text, …)")
@@ -97,7 +106,7 @@ def run_build_privbench(request: PrivbenchRequest) -> KeywordHits:
         for rank, class_ in enumerate(known, 1)
     )
     names = f"[{', '.join(map(literal, known))}]"  # counted from 1
-    order = f"md5(url || {literal(str(request.seed))}), url"
+    order = f"md5(url || {literal(str(request.seed or 0))}), url"
     limit = "" if request.per_class is None else f"WHERE place <= {request.per_class}"
     chosen = f"""
         WITH classed AS (SELECT url, CASE {cases} END AS rank FROM {rows}),

@@ -9,10 +9,12 @@ from pydantic import dataclasses
 
 from ingest.errors import LabelsError
 from ingest.storage.place import place
-from jobs.labelling.inputs import labels_of
+from jobs.labelling.inputs import labels_of, warn_of_contradictions
 from jobs.labelling.joining import refuse_as_output
+from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
 from jobs.runtime.listed import COLUMNS, Listing, left_out_note, listings
+from jobs.runtime.output_file import refuse_existing
 from jobs.runtime.requests import STRICT, Name
 from reports.opened import open_run
 from scoring.labels.csv_cells import as_csv
@@ -27,11 +29,15 @@ class ExportRequest:
 
     out: Name
     format: Literal["label-studio", "csv"]
-    image_prefix: str = LOCAL_FILES
-    """Before the path of each picture in a Label Studio task."""
+    image_prefix: str | None = None
+    """Before the path of each picture in a Label Studio task; None for Label Studio's local storage."""
 
     hash_list_url: Name | None = None
     """File of hashes of pictures that nobody may see."""
+
+    def __post_init__(self) -> None:
+        if self.image_prefix is not None and self.format != "label-studio":
+            raise LabelsError("--image-prefix is for --format label-studio; leave it out")
 
 
 @dataclass(frozen=True)
@@ -44,20 +50,23 @@ class ExportResult:
     """How many pictures the hash list left out, in words; None if none."""
 
 
-def run_export(request: ExportRequest) -> ExportResult:
+def run_export(request: ExportRequest, feedback: Feedback = SILENT) -> ExportResult:
     """LabelsError or RunError in one line; nothing is written then."""
     refuse_as_output(request.out, (request.source,))
+    stem, extension = posixpath.splitext(request.out)
+    if request.format == "label-studio" and extension != ".json":
+        raise LabelsError(f"--out {request.out}: Label Studio takes tasks from a file that ends in .json")
+    refuse_existing(request.out, *([f"{stem}.xml"] if request.format == "label-studio" else []))
     hash_list = hash_list_of(request.hash_list_url)
     labels = labels_of(request.source)
+    warn_of_contradictions([(request.source, labels)], feedback)
     found = _listings(request.source, labels, hash_list)
     labels, left_out = labels.filter(pa.array([one == "clear" for one in found])), left_out_note(found, "picture")
     if request.format == "csv":
         place(request.out).write(as_csv(labels))
         return ExportResult(labels, None, left_out)
-    stem, extension = posixpath.splitext(request.out)
-    if extension != ".json":
-        raise LabelsError(f"--out {request.out}: Label Studio takes tasks from a file that ends in .json")
-    content = tasks(labels, _paths(request.source), request.image_prefix)
+    prefix = LOCAL_FILES if request.image_prefix is None else request.image_prefix
+    content = tasks(labels, _paths(request.source), prefix)
     place(f"{stem}.xml").write(interface(labels))
     place(request.out).write(content)
     return ExportResult(labels, f"{stem}.xml", left_out)

@@ -8,7 +8,9 @@ from pydantic.dataclasses import dataclass
 from ingest.errors import LabelsError
 from ingest.storage.place import place
 from jobs.runtime.feedback import SILENT, Feedback
+from jobs.runtime.output_file import refuse_existing
 from jobs.runtime.requests import STRICT, Name
+from scoring.labels.contradictions import contradictions
 from scoring.labels.importers import importer_of
 from scoring.labels.importing import Imported, import_labels
 from scoring.labels.mapping import load_mapping
@@ -40,6 +42,7 @@ class ImportRequest:
 
 def run_import(request: ImportRequest, feedback: Feedback = SILENT) -> Imported:
     """Nothing is written if anything is wrong. LabelsError in one line; StorageError if `out` cannot be written."""
+    refuse_existing(request.out)
     importer = importer_of(request.name)
     name = request.mapping or importer.MAPPING
     mapping = load_mapping(name) if name else None
@@ -62,4 +65,6 @@ def run_import(request: ImportRequest, feedback: Feedback = SILENT) -> Imported:
             advance=advance,
         )
     write_labels(imported.labels, request.out, imported.origin)
+    if caution := contradictions(imported.labels):  # not in the footer: commands that read the file count again
+        feedback.notice(f"caution: {caution}")
     return imported

@@ -7,7 +7,9 @@ import pyarrow as pa
 
 from ingest.errors import LabelsError
 from ingest.storage.place import place
+from jobs.runtime.feedback import Feedback
 from reports.opened import open_run
+from scoring.labels.contradictions import contradictions
 from scoring.labels.table import read_labels, to_labels
 from scoring.runs.reviews import is_reviews
 from scoring.taxonomy import KEYS
@@ -44,6 +46,13 @@ def tables_of(urls: Sequence[str]) -> list[tuple[str, pa.Table]]:
         if given[place(url).path] > 1:
             raise LabelsError(f"{url} is given twice; give each input once")
     return [(url, labels_of(url)) for url in urls]
+
+
+def warn_of_contradictions(tables: Sequence[tuple[str, pa.Table]], feedback: Feedback) -> None:
+    """One notice for each input with labels that contradict themselves. tables: as of `tables_of`."""
+    for url, labels in tables:
+        if caution := contradictions(labels):
+            feedback.notice(f"caution: {url}: {caution}")
 
 
 def _one_per_picture(rows: pa.Table) -> pa.Table:

@@ -8,7 +8,9 @@ from pydantic.dataclasses import dataclass
 
 from ingest.errors import LabelsError
 from ingest.storage.place import place
-from jobs.labelling.inputs import tables_of
+from jobs.labelling.inputs import tables_of, warn_of_contradictions
+from jobs.runtime.feedback import SILENT, Feedback
+from jobs.runtime.output_file import refuse_existing
 from jobs.runtime.requests import STRICT, Name
 from scoring.labels.consensus import Consensus, Method, consensus
 from scoring.labels.judgements import judgements
@@ -28,14 +30,16 @@ class ConsensusRequest:
     paper_rule: bool = False
     """Where two annotators differ: 0 instead of 0.5."""
 
-    min_posterior: Annotated[float, Field(ge=0, le=1)] = 0.5
-    """Dawid–Skene: null below this."""
+    min_posterior: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Dawid–Skene: null below this; None for 0.5."""
 
 
-def run_consensus(request: ConsensusRequest) -> Consensus:
+def run_consensus(request: ConsensusRequest, feedback: Feedback = SILENT) -> Consensus:
     """Nothing is written if anything is wrong."""
     refuse_as_output(request.out, request.inputs)
+    refuse_existing(request.out)
     tables = tables_of(request.inputs)
+    warn_of_contradictions(tables, feedback)
     joined = consensus(
         judgements(tables), request.method, paper_rule=request.paper_rule, min_posterior=request.min_posterior
     )

@@ -27,6 +27,7 @@ from reports.evaluation.answers import protocol_name, truth_of
 from reports.evaluation.binary import Flags, Numbers
 from reports.guarantee.bound import Bound, bound_of, evenly_thinned, num_needed
 from reports.labelled_rows import Drawn, LabelledRows, labelled_rows
+from scoring.labels.contradictions import contradictions
 from scoring.labels.table import labels_content, read_judged
 from scoring.policies.policy import GUARANTEE, Policy
 from scoring.runs.audit_sample import Design
@@ -68,10 +69,16 @@ class GuaranteeRequest:
     """How the labelled images were drawn; None: `audit` if all are of the audit sample, else `evenly`."""
 
 
-def guarantee(request: GuaranteeRequest, run: Place, record: RunRecord, policy: Policy) -> tuple[Bar, GuaranteeRecord]:
-    """LabelsError with the number of missing labels if there are too few, or if too many private images have no score
-    and are kept by the policy; PolicyError if the policy keeps quarantined images, of which an audit draws none."""
-    labels = agreed(read_judged(request.labels_url))
+def guarantee(
+    request: GuaranteeRequest, run: Place, record: RunRecord, policy: Policy
+) -> tuple[Bar, GuaranteeRecord, str | None]:
+    """The threshold, what it promises, and a caution about the labels if they contradict themselves.
+
+    LabelsError with the number of missing labels if there are too few, or if too many private images have no score
+    and are kept by the policy; PolicyError if the policy keeps quarantined images, of which an audit draws none.
+    """
+    given = read_judged(request.labels_url)
+    labels = agreed(given)
     found = labelled_rows(run, record, labels, SCHEMA.names, request.drawn)
     if found.drawn == "audit" and policy.quarantined != "drop":
         raise PolicyError(
@@ -113,7 +120,7 @@ def guarantee(request: GuaranteeRequest, run: Place, record: RunRecord, policy: 
         labels_sha256=_sha256(request.labels_url),
         assumption=ASSUMPTIONS[found.drawn],
     )
-    return Bar(by, bound.threshold), promised
+    return Bar(by, bound.threshold), promised, contradictions(given.labels)
 
 
 def with_price(promised: GuaranteeRecord, counts: Counts) -> GuaranteeRecord:

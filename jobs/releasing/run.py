@@ -154,13 +154,13 @@ def plan_filter(request: FilterRequest) -> FilterPlan:
     if hash_list is not NOTHING:
         with open_results(request.run_url) as opened:
             policy = replace(policy, never=never_released(opened, hash_list))
-    bar, promised = None, None
+    bar, promised, of_labels = None, None, None
     if request.guarantee is not None:
-        bar, promised = guarantee(request.guarantee, run, record, policy)
+        bar, promised, of_labels = guarantee(request.guarantee, run, record, policy)
     plan = plan_release(run, record, corpus, policy, bar)
     if promised is not None:
         promised = with_price(promised, plan.counts)
-    notes = tuple(cautions(record, plan, policy))
+    notes = (*cautions(record, plan, policy), *filter(None, [of_labels]))
     return FilterPlan(request, run, record, corpus, policy, plan, notes, bar, promised)
 
 

@@ -10,20 +10,24 @@ import pyarrow.compute as pc
 from ingest.errors import LabelsError
 from jobs.reviewing.queue import Queue, distinct, joined_with, rows_of
 from jobs.reviewing.request import Judged
+from jobs.runtime.feedback import SILENT, Feedback
 from reports.evaluation.answers import truth_of
 from reports.evaluation.joining import join
 from reports.opened import OpenRun
 from scoring.labels.attention import CHECKS
+from scoring.labels.contradictions import contradictions
 from scoring.labels.table import LABELS_SCHEMA, read_labels, to_labels
 from scoring.taxonomy import KEYS
 
 
-def known_answers(run: OpenRun, url: str, judged: Judged) -> tuple[pa.Table, pa.Table]:
+def known_answers(run: OpenRun, url: str, judged: Judged, feedback: Feedback = SILENT) -> tuple[pa.Table, pa.Table]:
     """Rows of the run with a known answer, and these answers as labels of the annotator `CHECKS`, in the same order.
 
     LabelsError if none is of a picture of the run, or none answers what people are asked.
     """
     labels = read_labels(url)
+    if caution := contradictions(labels):
+        feedback.notice(f"caution: {url}: {caution}")
     names = pc.unique(pc.drop_null(labels["key"].combine_chunks()))
     hashes = pc.unique(pc.drop_null(labels["sha256"].combine_chunks()))
     statement = (

@@ -46,7 +46,7 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator["R
         queue = queue_of(run, root, request.queue, request.judged, request.num_pictures, request.seed)
         rows = queue.rows
         if request.gold_url is not None:
-            gold, checks = known_answers(run, request.gold_url, request.judged)
+            gold, checks = known_answers(run, request.gold_url, request.judged, feedback)
             rows = mixed(queue, gold, request.gold_share, request.seed)
         record = run.record
         audit = None if queue.sample is None else (queue.sample.table, estimate_of(opened, queue.sample))

@@ -24,6 +24,7 @@ from reports.evaluation.results import Evaluation
 from scoring.assessment import EngineOptions
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.engines.vlm.checkpoint import checkpoint
+from scoring.labels.contradictions import contradictions
 from scoring.labels.table import read_labels
 from scoring.tuning.card import ENGINE
 from scoring.tuning.drawing import Draw
@@ -161,6 +162,8 @@ def _fingerprint(url: str) -> str:
 
 def untuned(request: StudyRequest, folder: Path, feedback: Feedback) -> PointResult:
     """The model as it is. Its run also says which pictures must not be tuned on."""
+    if caution := contradictions(read_labels(request.evaluation_labels)):
+        feedback.notice(f"caution: {request.evaluation_labels}: {caution}")
     point = PointResult(UNTUNED, 0, 0, None)
     return _measured(request, folder / UNTUNED, point, None, feedback)
 

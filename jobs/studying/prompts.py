@@ -20,6 +20,7 @@ from reports.opened import open_run
 from scoring.assessment import EngineOptions
 from scoring.engines.vlm.adapter import adapter
 from scoring.engines.vlm.checkpoint import checkpoint
+from scoring.labels.contradictions import contradictions
 from scoring.labels.table import labels_sha256, read_labels
 from scoring.tuning.card import ENGINE
 
@@ -57,6 +58,8 @@ def run_prompts(request: PromptsRequest, feedback: Feedback) -> PromptsResult:
     was chosen on these would make its figures too good."""
     folder = _folder(request)
     labels = read_labels(request.labels)
+    if caution := contradictions(labels):
+        feedback.notice(f"caution: {request.labels}: {caution}")
     names = [f"binary:{wording}" + (f",{request.reading}" if request.reading else "") for wording in WORDINGS]
     evaluations = []
     for wording, name in zip(WORDINGS, names, strict=True):

@@ -21,6 +21,7 @@ from jobs.tuning.joining import labels_by_picture
 from jobs.tuning.labelled_pictures import Found, labelled_pictures
 from jobs.tuning.set_writing import set_folder, write_shards
 from jobs.tuning.targeting import Targets, targets_of
+from scoring.labels.contradictions import contradictions_of
 from scoring.labels.table import labels_sha256
 from scoring.protocols import protocol
 from scoring.protocols.interface import Protocol, ProtocolOptions
@@ -82,6 +83,8 @@ def run_tune_set(request: TuneSetRequest, feedback: Feedback) -> SetRecord:
     source = open_source(request.source, request.source_format, None)
     hash_list = hash_list_of(request.hash_list_url)
     excluded = evaluation_pictures(request.exclude, feedback)
+    if caution := contradictions_of(labels.private, labels.values):
+        feedback.notice(f"caution: {request.labels}: {caution}")
     found = labelled_pictures(source, labels, targets, feedback, hash_list)
     if not found.candidates:
         raise LabelsError(_none_usable(request, found))

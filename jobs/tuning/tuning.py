@@ -19,6 +19,8 @@ from jobs.runtime.requests import STRICT, Count
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.engines.vlm.adapter import adapter, check_fits
 from scoring.engines.vlm.checkpoint import Checkpoint, checkpoint
+from scoring.runs.layout import RUN_LEASE
+from scoring.runs.lease import Lease, lease
 from scoring.tuning.card import BEGUN, CARD, PACKAGES, PAGE, Card, page, read_card
 from scoring.tuning.recipe import Recipe, recipe
 from scoring.tuning.training_set import TrainingSet, open_set
@@ -79,7 +81,8 @@ def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
     """Tunes, or continues a killed run of the same request, and returns the card of the adapter. A finished adapter of
     the same request is not made again.
 
-    LabelsError or EngineError in one line before anything is written; IncompleteError if the loss is no number.
+    LabelsError or EngineError in one line before anything is written, RunError if another command is at work in the
+    same folder; IncompleteError if the loss is no number, or another command took the folder over.
     """
     packages = installed_packages()
     made_of = open_set(request.training_set)
@@ -97,13 +100,11 @@ def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
         "micro_batch_size": request.micro_batch_size,
         "num_processes": request.num_processes,
     }
-    if (card := read_card(out)) is not None:
-        _refuse_another(json.loads(card.model_dump_json()), content, f"{out} holds an adapter that was tuned")
-        feedback.notice(f"{out} is already tuned with this set, model and recipe")
+    if (card := _finished(out, content, feedback)) is not None:
         return card
-    is_begun = _is_begun(out, content)
+    _is_begun(out, content)
     from scoring.tuning.checks import check
-    from scoring.tuning.training import CHECKPOINTS, TrainingRequest, last_checkpoint
+    from scoring.tuning.training import TrainingRequest
 
     work = TrainingRequest(
         made_of,
@@ -117,24 +118,55 @@ def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
         request.steps_per_checkpoint,
     )
     check(work, request.num_processes)
+    with lease(place(str(out / RUN_LEASE)), request.out, takeover=None) as held:
+        held.confirm()  # of two commands that began at once the last one holds it
+        if (card := _finished(out, content, feedback)) is not None:  # by a command that has ended just now
+            return card
+        return _tuned(work, request, content, packages, held, feedback)
+
+
+def _tuned(
+    work: "TrainingRequest",
+    request: TuneRequest,
+    content: dict[str, object],
+    packages: dict[str, str],
+    held: Lease,
+    feedback: Feedback,
+) -> Card:
+    """Tunes and writes the adapter, as the only command in its folder."""
+    from scoring.tuning.training import CHECKPOINTS, last_checkpoint
+
+    out, model = work.folder, work.checkpoint
+    is_begun = _is_begun(out, content)
     if not is_begun:
         place(str(out / BEGUN)).write(json.dumps(content, indent=1).encode())
     began = time.monotonic()
     try:
-        trained = _trained(work, request, feedback)
+        trained = _trained(work, request, held, feedback)
     except PrivsieveError as error:
         if error.exit_code == REFUSED and not is_begun and last_checkpoint(out) is None:
+            held.stop()
             shutil.rmtree(out)  # nothing was done, and a corrected command must not be another run's continuation
         raise
     seconds = time.monotonic() - began
+    held.confirm()
     check_fits(adapter(str(out)), model.folder)
-    made = _card(made_of, model, chosen, request, trained, seconds, packages)
+    made = _card(work.training_set, model, work.recipe, request, trained, seconds, packages)
     place(str(out / PAGE)).write(page(made).encode())
     place(str(out / CARD)).write(made.model_dump_json(indent=1).encode())
     (out / BEGUN).unlink(missing_ok=True)
     if not request.keep_checkpoints:
         shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)
     return made
+
+
+def _finished(out: Path, content: dict[str, object], feedback: Feedback) -> Card | None:
+    """The card of an adapter of the same request; None if there is no adapter. LabelsError if it is of another."""
+    card = read_card(out)
+    if card is not None:
+        _refuse_another(json.loads(card.model_dump_json()), content, f"{out} holds an adapter that was tuned")
+        feedback.notice(f"{out} is already tuned with this set, model and recipe")
+    return card
 
 
 def installed_packages() -> dict[str, str]:
@@ -164,7 +196,7 @@ def _is_begun(out: Path, content: dict[str, object]) -> bool:
             raise LabelsError(f"{out}: its {BEGUN} is damaged; name another --out, or remove the folder")
         _refuse_another(begun, content, f"{out} holds a run that was begun")
         return True
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+    if out.exists() and (not out.is_dir() or any(file.name != RUN_LEASE for file in out.iterdir())):
         raise LabelsError(f"{out} already exists and holds no tuning run; name another --out, or remove it")
     return False
 
@@ -188,7 +220,7 @@ def _short(value: object) -> str:
     return json.dumps(value)[:MAX_SHOWN]
 
 
-def _trained(work: "TrainingRequest", request: TuneRequest, feedback: Feedback) -> "Trained":
+def _trained(work: "TrainingRequest", request: TuneRequest, held: Lease, feedback: Feedback) -> "Trained":
     chosen = work.recipe
     if request.num_processes > 1:
         from jobs.tuning.on_ray import train_on_ray
@@ -201,6 +233,7 @@ def _trained(work: "TrainingRequest", request: TuneRequest, feedback: Feedback) 
 
         def on_step(step: int, steps: int) -> None:
             nonlocal done
+            held.check()
             if done is None:  # of a continued run only what is left counts, so that the time left is right
                 done = step - 1
                 meter.expect((steps - done) * chosen.batch_size)

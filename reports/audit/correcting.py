@@ -193,7 +193,7 @@ def _corrected(
     plain, nothing = wilson(whole.num_yes, whole.num_in_rate), Estimate()
     if not num_labels:
         empty = SubjectRates(
-            *(subject, 0, 0, 0, num_undecided, plain, nothing, None, None, nothing, nothing),
+            *(subject, 0, 0, 0, num_undecided, plain, whole.is_lower_bound, nothing, None, None, nothing, nothing),
             *("difference", NO_LABELS, None),
         )
         return empty, []
@@ -225,6 +225,7 @@ def _corrected(
         num_ambiguous=found.num_ambiguous[subject],
         num_undecided=num_undecided,
         raw=plain,
+        is_raw_lower_bound=whole.is_lower_bound,
         corrected=fit.prevalence,
         standard_error=standard_error(fit.evidence),
         with_quarantined=with_quarantined(fit.prevalence, sample.design.num_scored, sample.design.num_rows),
@@ -244,7 +245,9 @@ def category_row(
     raw = wilson(counts.num_yes, counts.num_in_rate)
     if note is None and counts.num_scored < MIN_IMAGES:
         note = FEW_IMAGES
-    return CategoryRates(subject, category, counts.num_scored, raw, rate, method, num_labels, note)
+    return CategoryRates(
+        subject, category, counts.num_scored, raw, counts.is_lower_bound, rate, method, num_labels, note
+    )
 
 
 def _shift_test(

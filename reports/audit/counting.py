@@ -45,10 +45,14 @@ class RawCounts:
     num_scored: int
 
     @property
+    def is_lower_bound(self) -> bool:
+        """The engine finds the subject in some images and rules it out in none, so the raw rate is at least that."""
+        return self.num_no == 0 and 0 < self.num_answered < self.num_scored
+
+    @property
     def num_in_rate(self) -> int:
-        """Images that the raw rate is a share of: where the engine never says no, all scored ones, as in reports."""
-        is_lower_bound = self.num_no == 0 and 0 < self.num_answered < self.num_scored
-        return self.num_scored if is_lower_bound else self.num_answered
+        """Images that the raw rate is a share of: if it is a lower bound all scored ones, as in reports."""
+        return self.num_scored if self.is_lower_bound else self.num_answered
 
 
 def cell_counts(run: Run, sql: AuditSql, by_category: bool = False) -> CellCounts:

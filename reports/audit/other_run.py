@@ -36,7 +36,9 @@ def audit_of_other_run(
     found = labelled(rows, judged, condition, other.url)
     undecided = num_undecided_of(np.stack(list(found.undecided.values()), axis=1))
     probabilities = _probabilities(other, rows, found)
-    of_other = None if probabilities is None else cell_counts(other, audit_sql(other, condition)).of_run
+    sql_of_other = audit_sql(other, condition)
+    of_other = None if probabilities is None else cell_counts(other, sql_of_other).of_run
+    answered = {subject: counts.num_answered for subject, counts in raw_counts(other, sql_of_other)[None].items()}
     sql = audit_sql(run, condition)
     counts = cell_counts(run, sql, by_category=True)
     raw = raw_counts(run, sql, counts.categories)
@@ -55,11 +57,13 @@ def audit_of_other_run(
                 num_ambiguous=found.num_ambiguous[subject],
                 num_undecided=int(found.undecided[subject].sum()),
                 raw=wilson(whole.num_yes, whole.num_in_rate),
+                is_raw_lower_bound=whole.is_lower_bound,
                 corrected=corrected,
                 standard_error=None,
                 with_quarantined=with_quarantined(corrected, whole.num_scored, run.num_images()),
-                sensitivity=errors.sensitivity,
-                specificity=errors.specificity,
+                # An engine that never answers is neither sensitive nor specific.
+                sensitivity=errors.sensitivity if answered[subject] else Estimate(),
+                specificity=errors.specificity if answered[subject] else Estimate(),
                 method="rogan-gladen",
                 note=_note(corrected, num_labels),
                 shift_test=None,

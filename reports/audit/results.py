@@ -73,6 +73,9 @@ class SubjectRates:
     raw: Estimate
     """As the run answers; a share of the images with an answer, with its Wilson interval."""
 
+    is_raw_lower_bound: bool
+    """The engine finds the subject but never rules it out; then `raw` is a share of all scored images."""
+
     corrected: Estimate
     """A share of all scored images."""
 
@@ -106,6 +109,7 @@ class CategoryRates:
     category: str
     num_scored: int
     raw: Estimate
+    is_raw_lower_bound: bool
     corrected: Estimate
     method: Method
     num_labels: int

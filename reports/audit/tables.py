@@ -16,6 +16,7 @@ from reports.audit.results import (
     LabelCounts,
 )
 from reports.evaluation.tables import Table
+from reports.report.sentences import percent
 from reports.summary import shortened
 from scoring.runs.audit_sample import PRIVATE, SUBJECTS
 
@@ -64,7 +65,8 @@ def tables(audit: Audit) -> Iterator[Table]:
     rows = [
         [
             one.subject,
-            *map(_cell, (one.raw, one.corrected)),
+            _cell(one.raw, one.is_raw_lower_bound),
+            _cell(one.corrected),
             f"{one.num_labels:,}",
             f"{one.num_positive:,}",
             *map(_cell, (one.sensitivity, one.specificity)),
@@ -73,6 +75,8 @@ def tables(audit: Audit) -> Iterator[Table]:
         if one.num_labels
     ]
     title = "Share of the scored images, as the run answers and corrected by the labels (95 % intervals)"
+    if any(one.is_raw_lower_bound for one in audit.subjects if one.num_labels):
+        title += "; ≥: never ruled out, so at least"
     yield Table(title, heads, rows)
     found = [one for one in audit.categories if one.subject == PRIVATE and one.corrected.value is not None]
     if found:
@@ -126,13 +130,12 @@ def _listed(subjects: Sequence[str]) -> str:
 
 
 def _category(one: CategoryRates) -> list[str]:
-    cells = [_cell(one.raw), _cell(one.corrected), one.note or ""]
+    cells = [_cell(one.raw, one.is_raw_lower_bound), _cell(one.corrected), one.note or ""]
     return [shortened(printable(one.category)), f"{one.num_scored:,}", *cells]
 
 
-def _cell(one: Estimate) -> str:
+def _cell(one: Estimate, is_lower_bound: bool = False) -> str:
     """Share and interval; "–" where not known."""
-    if one.value is None:
-        return "–"
-    interval = "" if one.low is None or one.high is None else f" ({100 * one.low:.1f}–{100 * one.high:.1f})"
-    return f"{100 * one.value:.1f} %{interval}"
+    has_interval = one.value is not None and one.low is not None and one.high is not None
+    interval = f" ({100 * (one.low or 0):.1f}–{100 * (one.high or 0):.1f})" if has_interval else ""
+    return percent(one.value, is_lower_bound) + interval

@@ -10,11 +10,12 @@ from ingest.errors import LabelsError
 from reports.calibrating.fitting import MIN_TO_FIT, Method, Points, cross_fitted, effective, fitted, joined, method_of
 from reports.calibrating.maps import Platt, ProbabilityMap
 from reports.calibrating.results import SubjectCalibration
-from reports.evaluation.answers import OF_PRIVATE_LEVELS, answers_of, protocol_name, truth_of
+from reports.evaluation.answers import answers_of, protocol_name, truth_of
 from reports.evaluation.binary import Flags, Numbers
 from reports.evaluation.calibration import calibration
 from reports.evaluation.groups import near_duplicates
 from reports.labelled_rows import LabelledRows
+from scoring.labels.derived import OF_PRIVATE_LEVELS
 from scoring.runs.record import RunRecord
 from scoring.taxonomy import ATTRIBUTES, KEYS
 

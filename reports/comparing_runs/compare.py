@@ -14,6 +14,7 @@ from ingest.storage.place import place
 from reports.comparing_runs.holm import holm
 from reports.comparing_runs.loading import Name, load, never_denied
 from reports.comparing_runs.matching import Matched, match
+from reports.comparing_runs.naming import unnamed_groups
 from reports.comparing_runs.results import (
     LEVEL_STATES,
     PRIVATE_STATES,
@@ -91,6 +92,7 @@ def _compared(database: duckdb.DuckDBPyConnection, a: OpenRun, b: OpenRun, by: s
         raise QueryError(f"--by cannot be computed: {first_line(error)}") from None
     num_pairs, num_by_name, matched_a, matched_b = match(database)
     pictures, num_unnamed = _pictures(database, a, may_name)
+    groups, num_unnamed_groups = _groups(database, a, may_name)
     cells = {(one.key): _cells(database, one.key) for one in ATTRIBUTES}
     private = _cells(database, "is_private")
     return RunDifference(
@@ -107,7 +109,8 @@ def _compared(database: duckdb.DuckDBPyConnection, a: OpenRun, b: OpenRun, by: s
         private=_paired(*_two_by_two(private)),
         private_kappa=_kappa(*_two_by_two(private)),
         attributes=_attributes(cells, {"a": never_denied(database, "a", a), "b": never_denied(database, "b", b)}),
-        groups=_groups(database),
+        groups=groups,
+        num_unnamed_groups=num_unnamed_groups,
         pictures=pictures,
         num_unnamed=num_unnamed,
     )
@@ -207,7 +210,10 @@ def _attributes(
     }
 
 
-def _groups(database: duckdb.DuckDBPyConnection) -> tuple[GroupChange, ...]:
+def _groups(
+    database: duckdb.DuckDBPyConnection, run: OpenRun, may_name: MayName
+) -> tuple[tuple[GroupChange, ...], int]:
+    """Those that may be named, and how many others there are; the tests are adjusted for all."""
     known_ = "a_is_private IS NOT NULL AND b_is_private IS NOT NULL"
     rows = database.execute(f"""SELECT a_category, count(*),
             count(*) FILTER (a_is_private AND b_is_private), count(*) FILTER (a_is_private AND NOT b_is_private),
@@ -221,13 +227,14 @@ def _groups(database: duckdb.DuckDBPyConnection) -> tuple[GroupChange, ...]:
     ]
     p_values = {place: paired.p_value for place, (_, _, paired) in enumerate(found) if paired.p_value is not None}
     adjusted = dict(zip(p_values, holm(list(p_values.values())), strict=True))
+    unnamed = unnamed_groups(database, run, may_name)
     groups = [
         GroupChange(**vars(paired), group=group, num_pairs=num, p_holm=adjusted.get(place))
         for place, (group, num, paired) in enumerate(found)
+        if rows[place][0] not in unnamed
     ]
-    return tuple(
-        sorted(groups, key=lambda one: (_last(one.p_holm), _last(one.p_value), -abs(one.change or 0), one.group))
-    )
+    groups.sort(key=lambda one: (_last(one.p_holm), _last(one.p_value), -abs(one.change or 0), one.group))
+    return tuple(groups), len(unnamed)
 
 
 def _last(p_value: float | None) -> float:

@@ -193,6 +193,10 @@ class RunDifference:
     groups: tuple[GroupChange, ...]
     """Smallest adjusted p-value first, then largest change."""
 
+    num_unnamed_groups: int
+    """Groups left out of `groups`: they hold only pictures on the operator's hash list, or not to be compared with it,
+    so that their names could name these."""
+
     pictures: tuple[ChangedPicture, ...]
     """Some pictures whose level changed most."""
 

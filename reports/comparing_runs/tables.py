@@ -48,7 +48,11 @@ def findings(found: RunDifference) -> Iterator[str]:
             f"McNemar's exact test p {_equals(private.p_value)}, κ {number(found.private_kappa)}."
         )
     changed = [one for one in found.groups if one.p_holm is not None and one.p_holm < 0.05]
-    yield f"Rate changed (Holm-adjusted p < 0.05) in {len(changed):,} of {len(found.groups):,} groups by {found.by}."
+    listed = "listed " if found.num_unnamed_groups else ""
+    yield (
+        f"Rate changed (Holm-adjusted p < 0.05) in {len(changed):,} of {len(found.groups):,} {listed}groups by "
+        f"{found.by}."
+    )
     flipped = sum(one.num_appeared + one.num_vanished for one in found.attributes.values())
     yield f"Attributes present in one run only: {flipped:,}, over all pictures and attributes that both assessed."
 
@@ -128,6 +132,12 @@ def notes(found: RunDifference) -> Iterator[str]:
         yield (
             f"{number_of(found.num_unnamed, 'picture')} of those whose level changed most {are} not named: on the hash "
             "list, or not to be compared with it. All counts include such pictures."
+        )
+    if found.num_unnamed_groups:
+        groups = "group is" if found.num_unnamed_groups == 1 else "groups are"
+        yield (
+            f"{found.num_unnamed_groups:,} {groups} not listed, with only pictures on the hash list, or not to be "
+            "compared with it. Their names could name these."
         )
     if found.num_pairs:
         yield _independence(found)

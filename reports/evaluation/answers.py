@@ -14,9 +14,6 @@ from scoring.labels import derived
 from scoring.labels.table import attribute_values
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
-OF_PRIVATE_LEVELS = np.array([attribute.level in (1, 2) for attribute in ATTRIBUTES])
-"""The attributes that make a picture private."""
-
 ROW_COLUMNS = (
     *("shard", "index", "key", "category", "sha256", "phash", "status", *KEYS, "level", "score", "holistic_score"),
     *("private", "prob_private", *(f"prob_{key}" for key in KEYS)),
@@ -138,7 +135,7 @@ def protocol_name(engine: Mapping[str, Any]) -> str:
 
 def _private(values: Numbers) -> tuple[Numbers, Flags]:
     """Values of shape (n, 22) -> private 1, 0 or NaN; whether a 0 leaves some value open."""
-    decisive = values[:, OF_PRIVATE_LEVELS]
+    decisive = values[:, derived.OF_PRIVATE_LEVELS]
     is_private = np.asarray((decisive == 1).any(axis=1), dtype=np.bool_)
     known = ~np.isnan(decisive)
     is_known = np.asarray(known.any(axis=1), dtype=np.bool_)

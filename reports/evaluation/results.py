@@ -187,5 +187,8 @@ class Evaluation:
 
 
 def as_json(evaluation: Evaluation) -> dict[str, Any]:
-    """Plain data for JSON: what is not defined is null."""
-    return asdict(evaluation)
+    """Plain data for JSON: what is not defined is null. Also the sign of the differences in words."""
+    plain = asdict(evaluation)
+    if plain["comparison"] is not None:
+        plain["comparison"]["difference_is"] = "second − first: the run of --compare minus the evaluated run"
+    return plain

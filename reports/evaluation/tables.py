@@ -210,7 +210,7 @@ def _comparison(comparison: Comparison) -> Iterator[Table]:
             f"Against {shortened(comparison.run)}, on {pictures} of both: it alone is right in "
             f"{test.num_only_second_right:,}, this run alone in {test.num_only_first_right:,}; McNemar's exact test "
             f"p = {test.p_value:.3g}",
-            ["metric", "this run", "the other", "difference", "95 % interval"],
+            ["metric", "this run", "the other", "the other − this run", "95 % interval"],
             [
                 [
                     _name(metric),

@@ -19,8 +19,9 @@ _MAX_NAME = 60
 """Characters of a group's name in it."""
 
 
-def percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.1f} %"
+def percent(share: float | None, is_lower_bound: bool = False) -> str:
+    """is_lower_bound: the engine can find the subject but not rule it out."""
+    return "–" if share is None else f"{'≥ ' if is_lower_bound else ''}{100 * share:.1f} %"
 
 
 def spread(low: float | None, high: float | None) -> str:

@@ -20,6 +20,9 @@ ANNOTATOR = "consensus"
 STEPS = np.array([0.0, 0.5, 1.0], np.float32)
 """What an attribute can be."""
 
+MIN_POSTERIOR = 0.5
+"""Dawid–Skene: null below this, unless another bound is chosen."""
+
 MIN_LEAD = 1e-6
 """Dawid–Skene: the most probable answer must be more probable than the next by this, else there is a tie."""
 
@@ -50,13 +53,14 @@ class Consensus:
 
 
 def consensus(
-    found: Judgements, method: Method | None = None, *, paper_rule: bool = False, min_posterior: float = 0.5
+    found: Judgements, method: Method | None = None, *, paper_rule: bool = False, min_posterior: float | None = None
 ) -> Consensus:
     """One row per picture; its score is the severity of the values of consensus.
 
     method: None for the rule of two annotators if there are two, else Dawid–Skene.
     paper_rule: of two annotators that differ the value is 0, not 0.5, and 0.5 of both is 0.
-    min_posterior: Dawid–Skene gives null if the most probable answer is less probable, and for a tie.
+    min_posterior: Dawid–Skene gives null if the most probable answer is less probable, and for a tie; None for
+    `MIN_POSTERIOR`.
     LabelsError if the method does not fit the number of annotators, or one shares no picture with the others.
     """
     num = len(found.annotators)
@@ -68,6 +72,8 @@ def consensus(
         raise LabelsError(f"there are {num} annotators; the rule of two needs two, take --method dawid-skene")
     if method == "dawid-skene" and paper_rule:
         raise LabelsError("--paper-rule is of the method two-annotator; leave it out")
+    if method == "two-annotator" and min_posterior is not None:
+        raise LabelsError("--min-posterior is of the method dawid-skene; leave it out, or take --method dawid-skene")
     notes = [f"Annotators: {', '.join(found.annotators)}."]
     accuracy: dict[str, float] = {}
     if method == "two-annotator":
@@ -76,6 +82,7 @@ def consensus(
         classes = _same_text(found.texts["class"])
         notes.append(_RULE_OF_PAPER if paper_rule else _RULE)
     else:
+        min_posterior = MIN_POSTERIOR if min_posterior is None else min_posterior
         values, private, classes, accuracy = _most_probable(found, min_posterior)
         notes.append(f"Dawid–Skene, null below a posterior of {min_posterior:g} and where two answers tie.")
     columns: dict[str, object] = {key: values[:, i] for i, key in enumerate(KEYS)}

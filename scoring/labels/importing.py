@@ -60,12 +60,16 @@ def import_labels(
     split: only pictures of this split; data sets without splits get it as their split.
     annotator: who gave the labels, if the source does not name anyone; None for the name of the data set.
     advance: is called with the number of pictures done and of all, for a display of progress.
-    LabelsError if a file of labels is wrong or lists no picture.
+    LabelsError if a file of labels is wrong or lists no picture, or the mapping or annotator would change nothing.
     """
     listed = [one for one in importer.pictures(root) if split is None or one.split in (None, split)]
     if not listed:
         which = f" of the split {split}" if split else ""
         raise LabelsError(f"{root.path}: no labelled picture{which} was found; see docs/labels.md for the layout")
+    if mapping is not None and importer.MAPPING is None and not any(one.labels for one in listed):
+        raise LabelsError(f"--mapping changes nothing: {name} has no labels of its own here to map; leave it out")
+    if annotator is not None and all(one.annotator for one in listed):
+        raise LabelsError("--annotator changes nothing: the labels say of each who gave it; leave it out")
     _refuse_twice(listed)
     shared = _shared_names(listed)
     folder, _ = folder_and_file(root, "")

@@ -437,6 +437,8 @@ def test_a_report_names_what_its_labels_leave_open(
         assert f"{caution}\n" in text
         assert f"<strong>{caution}</strong>" in page.read_text()
     assert found["label_gaps"]["num_undecided"] == {"private": 3}
+    assert privsieve("report", run, "--format", "csv") == 0
+    assert set(found["audit_cautions"]) <= set(capsys.readouterr().err.splitlines())
     whole = write(tmp_path / "whole.csv", filled(tmp_path / "list.csv", {"private": truth()}))
     assert privsieve("audit", "apply", run, whole) == 0
     assert audit_cautions(summarise(open_run(str(run)))) == ()
@@ -447,7 +449,8 @@ def test_labels_of_another_run_correct_by_sensitivity_and_specificity(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other, is_there = shutil.copytree(run, tmp_path / "other"), truth()
-    all_of_it = [{"sha256": f"{n:064x}", "private": str(int(is_there[n]))} for n in range(NUM_IMAGES)]
+    answers = [str(int(one)) for one in is_there]
+    all_of_it = [{"sha256": f"{n:064x}", "private": answers[n], "age": answers[n]} for n in range(NUM_IMAGES)]
     labels = write(tmp_path / "labels.csv", all_of_it)
     assert privsieve("audit", "apply", run, labels, "--sensitivity-from", other, "--format", "json") == 0
     found = json.loads(capsys.readouterr().out)
@@ -456,6 +459,15 @@ def test_labels_of_another_run_correct_by_sensitivity_and_specificity(
     assert private[0]["corrected"]["value"] == pytest.approx(is_there.mean(), abs=0.01)
     assert gov_ids["note"] == "no labels"
     assert "nothing in the two runs can show" in found["notes"][0]
+    assert privsieve("audit", "apply", run, labels, "--sensitivity-from", other, "--format", "csv") == 0
+    said = capsys.readouterr()
+    assert {row["subject"] for row in csv.DictReader(said.out.splitlines())} == set(SUBJECTS)
+    assert said.err.splitlines() == [*found["cautions"], *found["notes"]]
+    assert "MADE-UP ANSWERS" in said.err
+    # The engine never answers for age, so its silence is no answer that could be right.
+    age = found["subjects"][1 + AGE]
+    assert (age["subject"], age["num_labels"], age["note"]) == ("age", private[0]["num_labels"], "not identified")
+    assert age["sensitivity"] == age["specificity"] == {"value": None, "low": None, "high": None}
     twisted = write(tmp_path / "twisted.csv", [row | {"private": str(1 - int(row["private"]))} for row in all_of_it])
     assert privsieve("audit", "apply", run, twisted, "--sensitivity-from", other, "--format", "json") == 0
     private = json.loads(capsys.readouterr().out)["subjects"][0]
@@ -501,6 +513,26 @@ def test_labels_that_are_partly_of_the_sample_of_another_run_are_refused(
     assert "are not of its audit sample; give the labels of its sample only" in capsys.readouterr().err
 
 
+def test_pictures_on_the_hash_list_are_drawn_and_not_named_to_the_people_who_label(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = sample(run, tmp_path / "whole.csv", "--n", 60)
+    removed = whole["sha256"].to_pylist()[:2]
+    (tmp_path / "hashes.txt").write_text("\n".join(f"sha256 {one}" for one in removed))
+    capsys.readouterr()
+    for name in ("list.csv", "tasks.json"):
+        assert sample(run, tmp_path / name, "--n", 60, "--hash-list", tmp_path / "hashes.txt") == whole
+        said = capsys.readouterr().out
+        assert "left out: 2 drawn pictures on the hash list; apply counts such pictures as without a label" in said
+        assert f"{whole.num_rows - 2} rows to fill in" in said
+        content = (tmp_path / name).read_text()
+        assert not [one for one in removed if one in content]
+    labels = write(tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"private": truth()}))
+    assert privsieve("audit", "apply", run, labels, "--format", "json") == 0
+    counts = json.loads(capsys.readouterr().out)["labels"]
+    assert (counts["num_drawn"], counts["num_without_row"]) == (whole.num_rows, 2)
+
+
 def test_what_people_label_in_label_studio_holds_no_answer_of_the_run(run: Path, tmp_path: Path) -> None:
     drawn = sample(run, tmp_path / "tasks.json", "--n", 50)
     tasks = json.loads((tmp_path / "tasks.json").read_text())
@@ -520,7 +552,7 @@ def test_wrong_input_is_refused_in_one_line(run: Path, tmp_path: Path, capsys: p
     labels = write(tmp_path / "labels.csv", [{"sha256": "f" * 64, "private": "1"}])
     assert "has no audit sample; draw one with: privsieve audit sample" in refused("apply", run, labels)
     assert "ends in .csv" in refused("sample", run, "--out", tmp_path / "x.txt")
-    assert "may hold labels" in refused("sample", run, "--out", labels)
+    assert "labels.csv already exists; name another --out, or remove it" in refused("sample", run, "--out", labels)
     assert "lies in one" in refused("sample", run, "--out", run / "list.csv")
     assert 'no column "levl"' in refused("sample", run, "--out", tmp_path / "x.csv", "--private", "levl = 1")
     assert not (run / "audit").exists()
@@ -560,3 +592,33 @@ def test_a_list_that_cannot_be_written_leaves_the_sample_and_the_rates_of_the_ru
     found = {file.name: file.read_bytes() for file in (run / "audit").iterdir()}
     assert found.pop("sample.parquet") != before["sample.parquet"]
     assert found == kept
+
+
+def test_a_raw_rate_that_is_only_a_lower_bound_is_marked_like_in_the_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The engine sees some of the children, and never says of a picture that it shows none."""
+    run, num = tmp_path / "run", 40
+    (run / "scores").mkdir(parents=True)
+    (run / "run.json").write_text(
+        run_record({"name": "canned", "protocol": "canned", "assessed": list(KEYS)}).model_dump_json()
+    )
+    verdicts: list[Verdict] = []
+    for number in range(num):
+        values = np.zeros(len(KEYS), dtype=np.float32)
+        values[AGE] = 1 if number < 10 else np.nan
+        verdicts.append(Assessment(values))
+    facts = [Facts("0.tar", n, f"{n:06d}", "beach", 1, f"{n:064x}") for n in range(num)]
+    write_result(run, "0.tar", 0, True, to_table(facts, verdicts))
+    sample(run, tmp_path / "list.csv", "--n", 20)
+    is_child = np.arange(num) < 20
+    labels = write(tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"age": is_child, "nudity": is_child}))
+    capsys.readouterr()
+    assert privsieve("audit", "apply", run, labels) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:4] for line in lines if line.split()[:1] == ["age"]] == [["age", "≥", "25.0", "%"]]
+    assert [line.split()[:3] for line in lines if line.split()[:1] == ["nudity"]] == [["nudity", "0.0", "%"]]
+    assert any("≥: never ruled out, so at least" in line for line in lines)
+    assert privsieve("report", run) == 0
+    table = capsys.readouterr().out.partition("Rates of all scored images, corrected by")[2]
+    assert ["age", "≥", "25.0", "%"] in [line.split()[:4] for line in table.splitlines()]

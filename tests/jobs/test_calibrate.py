@@ -175,7 +175,7 @@ def test_a_guarantee_for_a_run_that_asks_for_the_whole_picture(make_run: MakeRun
             guarantee(GuaranteeRequest(str(tmp_path / f"{file}.parquet"), 0.9), root, record, policy)
     root, record = open_run(str(plain))
     by_answer = GuaranteeRequest(str(tmp_path / "labels.parquet"), 0.5, by="private")
-    bar, promised = guarantee(by_answer, root, record, policy)
+    bar, promised, _ = guarantee(by_answer, root, record, policy)
     assert (bar.threshold, promised.num_missed) == (1, 6)
 
 

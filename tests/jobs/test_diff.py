@@ -100,3 +100,28 @@ def test_pictures_on_the_hash_list_are_counted_and_not_named(
         assert "listed.jpg" not in output
     assert "1 picture of those whose level changed most is not named: on the hash list" in text
     assert (json.loads(as_json)["num_pairs"], json.loads(as_json)["num_unnamed"]) == (2, 1)
+    assert [one["group"] for one in json.loads(as_json)["groups"]] == ["cat"]
+
+
+@pytest.mark.parametrize("by", ["key", "concat(category, '/', key)"])
+def test_a_group_that_would_name_a_picture_on_the_hash_list_is_counted_and_not_named(
+    by: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys = ("one.jpg", "listed.jpg", "listed-too.jpg", "two.jpg")
+    a = make(tmp_path, "a", [(key, key, "cat", found(gov_ids=1)) for key in keys])
+    b = make(tmp_path, "b", [(key, key, "cat", found()) for key in keys])
+    listed, page = tmp_path / "listed.txt", tmp_path / "page.html"
+    listed.write_text("\n".join(f"sha256 {hash_of(key)}" for key in keys if key.startswith("listed")))
+    options = ("--by", by, "--hash-list", listed)
+    assert privsieve("diff", a, b, *options, "--html", page) == 0
+    text = capsys.readouterr().out
+    assert privsieve("diff", a, b, *options, "--format", "json") == 0
+    as_json = capsys.readouterr().out
+    for output in (text, page.read_text(encoding="utf-8"), as_json):
+        assert "one.jpg" in output
+        assert "listed.jpg" not in output
+        assert "listed-too.jpg" not in output
+    assert "2 groups are not listed, with only pictures on the hash list, or not to be compared with it." in text
+    stored = json.loads(as_json)
+    assert (len(stored["groups"]), stored["num_unnamed_groups"]) == (2, 2)
+    assert stored["private"]["num_pictures"] == 4  # counted

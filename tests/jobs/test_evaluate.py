@@ -107,7 +107,7 @@ def test_a_page_that_cannot_be_written_is_one_line(run: Path, labels: Path) -> N
 
 
 @pytest.mark.slow
-def test_two_runs_are_compared_and_spread(run: Path, labels: Path, make_run: MakeRun) -> None:
+def test_two_runs_are_compared_and_spread(run: Path, labels: Path, make_run: MakeRun, tmp_path: Path) -> None:
     other = make_run([("a", answered(True)), ("b", answered(True)), ("c", answered(True))], BINARY, name="other")
     arguments = (run, "--labels", labels, "--compare", other, "--runs", other)
     text = ran(*arguments).stdout
@@ -115,6 +115,13 @@ def test_two_runs_are_compared_and_spread(run: Path, labels: Path, make_run: Mak
     assert "Spread over 2 runs" in text
     stored = json.loads(ran(*arguments, "--format", "json").stdout)
     assert stored["comparison"]["private"]["recall"]["difference"] == 0.5
+    # The sign is said wherever the figure stands.
+    assert stored["comparison"]["difference_is"] == "second − first: the run of --compare minus the evaluated run"
+    (recall,) = re.findall(r"recall +0\.500 +1\.000 +(\S+)", text)
+    assert recall == "+0.500"
+    assert "the other − this run" in text
+    ran(*arguments, "--html", page := tmp_path / "page.html")
+    assert '<th scope="col" class="num">the other − this run</th>' in page.read_text()
     assert stored["spread"]["private"]["recall"]["values"] == [0.5, 1.0]
 
 

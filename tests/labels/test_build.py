@@ -43,6 +43,7 @@ def _vispr(root: Path) -> Path:
 
 def _built(tmp_path: Path, root: Path, *options: object) -> dict[str, dict[str, object]]:
     out = tmp_path / "list.parquet"
+    out.unlink(missing_ok=True)
     assert privsieve("labels", "build", "vispr", root, "--out", out, "--quiet", *options) == 0
     return {str(row["key"]): row for row in read_labels(str(out)).to_pylist()}
 
@@ -117,6 +118,7 @@ def test_keywords_find_candidates_of_privbench(tmp_path: Path, capsys: pytest.Ca
         urls[4]: "plate",
         urls[6]: "face",
     }
+    out.unlink()
     assert privsieve(*command, "--per-class", 1, "--seed", 3) == 0
     assert Counter(pq.read_table(out)["class"].to_pylist()) == {"face": 1, "hard-public": 1, "plate": 1}
 

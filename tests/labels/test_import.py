@@ -19,6 +19,7 @@ from tests.labels import made
 def _imported(tmp_path: Path, name: str, root: Path, *options: str) -> dict[str, dict[str, object]]:
     """The rows by key, or by sha256 if they have none."""
     out = tmp_path / "labels.parquet"
+    out.unlink(missing_ok=True)
     assert privsieve("labels", "import", name, root, "--out", out, "--quiet", *options) == 0
     return {str(row["key"] or row["sha256"]): row for row in read_labels(str(out)).to_pylist()}
 

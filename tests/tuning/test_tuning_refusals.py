@@ -1,6 +1,7 @@
 """What `tune` refuses in one line, before it computes or writes anything."""
 
 import json
+import os
 import shutil
 import tarfile
 from collections.abc import Callable
@@ -9,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from ingest.storage.place import place
+from scoring.runs.layout import RUN_LEASE
+from scoring.runs.lease import lease
 from scoring.tuning.training_set import file_sha256
 from tests.tuning.made import BASE, MAX_PIXELS, Pictures, make_recipe, make_set, privsieve, tune_command
 
@@ -160,3 +164,17 @@ def test_a_folder_with_something_else(
     assert privsieve(*tune_command(few_set, short_recipe, tmp_path)) == 2
     assert "already exists and holds no tuning run" in capsys.readouterr().err
     assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_second_tune_into_the_same_folder_is_refused_while_the_first_is_at_work(
+    few_set: Path, short_recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    command = tune_command(few_set, short_recipe, out)
+    with lease(place(str(out / RUN_LEASE)), str(out), takeover=None):
+        assert privsieve(*command) == 2
+        error = capsys.readouterr().err.splitlines()
+        assert f"{out} is being worked on by process {os.getpid()} on " in error[-1]
+        assert [file.name for file in out.iterdir()] == [RUN_LEASE]
+    assert privsieve(*command) == 0
+    assert not (out / RUN_LEASE).exists()
