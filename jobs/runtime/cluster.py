@@ -24,7 +24,7 @@ LOGICAL_CPUS_MIN = 4
 """Two logical CPUs would admit only one reader beside an actor; readers mostly wait, so they share the cores."""
 CONNECT_LIMIT_S = 5.0
 JOIN_LIMIT_S = 30.0
-"""No new try to join after this. A single one may take longer: Ray looks up to a minute for a node on this machine."""
+"""A try that fails after this is the last one."""
 JOIN_PAUSE_S = 2.0
 REASON_LENGTH = 200
 """Characters of Ray's own last line that are shown."""
@@ -178,7 +178,6 @@ def _session(address: str) -> Iterator[None]:
 
 
 def _connect(address: str) -> None:
-
     if address == "local":
         _start()
         return
@@ -208,13 +207,13 @@ def _start() -> None:
             )
     except Exception as error:  # Ray raises bare exceptions here
         raise IncompleteError(
-            f"Ray did not start on this machine ({_reason(error)}); run the same command again (scan and filter "
-            "need no Ray with --executor inline)"
+            f"Ray did not start on this machine ({_reason(error)}); run the same command again if the machine was "
+            "busy (scan and filter need no Ray with --executor inline)"
         ) from None
 
 
 def _join(address: str) -> None:
-    """Tried again where Ray gave up at once without a lasting reason, as happens while the head is busy."""
+    """Tried again where Ray gave up at once with a RuntimeError, as it does while the head is busy."""
     import ray
 
     begun_s = time.monotonic()
@@ -227,7 +226,7 @@ def _join(address: str) -> None:
             refused = _refused(address, error)
             if refused is not None:
                 raise refused from None
-            if time.monotonic() - begun_s > JOIN_LIMIT_S:
+            if not isinstance(error, RuntimeError) or time.monotonic() - begun_s > JOIN_LIMIT_S:
                 raise _not_joined(address, error) from None
         time.sleep(JOIN_PAUSE_S)
 
@@ -284,7 +283,8 @@ def _not_joined(address: str, error: Exception) -> PrivsieveError:
 def _reason(error: Exception) -> str:
     """Kind and last line of an error of Ray's start, which knows addresses and paths but no image yet."""
     last_line = " ".join(str(error).strip().rpartition("\n")[2].split())
-    return f"{type(error).__name__}: {last_line[:REASON_LENGTH]}"
+    shown = last_line if len(last_line) <= REASON_LENGTH else f"{last_line[:REASON_LENGTH]}…"
+    return f"{type(error).__name__}: {shown}"
 
 
 def _quiet() -> None:

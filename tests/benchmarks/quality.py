@@ -112,12 +112,13 @@ def _other_sets() -> list[str]:
         "was then replaced because of the demo pictures. The second time, before the last change named below, it had "
         "property 4 of 11 and everything else in this table as now. With so few pictures of a kind, one more or less "
         "changes much.",
-        "- Of the even half pictures were looked at, and then rules changed: faces of animals, groups at a table, "
+        "- Pictures of the even half were looked at; then rules were changed: faces of animals, groups at a table, "
         "plates in enlarged vehicles; last, smaller vehicles, people far away or without a face, names and booking "
         "numbers on tickets. Before that the whole set was unseen: plates 5 of 11, bystanders 15 of 20 (15 of 20 were "
         "right), private MCC 0.648 with `detectors-4` and 0.683 with a first `detectors-5`.",
         "- **Private** (0.5 counts as present), MCC before and now: odd half 0.699 and 0.815; all 0.590 and 0.835. "
-        "Errors in pictures that were looked at: drawings and toys with faces, small faces, race by skin alone.",
+        "Errors in pictures that were looked at: drawings and toys with faces, small faces, race labelled by skin "
+        "colour alone.",
         "- **Metadata**: labels speak of what can be seen, while the engine also reads EXIF. The 5 pictures of the "
         "even half that it answered 1 against the label hold a person's name, a place or a serial number there.",
         "- **Licence plates** found, before and now: odd half 2 and 5 of 5; all 2 and 10 of 11. No other text was "

@@ -1,12 +1,14 @@
 """Makes the 8-bit version of PP-OCR's detector that the engine `detectors` ships, from the one in rapidocr's wheel.
 
-    python -m tests.benchmarks.quantize [--out scoring/engines/detectors/weights]
+    python -m tests.benchmarks.quantize --out FOLDER
 
-Needs the package `onnx` (tried with 1.23) beside the development extra. Weights are rounded to 7 bits, so that
-processors without VNNI add them up without overflow; the ranges of activations are read off the demo pictures. It
-prints how much faster the result is, and how much of what either one sees as writing both see.
+Needs the package `onnx` (tried with 1.23) beside the development extra: `pip install onnx`. Weights are rounded to 7
+bits, so that processors without VNNI add them up without overflow; the ranges of activations are read off the demo
+pictures. It prints how much faster the result is, and how much of what either one sees as writing both see, on the same
+pictures. A new model needs its hash in `scoring/engines/detectors/models.py` and in the NOTICE beside the weights.
 """
 
+import hashlib
 import tempfile
 import time
 from collections.abc import Iterator
@@ -119,7 +121,7 @@ def _timed(model: Path, arrays: list[Any]) -> tuple[float, list[Any]]:
 
 
 @click.command()
-@click.option("--out", type=click.Path(path_type=Path), default=Path("scoring/engines/detectors/weights"))
+@click.option("--out", type=click.Path(path_type=Path), required=True)
 def main(out: Path) -> None:
     arrays = inputs()
     quantize(arrays, out / TEXT_DETECTOR)
@@ -130,6 +132,7 @@ def main(out: Path) -> None:
     click.echo(
         f"common writing  median {np.median(both):.3f}, lower tenth {np.quantile(both, 0.1):.3f} of what either sees"
     )
+    click.echo(f"sha256          {hashlib.sha256((out / TEXT_DETECTOR).read_bytes()).hexdigest()}")
 
 
 if __name__ == "__main__":

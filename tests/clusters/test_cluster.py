@@ -98,6 +98,19 @@ def test_a_busy_head_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "(RuntimeError: UNAVAILABLE: try later)" in str(refusal.value)
 
 
+def test_what_will_not_change_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tries: list[str] = []
+
+    def without_cluster(address: str, **options: Any) -> None:
+        tries.append(address)
+        raise ConnectionError("Could not find any running Ray instance.")
+
+    monkeypatch.setattr(ray, "init", without_cluster)
+    with pytest.raises(PrivsieveError, match=r"belongs to \(ConnectionError: Could not find"), ray_session("auto"):
+        pass
+    assert tries == ["auto"]
+
+
 def test_the_command_ends_with_one_line(tmp_path: Path) -> None:
     address = f"127.0.0.1:{free_ports(1)[0]}"
     scan = [sys.executable, "-m", "jobs", "scan", "jobs/demo/corpus/shards", "--run", str(tmp_path / "run")]

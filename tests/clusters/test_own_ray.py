@@ -64,7 +64,7 @@ def test_a_ray_that_does_not_start_is_one_line_with_rays_own_reason(tmp_path: Pa
     done = python(more + PRIVSIEVE, *scan, folder=tmp_path)
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
     assert "Ray did not start on this machine (OSError: validate_socket_filename failed" in done.stderr
-    assert done.stderr.endswith("run the same command again (scan and filter need no Ray with --executor inline)\n")
+    assert done.stderr.endswith("busy (scan and filter need no Ray with --executor inline)\n")
     assert list((tmp_path / "run").iterdir()) == []
 
 

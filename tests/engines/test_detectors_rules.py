@@ -91,6 +91,12 @@ def test_other_numbers_are_no_dates(text: str) -> None:
         ("Full Name: Jane Doe", "name", "Jane Doe"),
         ("First name: Ada Last name: Byron", "first_name", "Ada"),
         ("Account no. 12345678", "account", "12345678"),
+        ("Surname / Nom (1)", "last_name", ""),
+        ("Given names (2)", "first_name", ""),
+        ("Sex / Sexe (5)", "sex", ""),
+        ("Date of birth (e.g. 31/12/1980)", "birth_date", ""),
+        ("Member no. (8 digits)", "membership", ""),
+        ("Phone (24h)", "phone", ""),
     ],
 )
 def test_labels_are_read_as_ocr_gives_them(text: str, kind: str, rest: str) -> None:
@@ -149,13 +155,48 @@ def test_places_firms_and_words_are_no_people(text: str) -> None:
     assert not names.names_person(text)
 
 
-@pytest.mark.parametrize("name", ["NOVAK / PETRA MRS", "NOVAK/PETRA", "Petra Novak"])
-def test_a_ticket_tells_the_passenger_and_the_booking(name: str) -> None:
+def test_the_numbers_of_fields_are_no_values() -> None:
+    fields = {"Surname (1)": "NOVAK", "Given names (2)": "PETRA", "Date of birth (4)": "01 FEB 1980", "Sex (5)": "F"}
+    passport = assessed(page("PASSPORT", *(text for field in fields.items() for text in field)))
+    for key in ("gov_ids", "full_legal_name", "non_unique_id", "age", "gender"):
+        assert value(passport, key) == 1
+    empty = assessed(page("Date of birth (e.g. 31/12/1980)", "Place", "Signature"))
+    assert value(empty, "non_unique_id") == 0
+
+
+@pytest.mark.parametrize("name", ["NOVAK / PETRA", "KRZEMINSKA / ALDONA MRS", "NOVAK/PETRA", "Petra Novak"])
+def test_a_ticket_names_the_passenger(name: str) -> None:
     assert value(assessed(page("BOARDING PASS", "Passenger", name, "Gate", "B22")), "full_legal_name") == 1
-    booking = assessed(page("BOARDING PASS", "Booking ref. Q7RT2L"))
-    assert value(booking, "non_unique_id") == 1
-    assert value(booking, "full_legal_name") == 0
-    assert value(assessed(page("MUSEUM", "Ticket 4", "Gate B22")), "non_unique_id") == 0
+
+
+@pytest.mark.parametrize(
+    "booking",
+    [
+        ("Booking ref. Q7RT2L",),
+        ("Booking ref. QKRTLM",),
+        ("PNR: ABCDEF",),
+        ("Reservation number", "774 2408819356"),
+        ("Record locator", "Q7RTLM"),
+    ],
+)
+def test_a_booking_number_identifies_somebody(booking: tuple[str, ...]) -> None:
+    ticket = assessed(page("BOARDING PASS", *booking))
+    assert (value(ticket, "non_unique_id"), value(ticket, "full_legal_name")) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("CITY PARKING", "Ticket no. 004711", "Paid 2.50"),
+        ("RECEIPT", "Customer no. 00012345", "APRIL / MAY", "Total 12.00"),
+        ("BOARDING PASS", "Booking reference", "FLIGHT", "Gate"),
+        ("Name: USB / HDMI",),
+        ("Name", "ON / OFF", "Input AC / DC"),
+    ],
+)
+def test_slips_and_panels_identify_nobody(texts: tuple[str, ...]) -> None:
+    slip = assessed(page(*texts))
+    assert (value(slip, "non_unique_id"), value(slip, "full_legal_name")) == (0, 0)
 
 
 def test_a_driving_licence_tells_name_birth_and_address_by_field_numbers() -> None:

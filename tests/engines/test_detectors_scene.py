@@ -84,6 +84,8 @@ def test_a_group_at_a_table_has_no_bystanders_though_some_sit_and_some_stand() -
     assert value(seen(*together, faces=tuple(faces[:2])), "background_people") == 1  # one has no face
     small = [replace(each, x_max=each.x_min + 40) for each in faces]
     assert value(seen(*together, faces=tuple(small)), "background_people") == 1
+    heads = (face_at(500, 25, confidence=0.3), face_at(600, 25, confidence=0.3))
+    assert value(seen(faces=(*faces[:2], *heads)), "background_people") == 1  # people behind a couple
     behind = [person(100 + 150 * place, 100, confidence=0.4) for place in range(5)]  # the model is sure of none of them
     assert value(seen(*behind, faces=(face_at(150, 90), face_at(430, 85))), "background_people") == 1
 
@@ -94,6 +96,7 @@ def test_the_face_of_an_animal_is_nobodys_unless_a_person_is_there() -> None:
     assert human_faces([own, other], [dog]) == [other]
     assert human_faces([own, other], [dog, rider]) == [own, other]
     assert human_faces([own], []) == [own]
+    assert human_faces([own], [replace(dog, confidence=0.4)]) == [own]
 
 
 @pytest.mark.parametrize(
@@ -182,6 +185,9 @@ def test_plates_of_several_countries(text: str) -> None:
         "CES 2024",
         "120HZ",
         "NO. 12345",
+        "E320 CDI",
+        "CLS 350",
+        "GLC300",
     ],
 )
 def test_other_words_and_numbers_are_no_plates(text: str) -> None:

@@ -9,6 +9,10 @@ from scoring.engines.detectors.vocabulary import field_kinds, squashed
 
 _NUMBERED = re.compile(r"\A(?:\(?\d{1,2}[a-dA-D]?[.)]?\s?|[a-f]\s)(?=[A-Za-z])")
 """Field numbers, as printed on driving licences ("4b EXP") and tax forms."""
+_CUT_LABEL = re.compile(r"(\D{2,30}\.)\s+([A-Z0-9][A-Za-z0-9./ -]*)")
+"""A label that ends in a point, and what stands behind it."""
+_NUMBERS = ("id_number", "membership", "account", "phone", "ssn", "booking")
+"""Kinds of fields that hold a number or code."""
 _GAP = 14.0
 """A value is at most this many line heights right of its label …"""
 _DROP = 2.6
@@ -37,12 +41,22 @@ def split_label(text: str) -> tuple[str, str] | None:
     head, mark, tail = _cut(text)
     if mark and (kind := _kind(head)):
         return kind, _until_next_label(tail)
-    leading = _leading_words(text)
-    if leading and any(map(str.isdigit, leading[1])):  # "Passport no. 12345": the point ends no label
-        return leading
+    if abbreviated := _abbreviated(text):
+        return abbreviated
     if kind := _kind(text):
         return kind, ""
-    return leading
+    return _leading_words(text)
+
+
+def _abbreviated(text: str) -> tuple[str, str] | None:
+    """A label whose last word is cut, and a number behind it: "Passport no. 12345"."""
+    found = _CUT_LABEL.fullmatch(text)
+    if not found:
+        return None
+    label, code = found.groups()
+    kind = field_kinds().get(squashed(label))
+    is_code = any(map(str.isdigit, code)) or code.isupper()
+    return (kind, code) if kind in _NUMBERS and is_code else None
 
 
 def _cut(text: str) -> tuple[str, str, str]:

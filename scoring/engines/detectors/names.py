@@ -48,7 +48,7 @@ def value_shape(text: str) -> str | None:
     ('full', 'single', None)
     """
     bare = _TITLE.sub("", re.sub(r"[(\[].*", "", text)).strip(" :;,._-|*#")
-    if re.fullmatch(r"[A-Z]{2,}\s?/\s?[A-Z ]{2,}", bare):  # as on tickets
+    if _is_on_ticket(bare, is_titled=bare != text.strip()):
         return "full"
     if re.search(r"\d|[@/\\%$€£=+<>]", bare) or not 2 <= len(bare) <= 45 or _is_vocabulary(bare):
         return None
@@ -59,6 +59,14 @@ def value_shape(text: str) -> str | None:
     if not long or len(found) > 5 or not _vowels(long):
         return None
     return "full" if len(long) >= 2 else "single"
+
+
+def _is_on_ticket(text: str, is_titled: bool) -> bool:
+    """ "NOVAK/PETRA"; with gaps ("NOVAK / PETRA") many other pairs of words look alike."""
+    if re.fullmatch(r"[A-Z]{2,}/[A-Z ]{2,}", text):
+        return True
+    is_pair = bool(re.fullmatch(r"[A-Z]{2,}\s?/\s?[A-Z ]{2,}", text))
+    return is_pair and (is_titled or any(is_given(word) or _is_family(word) for word in _tokens(text)))
 
 
 def _is_vocabulary(text: str) -> bool:

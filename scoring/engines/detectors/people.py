@@ -156,6 +156,17 @@ def _is_identifier(text: str) -> bool:
     return 4 <= len(compact) <= 24 and sum(c.isdigit() for c in compact) >= 2 and compact.isalnum()
 
 
+def bookings(page: Page) -> Iterator[Finding]:
+    """Codes of airlines have six signs, sometimes all letters. Such a word below a label may be something else."""
+    for field in page.fields:
+        for text, line in field.values if field.kind == "booking" else ():
+            code = text.strip()
+            is_code = re.fullmatch(r"[A-Z0-9]{5,8}", code) and any(map(str.isdigit, code))
+            is_letters = re.fullmatch(r"[A-Z]{6}", code) and line is field.label
+            if is_code or is_letters or re.fullmatch(r"\d[\d -]{5,20}\d", code):
+                yield found("non_unique_id", 1.0, "booking number", line)
+
+
 def handles(page: Page) -> Iterator[Finding]:
     social = page.is_chat or has_social_words(page.readable)
     for line in page.readable:

@@ -64,6 +64,7 @@ _RULES: tuple[Callable[[Page], Iterator[Finding]], ...] = (
     people.birth_date,
     people.sex,
     people.memberships,
+    people.bookings,
     people.handles,
     people.beliefs,
     papers.identity_document,

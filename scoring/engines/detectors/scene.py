@@ -5,7 +5,7 @@ Nothing here is used on pages of text: the detector also finds people in portrai
 
 from collections.abc import Sequence
 
-from scoring.engines.detectors.faces import FACE_CONFIDENCE, Face
+from scoring.engines.detectors.faces import FACE_CONFIDENCE, HEAD_CONFIDENCE, Face
 from scoring.engines.detectors.findings import Finding, fractions
 from scoring.engines.detectors.objects import PERSON, Thing
 
@@ -53,14 +53,14 @@ MAX_POSING = 8
 SMALL_PERSON = 0.3
 """Share of the view's height below which somebody beside a vehicle is not the subject."""
 FAR_PERSON = 0.2
-"""Share of the view's height below which people, however few, are not what the picture is of."""
+"""Share of the view's height below which people, however few, are bystanders."""
 CLEAR_PERSON = 0.15
 """Share of the view's height from which a person without a visible face still shows age and gender, roughly."""
 SURE_PERSON = 0.5
 VEHICLE_AREA = 0.005
-"""Share of the view."""
+"""Share of the view: a parked car counts, as in the labels; smaller ones say nothing of their owners."""
 PROPERTY_AREA = 0.06
-"""Share of the view that a boat or computer must fill to be what the picture is of: smaller ones are often mistaken."""
+"""Share of the view that a boat or computer must fill; smaller ones are often false detections."""
 
 Size = tuple[int, int]
 
@@ -80,7 +80,7 @@ def scene_findings(things: Sequence[Thing], faces: Sequence[Face], size: Size) -
 
 def human_faces(faces: Sequence[Face], things: Sequence[Thing]) -> list[Face]:
     """Without faces that lie in an animal and in no person."""
-    animals = [thing for thing in things if thing.kind in ANIMALS]
+    animals = [thing for thing in things if thing.kind in ANIMALS and thing.confidence >= THING_CONFIDENCE]
     persons = [thing for thing in things if thing.kind == PERSON]
     return [face for face in faces if not _lies_in(face, animals) or _lies_in(face, persons)]
 
@@ -111,12 +111,18 @@ def _clear(faces: Sequence[Face]) -> list[Face]:
     return [face for face in faces if face.confidence >= FACE_CONFIDENCE and not face.drawn]
 
 
+def _heads(faces: Sequence[Face]) -> list[Face]:
+    return [face for face in faces if not face.drawn and face.width >= MIN_HEAD_PX]
+
+
 def _is_group(persons: Sequence[Thing], faces: Sequence[Face], size: Size) -> bool:
-    """Whether people stand or sit together: large faces of like size, and nobody without one."""
-    widths = [face.width for face in _clear(faces)]
-    if len(widths) < 2 or min(widths) < SMALLER * max(widths) or max(widths) < POSED_FACE * size[0]:
+    """Whether people stand or sit together: large faces of like size, no smaller heads, and nobody without a face."""
+    largest = max((face.width for face in _clear(faces)), default=0)
+    if len(_clear(faces)) < 2 or largest < POSED_FACE * size[0]:
         return False
-    return all(_faces_of(person, _clear(faces)) for person in persons)
+    sure = [head for head in _heads(faces) if head.confidence > HEAD_CONFIDENCE]  # in the mirror image, too
+    is_alike = all(head.width >= SMALLER * largest for head in sure)
+    return is_alike and all(_faces_of(person, _clear(faces)) for person in persons)
 
 
 def _small_faces(faces: Sequence[Face], size: Size) -> list[Finding]:
@@ -124,7 +130,7 @@ def _small_faces(faces: Sequence[Face], size: Size) -> list[Finding]:
     people = _clear(faces)
     if not people:
         return []
-    heads = [face for face in faces if not face.drawn and face.width >= MIN_HEAD_PX]
+    heads = _heads(faces)
     largest = max(face.width for face in people)
     smaller = [face for face in heads if face.width < SMALLER * largest]
     is_posed = not smaller and largest >= POSED_FACE * size[0]

@@ -28,7 +28,7 @@ SEEN = 0.15
 MARGIN_PX = 32
 """Around what the look saw, in pixels of the look."""
 CLOSE_UP_SIDE_PX = 640
-"""A close-up is enlarged to so much on the longer side: small plates are found then that were missed before."""
+"""A close-up is enlarged until its longer side has this many pixels, so that small plates are found."""
 MAX_ENLARGED = 2.5
 """More than that shows nothing new."""
 CELL_PX = 32
@@ -81,8 +81,8 @@ class WritingFinder:
 
     def quads_close_up(self, image: Image) -> list[Quad]:
         """Without a look: image is a small part of a picture in which writing is likely."""
-        small_by = max(1.0, min(MAX_ENLARGED, CLOSE_UP_SIDE_PX / max(image.shape[:2])))
-        enlarged = cv2.resize(image, None, fx=small_by, fy=small_by, interpolation=cv2.INTER_CUBIC)
+        enlarged_by = max(1.0, min(MAX_ENLARGED, CLOSE_UP_SIDE_PX / max(image.shape[:2])))
+        enlarged = cv2.resize(image, None, fx=enlarged_by, fy=enlarged_by, interpolation=cv2.INTER_CUBIC)
         large = resized(np.asarray(enlarged, np.uint8), SEARCH_SIDE_PX)
         return _enlarged(self._lines(self.probabilities(large)), (0, 0), large.shape, image.shape)
 
