@@ -112,20 +112,21 @@ def evaluation_of(one: Judged, options: EvaluationOptions = DEFAULTS) -> Evaluat
         one.truth.values, answers.values, answers.probabilities, options.ambiguous, draws
     )
     has_attributes = bool(attributes) and answers.says_attributes
+    private = _private(one, draws, options)
     return Evaluation(
         run=printable(one.run),
         engine=one.engine,
         cautions=one.cautions,
         annotators=_annotators(one.joined.labels),
         join=one.joined.counts,
-        private=_private(one, draws, options),
+        private=private,
         score=scores[0] if scores else None,
         formula_score=scores[1] if len(scores) > 1 else None,
         attributes=attributes if has_attributes else {},
         attribute_summary=summary if has_attributes else None,
         by=options.by,
         groups=_groups(one, options.by) if options.by else (),
-        notes=_notes(one),
+        notes=_notes(one, private),
         seed=options.seed,
         num_draws=options.num_draws,
     )
@@ -219,25 +220,31 @@ def _part(draws: Resampling, members: npt.NDArray[np.bool_]) -> Resampling:
     return Resampling(groups.astype(np.int64), draws.num_draws, draws.seed)
 
 
-def _notes(one: Judged) -> tuple[str, ...]:
+def _notes(one: Judged, private: PrivateResult | None) -> tuple[str, ...]:
     counts = one.joined.counts
     notes = []
     if one.truth.num_partly:
         notes.append(
-            f"{number_of(one.truth.num_partly, 'picture')} count as public although not every attribute of level 1 and "
-            "2 is labelled; give the labels a column private if that is wrong."
+            f"Counted as public although not every attribute of level 1 and 2 is labelled: "
+            f"{number_of(one.truth.num_partly, 'picture')}; give the labels a column private if that is wrong."
         )
     if counts.num_joined_rows > counts.num_joined_labels:
         notes.append(
-            f"{counts.num_joined_rows - counts.num_joined_labels:,} rows are copies of labelled pictures; each counts."
+            f"Copies of labelled pictures, of which each counts: "
+            f"{number_of(counts.num_joined_rows - counts.num_joined_labels, 'row')}."
         )
     if counts.num_ambiguous_rows:
         notes.append(
-            f"{counts.num_ambiguous_rows:,} rows have a name that several pictures share, and were left out; give the "
+            f"Left out, since several pictures share the name: {number_of(counts.num_ambiguous_rows, 'row')}; give the "
             'labels sha256, or keys of the form "shard/key".'
         )
     if one.truth.private.size and not one.answers.says_private:
         notes.append("The protocol of this run does not say what is private.")
+    if private is not None and any(found.low == found.high for found in private.intervals.values()):
+        notes.append(
+            "An interval without width means that these pictures hold no such error, not that there is none: with n "
+            "right answers of n, a share of errors of 3 / n is still compatible."
+        )
     return tuple(notes)
 
 

@@ -83,8 +83,6 @@ def page(evaluation: Evaluation, protocol: str) -> str:
         "- A picture is private if an attribute of level 1 or 2 is 1.",
         "- Rates of an attribute are of the pictures that were answered. The detectors do not judge some attributes, "
         "and others they can find but not rule out: of these, pictures without an answer that show it were missed.",
-        "- An interval without width means that the sample holds no error, not that there are none: with n right "
-        "answers of n, a share of errors of 3 / n is still compatible.",
         "",
     ]
     for table in tables(evaluation):
@@ -111,8 +109,8 @@ def _other_sets() -> list[str]:
         "first time, with an earlier 8-bit model for text, it had plates 3 of 5 and private MCC 0.737; that model "
         "was then replaced because of the demo pictures. The second time it had property 4 of 11 (see the last change "
         "below), the third time bystanders 5 of 9 (5 of 6 were right), before a fault in the rule for groups was "
-        "mended that a reader of the code had found. Else it was as now. With so few pictures of a kind, one more or "
-        "less changes much.",
+        "mended that a reader of the code had found. All else was as it is now. With so few pictures of a kind, one "
+        "more or less changes much.",
         "- Pictures of the even half were looked at; then rules were changed: faces of animals, groups at a table, "
         "plates in enlarged vehicles; last, smaller vehicles, people far away or without a face, names and booking "
         "numbers on tickets. Before that the whole set was unseen: plates 5 of 11, bystanders 15 of 20 (15 of 20 were "

@@ -85,7 +85,17 @@ def test_a_picture_with_some_labels_of_level_1_and_2_missing_is_said_to_count_as
     result = evaluate_run(str(make_run([("a", found())])), by_hash("a", biometrics=[0.0]))
     assert result.private is not None
     assert result.private.num_true_negative == 1
-    assert any("1 picture count as public although not every attribute" in note for note in result.notes)
+    assert any("is labelled: 1 picture;" in note for note in result.notes)
+
+
+def test_a_run_without_an_error_is_not_called_perfect(make_run: MakeRun) -> None:
+    run = make_run([("a", found(biometrics=1)), ("b", found())])
+    result = evaluate_run(str(run), by_hash("ab", biometrics=[1.0, 0.0]))
+    assert result.private is not None
+    assert (result.private.mcc, result.private.intervals["accuracy"].low) == (1, 1)
+    assert any(
+        "An interval without width means that these pictures hold no such error" in note for note in result.notes
+    )
 
 
 def test_the_severity_protocol_is_judged_by_its_own_score(make_run: MakeRun) -> None:
@@ -146,7 +156,7 @@ def test_one_label_is_of_every_copy_of_a_picture(make_run: MakeRun) -> None:
     assert result.join.num_labels_without_row == 1
     assert result.private is not None
     assert result.private.num_true_positive == 2
-    assert any("1 rows are copies" in note for note in result.notes)
+    assert any("of which each counts: 1 row." in note for note in result.notes)
 
 
 def test_a_hash_of_another_picture_is_not_overruled_by_the_name(make_run: MakeRun) -> None:
@@ -162,7 +172,7 @@ def test_a_name_that_several_pictures_share_is_joined_to_none_of_them(make_run: 
     result = evaluate_run(str(run), by_key(["a.jpg", "b.jpg"], private=[1, 0]))
     assert (result.join.num_joined_rows, result.join.num_ambiguous_rows) == (1, 2)
     assert (result.join.num_rows_without_label, result.join.num_labels_without_row) == (3, 1)
-    assert any("2 rows have a name that several pictures share" in note for note in result.notes)
+    assert any("share the name: 2 rows;" in note for note in result.notes)
 
 
 def test_nothing_joined_is_refused_with_both_kinds_of_names(make_run: MakeRun) -> None:
