@@ -162,7 +162,9 @@ def refuse(error: duckdb.Error, statement: str) -> NoReturn:
     elif isinstance(error, duckdb.BinderException) and (found := _NO_COLUMN.search(message)):
         candidates = re.findall('"(.+?)"', whole.partition("Candidate bindings:")[2].partition("\n")[0])
         meant = did_you_mean(found[1], candidates or SCHEMA.names)  # of views with many columns DuckDB offers none
-        message = f'no column "{found[1]}"{meant}; "DESCRIBE images" lists those of images, and so for each view'
+        message = (
+            f'no column "{found[1]}"{meant}; "DESCRIBE images" shows the columns of images; the other views work alike'
+        )
     else:
         message = without_values(error, statement)
     raise QueryError(message) from None
