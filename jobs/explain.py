@@ -66,6 +66,7 @@ def _write_text(found: "Explanation") -> None:
         ("sha256", found.sha256),
         ("not scanned", ", ".join(found.unseen)),
         ("quarantined", found.reason),
+        ("private", found.private),
         ("level", _level(found)),
         ("shows", ", ".join(found.present)),
         ("doubtful", ", ".join(found.doubtful)),

@@ -14,11 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from reports.evaluation.answers import truth_of
 from reports.evaluation.binary import Flags, Numbers
 from scoring.labels.consensus import ANNOTATOR as CONSENSUS
-from scoring.labels.derived import OF_PRIVATE_LEVELS
 from scoring.labels.table import Judged, attribute_values
+from scoring.privacy import BY_LEVEL, IS_DECISIVE, follows_taxonomy, private_of_labels
 from scoring.runs.audit_sample import SUBJECTS
 from scoring.taxonomy import KEYS
 
@@ -36,12 +35,12 @@ class AgreedLabels:
     """Shape (rows, 23), as `SUBJECTS`. Such a question has no answer, whatever the row says."""
 
 
-def agreed(judged: Judged, is_of_levels: bool = True) -> AgreedLabels:
-    """is_of_levels: an attribute of level 1 or 2 makes a picture private. If not, only the column `private` counts."""
+def agreed(judged: Judged, condition: str = BY_LEVEL) -> AgreedLabels:
+    """condition: what is private, as of `scoring.privacy.private_of_labels`."""
     labels = judged.labels
     names = zip(labels["sha256"].to_pylist(), labels["key"].to_pylist(), strict=True)
     first_rows, pictures = _numbered([key if sha256 is None else sha256 for sha256, key in names])
-    votes = _votes(labels, is_of_levels)
+    votes = _votes(labels, condition)
     num_yes, num_no = (_per_picture(votes == answer, pictures, len(first_rows)) for answer in (1, 0))
     is_asked = ~np.isnan(votes).all(axis=0)
     could_not_say = _per_picture(_could_not_say(judged, votes), pictures, len(first_rows)) > 0
@@ -57,17 +56,17 @@ def _numbered(names: list[str]) -> tuple[Places, Places]:
     return np.unique(pictures, return_index=True)[1].astype(np.int64), pictures
 
 
-def _votes(labels: pa.Table, is_of_levels: bool) -> Numbers:
+def _votes(labels: pa.Table, condition: str) -> Numbers:
     """Shape (rows, 23): 1, 0 or NaN. An attribute's 0.5 is 0: a person who sees it so would not call it present."""
     given = np.asarray(labels["private"].cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
-    private = truth_of(labels).settled if is_of_levels else given
     values = attribute_values(labels).astype(np.float64)
+    private = private_of_labels(given, values, condition)
     values[values == 0.5] = 0
     votes = np.column_stack([private, values])
     is_joined, half = _of_consensus(labels)
     votes[:, 1:][half] = np.nan
-    if is_of_levels:  # no 1 beside it: else the picture is private for certain
-        is_open = is_joined & np.isnan(given) & half[:, OF_PRIVATE_LEVELS].any(axis=1) & (votes[:, 0] != 1)
+    if follows_taxonomy(condition):  # no 1 beside it: else the picture is private for certain
+        is_open = is_joined & np.isnan(given) & half[:, IS_DECISIVE].any(axis=1) & (votes[:, 0] != 1)
         votes[is_open, 0] = np.nan
     return votes
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -12,10 +12,14 @@ from ingest.sample import printable
 from reports.opened import MayName, OpenRun, all_named
 from reports.report.severe import MAX_RATIONALE, boxes_in_words, may_hold_own_words
 from scoring.policies.policy import UNREADABLE, Policy
+from scoring.privacy import private_of_rows
 from scoring.sql.expressions import columns_of, shown
 from scoring.sql.names import literal
 from scoring.table import SCHEMA
 from scoring.taxonomy import ATTRIBUTES, LEVELS
+
+PrivateState = Literal["private", "public", "unknown"]
+STATE_OF_ANSWER: Mapping[float, PrivateState] = {1.0: "private", 0.0: "public"}
 
 MAX_LISTED = 10
 """Rows with the same key that an error names."""
@@ -61,6 +65,9 @@ class Explanation:
 
     reason: str | None
     """Why it is quarantined."""
+
+    private: PrivateState | None
+    """None if it is quarantined."""
 
     level: int | None
     level_name: str | None
@@ -110,7 +117,8 @@ def explanation(run: OpenRun, rows: pa.Table, policies: Sequence[Policy]) -> Exp
     """rows: the image's one row of the view `images`."""
     engine = run.record.engine
     decisions = tuple(_decision(one.for_engine(engine), rows) for one in policies)
-    return _explained(rows.to_pylist()[0], may_hold_own_words(engine), decisions)
+    private = STATE_OF_ANSWER.get(private_of_rows(rows.select(SCHEMA.names), engine)[0], "unknown")
+    return _explained(rows.to_pylist()[0], private, may_hold_own_words(engine), decisions)
 
 
 def _ways(name: str) -> Iterator[str]:
@@ -173,7 +181,9 @@ def _all_may_be_named(run: OpenRun, key: str, may_name: MayName) -> bool:
     return found.num_rows <= MAX_LISTED and all(may_name(run, found))
 
 
-def _explained(row: Mapping[str, Any], hides_rationale: bool, decisions: tuple[Decision, ...]) -> Explanation:
+def _explained(
+    row: Mapping[str, Any], private: PrivateState, hides_rationale: bool, decisions: tuple[Decision, ...]
+) -> Explanation:
     def titles(value: float | None) -> tuple[str, ...]:
         return tuple(one.title for one in ATTRIBUTES if row[one.key] == value) if row["status"] == "scored" else ()
 
@@ -192,6 +202,7 @@ def _explained(row: Mapping[str, Any], hides_rationale: bool, decisions: tuple[D
         num_bytes=row["num_bytes"],
         status=printable(row["status"]),
         reason=None if row["reason"] is None else f"{text('reason')}: {text('error_message') or 'no more is known'}",
+        private=private if row["status"] == "scored" else None,
         level=row["level"],
         level_name=None if row["level"] is None else LEVELS[row["level"]],
         score=row["score"],

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from ingest.errors import QueryError, did_you_mean
 from reports import summary, warehouse
-from reports.audit.cells import private_condition
 from reports.summary import Rate, Report
 from scoring.made_up import made_up
 from scoring.runs.coverage import Coverage, coverage
@@ -133,10 +132,6 @@ class OpenRun:
         schema = pa.schema([SCHEMA.field(name) for name in chosen])
         return pa.RecordBatchReader.from_batches(schema, self._batches(chosen))
 
-    def _private(self, private: str | None) -> str:
-        """The condition itself; None for what the run's protocol asks."""
-        return private_condition(self.record.engine) if private is None else private
-
     def _batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         for part in row_ranges(self._run.listed):
             rows = rows_at(self._run.root, [part], columns)
@@ -145,12 +140,12 @@ class OpenRun:
     def rates(self, by: str = "category", private: str | None = None) -> tuple[Rate, ...]:
         """How many images of each group are private, highest rate first; shares are 0–1 with 95 % Wilson intervals.
 
-        by: column or SQL expression that groups the images. private: SQL condition; None for what the
-        protocol asks: "private = 1" for `binary`, "holistic_score >= 0.514" for `severity`, else "level IN (1, 2)".
+        by: column or SQL expression that groups the images. private: SQL condition; None for what the protocol asks
+        (`scoring.privacy`).
         QueryError where one of them is no such expression, or makes more than 10,000 groups.
         """
         self._refuse_closed()
-        return summary.rates(self._run, by, self._private(private))
+        return summary.rates(self._run, by, private)
 
     def sql(self, statement: str) -> pa.Table:
         """The answer of one SELECT over the views. QueryError, in one line, where it is anything else or fails."""
@@ -176,5 +171,5 @@ class OpenRun:
         lowest groups `highest` and `lowest` hold.
         """
         self._refuse_closed()
-        found = summary.summarise(self._run, by, self._private(private), min_count, top, details)
+        found = summary.summarise(self._run, by, private, min_count, top, details)
         return found.covering(self.coverage, self.record, details.sizes)

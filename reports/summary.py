@@ -11,7 +11,6 @@ from typing import Any
 
 from ingest.errors import QueryError
 from ingest.sample import printable
-from reports.audit.cells import HOLISTIC_PRIVATE, PRIVATE_ANSWER
 from reports.report import answers
 from reports.report.corrected import corrected_rates
 from reports.report.design import SourceSizes
@@ -19,12 +18,14 @@ from reports.report.figures import Pair, Rate, Reason, shortened
 from reports.report.making import facts_of
 from reports.report.results import Report
 from reports.report.severe import severest
-from reports.warehouse import IMAGE_SCHEMA, PRIVATE, Run, privacy_condition
-from scoring.gaps import ruled_out_by
+from reports.warehouse import Run
+from scoring.gaps import presence_only
 from scoring.made_up import made_up
 from scoring.policies.level_zero import ADVICE, matches_level_0_too
+from scoring.privacy import BY_LEVEL, MEANINGS, private_condition, private_sql
 from scoring.runs.coverage import Coverage
 from scoring.sql.expressions import boolean_expression, shown, value_expression
+from scoring.table import IMAGE_SCHEMA
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
 __all__ = ["NOTHING_MORE", "Details", "Rate", "Report", "rates", "shortened", "summarise"]
@@ -55,12 +56,16 @@ NOTHING_MORE = Details()
 def summarise(
     run: Run,
     by: str = "category",
-    private: str = PRIVATE,
+    private: str | None = None,
     min_count: int = 1,
     top: int = 15,
     details: Details = NOTHING_MORE,
 ) -> Report:
-    """Ask every question of `queries/`. QueryError where `by` or `private` is not an expression over the row."""
+    """Ask every question of `queries/`. QueryError where `by` or `private` is not an expression over the row.
+
+    private: SQL condition; None for what the protocol of the run asks.
+    """
+    private = private_condition(run.record.engine) if private is None else private
     groups = _groups(run, by, private)
     kept = [group for group in groups if group["num_scored"] >= min_count]
     total = answers.total_of(run, groups)
@@ -69,12 +74,11 @@ def summarise(
         cooccurrence = [Pair(**row) for row in run.ask("cooccurrence")]
         laws = answers.laws_of(run, total.num_scored)
         worst = severest(run) if details.names_images else ()
-    affirmed = run.record.engine.get("only_affirmed") or ()
-    by_sql, private_sql = value_expression(by, IMAGE_SCHEMA), _private_sql(run, private)
+    by_sql, asked = value_expression(by, IMAGE_SCHEMA), private_sql(private, run.record.engine)
     rates = tuple(map(answers.rate_of, kept))
     copies = None
     if details.finds_copies:
-        copies, by_group = answers.copies_of(run, by_sql, private_sql)
+        copies, by_group = answers.copies_of(run, by_sql, asked)
         names = [group["group_name"] for group in kept]
         rates = tuple(_with_copies(rate, by_group.get(name)) for rate, name in zip(rates, names, strict=True))
         total = replace(total, num_distinct=copies.num_distinct, rate_distinct=copies.rate_distinct)
@@ -93,11 +97,14 @@ def summarise(
         by=by,
         by_label=details.by_label or shortened(printable(by), 40),
         private=private,
-        private_meaning=_private_meaning(private, private_sql),
+        private_meaning=_private_meaning(private),
+        private_caution=_private_caution(private, asked),
         min_count=min_count,
         top=top,
         levels=answers.levels_of(groups),
-        prevalence=tuple(answers.prevalence_of(one, prevalence.get(one.key), affirmed) for one in ATTRIBUTES),
+        prevalence=tuple(
+            answers.prevalence_of(one, prevalence.get(one.key), presence_only(run.record.engine)) for one in ATTRIBUTES
+        ),
         total=total,
         rates=rates,
         num_groups=len(groups),
@@ -123,8 +130,9 @@ def summarise(
     return replace(found, coverage=None, evidence=evidence)
 
 
-def rates(run: Run, by: str = "category", private: str = PRIVATE) -> tuple[Rate, ...]:
+def rates(run: Run, by: str = "category", private: str | None = None) -> tuple[Rate, ...]:
     """Every group, highest rate first, by one pass over the rows. QueryError as with `summarise`."""
+    private = private_condition(run.record.engine) if private is None else private
     return tuple(map(answers.rate_of, _groups(run, by, private)))
 
 
@@ -139,7 +147,7 @@ def _with_copies(rate: Rate, row: Mapping[str, Any] | None) -> Rate:
 
 def _groups(run: Run, by: str, private: str) -> list[dict[str, Any]]:
     by_sql = value_expression(by, IMAGE_SCHEMA)
-    groups = run.ask("rates", by=by_sql, private=_private_sql(run, private), most=str(MAX_GROUPS + 1))
+    groups = run.ask("rates", by=by_sql, private=private_sql(private, run.record.engine), most=str(MAX_GROUPS + 1))
     if len(groups) > MAX_GROUPS:
         raise QueryError(
             f"{shown(by)} makes more than {MAX_GROUPS:,} groups, and a report holds no more; group by less"
@@ -147,19 +155,16 @@ def _groups(run: Run, by: str, private: str) -> list[dict[str, Any]]:
     return groups
 
 
-def _private_sql(run: Run, private: str) -> str:
-    return privacy_condition(private, ruled_out_by(run.record.engine))
+def _private_meaning(private: str) -> str:
+    if private == BY_LEVEL:
+        return f"private: {MEANINGS[private]} (our choice; --private sets another condition)"
+    return f"private: {MEANINGS[private]}" if private in MEANINGS else f"private: {printable(private)} (set with --private)"
 
 
-def _private_meaning(private: str, private_sql: str) -> str:
-    if private == PRIVATE:
-        return "private: an attribute of level 1 or 2 is present (our choice; --private sets another condition)"
-    if private == PRIVATE_ANSWER:
-        return "private: the model answered yes when asked whether the picture is private"
-    if private == HOLISTIC_PRIVATE:
-        return "private: the model gave a severity of 0.514 or more, which is that of levels 1 and 2"
-    warning = f"; it {ADVICE}" if matches_level_0_too(private_sql) else ""
-    return f"private: {printable(private)} (set with --private){warning}"
+def _private_caution(private: str, sql: str) -> str | None:
+    if private in MEANINGS or not matches_level_0_too(sql):
+        return None
+    return f"CAUTION: --private {shown(private)} {ADVICE}"
 
 
 def _engine(engine: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ Views over the score files of a run, made from the row of `scoring.table` and th
     attributes   one row per image and attribute; value 0 | 0.5 | 1, null = not assessed
     answers      `images` with its attributes as a list, for questions about pairs
     patterns     one row per distinct set of answers of the scored images, with `num_images`: far fewer rows
-    rates        one row per category: how many scored images are private (level 1 or 2), of how many that is unknown
+    rates        one row per category: how many scored images are private (scoring.privacy), of how many that is unknown
     corrected_rates  what `audit apply` found: one row per subject, and per subject and category; else empty
 
 and the macros `wilson_low(k, n)`, `wilson_high(k, n)`: 95 % Wilson score interval of a share k/n.
@@ -16,7 +16,7 @@ Source of the interval: E. B. Wilson, "Probable inference, the law of succession
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
@@ -30,8 +30,8 @@ from ingest.storage.place import Place
 from reports.run_files import RUN_URL, RunFiles
 from reports.score_rows import score_rows
 from reports.statements import check_reads_only, refuse
-from scoring.gaps import UNKNOWN_LEVEL, ruled_out_by, unknown_at_sql, unknown_level_sql
-from scoring.policies.policy import SEVERITY_NAMES
+from scoring.gaps import UNKNOWN_LEVEL, not_presence_only, unknown_level_sql
+from scoring.privacy import private_condition, private_sql
 from scoring.runs import record
 from scoring.runs.audited_rows import AuditedRows
 from scoring.runs.corrected_rates import CORRECTED_RATES, CORRECTED_SCHEMA, read_state
@@ -40,14 +40,10 @@ from scoring.runs.layout import AUDIT
 from scoring.runs.record import RunRecord
 from scoring.runs.results import Listing, is_compacted, listing
 from scoring.sql.errors import first_line
-from scoring.sql.expressions import boolean_expression, columns_of, shown
+from scoring.sql.expressions import shown
 from scoring.sql.limits import NO_LIMITS, Limits, OutOfMemoryError, OutOfTimeError, StoppedError, Watch
 from scoring.sql.names import literal, location, without_wildcards
-from scoring.table import SCHEMA
 from scoring.taxonomy import ATTRIBUTES, KEYS
-
-PRIVATE = "level IN (1, 2)"
-"""What counts as private where nothing else is asked."""
 
 AUDIT_NAME = "corrected-rates.audit"
 """Under this name the connection reaches the corrected rates; no score file is named so."""
@@ -60,9 +56,6 @@ _NO_CORRECTED_RATES = ", ".join(f"NULL::{_SQL_TYPES[field.type]} AS {field.name}
 
 LEVEL_COUNTS = {level: f"num_level_{level}" for level in (1, 2, 3, 4, 0)}
 """Level -> the column of `queries/rates.sql` that counts its images; most severe first, none last."""
-
-IMAGE_SCHEMA = SCHEMA.append(pa.field(UNKNOWN_LEVEL.name, UNKNOWN_LEVEL.type))
-"""The columns of the view `images`."""
 
 _Z = "1.959963984540054"  # the 97.5 % point of the normal distribution
 
@@ -229,18 +222,6 @@ def query_text(question: str, **placeholders: str) -> str:
     return re.sub(r"\{(\w+)\}", lambda match: placeholders.get(match[1], match[0]), text)
 
 
-def privacy_condition(private: str, ruled_out: Collection[str]) -> str:
-    """The checked SQL of a condition, null where it is not known. QueryError where it is none over the images.
-
-    Level and score count what was not judged as absent: where they do not make an image private, but an attribute of
-    level 1 or 2 was not judged in it, they leave the question open. ruled_out: see `scoring.gaps.ruled_out_by`.
-    """
-    sql = boolean_expression(private, IMAGE_SCHEMA)
-    if not columns_of(private, IMAGE_SCHEMA) & SEVERITY_NAMES:
-        return sql
-    return f"({sql}) OR CASE WHEN {unknown_at_sql((1, 2), ruled_out)} THEN NULL ELSE false END"
-
-
 def _statements(
     root: Place, described: RunRecord, listed: Listing, checked: CheckedFiles, paths: Iterable[str], corrected: str
 ) -> str:
@@ -251,9 +232,9 @@ def _statements(
     """
     files = f"[{', '.join(map(literal, paths))}]"
     source = score_rows(files, len(listed.score_files), checked.num_with_column, root.path)
-    ruled_out = ruled_out_by(described.engine)
-    rates = query_text("rates", by="category", private=privacy_condition(PRIVATE, ruled_out), most="ALL")
-    unknown = f"{unknown_level_sql(ruled_out)} AS {UNKNOWN_LEVEL.name}"
+    private = private_sql(private_condition(described.engine), described.engine)
+    rates = query_text("rates", by="category", private=private, most="ALL")
+    unknown = f"{unknown_level_sql(not_presence_only(described.engine))} AS {UNKNOWN_LEVEL.name}"
     answers = ",\n    ".join(
         f"{{'attribute': {literal(a.key)}, 'attribute_level': {a.level}, 'value': {a.key}}}" for a in ATTRIBUTES
     )

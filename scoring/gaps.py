@@ -22,23 +22,26 @@ UNKNOWN_LEVEL = Column(
 NEVER = "false"
 
 
-def ruled_out_by(engine: Mapping[str, Any]) -> tuple[str, ...]:
-    """The attributes that are 0 where the engine of a run.json finds nothing; a null in one of them is a gap.
-
-    The others are null in most images or in all, which says nothing of any one of them.
-    """
-    assessed, affirmed = engine.get("assessed") or (), engine.get("only_affirmed") or ()
-    return tuple(key for key in KEYS if key in assessed and key not in affirmed)
+def presence_only(engine: Mapping[str, Any]) -> tuple[str, ...]:
+    """The attributes that the engine of a run.json confirms but never answers with 0. A null in one of them says
+    nothing of the image."""
+    return tuple(key for key in KEYS if key in (engine.get("only_affirmed") or ()))
 
 
-def unknown_level_sql(ruled_out: Collection[str]) -> str:
-    """The value of `UNKNOWN_LEVEL` over a row."""
-    unknown = {level: unknown_at_sql((level,), ruled_out) for level in sorted(set(LEVELS) - {0})}
+def not_presence_only(engine: Mapping[str, Any]) -> tuple[str, ...]:
+    """The attributes that the engine answers with 0 where it finds nothing; a null in one of them is a gap."""
+    judged, confirmed = engine.get("assessed") or (), presence_only(engine)
+    return tuple(key for key in KEYS if key in judged and key not in confirmed)
+
+
+def unknown_level_sql(answered_both_ways: Collection[str]) -> str:
+    """The value of `UNKNOWN_LEVEL` over a row. answered_both_ways: of `not_presence_only`."""
+    unknown = {level: unknown_at_sql((level,), answered_both_ways) for level in sorted(set(LEVELS) - {0})}
     whens = [f"WHEN {condition} THEN {level}" for level, condition in unknown.items() if condition != NEVER]
     return f"CAST(CASE {' '.join(whens)} END AS TINYINT)" if whens else "CAST(NULL AS TINYINT)"
 
 
-def unknown_at_sql(levels: Collection[int], ruled_out: Collection[str]) -> str:
+def unknown_at_sql(levels: Collection[int], answered_both_ways: Collection[str]) -> str:
     """Whether an attribute of these levels was not judged, over a row; reads no attributes of other levels."""
-    null = " OR ".join(f"{a.key} IS NULL" for a in ATTRIBUTES if a.level in levels and a.key in ruled_out)
+    null = " OR ".join(f"{a.key} IS NULL" for a in ATTRIBUTES if a.level in levels and a.key in answered_both_ways)
     return f"status = 'scored' AND ({null})" if null else NEVER

@@ -101,6 +101,9 @@ COLUMNS: tuple[Column, ...] = (
 
 SCHEMA = pa.schema([pa.field(c.name, c.type, nullable=c.nullable) for c in COLUMNS])
 
+IMAGE_SCHEMA = SCHEMA.append(pa.field(UNKNOWN_LEVEL.name, UNKNOWN_LEVEL.type))
+"""What conditions of policies and reports may use: a row, and what follows from it and the engine."""
+
 LATER = frozenset(column.name for column in COLUMNS if column.is_later)
 """Columns that rows of older versions lack."""
 

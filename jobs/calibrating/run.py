@@ -76,7 +76,7 @@ def run_calibrate(request: CalibrateRequest) -> CalibrateResult:
         drawn=found.drawn,
         num_drawn=None if found.sample is None else found.sample.table.num_rows,
         num_labelled=len(found.one_per_picture),
-        num_partly=truth_of(found.joined.labels.take(pa.array(found.one_per_picture))).num_partly,
+        num_open=truth_of(found.joined.labels.take(pa.array(found.one_per_picture))).num_open,
         num_undecided=num_undecided_of(found.undecided[found.one_per_picture]),
         at=request.at,
         seed=request.seed,

@@ -11,10 +11,11 @@ from jobs.runtime.feedback import Feedback
 from reports.opened import open_run
 from scoring.labels.contradictions import contradictions
 from scoring.labels.table import read_labels, to_labels
+from scoring.privacy import ROW_COLUMNS, private_of_rows
 from scoring.runs.reviews import is_reviews
 from scoring.taxonomy import KEYS
 
-COLUMNS = ("shard", "key", "sha256", "private", "score", "holistic_score", "num_assessed", *KEYS)
+COLUMNS = (*ROW_COLUMNS, "shard", "key", "sha256", "score", "num_assessed")
 
 
 def labels_of(url: str) -> pa.Table:
@@ -27,9 +28,10 @@ def labels_of(url: str) -> pa.Table:
     if not where.is_dir() or is_reviews(where):
         return read_labels(url)
     with open_run(url) as run:
-        rows = run.rows(COLUMNS)
+        rows, engine = run.rows(COLUMNS), run.record.engine
     rows = _one_per_picture(rows)
-    columns = {name: rows[name].to_pylist() for name in ("sha256", "key", "private", *KEYS)}
+    columns: dict[str, list[object]] = {name: rows[name].to_pylist() for name in ("sha256", "key", *KEYS)}
+    columns["private"] = pa.array(private_of_rows(rows, engine), from_pandas=True).to_pylist()
     whole = zip(rows["holistic_score"].to_pylist(), rows["score"].to_pylist(), rows["num_assessed"], strict=True)
     # The formula counts what was not assessed as absent, which a label must not do.
     columns["score"] = [

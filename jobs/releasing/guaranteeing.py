@@ -23,13 +23,14 @@ from jobs.releasing.plan import Counts
 from jobs.releasing.record import GuaranteeRecord
 from jobs.runtime.requests import STRICT, Name
 from reports.agreed_labels import agreed
-from reports.evaluation.answers import protocol_name, truth_of
+from reports.evaluation.answers import truth_of
 from reports.evaluation.binary import Flags, Numbers
 from reports.guarantee.bound import Bound, bound_of, evenly_thinned, num_needed
 from reports.labelled_rows import Drawn, LabelledRows, labelled_rows
 from scoring.labels.contradictions import contradictions
 from scoring.labels.table import labels_content, read_judged
 from scoring.policies.policy import GUARANTEE, Policy
+from scoring.privacy import protocol_name
 from scoring.runs.audit_sample import Design
 from scoring.runs.record import RunRecord
 from scoring.sql.expressions import shown
@@ -150,10 +151,10 @@ class _Private:
 def _private(found: LabelledRows, request: GuaranteeRequest, run: Place) -> _Private:
     """LabelsError if no label says private, or if some say too little to tell."""
     truth, is_undecided = truth_of(found.joined.labels), np.asarray(found.undecided[:, 0], dtype=np.bool_)
-    num_partly = truth_of(found.joined.labels.filter(pa.array(~is_undecided))).num_partly
-    if num_partly:
+    num_open = truth_of(found.joined.labels.filter(pa.array(~is_undecided))).num_open
+    if num_open:
         raise LabelsError(
-            f"{request.labels_url}: of {number_of(num_partly, 'labelled picture')} only some of the attributes are "
+            f"{request.labels_url}: of {number_of(num_open, 'labelled picture')} only some of the attributes are "
             "labelled that make a picture private (levels 1 and 2), so it is not known whether they are; fill in the "
             "column private, or all of these attributes"
         )

@@ -65,7 +65,7 @@ def _checks(rows: pa.Table, labels: pa.Table, judged: Judged) -> pa.Table:
     truth = truth_of(labels)
     columns: dict[str, list[object]] = {"sha256": rows["sha256"].to_pylist(), "annotator": [CHECKS] * rows.num_rows}
     if judged == "private":
-        answers, is_known = {"private": truth.settled}, np.asarray(~np.isnan(truth.settled))
+        answers, is_known = {"private": truth.private}, np.asarray(~np.isnan(truth.private))
     else:
         answers = {key: truth.values[:, place] for place, key in enumerate(KEYS)}
         is_known = np.asarray(~np.isnan(truth.values).all(axis=1))

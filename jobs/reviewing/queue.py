@@ -13,11 +13,12 @@ from ingest.errors import QueryError, RunError
 from ingest.storage.place import Place
 from reports.evaluation.answers import ROW_COLUMNS
 from reports.opened import OpenRun
-from reports.warehouse import IMAGE_SCHEMA
 from scoring.gaps import UNKNOWN_LEVEL
+from scoring.privacy import DECISIVE_KEYS, MIN_PRIVATE_SCORE, PRIVATE_LEVELS, PROBABILITY_SQL
 from scoring.runs.audit_sample import AuditSample, has_sample, read_sample
 from scoring.sql.expressions import boolean_expression
-from scoring.taxonomy import ATTRIBUTES, KEYS
+from scoring.table import IMAGE_SCHEMA
+from scoring.taxonomy import KEYS
 
 Kind = Literal["audit", "borderline", "sql"]
 
@@ -65,15 +66,14 @@ def queue_of(run: OpenRun, root: Place, queue: str | None, judged: str, count: i
 def borderline(judged: str) -> tuple[str, str]:
     """SQL over `images`: which rows are near the decision, and how near, 0 the nearest.
 
-    Those are rows with a deciding probability within `NEAR` of 0.5, with an attribute at 0.5, or with one that was not
-    judged.
+    Those are rows with a deciding probability within `NEAR` of 0.5 or a severity as near to the lowest private one,
+    with an attribute at 0.5, or with one that was not judged.
     """
-    keys = [a.key for a in ATTRIBUTES if a.level in (1, 2)] if judged == "private" else list(KEYS)
+    keys = DECISIVE_KEYS if judged == "private" else KEYS
     ambiguous = " OR ".join(f"{key} = 0.5" for key in keys)
     if judged == "private":
-        largest = f"greatest({', '.join(f'prob_{key}' for key in keys)})"
-        distances = ["abs(prob_private - 0.5)", "abs(holistic_score - 0.5)", f"abs({largest} - 0.5)"]
-        unknown = f"level NOT IN (1, 2) AND ({ambiguous} OR {UNKNOWN_LEVEL.name} IN (1, 2))"
+        distances = [f"abs({PROBABILITY_SQL} - 0.5)", f"abs(holistic_score - {MIN_PRIVATE_SCORE})"]
+        unknown = f"level NOT IN {PRIVATE_LEVELS} AND ({ambiguous} OR {UNKNOWN_LEVEL.name} IN {PRIVATE_LEVELS})"
     else:
         distances = [f"abs(prob_{key} - 0.5)" for key in keys]
         unknown = f"{ambiguous} OR {UNKNOWN_LEVEL.name} IS NOT NULL"

@@ -6,16 +6,15 @@ drawn more densely from cells in which answers are often wrong, and errors are e
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from reports.warehouse import PRIVATE as PRIVATE_LEVELS
-from reports.warehouse import Run, privacy_condition
-from scoring.gaps import ruled_out_by
+from reports.warehouse import Run
+from scoring.gaps import not_presence_only
+from scoring.privacy import PRIVATE_LEVELS, PROBABILITY_SQL, private_sql
 from scoring.runs.audit_sample import NUM_CELLS, PRIVATE
-from scoring.taxonomy import ATTRIBUTES, KEYS
+from scoring.taxonomy import KEYS
 
 Numbers = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -35,12 +34,6 @@ that are not answered "yes"; the next 6 of rows that are."""
 
 IS_YES: Flags = np.isin(np.arange(NUM_CELLS), [*range(NUM_BINS, 2 * NUM_BINS), PRESENT])
 """The cells whose rows the run answers with 1."""
-
-PRIVATE_ANSWER = "private = 1"
-"""Of the protocol `binary`, which asks whether the picture is private."""
-
-HOLISTIC_PRIVATE = "holistic_score >= 0.514"
-"""Levels 1 and 2 by the severity that the protocol `severity` asks for."""
 
 
 @dataclass(frozen=True)
@@ -70,27 +63,19 @@ class AuditSql:
         return ", ".join(f"{sql.cell} AS cell_{subject}" for subject, sql in self.subjects.items())
 
 
-def private_condition(engine: Mapping[str, Any]) -> str:
-    """What counts as private if the user names no condition, by what the protocol of a run asks."""
-    protocol = str(engine["protocol"]).partition(":")[0]
-    return {"binary": PRIVATE_ANSWER, "severity": HOLISTIC_PRIVATE}.get(protocol, PRIVATE_LEVELS)
-
-
 def audit_sql(run: Run, private: str) -> AuditSql:
     """private: SQL condition; QueryError if it is none over the rows."""
-    ruled_out = ruled_out_by(run.record.engine)
-    of_attributes = ", ".join(f"prob_{a.key}" for a in ATTRIBUTES if a.level in (1, 2))
+    engine = run.record.engine
     scored = (
-        f"(SELECT *, ({privacy_condition(private, ruled_out)}) AS is_private, "
-        f"coalesce(prob_private, greatest({of_attributes})) AS chance_private FROM scored)"
+        f"(SELECT *, ({private_sql(private, engine)}) AS is_private, {PROBABILITY_SQL} AS chance_private FROM scored)"
     )
     others = [
-        f"WHEN is_private IS NULL OR level_high IN (1, 2) THEN {UNCLEAR}",
+        f"WHEN is_private IS NULL OR level_high IN {PRIVATE_LEVELS} THEN {UNCLEAR}",
         f"WHEN level IN (3, 4) THEN {NEAR}",
     ]
     subjects = {PRIVATE: SubjectSql("is_private::TINYINT", _cell_sql("chance_private", "is_private", others))}
     for key in KEYS:
-        null = UNCLEAR if key in ruled_out else NOT_JUDGED
+        null = UNCLEAR if key in not_presence_only(engine) else NOT_JUDGED
         others = [f"WHEN {key} = 0.5 THEN {UNCLEAR}", f"WHEN {key} IS NULL THEN {null}"]
         subjects[key] = SubjectSql(key, _cell_sql(f"prob_{key}", f"{key} = 1", others))
     return AuditSql(scored, subjects)

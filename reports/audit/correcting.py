@@ -12,7 +12,7 @@ from reports.agreed_labels import in_words, num_undecided_of
 from reports.audit.cells import IS_YES, Counts, Flags, Numbers, audit_sql
 from reports.audit.counting import MAX_CATEGORIES, CellCounts, RawCounts, cell_counts, raw_counts
 from reports.audit.estimates import Estimate, Evidence, evidence, prevalence, sensitivity, specificity, standard_error
-from reports.audit.labelled import OF_LEVELS, Labelled, labelled
+from reports.audit.labelled import Labelled, labelled
 from reports.audit.prior_shift import ShiftTest, can_tell, category_rates, shift_test
 from reports.audit.results import (
     ALL_LABELLED,
@@ -30,6 +30,7 @@ from reports.audit.results import (
 )
 from reports.warehouse import STALE_AUDIT, Run
 from scoring.labels.table import Judged
+from scoring.privacy import follows_taxonomy
 from scoring.runs.audit_sample import PRIVATE, SUBJECTS, AuditSample
 from scoring.runs.corrected_rates import MIN_LABELS
 
@@ -290,7 +291,7 @@ def _notes(run: Run, found: Labelled, private: str, has_categories: bool) -> tup
             f"{counts.num_outside:,} labels are of pictures that were not drawn, and were not used: they were not "
             "chosen at random."
         )
-    if private not in OF_LEVELS:
+    if not follows_taxonomy(private):
         notes.append(f'Of the labels only the column "private" says what is private, since that means here: {private}.')
     if sum(found.num_ambiguous.values()):
         notes.append(f"{sum(found.num_ambiguous.values()):,} attributes are labelled 0.5; they count as absent.")

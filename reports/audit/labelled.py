@@ -7,17 +7,13 @@ import pyarrow as pa
 
 from ingest.errors import LabelsError
 from reports.agreed_labels import agreed
-from reports.audit.cells import HOLISTIC_PRIVATE, PRIVATE_ANSWER, Counts, Flags, Numbers
+from reports.audit.cells import Counts, Flags, Numbers
 from reports.audit.results import LabelCounts
-from reports.evaluation.answers import truth_of
 from reports.evaluation.joining import join
-from reports.warehouse import PRIVATE as PRIVATE_LEVELS
-from scoring.labels.table import Judged
+from scoring.labels.table import Judged, attribute_values
+from scoring.privacy import private_of_labels
 from scoring.runs.audit_sample import PRIVATE, SUBJECTS
 from scoring.taxonomy import KEYS
-
-OF_LEVELS = (PRIVATE_LEVELS, PRIVATE_ANSWER, HOLISTIC_PRIVATE)
-"""Conditions that mean levels 1 and 2; for others only the labels' own column `private` counts."""
 
 
 @dataclass(frozen=True)
@@ -45,21 +41,20 @@ def labelled(rows: pa.Table, judged: Judged, private: str, whose: str) -> Labell
     judged: labels of one or several people. private: SQL condition of what the run calls private. whose: the
     rows, in words. LabelsError if no label is of these pictures, or labels name one picture in different ways.
     """
-    is_of_levels = private in OF_LEVELS  # what else the user calls private does not follow from attributes
-    found = agreed(judged, is_of_levels)
+    found = agreed(judged, private)
     labels = found.labels
     if not _share_names(rows, labels):
         raise LabelsError(
             f"no label is of a picture of {whose}; label the pictures of the list that audit sample wrote"
         )
     joined = join(rows.append_column("place", pa.array(np.arange(rows.num_rows))), labels)
-    answers = truth_of(joined.labels)
+    of_attributes = attribute_values(joined.labels).astype(np.float64)
     given = np.asarray(joined.labels["private"].cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
     undecided = dict(zip(SUBJECTS, found.undecided[joined.label_places].T, strict=True))
-    truth = {PRIVATE: answers.settled if is_of_levels else given}
+    truth = {PRIVATE: private_of_labels(given, of_attributes, private)}
     ambiguous = {PRIVATE: 0}
     for place, key in enumerate(KEYS):
-        values = answers.values[:, place]
+        values = of_attributes[:, place]
         truth[key] = np.where(values == 0.5, 0.0, values)
         ambiguous[key] = int(((values == 0.5) & ~undecided[key]).sum())
     truth = {subject: np.where(undecided[subject], np.nan, one) for subject, one in truth.items()}

@@ -5,7 +5,7 @@ import pyarrow as pa
 
 from ingest.errors import LabelsError, RunError
 from reports.agreed_labels import in_words, num_undecided_of
-from reports.audit.cells import IS_YES, Counts, Flags, Numbers, audit_sql, private_condition
+from reports.audit.cells import IS_YES, Counts, Flags, Numbers, audit_sql
 from reports.audit.correcting import category_row, with_quarantined
 from reports.audit.counting import cell_counts, raw_counts
 from reports.audit.estimates import Estimate, evidence
@@ -14,6 +14,7 @@ from reports.audit.results import FEW_LABELS, NO_LABELS, NOT_IDENTIFIED, Audit, 
 from reports.audit.rogan_gladen import Errors, counted_errors, errors_of, rogan_gladen, weighted_errors
 from reports.warehouse import STALE_AUDIT, Run
 from scoring.labels.table import Judged
+from scoring.privacy import private_condition
 from scoring.runs.audit_sample import PRIVATE, SUBJECTS, has_sample, read_sample
 from scoring.runs.corrected_rates import MIN_LABELS
 

@@ -10,12 +10,12 @@ from ingest.errors import LabelsError
 from reports.calibrating.fitting import MIN_TO_FIT, Method, Points, cross_fitted, effective, fitted, joined, method_of
 from reports.calibrating.maps import Platt, ProbabilityMap
 from reports.calibrating.results import SubjectCalibration
-from reports.evaluation.answers import answers_of, protocol_name, truth_of
+from reports.evaluation.answers import answers_of, truth_of
 from reports.evaluation.binary import Flags, Numbers
 from reports.evaluation.calibration import calibration
 from reports.evaluation.groups import near_duplicates
 from reports.labelled_rows import LabelledRows
-from scoring.labels.derived import OF_PRIVATE_LEVELS
+from scoring.privacy import probabilities_of_rows, protocol_name
 from scoring.runs.record import RunRecord
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
@@ -73,7 +73,7 @@ def _subjects(found: LabelledRows, record: RunRecord) -> dict[str, _Subject]:
     places = found.one_per_picture
     rows, labels = found.joined.rows.take(pa.array(places)), found.joined.labels.take(pa.array(places))
     truth, answers = truth_of(labels), answers_of(rows, record.engine)
-    truths = np.where(found.undecided[places], np.nan, np.column_stack([truth.settled, truth.values]))
+    truths = np.where(found.undecided[places], np.nan, np.column_stack([truth.private, truth.values]))
     weights, groups = found.weights[places], near_duplicates(rows)
 
     def subject(key: str, name: str, is_so: Numbers, probabilities: Numbers, said: Numbers) -> _Subject | None:
@@ -83,7 +83,7 @@ def _subjects(found: LabelledRows, record: RunRecord) -> dict[str, _Subject]:
 
     name, private = "prob_private", answers.prob_private
     if np.isnan(private).all():
-        name, private = "largest P(present) of level 1 and 2", _largest(answers.probabilities[:, OF_PRIVATE_LEVELS])
+        name, private = "largest P(present) of level 1 and 2", probabilities_of_rows(rows, record.engine)
     of_values = np.where(np.isnan(answers.values), np.nan, answers.values == 1)
     all_ = [subject(PRIVATE, name, truths[:, 0], private, answers.private)]
     all_ += [
@@ -91,12 +91,6 @@ def _subjects(found: LabelledRows, record: RunRecord) -> dict[str, _Subject]:
         for place, key in enumerate(KEYS)
     ]
     return {one.key: one for one in all_ if one is not None}
-
-
-def _largest(probabilities: Numbers) -> Numbers:
-    """Shape (n, k) -> (n,), NaN where all are."""
-    known = np.where(np.isnan(probabilities), -1.0, probabilities).max(axis=1)
-    return np.where(known < 0, np.nan, known)
 
 
 def _pools(subjects: Mapping[str, _Subject]) -> list[tuple[str, ...]]:

@@ -80,8 +80,8 @@ class CalibrationReport:
     num_labelled: int
     """Pictures that the figures are of."""
 
-    num_partly: int
-    """Of these, those that count as public although some attribute of level 1 or 2 is not labelled."""
+    num_open: int
+    """Of these, those that are neither private nor public, since some attribute of level 1 or 2 is not labelled."""
 
     num_undecided: dict[str, int]
     """Subject -> pictures on which people differ, or which none could judge; they are in no figure of it."""

@@ -53,15 +53,10 @@ def notes(report: CalibrationReport) -> Iterator[str]:
                 yield f"private: {one.probability} from {one.threshold:g} on; a thresholds file holds attributes only"
             else:
                 yield f"private: {one.probability} from {one.threshold:g} on; {use_of(one.threshold)}"
-    if report.num_partly and not report.has_attributes:
+    if report.num_open:
         yield (
-            f"private: {report.num_partly:,} pictures count as public, although not all attributes that would make "
-            "them private are labelled; give the labels a column private if that is wrong"
-        )
-    elif report.num_partly:
-        yield (
-            f"private: {report.num_partly:,} pictures count as public although not every attribute of level 1 and 2 is "
-            "labelled; give the labels a column private if that is wrong"
+            f"private: {report.num_open:,} pictures are left out, since not every attribute of level 1 and 2 is "
+            "labelled; give the labels a column private to count them"
         )
     if report.num_undecided:
         yield (

@@ -7,8 +7,8 @@ import duckdb
 import pyarrow as pa
 
 from reports.opened import OpenRun
-from reports.warehouse import PRIVATE, privacy_condition
-from scoring.gaps import ruled_out_by
+from scoring.gaps import presence_only
+from scoring.privacy import MEANINGS, private_condition, private_sql
 from scoring.sql.expressions import columns_of, value_expression
 from scoring.table import SCHEMA
 from scoring.taxonomy import KEYS
@@ -19,7 +19,7 @@ ROWS_AT_ONCE = 100_000
 """Inserted together: one slice alone would be few."""
 
 NO_GROUP = "(none)"
-_NEEDED = ("shard", "index", "key", "sha256", "phash", "status", "level", "private", *KEYS)
+_NEEDED = ("shard", "index", "key", "sha256", "phash", "status", "level", *KEYS)
 
 _ANSWERS = ", ".join(("is_quarantined", "level", "is_private", *KEYS))
 """Columns by which copies of a picture agree or not."""
@@ -33,9 +33,9 @@ def load(database: duckdb.DuckDBPyConnection, name: Name, run: OpenRun, by: str)
     QueryError if `by` is no expression over the row; RunError, StorageError of the run.
     """
     group = value_expression(by, SCHEMA)
-    columns = list(dict.fromkeys([*_NEEDED, *sorted(columns_of(by, SCHEMA))]))
-    says_itself = _says_itself(run)
-    condition = "private = 1" if says_itself else privacy_condition(PRIVATE, ruled_out_by(run.record.engine))
+    private = private_condition(run.record.engine)
+    condition = private_sql(private, run.record.engine)
+    columns = list(dict.fromkeys([*_NEEDED, *sorted(columns_of(private, SCHEMA) | columns_of(by, SCHEMA))]))
     values = ", ".join(f"CAST({key} * 2 AS TINYINT) AS {key}" for key in KEYS)
     rows = f"""SELECT n, shard, "index", "key", sha256, phash,
         coalesce(CAST({group} AS VARCHAR), '{NO_GROUP}') AS category,
@@ -50,7 +50,7 @@ def load(database: duckdb.DuckDBPyConnection, name: Name, run: OpenRun, by: str)
         database.execute(f"{target} SELECT *, hash({_ANSWERS}) AS answers FROM ({rows})")
         database.unregister("incoming")
         num_rows += table.num_rows
-    return "its answer (column private)" if says_itself else PRIVATE
+    return MEANINGS[private]
 
 
 def never_denied(database: duckdb.DuckDBPyConnection, name: Name, run: OpenRun) -> frozenset[str]:
@@ -62,19 +62,12 @@ def never_denied(database: duckdb.DuckDBPyConnection, name: Name, run: OpenRun) 
     counts = ", ".join(f"count({key}), count(*) FILTER ({key} = 0)" for key in KEYS)
     (row,) = database.execute(f"SELECT count(*) FILTER (NOT is_quarantined), {counts} FROM {name}").fetchall()
     num_scored, answers, denied = row[0], row[1::2], row[2::2]
-    affirmed = run.record.engine.get("only_affirmed") or ()
+    affirmed = presence_only(run.record.engine)
     return frozenset(
         key
         for key, num, num_denied in zip(KEYS, answers, denied, strict=True)
         if num and not num_denied and (num < num_scored or key in affirmed)
     )
-
-
-def _says_itself(run: OpenRun) -> bool:
-    """Whether the protocol answers private or public, as `reports.evaluation.answers` sees it."""
-    if str(run.record.engine["protocol"]).partition(":")[0] == "binary":
-        return True
-    return bool(run.sql("SELECT count(private) > 0 AS found FROM images")["found"][0].as_py())
 
 
 def _chunks(run: OpenRun, columns: list[str]) -> Iterator[pa.Table]:

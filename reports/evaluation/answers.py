@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from reports.evaluation.binary import Flags, Numbers
+from reports.evaluation.binary import Numbers
 from reports.evaluation.severity import Levels, band_of
 from scoring import severity
 from scoring.labels import derived
 from scoring.labels.table import attribute_values
-from scoring.taxonomy import ATTRIBUTES, KEYS
+from scoring.privacy import judges_private, private_condition, private_of_labels, private_of_rows, protocol_name
+from scoring.taxonomy import KEYS
 
 ROW_COLUMNS = (
     *("shard", "index", "key", "category", "sha256", "phash", "status", *KEYS, "level", "score", "holistic_score"),
@@ -29,14 +30,10 @@ class Truth:
     """Shape (n, 22), canonical order: 0, 0.5, 1 or NaN."""
 
     private: Numbers
-    """Shape (n,): 1, 0 or NaN. As labelled; else whether an attribute of level 1 or 2 is labelled 1."""
+    """Shape (n,): 1, 0 or NaN, as `scoring.privacy.private_of_labels` says."""
 
-    settled: Numbers
-    """Shape (n,): as `private`, but NaN if that follows from attributes of which some that could make the picture
-    private are not labelled."""
-
-    num_partly: int
-    """Pictures that count as public although some attribute of level 1 or 2 is not labelled."""
+    num_open: int
+    """Pictures that have labels of attributes, which leave open whether they are private."""
 
     score: Numbers
     """Shape (n,), 0–1 or NaN. As labelled; else by the formula from the attributes."""
@@ -56,10 +53,10 @@ class Answers:
     """Shape (n, 22): P(present) or NaN."""
 
     private: Numbers
-    """Shape (n,): 1, 0 or NaN (rejected). All NaN if `says_private` is false."""
+    """Shape (n,): 1, 0 or NaN (quarantined or unknown), as `scoring.privacy.private_of_rows` says."""
 
     says_private: bool
-    """Whether the protocol says what is private, by itself or by attributes of level 1 or 2."""
+    """Whether the engine judges anything that says what is private."""
 
     says_severity: bool
     """Whether the protocol asks for a score; then the score is `holistic_score`, else `score`."""
@@ -83,17 +80,14 @@ class Answers:
 def truth_of(labels: pa.Table) -> Truth:
     """Of a table of `LABELS_SCHEMA`."""
     values = attribute_values(labels).astype(np.float64)
-    of_attributes, is_partly = _private(values)
-    given = _numbers(labels, "private")
-    private = np.where(np.isnan(given), of_attributes, given)
+    private = private_of_labels(_numbers(labels, "private"), values)
     score, formula = _numbers(labels, "score"), derived.scores(values)
     of_values = severity.level_of(severity.lexicographic(severity.level_counts(values == 1)))
     levels = np.where(np.isnan(formula), band_of(np.nan_to_num(score)), of_values)
     return Truth(
         values=values,
         private=private,
-        settled=np.where(is_partly & np.isnan(given), np.nan, private),
-        num_partly=int((is_partly & np.isnan(given)).sum()),
+        num_open=int((np.isnan(private) & ~np.isnan(values).all(axis=1)).sum()),
         score=np.where(np.isnan(score), formula, score),
         levels=levels,
     )
@@ -105,43 +99,24 @@ def answers_of(rows: pa.Table, engine: Mapping[str, Any], threshold: float | Non
     threshold: a picture is private from this prob_private on; None for the answers as they are.
     """
     values = np.stack([_numbers(rows, key) for key in KEYS], axis=1)
-    given, prob_private = _numbers(rows, "private"), _numbers(rows, "prob_private")
-    judges_levels = bool(set(engine["assessed"]) & {a.key for a in ATTRIBUTES if a.level in (1, 2)})
-    protocol = protocol_name(engine)
-    is_binary = protocol == "binary" or not np.isnan(given).all()
+    prob_private = _numbers(rows, "prob_private")
     holistic_score = _numbers(rows, "holistic_score")
     if threshold is not None:
         private = np.where(np.isnan(prob_private), np.nan, prob_private >= threshold)
     else:
-        private = given if is_binary else _private(values)[0]
+        private = private_of_rows(rows, engine)
     return Answers(
         values=values,
         probabilities=np.stack([_numbers(rows, f"prob_{key}") for key in KEYS], axis=1),
         private=private,
-        says_private=is_binary or judges_levels or threshold is not None,
-        says_severity=protocol == "severity" or not np.isnan(holistic_score).all(),
+        says_private=threshold is not None or judges_private(engine, private_condition(engine)),
+        says_severity=protocol_name(engine) == "severity" or not np.isnan(holistic_score).all(),
         says_attributes=bool(engine["assessed"]),
         prob_private=prob_private,
         holistic_score=holistic_score,
         score=_numbers(rows, "score"),
         levels=np.nan_to_num(_numbers(rows, "level")).astype(np.int64),
     )
-
-
-def protocol_name(engine: Mapping[str, Any]) -> str:
-    """Without its variant: "severity" of "severity:taxonomy". engine: as run.json describes it."""
-    return str(engine["protocol"]).partition(":")[0]
-
-
-def _private(values: Numbers) -> tuple[Numbers, Flags]:
-    """Values of shape (n, 22) -> private 1, 0 or NaN; whether a 0 leaves some value open."""
-    decisive = values[:, derived.OF_PRIVATE_LEVELS]
-    is_private = np.asarray((decisive == 1).any(axis=1), dtype=np.bool_)
-    known = ~np.isnan(decisive)
-    is_known = np.asarray(known.any(axis=1), dtype=np.bool_)
-    private = np.where(is_known, is_private.astype(np.float64), np.nan)
-    is_partly = np.logical_and(is_known & ~is_private, ~known.all(axis=1))
-    return private, is_partly
 
 
 def _numbers(table: pa.Table, column: str) -> Numbers:

@@ -223,10 +223,10 @@ def _part(draws: Resampling, members: npt.NDArray[np.bool_]) -> Resampling:
 def _notes(one: Judged, private: PrivateResult | None) -> tuple[str, ...]:
     counts = one.joined.counts
     notes = []
-    if one.truth.num_partly:
+    if one.truth.num_open:
         notes.append(
-            f"Counted as public although not every attribute of level 1 and 2 is labelled: "
-            f"{number_of(one.truth.num_partly, 'picture')}; give the labels a column private if that is wrong."
+            "Not counted as private or public, since some attributes of level 1 and 2 are not labelled: "
+            f"{number_of(one.truth.num_open, 'picture')}; give the labels a column private to count them."
         )
     if counts.num_joined_rows > counts.num_joined_labels:
         notes.append(

@@ -57,6 +57,9 @@ class Report:
     private_meaning: str
     """One sentence."""
 
+    private_caution: str | None
+    """Why the condition may not be what was meant; None if there is no reason to think so."""
+
     min_count: int
 
     top: int
@@ -150,7 +153,7 @@ class Report:
     @property
     def cautions(self) -> tuple[str, ...]:
         """Why the figures are not those of the whole source, or of no picture at all; one line each."""
-        found = (None if self.is_whole else self.scope, self.warning, self.made_up)
+        found = (None if self.is_whole else self.scope, self.warning, self.made_up, self.private_caution)
         return tuple(caution for caution in found if caution)
 
     @property

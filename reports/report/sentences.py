@@ -9,7 +9,7 @@ from reports.report.accuracy import audit_cautions
 from reports.report.figures import CorrectedRate, Rate, shortened
 from reports.report.headline import corrected_whole, headline_of
 from reports.report.results import Report
-from reports.warehouse import PRIVATE
+from scoring.privacy import BY_ANSWER, BY_LEVEL, BY_SCORE, PRIVATE_LEVELS
 from scoring.taxonomy import KEYS
 
 _NAMED = 3
@@ -81,9 +81,9 @@ def _raw(report: Report, counts: str) -> str:
 
 def _most_frequent(report: Report) -> str:
     """What makes them private, only for the usual meaning of the word."""
-    if report.private != PRIVATE:
+    if report.private != BY_LEVEL:
         return ""
-    severe = [row for row in report.prevalence if row.level in (1, 2) and row.num_present]
+    severe = [row for row in report.prevalence if row.level in PRIVATE_LEVELS and row.num_present]
     if not severe:
         return ""
     top = max(severe, key=lambda row: row.num_present)
@@ -135,7 +135,7 @@ def headlines(report: Report) -> tuple[str, ...]:
 
 def private_in_words(report: Report) -> str:
     """What counts as private, for a reader who does not know the levels."""
-    if report.private != PRIVATE:
+    if report.private != BY_LEVEL:
         return f"{report.private_meaning.removeprefix('private: ')}."
     return (
         "The image shows a unique identifier (level 1, such as a face or an identity document), or data that is "
@@ -196,8 +196,8 @@ def notes(report: Report) -> tuple[str, ...]:
     found = ["N: scored images; quarantined images are in no rate."]
     if not report.assessed and report.total.num_unknown == report.total.num_scored:
         found.append(
-            'The engine judged no attribute. For answers of the protocol binary use --private "private = 1", for '
-            'those of severity --private "holistic_score >= 0.514" (levels 1 and 2).'
+            f'The engine judged no attribute. For answers of the protocol binary use --private "{BY_ANSWER}", for '
+            f'those of severity --private "{BY_SCORE}" (levels 1 and 2).'
         )
     if report.total.num_unknown:
         found.append(

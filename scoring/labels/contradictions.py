@@ -10,8 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ingest.errors import number_of
-from scoring.labels.derived import OF_PRIVATE_LEVELS, Floats
+from scoring.labels.derived import Floats
 from scoring.labels.table import attribute_values
+from scoring.privacy import IS_DECISIVE
 from scoring.taxonomy import KEYS
 
 MAX_NAMED = 3
@@ -26,9 +27,9 @@ def contradictions(labels: pa.Table) -> str | None:
 
 def contradictions_of(private: npt.NDArray[np.floating], values: Floats) -> str | None:
     """The same of arrays. private: shape (rows,), 0, 1 or NaN. values: shape (rows, 22), 0, 0.5, 1 or NaN."""
-    is_shown = (values == 1) & OF_PRIVATE_LEVELS
+    is_shown = (values == 1) & IS_DECISIVE
     is_public = (private == 0) & is_shown.any(axis=1)
-    is_private = (private == 1) & (values[:, OF_PRIVATE_LEVELS] == 0).all(axis=1)
+    is_private = (private == 1) & (values[:, IS_DECISIVE] == 0).all(axis=1)
     num_public, num_private = int(is_public.sum()), int(is_private.sum())
     if not num_public and not num_private:
         return None

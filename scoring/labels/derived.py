@@ -12,9 +12,6 @@ from scoring.taxonomy import ATTRIBUTES, KEYS
 Floats = npt.NDArray[np.floating]
 
 _LEVELS = np.array([attribute.level for attribute in ATTRIBUTES])
-OF_PRIVATE_LEVELS = np.isin(_LEVELS, (1, 2))
-"""Shape (22,): the attributes that make a picture private."""
-
 _BEHIND_ALL = 5
 """Less severe than every level."""
 

@@ -32,12 +32,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ingest.errors import PolicyError, QueryError, did_you_mean
 from ingest.formats.members import Members
-from scoring.gaps import UNKNOWN_LEVEL, ruled_out_by, unknown_level_sql
+from scoring.gaps import UNKNOWN_LEVEL, not_presence_only, unknown_level_sql
+from scoring.privacy import SEVERITY_NAMES
 from scoring.sql.errors import without_values
 from scoring.sql.expressions import boolean_expression, columns_of, shown
 from scoring.sql.limits import Limits, StoppedError, Watch
 from scoring.sql.names import literal
-from scoring.table import SCHEMA, SCORE_COLUMNS
+from scoring.table import IMAGE_SCHEMA
 from scoring.taxonomy import KEYS
 from scoring.yaml_files import YamlError, load_yaml
 
@@ -51,12 +52,8 @@ GUARANTEE, HASH_LIST = "(guarantee)", "(hash_list)"
 LIMITS = Limits(seconds=600)
 """For the decisions on one shard. They take milliseconds, but a regular expression can be made to take hours."""
 
-SEVERITY_NAMES = frozenset(column.name for column in (*SCORE_COLUMNS, UNKNOWN_LEVEL)) - {"num_assessed"}
-
 _NOT_SCANNED = frozenset(["unseen", "unseen_bytes", "num_frames", "num_frames_scanned"])
 """Columns that say nothing about the content that was scanned."""
-
-_SCHEMA = SCHEMA.append(pa.field(UNKNOWN_LEVEL.name, UNKNOWN_LEVEL.type))
 
 
 class _Strict(BaseModel):
@@ -117,15 +114,15 @@ class Policy:
     sql: tuple[str, ...]
     """The checked condition of each rule."""
 
-    ruled_out: tuple[str, ...] = ()
-    """Attributes that the run's engine can rule out: a null in one of them is a gap (`scoring.gaps`)."""
+    answered_both_ways: tuple[str, ...] = ()
+    """`scoring.gaps.not_presence_only` of the run's engine: a null in one of these attributes is a gap."""
 
     never: frozenset[str] = frozenset()
     """sha256 of pictures that are dropped whatever the rules say, since they are on an operator's hash list."""
 
     def for_engine(self, engine: Mapping[str, Any]) -> "Policy":
         """For the rows of a run with this engine in its run.json."""
-        return replace(self, ruled_out=ruled_out_by(engine))
+        return replace(self, answered_both_ways=not_presence_only(engine))
 
     def decide(self, rows: pa.Table) -> pa.Table:
         """Rows of `SCHEMA` -> shard, index, key, sha256, action, rule, reason; one per row and in order.
@@ -172,12 +169,12 @@ class Policy:
         assessed: the attributes that the run's engine judges; without any there is no level and no score either.
         """
         unknown = frozenset(KEYS) - frozenset(assessed) | (frozenset() if assessed else SEVERITY_NAMES)
-        nothing = pa.table({field.name: pa.nulls(1, field.type) for field in _SCHEMA})
+        nothing = pa.table({field.name: pa.nulls(1, field.type) for field in IMAGE_SCHEMA})
         blind: dict[str, list[str]] = {}
         with duckdb.connect() as connection:
             connection.register("nothing", nothing)
             for rule, sql in zip(self.rules, self.sql, strict=True):
-                used = columns_of(rule.when, _SCHEMA)
+                used = columns_of(rule.when, IMAGE_SCHEMA)
                 if used and used <= unknown and not _may_match(connection, sql):
                     blind[rule.name] = sorted(used)
         return blind
@@ -185,7 +182,7 @@ class Policy:
     def is_blind(self, assessed: Collection[str]) -> bool:
         """Whether no rule can judge what the images show, though some are meant to."""
         blind = self.inapplicable_rules(assessed)
-        others = [columns_of(rule.when, _SCHEMA) for rule in self.rules if rule.name not in blind]
+        others = [columns_of(rule.when, IMAGE_SCHEMA) for rule in self.rules if rule.name not in blind]
         return bool(blind) and all(used and used <= _NOT_SCANNED for used in others)
 
     def _statement(self, num_rules: int) -> str:
@@ -200,7 +197,7 @@ class Policy:
         rule = case([r.name for r in self.rules], literal(QUARANTINED), DEFAULT)
         reason = case([r.reason for r in self.rules], "reason", "no rule matched")
         columns = f'shard, "index", "key", sha256, {action} AS action, {rule} AS rule, {reason} AS reason'
-        unknown = f"{unknown_level_sql(self.ruled_out)} AS {UNKNOWN_LEVEL.name}"
+        unknown = f"{unknown_level_sql(self.answered_both_ways)} AS {UNKNOWN_LEVEL.name}"
         return f"SELECT {columns} FROM (SELECT *, {unknown} FROM score_rows)"
 
 
@@ -265,7 +262,7 @@ def _checked(text: bytes, file: str) -> Policy:
 
 def _condition(number: int, rule: Rule) -> str:
     try:
-        return boolean_expression(rule.when, _SCHEMA)
+        return boolean_expression(rule.when, IMAGE_SCHEMA)
     except QueryError as error:
         raise PolicyError(f'rule {number} "{rule.name}", when: {error}') from None
 

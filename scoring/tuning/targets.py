@@ -16,10 +16,10 @@ import numpy as np
 
 from scoring.assessment import Values
 from scoring.labels import derived
+from scoring.privacy import private_of_labels
 from scoring.protocols.binary import BinaryProtocol
 from scoring.protocols.holistic import SeverityProtocol
 from scoring.protocols.interface import Protocol
-from scoring.taxonomy import ATTRIBUTES
 
 WITHOUT = {
     "slots": "whose label judges no attribute",
@@ -31,8 +31,6 @@ WITHOUT = {
 
 PROTOCOLS = {"slots": "slots", "severity": "severity", "binary": "binary", "dialogue": "binary"}
 """Target -> the protocol that the tuned model is asked with, if no other is named."""
-
-_LEVELS = np.array([attribute.level for attribute in ATTRIBUTES])
 
 Turns = tuple[tuple[str, str], ...]
 """Role ("user" or "assistant") and text of each turn of a conversation."""
@@ -66,12 +64,9 @@ class Target:
 
 def is_private(label: Label) -> bool | None:
     """The label's own decision; else whether an attribute of level 1 or 2 is present. None if that is unknown."""
-    if label.private is not None:
-        return label.private
-    values = label.values[_LEVELS <= 2]
-    if (values == 1).any():
-        return True
-    return None if np.isnan(values).any() else False
+    given = np.nan if label.private is None else float(label.private)
+    private = float(private_of_labels(np.array([given]), label.values[None])[0])
+    return None if np.isnan(private) else bool(private)
 
 
 def level_of(label: Label) -> int | None:

@@ -6,6 +6,7 @@ import numpy as np
 
 from reports.agreed_labels import AgreedLabels, agreed, num_undecided_of
 from scoring.labels.table import Judged, to_labels
+from scoring.privacy import BY_LEVEL
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
 DECISIVE = [a.key for a in ATTRIBUTES if a.level in (1, 2)]
@@ -16,14 +17,14 @@ Row = tuple[int, str, dict[str, float]]
 
 
 def answered(
-    rows: Sequence[Row], unclear: Sequence[int] = (), complete: Sequence[int] = (), is_of_levels: bool = True
+    rows: Sequence[Row], unclear: Sequence[int] = (), complete: Sequence[int] = (), condition: str = BY_LEVEL
 ) -> AgreedLabels:
     """unclear: rows of people who could not say. complete: rows of people who were asked for every attribute."""
     names = sorted({name for *_, values in rows for name in values})
     columns: dict[str, list[object]] = {name: [values.get(name) for *_, values in rows] for name in names}
     columns |= {"sha256": [f"{number:064x}" for number, *_ in rows], "annotator": [who for _, who, _ in rows]}
     is_unclear, is_complete = (np.isin(np.arange(len(rows)), chosen) for chosen in (unclear, complete))
-    return agreed(Judged(to_labels(columns, len(rows)), is_unclear, is_complete), is_of_levels)
+    return agreed(Judged(to_labels(columns, len(rows)), is_unclear, is_complete), condition)
 
 
 def test_an_attribute_that_a_person_cannot_say_is_undecided_and_what_hangs_on_it() -> None:
@@ -63,7 +64,7 @@ def test_who_sees_an_attribute_of_level_1_differs_from_who_calls_the_picture_pub
     assert found.labels["private"].to_pylist() == [None, 0, None]
     biometrics = found.undecided[:, 1 + KEYS.index("biometrics")]
     assert biometrics.tolist() == [False, False, True]
-    column = answered(rows[:2], is_of_levels=False)
+    column = answered(rows[:2], condition="gov_ids = 1")
     assert (column.labels["private"].to_pylist(), column.undecided[:, 0].tolist()) == ([0], [False])
 
 

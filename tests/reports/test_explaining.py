@@ -27,8 +27,9 @@ def test_the_row_is_reported_in_words_with_the_rule_that_decides(
 ) -> None:
     assert privsieve("explain", make_run(ROWS), "secret-key-0", "--shard", "0.tar") == 0
     out, err = capsys.readouterr()
-    lines = dict(line.split(maxsplit=1) for line in out.splitlines()[:8] if line)
+    lines = dict(line.split(maxsplit=1) for line in out.splitlines()[:9] if line)
     assert lines["where"] == "shard 0.tar, index 0"
+    assert lines["private"] == "private"
     assert lines["level"].startswith("1 unique identifiers, severity score 0.711")
     assert lines["shows"] == "Biometrics"
     assert lines["doubtful"] == "Age"

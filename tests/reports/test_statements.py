@@ -8,9 +8,10 @@ import pytest
 
 from ingest.errors import QueryError
 from reports.statements import TABLE_FUNCTIONS
-from reports.warehouse import IMAGE_SCHEMA, open_run
+from reports.warehouse import open_run
 from scoring.sql.expressions import FUNCTIONS, value_expression
 from scoring.sql.limits import Limits
+from scoring.table import IMAGE_SCHEMA
 from tests.reports.conftest import ROWS, MakeRun
 from tests.reports.test_run_files import contents
 

@@ -6,8 +6,8 @@ import pytest
 
 from ingest.errors import LabelsError
 from reports.audit.labelled import Labelled, labelled
-from reports.warehouse import PRIVATE
 from scoring.labels.table import as_judged, to_labels
+from scoring.privacy import BY_LEVEL
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
 HASHES = [f"{n:064x}" for n in range(3)]
@@ -22,7 +22,7 @@ def found_in(condition: str, /, **columns: list[float | None]) -> Labelled:
 
 def test_attributes_make_a_picture_public_only_if_all_that_count_were_looked_for() -> None:
     looked_for = {key: [0.0, 0.0, None] for key in DECISIVE}
-    found = found_in(PRIVATE, **(looked_for | {"biometrics": [1.0, 0.0, 0.0]}))
+    found = found_in(BY_LEVEL, **(looked_for | {"biometrics": [1.0, 0.0, 0.0]}))
     np.testing.assert_array_equal(found.truth["private"], [1, 0, np.nan])
     np.testing.assert_array_equal(found.truth["biometrics"], [1, 0, 0])
     assert np.isnan(found.truth["age"]).all()
@@ -36,7 +36,7 @@ def test_with_another_meaning_of_private_only_the_column_private_counts() -> Non
 
 
 def test_unclear_labels_count_as_absent_and_are_counted() -> None:
-    found = found_in(PRIVATE, age=[0.5, 1.0, None])
+    found = found_in(BY_LEVEL, age=[0.5, 1.0, None])
     np.testing.assert_array_equal(found.truth["age"], [0, 1, np.nan])
     assert found.num_ambiguous["age"] == 1
     assert (found.counts.num_labelled, found.counts.num_empty) == (2, 1)
@@ -45,11 +45,11 @@ def test_unclear_labels_count_as_absent_and_are_counted() -> None:
 def test_labels_of_other_pictures_alone_are_refused() -> None:
     strangers = to_labels({"sha256": ["f" * 64], "annotator": ["a"], "private": [1]}, 1)
     with pytest.raises(LabelsError, match="no label is of a picture of the sample"):
-        labelled(ROWS, as_judged(strangers), PRIVATE, "the sample")
+        labelled(ROWS, as_judged(strangers), BY_LEVEL, "the sample")
 
 
 def test_two_people_who_name_a_picture_in_two_ways_hear_just_that() -> None:
     names = {"sha256": [HASHES[0], None], "key": [None, "x"]}
     labels = to_labels(names | {"annotator": ["ana", "ben"], "private": [1, 0]}, 2)
     with pytest.raises(LabelsError, match=r"same picture \(x\), but one names it by sha256 and the other by key alone"):
-        labelled(ROWS, as_judged(labels), PRIVATE, "the sample")
+        labelled(ROWS, as_judged(labels), BY_LEVEL, "the sample")

@@ -126,7 +126,10 @@ def test_engines_that_answer_in_other_ways_are_compared_on_what_is_private(tmp_p
     b = make(tmp_path, "b", rows_of([found(gov_ids=1), found(gov_ids=1), found()]), **others)
     result = compare_runs(a, b)
     assert (result.private.num_only_a, result.private.num_only_b, result.private.num_pictures) == (1, 1, 3)
-    assert (result.a.private_from, result.b.private_from) == ("its answer (column private)", "level IN (1, 2)")
+    assert (result.a.private_from, result.b.private_from) == (
+        "the model answered yes when asked whether the picture is private",
+        "an attribute of level 1 or 2 is present",
+    )
     assert level(result, "unknown", "1") == 2
     assert {"max_frames was 1, now 16", 'source was "/data/corpus", now "/other"'} < set(result.settings)
     assert len([one for one in result.settings if not one.startswith("engine")]) == len(others)

@@ -6,7 +6,9 @@ import pytest
 from ingest.errors import LabelsError
 from reports.evaluation.comparing import compare, spread_of
 from reports.evaluation.evaluate import DEFAULTS, evaluate_run, judged
-from tests.reports.evaluation.conftest import BINARY, REJECTED, SEVERITY, MakeRun, answered, by_hash, found, scored
+from tests.reports.evaluation.conftest import BINARY, REJECTED, MakeRun, answered, by_hash, found
+
+LOCATION_ONLY = {"name": "canned", "protocol": "slots", "assessed": ["location"]}
 
 
 def test_a_better_run_is_better_by_its_difference_and_by_its_interval(make_run: MakeRun) -> None:
@@ -63,7 +65,7 @@ def test_flips_are_counted_per_attribute(make_run: MakeRun) -> None:
 def test_a_run_that_does_not_say_what_is_private_is_compared_by_nothing_of_that(make_run: MakeRun) -> None:
     labels = by_hash("ab", private=[1, 0], score=[0.8, 0.1])
     first = judged(str(make_run([("a", answered(True)), ("b", answered(False))], BINARY)), labels)
-    second = judged(str(make_run([("a", scored(0.9)), ("b", scored(0.1))], SEVERITY, name="second")), labels)
+    second = judged(str(make_run([("a", found()), ("b", found())], LOCATION_ONLY, name="second")), labels)
     result = compare(first, second, DEFAULTS)
     assert result.mcnemar is None
     assert result.private == {}

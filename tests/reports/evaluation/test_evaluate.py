@@ -81,16 +81,15 @@ def test_pictures_that_nobody_judged_are_in_no_figure(make_run: MakeRun) -> None
     assert (result.join.num_rows, result.join.num_joined_rows, result.join.num_rows_without_label) == (3, 2, 1)
 
 
-def test_a_picture_with_some_labels_of_level_1_and_2_missing_is_said_to_count_as_public(make_run: MakeRun) -> None:
+def test_a_label_that_leaves_open_whether_a_picture_is_private_counts_in_no_figure(make_run: MakeRun) -> None:
     result = evaluate_run(str(make_run([("a", found())])), by_hash("a", biometrics=[0.0]))
-    assert result.private is not None
-    assert result.private.num_true_negative == 1
-    assert any("is labelled: 1 picture;" in note for note in result.notes)
+    assert result.private is None
+    assert any("are not labelled: 1 picture;" in note for note in result.notes)
 
 
 def test_a_run_without_an_error_is_not_called_perfect(make_run: MakeRun) -> None:
     run = make_run([("a", found(biometrics=1)), ("b", found())])
-    result = evaluate_run(str(run), by_hash("ab", biometrics=[1.0, 0.0]))
+    result = evaluate_run(str(run), by_hash("ab", private=[1, 0]))
     assert result.private is not None
     assert (result.private.mcc, result.private.intervals["accuracy"].low) == (1, 1)
     assert any(
@@ -102,8 +101,10 @@ def test_the_severity_protocol_is_judged_by_its_own_score(make_run: MakeRun) -> 
     run = make_run([("a", scored(0.9)), ("b", scored(0.5)), ("c", REJECTED), ("d", scored(0.1))], SEVERITY)
     labels = by_hash("abcd", score=[0.8, 0.6, 0.9, None])
     result = evaluate_run(str(run), labels)
-    assert result.private is None
-    assert any("does not say what is private" in note for note in result.notes)
+    assert result.private is None  # the labels say nothing of that
+    of_private = evaluate_run(str(run), by_hash("abcd", private=[1, 1, 1, 0]))
+    assert of_private.private is not None
+    assert (of_private.private.num_true_positive, of_private.private.num_rejected) == (1, 1)  # 0.5 lies below 0.514
     assert result.score is not None
     assert result.score.column == "holistic_score"
     assert (result.score.num_pictures, result.score.num_not_scored, result.score.num_unlabelled) == (2, 1, 1)

@@ -1,0 +1,161 @@
+"""What is private, public and unknown. Rows, SQL, labels and every protocol are decided here and nowhere else.
+
+A run calls a picture private by a SQL condition over its row. Unless the user gives one, it follows from what the
+protocol of the run asks:
+
+    binary    private = 1                the model's own answer
+    severity  holistic_score >= 0.514    the model's own score, from the lower edge of level 2 on
+    others    level IN (1, 2)            an attribute of level 1 or 2 is present
+
+A picture is private or public only if the row decides it. Levels and scores count attributes that were not judged as
+absent, so where such an attribute could still make a picture private, the picture is unknown (null in SQL, NaN in
+arrays). A label that leaves such an attribute open is unknown in the same way.
+
+Source of the levels and of the edge: Tsaprazlis et al., "Rethinking Visual Privacy", appendix A.4. That levels 1 and 2
+mean private is our own choice.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from scoring.gaps import UNKNOWN_LEVEL, not_presence_only, unknown_at_sql, unknown_level_sql
+from scoring.severity import BANDS
+from scoring.sql.expressions import boolean_expression, columns_of
+from scoring.table import IMAGE_SCHEMA, SCORE_COLUMNS
+from scoring.taxonomy import ATTRIBUTES, KEYS
+
+Numbers = npt.NDArray[np.float64]
+Engine = Mapping[str, Any]
+"""An engine as run.json describes it."""
+
+PRIVATE_LEVELS = (1, 2)
+DECISIVE_KEYS = tuple(attribute.key for attribute in ATTRIBUTES if attribute.level in PRIVATE_LEVELS)
+"""Attributes of which a single one makes a picture private."""
+
+IS_DECISIVE = np.array([attribute.level in PRIVATE_LEVELS for attribute in ATTRIBUTES])
+"""Shape (22,), bool: the same attributes, in canonical order."""
+
+MIN_PRIVATE_SCORE = BANDS[PRIVATE_LEVELS[-1] - 1][0]
+"""The lowest severity score of the private levels."""
+
+BY_LEVEL = f"level IN {PRIVATE_LEVELS}"
+BY_ANSWER = "private = 1"
+BY_SCORE = f"holistic_score >= {MIN_PRIVATE_SCORE}"
+_BY_PROTOCOL = {"binary": BY_ANSWER, "severity": BY_SCORE}
+
+MEANINGS = {
+    BY_LEVEL: "an attribute of level 1 or 2 is present",
+    BY_ANSWER: "the model answered yes when asked whether the picture is private",
+    BY_SCORE: f"the model gave a severity of {MIN_PRIVATE_SCORE} or more, which is that of levels 1 and 2",
+}
+"""Condition -> what it says, for people."""
+
+SEVERITY_NAMES = frozenset(column.name for column in (*SCORE_COLUMNS, UNKNOWN_LEVEL)) - {"num_assessed"}
+"""Columns that are computed from the attributes, with those that were not judged as absent."""
+
+PROBABILITY_SQL = f"coalesce(prob_private, greatest({', '.join(f'prob_{key}' for key in DECISIVE_KEYS)}))"
+"""P(private) of a row: the model's own, else the largest of its attributes. Null without any."""
+
+
+def protocol_name(engine: Engine) -> str:
+    """Without its variants: "severity" for "severity:taxonomy"."""
+    return str(engine["protocol"]).partition(":")[0]
+
+
+def private_condition(engine: Engine) -> str:
+    """What counts as private in a run of this engine unless the user says otherwise."""
+    return _BY_PROTOCOL.get(protocol_name(engine), BY_LEVEL)
+
+
+def follows_taxonomy(condition: str) -> bool:
+    """Whether the condition means levels 1 and 2, so that a label's attributes answer it as well as its own `private`
+    does. Of any other condition the attributes of a label say nothing."""
+    return condition in MEANINGS or boolean_expression(condition, IMAGE_SCHEMA) in _checked_meanings()
+
+
+@cache
+def _checked_meanings() -> frozenset[str]:
+    return frozenset(boolean_expression(condition, IMAGE_SCHEMA) for condition in MEANINGS)
+
+
+def judges_private(engine: Engine, condition: str) -> bool:
+    """Whether the engine judges anything that the condition asks for."""
+    asks_levels = bool(columns_of(condition, IMAGE_SCHEMA) & SEVERITY_NAMES)
+    return not asks_levels or not set(DECISIVE_KEYS).isdisjoint(engine.get("assessed") or ())
+
+
+def private_sql(condition: str, engine: Engine) -> str:
+    """Checked SQL over the view `images`: true, false, or null where it is unknown.
+
+    condition: of `private_condition`, or what a user wrote. QueryError if it is no condition over the row.
+    """
+    sql = boolean_expression(condition, IMAGE_SCHEMA)
+    if not columns_of(condition, IMAGE_SCHEMA) & SEVERITY_NAMES:
+        return sql
+    unknown = unknown_at_sql(PRIVATE_LEVELS, not_presence_only(engine)) if judges_private(engine, condition) else "true"
+    return f"({sql}) OR CASE WHEN {unknown} THEN NULL ELSE false END"
+
+
+def private_of_rows(rows: pa.Table, engine: Engine, condition: str | None = None) -> Numbers:
+    """1 private, 0 public, NaN unknown or quarantined. Shape (rows,).
+
+    rows: with `ROW_COLUMNS`, or with whatever else the condition names. condition: None for `private_condition`.
+    """
+    sql = private_sql(private_condition(engine) if condition is None else condition, engine)
+    return _of_rows(rows, f"CASE WHEN status = 'scored' THEN ({sql})::BOOLEAN::DOUBLE END", engine)
+
+
+def probabilities_of_rows(rows: pa.Table, engine: Engine) -> Numbers:
+    """P(private), 0–1, NaN where the engine gives none. Shape (rows,)."""
+    return _of_rows(rows, f"{PROBABILITY_SQL}::DOUBLE", engine)
+
+
+ROW_COLUMNS = (
+    *("status", "level", "holistic_score", "private", "prob_private", *KEYS),
+    *(f"prob_{key}" for key in DECISIVE_KEYS),
+)
+"""What the usual conditions and the probability read of a row."""
+
+
+def private_of_values(values: npt.NDArray[np.floating]) -> Numbers:
+    """1 if an attribute of level 1 or 2 is present, 0 if all of them were judged and none is, else NaN.
+
+    values: shape (n, 22) in canonical order, 0, 0.5, 1 or NaN. Shape (n,).
+    """
+    decisive = values[:, IS_DECISIVE]
+    is_open = np.isnan(decisive).any(axis=1)
+    return np.where((decisive == 1).any(axis=1), 1.0, np.where(is_open, np.nan, 0.0))
+
+
+def private_of_labels(
+    given: npt.NDArray[np.floating], values: npt.NDArray[np.floating], condition: str = BY_LEVEL
+) -> Numbers:
+    """What labels say: their own column `private`, else what their attributes say if the condition is about these.
+
+    given: that column, shape (n,), 1, 0 or NaN. values: as of `private_of_values`. Shape (n,).
+    """
+    if not follows_taxonomy(condition):
+        return np.asarray(given, dtype=np.float64)
+    return np.where(np.isnan(given), private_of_values(values), given)
+
+
+def _of_rows(rows: pa.Table, sql: str, engine: Engine) -> Numbers:
+    unknown = f"{unknown_level_sql(not_presence_only(engine))} AS {UNKNOWN_LEVEL.name}"
+    connection = _database().cursor()
+    connection.register("score_rows", rows)
+    found = connection.sql(f"SELECT ({sql}) AS answer FROM (SELECT *, {unknown} FROM score_rows)").to_arrow_table()
+    return np.asarray(found["answer"].to_numpy(), dtype=np.float64)
+
+
+@cache
+def _database() -> duckdb.DuckDBPyConnection:
+    """Empty, and one for the whole process: to open one takes longer than to decide on a shard."""
+    connection = duckdb.connect()
+    connection.execute("SET enable_external_access = false; SET preserve_insertion_order = true")
+    return connection
