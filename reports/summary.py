@@ -158,7 +158,9 @@ def _groups(run: Run, by: str, private: str) -> list[dict[str, Any]]:
 def _private_meaning(private: str) -> str:
     if private == BY_LEVEL:
         return f"private: {MEANINGS[private]} (our choice; --private sets another condition)"
-    return f"private: {MEANINGS[private]}" if private in MEANINGS else f"private: {printable(private)} (set with --private)"
+    if private in MEANINGS:
+        return f"private: {MEANINGS[private]}"
+    return f"private: {printable(private)} (set with --private)"
 
 
 def _private_caution(private: str, sql: str) -> str | None:

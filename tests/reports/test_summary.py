@@ -180,7 +180,8 @@ def test_canned_answers_are_called_made_up_and_those_of_other_engines_are_not(ma
     message = "MADE-UP ANSWERS: the canned engine looks at no picture"
     assert summarise(run).made_up == message
     assert message in headlines(summarise(run))
-    other = summarise(replace(run, record=run.record.model_copy(update={"engine": {"name": "detectors", "protocol": "detectors-5"}})))
+    engine = {"name": "detectors", "protocol": "detectors-5"}
+    other = summarise(replace(run, record=run.record.model_copy(update={"engine": engine})))
     assert (other.made_up, other.cautions) == (None, ())
 
 
