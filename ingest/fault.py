@@ -2,6 +2,17 @@
 
 from dataclasses import dataclass
 
+TRUNCATED_SHARD = "truncated_shard"
+CORRUPT_SHARD = "corrupt_shard"
+NO_IMAGE_COLUMN = "no_image_column"
+TOO_MANY_ROWS = "too_many_rows"
+
+SHARD_REASONS = frozenset([TRUNCATED_SHARD, CORRUPT_SHARD, NO_IMAGE_COLUMN, TOO_MANY_ROWS])
+"""Reasons of rows that are about a shard or a part of it, not about one image.
+
+How many images the part held is not known, so such a row is counted as no image (`scoring.runs.damage`).
+"""
+
 
 @dataclass(frozen=True)
 class Fault:

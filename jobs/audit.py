@@ -69,11 +69,10 @@ def sample(
     write_line(f"drew {number_of(drawn, 'picture')} of {design.num_scored:,} scored images ({expected})")
     if found.earlier is not None:
         _write_replaced(run_url, found.earlier)
-    num_left = design.num_rows - design.num_scored
     if found.left_out:
         write_line(f"{found.left_out}; apply counts such pictures as without a label")
-    if num_left:
-        write_line(f"{num_left:,} quarantined images cannot be drawn")
+    if found.num_quarantined:
+        write_line(f"{found.num_quarantined:,} quarantined images cannot be drawn")
     write_line(f"private is: {design.private}")
     write_line(f"{number_of(found.num_pictures, 'row')} to fill in: {out} (1 yes, 0 no, empty if not judged)")
     if found.interface:

@@ -1,6 +1,7 @@
 """`privsieve filter RUN --policy POLICY --out DEST`: the corpus again, without what the policy drops."""
 
 from collections.abc import Mapping
+from shlex import quote
 
 import click
 
@@ -28,6 +29,7 @@ from jobs.runtime.executors import Executor
 from jobs.runtime.feedback import on_terminal
 from jobs.runtime.last_word import command_session
 from reports.labelled_rows import Drawn
+from scoring.policies.policy import Policy
 from scoring.policies.shipped import SHIPPED
 from scoring.sql.expressions import shown
 
@@ -127,13 +129,18 @@ def filter(
     if dry_run:
         _print(planned.counts, planned.policy.name, planned.policy.members, "would be")
         _print_guarantee(planned.guarantee, planned.counts)
+        _print_unseen(planned.counts, planned.policy)
         check_destination(planned)
+        _print_next("the same command without --dry-run writes the release", quiet)
         return
     with command_session():
         result = carry_out(planned, resources, on_terminal(quiet))
     _print(result.counts, result.policy, result.members, "were")
     _print_guarantee(result.guarantee, result.counts)
+    _print_unseen(result.counts, planned.policy)
     _print_left_out(result.left_out)
+    write_line(f"release written to {out_url}: decisions.parquet says why of each image, release.json has the counts")
+    _print_next(f"privsieve scan {quote(out_url)} --run NEW_RUN scans the release as a check", quiet)
 
 
 def _print(counts: Counts, policy: str, members: Members, verb: str) -> None:
@@ -175,6 +182,21 @@ def _print_guarantee(promised: GuaranteeRecord | None, counts: Counts) -> None:
         f"beside those that the policy drops"
     )
     write_line(f"  assumes    {promised.assumption}")
+
+
+def _print_unseen(counts: Counts, policy: Policy) -> None:
+    """The rule that would have found them is named unless the policy has one."""
+    if counts.num_unseen:
+        kinds = ", ".join(f"{kind} {number:,}" for kind, number in counts.unseen_kinds.items())
+        rule = "" if policy.has_rule_about("unseen") else "; rule: len(unseen) > 0"
+        hold = "hold" if counts.num_unseen > 1 else "holds"
+        images = number_of(counts.num_unseen, "kept image")
+        write_line(f"{images} {hold} content that was not scanned ({kinds}){rule}")
+
+
+def _print_next(what: str, quiet: bool) -> None:
+    if not quiet:
+        write_line(f"next: {what}", to_stderr=True)
 
 
 def _percent(share: float) -> str:

@@ -173,6 +173,7 @@ def _write(found: "Report", output: str) -> None:
         from reports.report.sentences import findings
 
         first = {
+            "cautions": found.cautions,
             "findings": findings(found),
             "headline": asdict(headline_of(found)),
             "audit_cautions": audit_cautions(found),

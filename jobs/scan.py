@@ -20,6 +20,7 @@ from jobs.runtime.feedback import on_terminal
 from jobs.runtime.last_word import command_session
 from jobs.runtime.progress import duration
 from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
+from scoring.runs.damage import Damage
 
 STALL_HELP = "Silence after which a slice is given up, tried again, then scanned image by image."
 MEMORY_HELP = "Memory for an engine that scans image by image; default half of what is free."
@@ -152,6 +153,8 @@ def scan(
     if not quiet:
         write_line(_pace(result), to_stderr=True)  # stdout stays one line, for programs
         write_line(f"next: {_next(run_url)}", to_stderr=True)
+    if result.damage.num_shards:
+        write_line(_damage(result.damage, run_url), to_stderr=True)
 
 
 def _pace(result: ScanResult) -> str:
@@ -162,6 +165,12 @@ def _pace(result: ScanResult) -> str:
     new = f"{images} of them in this scan, " if result.num_new_images < result.num_images else ""
     rate = "" if result.images_per_s is None else f", {result.images_per_s:.1f} images/s after the start"
     return f"{new}{duration(result.seconds)}{rate}"
+
+
+def _damage(damage: Damage, run_url: str) -> str:
+    """The last line of a scan: the source has lost images, and scanning again does not bring them back."""
+    listed = f'privsieve sql {shlex.quote(run_url)} "FROM damaged"'
+    return f"DAMAGED: {damage.named}; replace what is damaged and scan into a new run; all of it: {listed}"
 
 
 def _next(run_url: str) -> str:

@@ -12,10 +12,12 @@ from ingest.storage.place import Place
 from jobs.console.terminal import write_json, write_line
 from scoring.runs.attempts import Attempt, Attempts
 from scoring.runs.coverage import has_all_chosen
+from scoring.runs.damage import NO_DAMAGE, Damage, damage_of, scope_of
+from scoring.runs.damaged_rows import damage_in_rows
 from scoring.runs.footers import compact_footers, footers
 from scoring.runs.layout import ATTEMPTS, RUN_LEASE
 from scoring.runs.lease import Holder, holder
-from scoring.runs.ledger import Ledger, finished, shard_id_in, shard_ids_of_others
+from scoring.runs.ledger import Ledger, finished, shard_id_in, shard_id_of_result, shard_ids_of_others
 from scoring.runs.record import RunRecord, open_run
 from scoring.runs.results import Listing, listing, results
 
@@ -59,7 +61,10 @@ def status(run_url: str, all_shards: bool, format_name: str) -> None:
     held = holder(run.at(RUN_LEASE))
     if format_name == "json":
         scanned_by = held.model_dump() if held else None
-        facts = {"scope": record.scope, "scanned_by": scanned_by, "gone": gone}
+        counts = _counts(run, record, listed)
+        damage = counts.damage if isinstance(counts, ImageCounts) else None
+        scope = scope_of(record, has_all=False, damage=damage or NO_DAMAGE)
+        facts = {"scope": scope, "scanned_by": scanned_by, "gone": gone, "damage": damage and asdict(damage)}
         write_json(facts | {"shards": [asdict(s) for s in shards]})
         return
     if not record.is_whole:
@@ -71,13 +76,14 @@ def status(run_url: str, all_shards: bool, format_name: str) -> None:
         write_line(
             f"  {number_of(len(gone), 'shard')} with results {are} gone from the source ({printable(gone[0])} first)"
         )
-    counts = _images(run, record, listed)
-    write_line(_counted(counts))
+    counts = _counts(run, record, listed)
+    for line in _counted(counts):
+        write_line(line)
     write_line(_who(held))
     if held is None:
         is_done = all(shard.state == "done" for shard in shards)
         if not record.is_whole and isinstance(counts, ImageCounts):
-            is_done = has_all_chosen(record, counts.num_images, corpus.shards, ledger)
+            is_done = has_all_chosen(record, counts.num_images + counts.damage.num_parts, corpus.shards, ledger)
         again = "run the same scan again to continue"
         write_line(f"next: privsieve report {printable(run_url)}" if is_done else f"next: {again}")
 
@@ -114,29 +120,39 @@ class ImageCounts:
 
     num_images: int
     num_quarantined: int
+    damage: Damage
 
 
-def _images(run: Place, record: RunRecord, listed: Listing) -> ImageCounts | str:
+def _counts(run: Place, record: RunRecord, listed: Listing) -> ImageCounts | str:
     """How many images have a row, or why they are not counted."""
     if len(listed.score_files) > MAX_COUNTED:
         return f"images are not counted in more than {MAX_COUNTED:,} result files; report counts them"
-    settings = record.settings_hash()
-    found = compact_footers(run, listed.manifest) if listed.manifest else footers(run, listed.score_files, settings)
-    num_images, reasons = 0, Counter[str]()
+    settings, names = record.settings_hash(), listed.score_files
+    found = compact_footers(run, listed.manifest) if listed.manifest else footers(run, names, settings)
+    num_rows, reasons, damaged = 0, Counter[str](), list[tuple[str, Counter[str]]]()
     try:
-        for footer in found:
-            num_images += footer.num_rows
+        for name, footer in zip(names, found, strict=True):
+            num_rows += footer.num_rows
             reasons += footer.reasons
+            damaged.append((footer.shard or shard_id_of_result(name), footer.reasons))
+        damage = damage_of(damaged)
+        if damage.num_parts and listed.manifest is not None:
+            damage = damage_in_rows(run, listed)
     except PrivsieveError as error:
         return f"images are not counted: {error}"
-    return ImageCounts(num_images, reasons.total())
+    return ImageCounts(num_rows - damage.num_parts, reasons.total() - damage.num_parts, damage)
 
 
-def _counted(counts: ImageCounts | str) -> str:
+def _counted(counts: ImageCounts | str) -> list[str]:
     if isinstance(counts, str):
-        return counts
+        return [counts]
     num_scored = counts.num_images - counts.num_quarantined
-    return f"{number_of(counts.num_images, 'image')} so far: {num_scored} scored, {counts.num_quarantined} quarantined"
+    images = (
+        f"{number_of(counts.num_images, 'image')} so far: {num_scored} scored, {counts.num_quarantined} quarantined"
+    )
+    if counts.damage.caution is None:
+        return [images]
+    return [images, f"{counts.damage.caution}: {counts.damage.named}"]
 
 
 def _who(held: Holder | None) -> str:

@@ -8,10 +8,11 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from ingest.errors import QueryError, number_of
+from ingest.fault import SHARD_REASONS
 from ingest.sample import printable
 from reports.opened import MayName, OpenRun, all_named
 from reports.report.severe import MAX_RATIONALE, boxes_in_words, may_hold_own_words
-from scoring.policies.policy import UNREADABLE, Policy
+from scoring.policies.policy import DAMAGED_SHARD, UNREADABLE, Policy
 from scoring.privacy import private_of_rows
 from scoring.sql.expressions import columns_of, shown
 from scoring.sql.names import literal
@@ -96,7 +97,7 @@ def explain(run: OpenRun, name: str, shard: str | None, policies: Sequence[Polic
 
 
 def row_named(run: OpenRun, name: str, shard: str | None, may_name: MayName = all_named) -> pa.Table:
-    """One row of the view `images`. QueryError in one line where no image has the name, or several have it.
+    """One row of the view `all_rows`. QueryError in one line where no image has the name, or several have it.
 
     name: the first of these that any image has: its key, SHARD/KEY, SHARD#INDEX, its sha256. shard: as the column of
     that name has it. may_name: asked of each image that an error would name.
@@ -109,12 +110,12 @@ def row_named(run: OpenRun, name: str, shard: str | None, may_name: MayName = al
         if found.num_rows:
             place = found.to_pylist()[0]
             where = f'shard = {literal(place["shard"])} AND "index" = {place["index"]}'
-            return run.sql(f"SELECT * FROM images WHERE {where}")
+            return run.sql(f"SELECT * FROM all_rows WHERE {where}")
     raise QueryError(_unknown(run, name, shard, may_name))
 
 
 def explanation(run: OpenRun, rows: pa.Table, policies: Sequence[Policy]) -> Explanation:
-    """rows: the image's one row of the view `images`."""
+    """rows: the image's one row of the view `all_rows`."""
     engine = run.record.engine
     decisions = tuple(_decision(one.for_engine(engine), rows) for one in policies)
     private = STATE_OF_ANSWER.get(private_of_rows(rows.select(SCHEMA.names), engine)[0], "unknown")
@@ -135,7 +136,7 @@ def _ways(name: str) -> Iterator[str]:
 def _places(run: OpenRun, condition: str, shard: str | None) -> pa.Table:
     in_shard = "" if shard is None else f" AND shard = {literal(shard)}"
     return run.sql(
-        f'SELECT shard, "index", key, sha256 FROM images WHERE {condition}{in_shard} ORDER BY ALL '
+        f'SELECT shard, "index", key, sha256 FROM all_rows WHERE {condition}{in_shard} ORDER BY ALL '
         f"LIMIT {MAX_LISTED + 1}"
     )
 
@@ -163,7 +164,7 @@ def _unknown(run: OpenRun, key: str, shard: str | None, may_name: MayName) -> st
     distance = f"levenshtein(key, {literal(key)})"
     in_shard = "true" if shard is None else f"shard = {literal(shard)}"
     near = (
-        f"SELECT key, {distance} AS distance FROM images WHERE {in_shard} AND abs(len(key) - {len(key)}) <= {most} "
+        f"SELECT key, {distance} AS distance FROM all_rows WHERE {in_shard} AND abs(len(key) - {len(key)}) <= {most} "
         f"AND distance <= {most} GROUP BY key ORDER BY distance, key LIMIT {MAX_NEAR}"
     )
     keys = [row["key"] for row in run.sql(near).to_pylist()] if len(key) < 1000 else []
@@ -220,9 +221,11 @@ def _explained(
 
 
 def _decision(policy: Policy, rows: pa.Table) -> Decision:
-    """rows: the image's one row of the view `images`."""
+    """rows: the image's one row of the view `all_rows`."""
     decided = policy.decide(rows.select(SCHEMA.names)).to_pylist()[0]
     row = rows.to_pylist()[0]
+    if row["reason"] in SHARD_REASONS:
+        return Decision(policy.name, "drop", DAMAGED_SHARD, "it is a part of a damaged shard, not an image", None, ())
     if row["sha256"] is None and decided["action"] != "drop":
         return Decision(policy.name, "drop", UNREADABLE, "it has no readable bytes, so it cannot be copied", None, ())
     rule = next((one for one in policy.rules if one.name == decided["rule"]), None)

@@ -17,6 +17,7 @@ from reports.agreed_labels import AgreedLabels
 from reports.evaluation.binary import Flags, Numbers
 from reports.evaluation.joining import Joined, join
 from scoring.runs.audit_sample import AuditSample, has_sample, read_sample
+from scoring.runs.damaged_rows import images_only
 from scoring.runs.footers import refuse_foreign
 from scoring.runs.record import RunRecord
 from scoring.runs.results import listing, row_ranges
@@ -26,7 +27,7 @@ Drawn = Literal["audit", "evenly"]
 """`audit`: the labelled pictures are those that `audit sample` drew, with known unequal probabilities. `evenly`: every
 picture of the run was equally likely to be labelled."""
 
-NEEDED = ("shard", "index", "key", "sha256")
+NEEDED = ("shard", "index", "key", "sha256", "reason")
 
 
 @dataclass(frozen=True)
@@ -83,15 +84,16 @@ def labelled_rows(
     RunError if there is no sample although `drawn` says so, or if a file of the run is damaged or of another run.
     """
     labels = found.labels
-    candidates, num_rows, rows_sha256 = _candidates(run, record, labels, columns)
-    joined = join(candidates, labels)
+    found_rows = _candidates(run, record, labels, columns)
+    num_images = found_rows.num_images
+    joined = join(found_rows.table, labels)
     num_joined = joined.counts.num_joined_rows
     joined = replace(
-        joined, counts=replace(joined.counts, num_rows=num_rows, num_rows_without_label=num_rows - num_joined)
+        joined, counts=replace(joined.counts, num_rows=num_images, num_rows_without_label=num_images - num_joined)
     )
     undecided = found.undecided[joined.label_places]
     evenly = LabelledRows(joined, undecided, "evenly", np.ones(num_joined), None)
-    sample = None if drawn == "evenly" else _sample(run, record, num_rows, rows_sha256)
+    sample = None if drawn == "evenly" else _sample(run, record, found_rows)
     if sample is None and drawn == "audit":
         raise RunError(f"{run.path} has no audit sample; draw one with: privsieve audit sample {run.path}")
     if sample is None:
@@ -120,31 +122,47 @@ def labelled_rows(
     return LabelledRows(kept, undecided[is_of_sample], "audit", probabilities[is_of_sample], sample)
 
 
-def _candidates(run: Place, record: RunRecord, labels: pa.Table, columns: Sequence[str]) -> tuple[pa.Table, int, str]:
-    """Every row that has the hash or the name of a label, and the first row, which errors name; then how many rows the
-    run has, and their hash."""
+@dataclass(frozen=True)
+class _Candidates:
+    """Rows that may have a label, and what the run has."""
+
+    table: pa.Table
+    """Every image that has the hash or the name of a label, and the first one, which errors name."""
+
+    num_images: int
+    """Of the run."""
+
+    num_rows: int
+    """Of the run, with damaged parts of shards."""
+
+    rows_sha256: str
+
+
+def _candidates(run: Place, record: RunRecord, labels: pa.Table, columns: Sequence[str]) -> _Candidates:
     hashes, keys = labels["sha256"].combine_chunks().drop_null(), labels["key"].combine_chunks().drop_null()
     listed = listing(run)
     checked = refuse_foreign(run, record.settings_hash(), listed)
-    parts, num_rows = [rows_at(run, [], columns)], 0
+    parts, num_images, num_rows = [rows_at(run, [], columns)], 0, 0
     for part in row_ranges(listed):
-        rows = rows_at(run, [part], columns)
+        all_rows = rows_at(run, [part], columns)
+        num_rows += all_rows.num_rows
+        rows = images_only(all_rows)
         names = pc.binary_join_element_wise(rows["shard"], rows["key"], "/")
         is_named = pc.or_(pc.is_in(rows["key"], keys), pc.is_in(names, keys))
         wanted = pc.or_(pc.is_in(rows["sha256"], hashes), is_named).to_numpy()
-        if not num_rows:
+        if not num_images:
             wanted = wanted | (np.arange(len(wanted)) == 0)
         parts.append(rows.filter(pa.array(wanted)))
-        num_rows += rows.num_rows
-    return pa.concat_tables(parts), num_rows, checked.rows_sha256
+        num_images += rows.num_rows
+    return _Candidates(pa.concat_tables(parts), num_images, num_rows, checked.rows_sha256)
 
 
-def _sample(root: Place, record: RunRecord, num_rows: int, rows_sha256: str) -> AuditSample | None:
+def _sample(root: Place, record: RunRecord, found: _Candidates) -> AuditSample | None:
     """The audit sample, None if none was drawn. RunError if it is damaged, or of other rows than the run has now."""
     if not has_sample(root):
         return None
     sample = read_sample(root)
-    if not sample.design.are(record.settings_hash(), num_rows, rows_sha256):
+    if not sample.design.are(record.settings_hash(), found.num_rows, found.rows_sha256):
         raise RunError(
             f"{root.path}: the audit sample was drawn from another state of the run; draw it again, or say "
             "--drawn evenly"

@@ -12,6 +12,8 @@ from reports import summary, warehouse
 from reports.summary import Rate, Report
 from scoring.made_up import made_up
 from scoring.runs.coverage import Coverage, coverage
+from scoring.runs.damage import Damage
+from scoring.runs.damaged_rows import images_only
 from scoring.runs.record import RunRecord
 from scoring.runs.results import results, row_ranges
 from scoring.runs.rows import rows_at
@@ -89,7 +91,7 @@ class OpenRun:
 
     @property
     def connection(self) -> "duckdb.DuckDBPyConnection":
-        """A DuckDB connection with the views of `privsieve sql`: images, scored, quarantined, attributes, rates, ….
+        """A DuckDB connection with the views of `privsieve sql`: images, scored, quarantined, damaged, rates, ….
 
         It reads the score files of the run, no other file, and can write none; its settings are locked. Unlike `sql`
         it has no limits, takes several statements, and raises DuckDB's own errors.
@@ -98,15 +100,20 @@ class OpenRun:
 
     @cached_property
     def coverage(self) -> Coverage:
-        """Whether the rows are those of the whole source. May list the source, the first time."""
+        """Whether the scan came to its end. May list the source, the first time."""
         run = self._run
-        return coverage(run.root, run.record, results(run.root, run.listed), run.num_images())
+        return coverage(run.root, run.record, results(run.root, run.listed), run.num_rows())
+
+    @property
+    def damage(self) -> Damage:
+        """Shards of the source of which an unknown number of images was not seen; mostly none."""
+        return self._run.damage
 
     @property
     def cautions(self) -> tuple[str, ...]:
         """Why figures are not those of the whole source, or of no picture at all; one line each, mostly none."""
         part = None if self.record.is_whole or self.coverage.has_all else self.record.scope
-        return tuple(filter(None, (part, self.coverage.warning, made_up(self.record.engine))))
+        return tuple(filter(None, (part, self.damage.caution, self.coverage.warning, made_up(self.record.engine))))
 
     def rows(self, columns: Sequence[str] | None = None) -> pa.Table:
         """One row per image, in memory: the columns of docs/columns.md, or those named, with their types.
@@ -134,7 +141,7 @@ class OpenRun:
 
     def _batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         for part in row_ranges(self._run.listed):
-            rows = rows_at(self._run.root, [part], columns)
+            rows = images_only(rows_at(self._run.root, [part], [*dict.fromkeys([*columns, "reason"])])).select(columns)
             yield from (batch for batch in rows.to_batches() if batch.num_rows)
 
     def rates(self, by: str = "category", private: str | None = None) -> tuple[Rate, ...]:

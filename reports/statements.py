@@ -18,7 +18,10 @@ from scoring.sql.errors import first_line, without_advice, without_values
 from scoring.sql.expressions import bounded_nesting, check_characters, shown
 from scoring.table import SCHEMA
 
-VIEWS = ("images", "scored", "quarantined", "attributes", "answers", "patterns", "rates", "corrected_rates")
+VIEWS = (
+    *("images", "scored", "quarantined", "damaged", "all_rows", "attributes", "answers", "patterns", "rates"),
+    "corrected_rates",
+)
 MACROS = ("wilson_low", "wilson_high")
 
 TABLE_FUNCTIONS = ("unnest", "range", "generate_series", "json_each")

@@ -24,6 +24,7 @@ from scoring.made_up import made_up
 from scoring.policies.level_zero import ADVICE, matches_level_0_too
 from scoring.privacy import BY_LEVEL, MEANINGS, private_condition, private_sql
 from scoring.runs.coverage import Coverage
+from scoring.runs.damage import scope_of
 from scoring.sql.expressions import boolean_expression, shown, value_expression
 from scoring.table import IMAGE_SCHEMA
 from scoring.taxonomy import ATTRIBUTES, KEYS
@@ -75,14 +76,14 @@ def summarise(
         laws = answers.laws_of(run, total.num_scored)
         worst = severest(run) if details.names_images else ()
     by_sql, asked = value_expression(by, IMAGE_SCHEMA), private_sql(private, run.record.engine)
-    rates = tuple(map(answers.rate_of, kept))
+    rates = tuple(answers.rate_of(group, run.damage) for group in kept)
     copies = None
     if details.finds_copies:
         copies, by_group = answers.copies_of(run, by_sql, asked)
         names = [group["group_name"] for group in kept]
         rates = tuple(_with_copies(rate, by_group.get(name)) for rate, name in zip(rates, names, strict=True))
         total = replace(total, num_distinct=copies.num_distinct, rate_distinct=copies.rate_distinct)
-    corrected = corrected_rates(run, total.num_scored + total.num_quarantined, by, private)
+    corrected = corrected_rates(run, by, private)
     found = Report(
         run=printable(run.url),
         source=printable(run.record.source),
@@ -94,6 +95,7 @@ def summarise(
         num_images=total.num_scored + total.num_quarantined,
         num_scored=total.num_scored,
         num_quarantined=total.num_quarantined,
+        damage=run.damage,
         by=by,
         by_label=details.by_label or shortened(printable(by), 40),
         private=private,
@@ -116,7 +118,7 @@ def summarise(
         severest=worst,
         laws=laws,
         copies=copies,
-        making=facts_of(run.record),
+        making=facts_of(run.record, scope_of(run.record, has_all=False, damage=run.damage)),
         corrected=corrected.rates,
         label_gaps=corrected.gaps,
         has_stale_audit=corrected.is_stale,
@@ -133,7 +135,7 @@ def summarise(
 def rates(run: Run, by: str = "category", private: str | None = None) -> tuple[Rate, ...]:
     """Every group, highest rate first, by one pass over the rows. QueryError as with `summarise`."""
     private = private_condition(run.record.engine) if private is None else private
-    return tuple(map(answers.rate_of, _groups(run, by, private)))
+    return tuple(answers.rate_of(group, run.damage) for group in _groups(run, by, private))
 
 
 def _taken_as_finished(num_images: int) -> Coverage:

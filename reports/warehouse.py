@@ -2,9 +2,11 @@
 
 Views over the score files of a run, made from the row of `scoring.table` and the taxonomy:
 
-    images       every input image, one row each, with `unknown_level` (scoring.gaps)
+    images       every image that was seen, one row each, with `unknown_level` (scoring.gaps)
     scored       the images that have a score
     quarantined  the images that have none, with their reason
+    damaged      parts of shards that could not be read: an unknown number of images each (scoring.runs.damage)
+    all_rows     the rows of `images` and of `damaged` together, as the score files hold them
     attributes   one row per image and attribute; value 0 | 0.5 | 1, null = not assessed
     answers      `images` with its attributes as a list, for questions about pairs
     patterns     one row per distinct set of answers of the scored images, with `num_images`: far fewer rows
@@ -19,6 +21,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import resources
 from typing import Any
 
@@ -35,6 +38,8 @@ from scoring.privacy import private_condition, private_sql
 from scoring.runs import record
 from scoring.runs.audited_rows import AuditedRows
 from scoring.runs.corrected_rates import CORRECTED_RATES, CORRECTED_SCHEMA, read_state
+from scoring.runs.damage import Damage, damage_of
+from scoring.runs.damaged_rows import IS_DAMAGE_SQL
 from scoring.runs.footers import CheckedFiles, refuse_foreign
 from scoring.runs.layout import AUDIT
 from scoring.runs.record import RunRecord
@@ -133,18 +138,30 @@ class Run:
         self._check_not_replaced()
         return rows
 
-    def has_rows_of(self, audited: AuditedRows, num_images: int) -> bool:
-        """Whether an audit is of the rows that the run has now. num_images: of `num_images`."""
-        return audited.are(self.record.settings_hash(), num_images, self.rows_sha256)
+    def has_rows_of(self, audited: AuditedRows) -> bool:
+        """Whether an audit is of the rows that the run has now."""
+        return audited.are(self.record.settings_hash(), self.num_rows(), self.rows_sha256)
+
+    def num_rows(self) -> int:
+        """Of images and of damaged parts of shards."""
+        return int(self._counted("SELECT count(*) FROM all_rows")[0][0])
+
+    @cached_property
+    def damage(self) -> Damage:
+        """Shards of which an unknown number of images was not seen."""
+        rows = self._counted("SELECT shard, reason, count(*) FROM damaged GROUP BY ALL")
+        return damage_of((shard, {reason: number}) for shard, reason, number in rows)
 
     def num_images(self) -> int:
+        """Rows of the view `images`."""
+        return self.num_rows() - self.damage.num_parts
+
+    def _counted(self, statement: str) -> list[tuple[Any, ...]]:
         """Without limits: they are for what a user asks."""
         with self._refusing(statement=""):
-            counted = Watch(self.connection).run(
-                lambda: self.connection.execute("SELECT count(*) FROM images").fetchall()
-            )
+            rows = Watch(self.connection).run(lambda: self.connection.execute(statement).fetchall())
         self._check_not_replaced()
-        return int(counted[0][0])
+        return rows
 
     def _fetched(self, statement: str, watch: Watch) -> Iterator[tuple[Any, ...]]:
         while True:
@@ -225,7 +242,7 @@ def query_text(question: str, **placeholders: str) -> str:
 def _statements(
     root: Place, described: RunRecord, listed: Listing, checked: CheckedFiles, paths: Iterable[str], corrected: str
 ) -> str:
-    """Macros and views, as SQL. Without a score file yet `images` is an empty table of the same columns.
+    """Macros and views, as SQL. Without a score file yet `all_rows` is an empty table of the same columns.
 
     paths: names and patterns of the listed score files, as DuckDB reaches them; corrected: the same of the corrected
     rates, whether or not there are any.
@@ -241,8 +258,11 @@ def _statements(
     wanted = (
         _WILSON.format(side="low", edge="0", bound="0.0", sign="-"),
         _WILSON.format(side="high", edge="n", bound="1.0", sign="+"),
-        f"CREATE OR REPLACE VIEW images AS SELECT *, {unknown}\nFROM ({source})",
-        "CREATE OR REPLACE VIEW scored AS SELECT * FROM images WHERE status = 'scored'",
+        f"CREATE OR REPLACE VIEW all_rows AS SELECT *, {unknown}\nFROM ({source})",
+        f"CREATE OR REPLACE VIEW images AS SELECT * FROM all_rows WHERE NOT {IS_DAMAGE_SQL}",
+        'CREATE OR REPLACE VIEW damaged AS SELECT shard, "index", key, reason, error_message\n'
+        f"FROM all_rows WHERE {IS_DAMAGE_SQL}",
+        "CREATE OR REPLACE VIEW scored AS SELECT * FROM all_rows WHERE status = 'scored'",
         "CREATE OR REPLACE VIEW quarantined AS SELECT * FROM images WHERE status = 'quarantined'",
         f"CREATE OR REPLACE VIEW answers AS SELECT *, [\n    {answers}\n] AS answers FROM images",
         f"CREATE OR REPLACE VIEW patterns AS SELECT [\n    {answers}\n] AS answers, num_images\n"
@@ -267,11 +287,11 @@ def _corrected_rates(root: Place, described: RunRecord, checked: CheckedFiles, p
     if state is None:
         return f"SELECT {_NO_CORRECTED_RATES} WHERE false"
     is_same = state.are(described.settings_hash(), state.num_rows, checked.rows_sha256)
-    condition = f"num_images = {state.num_rows}" if is_same else "false"
+    condition = f"num_rows = {state.num_rows}" if is_same else "false"
     columns = ", ".join(CORRECTED_SCHEMA.names)
     return (
         f"SELECT {columns}\nFROM read_parquet({literal(path)}, hive_partitioning = false), "
-        "(SELECT count(*) AS num_images FROM images)\n"
+        "(SELECT count(*) AS num_rows FROM all_rows)\n"
         f"WHERE CASE WHEN {condition} THEN true ELSE error({literal(STALE_AUDIT)}) END"
     )
 

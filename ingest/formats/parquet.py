@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import SourceError, StorageError, did_you_mean
-from ingest.fault import Fault
+from ingest.fault import CORRUPT_SHARD, NO_IMAGE_COLUMN, TOO_MANY_ROWS, Fault
 from ingest.formats.parquet_batches import batches
 from ingest.formats.parquet_columns import MAX_NAME_CHARACTERS, Choice, choose, joined, plain_rows
 from ingest.formats.parquet_pages import DamagedPageError, LargePageError
@@ -55,7 +55,6 @@ NAMES_OF_URLS = ("url", "image_url", "img_url", "image_link")
 MAX_CHECKED = 64
 """Files whose columns are looked at before a scan is refused because none has an image column."""
 
-NO_IMAGE_COLUMN = "no_image_column"
 CHANGED = Fault("unreadable", "the file is not what it was when it was listed")
 
 
@@ -150,7 +149,7 @@ def _ranges(root: Place, shard: str, category: str | None) -> Iterator[list[Loca
     with opened(root, shard) as stream:
         file = _file(stream)
         if file is None:
-            yield [_unlisted("corrupt_shard", "the file is cut or damaged: its footer cannot be read")]
+            yield [_unlisted(CORRUPT_SHARD, "the file is cut or damaged: its footer cannot be read")]
             return
         if image_column(file.schema_arrow) is None:
             yield [_unlisted(NO_IMAGE_COLUMN, "the file has no column with image bytes")]
@@ -160,11 +159,11 @@ def _ranges(root: Place, shard: str, category: str | None) -> Iterator[list[Loca
         num_rows = [rows.num_rows for rows in groups]
         if min(num_rows, default=0) < 0 or sum(num_rows) != file.metadata.num_rows:
             message = "the file is damaged: its footer contradicts itself about the number of rows"
-            yield [_unlisted("corrupt_shard", message)]
+            yield [_unlisted(CORRUPT_SHARD, message)]
             return
         file_bytes = stream.seek(0, io.SEEK_END)
         if sum(num_rows) > max(MAX_ROWS, file_bytes):
-            yield [_unlisted(TOO_LARGE, f"the file says that it has {sum(num_rows)} rows, in {file_bytes} bytes")]
+            yield [_unlisted(TOO_MANY_ROWS, f"the file says that it has {sum(num_rows)} rows, in {file_bytes} bytes")]
             return
         first = 0
         for group, rows in enumerate(groups):
@@ -176,7 +175,7 @@ def _ranges(root: Place, shard: str, category: str | None) -> Iterator[list[Loca
 
 
 def _unlisted(reason: str, message: str) -> Locator:
-    """The one sample of a file whose rows cannot be listed."""
+    """The one row of a file whose rows cannot be listed. reason: of `SHARD_REASONS`."""
     return {"index": 0, "fault": [reason, message]}
 
 

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 
-from ingest.fault import Fault
+from ingest.fault import CORRUPT_SHARD, TRUNCATED_SHARD, Fault
 from ingest.formats.compressed import Decompressed, codec_of
 from ingest.formats.members import (
     IMAGE_EXTENSIONS,
@@ -343,16 +343,16 @@ def _located(index: int, found: _Group | Damage) -> tuple[Locator, int]:
 def _damaged(index: int, damage: Damage) -> Locator:
     where = f"bytes {damage.start} to {damage.end}"
     if damage.name is not None:
-        fault = ["truncated_shard", f"the tar ends inside this sample ({where})"]
+        fault = [TRUNCATED_SHARD, f"the tar ends inside this sample ({where})"]
         key = _split(damage.name)[0]
     elif damage.cause is not None:
-        fault = ["corrupt_shard", f"the tar cannot be decompressed after byte {damage.start}: {damage.cause}"]
+        fault = [CORRUPT_SHARD, f"the tar cannot be decompressed after byte {damage.start}: {damage.cause}"]
         key = f"@{damage.start}"
     elif damage.start == damage.end:
-        fault = ["truncated_shard", f"the tar ends at byte {damage.start} without an end marker: the rest is lost"]
+        fault = [TRUNCATED_SHARD, f"the tar ends at byte {damage.start} without an end marker: the rest is lost"]
         key = f"@{damage.start}"
     else:
-        fault, key = ["corrupt_shard", f"{where} of the tar hold no readable header"], f"@{damage.start}"
+        fault, key = [CORRUPT_SHARD, f"{where} of the tar hold no readable header"], f"@{damage.start}"
     return {"index": index, "key": key, "span": [], "fault": fault}
 
 

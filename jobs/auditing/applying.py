@@ -45,6 +45,7 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
     labels = read_judged(request.labels_url, is_drawn=request.sensitivity_from is None)
     run = open_run(request.run_url)
     with OpenRun(run) as opened:
+        num_rows = run.num_rows()
         cautions = tuple(filter(None, (*opened.cautions, contradictions(labels.labels))))
         if request.sensitivity_from is None:
             audit = audit_of_sample(run, read_sample(run.root), labels, cautions)
@@ -54,7 +55,7 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
                 audit = audit_of_other_run(run, other, labels, request.private, cautions)
     state = State(
         settings=run.record.settings_hash(),
-        num_rows=audit.num_images,
+        num_rows=num_rows,
         rows_sha256=run.rows_sha256,
         private=audit.private,
         date=datetime.now(UTC).date().isoformat(),

@@ -80,6 +80,9 @@ class AuditSampleResult:
     cautions: tuple[str, ...]
     """Why figures of the run are not those of the whole source."""
 
+    num_quarantined: int
+    """Images of the run, which cannot be drawn."""
+
     earlier: Replaced | None
     """What became of another sample that the run had; None if it had none."""
 
@@ -108,6 +111,7 @@ def run_audit_sample(request: AuditSampleRequest) -> AuditSampleResult:
         if not sample.table.num_rows:
             raise RunError(f"no picture was drawn, since so few were asked for; raise --n {request.num_wanted}")
         cautions, is_tree = opened.cautions, run.record.format == "tree"
+        num_quarantined = run.num_images() - sample.design.num_scored
         has_rates_of_now = _has_rates_of_now(run)
     pictures = _pictures(sample.table)
     found = listings(run.record, pictures, hash_list)
@@ -128,7 +132,13 @@ def run_audit_sample(request: AuditSampleRequest) -> AuditSampleResult:
     if has_rates_of_now is False:
         remove_corrected_rates(run.root)
     return AuditSampleResult(
-        sample, labels.num_rows, interface_url, cautions, replaced, left_out_note(found, "drawn picture")
+        sample,
+        labels.num_rows,
+        interface_url,
+        cautions,
+        num_quarantined,
+        replaced,
+        left_out_note(found, "drawn picture"),
     )
 
 
@@ -146,7 +156,7 @@ def _has_rates_of_now(run: Run) -> bool | None:
         state = read_state(run.root)
     except RunError:
         return False
-    return None if state is None else run.has_rows_of(state, run.num_images())
+    return None if state is None else run.has_rows_of(state)
 
 
 def _earlier(root: Place, is_replaced: bool) -> AuditSample | None:

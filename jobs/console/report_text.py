@@ -46,6 +46,9 @@ def write_report(report: "Report") -> None:
     if report.quarantined:
         rows = [[row.reason, f"{row.num_images:,}"] for row in report.quarantined]
         _table("Quarantined images by reason", ["reason", "images"], rows)
+    if report.damage.num_parts:
+        rows = [[reason, f"{number:,}"] for reason, number in report.damage.parts.items()]
+        _table("Damaged parts of shards by reason", ["reason", "parts"], rows)
     if report.rejections:
         rows = [[shortened(row.reason), f"{row.num_images:,}"] for row in report.rejections]
         _table("Rejections by kind", ["kind", "images"], rows)
@@ -86,7 +89,7 @@ def _rates(report: "Report", title: str, rates: "tuple[Rate, ...]") -> None:
 
 def _interval(report: "Report", rate: "Rate") -> tuple[float | None, float | None]:
     """Of a whole source the one of a draw from more such images, which the ranks are of."""
-    if report.design.kind == "whole":
+    if report.design.is_exhaustive:
         return rate.rate_low, rate.rate_high
     return rate.source_low, rate.source_high
 
@@ -99,7 +102,8 @@ def _total(report: "Report") -> str:
     if report.overall.low is not None and report.design.kind != "whole":
         rate = f"{percent(report.overall.rate)} in the source ({spread(report.overall.low, report.overall.high)})"
     unknown = f", {total.num_unknown:,} unknown" if total.num_unknown else ""
-    return f"all images: {total.num_private:,} private of {total.num_scored:,} scored{unknown}, {rate}"
+    images = "images that could be read" if report.damage.num_parts else "all images"
+    return f"{images}: {total.num_private:,} private of {total.num_scored:,} scored{unknown}, {rate}"
 
 
 def _reasons(report: "Report") -> None:

@@ -7,7 +7,8 @@ from jobs.releasing.plan import Plan
 from scoring.made_up import made_up
 from scoring.policies.level_zero import ADVICE, matches_level_0_too
 from scoring.policies.policy import Policy
-from scoring.runs.record import WHOLE, RunRecord
+from scoring.runs.damage import scope_of
+from scoring.runs.record import RunRecord
 
 
 def refuse_blind(policy: Policy, record: RunRecord) -> None:
@@ -19,13 +20,16 @@ def refuse_blind(policy: Policy, record: RunRecord) -> None:
         )
 
 
-def scope(record: RunRecord, num_images: int) -> str:
+def scope(record: RunRecord, plan: Plan) -> str:
     """Which images of the source the decisions are of; all where `--limit` asked for more than there are."""
-    return WHOLE if record.limit is not None and num_images < record.limit else record.scope
+    num_rows = plan.counts.num_images + plan.counts.num_damaged_parts
+    return scope_of(record, record.limit is not None and num_rows < record.limit, plan.damage)
 
 
 def cautions(record: RunRecord, plan: Plan, policy: Policy) -> Iterator[str]:
-    yield scope(record, plan.counts.num_images)
+    yield scope(record, plan)
+    if plan.damage.caution:
+        yield plan.damage.caution
     if fake := made_up(record.engine):
         yield fake
     for rule, columns in policy.inapplicable_rules(record.engine["assessed"]).items():

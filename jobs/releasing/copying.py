@@ -24,6 +24,7 @@ from jobs.releasing.decisions import (
     kept_of,
     kept_rows,
     row_chunks,
+    unseen_in,
     with_dropped,
 )
 from jobs.releasing.plan import Share
@@ -42,7 +43,13 @@ class Copied:
 
     written: Written = NOTHING
     by_rule: tuple[tuple[str, str, int], ...] = ()
-    """(action, rule, images) after the copy."""
+    """(action, rule, rows) after the copy."""
+
+    num_unseen: int = 0
+    """Released images that hold content that was not scanned."""
+
+    unseen_kinds: tuple[tuple[str, int], ...] = ()
+    """(kind, images) of this content."""
 
     changed: str = ""
     """Why the shard cannot be released; the other shards are copied all the same."""
@@ -53,13 +60,15 @@ class Copied:
     def to_json(self) -> str:
         """ASCII only: undecodable file names survive as lone surrogate escapes."""
         written = self.written.to_json()
-        return json.dumps([self.number, written, self.by_rule, self.changed, self.failure])
+        unseen = [self.num_unseen, self.unseen_kinds]
+        return json.dumps([self.number, written, self.by_rule, *unseen, self.changed, self.failure])
 
     @staticmethod
     def from_json(text: str) -> "Copied":
-        number, written, by_rule, changed, failure = json.loads(text)
+        number, written, by_rule, num_unseen, unseen_kinds, changed, failure = json.loads(text)
         rules = tuple((action, rule, count) for action, rule, count in by_rule)
-        return Copied(number, Written.from_json(written), rules, changed, failure)
+        kinds = tuple((kind, count) for kind, count in unseen_kinds)
+        return Copied(number, Written.from_json(written), rules, num_unseen, kinds, changed, failure)
 
 
 @dataclass(frozen=True)
@@ -79,16 +88,19 @@ class ShardCopier:
     def outcome(self, number: int, share: Share) -> Copied:
         """Errors become text: an exception that leaves a worker of Ray would arrive without its message."""
         try:
-            written, by_rule = self._copy(share)
+            written, by_rule, unseen = self._copy(share)
         except IncompleteError as error:
             return Copied(number, changed=str(error))
         except PrivsieveError as error:
             return Copied(number, failure=str(error))
         written = replace(written, dropped={})  # the decisions have them: no need to hold them for all shards
-        return Copied(number, written, tuple((action, rule, n) for (action, rule), n in sorted(by_rule.items())))
+        rules = tuple((action, rule, n) for (action, rule), n in sorted(by_rule.items()))
+        kinds = Counter(kind for kinds in unseen.values() for kind in kinds)
+        return Copied(number, written, rules, len(unseen), tuple(sorted(kinds.items())))
 
-    def _copy(self, share: Share) -> tuple[Written, Counter[tuple[str, str]]]:
-        decisions = self._decided(share)
+    def _copy(self, share: Share) -> tuple[Written, Counter[tuple[str, str]], dict[int, list[str]]]:
+        """Also the index of each released image with content that was not scanned, and its kinds."""
+        decisions, unseen = self._decided(share)
         written = self._released(share, decisions) if share.num_kept else NOTHING
         decisions = with_dropped(decisions, written.dropped)
         num_left = kept_rows(decisions).num_rows
@@ -99,20 +111,22 @@ class ShardCopier:
             )
         with decisions_file(self.out, share).create() as stream:
             pq.write_table(decisions, stream, compression="zstd", write_page_checksum=True)
-        return written, counted(decisions)
+        left = {index: kinds for index, kinds in unseen.items() if index not in written.dropped}
+        return written, counted(decisions), left
 
-    def _decided(self, share: Share) -> pa.Table:
-        """The decisions for the shard. IncompleteError where they are not those that were counted."""
-        tables, kept = [DECISIONS_SCHEMA.empty_table()], KeptHash(share.shard)
+    def _decided(self, share: Share) -> tuple[pa.Table, dict[int, list[str]]]:
+        """The decisions for the shard, and `unseen_in`. IncompleteError where they are not those that were counted."""
+        tables, kept, unseen = [DECISIONS_SCHEMA.empty_table()], KeptHash(share.shard), dict[int, list[str]]()
         for rows in row_chunks(self.run, share.rows):
             tables.append(decisions_of(rows, self.policy, self.bar))
             kept.update(tables[-1])
+            unseen |= unseen_in(rows, tables[-1])
         if kept.hexdigest(share.is_whole) != share.kept_sha256:
             raise IncompleteError(
                 f"{printable(share.shard)} was scanned again since the decisions were made; nothing is released; "
                 "filter again with --overwrite"
             )
-        return pa.concat_tables(tables)
+        return pa.concat_tables(tables), unseen
 
     def _released(self, share: Share, decisions: pa.Table) -> Written:
         """What is kept of a shard, and a record of it; IncompleteError where the source has changed."""

@@ -13,7 +13,16 @@ from ingest.formats.released import Kept
 from ingest.sample import printable
 from ingest.storage.place import Place
 from jobs.releasing.bar import Bar
-from scoring.policies.policy import DEFAULT, GUARANTEE, QUARANTINED, UNREADABLE, UNSAFE_MEMBER, Policy
+from scoring.policies.policy import (
+    DAMAGED_SHARD,
+    DEFAULT,
+    GUARANTEE,
+    QUARANTINED,
+    UNREADABLE,
+    UNSAFE_MEMBER,
+    Policy,
+)
+from scoring.runs.damaged_rows import is_damage
 from scoring.runs.results import RowRange
 from scoring.runs.rows import rows_at
 
@@ -47,7 +56,8 @@ def row_chunks(run: Place, ranges: Sequence[RowRange], rows_at_once: int = ROWS_
 
 
 def decisions_of(rows: pa.Table, policy: Policy, bar: Bar | None = None) -> pa.Table:
-    """The decisions of a policy for rows of one shard; a row without image bytes is always dropped.
+    """The decisions of a policy for rows of one shard; a row without image bytes is always dropped, and so is one that
+    is about a damaged part of the shard.
 
     bar: of a guarantee. From its threshold on, it drops what the policy flags or keeps by default; an image that a rule
     of the policy keeps stays.
@@ -59,7 +69,8 @@ def decisions_of(rows: pa.Table, policy: Policy, bar: Bar | None = None) -> pa.T
         decided = _overruled(decided, is_dropped, GUARANTEE, pa.scalar(bar.reason))
     lost = pc.and_(pc.is_null(decided["sha256"]), pc.not_equal(decided["action"], "drop"))
     reasons = pc.binary_join_element_wise("there is nothing that could be copied", decided["reason"], ": ")
-    return _overruled(decided, lost, UNREADABLE, reasons)
+    decided = _overruled(decided, lost, UNREADABLE, reasons)
+    return _overruled(decided, is_damage(rows), DAMAGED_SHARD, rows["reason"])
 
 
 def can_be_dropped(decisions: pa.Table) -> pa.ChunkedArray:
@@ -116,6 +127,15 @@ class KeptHash:
         whole = self._digest.copy()
         whole.update(f"], {json.dumps(self._num_rows if is_whole else None)}]".encode())
         return whole.hexdigest()
+
+
+def unseen_in(rows: pa.Table, decisions: pa.Table) -> dict[int, list[str]]:
+    """Index of each image that is kept and holds content that was not scanned -> its kinds. rows: of one shard, as many
+    as decisions. Older versions recorded no kinds, but how many frames they left out."""
+    is_older = pc.and_(pc.is_null(rows["unseen"]), pc.greater(rows["num_frames"], rows["num_frames_scanned"]))
+    has_unseen = pc.or_kleene(pc.greater(pc.list_value_length(rows["unseen"]), 0), is_older).fill_null(False)
+    found = rows.filter(pc.and_(has_unseen, pc.not_equal(decisions["action"], "drop"))).select(["index", "unseen"])
+    return {row["index"]: row["unseen"] or ["frames"] for row in found.to_pylist()}
 
 
 def with_dropped(decisions: pa.Table, dropped: Mapping[int, str]) -> pa.Table:

@@ -35,16 +35,19 @@ def finish(
     out: Place, identity: ReleaseRecord, record: RunRecord, plan: Plan, counts: Counts, written: Sequence[Written]
 ) -> None:
     """IncompleteError where the counts do not add up."""
-    join_decisions(out, plan.shares, counts.num_images)
+    join_decisions(out, plan.shares, counts.num_images + counts.num_damaged_parts)
     rules: dict[str, dict[str, int]] = {}
     for (action, rule), count in sorted(counts.by_rule.items()):
         rules.setdefault(rule, {})[action] = count
     summary = {
-        "scope": scope(record, counts.num_images),
+        "scope": scope(record, plan),
+        "damaged_shards": {"num_shards": plan.damage.num_shards, "parts": dict(plan.damage.parts)},
         "made_up": made_up(record.engine),
         "num_images": counts.num_images,
         "actions": counts.actions(),
         "rules": rules,
+        "num_unseen_kept": counts.num_unseen,
+        "unseen_kept": dict(counts.unseen_kinds),
         "num_unseen_not_recorded": plan.num_older,
         "members_left_out": left_out(written),
     }

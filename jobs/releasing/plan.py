@@ -3,7 +3,7 @@
 import hashlib
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow.compute as pc
 
@@ -12,9 +12,11 @@ from ingest.formats import Source
 from ingest.sample import printable
 from ingest.storage.place import Place
 from jobs.releasing.bar import Bar
-from jobs.releasing.decisions import KeptHash, counted, decisions_of, row_chunks
-from scoring.policies.policy import Policy
+from jobs.releasing.decisions import KeptHash, counted, decisions_of, row_chunks, unseen_in
+from scoring.policies.policy import DAMAGED_SHARD, Policy
 from scoring.runs.coverage import has_all_chosen
+from scoring.runs.damage import Damage, damage_of
+from scoring.runs.damaged_rows import is_damage
 from scoring.runs.footers import refuse_foreign
 from scoring.runs.ledger import finished, has_any_result, shard_ids_of_others
 from scoring.runs.record import RunRecord
@@ -47,6 +49,15 @@ class Counts:
     by_rule: Mapping[tuple[str, str], int]
     """(action, rule) -> images."""
 
+    num_damaged_parts: int = 0
+    """Rows of the run that are about a part of a damaged shard, and no images. They have decisions too."""
+
+    num_unseen: int = 0
+    """Kept and flagged images that hold content that was not scanned."""
+
+    unseen_kinds: Mapping[str, int] = field(default_factory=dict)
+    """Kind of such content -> how many of these images hold it, the most frequent first."""
+
     @property
     def num_images(self) -> int:
         return sum(self.by_rule.values())
@@ -70,6 +81,9 @@ class Plan:
     num_kept_bytes: int
     """Of the encoded images that are kept."""
 
+    damage: Damage
+    """Shards of which an unknown number of images was not seen."""
+
     @property
     def num_kept(self) -> int:
         return sum(share.num_kept for share in self.shares)
@@ -92,7 +106,15 @@ def plan_release(run: Place, record: RunRecord, corpus: Source, policy: Policy, 
             raise RunError(f"{printable(shard)} is not scanned to its end; run the same scan again, then filter")
         shares.append(tally.share(shard, found.of(shard), is_whole))
     _refuse_incomplete(record, corpus, found, num_rows=sum(share.num_rows for share in shares))
-    return Plan(shares, Counts(tally.by_rule), tally.num_older, tally.num_kept_bytes)
+    return Plan(shares, tally.counts(), tally.num_older, tally.num_kept_bytes, damage_of(tally.damaged))
+
+
+def counts_of(by_rule: Mapping[tuple[str, str], int], num_unseen: int, unseen_kinds: Mapping[str, int]) -> Counts:
+    """by_rule: of all rows."""
+    of_damage = ("drop", DAMAGED_SHARD)
+    of_images = {decided: number for decided, number in by_rule.items() if decided != of_damage}
+    kinds = dict(sorted(unseen_kinds.items(), key=lambda item: (-item[1], item[0])))
+    return Counts(of_images, by_rule.get(of_damage, 0), num_unseen, kinds)
 
 
 class _Tally:
@@ -100,9 +122,14 @@ class _Tally:
 
     def __init__(self, run: Place, policy: Policy, bar: Bar | None):
         self.by_rule = Counter[tuple[str, str]]()
+        self.damaged = list[tuple[str, Counter[str]]]()
         self.num_older = 0
         self.num_kept_bytes = 0
         self._run, self._policy, self._bar = run, policy, bar
+        self._num_unseen, self._unseen_kinds = 0, Counter[str]()
+
+    def counts(self) -> Counts:
+        return counts_of(self.by_rule, self._num_unseen, self._unseen_kinds)
 
     def share(self, shard: str, ranges: list[RowRange], is_whole: bool) -> Share:
         kept, num_rows = KeptHash(shard), 0
@@ -111,6 +138,12 @@ class _Tally:
             kept.update(decisions)
             num_rows += decisions.num_rows
             self.by_rule.update(counted(decisions))
+            damage = Counter(rows["reason"].filter(is_damage(rows)).to_pylist())
+            if damage:
+                self.damaged.append((shard, damage))
+            unseen = unseen_in(rows, decisions)
+            self._num_unseen += len(unseen)
+            self._unseen_kinds.update(kind for kinds in unseen.values() for kind in kinds)
             self.num_older += rows.filter((pc.field("status") == "scored") & pc.field("unseen").is_null()).num_rows
             is_kept = pc.not_equal(decisions["action"], "drop")
             self.num_kept_bytes += pc.sum(rows["num_bytes"].filter(is_kept)).as_py() or 0

@@ -27,7 +27,7 @@ from jobs.releasing.cautions import cautions, refuse_blind
 from jobs.releasing.copying import Copied, ShardCopier
 from jobs.releasing.finishing import as_json, finish, left_out
 from jobs.releasing.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee, with_price
-from jobs.releasing.plan import Counts, Plan, plan_release
+from jobs.releasing.plan import Counts, Plan, counts_of, plan_release
 from jobs.releasing.record import RELEASE_LEASE, UNFINISHED, GuaranteeRecord, ReleaseRecord
 from jobs.releasing.refusals import refuse_loss, refuse_misplaced, refuse_own_names
 from jobs.runtime.executors import Executor, refuse_address
@@ -255,6 +255,7 @@ def _copy_all(
     comes at once, and so does the error that another filter has taken the release over.
     """
     by_rule, written, changed = Counter[tuple[str, str]](), dict[int, Written](), dict[int, str]()
+    num_unseen, unseen_kinds = 0, Counter[str]()
     with _copies(copier, plan, resources, feedback) as (copies, meter):
         for copied in copies:
             held.check()
@@ -265,10 +266,12 @@ def _copy_all(
                 continue
             written[copied.number] = copied.written
             by_rule.update({(action, rule): count for action, rule, count in copied.by_rule})
+            num_unseen += copied.num_unseen
+            unseen_kinds.update(dict(copied.unseen_kinds))
             meter.advance(plan.shares[copied.number].num_kept)
     if changed:
         num_others = len(changed) - 1
         have = "has" if num_others == 1 else "have"
         others = f" ({number_of(num_others, 'more shard')} {have} such an error)" if num_others else ""
         raise IncompleteError(f"{changed[min(changed)]}{others}")
-    return Counts(by_rule), [written[number] for number in sorted(written)]
+    return counts_of(by_rule, num_unseen, unseen_kinds), [written[number] for number in sorted(written)]

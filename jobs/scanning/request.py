@@ -14,6 +14,7 @@ from jobs.runtime.executors import Executor, refuse_address
 from jobs.runtime.requests import STRICT, Count, Name
 from scoring.assessment import EngineOptions
 from scoring.engines import DEFAULT
+from scoring.runs.damage import NO_DAMAGE, Damage
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -127,7 +128,7 @@ class ScanResult:
     """What the run holds now, whichever scan put it there."""
 
     num_images: int
-    """Rows: one per image."""
+    """Those with a row."""
 
     reasons: Mapping[str, int]
     """Reason -> number of quarantined images, the most frequent first."""
@@ -146,6 +147,9 @@ class ScanResult:
     images_per_s: float | None = None
     """Of this scan, without its start, measured where progress is shown; None where nothing was measured."""
 
+    damage: Damage = NO_DAMAGE
+    """Shards of which an unknown number of images was not seen."""
+
     @property
     def num_quarantined(self) -> int:
         return sum(self.reasons.values())
@@ -155,13 +159,12 @@ class ScanResult:
         return self.num_images - self.num_quarantined
 
     def __str__(self) -> str:
-        """One line of counts."""
+        """One line of counts. It ends with the damaged shards, if there are any."""
         by_reason = ", ".join(f"{reason} {number}" for reason, number in self.reasons.items())
+        quarantined = f"{self.num_quarantined} quarantined{f' ({by_reason})' if by_reason else ''}"
+        damage = "" if self.damage.caution is None else f"; {self.damage.caution}"
         shards = f"{self.num_finished_shards} of {number_of(self.num_shards, 'shard')}"
-        return (
-            f"{number_of(self.num_images, 'image')} in {shards}: "
-            f"{self.num_scored} scored, {self.num_quarantined} quarantined{f' ({by_reason})' if by_reason else ''}"
-        )
+        return f"{number_of(self.num_images, 'image')} in {shards}: {self.num_scored} scored, {quarantined}{damage}"
 
 
 class IncompleteScanError(IncompleteError):

@@ -275,8 +275,9 @@ class _Scan:
         missing = [shard for shard in shards if not finished(shard, now.ledger)]
         found = tally(self._run, settings_hash, source, earlier, now)
         result = ScanResult(
-            num_images=found.num_rows,
-            reasons=dict(found.reasons.most_common()),
+            num_images=found.num_images,
+            reasons=found.reasons,
+            damage=found.damage,
             num_shards=len(shards),
             num_finished_shards=len(shards) - len(missing),
             num_new_images=self._num_new,
@@ -305,12 +306,12 @@ class _Scan:
                 f"{why}; `privsieve status {url}` lists them; run the same scan again to continue",
                 result,
             )
-        if source.class_list is not None and found.num_with_category < found.num_rows:
-            without = number_of(found.num_rows - found.num_with_category, "image")
+        if source.class_list is not None and found.num_with_category < found.num_images:
+            without = number_of(found.num_images - found.num_with_category, "image")
             self._feedback.notice(
-                f"{without} of {found.num_rows:,} without a category: {source.class_list.url} does not name them"
+                f"{without} of {found.num_images:,} without a category: {source.class_list.url} does not name them"
             )
-        if source.category is not None and found.num_rows and not found.num_with_category:
+        if source.category is not None and found.num_images and not found.num_with_category:
             self._feedback.notice(f"the category is null in every row: {no_category(source, source.category)}")
         return result
 

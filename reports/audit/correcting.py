@@ -46,7 +46,7 @@ def audit_of_sample(run: Run, sample: AuditSample, judged: Judged, cautions: tup
     RunError if the run has other rows than when it was drawn; LabelsError if no label is of a drawn picture.
     """
     design = sample.design
-    if not run.has_rows_of(design, run.num_images()):
+    if not run.has_rows_of(design):
         raise RunError(f"{run.url}: {STALE_AUDIT}")
     rows = _nameable(sample.table)
     found = labelled(rows, judged, design.private, "the audit sample")
@@ -61,10 +61,12 @@ def audit_of_sample(run: Run, sample: AuditSample, judged: Judged, cautions: tup
         subjects.append(one)
         categories += of_categories
     subjects, categories = _tested_together(subjects, categories)
+    if run.damage.num_parts:  # how many images there are is not known
+        subjects = [replace(one, with_quarantined=None) for one in subjects]
     return Audit(
         run=run.url,
         private=design.private,
-        num_images=design.num_rows,
+        num_images=run.num_images(),
         num_scored=design.num_scored,
         labels=found.counts,
         subjects=tuple(subjects),

@@ -41,7 +41,7 @@ def draw(run: Run, num_wanted: int, purpose: Purpose, seed: int, private: str | 
         purpose=purpose,
         private=condition,
         settings=run.record.settings_hash(),
-        num_rows=run.num_images(),
+        num_rows=run.num_rows(),
         rows_sha256=run.rows_sha256,
         num_scored=num_scored,
         least_probability=min(1.0, scale * min(one["least"] for one in buckets)),

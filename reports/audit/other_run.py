@@ -61,7 +61,9 @@ def audit_of_other_run(
                 is_raw_lower_bound=whole.is_lower_bound,
                 corrected=corrected,
                 standard_error=None,
-                with_quarantined=with_quarantined(corrected, whole.num_scored, run.num_images()),
+                with_quarantined=None
+                if run.damage.num_parts
+                else with_quarantined(corrected, whole.num_scored, run.num_images()),
                 # An engine that never answers is neither sensitive nor specific.
                 sensitivity=errors.sensitivity if answered[subject] else Estimate(),
                 specificity=errors.specificity if answered[subject] else Estimate(),
@@ -130,7 +132,7 @@ def _probabilities(other: Run, rows: pa.Table, found: Labelled) -> Numbers | Non
             f"{int(is_outside.sum()):,} of {int(has_answer.sum()):,} labelled pictures of {other.url} are not of its "
             "audit sample; give the labels of its sample only"
         )
-    if not other.has_rows_of(sample.design, other.num_images()):
+    if not other.has_rows_of(sample.design):
         raise RunError(f"{other.url}: {STALE_AUDIT}")
     return probabilities
 

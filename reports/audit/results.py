@@ -83,7 +83,8 @@ class SubjectRates:
     """Of the corrected rate."""
 
     with_quarantined: tuple[float, float] | None
-    """The corrected interval if quarantined images count too: low if none of them is positive, high if all are."""
+    """The corrected interval if quarantined images count too: low if none of them is positive, high if all are. None if
+    shards are damaged, so that the number of images is not known."""
 
     sensitivity: Estimate
     """Share of the positive images that the run answers with yes; unknown is no yes."""

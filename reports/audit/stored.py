@@ -16,6 +16,6 @@ def read_corrected_rates(run: Run) -> pa.Table | None:
     if found is None:
         return None
     table, state = found
-    if not run.has_rows_of(state, run.num_images()):
+    if not run.has_rows_of(state):
         raise RunError(f"{run.url}: {STALE_AUDIT}")
     return table

@@ -18,6 +18,7 @@ from reports.report.figures import (
 from reports.report.laws import rules
 from reports.report.severe import may_hold_own_words
 from reports.warehouse import LEVEL_COUNTS, Run
+from scoring.runs.damage import Damage
 from scoring.sql.names import literal
 from scoring.taxonomy import LEVELS, Attribute
 
@@ -30,10 +31,10 @@ _COUNTS = ("num_present", "num_ambiguous", "num_absent", "num_not_assessed")
 _RATE = ("num_scored", "num_private", "num_unknown", "privacy_rate", "rate_low", "rate_high", "num_quarantined")
 
 
-def rate_of(group: Row) -> Rate:
+def rate_of(group: Row, damage: Damage) -> Rate:
     """From a row of `rates.sql`, with the bounds that quarantined and unknown images leave open."""
     figures = {name: group[name] for name in _RATE}
-    num_images = group["num_scored"] + group["num_quarantined"]
+    num_images = 0 if damage.num_parts else group["num_scored"] + group["num_quarantined"]
     left = group["num_unknown"] + group["num_quarantined"]
     return Rate(
         printable(group["group_name"]),
@@ -51,7 +52,7 @@ def total_of(run: Run, groups: Sequence[Row]) -> Rate:
     judged = counted["num_scored"] - counted["num_unknown"]
     interval = run.ask("interval", num_private=str(counted["num_private"]), num_judged=str(judged))[0]
     rate = counted["num_private"] / judged if judged else None
-    return rate_of({"group_name": "all", **counted, "privacy_rate": rate, **interval})
+    return rate_of({"group_name": "all", **counted, "privacy_rate": rate, **interval}, run.damage)
 
 
 def levels_of(groups: Sequence[Row]) -> tuple[Level, ...]:

@@ -26,7 +26,7 @@ class Corrected:
     """The audit is of other rows than the run has now, so its rates are left out."""
 
 
-def corrected_rates(run: Run, num_images: int, by: str, private: str) -> Corrected:
+def corrected_rates(run: Run, by: str, private: str) -> Corrected:
     """by, private: as in the report; rates of another condition or other groups do not belong beside its own.
 
     RunError in one line if the file is damaged.
@@ -35,7 +35,7 @@ def corrected_rates(run: Run, num_images: int, by: str, private: str) -> Correct
     if stored is None:
         return Corrected()
     table, state = stored
-    if not run.has_rows_of(state, num_images):
+    if not run.has_rows_of(state):
         return Corrected(is_stale=True)
     rows = table.select([one.name for one in fields(CorrectedRate)]).to_pylist()
     rates = (CorrectedRate(**row) for row in rows if row["num_labels"])

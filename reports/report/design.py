@@ -7,9 +7,10 @@ from typing import Literal
 from reports.report.figures import SMALL_GROUP, Rate
 from reports.report.intervals import Stratum, post_stratified, sampled
 from reports.report.ranks import Counted, Standing, standings
+from scoring.runs.damage import NO_DAMAGE, Damage
 from scoring.runs.record import RunRecord
 
-Kind = Literal["whole", "random", "per category", "first", "unfinished"]
+Kind = Literal["whole", "random", "per category", "first", "unfinished", "damaged"]
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,17 @@ class Design:
     is_certain: bool = True
     """False if the source cannot be listed now, so that it may hold more than the run."""
 
+    is_damaged: bool = False
+    """Whether shards are damaged, so that figures are of the images that could be read."""
+
     @property
     def is_random(self) -> bool:
         return self.kind in ("random", "per category")
+
+    @property
+    def is_exhaustive(self) -> bool:
+        """Whether every image that can be read was scanned."""
+        return self.kind in ("whole", "damaged")
 
 
 @dataclass(frozen=True)
@@ -56,9 +65,26 @@ class Overall:
 
 
 def design_of(
+    record: RunRecord,
+    num_images: int,
+    is_complete: bool | None,
+    has_all: bool,
+    sizes: SourceSizes,
+    damage: Damage = NO_DAMAGE,
+) -> Design:
+    """num_images: of the run. is_complete, has_all: of `Coverage`."""
+    design = _design_of(record, num_images, is_complete, has_all, sizes)
+    if not damage.num_parts:
+        return design
+    if design.kind != "whole":
+        return replace(design, is_damaged=True)
+    sentence = f"The {num_images:,} images of the source that could be read." if design.is_certain else design.sentence
+    return Design("damaged", sentence, None, design.is_certain, is_damaged=True)
+
+
+def _design_of(
     record: RunRecord, num_images: int, is_complete: bool | None, has_all: bool, sizes: SourceSizes
 ) -> Design:
-    """num_images: rows of the run. is_complete, has_all: of `Coverage`."""
     known = sizes.num_images or (sum(sizes.by_category.values()) or None)
     if record.sample is None and (record.limit is None or has_all):
         if is_complete:
@@ -81,13 +107,13 @@ def design_of(
 def in_source(rates: tuple[Rate, ...], design: Design, sizes: SourceSizes, num_images: int) -> tuple[Rate, ...]:
     """The rates with their intervals for the source, ranks and tiers, highest lower end first.
 
-    num_images: rows of the run.
+    num_images: of the run.
     """
     ordered = sorted(rates, key=_by_lower_end)
     judged = [rate for rate in ordered if rate.num_judged]
     fractions = {rate.group: _fraction(rate, design, sizes, num_images) for rate in judged}
     counted = [Counted(one.num_private, one.num_judged, _for_ranks(fractions[one.group], design)) for one in judged]
-    ranked = design.kind in ("whole", "random", "per category") and len(judged) > 1
+    ranked = (design.is_exhaustive or design.is_random) and len(judged) > 1
     standing = dict(zip([one.group for one in judged], standings(counted), strict=True)) if ranked else {}
     return tuple(
         _placed(rate, place, _interval(rate, design, fractions.get(rate.group, 0.0)), standing.get(rate.group))
@@ -111,6 +137,13 @@ def _placed(rate: Rate, place: int, interval: tuple[float | None, float | None],
 
 def overall(total: Rate, rates: tuple[Rate, ...], by: str, design: Design, sizes: SourceSizes) -> Overall:
     """rates: all groups by `by`; they are the strata of a sample of each category."""
+    estimated = _overall(total, rates, by, design, sizes)
+    if not design.is_damaged or estimated.rate is None:
+        return estimated
+    return replace(estimated, sentence=f"{estimated.sentence} It is of the images that could be read.")
+
+
+def _overall(total: Rate, rates: tuple[Rate, ...], by: str, design: Design, sizes: SourceSizes) -> Overall:
     rate = total.privacy_rate
     if rate is None:
         return Overall(None, None, None, "No image was judged, so there is no rate.")
@@ -124,6 +157,9 @@ def overall(total: Rate, rates: tuple[Rate, ...], by: str, design: Design, sizes
         return Overall(rate, low, high, f"Estimated from a random sample, with its 95 % interval{size}.")
     if design.kind == "per category":
         return _weighted(rates, by, sizes)
+    if design.kind == "damaged":
+        unseen = "shards are damaged, and an unknown number of its images was not seen"
+        return Overall(None, None, None, f"No claim about the whole source: {unseen}.")
     why = "the first images" if design.kind == "first" else "what was scanned first"
     return Overall(None, None, None, f"No claim about the source: {why} are no random sample of it.")
 
@@ -177,7 +213,7 @@ def _fraction(rate: Rate, design: Design, sizes: SourceSizes, num_images: int) -
 
 def _for_ranks(fraction: float, design: Design) -> float:
     """Ranks of a whole source are those of a draw from more such images: else any two counts would differ."""
-    return 0.0 if design.kind == "whole" else fraction
+    return 0.0 if design.is_exhaustive else fraction
 
 
 def _interval(rate: Rate, design: Design, fraction: float) -> tuple[float | None, float | None]:

@@ -71,7 +71,8 @@ class Rate:
     num_quarantined: int
 
     share_if_none_private: float | None = None
-    """Of all images, quarantined ones included, if no unknown and no quarantined image is private."""
+    """Of all images, quarantined ones included, if no unknown and no quarantined image is private. None if shards are
+    damaged, so that the number of images is not known."""
 
     share_if_all_private: float | None = None
     """The same if all of them are."""

@@ -54,7 +54,8 @@ def _counted(report: Report) -> str:
     is_of_source = report.overall.rate is not None and report.design.is_certain
     total = report.total
     if not total.num_quarantined and not total.num_unknown:
-        return "images in the source" if is_of_source else "scanned images"
+        readable = " that could be read" if report.design.is_damaged else ""
+        return f"images in the source{readable}" if is_of_source else "scanned images"
     noun = "judged images" if total.num_unknown else "scored images"
     return f"{noun} in the source" if is_of_source else noun
 

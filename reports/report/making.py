@@ -13,15 +13,18 @@ _LATER = ("name", "model", "protocol", "assessed", "only_affirmed", "weights", "
 """Keys of the engine that have a line of their own."""
 
 
-def facts_of(record: RunRecord) -> tuple[Fact, ...]:
-    """One line per setting, in the order in which a reader asks for them. Nothing that is unset is named."""
+def facts_of(record: RunRecord, scope: str) -> tuple[Fact, ...]:
+    """One line per setting, in the order in which a reader asks for them. Nothing that is unset is named.
+
+    scope: which images of the source the run is of.
+    """
     engine = record.engine
     lines = [
         ("Report made with", f"privsieve {__version__}"),
         ("Scanned with", f"privsieve {record.privsieve}{f', code {_short(record.code)}' if record.code else ''}"),
         ("Source", f"{record.source} ({record.format})"),
         ("Categories from", _categories(record)),
-        ("Images", record.scope),
+        ("Images", scope),
         ("Engine", str(engine.get("name") or "unknown")),
         ("Model", str(engine.get("model") or "")),
         ("Questions and settings", str(engine.get("protocol") or "")),

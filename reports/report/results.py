@@ -20,7 +20,8 @@ from reports.report.figures import (
 )
 from scoring.runs.corrected_rates import LabelGaps
 from scoring.runs.coverage import Coverage
-from scoring.runs.record import WHOLE, RunRecord
+from scoring.runs.damage import NO_DAMAGE, Damage, scope_of
+from scoring.runs.record import READABLE, WHOLE, RunRecord
 from scoring.taxonomy import KEYS
 
 
@@ -35,7 +36,7 @@ class Report:
     """Which images of the source the run is of."""
 
     is_whole: bool
-    """Whether these are all of them."""
+    """Whether these are all of them; not if shards are damaged."""
 
     engine: str
 
@@ -82,6 +83,9 @@ class Report:
     levels_by_group: tuple[GroupLevels, ...]
     cooccurrence: tuple[Pair, ...]
 
+    damage: Damage = NO_DAMAGE
+    """Shards of the source of which an unknown number of images was not seen."""
+
     coverage: Coverage | None = None
     """None where it was not looked up."""
 
@@ -122,14 +126,14 @@ class Report:
 
     def covering(self, coverage: Coverage, record: RunRecord, sizes: SourceSizes) -> "Report":
         """This report with what was found out about the source, which decides what it may claim."""
-        is_whole = self.is_whole or coverage.has_all
-        design = design_of(record, self.num_images, coverage.is_complete, coverage.has_all, sizes)
+        scope = scope_of(record, coverage.has_all, self.damage)
+        design = design_of(record, self.num_images, coverage.is_complete, coverage.has_all, sizes, self.damage)
         rates = in_source(self.rates, design, sizes, self.num_images)
         return replace(
             self,
             coverage=coverage,
-            is_whole=is_whole,
-            scope=WHOLE if is_whole else self.scope,
+            is_whole=scope == WHOLE,
+            scope=scope,
             design=design,
             rates=rates,
             num_tiers=max((rate.tier or 0 for rate in rates), default=0),
@@ -153,13 +157,14 @@ class Report:
     @property
     def cautions(self) -> tuple[str, ...]:
         """Why the figures are not those of the whole source, or of no picture at all; one line each."""
-        found = (None if self.is_whole else self.scope, self.warning, self.made_up, self.private_caution)
+        part = None if self.scope in (WHOLE, READABLE) else self.scope
+        found = (part, self.damage.caution, self.warning, self.made_up, self.private_caution)
         return tuple(caution for caution in found if caution)
 
     @property
     def has_claim(self) -> bool:
         """Whether intervals and ranks say something beyond the images that were scanned."""
-        return self.design.kind in ("whole", "random", "per category")
+        return self.design.is_exhaustive or self.design.is_random
 
     @property
     def highest(self) -> tuple[Rate, ...]:

@@ -151,9 +151,9 @@ def first_of(words: Sequence[str], most: int) -> str:
 
 
 def bounds(rate: Rate) -> str | None:
-    """What quarantined and unknown images could change; None if there are none."""
+    """What quarantined and unknown images could change; None if there are none, or if shards are damaged."""
     left = rate.num_quarantined + rate.num_unknown
-    if not left:
+    if not left or rate.share_if_none_private is None:
         return None
     parts = [f"{n:,} {what}" for n, what in ((rate.num_quarantined, "quarantined"), (rate.num_unknown, "unknown")) if n]
     low, high = percent(rate.share_if_none_private), percent(rate.share_if_all_private)
@@ -164,6 +164,8 @@ def bounds(rate: Rate) -> str | None:
 def corrected_bounds(report: Report) -> str | None:
     """What quarantined images could change of the corrected rate; None without one, or if there are none."""
     headline, num_images = headline_of(report), report.num_images
+    if report.damage.num_parts:  # how many images there are is not known
+        return None
     if not headline.is_corrected or headline.low is None or headline.high is None or not report.num_quarantined:
         return None
     low = headline.low * report.num_scored / num_images
@@ -222,6 +224,11 @@ def interval_note(report: Report) -> str:
         return (
             "Rates are counts of all images. Intervals (95 %, Wilson) and ranks say how sure the order would be if "
             "these images were drawn at random from many more of their kind."
+        )
+    if report.design.kind == "damaged":
+        return (
+            "Rates are counts of the images that could be read. Intervals (95 %, Wilson) and ranks say how sure the "
+            "order would be if these images were drawn at random from many more of their kind."
         )
     if report.design.kind == "random":
         size = "corrected for the sampled share of the source" if report.design.num_in_source else "for a large source"

@@ -46,8 +46,8 @@ Action = Literal["keep", "flag", "drop"]
 Text = Annotated[str, Field(pattern=r"\S")]
 
 DEFAULT, QUARANTINED, UNREADABLE, UNSAFE_MEMBER = "(default)", "(quarantined)", "(unreadable)", "(unsafe_member)"
-GUARANTEE, HASH_LIST = "(guarantee)", "(hash_list)"
-"""Names of rules when no rule of the policy decided; the last four are used by `filter`."""
+GUARANTEE, HASH_LIST, DAMAGED_SHARD = "(guarantee)", "(hash_list)", "(damaged_shard)"
+"""Names of rules when no rule of the policy decided; the last five are used by `filter`."""
 
 LIMITS = Limits(seconds=600)
 """For the decisions on one shard. They take milliseconds, but a regular expression can be made to take hours."""
@@ -163,6 +163,10 @@ class Policy:
                 return f'rule {number} "{rule.name}", when: {shown(rule.when)}'
         return "it cannot be applied"
 
+    def has_rule_about(self, column: str) -> bool:
+        """Whether the condition of a rule looks at this column."""
+        return any(column in columns_of(rule.when, IMAGE_SCHEMA) for rule in self.rules)
+
     def inapplicable_rules(self, assessed: Collection[str]) -> dict[str, list[str]]:
         """Rules that cannot match, since they use only columns that were not assessed: rule -> these columns.
 
@@ -244,7 +248,8 @@ def _checked(text: bytes, file: str) -> Policy:
         if names.count(name) > 1:
             raise PolicyError(f'two rules have the name "{name}"; give each its own')
         if name.strip().startswith("(") and name.strip().endswith(")"):
-            of_its_own = f"{DEFAULT}, {QUARANTINED}, {UNREADABLE}, {UNSAFE_MEMBER}, {GUARANTEE} and {HASH_LIST}"
+            reserved = (DEFAULT, QUARANTINED, UNREADABLE, UNSAFE_MEMBER, GUARANTEE, HASH_LIST, DAMAGED_SHARD)
+            of_its_own = f"{', '.join(reserved[:-1])} and {reserved[-1]}"
             raise PolicyError(
                 f'a rule has the name "{name}", but names in brackets are kept for {of_its_own}; rename it'
             )

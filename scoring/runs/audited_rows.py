@@ -17,7 +17,7 @@ class AuditedRows(BaseModel):
     """Hash of the run's settings (`RunRecord.settings_hash`)."""
 
     num_rows: Count
-    """Images of the run."""
+    """Of the run: images and damaged parts of shards."""
 
     rows_sha256: Sha256 | None = None
     """What the rows are (`scoring.runs.rows_hash`); None in files of older versions, which compared only the above."""

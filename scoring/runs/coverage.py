@@ -1,4 +1,4 @@
-"""Whether the rows of a run are those of its whole source, judged by names alone."""
+"""Whether a run has a row for all that can be read of its source, judged by names alone."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from scoring.runs.results import Results
 
 @dataclass(frozen=True)
 class Coverage:
-    """Whether the rows are those of the whole source."""
+    """Whether a scan came to its end. What it could not read of damaged shards is counted apart (`Damage`)."""
 
     is_complete: bool | None
     """None if it is unknown."""
@@ -29,6 +29,7 @@ class Coverage:
     """Known shards that have images without a row."""
 
     num_rows: int
+    """Of images and of damaged parts of shards, which a choice can hit too."""
 
     num_chosen: int | None
     """Images that `--sample` or `--limit` asked for; None without these options."""

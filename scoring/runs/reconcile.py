@@ -8,12 +8,15 @@ from hashlib import sha256
 from itertools import groupby, tee
 
 from ingest.errors import RunError
+from ingest.fault import SHARD_REASONS
 from ingest.formats import Source
 from ingest.sample import printable
 from ingest.storage.place import Place
+from scoring.runs.damage import NO_DAMAGE, Damage, damage_of, num_of_images
+from scoring.runs.damaged_rows import damage_in_rows
 from scoring.runs.footers import FILES_AT_ONCE, Footer, compact_footers, footers, shard_text
 from scoring.runs.ledger import Ledger, has_any_result, result_names, result_number
-from scoring.runs.results import Results
+from scoring.runs.results import Results, listing
 
 NOTHING = sha256().hexdigest()
 
@@ -23,19 +26,22 @@ class Tally:
     """Rows of all result files, added up."""
 
     num_rows: int
+    """Of images and of damaged parts of shards."""
 
     num_with_category: int
     """Rows whose category is not null."""
 
-    reasons: Counter[str]
-    """Number of quarantined rows by reason."""
+    reasons: dict[str, int]
+    """Number of quarantined images by reason, the most frequent first."""
+
+    damage: Damage
 
     changed: list[str]
     """Shards that changed: their results do not fit each other, or not the shard as it is now."""
 
     @property
-    def num_quarantined(self) -> int:
-        return self.reasons.total()
+    def num_images(self) -> int:
+        return self.num_rows - self.damage.num_parts
 
 
 def tally(run: Place, settings: str, source: Source, earlier: Ledger, found: Results) -> Tally:
@@ -44,23 +50,26 @@ def tally(run: Place, settings: str, source: Source, earlier: Ledger, found: Res
     settings: see `footers`. earlier: the ledger before this scan; only shards in it are compared with the source, since
     they may have changed between the scans. found: the results of the run.
     """
-    num_rows, num_with_category, reasons = 0, 0, Counter[str]()
+    num_rows, num_with_category, reasons, damaged = 0, 0, Counter[str](), list[tuple[str, Counter[str]]]()
     changed, left_to_compare = list[str](), list[tuple[str, str]]()
 
-    def add(footer: Footer) -> None:
+    def add(footer: Footer, shard: str = "") -> None:
         nonlocal num_rows, num_with_category, reasons
         num_rows += footer.num_rows
         num_with_category += footer.num_with_category
         reasons += footer.reasons
+        if not SHARD_REASONS.isdisjoint(footer.reasons):
+            damaged.append((shard, footer.reasons))
 
     if found.ranges is not None:  # a compacted run is finished, and its footers have no fingerprints
         for footer in compact_footers(run):
             add(footer)
-        return Tally(num_rows, num_with_category, reasons, changed)
+        damage = damage_in_rows(run, listing(run)) if damaged else NO_DAMAGE
+        return Tally(num_rows, num_with_category, num_of_images(reasons), damage, changed)
     for shard, of_shard in _by_shard(run, settings, source.shards, found.ledger):
         end, following, fingerprints, is_changed = NOTHING, 0, set[str](), False
         for number, footer in of_shard:
-            add(footer)
+            add(footer, shard)
             before, _, after = footer.listing_digests.partition(" ")
             is_changed |= number == following and before not in ("", end)  # a gap in the numbers is no change
             end, following = after, number + 1
@@ -73,7 +82,7 @@ def tally(run: Place, settings: str, source: Source, earlier: Ledger, found: Res
         fingerprints_now = threads.map(lambda one: source.fingerprint(one[0]), left_to_compare)
         compared = zip(left_to_compare, fingerprints_now, strict=True)
         changed += [printable(shard) for (shard, then), now in compared if now != then]
-    return Tally(num_rows, num_with_category, reasons, changed)
+    return Tally(num_rows, num_with_category, num_of_images(reasons), damage_of(damaged), changed)
 
 
 def _by_shard(

@@ -249,7 +249,7 @@ def test_the_page_says_where_the_accuracy_of_an_adapter_stands_since_no_run_reco
     record = open_run(str(make_run())).record
     tuned = record.model_copy(update={"engine": record.engine | {"weights": {"base": "ab", "adapter mine": "cd"}}})
     name = "Accuracy of the adapter"
-    assert [fact.value for fact in facts_of(tuned) if fact.name == name] == [
+    assert [fact.value for fact in facts_of(tuned, tuned.scope) if fact.name == name] == [
         "not recorded in a run; what tune measured is in the adapter's privsieve.json, of other pictures"
     ]
-    assert name not in {fact.name for fact in facts_of(record)}
+    assert name not in {fact.name for fact in facts_of(record, record.scope)}
