@@ -131,7 +131,6 @@ def filter(
         _print_guarantee(planned.guarantee, planned.counts)
         _print_unseen(planned.counts, planned.policy)
         check_destination(planned)
-        _print_next("the same command without --dry-run writes the release", quiet)
         return
     with command_session():
         result = carry_out(planned, resources, on_terminal(quiet))
@@ -140,7 +139,7 @@ def filter(
     _print_unseen(result.counts, planned.policy)
     _print_left_out(result.left_out)
     write_line(f"release written to {out_url}: decisions.parquet says why of each image, release.json has the counts")
-    _print_next(f"privsieve scan {quote(out_url)} --run NEW_RUN scans the release as a check", quiet)
+    write_line(f"next: privsieve scan {quote(out_url)} --run NEW_RUN, to check the release as a corpus of its own")
 
 
 def _print(counts: Counts, policy: str, members: Members, verb: str) -> None:
@@ -192,11 +191,6 @@ def _print_unseen(counts: Counts, policy: Policy) -> None:
         hold = "hold" if counts.num_unseen > 1 else "holds"
         images = number_of(counts.num_unseen, "kept image")
         write_line(f"{images} {hold} content that was not scanned ({kinds}){rule}")
-
-
-def _print_next(what: str, quiet: bool) -> None:
-    if not quiet:
-        write_line(f"next: {what}", to_stderr=True)
 
 
 def _percent(share: float) -> str:

@@ -27,7 +27,7 @@ Drawn = Literal["audit", "evenly"]
 """`audit`: the labelled pictures are those that `audit sample` drew, with known unequal probabilities. `evenly`: every
 picture of the run was equally likely to be labelled."""
 
-NEEDED = ("shard", "index", "key", "sha256", "reason")
+NEEDED = ("shard", "index", "key", "sha256")
 
 
 @dataclass(frozen=True)
@@ -144,9 +144,9 @@ def _candidates(run: Place, record: RunRecord, labels: pa.Table, columns: Sequen
     checked = refuse_foreign(run, record.settings_hash(), listed)
     parts, num_images, num_rows = [rows_at(run, [], columns)], 0, 0
     for part in row_ranges(listed):
-        all_rows = rows_at(run, [part], columns)
+        all_rows = rows_at(run, [part], [*dict.fromkeys([*columns, "reason"])])
         num_rows += all_rows.num_rows
-        rows = images_only(all_rows)
+        rows = images_only(all_rows).select(columns)
         names = pc.binary_join_element_wise(rows["shard"], rows["key"], "/")
         is_named = pc.or_(pc.is_in(rows["key"], keys), pc.is_in(names, keys))
         wanted = pc.or_(pc.is_in(rows["sha256"], hashes), is_named).to_numpy()

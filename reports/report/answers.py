@@ -92,11 +92,11 @@ def laws_of(run: Run, num_scored: int) -> tuple[LawCount, ...]:
     """Inside `run.patterns_kept` it takes no pass over the rows."""
     counts = []
     for number, rule in enumerate(rules()):
-        of_rule = f"answer.attribute IN ({', '.join(map(literal, rule.attributes))})"
-        shown = f"len(list_filter(answers, lambda answer: answer.value = 1 AND {of_rule})) > 0"
-        open_ = f"len(list_filter(answers, lambda answer: answer.value IS NULL AND {of_rule})) > 0"
+        sets = [keys for keys in (rule.attributes, rule.together_with) if keys]
+        shown = " AND ".join(_has_answer("answer.value = 1", keys) for keys in sets)
+        possible = " AND ".join(_has_answer("(answer.value = 1 OR answer.value IS NULL)", keys) for keys in sets)
         counts.append(f"coalesce(sum(num_images) FILTER ({shown}), 0)::BIGINT AS shown_{number}")
-        counts.append(f"coalesce(sum(num_images) FILTER ({open_} AND NOT {shown}), 0)::BIGINT AS open_{number}")
+        counts.append(f"coalesce(sum(num_images) FILTER ({possible} AND NOT ({shown})), 0)::BIGINT AS open_{number}")
     row = run.ask("laws", counts=",\n    ".join(counts))[0]
     return tuple(
         LawCount(
@@ -107,9 +107,16 @@ def laws_of(run: Run, num_scored: int) -> tuple[LawCount, ...]:
             row[f"shown_{number}"],
             row[f"shown_{number}"] / num_scored if num_scored else None,
             is_lower_bound=row[f"open_{number}"] > 0,
+            together_with=rule.together_with,
         )
         for number, rule in enumerate(rules())
     )
+
+
+def _has_answer(condition: str, keys: Sequence[str]) -> str:
+    """SQL: whether an answer about one of these attributes meets the condition."""
+    of_keys = f"answer.attribute IN ({', '.join(map(literal, keys))})"
+    return f"len(list_filter(answers, lambda answer: {condition} AND {of_keys})) > 0"
 
 
 def evidence_of(run: Run, by_sql: str, private_sql: str, groups: Sequence[Row]) -> tuple[Evidence, ...]:

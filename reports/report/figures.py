@@ -184,7 +184,10 @@ class Evidence:
 
 @dataclass(frozen=True)
 class LawCount:
-    """Scored images that show an attribute to which a rule of law refers."""
+    """Scored images that show an attribute to which a rule of law refers.
+
+    They are the most that can fall under the rule, as far as the engine judges it: whether they do depends on the use.
+    """
 
     law: str
     article: str
@@ -195,7 +198,10 @@ class LawCount:
     """Of all scored images."""
 
     is_lower_bound: bool
-    """Some of the attributes were not judged in some images, or in none."""
+    """Some of the attributes were not judged in some images, or in none. Then more can fall under the rule."""
+
+    together_with: tuple[str, ...] = ()
+    """Only images that also show one of these are counted; empty: no such condition."""
 
 
 @dataclass(frozen=True)

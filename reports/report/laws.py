@@ -33,6 +33,10 @@ class Rule:
     article: str
     about: str
     attributes: tuple[str, ...]
+    """An image counts if it shows one of these, …"""
+
+    together_with: tuple[str, ...] = ()
+    """… and one of these, if there are any."""
 
 
 @cache
@@ -44,7 +48,11 @@ def law_map() -> tuple[Mapped, ...]:
 
 @cache
 def rules() -> tuple[Rule, ...]:
-    return tuple(Rule(**{**rule, "attributes": tuple(rule["attributes"])}) for rule in _content()["rules"])
+    lists = ("attributes", "together_with")
+    return tuple(
+        Rule(**{name: tuple(value) if name in lists else value for name, value in rule.items()})
+        for rule in _content()["rules"]
+    )
 
 
 @cache

@@ -248,7 +248,7 @@ def _checked(text: bytes, file: str) -> Policy:
         if names.count(name) > 1:
             raise PolicyError(f'two rules have the name "{name}"; give each its own')
         if name.strip().startswith("(") and name.strip().endswith(")"):
-            reserved = (DEFAULT, QUARANTINED, UNREADABLE, UNSAFE_MEMBER, GUARANTEE, HASH_LIST, DAMAGED_SHARD)
+            reserved = (DEFAULT, QUARANTINED, UNREADABLE, DAMAGED_SHARD, UNSAFE_MEMBER, GUARANTEE, HASH_LIST)
             of_its_own = f"{', '.join(reserved[:-1])} and {reserved[-1]}"
             raise PolicyError(
                 f'a rule has the name "{name}", but names in brackets are kept for {of_its_own}; rename it'

@@ -135,7 +135,7 @@ def test_more_rows_than_bytes_are_one_row(file: Path) -> None:
     pq.write_table(pa.table({"image": pa.nulls(num_rows, pa.binary())}), file)
     (sample,) = samples_of(open_source(str(file), None, None))
     message = f"the file says that it has {num_rows} rows, in {file.stat().st_size} bytes"
-    assert (sample.index, sample.key, sample.fault) == (0, "@0", Fault("too_large", message))
+    assert (sample.index, sample.key, sample.fault) == (0, "@0", Fault("too_many_rows", message))
     pq.write_table(pa.table({"image": pa.nulls(parquet.MAX_ROWS, pa.binary())}), file)
     assert sum(len(slice_.locators) for slice_ in slices_of(open_source(str(file), None, None))) == parquet.MAX_ROWS
 

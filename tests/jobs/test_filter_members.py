@@ -69,10 +69,10 @@ def test_unsafe_samples_are_dropped_and_what_stayed_behind_is_counted(
     assert privsieve(*args) == 0
     output = capsys.readouterr().out
     assert f"drop         3  {UNSAFE}\n" in output
-    assert output.endswith(
+    assert (
         'policy "keep-all": of 7 images 4 were kept, 0 kept and flagged, 3 dropped\n'
-        f"{setting}left out beside the images: 1 npy, 1 txt\n"
-    )
+        f"{setting}left out beside the images: 1 npy, 1 txt\nrelease written to {out}: "
+    ) in output
     assert names(out) == ["0.jpg", "0.txt", "1.jpg", "3.jpg"]
     assert released(out).keys() == {"00000.tar", "00001.tar"}
     summary = json.loads((out / "release.json").read_text())
@@ -124,7 +124,7 @@ def test_a_filter_that_is_continued_tells_of_what_it_dropped_before(
     stamp = (out / "00000.tar").stat().st_mtime_ns
     capsys.readouterr()
     assert privsieve(*args, out, "--resume") == 0
-    assert capsys.readouterr().out == output
+    assert capsys.readouterr().out == output.replace(str(whole), str(out))
     assert (out / "00000.tar").stat().st_mtime_ns == stamp
     assert files(out) == files(whole)
     assert decided(out)["2"] == ("drop", UNSAFE)

@@ -171,14 +171,6 @@ def test_kinds_of_evidence_are_counted_without_sizes_and_never_in_a_models_own_w
     assert [image.rationale for image in own.severest] == [None, None]
 
 
-def test_laws_count_each_image_once_and_say_where_it_is_a_lower_bound(make_run: MakeRun) -> None:
-    rows = [("a", answer(biometrics=1, beliefs=1)), ("a", answer(beliefs=1)), ("a", answer(race_ethnicity=None))]
-    found = {rule.law: rule for rule in summarise(open_run(str(make_run(rows)))).laws}
-    assert (found["GDPR"].num_images, found["GDPR"].is_lower_bound) == (2, True)
-    assert found["GDPR"].share == pytest.approx(2 / 3)
-    assert (found["HIPAA"].num_images, found["HIPAA"].is_lower_bound) == (1, False)
-
-
 def test_the_most_severe_images_come_first_and_say_where_their_boxes_are(make_run: MakeRun) -> None:
     from scoring.assessment import Box
 
