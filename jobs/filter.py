@@ -13,7 +13,7 @@ from jobs.console.hash_list_option import hash_list_option
 from jobs.console.option_types import FiniteRange, Recall
 from jobs.console.terminal import write_line
 from jobs.releasing.bar import readable
-from jobs.releasing.guaranteeing import BY, GuaranteeRequest
+from jobs.releasing.guaranteeing import BY, GuaranteeRequest, percent
 from jobs.releasing.plan import Counts
 from jobs.releasing.record import GuaranteeRecord
 from jobs.releasing.run import (
@@ -89,6 +89,7 @@ DEFAULT_EXECUTOR = (
     type=click.Choice(["audit", "evenly"]),
     help="How the labelled images were drawn.  [default: audit if all are of the audit sample]",
 )
+@click.option("--accept-all", is_flag=True, help="With --guarantee: go on although every scored image is dropped.")
 @hash_list_option("is in no release, whatever the policy says")
 @executor_options(DEFAULT_EXECUTOR)
 @click.option("--quiet", is_flag=True, help="No progress.")
@@ -104,6 +105,7 @@ def filter(
     labels: str | None,
     guarantee_by: str | None,
     drawn: Drawn | None,
+    accept_all: bool,
     hash_list: str | None,
     executor: Executor | None,
     ray_address: str | None,
@@ -116,11 +118,12 @@ def filter(
     resources = FilterResources(executor, ray_address)
     if (recall is None) != (labels is None):
         raise click.UsageError("--guarantee and --labels go together: the labels prove the guarantee")
-    if recall is None and (guarantee_by or drawn):
-        raise click.UsageError("--guarantee-by and --drawn are of --guarantee; give it, or leave them out")
+    if recall is None and (guarantee_by or drawn or accept_all):
+        message = "--guarantee-by, --drawn and --accept-all are of --guarantee; give it, or leave them out"
+        raise click.UsageError(message)
     guarantee = None
     if recall is not None and labels is not None:
-        guarantee = GuaranteeRequest(labels, recall, confidence, guarantee_by, drawn)
+        guarantee = GuaranteeRequest(labels, recall, confidence, guarantee_by, drawn, accept_all)
     planned = plan_filter(FilterRequest(run_url, policy, out_url, resume, overwrite, guarantee, hash_list))
     if not dry_run:
         check_destination(planned)
@@ -158,26 +161,24 @@ def _print_guarantee(promised: GuaranteeRecord | None, counts: Counts) -> None:
         return
     by = shown(promised.by)
     rule = "the policy alone drops enough" if promised.threshold is None else f"{by} >= {readable(promised.threshold)}"
-    write_line(
-        f"guarantee: at least {_percent(promised.recall)} of the private pictures are dropped, with "
-        f"{_percent(promised.confidence)} confidence"
-    )
+    write_line(f"guarantee: {promised.promise}")
     write_line(f"  threshold  {rule}")
     drawn = ""
     if promised.drawn == "audit":
         drawn = f" (of {promised.num_private_drawn:,} of the audit, thinned to equal probabilities)"
+    missed = f"{promised.num_missed:,} {'was' if promised.num_missed == 1 else 'were'} missed"
     write_line(
-        f"  proof      {promised.num_private_labelled:,} private labelled pictures{drawn}: "
-        f"{promised.num_missed:,} stay, {promised.num_missed_allowed:,} may; with a lower recall so few would stay in "
-        f"at most {_percent(promised.failure_probability)} of draws"
+        f"  proof      {promised.num_private_labelled:,} private labelled pictures{drawn}: {missed} "
+        f"({promised.num_missed_allowed:,} allowed). If the true recall were below {percent(promised.recall)}, a "
+        f"result this good would occur in at most {100 * promised.failure_probability:.1f} % of samples."
     )
     if promised.num_undecided:
         write_line(
             f"  undecided  {number_of(promised.num_undecided, 'labelled picture')}: people differ, or cannot say. The "
-            f"promise holds whichever are private; the proof counts {promised.num_undecided_as_private:,} so"
+            f"promise holds whichever are private; the proof takes {promised.num_undecided_as_private:,} as private"
         )
     write_line(
-        f"  price      {promised.num_dropped:,} of {counts.num_images:,} images ({_percent(promised.share_dropped)}) "
+        f"  price      {promised.num_dropped:,} of {counts.num_images:,} images ({percent(promised.share_dropped)}) "
         f"beside those that the policy drops"
     )
     write_line(f"  assumes    {promised.assumption}")
@@ -191,10 +192,6 @@ def _print_unseen(counts: Counts, policy: Policy) -> None:
         hold = "hold" if counts.num_unseen > 1 else "holds"
         images = number_of(counts.num_unseen, "kept image")
         write_line(f"{images} {hold} content that was not scanned ({kinds}){rule}")
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.4g} %"
 
 
 def _print_left_out(left_out: Mapping[str, int]) -> None:

@@ -2,7 +2,6 @@
 has rows.
 """
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -27,7 +26,7 @@ Drawn = Literal["audit", "evenly"]
 """`audit`: the labelled pictures are those that `audit sample` drew, with known unequal probabilities. `evenly`: every
 picture of the run was equally likely to be labelled."""
 
-NEEDED = ("shard", "index", "key", "sha256")
+NEEDED = ("shard", "index", "key", "sha256", "status")
 
 
 @dataclass(frozen=True)
@@ -49,6 +48,10 @@ class LabelledRows:
     sample: AuditSample | None
     """The audit sample; None if drawn evenly."""
 
+    copies: pa.Table | None = None
+    """Of an audit sample: every scored row of the run with the bytes of one of these rows, the rows themselves
+    included. The audit draws rows, and a picture can have several."""
+
     @property
     def weights(self) -> Numbers:
         """1 / probability: how many pictures of the run each one stands for."""
@@ -61,19 +64,6 @@ class LabelledRows:
             return np.arange(self.joined.rows.num_rows)
         return np.sort(np.unique(self.joined.label_places, return_index=True)[1])
 
-    @property
-    def lots(self) -> Numbers:
-        """Shape (n,): a number of each row, uniform in [0, 1). It follows from the row alone, so that nobody can choose
-        a lucky one, not even by leaving out labels of others."""
-        rows = self.joined.rows
-        names = zip(rows["shard"].to_pylist(), rows["index"].to_pylist(), strict=True)
-        return np.array([_lot(shard, index) for shard, index in names], dtype=np.float64)
-
-
-def _lot(shard: str, index: int) -> float:
-    digest = hashlib.sha256(f"guarantee/{index}/{shard}".encode("utf-8", "surrogatepass")).digest()
-    return (int.from_bytes(digest[:8], "big") >> 11) / 2**53
-
 
 def labelled_rows(
     run: Place, record: RunRecord, found: AgreedLabels, columns: Sequence[str], drawn: Drawn | None
@@ -84,7 +74,8 @@ def labelled_rows(
     RunError if there is no sample although `drawn` says so, or if a file of the run is damaged or of another run.
     """
     labels = found.labels
-    found_rows = _candidates(run, record, labels, columns)
+    sample = read_sample(run) if drawn != "evenly" and has_sample(run) else None
+    found_rows = _candidates(run, record, labels, sample, columns)
     num_images = found_rows.num_images
     joined = join(found_rows.table, labels)
     num_joined = joined.counts.num_joined_rows
@@ -93,12 +84,13 @@ def labelled_rows(
     )
     undecided = found.undecided[joined.label_places]
     evenly = LabelledRows(joined, undecided, "evenly", np.ones(num_joined), None)
-    sample = None if drawn == "evenly" else _sample(run, record, found_rows)
+    if sample is not None:
+        _refuse_other_state(run, record, sample, found_rows)
     if sample is None and drawn == "audit":
         raise RunError(f"{run.path} has no audit sample; draw one with: privsieve audit sample {run.path}")
     if sample is None:
         return evenly
-    probabilities = _probabilities(joined.rows, sample.table)
+    probabilities = _probabilities(joined.rows, sample)
     is_of_sample = ~np.isnan(probabilities)
     if drawn is None and not is_of_sample.any():
         return evenly
@@ -119,7 +111,13 @@ def labelled_rows(
         joined.label_places[is_of_sample],
         joined.counts,
     )
-    return LabelledRows(kept, undecided[is_of_sample], "audit", probabilities[is_of_sample], sample)
+    copies = _copies(found_rows.table, kept.rows)
+    return LabelledRows(kept, undecided[is_of_sample], "audit", probabilities[is_of_sample], sample, copies)
+
+
+def _copies(candidates: pa.Table, rows: pa.Table) -> pa.Table:
+    has_bytes = pc.is_in(candidates["sha256"], rows["sha256"].combine_chunks().drop_null())
+    return candidates.filter(pc.and_(has_bytes, pc.equal(candidates["status"], "scored")))
 
 
 @dataclass(frozen=True)
@@ -127,7 +125,8 @@ class _Candidates:
     """Rows that may have a label, and what the run has."""
 
     table: pa.Table
-    """Every image that has the hash or the name of a label, and the first one, which errors name."""
+    """Every image that has the hash or the name of a label or the hash of a drawn picture, and the first image, which
+    errors name."""
 
     num_images: int
     """Of the run."""
@@ -138,8 +137,13 @@ class _Candidates:
     rows_sha256: str
 
 
-def _candidates(run: Place, record: RunRecord, labels: pa.Table, columns: Sequence[str]) -> _Candidates:
-    hashes, keys = labels["sha256"].combine_chunks().drop_null(), labels["key"].combine_chunks().drop_null()
+def _candidates(
+    run: Place, record: RunRecord, labels: pa.Table, sample: AuditSample | None, columns: Sequence[str]
+) -> _Candidates:
+    keys = labels["key"].combine_chunks().drop_null()
+    hashes = pa.array(
+        {*labels["sha256"].to_pylist(), *(sample.table["sha256"].to_pylist() if sample else ())} - {None}, pa.string()
+    )
     listed = listing(run)
     checked = refuse_foreign(run, record.settings_hash(), listed)
     parts, num_images, num_rows = [rows_at(run, [], columns)], 0, 0
@@ -157,22 +161,17 @@ def _candidates(run: Place, record: RunRecord, labels: pa.Table, columns: Sequen
     return _Candidates(pa.concat_tables(parts), num_images, num_rows, checked.rows_sha256)
 
 
-def _sample(root: Place, record: RunRecord, found: _Candidates) -> AuditSample | None:
-    """The audit sample, None if none was drawn. RunError if it is damaged, or of other rows than the run has now."""
-    if not has_sample(root):
-        return None
-    sample = read_sample(root)
+def _refuse_other_state(root: Place, record: RunRecord, sample: AuditSample, found: _Candidates) -> None:
+    """RunError if the sample is of other rows than the run has now."""
     if not sample.design.are(record.settings_hash(), found.num_rows, found.rows_sha256):
         raise RunError(
             f"{root.path}: the audit sample was drawn from another state of the run; draw it again, or say "
             "--drawn evenly"
         )
-    return sample
 
 
-def _probabilities(rows: pa.Table, sample: pa.Table) -> Numbers:
+def _probabilities(rows: pa.Table, sample: AuditSample) -> Numbers:
     """Shape (n,): of each row, NaN if it was not drawn."""
-    columns = (sample[name].to_pylist() for name in ("shard", "index", "inclusion_probability"))
-    by_row = {(shard, index): probability for shard, index, probability in zip(*columns, strict=True)}
+    by_row = sample.probabilities()
     names = zip(rows["shard"].to_pylist(), rows["index"].to_pylist(), strict=True)
     return np.array([by_row.get(name, np.nan) for name in names], dtype=np.float64)

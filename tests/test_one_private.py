@@ -251,7 +251,7 @@ def test_a_label_of_attributes_is_private_for_the_guarantee_as_a_row_with_them_i
     policy = load_policy(GUARANTEE_ONLY, "policy")
     root, record = open_record(str(run))
     if state:
-        assert guarantee(request, root, record, policy)[1].num_private_labelled == 1
+        assert guarantee(request, root, record, policy).record.num_private_labelled == 1
     else:
         why = "it is not known whether they are" if key == "unreadable-page" else "no label says"
         with pytest.raises(LabelsError, match=why):

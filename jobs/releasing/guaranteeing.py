@@ -5,19 +5,19 @@ threshold; one that a rule of the policy keeps, or that has no score, is missed 
 """
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from shlex import quote
 from typing import Annotated
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import Field
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest.errors import LabelsError, PolicyError, RunError, number_of
 from ingest.storage.place import Place, place
-from jobs.releasing.bar import Bar, scores_of
+from jobs.releasing.bar import Bar, readable, scores_of
 from jobs.releasing.decisions import can_be_dropped, decisions_of
 from jobs.releasing.plan import Counts
 from jobs.releasing.record import GuaranteeRecord
@@ -25,7 +25,9 @@ from jobs.runtime.requests import STRICT, Name
 from reports.agreed_labels import agreed
 from reports.evaluation.answers import truth_of
 from reports.evaluation.binary import Flags, Numbers
-from reports.guarantee.bound import Bound, bound_of, evenly_thinned, num_needed
+from reports.evaluation.joining import Places
+from reports.guarantee.bound import Bound, bound_of, num_needed
+from reports.guarantee.pictures import Row, evenly_taken
 from reports.labelled_rows import Drawn, LabelledRows, labelled_rows
 from scoring.labels.contradictions import contradictions
 from scoring.labels.table import labels_content, read_judged
@@ -44,10 +46,18 @@ GUARANTEE_ONLY = b"name: guarantee-only\nrules: []\ndefault: keep\nquarantined: 
 
 ASSUMPTIONS: dict[Drawn, str] = {
     "evenly": "the labelled private pictures are a random sample of the private pictures of the run, and neither the "
-    "policy nor the score was chosen by them; copies of a picture count once",
-    "audit": "of the images that the audit drew, those without a label are like the others, and neither the policy nor "
-    "the score was chosen by them",
+    "policy nor the score was chosen by them",
+    "audit": "of the pictures that the audit drew, those without a label are like the others, and neither the policy "
+    "nor the score was chosen by them",
 }
+
+PROMISE = (
+    "at least {recall} of the private pictures of the run are dropped, with {confidence} confidence; a picture with "
+    "copies counts once, and is dropped if all of them are; nothing is promised for a single category"
+)
+
+MAX_NAMED = 3
+"""Labelled private pictures that an error names."""
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 
@@ -69,11 +79,44 @@ class GuaranteeRequest:
     drawn: Drawn | None = None
     """How the labelled images were drawn; None: `audit` if all are of the audit sample, else `evenly`."""
 
+    accept_all: bool = False
+    """Go on although every image with a score would be dropped."""
 
-def guarantee(
-    request: GuaranteeRequest, run: Place, record: RunRecord, policy: Policy
-) -> tuple[Bar, GuaranteeRecord, str | None]:
-    """The threshold, what it promises, and a caution about the labels if they contradict themselves.
+
+@dataclass(frozen=True)
+class Guarantee:
+    """A threshold and what it promises."""
+
+    bar: Bar
+    record: GuaranteeRecord
+
+    caution: str | None
+    """About labels that contradict themselves."""
+
+    at_threshold: tuple[str, ...]
+    """SHARD/KEY of the labelled private pictures that have the number of the threshold, sorted."""
+
+    def with_price(self, counts: Counts) -> "Guarantee":
+        """With how many images of the whole run it drops."""
+        num = counts.by_rule.get(("drop", GUARANTEE), 0)
+        share = num / counts.num_images if counts.num_images else 0.0
+        return replace(self, record=self.record.model_copy(update={"num_dropped": num, "share_dropped": share}))
+
+    def all_dropped(self) -> str:
+        """Why every image with a score is dropped, where that is so."""
+        record, num = self.record, len(self.at_threshold)
+        labelled = number_of(record.num_private_labelled, "labelled private picture")
+        named = ", ".join(shown(name) for name in self.at_threshold[:MAX_NAMED])
+        more = f" and {num - MAX_NAMED:,} more" if num > MAX_NAMED else ""
+        return (
+            f"every scored image is dropped: {num:,} of {labelled} {'has' if num == 1 else 'have'} the lowest "
+            f"{shown(record.by)} of the run, {readable(self.bar.threshold)} ({named}{more}), and "
+            f"{record.num_missed_allowed:,} may be missed"
+        )
+
+
+def guarantee(request: GuaranteeRequest, run: Place, record: RunRecord, policy: Policy) -> Guarantee:
+    """The threshold and what it promises.
 
     LabelsError with the number of missing labels if there are too few, or if too many private images have no score
     and are kept by the policy; PolicyError if the policy keeps quarantined images, of which an audit draws none.
@@ -87,22 +130,21 @@ def guarantee(
             "are private is unknown; write quarantined: drop"
         )
     private = _private(found, request, run)
-    by = request.by or _first_with_scores(
-        found.joined.rows.filter(pa.array(private.is_used & ~private.is_undecided)), record
-    )
-    outcomes = _outcomes(found.joined.rows.filter(pa.array(private.is_used)), policy, by)
-    is_undecided, pictures = private.is_undecided[private.is_used], private.pictures[private.is_used]
-    scores, undecided = (
-        _lowest_per_picture(outcomes[members], pictures[members]) for members in (~is_undecided, is_undecided)
-    )
+    decided = private.rows.filter(pa.array(~private.is_undecided[private.pictures]))
+    by = request.by or _first_with_scores(decided, record)
+    lowest = _lowest_per_picture(_outcomes(private.rows, policy, by), private)
+    scores, undecided = lowest[~private.is_undecided], lowest[private.is_undecided]
     bound = bound_of(scores, request.recall, request.confidence, undecided)
     if bound is None:
         raise _too_few(len(scores), private, found, request)
     num_as_private = bound.num_private - len(scores)
-    scores = np.concatenate([scores, np.sort(undecided)[:num_as_private]])
+    counts_as_private = ~private.is_undecided
+    counts_as_private[np.flatnonzero(private.is_undecided)[np.argsort(undecided)[:num_as_private]]] = True
+    scores = lowest[counts_as_private]
     if bound.threshold == -np.inf:
         raise _no_threshold(scores, bound, by, request)
     is_policy_enough = bound.threshold == np.inf
+    confidence, recall = percent(request.confidence), percent(request.recall)
     promised = GuaranteeRecord(
         recall=request.recall,
         confidence=request.confidence,
@@ -120,32 +162,31 @@ def guarantee(
         num_undecided_as_private=num_as_private,
         labels_sha256=_sha256(request.labels_url),
         assumption=ASSUMPTIONS[found.drawn],
+        promise=PROMISE.format(recall=recall, confidence=confidence),
     )
-    return Bar(by, bound.threshold), promised, contradictions(given.labels)
+    at_threshold = _names(private, counts_as_private & (lowest == bound.threshold))
+    return Guarantee(Bar(by, bound.threshold), promised, contradictions(given.labels), at_threshold)
 
 
-def with_price(promised: GuaranteeRecord, counts: Counts) -> GuaranteeRecord:
-    """With how many images of the whole run it drops."""
-    num = counts.by_rule.get(("drop", GUARANTEE), 0)
-    share = num / counts.num_images if counts.num_images else 0.0
-    return promised.model_copy(update={"num_dropped": num, "share_dropped": share})
+def percent(share: float) -> str:
+    return f"{100 * share:.4g} %"
 
 
 @dataclass(frozen=True)
 class _Private:
-    """Which of the labelled rows are private. All of shape (n,), one entry a row."""
+    """The labelled pictures that are private or undecided, and that the proof may use."""
 
-    is_used: Flags
-    """Private or undecided, and taken by the thinning."""
+    rows: pa.Table
+    """Their rows: of a picture with copies all that are known."""
+
+    pictures: Places
+    """Shape (rows,): the number of each row's picture, from 0."""
 
     is_undecided: Flags
-    """People differ, or cannot say."""
-
-    pictures: npt.NDArray[np.int64]
-    """Rows of one number are copies of a picture, and count once."""
+    """Shape (pictures,): people differ, or cannot say."""
 
     num_drawn: int
-    """Private rows before the thinning; of copies one."""
+    """Private pictures before those of an audit were thinned."""
 
 
 def _private(found: LabelledRows, request: GuaranteeRequest, run: Place) -> _Private:
@@ -161,13 +202,36 @@ def _private(found: LabelledRows, request: GuaranteeRequest, run: Place) -> _Pri
     is_private = (truth.private == 1) & ~is_undecided
     if not is_private.any():
         raise LabelsError(f"{request.labels_url}: no label says that a picture of the run is private")
-    if found.sample is None:
-        is_one = np.isin(np.arange(len(is_private)), found.one_per_picture)
-        num_drawn = int((is_private & is_one).sum())
-        return _Private(is_private | is_undecided, is_undecided, found.joined.label_places, num_drawn)
-    least = _least_probability(found.sample.design, run)
-    is_taken = (is_private | is_undecided) & evenly_thinned(found.probabilities, least, found.lots)
-    return _Private(is_taken, is_undecided, np.arange(len(is_private)), int(is_private.sum()))
+    if found.sample is not None:
+        return _of_audit(found, is_private, is_undecided, _least_probability(found.sample.design, run))
+    is_used = is_private | is_undecided
+    _, first, pictures = np.unique(found.joined.label_places[is_used], return_index=True, return_inverse=True)
+    undecided = is_undecided[is_used][first]
+    return _Private(found.joined.rows.filter(pa.array(is_used)), pictures, undecided, int((~undecided).sum()))
+
+
+def _of_audit(found: LabelledRows, is_private: Flags, is_undecided: Flags, least: float) -> _Private:
+    """The pictures of an audit sample that `evenly_taken` leaves. It does not matter which drawn copy was labelled; if
+    the labels of copies differ, the picture is undecided."""
+    assert found.sample is not None
+    assert found.copies is not None
+    answers = dict[str, set[str]]()
+    hashes = found.joined.rows["sha256"].to_pylist()
+    for sha256, private, undecided in zip(hashes, is_private.tolist(), is_undecided.tolist(), strict=True):
+        answers.setdefault(sha256, set()).add("undecided" if undecided else "private" if private else "public")
+    wanted = {sha256 for sha256, given in answers.items() if given != {"public"}}
+    rows = found.copies.filter(pc.is_in(found.copies["sha256"], pa.array(wanted, pa.string())))
+    rows_of = dict[str, list[Row]]()
+    for sha256, *row in zip(*(rows[name].to_pylist() for name in ("sha256", "shard", "index")), strict=True):
+        rows_of.setdefault(sha256, []).append((row[0], row[1]))
+    taken = evenly_taken(rows_of, found.sample.probabilities(), least, found.sample.design.seed)
+    numbers = pc.index_in(rows["sha256"], pa.array(taken, pa.string()))
+    return _Private(
+        rows.filter(pc.is_valid(numbers)),
+        np.asarray(numbers.drop_null().to_numpy(), dtype=np.int64),
+        np.array([answers[sha256] != {"private"} for sha256 in taken], dtype=np.bool_),
+        num_drawn=sum(given == {"private"} for given in answers.values()),
+    )
 
 
 def _least_probability(design: Design, run: Place) -> float:
@@ -212,12 +276,18 @@ def _outcomes(rows: pa.Table, policy: Policy, by: str) -> Numbers:
     return np.where(is_dropped, np.inf, np.where(is_open, scores, -np.inf))
 
 
-def _lowest_per_picture(scores: Numbers, pictures: np.ndarray) -> Numbers:
-    """Copies of a picture are one label; the worst thing that happens to one of them counts."""
-    _, numbers = np.unique(pictures, return_inverse=True)
-    lowest = np.full(int(numbers.max()) + 1 if len(numbers) else 0, np.inf)
-    np.minimum.at(lowest, numbers, scores)
+def _lowest_per_picture(scores: Numbers, private: _Private) -> Numbers:
+    """Shape (pictures,): the worst thing that happens to a copy of a picture counts."""
+    lowest = np.full(len(private.is_undecided), np.inf)
+    np.minimum.at(lowest, private.pictures, scores)
     return lowest
+
+
+def _names(private: _Private, is_named: Flags) -> tuple[str, ...]:
+    """SHARD/KEY of one row of each of these pictures, sorted. is_named: shape (pictures,)."""
+    shards, keys = private.rows["shard"].to_pylist(), private.rows["key"].to_pylist()
+    names = dict(zip(private.pictures.tolist(), map("/".join, zip(shards, keys, strict=True)), strict=True))
+    return tuple(sorted(names[picture] for picture in np.flatnonzero(is_named).tolist()))
 
 
 def _too_few(num: int, private: _Private, found: LabelledRows, request: GuaranteeRequest) -> LabelsError:

@@ -81,6 +81,9 @@ class Plan:
     num_kept_bytes: int
     """Of the encoded images that are kept."""
 
+    num_scored_left: int
+    """Images with a score that are kept or flagged."""
+
     damage: Damage
     """Shards of which an unknown number of images was not seen."""
 
@@ -106,7 +109,9 @@ def plan_release(run: Place, record: RunRecord, corpus: Source, policy: Policy, 
             raise RunError(f"{printable(shard)} is not scanned to its end; run the same scan again, then filter")
         shares.append(tally.share(shard, found.of(shard), is_whole))
     _refuse_incomplete(record, corpus, found, num_rows=sum(share.num_rows for share in shares))
-    return Plan(shares, tally.counts(), tally.num_older, tally.num_kept_bytes, damage_of(tally.damaged))
+    return Plan(
+        shares, tally.counts(), tally.num_older, tally.num_kept_bytes, tally.num_scored_left, damage_of(tally.damaged)
+    )
 
 
 def counts_of(by_rule: Mapping[tuple[str, str], int], num_unseen: int, unseen_kinds: Mapping[str, int]) -> Counts:
@@ -125,6 +130,7 @@ class _Tally:
         self.damaged = list[tuple[str, Counter[str]]]()
         self.num_older = 0
         self.num_kept_bytes = 0
+        self.num_scored_left = 0
         self._run, self._policy, self._bar = run, policy, bar
         self._num_unseen, self._unseen_kinds = 0, Counter[str]()
 
@@ -146,6 +152,7 @@ class _Tally:
             self._unseen_kinds.update(kind for kinds in unseen.values() for kind in kinds)
             self.num_older += rows.filter((pc.field("status") == "scored") & pc.field("unseen").is_null()).num_rows
             is_kept = pc.not_equal(decisions["action"], "drop")
+            self.num_scored_left += pc.sum(pc.and_(is_kept, pc.equal(rows["status"], "scored"))).as_py() or 0
             self.num_kept_bytes += pc.sum(rows["num_bytes"].filter(is_kept)).as_py() or 0
         return Share(shard, ranges, num_rows, kept.num_kept, is_whole, kept.hexdigest(is_whole))
 

@@ -29,7 +29,7 @@ class GuaranteeRecord(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     recall: float
-    """At least this share of the private pictures of the run is dropped, copies counted once, …"""
+    """At least this share of the private pictures of the run is dropped, …"""
 
     confidence: float
     """… with this probability, over the choice of the pictures that were labelled."""
@@ -62,7 +62,7 @@ class GuaranteeRecord(BaseModel):
     """How the labelled pictures were drawn."""
 
     num_private_drawn: int
-    """Labelled private pictures before those of an audit were thinned to equal probabilities."""
+    """Labelled private pictures before those of an audit were thinned to equal probabilities; copies count once."""
 
     num_undecided: int = 0
     """Labelled pictures that may be private or not, since people differ or cannot say (of an audit after thinning)."""
@@ -75,6 +75,9 @@ class GuaranteeRecord(BaseModel):
 
     assumption: str
     """What must be true for the promise to hold."""
+
+    promise: str = ""
+    """The promise in words; empty in releases of older versions, which counted rows where an audit sample was used."""
 
     num_dropped: int = 0
     """Images of the run that the guarantee drops beside those that the policy drops: its price."""

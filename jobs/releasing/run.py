@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from pydantic.dataclasses import dataclass as checked_dataclass
 
-from ingest.errors import IncompleteError, PrivsieveError, number_of
+from ingest.errors import IncompleteError, PolicyError, PrivsieveError, number_of
 from ingest.formats import Source, open_source
 from ingest.formats.members import Members
 from ingest.formats.released import Written
@@ -26,7 +26,7 @@ from jobs.releasing.bar import Bar
 from jobs.releasing.cautions import cautions, refuse_blind
 from jobs.releasing.copying import Copied, ShardCopier
 from jobs.releasing.finishing import as_json, finish, left_out
-from jobs.releasing.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee, with_price
+from jobs.releasing.guaranteeing import GUARANTEE_ONLY, Guarantee, GuaranteeRequest, guarantee
 from jobs.releasing.plan import Counts, Plan, counts_of, plan_release
 from jobs.releasing.record import RELEASE_LEASE, UNFINISHED, GuaranteeRecord, ReleaseRecord
 from jobs.releasing.refusals import refuse_loss, refuse_misplaced, refuse_own_names
@@ -154,14 +154,29 @@ def plan_filter(request: FilterRequest) -> FilterPlan:
     if hash_list is not NOTHING:
         with open_results(request.run_url) as opened:
             policy = replace(policy, never=never_released(opened, hash_list))
-    bar, promised, of_labels = None, None, None
-    if request.guarantee is not None:
-        bar, promised, of_labels = guarantee(request.guarantee, run, record, policy)
-    plan = plan_release(run, record, corpus, policy, bar)
-    if promised is not None:
-        promised = with_price(promised, plan.counts)
-    notes = (*cautions(record, plan, policy), *filter(None, [of_labels]))
-    return FilterPlan(request, run, record, corpus, policy, plan, notes, bar, promised)
+    if request.guarantee is None:
+        plan = plan_release(run, record, corpus, policy)
+        return FilterPlan(request, run, record, corpus, policy, plan, tuple(cautions(record, plan, policy)), None, None)
+    found = guarantee(request.guarantee, run, record, policy)
+    plan = plan_release(run, record, corpus, policy, found.bar)
+    found = found.with_price(plan.counts)
+    notes = (
+        *cautions(record, plan, policy),
+        *filter(None, [found.caution, _refuse_nothing_left(found, plan, request.guarantee)]),
+    )
+    return FilterPlan(request, run, record, corpus, policy, plan, notes, found.bar, found.record)
+
+
+def _refuse_nothing_left(found: Guarantee, plan: Plan, wanted: GuaranteeRequest) -> str | None:
+    """PolicyError where the guarantee drops every image with a score; a caution where that was accepted."""
+    if plan.num_scored_left or not found.record.num_dropped:
+        return None
+    if wanted.accept_all:
+        return found.all_dropped()
+    raise PolicyError(
+        f"{found.all_dropped()}; with more labels, a lower recall or an engine that sees why these are private some "
+        "images stay; --accept-all goes on all the same"
+    )
 
 
 def _policy(name: str | None) -> Policy:

@@ -48,9 +48,14 @@ def law_map() -> tuple[Mapped, ...]:
 
 @cache
 def rules() -> tuple[Rule, ...]:
-    lists = ("attributes", "together_with")
     return tuple(
-        Rule(**{name: tuple(value) if name in lists else value for name, value in rule.items()})
+        Rule(
+            rule["law"],
+            rule["article"],
+            rule["about"],
+            tuple(rule["attributes"]),
+            tuple(rule.get("together_with", ())),
+        )
         for rule in _content()["rules"]
     )
 

@@ -95,6 +95,11 @@ class AuditSample:
     design: Design
     """How they were drawn."""
 
+    def probabilities(self) -> dict[tuple[str, int], float]:
+        """Shard and index of each drawn row -> its probability of being drawn."""
+        columns = (self.table[name].to_pylist() for name in ("shard", "index", "inclusion_probability"))
+        return {(shard, index): probability for shard, index, probability in zip(*columns, strict=True)}
+
 
 def write_sample(root: Place, sample: AuditSample) -> None:
     """Replaces the sample of the run. StorageError if it cannot be written. root: the run."""

@@ -21,7 +21,7 @@ LATER_SETTINGS = frozenset(["per_category", "drawn", "labels"])
 """Those that older versions did not have."""
 
 WHOLE = "all images of the source"
-READABLE = "all images of the source that could be read"
+READABLE = "the images of the source that could be read"
 
 Model = TypeVar("Model", bound=BaseModel)
 

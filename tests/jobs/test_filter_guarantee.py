@@ -65,9 +65,17 @@ def test_a_guarantee_drops_from_its_threshold_on_and_says_what_it_costs(
     # Of 80 the exact bound allows one: its score is below that of the second.
     threshold = float(str(labelled[1]["s_lex"]))
     num = sum(float(str(r["s_lex"])) >= threshold for r in by_severity(run))
-    assert "guarantee: at least 95 % of the private pictures are dropped, with 90 % confidence\n" in text
+    promise = (
+        "at least 95 % of the private pictures of the run are dropped, with 90 % confidence; a picture with copies "
+        "counts once, and is dropped if all of them are; nothing is promised for a single category"
+    )
+    assert f"guarantee: {promise}\n" in text
     assert f"  threshold  s_lex >= {threshold:g}\n" in text
     assert f"  price      {num} of 121 images ({100 * num / 121:.4g} %) beside those that the policy drops\n" in text
+    assert (
+        "  proof      80 private labelled pictures: 1 was missed (1 allowed). If the true recall were below 95 %, a "
+        "result this good would occur in at most 8.6 % of samples.\n"
+    ) in text
     assert "  assumes    the labelled private pictures are a random sample of the private pictures of the run" in text
     assert privsieve(*args) == 0
     released(out)
@@ -76,6 +84,7 @@ def test_a_guarantee_drops_from_its_threshold_on_and_says_what_it_costs(
     assert record["rules"]["(guarantee)"] == {"drop": num}
     assert record["rules"]["(quarantined)"] == {"drop": 1}
     promised = record["guarantee"]
+    assert promised["promise"] == promise
     assert (promised["by"], promised["threshold"], promised["num_dropped"]) == ("s_lex", threshold, num)
     assert (promised["num_private_labelled"], promised["num_missed_allowed"]) == (80, 1)
     assert promised["share_dropped"] == num / 121
@@ -111,7 +120,7 @@ def test_a_private_picture_without_a_score_counts_as_what_happens_to_it(
     keys = [*(r["key"] for r in by_severity(run)[-44:]), "99999"]
     args = ("filter", run, "--guarantee", "recall=0.95", "--labels", labels_of(tmp_path, keys), "--dry-run")
     assert privsieve(*args, "--out", tmp_path / "a") == 0
-    assert "45 private labelled pictures: 0 stay, 0 may" in capsys.readouterr().out
+    assert "45 private labelled pictures: 0 were missed (0 allowed)." in capsys.readouterr().out
     assert privsieve(*args, "--out", tmp_path / "a", "--policy", tmp_path / "keep.yaml") == 2
     message = capsys.readouterr().err
     assert "1 labelled private picture of 45 stays at any threshold, and recall 0.95 with confidence 0.9 allows 0" in (
@@ -136,13 +145,13 @@ def test_pictures_on_which_people_differ_are_counted_as_they_lower_the_threshold
     }
     write_labels(to_labels(columns, len(keys)), str(tmp_path / "two.parquet"), LabelsOrigin("hand"))
     args = ("filter", run, "--guarantee", "recall=0.95", "--out", tmp_path / "out", "--dry-run", "--labels")
-    assert privsieve(*args, tmp_path / "two.parquet") == 0
+    assert privsieve(*args, tmp_path / "two.parquet", "--accept-all") == 0
     text = capsys.readouterr().out
     # One of 99 may stay, and one of 101: then it is the lowest of the undecided, and the next lowest is dropped.
     assert f"  threshold  s_lex >= {scored[5]['s_lex']}\n" in text
     assert "  proof      101 private labelled pictures: " in text
     assert "  undecided  3 labelled pictures: people differ, or cannot say. The promise holds whichever are" in text
-    assert "the proof counts 2 so" in text
+    assert "the proof takes 2 as private" in text
     assert privsieve(*args, labels_of(tmp_path, keys[:-6:2])) == 0
     assert f"  threshold  s_lex >= {scored[21]['s_lex']}\n" in capsys.readouterr().out
 
@@ -220,6 +229,7 @@ def test_the_audit_sample_is_thinned_to_equal_probabilities(
     write_drawn(str(run), drawn, NUM + 1, least=0.1)
     labels = labels_of(tmp_path, [r["key"] for r in scored])
     args = ("filter", run, "--guarantee", "recall=0.95", "--labels", labels, "--out", tmp_path / "out", "--dry-run")
+    args = (*args, "--accept-all")
     try:
         assert privsieve(*args) == 0
         text = capsys.readouterr().out
@@ -265,7 +275,7 @@ def test_the_audit_sample_is_thinned_to_equal_probabilities(
         (("--guarantee", "0.95", "--labels", "x"), '"0.95" is not recall=SHARE'),
         (("--guarantee", "recall=1", "--labels", "x"), '"recall=1" is not recall=SHARE'),
         (("--guarantee", "recall=0.95"), "--guarantee and --labels go together"),
-        (("--policy", "strict", "--drawn", "audit"), "--guarantee-by and --drawn are of --guarantee"),
+        (("--policy", "strict", "--drawn", "audit"), "--guarantee-by, --drawn and --accept-all are of --guarantee"),
         ((), "give --policy, or --guarantee with --labels, or both"),
     ],
 )

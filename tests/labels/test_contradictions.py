@@ -98,6 +98,6 @@ def test_every_command_that_takes_labels_says_once_that_they_contradict_themselv
     assert "1 of 12 labels contradicts itself" in capsys.readouterr().err
     root, record = open_run(str(run))
     request = GuaranteeRequest(str(labels), 0.5, by="prob_private")
-    *_, of_labels = guarantee(request, root, record, load_policy(GUARANTEE_ONLY, "none"))
+    of_labels = guarantee(request, root, record, load_policy(GUARANTEE_ONLY, "none")).caution
     assert of_labels is not None
     assert of_labels.startswith(caution)
