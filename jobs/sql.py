@@ -34,7 +34,7 @@ def sql(run: str, statement: str | None, shell_setup: bool, output: str, timeout
 
     Views: images, scored, quarantined, attributes (one row per image and attribute), rates (one per category),
     patterns (one per distinct set of answers, with num_images; the fast way to count attributes), corrected_rates
-    (what "audit apply" found).
+    (what "audit apply" found), damaged (parts of shards that could not be read), all_rows (images and damaged).
 
     stderr says after the answer whether the run is of a part of its source, not finished, or of made-up answers.
 

@@ -36,6 +36,7 @@ from ingest.images.decode import ImageLimits
 from jobs.evaluating.run import EvaluateRequest, run_evaluate
 from jobs.planning.arithmetic import Figure, PlanResult
 from jobs.planning.estimate import PlanRequest, run_plan
+from jobs.releasing.guaranteeing import GuaranteeRequest
 from jobs.releasing.run import FilterRequest, FilterResources, FilterResult, run_filter
 from jobs.runtime.executors import Executor
 from jobs.runtime.requests import refused_in_one_line
@@ -43,6 +44,7 @@ from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResource
 from jobs.scanning.run import run_scan
 from reports import opened
 from reports.evaluation.results import Evaluation
+from reports.labelled_rows import Drawn
 from reports.opened import OpenRun
 from reports.page.render import Extras, write_page
 from reports.summary import Rate, Report
@@ -202,9 +204,15 @@ def evaluate(
 
 def filter(
     run: Url,
-    policy: Url,
+    policy: Url | None,
     out: Url,
     *,
+    guarantee: float | None = None,
+    confidence: float = 0.9,
+    labels: Url | None = None,
+    guarantee_by: str | None = None,
+    drawn: Drawn | None = None,
+    accept_all: bool = False,
     resume: bool = False,
     overwrite: bool = False,
     executor: Executor | None = None,
@@ -212,18 +220,27 @@ def filter(
 ) -> FilterResult:
     """Write the corpus of a run again, in its own layout, without what a policy drops.
 
-    policy: a YAML file, or the name of a policy that is shipped. out: folder or URL of the release. resume: continue a
-    release that was interrupted. overwrite: replace an earlier one. executor: by default, small releases are written in
-    this process and large ones on Ray.
+    policy: a YAML file, or the name of a policy that is shipped; None with a guarantee alone. out: folder or URL of the
+    release. guarantee: the share of the private pictures that is dropped with this confidence; the labels prove it.
+    guarantee_by: the number that its threshold is on. drawn: how the labelled pictures were drawn. accept_all: go on
+    although the guarantee drops every image with a score. resume: continue a release that was interrupted. overwrite:
+    replace an earlier one. executor: by default, small releases are written in this process and large ones on Ray.
 
     IncompleteError where the source changed since the scan, or a copy failed (continue with resume=True); PolicyError,
     RunError, SourceError, StorageError before anything is written.
     """
+    if (guarantee is None) != (labels is None):
+        raise PrivsieveError("guarantee and labels go together: the labels prove the guarantee")
     with refused_in_one_line():
+        wanted = None
+        if guarantee is not None and labels is not None:
+            url = _text("labels", labels)
+            wanted = GuaranteeRequest(url, guarantee, confidence, guarantee_by, drawn, accept_all)
         request = FilterRequest(
             run_url=_text("run", run),
-            policy=_text("policy", policy),
+            policy=None if policy is None else _text("policy", policy),
             out_url=_text("out", out),
+            guarantee=wanted,
             resume=resume,
             overwrite=overwrite,
         )

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ingest.fault import Fault
+from ingest.fault import SHARD_REASONS, Fault
 from ingest.images.unseen import UNSEEN_KINDS
 from ingest.sample import SAMPLE_COLUMNS, Column
 from scoring import severity
@@ -78,7 +78,12 @@ OUTCOME_COLUMNS: tuple[Column, ...] = (
     Column("boxes", pa.list_(BOX_TYPE), "fractions", "where evidence was found"),
     Column("rationale", pa.string(), "", "kinds of evidence, never the found text or content"),
     Column("status", pa.string(), "", "scored or quarantined", False),
-    Column("reason", pa.string(), "", "short code that says why the image is quarantined, null if scored"),
+    Column(
+        "reason",
+        pa.string(),
+        "",
+        "short code that says why the image is quarantined, null if scored; some say that the row is no image",
+    ),
     Column("error_message", pa.string(), "", "one line about the reason, null if scored"),
     Column(
         "stage",
@@ -231,6 +236,14 @@ def columns_document() -> str:
         "",
     ]
     lines += [", ".join(f"`{field.name}`" for field in BOX_TYPE) + "."]
+    lines += ["", "## Rows that are no image", ""]
+    lines += [f"Reasons: {', '.join(f'`{reason}`' for reason in sorted(SHARD_REASONS))}."]
+    lines += [
+        "",
+        "Such a row is about a part of a damaged shard, or all of it: an unknown number of images that were not seen. "
+        "The views of `sql`, the functions of the Python package and all counts of images leave it out; the view "
+        "`damaged` and the score files hold it.",
+    ]
     lines += ["", "## Kinds of unseen content", "", "| `unseen` | meaning |", "|---|---|"]
     lines += [f"| `{kind}` | {meaning} |" for kind, meaning in UNSEEN_KINDS.items()]
     lines += ["", "Rows of versions that did not record it have null in `unseen` and `unseen_bytes`."]

@@ -8,7 +8,7 @@ from scoring.runs.audit_sample import SAMPLE_SCHEMA, AuditSample, Design, write_
 from scoring.runs.record import open_run
 
 
-def write_drawn(run: str, drawn: pa.Table, num_rows: int, least: float | None = 1e-12) -> None:
+def write_drawn(run: str, drawn: pa.Table, num_rows: int, least: float | None = 1e-12, seed: int = 0) -> None:
     """drawn: with shard, index and inclusion_probability, and as many other columns of a sample as the test needs.
 
     num_rows: images of the run as the sample says. least: smallest probability of any image, as the sample says; None
@@ -27,7 +27,7 @@ def write_drawn(run: str, drawn: pa.Table, num_rows: int, least: float | None = 
     _, record = open_run(run)
     design = Design(
         num_wanted=max(1, count),
-        seed=0,
+        seed=seed,
         purpose="both",
         private="level IN (1, 2)",
         settings=record.settings_hash(),

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 
 from ray.util.metrics import Counter, Gauge, Histogram
 
+from ingest.fault import SHARD_REASONS
+
 SLICE_SECONDS_BOUNDARIES = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0]
 
 
@@ -22,6 +24,7 @@ class ScanMetrics:
         self._engine = engine
         self._scored = Counter("privsieve_images_scored", "Images with a score", ("engine",))
         self._quarantined = Counter("privsieve_images_quarantined", "Images without a score", ("engine", "reason"))
+        self._damaged = Counter("privsieve_damaged_parts", "Parts of shards that cannot be read", ("engine", "reason"))
         self._seconds = Histogram(
             "privsieve_slice_seconds", "Seconds from a slice to its file", SLICE_SECONDS_BOUNDARIES, ("engine",)
         )
@@ -32,14 +35,15 @@ class ScanMetrics:
         self._reported: Mapping[str, int] = {}
 
     def slice_written(self, seconds: float, num_scored: int, quarantined: Mapping[str, int]) -> None:
-        """One slice has its file. quarantined: reason -> images; reasons are those of the row, a closed set."""
+        """One slice has its file. quarantined: reason -> rows; reasons are those of the row, a closed set."""
         tags = {"engine": self._engine}
         self._seconds.observe(seconds, tags)
         if num_scored:
             self._scored.inc(num_scored, tags)
-        for reason, num_images in quarantined.items():
-            if num_images:
-                self._quarantined.inc(num_images, tags | {"reason": reason})
+        for reason, num_rows in quarantined.items():
+            if num_rows:
+                counter = self._damaged if reason in SHARD_REASONS else self._quarantined
+                counter.inc(num_rows, tags | {"reason": reason})
 
     def queued(self, num_images: int) -> None:
         """So many images more are read to be given to the engine; negative: are answered."""

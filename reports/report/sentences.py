@@ -94,7 +94,7 @@ def _where(report: Report) -> str:
     known = [rate for rate in report.rates if rate.num_judged]
     label = report.by_label
     if len(known) < 2:
-        return f"All images are of one {label}, so there is no order." if known else f"No {label} has a rate."
+        return f"Only one {label} has a rate, so there is no order." if known else f"No {label} has a rate."
     if not report.has_claim:
         return f"The order of the {len(known):,} groups by {label} holds for the scanned images only."
     raw = ", as the engine answers," if headline_of(report).is_corrected else ","

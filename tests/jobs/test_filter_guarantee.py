@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import privsieve as api
 from jobs.releasing.guaranteeing import GuaranteeRequest
 from jobs.releasing.run import FilterRequest, run_filter
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
@@ -228,8 +229,8 @@ def test_the_audit_sample_is_thinned_to_equal_probabilities(
     drawn = pa.table({**names, "inclusion_probability": probabilities})
     write_drawn(str(run), drawn, NUM + 1, least=0.1)
     labels = labels_of(tmp_path, [r["key"] for r in scored])
-    args = ("filter", run, "--guarantee", "recall=0.95", "--labels", labels, "--out", tmp_path / "out", "--dry-run")
-    args = (*args, "--accept-all")
+    wanted = ("--guarantee", "recall=0.95", "--labels", labels, "--accept-all")
+    args = ("filter", run, *wanted, "--out", tmp_path / "out", "--dry-run")
     try:
         assert privsieve(*args) == 0
         text = capsys.readouterr().out
@@ -267,6 +268,92 @@ def test_the_audit_sample_is_thinned_to_equal_probabilities(
         assert "sample.parquet is damaged or of another version; draw a new sample" in capsys.readouterr().err
     finally:
         sample.unlink()
+
+
+def test_a_guarantee_that_drops_every_image_is_refused_and_says_which_pictures_make_it_so(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scored = by_severity(run)
+    lowest = [f"{r['shard']}/{r['key']}" for r in scored if r["s_lex"] == scored[0]["s_lex"]]
+    labels = labels_of(tmp_path, [r["key"] for r in scored])
+    out = tmp_path / "out"
+    args = ("filter", run, "--guarantee", "recall=0.95", "--labels", labels, "--out", out)
+    why = (
+        f"every scored image is dropped: {len(lowest)} of 120 labelled private pictures have the lowest s_lex of the "
+        f"run, {scored[0]['s_lex']} ({', '.join(lowest[:3])} and {len(lowest) - 3} more), and 2 may be missed"
+    )
+    for options in ((), ("--dry-run",)):
+        assert privsieve(*args, *options) == 2
+        error = capsys.readouterr().err
+        assert error.startswith(f"privsieve: {why}; with more labels, a lower recall or an engine that sees why")
+        assert error.endswith("some images stay; --accept-all goes on all the same\n")
+        assert not out.exists()
+    assert privsieve(*args, "--accept-all") == 0
+    text = capsys.readouterr().out
+    assert f"\n{why}\n" in text
+    assert "of 121 images 0 were kept, 0 kept and flagged, 121 dropped" in text
+    with pytest.raises(api.PolicyError, match="every scored image is dropped"):
+        api.filter(run, None, tmp_path / "api", guarantee=0.95, labels=labels)
+    found = api.filter(run, None, tmp_path / "api", guarantee=0.95, labels=labels, accept_all=True)
+    assert found.counts.actions() == {"keep": 0, "flag": 0, "drop": 121}
+
+
+def test_a_policy_that_drops_every_image_by_itself_is_not_refused(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text("name: p\nrules: []\ndefault: drop\n")
+    request = GuaranteeRequest(str(labels_of(tmp_path, [r["key"] for r in by_severity(run)])), 0.95)
+    found = run_filter(FilterRequest(str(run), str(tmp_path / "p.yaml"), str(tmp_path / "out"), guarantee=request))
+    assert found.counts.actions()["drop"] == 121
+
+
+def test_an_audit_counts_pictures_and_the_worst_of_their_copies(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Sixty pictures and forty copies of the first, all drawn. One copy has a label, and a rule keeps another."""
+    (tmp_path / "crawl").mkdir()
+    pictures = {f"{n:05d}.jpg": jpeg(n) for n in range(60)} | {f"copy-{n:02d}.jpg": jpeg(0) for n in range(40)}
+    tar(tmp_path / "crawl" / "00000.tar", pictures)
+    scan_in_process(tmp_path / "crawl", tmp_path / "run")
+    scored = by_severity(tmp_path / "run")
+    columns = {name: [r[name] for r in scored] for name in ("shard", "index", "sha256")}
+    drawn = pa.table(columns | {"inclusion_probability": [1.0] * 100})
+    write_drawn(str(tmp_path / "run"), drawn, 100, least=1.0)
+    labels = labels_of(tmp_path, [*(f"{n:05d}" for n in range(1, 60)), "copy-07"])
+    args = ("filter", tmp_path / "run", "--guarantee", "recall=0.9", "--labels", labels, "--accept-all", "--dry-run")
+    assert privsieve(*args, "--out", tmp_path / "a") == 0
+    proof = "60 private labelled pictures (of 60 of the audit, thinned to equal probabilities): "
+    assert f"  proof      {proof}" in capsys.readouterr().out
+    (tmp_path / "p.yaml").write_text(
+        "name: p\ndefault: drop\nrules:\n  - {name: consent, when: \"key = 'copy-30'\", then: keep, reason: consent}\n"
+    )
+    assert privsieve(*args, "--out", tmp_path / "b", "--policy", tmp_path / "p.yaml") == 0
+    assert f"  proof      {proof}1 was missed" in capsys.readouterr().out
+    differ = labels_of(tmp_path, [f"{n:05d}" for n in range(60)], "differ")
+    table = pq.read_table(differ)
+    no = table.slice(0, 1).to_pylist()[0] | {"key": "copy-07", "private": 0}
+    both = to_labels({name: [*table[name].to_pylist(), no[name]] for name in ("key", "annotator", "private")}, 61)
+    write_labels(both, str(differ), LabelsOrigin("hand"))
+    assert privsieve(*args[:5], differ, *args[6:], "--out", tmp_path / "c") == 0
+    assert "  undecided  1 labelled picture: people differ, or cannot say" in capsys.readouterr().out
+
+
+def test_other_seeds_of_the_audit_leave_other_pictures(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scored = by_severity(run)
+    names = {name: [r[name] for r in scored] for name in ("shard", "index", "sha256")}
+    drawn = pa.table({**names, "inclusion_probability": [0.8] * len(scored)})
+    labels = labels_of(tmp_path, [r["key"] for r in scored])
+    args = ("filter", run, "--guarantee", "recall=0.5", "--labels", labels, "--out", tmp_path / "o", "--dry-run")
+    proofs = set()
+    try:
+        for seed in range(4):
+            write_drawn(str(run), drawn, NUM + 1, least=0.4, seed=seed)
+            assert privsieve(*args) == 0
+            proofs.add(capsys.readouterr().out.partition("proof      ")[2].partition(" private")[0])
+    finally:
+        (run / "audit" / "sample.parquet").unlink()
+    assert len(proofs) > 1
+    assert all(40 <= int(num) <= 80 for num in proofs)
 
 
 @pytest.mark.parametrize(

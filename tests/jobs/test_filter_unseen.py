@@ -1,6 +1,8 @@
 """Files that hold more than was scanned: what the shipped policies and one's own rules make of them."""
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from ingest.fault import Fault
 from ingest.images.decode import ImageLimits
 from ingest.sample import Sample
+from jobs.releasing.decisions import decisions_of, unseen_in
 from jobs.scanning.batch import BatchScorer
 from scoring.assessment import Assessment, Outcome, View
 from scoring.policies.policy import load_policy
@@ -15,6 +18,8 @@ from scoring.policies.shipped import policy_bytes
 from scoring.table import Facts, to_table
 from scoring.taxonomy import KEYS
 from tests.ingest.hiding import HIDING, SHOWING
+from tests.jobs.in_process import scan_in_process
+from tests.jobs.made import jpeg, privsieve, tar
 
 SHIPPED = {"strict": "drop", "research": "flag", "identity-documents-only": "flag"}
 
@@ -100,3 +105,44 @@ def test_a_rule_on_what_was_not_scanned_does_not_make_a_policy_that_can_tell_not
     assert both.is_blind(["nudity"])
     assert not both.is_blind(["biometrics"])
     assert not alone.is_blind(["nudity"])
+
+
+def test_filter_counts_kept_files_with_content_that_was_not_scanned_and_names_the_rule(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Three files hold a second picture behind the first: one is kept, one flagged, one may not be released."""
+    (tmp_path / "crawl").mkdir()
+    members = {f"{n}.jpg": jpeg(n) + (jpeg(n + 50) if n < 2 else b"") for n in range(5)}
+    tar(tmp_path / "crawl" / "00000.tar", members)
+    tar(tmp_path / "crawl" / "00001.tar", {"../7.jpg": jpeg(7) + jpeg(57)})
+    scan_in_process(tmp_path / "crawl", tmp_path / "run")
+    rules = "  - {name: second, when: \"key = '1'\", then: flag, reason: r}\n"
+    (tmp_path / "p.yaml").write_text(f"name: p\ndefault: keep\nquarantined: drop\nrules:\n{rules}")
+    args = ("filter", tmp_path / "run", "--policy", tmp_path / "p.yaml", "--out")
+    assert privsieve(*args, tmp_path / "out", "--dry-run") == 0
+    line = (
+        "kept images hold content that was not scanned (embedded_image {0}, trailing_data {0}); rule: len(unseen) > 0\n"
+    )
+    assert f"3 {line.format(3)}" in capsys.readouterr().out  # names are looked at when shards are opened
+    assert privsieve(*args, tmp_path / "out") == 0
+    assert f"2 {line.format(2)}" in capsys.readouterr().out
+    summary = json.loads((tmp_path / "out" / "release.json").read_text())
+    assert (summary["num_unseen_kept"], summary["unseen_kept"]) == (2, {"embedded_image": 2, "trailing_data": 2})
+    dropping = "  - {name: more, when: len(unseen) > 0, then: drop, reason: r}\n"
+    (tmp_path / "p.yaml").write_text(f"name: p\ndefault: keep\nquarantined: drop\nrules:\n{rules}{dropping}")
+    assert privsieve(*args, tmp_path / "half") == 0
+    text = capsys.readouterr().out
+    assert (
+        "1 kept image holds content that was not scanned (embedded_image 1, trailing_data 1)\n" in text
+    )  # flagged before the rule
+    (tmp_path / "p.yaml").write_text(f"name: p\ndefault: keep\nquarantined: drop\nrules:\n{dropping}")
+    assert privsieve(*args, tmp_path / "none") == 0
+    assert "not scanned" not in capsys.readouterr().out
+    summary = json.loads((tmp_path / "none" / "release.json").read_text())
+    assert (summary["num_unseen_kept"], summary["unseen_kept"]) == (0, {})
+
+
+def test_frames_that_an_older_version_left_out_are_counted_too() -> None:
+    rows = to_table([OLD_SHORT, OLD_LONG, WHOLE, FRAMES], [Assessment(np.zeros(len(KEYS), dtype=np.float32))] * 4)
+    policy = load_policy(b"name: p\nrules: []\ndefault: keep\n", "p.yaml")
+    assert unseen_in(rows, decisions_of(rows, policy)) == {1: ["frames"], 3: ["frames"]}
