@@ -149,7 +149,7 @@ def test_labels_correct_the_rates_of_the_run_and_of_categories(
     subjects = {one["subject"]: one for one in found["subjects"]}
     for subject in ("private", "biometrics"):
         one = subjects[subject]
-        assert one["raw"]["value"] != pytest.approx(true_rate, abs=0.005)
+        assert one["raw_rate"] != pytest.approx(true_rate, abs=0.005)
         assert one["corrected"]["low"] <= true_rate <= one["corrected"]["high"]
         assert one["corrected"]["high"] - one["corrected"]["low"] < 0.05
         assert one["num_labels"] == drawn.num_rows
@@ -164,13 +164,12 @@ def test_labels_correct_the_rates_of_the_run_and_of_categories(
     for place_, category in enumerate(CATEGORIES):
         here = float(is_there[scored & (np.arange(NUM_IMAGES) % 3 == place_)].mean())
         assert by_category[category]["corrected"]["low"] <= here <= by_category[category]["corrected"]["high"]
-        assert by_category[category]["method"] == "prior shift"
-    assert subjects["private"]["shift_test"]["num_categories"] == 3
-    assert subjects["private"]["shift_test"]["p_value"] > 0.05
+        assert by_category[category]["method"] == "difference"  # each has labels enough
+    assert subjects["private"]["shift_test"] is None
 
     assert privsieve("audit", "apply", run, labels) == 0
     text = capsys.readouterr().out
-    assert "Rates of categories assume that the engine errs alike in all of them" in text
+    assert "assume that the engine errs alike" not in text
     assert "40 quarantined images are in no rate" in text
     assert "\nNo corrected rate, since no drawn picture is labelled for it (review --for attributes " in text
     assert "asks for attributes): gov_ids, " in text
@@ -381,6 +380,7 @@ def test_pictures_on_which_people_differ_widen_the_interval_to_all_and_none_of_t
         rows = filled(tmp_path / "list.csv", {"private": is_there})
         for row in rows:
             row["private"] = taken if row["sha256"] in undecided else row["private"]
+        rows = [row for row in rows if row["private"]]
         return dict(applied(write(tmp_path / f"as-{taken}.csv", rows))["subjects"][0])
 
     none, all_, left_out = private_of("0"), private_of("1"), private_of("")
@@ -401,7 +401,10 @@ def test_pictures_on_which_people_differ_widen_the_interval_to_all_and_none_of_t
     assert stored["note"][0].as_py() == "the interval covers undecided labels"
     assert privsieve("audit", "apply", run, run / "reviews") == 0
     text = capsys.readouterr().out
-    assert f"Undecided, since people differ or cannot say: private {len(undecided)}. The intervals cover" in text
+    assert (
+        f"Undecided, since people differ, cannot say, or skipped them: private {len(undecided)}. The intervals cover"
+        in text
+    )
     assert f"privsieve review {run} --queue audit --as NAME, then apply {run}/reviews" in text
     assert "have no label yet" not in text
     for sha256 in undecided:  # a third person, and a second one for what nobody could say
@@ -431,7 +434,10 @@ def test_a_report_names_what_its_labels_leave_open(
         "Fewer than 30 labels: label more before you rely on the corrected rate of private.",
         f"{drawn.num_rows - 23} of {drawn.num_rows} drawn pictures have no label. The corrected rates hold only if "
         "chance decided which.",
-        "Undecided, since people differ or cannot say: private 3. The intervals cover all of them being so, and none.",
+        "Undecided, since people differ, cannot say, or skipped them: private 3. The intervals cover all of them being "
+        "so, and none.",
+        "The labels count as the truth: 5 % wrong ones can turn a rate of 10 % into 14 %. How often they are wrong "
+        "shows if two people judge at least 20 of the pictures (so far 3); those for it come first in a review.",
     ]
     for caution in found["audit_cautions"]:
         assert f"{caution}\n" in text
@@ -441,7 +447,8 @@ def test_a_report_names_what_its_labels_leave_open(
     assert set(found["audit_cautions"]) <= set(capsys.readouterr().err.splitlines())
     whole = write(tmp_path / "whole.csv", filled(tmp_path / "list.csv", {"private": truth()}))
     assert privsieve("audit", "apply", run, whole) == 0
-    assert audit_cautions(summarise(open_run(str(run)))) == ()
+    (caution,) = audit_cautions(summarise(open_run(str(run))))
+    assert caution.startswith("The labels count as the truth")
 
 
 @pytest.mark.slow
@@ -620,5 +627,5 @@ def test_a_raw_rate_that_is_only_a_lower_bound_is_marked_like_in_the_report(
     assert [line.split()[:3] for line in lines if line.split()[:1] == ["nudity"]] == [["nudity", "0.0", "%"]]
     assert any("≥: never ruled out, so at least" in line for line in lines)
     assert privsieve("report", run) == 0
-    table = capsys.readouterr().out.partition("Rates of all scored images, corrected by")[2]
+    table = capsys.readouterr().out.partition("Rates of the scored images, corrected by")[2]
     assert ["age", "≥", "25.0", "%"] in [line.split()[:4] for line in table.splitlines()]
