@@ -439,6 +439,11 @@ def _notes(run: Run, basis: _Basis, categories: Sequence[CategoryRates]) -> tupl
         )
     if not follows_taxonomy(private):
         notes.append(f'Of the labels only the column "private" says what is private, since that means here: {private}.')
+    if run.record.per_category and basis.of_source is None:
+        notes.append(
+            "The run has as many images of each category, whatever its size in the source, so rates of the whole run "
+            "are no rates of the source; --category-sizes FILE weights them. Rates of categories hold for the source."
+        )
     if sum(labels.num_ambiguous.values()):
         notes.append(f"{sum(labels.num_ambiguous.values()):,} attributes are labelled 0.5; they count as absent.")
     if any(one.method != "difference" for one in categories):

@@ -109,7 +109,7 @@ def label_errors(num_pictures: int, differing: float | None, kappa: float | None
         f"Several people judged {number_of(num_pictures, 'picture')}: {percent(differing)} of their answers differ"
     )
     if kappa is not None:
-        several += f" (κ {kappa:.2f})"
+        several += f" (κ {kappa:.2f})".replace("-", "−")
     if not differing:
         return f"{several}. Errors that all of them make alike are not seen."
     end = "The intervals allow for as many wrong labels of pictures that one person judged." if is_allowed_for else ""

@@ -26,6 +26,7 @@ from reports.warehouse import open_run, setup_statements
 from scoring.assessment import Assessment
 from scoring.labels.table import read_judged
 from scoring.runs.audit_sample import SUBJECTS, read_sample
+from scoring.runs.record import RunRecord
 from scoring.runs.reviews import Answers
 from scoring.table import Facts, Verdict, to_table
 from scoring.taxonomy import KEYS
@@ -629,3 +630,85 @@ def test_a_raw_rate_that_is_only_a_lower_bound_is_marked_like_in_the_report(
     assert privsieve("report", run) == 0
     table = capsys.readouterr().out.partition("Rates of the scored images, corrected by")[2]
     assert ["age", "≥", "25.0", "%"] in [line.split()[:4] for line in table.splitlines()]
+
+
+def test_a_second_person_gets_a_list_of_their_own_and_differences_widen_the_interval(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    is_there = truth()
+    sample(run, tmp_path / "list.csv", "--n", 300, "--for", "private")
+    out = capsys.readouterr().out
+    first = list(csv.DictReader((tmp_path / "list.csv").open()))
+    second = list(csv.DictReader((tmp_path / "list.second.csv").open()))
+    assert 15 <= len(second) <= 50
+    assert second == first[: len(second)]
+    assert f"{len(second)} pictures for a second person, which shows how often labels are wrong: {tmp_path}" in out
+    assert f"next: privsieve review {run} --queue audit --as NAME" in out
+    ana = write(tmp_path / "ana.csv", filled(tmp_path / "list.csv", {"private": is_there}))
+    rows = filled(tmp_path / "list.second.csv", {"private": is_there})
+    rows[3]["private"] = "1" if rows[3]["private"] == "0" else "0"
+    ben = write(tmp_path / "ben.csv", rows)
+
+    def applied(*labels: Path) -> dict[str, Any]:
+        assert privsieve("audit", "apply", run, *labels, "--format", "json") == 0
+        return dict(json.loads(capsys.readouterr().out)["subjects"][0])
+
+    capsys.readouterr()
+    alone, both = applied(ana), applied(ana, ben)
+    looks = both["second_looks"]
+    assert (looks["num_pictures"], alone["second_looks"]["num_pictures"]) == (len(second), 0)
+    assert 0.5 < looks["kappa"] < 1
+    assert both["num_undecided"] == 1
+    assert both["corrected"]["low"] < alone["corrected"]["low"]
+    assert both["corrected"]["high"] > alone["corrected"]["high"] + looks["reach"]
+    assert privsieve("report", run, "--format", "json") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["label_gaps"]["num_judged_twice"] == len(second)
+    assert report["audit_cautions"][-1].startswith(f"Several people judged {len(second)} pictures: ")
+    assert report["audit_cautions"][-1].endswith("allow for as many wrong labels of pictures that one person judged.")
+    assert privsieve("audit", "apply", run, ana, ana) == 2
+    assert 'annotator "ana" labels' in capsys.readouterr().err
+
+
+def test_a_run_with_as_many_images_of_each_category_is_weighted_with_their_sizes(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The source has 100 offices for each other picture; they are private most often."""
+    is_there, path = truth(), run / "run.json"
+    per_category = {"sample": 700, "seed": 0, "per_category": True, "drawn": NUM_IMAGES}
+    path.write_text(RunRecord(**(json.loads(path.read_text()) | per_category)).model_dump_json())
+    record_hash = open_run(str(run)).record.settings_hash()
+    for file in (run / "scores").iterdir():  # results of other settings would be refused
+        table = pq.read_table(file)
+        meta = dict(table.schema.metadata) | {b"privsieve.settings": record_hash.encode()}
+        pq.write_table(table.replace_schema_metadata(meta), file)
+    sample(run, tmp_path / "list.csv", "--n", 600, "--for", "private")
+    labels = write(tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"private": is_there}))
+    sizes = tmp_path / "sizes.csv"
+    sizes.write_text("category,images\nbar,1000\nbeach,1000\noffice,200000\n")
+    capsys.readouterr()
+    assert privsieve("audit", "apply", run, labels) == 0
+    pooled = capsys.readouterr().out
+    assert "Share of the scored images, as the run answers" in pooled
+    assert privsieve("report", run, "--category-sizes", sizes, "--format", "json") == 0
+    unweighted = json.loads(capsys.readouterr().out)
+    assert not unweighted["headline"]["is_corrected"]
+    assert privsieve("audit", "apply", run, labels, "--category-sizes", sizes) == 0
+    assert "Share of the scored images in the source, as the run answers" in capsys.readouterr().out
+    assert privsieve("report", run, "--format", "json") == 0
+    report = json.loads(capsys.readouterr().out)
+    headline = report["headline"]
+    assert headline["is_corrected"]
+    assert headline["of"] == "scored images in the source"
+    scored = np.arange(NUM_IMAGES) % 50 != 7
+    offices = float(is_there[scored & (np.arange(NUM_IMAGES) % 3 == 2)].mean())
+    assert headline["low"] < offices < headline["high"]
+    assert headline["raw_rate"] == report["overall"]["rate"] == pytest.approx(unweighted["overall"]["rate"])
+    wrong = tmp_path / "wrong.csv"
+    for text, why in (
+        ("category,images\nbar,1000\nbeach,1000\n", '1 category has (such as "office") no size there'),
+        ("category,images\nbar,1\nbeach,1000\noffice,200000\n", 'of "bar" the run has 667 images, and 1 are given'),
+    ):
+        wrong.write_text(text)
+        assert privsieve("audit", "apply", run, labels, "--category-sizes", wrong) == 2
+        assert why in capsys.readouterr().err

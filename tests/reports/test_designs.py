@@ -143,6 +143,22 @@ def test_a_sample_of_each_category_has_an_overall_rate_only_with_their_sizes(mak
         assert why in overall.sentence
 
 
+def test_a_group_is_called_highest_only_if_no_other_can_have_its_rank(make_run: MakeRun) -> None:
+    """A large group of 20 % private images is surely below A; C and D are too small to be surely below anything."""
+    sizes = {"A": (60, 150), "B": (200, 1000), "C": (1, 3), "D": (6, 20)}
+    rows = [
+        (group, answer(biometrics=int(n < num_private)))
+        for group, (num_private, num) in sizes.items()
+        for n in range(num)
+    ]
+    found = summarise(open_run(str(make_run(rows))))
+    ranks = {rate.group: (rate.rank_low, rate.rank_high) for rate in found.rates}
+    assert ranks == {"A": (1, 3), "D": (1, 4), "B": (2, 4), "C": (1, 4)}
+    assert findings(found)[1] == "By category, the highest of 4 is A, D or C; the table has the possible ranks of each."
+    two = summarise(open_run(str(make_run([row for row in rows if row[0] in "AB"], name="two"))))
+    assert findings(two)[1] == "By category, A is highest (at least 32.5 %), ahead of the other one."
+
+
 @pytest.mark.parametrize("is_limit", [True, False])
 def test_the_first_images_and_an_unfinished_scan_claim_nothing(make_run: MakeRun, is_limit: bool) -> None:
     run = open_run(str(make_run(ROWS)))

@@ -19,6 +19,7 @@ from reports.report.making import facts_of
 from reports.report.sentences import findings, quality_note
 from reports.summary import Details, Report, summarise
 from reports.warehouse import open_run
+from reports.words import percent
 from scoring.taxonomy import ATTRIBUTES
 from tests.reports.conftest import HOSTILE, ROWS, MakeRun, answer
 
