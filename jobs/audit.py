@@ -75,11 +75,16 @@ def sample(
         write_line(f"{found.num_quarantined:,} quarantined images cannot be drawn")
     write_line(f"private is: {design.private}")
     write_line(f"{number_of(found.num_pictures, 'row')} to fill in: {out} (1 yes, 0 no, empty if not judged)")
+    if found.num_for_second_look:
+        first = number_of(found.num_for_second_look, "picture")
+        where = f": {found.second_list}" if found.second_list else " (the first of the list)"
+        write_line(f"{first} for a second person, which shows how often labels are wrong{where}")
     if found.interface:
         write_line(f"labelling interface: {found.interface}")
         write_line("then: privsieve labels import label-studio EXPORTED.json --out labels.parquet")
         out = "labels.parquet"
-    write_line(f"next: privsieve audit apply {run_url} {out}")
+    write_line(f"next: privsieve review {run_url} --queue audit --as NAME, to look at them in the browser")
+    write_line(f"  or: privsieve audit apply {run_url} {' '.join(filter(None, (out, found.second_list)))}")
 
 
 def _write_replaced(run_url: str, earlier: "Replaced") -> None:
@@ -95,20 +100,33 @@ def _write_replaced(run_url: str, earlier: "Replaced") -> None:
 
 @audit.command()
 @click.argument("run_url", metavar="RUN")
-@click.argument("labels")
+@click.argument("labels", nargs=-1, required=True)
 @click.option(
     "--sensitivity-from",
     metavar="RUN2",
     help="LABELS are of RUN2, another corpus scanned with the same engine (Rogan-Gladen).",
 )
 @click.option("--private", metavar="CONDITION", help="With --sensitivity-from: what counts as private.")
+@click.option(
+    "--category-sizes",
+    metavar="FILE",
+    help="CSV with the columns category and images: for the rates of the source of a run of --sample --per-category.",
+)
 @click.option("--format", "output", type=click.Choice(["text", "json", "csv"]), default="text", show_default=True)
-def apply(run_url: str, labels: str, sensitivity_from: str | None, private: str | None, output: str) -> None:
+def apply(
+    run_url: str,
+    labels: tuple[str, ...],
+    sensitivity_from: str | None,
+    private: str | None,
+    category_sizes: str | None,
+    output: str,
+) -> None:
     """Correct the rates of RUN by LABELS of the pictures that "audit sample" drew.
 
-    LABELS is the file that was filled in, RUN/reviews, or any other labels of one or several people. A picture without
-    an answer to a question is left out of that question. If people differ, the majority counts; without one, intervals
-    cover both answers. The rates are stored in RUN, where "report" and the view corrected_rates of "sql" find them.
+    LABELS is the file that was filled in, RUN/reviews, or any other labels of one or several people; give several files
+    if each person has one. A picture without an answer to a question is left out of that question. If people differ,
+    the majority counts; without one, intervals cover both answers. The rates are stored in RUN, where "report" and the
+    view corrected_rates of "sql" find them.
 
     Example: privsieve audit apply my-run labels.csv
     """
@@ -116,7 +134,7 @@ def apply(run_url: str, labels: str, sensitivity_from: str | None, private: str 
     from jobs.runtime.requests import refused_in_one_line
 
     with refused_in_one_line():
-        request = AuditApplyRequest(run_url, labels, sensitivity_from, private)
+        request = AuditApplyRequest(run_url, labels, sensitivity_from, private, category_sizes)
     found = run_audit_apply(request)
     if output == "json":
         write_json(asdict(found), indent=1)

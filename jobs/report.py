@@ -178,7 +178,9 @@ def _write(found: "Report", output: str) -> None:
             "headline": asdict(headline_of(found)),
             "audit_cautions": audit_cautions(found),
         }
-        write_json(first | asdict(found) | {"label_gaps": found.label_gaps.model_dump()}, indent=1)
+        plain = asdict(found) | {"label_gaps": found.label_gaps.model_dump()}
+        del plain["audited"]  # `corrected` has its rates, of the images that the report is of
+        write_json(first | plain, indent=1)
     else:
         from jobs.console.tables import write_rows
         from reports.report.accuracy import audit_cautions

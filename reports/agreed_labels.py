@@ -1,8 +1,8 @@
 """One answer per picture from the labels of several people, and the questions that they leave undecided.
 
 Of those who judged, the majority counts: of one person the one answer. A question is undecided if as many say yes as
-no, or if nobody who looked at the picture could say. Undecided pictures are the hard ones, so they may not be taken for
-pictures that chance left without a label: rates and guarantees count them as the worst that they may be.
+no, or if all who came to the picture could not say or skipped it. Undecided pictures are the hard ones, so they may not
+be taken for pictures that chance left without a label: rates and guarantees count them as the worst that they may be.
 
 A file of `labels consensus` has one row per picture already. There an attribute's 0.5, and a null `private`, are what
 the people did not agree on.
@@ -34,6 +34,12 @@ class AgreedLabels:
     undecided: Flags
     """Shape (rows, 23), as `SUBJECTS`. Such a question has no answer, whatever the row says."""
 
+    num_yes: npt.NDArray[np.int64]
+    """Shape (rows, 23): people who say yes."""
+
+    num_no: npt.NDArray[np.int64]
+    """Shape (rows, 23): people who say no."""
+
 
 def agreed(judged: Judged, condition: str = BY_LEVEL) -> AgreedLabels:
     """condition: what is private, as of `scoring.privacy.private_of_labels`."""
@@ -46,7 +52,7 @@ def agreed(judged: Judged, condition: str = BY_LEVEL) -> AgreedLabels:
     could_not_say = _per_picture(_could_not_say(judged, votes), pictures, len(first_rows)) > 0
     undecided = is_asked & (num_yes == num_no) & ((num_yes > 0) | could_not_say)
     answers = np.where(num_yes == num_no, np.nan, num_yes > num_no)
-    return AgreedLabels(_joined(labels, first_rows, pictures, answers), undecided)
+    return AgreedLabels(_joined(labels, first_rows, pictures, answers), undecided, num_yes, num_no)
 
 
 def _numbered(names: list[str]) -> tuple[Places, Places]:
@@ -72,8 +78,8 @@ def _votes(labels: pa.Table, condition: str) -> Numbers:
 
 
 def _could_not_say(judged: Judged, votes: Numbers) -> Flags:
-    """Shape (rows, 23): nobody knows, although somebody looked."""
-    found = np.tile(judged.is_unclear[:, None], (1, len(SUBJECTS)))
+    """Shape (rows, 23): the person looked at the picture and gave no answer."""
+    found = np.tile((judged.is_unclear | judged.is_skipped)[:, None], (1, len(SUBJECTS)))
     is_joined, half = _of_consensus(judged.labels)
     found[:, 1:] |= half
     found[:, 0] |= is_joined & np.isnan(votes[:, 0])

@@ -26,6 +26,12 @@ class Enough:
 
     num_drawn: int
 
+    num_for_second_look: int
+    """Drawn pictures that a second person is asked for."""
+
+    num_judged_twice: int
+    """Drawn pictures that at least two people judged."""
+
     interval: tuple[float, float] | None
     """95 % interval of the corrected share of private pictures with these labels, None if it is not computed."""
 
@@ -45,15 +51,21 @@ def estimate_of(run: Run, sample: AuditSample) -> Estimate:
     return estimate
 
 
-def enough_labels(sample: pa.Table, labels: pa.Table, estimate: Estimate) -> Enough:
-    """sample: the drawn pictures, with the column sha256. labels: of `LABELS_SCHEMA`. estimate: of `estimate_of`."""
-    judged = {
+def enough_labels(sample: AuditSample, labels: pa.Table, estimate: Estimate) -> Enough:
+    """labels: of `LABELS_SCHEMA`. estimate: of `estimate_of`."""
+    num_people = Counter(
         sha256
         for sha256, *values in zip(*(labels[name].to_pylist() for name in _judged_columns(labels)), strict=True)
         if any(value is not None for value in values)
-    }
-    num_answered = sum(sha256 in judged for sha256 in sample["sha256"].to_pylist())
-    return Enough(num_answered, sample.num_rows, estimate(labels))
+    )
+    drawn = sample.table["sha256"].to_pylist()
+    return Enough(
+        num_answered=sum(num_people[sha256] > 0 for sha256 in drawn),
+        num_drawn=len(drawn),
+        num_for_second_look=sum(sample.is_for_second_look),
+        num_judged_twice=sum(num_people[sha256] > 1 for sha256 in drawn),
+        interval=estimate(labels),
+    )
 
 
 def agreement_of(labels: pa.Table) -> tuple[Agreement, ...]:

@@ -119,7 +119,7 @@ def summarise(
         laws=laws,
         copies=copies,
         making=facts_of(run.record, scope_of(run.record, has_all=False, damage=run.damage)),
-        corrected=corrected.rates,
+        audited=corrected,
         label_gaps=corrected.gaps,
         has_stale_audit=corrected.is_stale,
         audited_condition=corrected.other_condition,

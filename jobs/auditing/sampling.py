@@ -89,6 +89,12 @@ class AuditSampleResult:
     left_out: str | None = None
     """How many drawn pictures the hash list keeps out of the labels file, in words; None if none."""
 
+    num_for_second_look: int = 0
+    """Rows of the labels file that a second person is asked for, too: its first ones."""
+
+    second_list: str | None = None
+    """The labels file of the second person; None for tasks of Label Studio, of which several people have the same."""
+
 
 def run_audit_sample(request: AuditSampleRequest) -> AuditSampleResult:
     """Errors in one line, before anything is written."""
@@ -96,7 +102,8 @@ def run_audit_sample(request: AuditSampleRequest) -> AuditSampleResult:
     if extension not in (".csv", ".json"):
         raise LabelsError(f"--out {request.out}: give a name that ends in .csv, or in .json for Label Studio")
     refuse_as_output(request.out, (request.run_url,))
-    refuse_existing(request.out, *([] if extension == ".csv" else [f"{stem}.xml"]))
+    second_list = f"{stem}.second.csv" if extension == ".csv" else None
+    refuse_existing(request.out, second_list or f"{stem}.xml")
     hash_list = hash_list_of(request.hash_list_url)
     run = open_run(request.run_url)
     with OpenRun(run) as opened:
@@ -115,11 +122,16 @@ def run_audit_sample(request: AuditSampleRequest) -> AuditSampleResult:
         has_rates_of_now = _has_rates_of_now(run)
     pictures = _pictures(sample.table)
     found = listings(run.record, pictures, hash_list)
-    labels = _template(pictures.filter(pa.array([one == "clear" for one in found], pa.bool_())))
+    shown = pictures.filter(pa.array([one == "clear" for one in found], pa.bool_()))
+    labels = _template(shown)
+    seconds = AuditSample(shown, sample.design).is_for_second_look
+    for_second = labels.filter(pa.array(seconds, pa.bool_()))
     interface_url = None if extension == ".csv" else f"{stem}.xml"
     # First, since it can fail by where it lies: the run keeps its sample and its rates until then.
     if interface_url is None:
         place(request.out).write(as_csv(labels.select(["key", "sha256", "private", *KEYS])))
+        if second_list is not None and for_second.num_rows:
+            place(second_list).write(as_csv(for_second.select(["key", "sha256", "private", *KEYS])))
     else:
         place(interface_url).write(interface(labels))
         place(request.out).write(tasks(labels, _paths(sample.table) if is_tree else {}, LOCAL_FILES))
@@ -139,6 +151,8 @@ def run_audit_sample(request: AuditSampleRequest) -> AuditSampleResult:
         num_quarantined,
         replaced,
         left_out_note(found, "drawn picture"),
+        for_second.num_rows,
+        second_list if for_second.num_rows else None,
     )
 
 

@@ -18,13 +18,14 @@ MAX_REASONS = 5
 def write_report(report: "Report") -> None:
     from reports.report import sentences
     from reports.report.figures import shortened
+    from reports.words import percent
 
     for line in sentences.headlines(report):
         write_line(line)
     _table(
         "How severe (of the scored images; what was not assessed counts as absent)",
         ["level", "images", "share"],
-        [[f"{row.level} {row.name}", f"{row.num_images:,}", sentences.percent(row.share)] for row in report.levels],
+        [[f"{row.level} {row.name}", f"{row.num_images:,}", percent(row.share)] for row in report.levels],
     )
     _attributes(report)
     _rates(report, f"Highest privacy rates by {report.by_label}", report.highest)
@@ -37,8 +38,7 @@ def write_report(report: "Report") -> None:
         write_line(note)
     if any(rate.is_small for rate in (*report.highest, *report.lowest)):
         write_line(f"{FEW} fewer than 20 images were judged: the rate says little.")
-    bounds = (sentences.bounds(report.total), sentences.corrected_bounds(report))
-    for found in (*bounds, sentences.copies_note(report), sentences.unseen_note(report)):
+    for found in (sentences.bounds_of_all(report), sentences.copies_note(report), sentences.unseen_note(report)):
         if found:
             write_line(found)
     _reasons(report)
@@ -55,7 +55,7 @@ def write_report(report: "Report") -> None:
 
 
 def _attributes(report: "Report") -> None:
-    from reports.report.sentences import percent
+    from reports.words import percent
 
     def line(row: "Prevalence") -> list[str]:
         share = "never found" if row.is_never_found else percent(row.share, row.is_lower_bound)
@@ -69,7 +69,7 @@ def _attributes(report: "Report") -> None:
 
 def _rates(report: "Report", title: str, rates: "tuple[Rate, ...]") -> None:
     from reports.report.figures import shortened
-    from reports.report.sentences import percent, spread
+    from reports.words import percent, spread
 
     columns = {
         report.by_label if len(report.by_label) <= 20 else "group": [shortened(rate.group) for rate in rates],
@@ -95,12 +95,12 @@ def _interval(report: "Report", rate: "Rate") -> tuple[float | None, float | Non
 
 
 def _total(report: "Report") -> str:
-    from reports.report.sentences import percent, spread
+    from reports.words import percent, with_interval
 
     total = report.total
     rate = "no rate" if total.privacy_rate is None else percent(total.privacy_rate)
     if report.overall.low is not None and report.design.kind != "whole":
-        rate = f"{percent(report.overall.rate)} in the source ({spread(report.overall.low, report.overall.high)})"
+        rate = f"in the source {with_interval(report.overall.rate, report.overall.low, report.overall.high)}"
     unknown = f", {total.num_unknown:,} unknown" if total.num_unknown else ""
     images = "images that could be read" if report.damage.num_parts else "all images"
     return f"{images}: {total.num_private:,} private of {total.num_scored:,} scored{unknown}, {rate}"
@@ -122,7 +122,8 @@ def _reasons(report: "Report") -> None:
 
 def _corrected(report: "Report") -> None:
     from reports.report.figures import shortened
-    from reports.report.sentences import correction_note, labels_of, percent, spread
+    from reports.report.sentences import correction_note, labels_of, population
+    from reports.words import percent, spread
 
     never_ruled_out = {row.attribute for row in report.prevalence if row.is_lower_bound}
 
@@ -135,7 +136,7 @@ def _corrected(report: "Report") -> None:
     heads = ["rate of", "raw", "corrected", "95 % interval", "labels"]
     whole = [row for row in report.corrected if row.category is None]
     if whole:
-        _table(f"Rates of all scored images, corrected by {labels_of(report)}", heads, list(map(line, whole)))
+        _table(f"Rates of {population(report)}, corrected by {labels_of(report)}", heads, list(map(line, whole)))
     groups = [row for row in report.corrected if row.category is not None and row.subject == "private"]
     if groups:
         groups.sort(key=lambda row: (-(row.low or 0.0), -(row.corrected_rate or 0.0), str(row.category)))

@@ -44,12 +44,15 @@ class Asking:
         engine: Mapping[str, Any],
         again: bool,
         seed: int,
+        first: frozenset[str] = frozenset(),
     ):
-        """rows: with the columns of `queue.COLUMNS`. gold: sha256 of those with a known answer."""
+        """rows: with the columns of `queue.COLUMNS`. gold: sha256 of those with a known answer. first: of those that
+        everybody is asked first, so that several people judge them.
+        """
         self.rows, self.kind, self.judged, self.answers, self.screen = rows, kind, judged, answers, screen
         self.hashes: list[str] = rows["sha256"].to_pylist()
         self.num_saved = 0
-        self._gold, self._seed = gold, seed
+        self._gold, self._seed, self._first = gold, seed, first
         self._lock = threading.Lock()
         self._orders = dict[str, list[int]]()
         self._given = defaultdict[str, dict[str, str]](dict)
@@ -71,7 +74,10 @@ class Asking:
         with self._lock:
             order = self._orders.get(reviewer)
             if order is None:
-                marks = [hashlib.sha256(f"{self._seed}/{reviewer}/{one}".encode()).digest() for one in self.hashes]
+                marks = [
+                    (sha256 not in self._first, hashlib.sha256(f"{self._seed}/{reviewer}/{sha256}".encode()).digest())
+                    for sha256 in self.hashes
+                ]
                 order = self._orders[reviewer] = sorted(range(len(marks)), key=lambda number: marks[number])
             done, states = self._given[reviewer], self.screen.states()
             return [n for n in order if self.hashes[n] not in done and states.get(n, "shown") == "shown"]

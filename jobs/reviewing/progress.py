@@ -14,6 +14,7 @@ from reports.review_progress import Estimate, agreement_of, answers_by_person, e
 from scoring.labels.attention import CHECKS, without_inattentive
 from scoring.labels.judgements import judgements
 from scoring.labels.table import LABELS_SCHEMA
+from scoring.runs.audit_sample import AuditSample
 from scoring.runs.reviews import SKIP, standing
 
 
@@ -21,7 +22,7 @@ def progress(
     asking: Asking,
     reviewer: str,
     owner: str | None,
-    audit: tuple[pa.Table, Estimate] | None,
+    audit: tuple[AuditSample, Estimate] | None,
     checks: pa.Table | None,
     next_of: Callable[[], Sequence[str]] = tuple,
 ) -> dict[str, Any]:
@@ -53,7 +54,13 @@ def progress(
     }
     if audit is not None:
         enough = enough_labels(audit[0], labels, audit[1])
-        says["enough"] = {"answered": enough.num_answered, "drawn": enough.num_drawn, "interval": enough.interval}
+        says["enough"] = {
+            "answered": enough.num_answered,
+            "drawn": enough.num_drawn,
+            "interval": enough.interval,
+            "second_look": enough.num_for_second_look,
+            "twice": enough.num_judged_twice,
+        }
     if checks is not None and (reviewer == owner or not tally.num_left):
         right = right_answers(labels, checks)
         says["known"] = {n: both for n, both in right.items() if reviewer in (owner, n)}

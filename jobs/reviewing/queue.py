@@ -44,6 +44,14 @@ class Queue:
     num_without_bytes: int = 0
     """Drawn pictures of which the scan could read nothing, so that there is nothing to show."""
 
+    @property
+    def for_second_look(self) -> frozenset[str]:
+        """sha256 of the pictures that a second person is asked for; none without an audit sample."""
+        if self.sample is None:
+            return frozenset()
+        hashes = zip(self.sample.table["sha256"].to_pylist(), self.sample.is_for_second_look, strict=True)
+        return frozenset(sha256 for sha256, is_second in hashes if is_second and sha256 is not None)
+
 
 def queue_of(run: OpenRun, root: Place, queue: str | None, judged: str, count: int | None, seed: int) -> Queue:
     """RunError if there is no such sample or no such picture; QueryError if the condition is wrong."""

@@ -49,7 +49,7 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator["R
             gold, checks = known_answers(run, request.gold_url, request.judged, feedback)
             rows = mixed(queue, gold, request.gold_share, request.seed)
         record = run.record
-        audit = None if queue.sample is None else (queue.sample.table, estimate_of(opened, queue.sample))
+        audit = None if queue.sample is None else (queue.sample, estimate_of(opened, queue.sample))
         for line in run.cautions:
             feedback.notice(line)
     columns = (rows[name].to_pylist() for name in ("shard", "index", "sha256", "key"))
@@ -59,7 +59,16 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator["R
     try:
         answers = Answers(root.at(REVIEWS))
         asking = Asking(
-            rows, known, queue.kind, request.judged, answers, screen, record.engine, request.again, request.seed
+            rows,
+            known,
+            queue.kind,
+            request.judged,
+            answers,
+            screen,
+            record.engine,
+            request.again,
+            request.seed,
+            queue.for_second_look,
         )
         feedback.notice(_asked(queue, asking, request.reviewer))
         yield Review(asking, root.name, request.reviewer, audit, checks, request.run_url, root.at(REVIEWS).path)

@@ -21,6 +21,7 @@ from jobs.reviewing.progress import progress
 from jobs.reviewing.request import checked_name
 from jobs.reviewing.tally import next_commands
 from reports.review_progress import Estimate
+from scoring.runs.audit_sample import AuditSample
 from scoring.taxonomy import ATTRIBUTES, LEVELS
 
 TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
@@ -37,7 +38,7 @@ class Review:
     """Of the run."""
 
     owner: str | None
-    audit: tuple[pa.Table, Estimate] | None
+    audit: tuple[AuditSample, Estimate] | None
     """The drawn pictures of an audit, and its estimate."""
 
     checks: pa.Table | None

@@ -91,13 +91,13 @@ def _cell_sql(probability: str, is_yes: str, others: Sequence[str]) -> str:
     return f"coalesce({binned} + {shift}, {plain})::TINYINT"
 
 
-def guesses(num_images: Counts) -> Numbers:
+def guesses(num_images: Counts | Numbers) -> Numbers:
     """Our guess before any label: the share of each cell in which the subject is truly there. Shape (NUM_CELLS,).
 
     It decides only where labels are placed, and which cells are alike: a wrong guess widens intervals and biases
     nothing. num_images: of each cell of the run, shape (NUM_CELLS,).
     """
-    rate = min(0.9, float(num_images[IS_YES].sum()) / max(1, int(num_images.sum())))
+    rate = min(0.9, float(num_images[IS_YES].sum()) / max(1.0, float(num_images.sum())))
     missed = 0.2 * rate / (1 - rate)
     found = np.empty(NUM_CELLS)
     found[: 2 * NUM_BINS] = np.clip(np.tile(_MIDDLES, 2), max(0.1 * rate, 0.001), 0.9)

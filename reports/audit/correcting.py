@@ -9,25 +9,30 @@ import pyarrow as pa
 
 from ingest.errors import LabelsError, RunError
 from reports.agreed_labels import in_words, num_undecided_of
+from reports.audit.categories import CategoryEstimate, LabelsOfCategories, category_estimates
 from reports.audit.cells import IS_YES, Counts, Flags, Numbers, audit_sql
-from reports.audit.counting import MAX_CATEGORIES, CellCounts, RawCounts, cell_counts, raw_counts
+from reports.audit.counting import MAX_CATEGORIES, NO_CATEGORY, CellCounts, RawCounts, cell_counts, raw_counts
 from reports.audit.estimates import Estimate, Evidence, evidence, prevalence, sensitivity, specificity, standard_error
 from reports.audit.labelled import Labelled, labelled
-from reports.audit.prior_shift import ShiftTest, can_tell, category_rates, shift_test
+from reports.audit.population import CategoryWeights, category_weights, with_quarantined
+from reports.audit.prior_shift import ShiftTest, can_tell, shift_test
 from reports.audit.results import (
     ALL_LABELLED,
+    ASSUMED,
     CONTRADICTED,
     FEW_IMAGES,
     FEW_LABELS,
     NO_LABELS,
+    SCORED,
+    SCORED_OF_SOURCE,
     TOO_FEW_FOR_CATEGORIES,
     UNDECIDED,
     Audit,
     CategoryRates,
     Method,
     SubjectRates,
-    wilson,
 )
+from reports.audit.second_looks import NONE, SecondLooks, allowing_for, allowing_for_part, second_looks
 from reports.warehouse import STALE_AUDIT, Run
 from scoring.labels.table import Judged
 from scoring.privacy import follows_taxonomy
@@ -40,25 +45,83 @@ MIN_IMAGES = 20
 SIGNIFICANCE = 0.05
 
 
-def audit_of_sample(run: Run, sample: AuditSample, judged: Judged, cautions: tuple[str, ...] = ()) -> Audit:
+@dataclass(frozen=True)
+class _Basis:
+    """What an audit rests on."""
+
+    sample: AuditSample
+    labels: Labelled
+    counts: CellCounts
+    raw: Mapping[str | None, Mapping[str, RawCounts]]
+
+    category_numbers: Counts
+    """Of each drawn picture in `counts.categories`, shape (drawn,); all 0 without categories."""
+
+    of_source: CategoryWeights | None
+    """How often images of each category count; None if all count once."""
+
+    @property
+    def weights(self) -> Numbers:
+        """How often an image of each category counts, shape (K,)."""
+        if self.of_source is None:
+            return np.ones(max(1, len(self.counts.categories)))
+        return self.of_source.of(self.counts.categories)
+
+    def num_images(self, subject: str) -> Numbers:
+        """Images in each cell that the rates are of, shape (NUM_CELLS,)."""
+        if self.of_source is None:
+            return self.counts.of_run[subject].astype(np.float64)
+        return np.asarray(self.weights @ self.counts.of_categories[subject], dtype=np.float64)
+
+    def num_scored_of_all(self) -> tuple[float, float]:
+        """Scored images of all images that the rates are of."""
+        design = self.sample.design
+        if self.of_source is None:
+            return design.num_scored, design.num_rows
+        return float(self.num_images(PRIVATE).sum()), float(self.of_source.num_images @ self.of_source.weights)
+
+    def raw_rate(self, subject: str) -> float | None:
+        """The run's own answers for the same images."""
+        whole = self.raw[None][subject]
+        if self.of_source is None:
+            return whole.rate
+        of_categories = [self.raw[name][subject] for name in self.counts.categories]
+        sizes = [one.num_scored if whole.is_lower_bound else one.num_answered for one in of_categories]
+        total = float(self.weights @ np.array(sizes))
+        return float(self.weights @ np.array([one.num_yes for one in of_categories])) / total if total else None
+
+
+def audit_of_sample(
+    run: Run,
+    sample: AuditSample,
+    judged: Judged,
+    sizes: Mapping[str, int] | None = None,
+    cautions: tuple[str, ...] = (),
+) -> Audit:
     """Rates of a run, corrected by labels of the sample that was drawn from it.
 
-    RunError if the run has other rows than when it was drawn; LabelsError if no label is of a drawn picture.
+    sizes: images of each category in the source, so that the rates are of the source of a run that has as many images
+    of each; None: of the scored images.
+    RunError if the run has other rows than when it was drawn; LabelsError if no label is of a drawn picture; QueryError
+    if the sizes are not those of the run's categories.
     """
     design = sample.design
     if not run.has_rows_of(design):
         raise RunError(f"{run.url}: {STALE_AUDIT}")
-    rows = _nameable(sample.table)
-    found = labelled(rows, judged, design.private, "the audit sample")
-    if not found.counts.num_labelled:
+    of_source = None if sizes is None else category_weights(run, sizes)
+    labels = labelled(_nameable(sample.table), judged, design.private, "the audit sample", is_in_order=True)
+    if not labels.counts.num_labelled:
         raise LabelsError("no label answers anything yet; fill in the list, or review --queue audit, then apply again")
     sql = audit_sql(run, design.private)
     counts = cell_counts(run, sql, by_category=True)
+    if of_source is not None and not counts.categories:
+        raise RunError(f"--category-sizes: {run.url} has more than {MAX_CATEGORIES:,} categories, too many to weight")
     raw = raw_counts(run, sql, counts.categories)
+    basis = _Basis(sample, labels, counts, raw, _category_numbers(sample.table, counts.categories), of_source)
     subjects, categories = list[SubjectRates](), list[CategoryRates]()
     for subject in SUBJECTS:
-        one, of_categories = _corrected(subject, sample, found, counts, raw)
-        subjects.append(one)
+        rates, of_categories = _corrected(subject, basis)
+        subjects.append(rates)
         categories += of_categories
     subjects, categories = _tested_together(subjects, categories)
     if run.damage.num_parts:  # how many images there are is not known
@@ -68,18 +131,25 @@ def audit_of_sample(run: Run, sample: AuditSample, judged: Judged, cautions: tup
         private=design.private,
         num_images=run.num_images(),
         num_scored=design.num_scored,
-        labels=found.counts,
+        population=SCORED if of_source is None else SCORED_OF_SOURCE,
+        labels=labels.counts,
         subjects=tuple(subjects),
         categories=tuple(categories),
         cautions=cautions,
-        notes=_notes(run, found, design.private, bool(counts.categories)),
+        notes=_notes(run, basis, categories),
     )
+
+
+def _category_numbers(drawn: pa.Table, categories: Sequence[str]) -> Counts:
+    numbers = {name: number for number, name in enumerate(categories)}
+    names = drawn["category"].to_pylist()
+    return np.array([numbers.get(NO_CATEGORY if name is None else name, 0) for name in names], dtype=np.int64)
 
 
 def _tested_together(
     subjects: list[SubjectRates], categories: list[CategoryRates]
 ) -> tuple[list[SubjectRates], list[CategoryRates]]:
-    """The tests of all subjects corrected for their number; the rates that one contradicts are marked."""
+    """The tests of all subjects corrected for their number; rates whose assumption one contradicts are marked."""
     tests = {one.subject: one.shift_test for one in subjects if one.shift_test is not None}
     p_values = {subject: test.p_value for subject, test in tests.items() if test.p_value is not None}
     corrected = {subject: min(1.0, p_value * len(p_values)) for subject, p_value in p_values.items()}
@@ -89,7 +159,10 @@ def _tested_together(
         else one
         for one in subjects
     ], [
-        replace(one, note=CONTRADICTED) if corrected.get(one.subject, 1.0) < SIGNIFICANCE else one for one in categories
+        replace(one, note=CONTRADICTED)
+        if one.method != "difference" and corrected.get(one.subject, 1.0) < SIGNIFICANCE
+        else one
+        for one in categories
     ]
 
 
@@ -99,12 +172,54 @@ def private_rate(sample: AuditSample, num_images: Counts, judged: Judged) -> Est
     num_images: of the run in each cell of the private decision.
     """
     try:
-        found = labelled(_nameable(sample.table), judged, sample.design.private, "the audit sample")
+        labels = labelled(_nameable(sample.table), judged, sample.design.private, "the audit sample", is_in_order=True)
     except LabelsError:  # of none of the drawn pictures
         return Estimate()
-    if not len(_weighted(PRIVATE, sample, found)[0]):
+    nowhere = np.zeros(sample.table.num_rows, dtype=np.int64)
+    basis = _Basis(sample, labels, CellCounts((), {PRIVATE: num_images}, {}), {}, nowhere, None)
+    if not len(_weighted(PRIVATE, basis).places):
         return Estimate()
-    return _fit(PRIVATE, sample, found, num_images, None).prevalence
+    return _fit(PRIVATE, basis, with_categories=False).prevalence
+
+
+@dataclass(frozen=True)
+class _Weighted:
+    """Drawn pictures with a label of one subject, each of shape (m,)."""
+
+    places: Counts
+    """Rows of the sample."""
+
+    cells: Counts
+    is_there: Numbers
+
+    probabilities: Numbers
+    """That the picture was drawn and labelled."""
+
+    masses: Numbers
+    """How many images of the population the picture itself is."""
+
+    categories: Counts
+
+
+def _weighted(subject: str, basis: _Basis, undecided: float | None = None) -> _Weighted:
+    """undecided: what such a picture is taken to be, 0 or 1; None leaves it out."""
+    labels, drawn = basis.labels, basis.sample.table
+    truth = labels.truth[subject]
+    if undecided is not None:
+        truth = np.where(labels.undecided[subject], undecided, truth)
+    known = ~np.isnan(truth)
+    places = labels.places[known]
+    # Which pictures of the sample were labelled is taken for chance.
+    share_labelled = len(places) / drawn.num_rows
+    categories = basis.category_numbers[places]
+    return _Weighted(
+        places=places,
+        cells=_column(drawn, f"cell_{subject}").astype(np.int64)[places],
+        is_there=truth[known],
+        probabilities=_column(drawn, "inclusion_probability").astype(np.float64)[places] * share_labelled,
+        masses=basis.weights[categories],
+        categories=categories,
+    )
 
 
 @dataclass(frozen=True)
@@ -116,43 +231,52 @@ class _Fit:
     sensitivity: Estimate
     specificity: Estimate
 
-    categories: tuple[Estimate, ...]
-    """Their rates; empty if they are not asked for."""
+    categories: tuple[CategoryEstimate | None, ...]
+    """Of `CellCounts.categories`; empty if they are not asked for."""
 
 
-def _fit(subject: str, sample: AuditSample, found: Labelled, num_images: Counts, of_categories: Counts | None) -> _Fit:
-    """There must be a label of the subject. num_images, of_categories: of the run, and of each category, in each cell.
+def _fit(subject: str, basis: _Basis, with_categories: bool) -> _Fit:
+    """There must be a label of the subject.
 
     Undecided pictures are left out of the values; the intervals reach from the low end with none of them positive to
-    the high end with all.
+    the high end with all. Then they allow for wrong labels and for the draw of the run.
     """
-    fits = [_fit_taking(None, subject, sample, found, num_images, of_categories)]
-    if found.undecided[subject].any():
-        fits += [_fit_taking(taken, subject, sample, found, num_images, of_categories) for taken in (0.0, 1.0)]
-    return _Fit(
+    fits = [_fit_taking(None, subject, basis, with_categories)]
+    if basis.labels.undecided[subject].any():
+        fits += [_fit_taking(taken, subject, basis, with_categories) for taken in (0.0, 1.0)]
+    fit = _Fit(
         fits[0].evidence,
         _covering([one.prevalence for one in fits]),
         _covering([one.sensitivity for one in fits]),
         _covering([one.specificity for one in fits]),
-        tuple(map(_covering, zip(*(one.categories for one in fits), strict=True))),
+        tuple(_covering_categories(of_category) for of_category in zip(*(one.categories for one in fits), strict=True)),
     )
+    return _of_source(subject, basis, _allowing_for_wrong_labels(subject, basis, fit))
 
 
-def _fit_taking(
-    undecided: float | None,
-    subject: str,
-    sample: AuditSample,
-    found: Labelled,
-    num_images: Counts,
-    of_categories: Counts | None,
-) -> _Fit:
-    """undecided: what such a picture is taken to be, 0 or 1; None leaves it out."""
+def _fit_taking(undecided: float | None, subject: str, basis: _Basis, with_categories: bool) -> _Fit:
+    """undecided: as in `_weighted`."""
     number = SUBJECTS.index(subject)
-    _, cells, is_there, probabilities = _weighted(subject, sample, found, undecided)
-    one = evidence(num_images, cells, is_there, probabilities)
-    draws = one.draws(np.random.default_rng([number, 0]))
-    rates = category_rates(one, of_categories, np.random.default_rng([number, 1])) if of_categories is not None else []
-    return _Fit(one, prevalence(one, draws), sensitivity(one, draws), specificity(one, draws), tuple(rates))
+    labels = _weighted(subject, basis, undecided)
+    known = evidence(basis.num_images(subject), labels.cells, labels.is_there, labels.probabilities, labels.masses)
+    random = np.random.default_rng([number, 0])
+    rate = prevalence(known, random)
+    found, right = sensitivity(known, random), specificity(known, random)
+    categories: list[CategoryEstimate | None] = []
+    if with_categories and rate.value is not None:
+        num_positive = int(labels.is_there.sum())
+        of_categories = basis.counts.of_categories[subject]
+        sizes = basis.weights * of_categories.sum(axis=1)
+        categories = category_estimates(
+            known,
+            rate.value,
+            of_categories,
+            LabelsOfCategories(labels.categories, labels.cells, labels.is_there, labels.probabilities),
+            sizes / sizes.sum(),
+            can_tell(known, num_positive, len(labels.places) - num_positive),
+            np.random.default_rng([number, 1]),
+        )
+    return _Fit(known, rate, found, right, tuple(categories))
 
 
 def _covering(estimates: Sequence[Estimate]) -> Estimate:
@@ -164,54 +288,87 @@ def _covering(estimates: Sequence[Estimate]) -> Estimate:
     return Estimate(first.value, min(low for low, _ in ends), max(high for _, high in ends))
 
 
-def _weighted(
-    subject: str, sample: AuditSample, found: Labelled, undecided: float | None = None
-) -> tuple[Counts, Counts, Numbers, Numbers]:
-    """Of the pictures with a label of the subject, each of shape (m,): row of the sample, cell, label, probability.
-
-    undecided: as in `_fit_taking`.
-    """
-    truth = found.truth[subject]
-    if undecided is not None:
-        truth = np.where(found.undecided[subject], undecided, truth)
-    known = ~np.isnan(truth)
-    places, is_there = found.places[known], truth[known]
-    cells = _column(sample.table, f"cell_{subject}").astype(np.int64)[places]
-    # Which pictures of the sample were labelled is taken for chance.
-    share_labelled = len(places) / sample.table.num_rows
-    probabilities = _column(sample.table, "inclusion_probability").astype(np.float64)[places] * share_labelled
-    return places, cells, is_there, probabilities
+def _covering_categories(estimates: Sequence[CategoryEstimate | None]) -> CategoryEstimate | None:
+    known = [one for one in estimates if one is not None]
+    if estimates[0] is None or not known:
+        return None
+    return replace(estimates[0], rate=_covering([one.rate for one in known]))
 
 
-def _corrected(
-    subject: str,
-    sample: AuditSample,
-    found: Labelled,
-    counts: CellCounts,
-    raw: Mapping[str | None, Mapping[str, RawCounts]],
-) -> tuple[SubjectRates, list[CategoryRates]]:
-    places, cells, is_there, probabilities = _weighted(subject, sample, found)
-    num_images, whole, num_labels = counts.of_run[subject], raw[None][subject], len(places)
-    num_undecided, num_positive = int(found.undecided[subject].sum()), int(is_there.sum())
-    plain, nothing = wilson(whole.num_yes, whole.num_in_rate), Estimate()
+def _allowing_for_wrong_labels(subject: str, basis: _Basis, fit: _Fit) -> _Fit:
+    looks, rate = _second_looks(subject, basis), fit.prevalence.value
+    if rate is None or not looks.reach_high:
+        return fit
+    return replace(
+        fit,
+        prevalence=allowing_for(looks, fit.prevalence),
+        sensitivity=allowing_for_part(looks, fit.sensitivity, rate),
+        specificity=allowing_for_part(looks, fit.specificity, 1 - rate),
+        categories=tuple(
+            None if one is None else replace(one, rate=allowing_for(looks, one.rate)) for one in fit.categories
+        ),
+    )
+
+
+def _second_looks(subject: str, basis: _Basis) -> SecondLooks:
+    labels = basis.labels
+    num_yes, num_no = labels.num_yes[subject], labels.num_no[subject]
+    if not len(labels.places):
+        return NONE
+    probabilities = _column(basis.sample.table, "inclusion_probability").astype(np.float64)[labels.places]
+    masses = basis.weights[basis.category_numbers[labels.places]]
+    return second_looks(num_yes, num_no, probabilities / masses, ~np.isnan(labels.truth[subject]))
+
+
+def _of_source(subject: str, basis: _Basis, fit: _Fit) -> _Fit:
+    """With the error of the run's own draw, if its categories are weighted with their sizes."""
+    if basis.of_source is None or fit.prevalence.value is None:
+        return fit
+    usual = fit.prevalence.value
+    rates = [usual if one is None or one.rate.value is None else one.rate.value for one in fit.categories]
+    rates = rates or [usual] * len(basis.counts.categories)
+    names, scored = basis.counts.categories, basis.counts.of_categories[subject].sum(axis=1)
+    of_names = dict(zip(names, zip(rates, scored.tolist(), strict=True), strict=True))
+    in_order = [of_names.get(name, (usual, 0)) for name in basis.of_source.names]
+    columns = (np.array(column, dtype=np.float64) for column in zip(*in_order, strict=True))
+    return replace(fit, prevalence=basis.of_source.with_error_of_draw(fit.prevalence, *columns))
+
+
+def _corrected(subject: str, basis: _Basis) -> tuple[SubjectRates, list[CategoryRates]]:
+    labels = _weighted(subject, basis)
+    whole, num_labels = basis.raw[None][subject], len(labels.places)
+    num_undecided = int(basis.labels.undecided[subject].sum())
+    rates = SubjectRates(
+        subject=subject,
+        num_labels=num_labels,
+        num_positive=int(labels.is_there.sum()),
+        num_ambiguous=basis.labels.num_ambiguous[subject],
+        num_undecided=num_undecided,
+        second_looks=_second_looks(subject, basis),
+        raw_rate=basis.raw_rate(subject),
+        is_raw_lower_bound=whole.is_lower_bound,
+        corrected=Estimate(),
+        standard_error=None,
+        with_quarantined=None,
+        sensitivity=Estimate(),
+        specificity=Estimate(),
+        method="difference",
+        note=NO_LABELS,
+        shift_test=None,
+    )
     if not num_labels:
-        empty = SubjectRates(
-            *(subject, 0, 0, 0, num_undecided, plain, whole.is_lower_bound, nothing, None, None, nothing, nothing),
-            *("difference", NO_LABELS, None),
-        )
-        return empty, []
-    one = evidence(num_images, cells, is_there, probabilities)
-    is_complete = bool((probabilities >= 1).all()) and num_labels == whole.num_scored
-    has_categories = bool(counts.categories) and not is_complete
-    has_categories = has_categories and can_tell(one, num_positive, num_labels - num_positive)
-    fit = _fit(subject, sample, found, num_images, counts.of_categories[subject] if has_categories else None)
+        return rates, []
+    is_complete = bool((labels.probabilities >= 1).all()) and num_labels == whole.num_scored
+    fit = _fit(subject, basis, with_categories=bool(basis.counts.categories) and not is_complete)
     categories = [
-        category_row(subject, category, raw[category][subject], rate, num_labels, "prior shift", None)
-        for category, rate in zip(counts.categories if has_categories else (), fit.categories, strict=True)
+        category_row(subject, name, basis.raw[name][subject], estimate.rate, estimate.num_labels, estimate.method)
+        for name, estimate in zip(basis.counts.categories, fit.categories, strict=False)
+        if estimate is not None
     ]
     test = None
-    if has_categories:
-        test = _shift_test(sample.table, places, is_there == 1, IS_YES[cells], probabilities, SUBJECTS.index(subject))
+    if any(one.method != "difference" for one in categories):
+        is_yes = np.asarray(IS_YES[labels.cells], dtype=np.bool_)
+        test = _shift_test(labels, is_yes, SUBJECTS.index(subject))
     note = None
     if is_complete:
         note = ALL_LABELLED
@@ -219,46 +376,42 @@ def _corrected(
         note = FEW_LABELS
     elif num_undecided:
         note = UNDECIDED
-    elif counts.categories and not categories:
+    elif basis.counts.categories and not categories:
         note = TOO_FEW_FOR_CATEGORIES
-    rates_of_subject = SubjectRates(
-        subject=subject,
-        num_labels=num_labels,
-        num_positive=num_positive,
-        num_ambiguous=found.num_ambiguous[subject],
-        num_undecided=num_undecided,
-        raw=plain,
-        is_raw_lower_bound=whole.is_lower_bound,
+    corrected = replace(
+        rates,
         corrected=fit.prevalence,
         standard_error=standard_error(fit.evidence),
-        with_quarantined=with_quarantined(fit.prevalence, sample.design.num_scored, sample.design.num_rows),
+        with_quarantined=with_quarantined(fit.prevalence, *basis.num_scored_of_all()),
         # An engine that never answers is neither sensitive nor specific.
-        sensitivity=fit.sensitivity if whole.num_answered else nothing,
-        specificity=fit.specificity if whole.num_answered else nothing,
-        method="difference",
+        sensitivity=fit.sensitivity if whole.num_answered else Estimate(),
+        specificity=fit.specificity if whole.num_answered else Estimate(),
         note=note,
         shift_test=test,
     )
-    return rates_of_subject, categories
+    return corrected, categories
 
 
 def category_row(
-    subject: str, category: str, counts: RawCounts, rate: Estimate, num_labels: int, method: Method, note: str | None
+    subject: str,
+    category: str,
+    counts: RawCounts,
+    rate: Estimate,
+    num_labels: int,
+    method: Method,
+    note: str | None = None,
 ) -> CategoryRates:
-    raw = wilson(counts.num_yes, counts.num_in_rate)
     if note is None and counts.num_scored < MIN_IMAGES:
         note = FEW_IMAGES
+    elif note is None and method in ("composite", "prior shift"):
+        note = ASSUMED
     return CategoryRates(
-        subject, category, counts.num_scored, raw, counts.is_lower_bound, rate, method, num_labels, note
+        subject, category, counts.num_scored, counts.rate, counts.is_lower_bound, rate, method, num_labels, note
     )
 
 
-def _shift_test(
-    table: pa.Table, places: Counts, is_there: Flags, is_yes: Flags, probabilities: Numbers, seed: int
-) -> ShiftTest:
-    names = ["" if name is None else name for name in table["category"].to_pylist()]
-    numbers = np.unique(np.array(names, dtype=object), return_inverse=True)[1]
-    return shift_test(is_there, is_yes, probabilities, numbers[places].astype(np.int64), seed)
+def _shift_test(labels: _Weighted, is_yes: Flags, seed: int) -> ShiftTest:
+    return shift_test(labels.is_there == 1, is_yes, labels.probabilities, labels.categories, seed)
 
 
 def _nameable(table: pa.Table) -> pa.Table:
@@ -266,26 +419,19 @@ def _nameable(table: pa.Table) -> pa.Table:
     return table.select(["shard", "name", "sha256"]).rename_columns(["shard", "key", "sha256"])
 
 
-def with_quarantined(corrected: Estimate, num_scored: int, num_images: int) -> tuple[float, float] | None:
-    if corrected.low is None or corrected.high is None or not num_images:
-        return None
-    num_quarantined = num_images - num_scored
-    return corrected.low * num_scored / num_images, (corrected.high * num_scored + num_quarantined) / num_images
-
-
-def _notes(run: Run, found: Labelled, private: str, has_categories: bool) -> tuple[str, ...]:
-    counts, notes = found.counts, list[str]()
+def _notes(run: Run, basis: _Basis, categories: Sequence[CategoryRates]) -> tuple[str, ...]:
+    labels, counts, private, notes = basis.labels, basis.labels.counts, basis.sample.design.private, list[str]()
     num_left = counts.num_empty + counts.num_without_row
     if num_left:
         notes.append(
             f"{num_left:,} of {counts.num_drawn:,} drawn pictures have no label yet. The "
             "rates hold if chance decided which: label them in the order of the list, and do not leave out hard ones."
         )
-    undecided = num_undecided_of(np.stack(list(found.undecided.values()), axis=1))
+    undecided = num_undecided_of(np.stack(list(labels.undecided.values()), axis=1))
     if undecided:
         notes.append(
-            f"Undecided, since people differ or cannot say: {in_words(undecided)}. The intervals cover all of them "
-            "being so, and none. The majority counts, so one more person decides: privsieve review "
+            f"Undecided, since people differ, cannot say, or skipped them: {in_words(undecided)}. The intervals cover "
+            "all of them being so, and none. The majority counts, so one more person decides: privsieve review "
             f"{quote(run.url)} --queue audit --as NAME, then apply {quote(run.url)}/reviews."
         )
     if counts.num_outside:
@@ -295,14 +441,19 @@ def _notes(run: Run, found: Labelled, private: str, has_categories: bool) -> tup
         )
     if not follows_taxonomy(private):
         notes.append(f'Of the labels only the column "private" says what is private, since that means here: {private}.')
-    if sum(found.num_ambiguous.values()):
-        notes.append(f"{sum(found.num_ambiguous.values()):,} attributes are labelled 0.5; they count as absent.")
-    if has_categories:
+    if run.record.per_category and basis.of_source is None:
         notes.append(
-            "Rates of categories assume that the engine errs alike in all of them: as often on pictures that are "
-            "private, and as often on those that are not."
+            "The run has as many images of each category, whatever its size in the source, so rates of the whole run "
+            "are no rates of the source; --category-sizes FILE weights them. Rates of categories hold for the source."
         )
-    else:
+    if sum(labels.num_ambiguous.values()):
+        notes.append(f"{sum(labels.num_ambiguous.values()):,} attributes are labelled 0.5; they count as absent.")
+    if any(one.method != "difference" for one in categories):
+        notes.append(
+            "Rates of categories with fewer than 30 labels of their own assume that the engine errs alike in all "
+            "categories: as often on pictures that are private, and as often on those that are not."
+        )
+    if not basis.counts.categories:
         notes.append(f"There are no rates of categories: the run has more than {MAX_CATEGORIES:,}.")
     return tuple(notes)
 

@@ -50,9 +50,10 @@ class RawCounts:
         return self.num_no == 0 and 0 < self.num_answered < self.num_scored
 
     @property
-    def num_in_rate(self) -> int:
-        """Images that the raw rate is a share of: if it is a lower bound all scored ones, as in reports."""
-        return self.num_scored if self.is_lower_bound else self.num_answered
+    def rate(self) -> float | None:
+        """Of the images with an answer; if it is a lower bound of all scored ones, as in reports. None without any."""
+        num_images = self.num_scored if self.is_lower_bound else self.num_answered
+        return self.num_yes / num_images if num_images else None
 
 
 def cell_counts(run: Run, sql: AuditSql, by_category: bool = False) -> CellCounts:

@@ -56,7 +56,13 @@ def draw(run: Run, num_wanted: int, purpose: Purpose, seed: int, private: str | 
         probability="1.0::DOUBLE" if np.isinf(scale) else f"least(1.0, {scale!r}::DOUBLE * ({density}))",
         seed=str(seed),
     )
-    return AuditSample(_table(rows, _names(run, rows)), design)
+    return _second_looks_first(AuditSample(_table(rows, _names(run, rows)), design))
+
+
+def _second_looks_first(sample: AuditSample) -> AuditSample:
+    """The rows in random order, those for a second look before the others. Any first part is still a random one."""
+    order = np.argsort([not is_second for is_second in sample.is_for_second_look], kind="stable")
+    return AuditSample(sample.table.take(pa.array(order)), sample.design)
 
 
 def _density_sql(of_cells: Mapping[str, Numbers], num_images: Mapping[str, Counts]) -> str:

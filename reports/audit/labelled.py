@@ -1,6 +1,6 @@
 """Labels of an audit as answers to its questions: is the picture private, does it show each attribute?"""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -30,18 +30,27 @@ class Labelled:
     """Subject -> labels of 0.5."""
 
     undecided: dict[str, Flags]
-    """Subject -> whether people differ on it or cannot say, shape (m,); then the truth is NaN."""
+    """Subject -> whether people differ on it, cannot say, or skipped it, shape (m,); then the truth is NaN."""
+
+    num_yes: dict[str, Counts]
+    """Subject -> people who say yes, shape (m,)."""
+
+    num_no: dict[str, Counts]
+    """Subject -> people who say no, shape (m,)."""
 
     counts: LabelCounts
 
 
-def labelled(rows: pa.Table, judged: Judged, private: str, whose: str) -> Labelled:
+def labelled(rows: pa.Table, judged: Judged, private: str, whose: str, is_in_order: bool = False) -> Labelled:
     """rows: pictures with `shard`, `key` (a name that no other picture of the run has), `sha256`.
 
-    judged: labels of one or several people. private: SQL condition of what the run calls private. whose: the
-    rows, in words. LabelsError if no label is of these pictures, or labels name one picture in different ways.
+    judged: labels of one or several people. private: SQL condition of what the run calls private. whose: the rows, in
+    words. is_in_order: people were asked in the order of the rows.
+    LabelsError if no label is of these pictures.
     """
-    found = agreed(judged, private)
+    labels = _with_hashes(rows, judged.labels)
+    skipped = judged.is_skipped | _passed_over(rows, labels) if is_in_order else judged.is_skipped
+    found = agreed(replace(judged, labels=labels, is_skipped=skipped), private)
     labels = found.labels
     if not _share_names(rows, labels):
         raise LabelsError(
@@ -69,7 +78,37 @@ def labelled(rows: pa.Table, judged: Judged, private: str, whose: str) -> Labell
         num_rows=judged.labels.num_rows,
         num_outside=joined.counts.num_labels_without_row,
     )
-    return Labelled(joined.rows["place"].to_numpy().astype(np.int64), truth, ambiguous, undecided, counts)
+    places = joined.rows["place"].to_numpy().astype(np.int64)
+    num_yes, num_no = (
+        dict(zip(SUBJECTS, votes[joined.label_places].T, strict=True)) for votes in (found.num_yes, found.num_no)
+    )
+    return Labelled(places, truth, ambiguous, undecided, num_yes, num_no, counts)
+
+
+def _with_hashes(rows: pa.Table, labels: pa.Table) -> pa.Table:
+    """Labels that name a picture by its key alone get its hash, so that they count for its copies too."""
+    by_name = dict[str, str | None]()
+    columns = (rows[name].to_pylist() for name in ("shard", "key", "sha256"))
+    for shard, key, sha256 in zip(*columns, strict=True):
+        for name in (key, f"{shard}/{key}"):
+            if name is not None:
+                by_name[name] = sha256 if by_name.get(name, sha256) == sha256 else None  # a name of several pictures
+    given = zip(labels["sha256"].to_pylist(), labels["key"].to_pylist(), strict=True)
+    hashes = [by_name.get(key) if sha256 is None else sha256 for sha256, key in given]
+    place = labels.schema.get_field_index("sha256")
+    return labels.set_column(place, labels.schema.field(place), pa.array(hashes, pa.string()))
+
+
+def _passed_over(rows: pa.Table, labels: pa.Table) -> Flags:
+    """Labels without an answer whose picture comes before the last one with an answer: the person was there. Shape
+    (labels,).
+    """
+    position = {sha256: number for number, sha256 in reversed(list(enumerate(rows["sha256"].to_pylist()))) if sha256}
+    positions = np.array([position.get(sha256, -1) for sha256 in labels["sha256"].to_pylist()], dtype=np.int64)
+    is_blank: Flags = np.asarray(np.isnan(attribute_values(labels)).all(axis=1), dtype=np.bool_)
+    is_blank &= labels["private"].is_null().to_numpy()
+    last = positions[~is_blank].max(initial=-1)
+    return np.asarray(is_blank & (positions >= 0) & (positions < last), dtype=np.bool_)
 
 
 def _share_names(rows: pa.Table, labels: pa.Table) -> bool:

@@ -6,12 +6,14 @@ import pyarrow as pa
 from ingest.errors import LabelsError, RunError
 from reports.agreed_labels import in_words, num_undecided_of
 from reports.audit.cells import IS_YES, Counts, Flags, Numbers, audit_sql
-from reports.audit.correcting import category_row, with_quarantined
+from reports.audit.correcting import category_row
 from reports.audit.counting import cell_counts, raw_counts
 from reports.audit.estimates import Estimate, evidence
 from reports.audit.labelled import Labelled, labelled
-from reports.audit.results import FEW_LABELS, NO_LABELS, NOT_IDENTIFIED, Audit, CategoryRates, SubjectRates, wilson
+from reports.audit.population import with_quarantined
+from reports.audit.results import FEW_LABELS, NO_LABELS, NOT_IDENTIFIED, SCORED, Audit, CategoryRates, SubjectRates
 from reports.audit.rogan_gladen import Errors, counted_errors, errors_of, rogan_gladen, weighted_errors
+from reports.audit.second_looks import NONE
 from reports.warehouse import STALE_AUDIT, Run
 from scoring.labels.table import Judged
 from scoring.privacy import private_condition
@@ -57,7 +59,8 @@ def audit_of_other_run(
                 num_positive=num_positive,
                 num_ambiguous=found.num_ambiguous[subject],
                 num_undecided=int(found.undecided[subject].sum()),
-                raw=wilson(whole.num_yes, whole.num_in_rate),
+                second_looks=NONE,
+                raw_rate=whole.rate,
                 is_raw_lower_bound=whole.is_lower_bound,
                 corrected=corrected,
                 standard_error=None,
@@ -82,6 +85,7 @@ def audit_of_other_run(
         private=condition,
         num_images=run.num_images(),
         num_scored=raw[None][PRIVATE].num_scored,
+        population=SCORED,
         labels=found.counts,
         subjects=tuple(subjects),
         categories=tuple(categories),

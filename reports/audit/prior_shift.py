@@ -60,7 +60,7 @@ def category_rates(found: Evidence, num_images: Counts, random: np.random.Genera
     # The cells into which a category's few images fall are chance too: Dirichlet draws, with one image as the run has
     # them, so that a category of two images does not seem certain. Only the proportions matter.
     again = random.standard_gamma(counts + shares, size=(NUM_DRAWS, *counts.shape))
-    drawn = mixture_shares(again, *_distributions(shares, found.chances(random, NUM_DRAWS)[:, used]))
+    drawn = mixture_shares(again, *_distributions(shares, found.chances(random, num_draws=NUM_DRAWS)[:, used]))
     low, high = np.quantile(drawn, [0.025, 0.975], axis=0, method="weibull")
     return [Estimate(float(v), float(min(v, a)), float(max(v, b))) for v, a, b in zip(value, low, high, strict=True)]
 

@@ -1,6 +1,5 @@
 """What `audit apply` finds: raw and corrected rates side by side."""
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -8,9 +7,13 @@ import pyarrow as pa
 
 from reports.audit.estimates import Estimate
 from reports.audit.prior_shift import ShiftTest
+from reports.audit.second_looks import SecondLooks
 from scoring.runs.corrected_rates import CORRECTED_SCHEMA
 
-Method = Literal["difference", "prior shift", "rogan-gladen"]
+Method = Literal["difference", "composite", "prior shift", "rogan-gladen"]
+
+SCORED, SCORED_OF_SOURCE = "the scored images", "the scored images in the source"
+"""Which images the rates of an audit are of."""
 
 NO_LABELS = "no labels"
 UNDECIDED = "the interval covers undecided labels"
@@ -18,10 +21,9 @@ FEW_LABELS = "fewer than 30 labels"
 NOT_IDENTIFIED = "not identified"
 TOO_FEW_FOR_CATEGORIES = "too few labels for categories"
 FEW_IMAGES = "fewer than 20 images"
+ASSUMED = "assumes that the engine errs alike in all categories"
 CONTRADICTED = "the labels contradict the assumption"
 ALL_LABELLED = "every image is labelled"
-
-_Z = 1.959963984540054
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,8 @@ class LabelCounts:
     """Of these, those whose row answers none."""
 
     num_undecided: int
-    """Of these, those of whose questions none is answered, but people looked: they differ, or cannot say."""
+    """Of these, those of whose questions none is answered, but people came to them: they differ, cannot say, or
+    skipped them."""
 
     num_without_row: int
     """Of these, those without a row."""
@@ -52,7 +55,7 @@ class LabelCounts:
 
 @dataclass(frozen=True)
 class SubjectRates:
-    """The private decision or an attribute, of all scored images. Shares are 0–1."""
+    """The private decision or an attribute. Shares are 0–1, of the images that `Audit.population` names."""
 
     subject: str
     """`private`, or the key of an attribute."""
@@ -67,17 +70,19 @@ class SubjectRates:
     """Of these, those labelled 0.5; they count as absent."""
 
     num_undecided: int
-    """Drawn pictures on which people differ, or which nobody could decide. Intervals cover all of them being positive,
-    and none."""
+    """Drawn pictures that have no answer although people came to them. Intervals cover all of them being positive, and
+    none."""
 
-    raw: Estimate
-    """As the run answers; a share of the images with an answer, with its Wilson interval."""
+    second_looks: SecondLooks
+    """Pictures that at least two people judged, and how far they agree."""
+
+    raw_rate: float | None
+    """As the run answers; a share of the images with an answer."""
 
     is_raw_lower_bound: bool
-    """The engine finds the subject but never rules it out; then `raw` is a share of all scored images."""
+    """The engine finds the subject but never rules it out; then the raw rate is a share of all scored images."""
 
     corrected: Estimate
-    """A share of all scored images."""
 
     standard_error: float | None
     """Of the corrected rate."""
@@ -109,11 +114,14 @@ class CategoryRates:
     subject: str
     category: str
     num_scored: int
-    raw: Estimate
+    raw_rate: float | None
     is_raw_lower_bound: bool
     corrected: Estimate
     method: Method
+
     num_labels: int
+    """Of pictures of the category."""
+
     note: str | None
 
 
@@ -129,6 +137,9 @@ class Audit:
 
     num_images: int
     num_scored: int
+
+    population: str
+    """Which images the rates are of."""
 
     labels: LabelCounts
 
@@ -150,18 +161,6 @@ class Audit:
         return self.num_images - self.num_scored
 
 
-def wilson(num_yes: int, num_all: int) -> Estimate:
-    """The raw rate with its Wilson interval, as in reports."""
-    if not num_all:
-        return Estimate()
-    rate = num_yes / num_all
-    middle = rate + _Z**2 / (2 * num_all)
-    reach = _Z * math.sqrt(rate * (1 - rate) / num_all + (_Z / (2 * num_all)) ** 2)
-    whole = 1 + _Z**2 / num_all
-    low, high = (middle - reach) / whole, (middle + reach) / whole
-    return Estimate(rate, 0.0 if num_yes == 0 else low, 1.0 if num_yes == num_all else high)
-
-
 def as_table(audit: Audit) -> pa.Table:
     """Rows of `CORRECTED_SCHEMA`: the whole run first, then the categories of each subject."""
     rows: list[dict[str, object]] = []
@@ -176,9 +175,7 @@ def _row(one: SubjectRates | CategoryRates, category: str | None) -> dict[str, o
     return {
         "subject": one.subject,
         "category": category,
-        "raw_rate": one.raw.value,
-        "raw_low": one.raw.low,
-        "raw_high": one.raw.high,
+        "raw_rate": one.raw_rate,
         "corrected_rate": one.corrected.value,
         "low": one.corrected.low,
         "high": one.corrected.high,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reports.audit.cells import IS_YES, Flags, Numbers
-from reports.audit.estimates import NUM_DRAWS, PRIOR, Draws, Estimate, Evidence, sensitivity, specificity
+from reports.audit.estimates import NUM_DRAWS, PRIOR, Estimate, Evidence, share_in
 
 MAX_SENSELESS = 0.025
 """Of the draws: with more, sensitivity and specificity may as well be those of a coin, and no interval is given."""
@@ -61,9 +61,11 @@ def weighted_errors(found: Evidence, random: np.random.Generator) -> Errors:
     with_, without = shares * chances, shares * (1 - chances)
     sensitivities = with_[:, IS_YES].sum(axis=1) / with_.sum(axis=1)
     specificities = without[:, ~IS_YES].sum(axis=1) / without.sum(axis=1)
+    right = float(share_in(found.shares, found.rates[None], IS_YES)[0])
+    right_of_others = float(share_in(found.shares, 1 - found.rates[None], ~IS_YES)[0])
     return Errors(
-        _with_interval(sensitivity(found, Draws(chances, chances)).value, sensitivities),
-        _with_interval(specificity(found, Draws(chances, chances)).value, specificities),
+        _with_interval(None if np.isnan(right) else right, sensitivities),
+        _with_interval(None if np.isnan(right_of_others) else right_of_others, specificities),
         sensitivities,
         specificities,
     )

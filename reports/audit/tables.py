@@ -15,9 +15,10 @@ from reports.audit.results import (
     CategoryRates,
     LabelCounts,
 )
+from reports.audit.second_looks import label_errors
 from reports.evaluation.tables import Table
-from reports.report.sentences import percent
 from reports.summary import shortened
+from reports.words import decimals_of, percent
 from scoring.runs.audit_sample import PRIVATE, SUBJECTS
 
 MAX_CATEGORIES_SHOWN = 20
@@ -65,7 +66,7 @@ def tables(audit: Audit) -> Iterator[Table]:
     rows = [
         [
             one.subject,
-            _cell(one.raw, one.is_raw_lower_bound),
+            percent(one.raw_rate, one.is_raw_lower_bound),
             _cell(one.corrected),
             f"{one.num_labels:,}",
             f"{one.num_positive:,}",
@@ -74,7 +75,7 @@ def tables(audit: Audit) -> Iterator[Table]:
         for one in audit.subjects
         if one.num_labels
     ]
-    title = "Share of the scored images, as the run answers and corrected by the labels (95 % intervals)"
+    title = f"Share of {audit.population}, as the run answers and corrected by the labels (95 % intervals)"
     if any(one.is_raw_lower_bound for one in audit.subjects if one.num_labels):
         title += "; ≥: never ruled out, so at least"
     yield Table(title, heads, rows)
@@ -83,8 +84,8 @@ def tables(audit: Audit) -> Iterator[Table]:
         ranked = sorted(found, key=lambda one: (-(one.corrected.low or 0), one.category))
         shown = ranked[:MAX_CATEGORIES_SHOWN]
         more = f"; the first {len(shown)} of {len(found):,}, --format csv gives all" if len(found) > len(shown) else ""
-        title = f"Private by category ({shown[0].method}), highest lower bound first{more}"
-        heads = ["category", "scored", "raw", "corrected", "note"]
+        title = f"Private by category, highest lower bound first{more}"
+        heads = ["category", "scored", "labels", "raw", "corrected", "by", "note"]
         yield Table(title, heads, [_category(one) for one in shown])
 
 
@@ -114,9 +115,10 @@ def endnotes(audit: Audit) -> tuple[str, ...]:
         low, high = private.with_quarantined
         lines.append(
             f"{audit.num_quarantined:,} quarantined images are in no rate and were not drawn: most cannot be shown. "
-            f"With them the private rate is between {100 * low:.1f} % (none of them private) and {100 * high:.1f} % "
-            "(all)."
+            f"With them the private rate is between {percent(low)} (none of them private) and {percent(high)} (all)."
         )
+    looks = private.second_looks
+    lines.append(label_errors(looks.num_pictures, looks.share_differing, looks.kappa, bool(looks.reach_high)))
     return tuple(lines)
 
 
@@ -130,12 +132,14 @@ def _listed(subjects: Sequence[str]) -> str:
 
 
 def _category(one: CategoryRates) -> list[str]:
-    cells = [_cell(one.raw, one.is_raw_lower_bound), _cell(one.corrected), one.note or ""]
-    return [shortened(printable(one.category)), f"{one.num_scored:,}", *cells]
+    cells = [percent(one.raw_rate, one.is_raw_lower_bound), _cell(one.corrected), one.method, one.note or ""]
+    return [shortened(printable(one.category)), f"{one.num_scored:,}", f"{one.num_labels:,}", *cells]
 
 
-def _cell(one: Estimate, is_lower_bound: bool = False) -> str:
+def _cell(estimate: Estimate) -> str:
     """Share and interval; "–" where not known."""
-    has_interval = one.value is not None and one.low is not None and one.high is not None
-    interval = f" ({100 * (one.low or 0):.1f}–{100 * (one.high or 0):.1f})" if has_interval else ""
-    return percent(one.value, is_lower_bound) + interval
+    value, low, high = estimate.value, estimate.low, estimate.high
+    if value is None or low is None or high is None:
+        return percent(value)
+    decimals = decimals_of(low, high)
+    return f"{percent(value, decimals=decimals)} ({100 * low:.{decimals}f}–{100 * high:.{decimals}f})"

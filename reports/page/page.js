@@ -17,7 +17,6 @@ for (const button of document.querySelectorAll("thead button")) {
     });
     for (const other of head.parentNode.cells) other.removeAttribute("aria-sort");
     head.setAttribute("aria-sort", falling ? "descending" : "ascending");
-    for (const row of rows) row.classList.remove("tier"); // tiers hold for the first order only
     body.append(...rows);
   });
 }

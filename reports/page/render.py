@@ -20,6 +20,7 @@ from reports.report.group_rows import HEADS, group_rows
 from reports.report.headline import headline_of
 from reports.report.laws import LAWS, law_map
 from reports.report.results import Report
+from reports.words import percent
 from scoring.taxonomy import ATTRIBUTES, LEVELS
 
 MAX_GROUPS = 1_000
@@ -103,7 +104,7 @@ def _filled(report: Report, extras: Extras, most_groups: int) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "percent": sentences.percent,
+        "percent": percent,
         "count": "{:,}".format,
         "shortened": shortened,
         "jpeg": lambda jpeg: base64.b64encode(jpeg).decode(),

@@ -3,6 +3,7 @@
 from ingest.errors import number_of
 from reports.agreed_labels import in_words
 from reports.audit.results import ALL_LABELLED
+from reports.audit.second_looks import label_errors
 from reports.report.headline import corrected_whole
 from reports.report.results import Report
 from scoring.runs.corrected_rates import MIN_LABELS
@@ -34,5 +35,8 @@ def audit_cautions(report: Report) -> tuple[str, ...]:
             if is_left_out
             else "The intervals cover all of them being so, and none."
         )
-        found.append(f"Undecided, since people differ or cannot say: {in_words(dict(gaps.num_undecided))}. {end}")
+        found.append(
+            f"Undecided, since people differ, cannot say, or skipped them: {in_words(dict(gaps.num_undecided))}. {end}"
+        )
+    found.append(label_errors(gaps.num_judged_twice, gaps.share_differing, gaps.kappa, gaps.allows_for_errors))
     return tuple(found)

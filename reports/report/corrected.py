@@ -1,9 +1,14 @@
 """Rates that labels of people have corrected, if `audit apply` has left some in the run."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 
+from ingest.sample import printable
+from reports.audit.estimates import Estimate
+from reports.audit.population import of_source
 from reports.audit.results import CONTRADICTED
-from reports.report.figures import CorrectedRate
+from reports.report.design import Design
+from reports.report.figures import CorrectedRate, Rate
 from reports.warehouse import Run
 from scoring.runs.audit_sample import PRIVATE
 from scoring.runs.corrected_rates import LabelGaps, read_stored
@@ -19,6 +24,9 @@ class Corrected:
     gaps: LabelGaps = field(default_factory=LabelGaps)
     """What the labels leave open."""
 
+    category_sizes: Mapping[str, int] = field(default_factory=dict)
+    """With which the rates of the whole run are weighted; empty if they are not."""
+
     other_condition: str | None = None
     """What the audit took as private, if that is not what the report does."""
 
@@ -27,7 +35,7 @@ class Corrected:
 
 
 def corrected_rates(run: Run, by: str, private: str) -> Corrected:
-    """by, private: as in the report; rates of another condition or other groups do not belong beside its own.
+    """by, private: as in the report; rates of another condition or other groups do not belong next to its own.
 
     RunError in one line if the file is damaged.
     """
@@ -38,7 +46,7 @@ def corrected_rates(run: Run, by: str, private: str) -> Corrected:
     if not run.has_rows_of(state):
         return Corrected(is_stale=True)
     rows = table.select([one.name for one in fields(CorrectedRate)]).to_pylist()
-    rates = (CorrectedRate(**row) for row in rows if row["num_labels"])
+    rates = (CorrectedRate(**row) for row in rows if row["num_labels"] or row["corrected_rate"] is not None)
     return Corrected(
         tuple(
             _without_contradicted(rate)
@@ -46,6 +54,7 @@ def corrected_rates(run: Run, by: str, private: str) -> Corrected:
             if (rate.subject != PRIVATE or state.private == private) and (rate.category is None or by == "category")
         ),
         gaps=state.gaps,
+        category_sizes=state.category_sizes,
         other_condition=None if state.private == private else state.private,
     )
 
@@ -55,3 +64,52 @@ def _without_contradicted(rate: CorrectedRate) -> CorrectedRate:
     if rate.note != CONTRADICTED:
         return rate
     return replace(rate, corrected_rate=None, low=None, high=None)
+
+
+def of_reported_images(
+    corrected: Corrected,
+    design: Design,
+    rates: tuple[Rate, ...],
+    num_scored: int,
+    fraction: float,
+    fractions: Mapping[str, float],
+) -> tuple[CorrectedRate, ...]:
+    """The rates for the images that the report is of: those of the source, if the run is a sample of it.
+
+    Of a run with as many images of each category, those of the whole run are left out unless they are weighted.
+    rates: of the groups. fraction, fractions: the drawn part of the source, and of each group of it; 0 if unknown.
+    """
+    if not design.is_random:
+        return corrected.rates
+    scored = {rate.group: rate.num_scored for rate in rates}
+    is_pooled = design.kind == "per category" and not corrected.category_sizes
+    found = []
+    for row in corrected.rates:
+        if row.category is not None:
+            group = printable(row.category)
+            found.append(_of_source(row, scored.get(group, 0), fractions.get(group, 0.0)))
+        elif design.kind == "random":
+            found.append(_of_source(row, num_scored, fraction))
+        elif not is_pooled:
+            found.append(row)
+    return tuple(found)
+
+
+def _of_source(row: CorrectedRate, num_images: int, fraction: float) -> CorrectedRate:
+    rate = of_source(Estimate(row.corrected_rate, row.low, row.high), num_images, fraction)
+    share = row.corrected_rate or 0.0
+    found = of_source(
+        Estimate(row.sensitivity, row.sensitivity_low, row.sensitivity_high), share * num_images, fraction
+    )
+    right = of_source(
+        Estimate(row.specificity, row.specificity_low, row.specificity_high), (1 - share) * num_images, fraction
+    )
+    return replace(
+        row,
+        low=rate.low,
+        high=rate.high,
+        sensitivity_low=found.low,
+        sensitivity_high=found.high,
+        specificity_low=right.low,
+        specificity_high=right.high,
+    )

@@ -105,13 +105,13 @@ def _design_of(
 
 
 def in_source(rates: tuple[Rate, ...], design: Design, sizes: SourceSizes, num_images: int) -> tuple[Rate, ...]:
-    """The rates with their intervals for the source, ranks and tiers, highest lower end first.
+    """The rates with their intervals for the source and ranks, highest lower end first.
 
     num_images: of the run.
     """
     ordered = sorted(rates, key=_by_lower_end)
     judged = [rate for rate in ordered if rate.num_judged]
-    fractions = {rate.group: _fraction(rate, design, sizes, num_images) for rate in judged}
+    fractions = {rate.group: fraction_of(rate, design, sizes, num_images) for rate in judged}
     counted = [Counted(one.num_private, one.num_judged, _for_ranks(fractions[one.group], design)) for one in judged]
     ranked = (design.is_exhaustive or design.is_random) and len(judged) > 1
     standing = dict(zip([one.group for one in judged], standings(counted), strict=True)) if ranked else {}
@@ -131,7 +131,6 @@ def _placed(rate: Rate, place: int, interval: tuple[float | None, float | None],
         rank=place if standing else None,
         rank_low=standing.rank_low if standing else None,
         rank_high=standing.rank_high if standing else None,
-        tier=standing.tier if standing else None,
     )
 
 
@@ -201,7 +200,7 @@ def _by_lower_end(rate: Rate) -> tuple[bool, float, float, str]:
     return rate.rate_low is None, -(rate.rate_low or 0.0), -(rate.privacy_rate or 0.0), rate.group
 
 
-def _fraction(rate: Rate, design: Design, sizes: SourceSizes, num_images: int) -> float:
+def fraction_of(rate: Rate, design: Design, sizes: SourceSizes, num_images: int) -> float:
     """The drawn share of the group in the source; 0 where it is not known."""
     if design.kind == "per category":
         size = sizes.by_category.get(rate.group)

@@ -92,8 +92,6 @@ class Rate:
     """The joint 95 % interval of the rank: see `reports.report.ranks`."""
 
     rank_high: int | None = None
-    tier: int | None = None
-    """Groups of one tier cannot be told apart from its first one; 1 is the highest."""
 
     num_distinct: int | None = None
     """Images that differ by their perceptual hash; None where copies were not looked for."""

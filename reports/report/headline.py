@@ -22,6 +22,9 @@ class Headline:
     of: str
     """Of which images."""
 
+    is_of_source: bool
+    """The rate is an estimate for the source, of which the run is a sample."""
+
     is_corrected: bool
 
     num_labels: int | None
@@ -43,10 +46,12 @@ def headline_of(report: Report) -> Headline:
     overall, whole = report.overall, corrected_whole(report)
     rate = report.total.privacy_rate if overall.rate is None else overall.rate
     raw = (rate, overall.low, overall.high)
+    is_sample = report.design.is_random and overall.rate is not None
     if whole is None or whole.corrected_rate is None:
-        return Headline(*raw, _counted(report), False, None, None, *raw)
+        return Headline(*raw, _counted(report), is_sample, False, None, None, *raw)
     corrected = (whole.corrected_rate, whole.low, whole.high)
-    return Headline(*corrected, "scored images", True, whole.num_labels, whole.method, *raw)
+    noun = "scored images in the source" if is_sample else "scored images"
+    return Headline(*corrected, noun, is_sample, True, whole.num_labels, whole.method, *raw)
 
 
 def _counted(report: Report) -> str:

@@ -1,10 +1,13 @@
 """Which groups are higher than which, with joint 95 % confidence over all of them.
 
-Each of K groups gets a Wilson interval of confidence 0.95 ** (1 / K), so that all K hold together in 95 of 100 corpora
-(Šidák). Where two of them do not overlap, the order of the groups is sure; a rank can be anything that this order
-allows. Source of the construction: Klein, Wright and Wieczorek, "A joint confidence region for an overall ranking of
-populations", Journal of the Royal Statistical Society C 69 (2020). It takes no assumption beyond the intervals, and is
-wider than methods for normally distributed means.
+Each of K groups gets an exact interval of confidence 0.95 ** (1 / K), so that all K hold together in at least 95 of 100
+corpora (Šidák). Exact, since Wilson's interval fails that far out in the tail: of 300 groups of 20 images with .4 %
+private, all of its intervals held together in 43 % of draws. Where two intervals do not overlap, the order of their
+groups is sure; a rank can be anything that this order allows.
+
+Sources: Klein, Wright and Wieczorek, "A joint confidence region for an overall ranking of populations", Journal of the
+Royal Statistical Society C 69 (2020), for the construction, which assumes nothing beyond the intervals; C. Clopper and
+E. Pearson, "The use of confidence or fiducial limits illustrated in the case of the binomial", 1934.
 """
 
 from collections.abc import Sequence
@@ -12,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reports.report.intervals import CONFIDENCE, sampled, z_of
+from reports.report.intervals import CONFIDENCE, exact
 
 
 @dataclass(frozen=True)
@@ -37,24 +40,16 @@ class Standing:
     rank_high: int
     """The lowest."""
 
-    tier: int
-    """From 1 for the highest; groups of a tier cannot be told apart from its first one."""
-
 
 def standings(groups: Sequence[Counted]) -> list[Standing]:
-    """Of groups in the order in which they are shown, the highest first; as long as `groups`."""
+    """One for each group, in their order."""
     if not groups:
         return []
-    z = z_of(CONFIDENCE ** (1 / len(groups)))
-    ends = np.array([sampled(one.num_private, one.num_judged, min(one.fraction, 1.0), z) for one in groups])
-    low, high = ends[:, 0], ends[:, 1]
+    counts = np.array([[group.num_private, group.num_judged, group.fraction] for group in groups], dtype=np.float64)
+    num_private, num_judged, fraction = counts.T
+    low, high = exact(num_private, num_judged, fraction, CONFIDENCE ** (1 / len(groups)))
     # Surely higher: its low end lies above the other's high end. Both counts by binary search among sorted ends.
     num_higher = len(groups) - np.searchsorted(np.sort(low), high, side="right")
     num_lower = np.searchsorted(np.sort(high), low, side="left")
-    found = []
-    tier, first = 1, 0
-    for place in range(len(groups)):
-        if high[place] < low[first]:
-            tier, first = tier + 1, place
-        found.append(Standing(1 + int(num_higher[place]), len(groups) - int(num_lower[place]), tier))
-    return found
+    counted = zip(num_higher.tolist(), num_lower.tolist(), strict=True)
+    return [Standing(1 + above, len(groups) - below) for above, below in counted]

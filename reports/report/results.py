@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, field, replace
 
-from reports.report.design import Design, Overall, SourceSizes, design_of, in_source, overall
+from reports.report.corrected import Corrected, of_reported_images
+from reports.report.design import Design, Overall, SourceSizes, design_of, fraction_of, in_source, overall
 from reports.report.figures import (
     Copies,
     CorrectedRate,
@@ -97,9 +98,6 @@ class Report:
 
     design: Design = field(default_factory=lambda: Design("unfinished", "", None))
     overall: Overall = field(default_factory=lambda: Overall(None, None, None, ""))
-    num_tiers: int = 0
-    """Of groups that can be told apart; 0 where no claim about ranks is made."""
-
     severest: tuple[SevereImage, ...] = ()
     severest_note: str | None = None
     """How many of them an operator's hash list leaves out; None if none."""
@@ -115,6 +113,9 @@ class Report:
     corrected: tuple[CorrectedRate, ...] = ()
     """Rates that labels of people have corrected; empty if there are none."""
 
+    audited: Corrected = field(default_factory=Corrected)
+    """What an audit has left: rates of the scored images, whatever the report is of."""
+
     label_gaps: LabelGaps = field(default_factory=LabelGaps)
     """What these labels leave open."""
 
@@ -128,7 +129,12 @@ class Report:
         """This report with what was found out about the source, which decides what it may claim."""
         scope = scope_of(record, coverage.has_all, self.damage)
         design = design_of(record, self.num_images, coverage.is_complete, coverage.has_all, sizes, self.damage)
+        if not sizes.by_category and self.by == "category":
+            sizes = replace(sizes, by_category=self.audited.category_sizes)
         rates = in_source(self.rates, design, sizes, self.num_images)
+        fractions = {rate.group: fraction_of(rate, design, sizes, self.num_images) for rate in rates}
+        fraction = self.num_images / design.num_in_source if design.num_in_source else 0.0
+        corrected = of_reported_images(self.audited, design, rates, self.num_scored, min(1.0, fraction), fractions)
         return replace(
             self,
             coverage=coverage,
@@ -136,7 +142,7 @@ class Report:
             scope=scope,
             design=design,
             rates=rates,
-            num_tiers=max((rate.tier or 0 for rate in rates), default=0),
+            corrected=corrected,
             overall=overall(self.total, rates, self.by, design, sizes),
         )
 

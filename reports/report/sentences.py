@@ -7,9 +7,11 @@ from ingest.sample import printable
 from reports.audit.results import CONTRADICTED
 from reports.report.accuracy import audit_cautions
 from reports.report.figures import CorrectedRate, Rate, shortened
-from reports.report.headline import corrected_whole, headline_of
+from reports.report.headline import Headline, corrected_whole, headline_of
 from reports.report.results import Report
+from reports.words import decimals_of, percent, spread, with_interval
 from scoring.privacy import BY_ANSWER, BY_LEVEL, BY_SCORE, PRIVATE_LEVELS
+from scoring.runs.audit_sample import PRIVATE
 from scoring.taxonomy import KEYS
 
 _NAMED = 3
@@ -17,16 +19,6 @@ _NAMED = 3
 
 _MAX_NAME = 60
 """Characters of a group's name in it."""
-
-
-def percent(share: float | None, is_lower_bound: bool = False) -> str:
-    """is_lower_bound: the engine can find the subject but not rule it out."""
-    return "–" if share is None else f"{'≥ ' if is_lower_bound else ''}{100 * share:.1f} %"
-
-
-def spread(low: float | None, high: float | None) -> str:
-    """Both ends of an interval, the unit once; a dash where there is none."""
-    return "–" if low is None or high is None else f"{100 * low:.1f} – {100 * high:.1f} %"
 
 
 def findings(report: Report) -> tuple[str, str]:
@@ -40,25 +32,46 @@ def _how_much(report: Report) -> str:
         return "No image could be judged private or not, so there is no rate."
     most = _most_frequent(report)
     counts = f"{total.num_private:,} of {total.num_judged:,} images that could be judged"
-    others = "" if report.design.kind != "first" and report.overall.rate is not None else "; the others can differ"
+    rate, interval = _rate(headline), f"(95 % interval {spread(headline.low, headline.high)})"
     if headline.is_corrected:
         by = f"{headline.num_labels:,} {labels_of(report)}"
         if rests_on_other_run(report):
             by += " and right only if the engine errs as often here as there"
-        return (
-            f"{percent(headline.rate)} of the scored images are private, corrected by {by} "
-            f"(95 % interval {spread(headline.low, headline.high)}); {_raw(report, counts)}{most}{others}."
-        )
-    rate = percent(headline.rate)
+        if headline.is_of_source:
+            raw = f"the engine itself finds {with_interval(headline.raw_rate, headline.raw_low, headline.raw_high)}"
+            return f"An estimated {rate} of the {headline.of} are private, corrected by {by} {interval}; {raw}{most}."
+        others = "" if report.design.kind == "whole" else "; the others can differ"
+        raw = f"the engine itself found {percent(total.privacy_rate)} ({counts})"
+        return f"{rate} of the {headline.of} are private, corrected by {by} {interval}; {raw}{most}{others}."
     if report.design.kind == "whole":
-        return f"{rate} of the {headline.of} were found private ({counts}){most}."
-    if report.overall.rate is not None:
-        interval = spread(headline.low, headline.high)
-        return f"An estimated {rate} of the {headline.of} are found private (95 % interval {interval}){most}."
+        return f"{percent(headline.rate)} of the {headline.of} were found private ({counts}){most}."
+    if headline.is_of_source:
+        return f"An estimated {rate} of the {headline.of} are found private {interval}{most}."
     if report.design.kind == "per category":
-        return f"{counts[0].upper()}{counts[1:]} were found private{most}; that is no rate of the whole source."
+        corrected = "; labels correct the rates of categories" if has_corrected_groups(report) else ""
+        return (
+            f"{counts[0].upper()}{counts[1:]} were found private{most}; that is no rate of the whole source{corrected}."
+        )
     where = f"first {headline.of.replace('scanned ', '')}" if report.design.kind == "first" else headline.of
-    return f"{rate} of the {where} were found private ({counts}){most}; the rest of the source can differ."
+    found = f"{percent(headline.rate)} of the {where} were found private ({counts})"
+    return f"{found}{most}; the rest of the source can differ."
+
+
+def _rate(headline: Headline) -> str:
+    """With the decimals that its interval needs."""
+    if headline.low is None or headline.high is None:
+        return percent(headline.rate)
+    return percent(headline.rate, decimals=decimals_of(headline.low, headline.high))
+
+
+def population(report: Report) -> str:
+    """Which images corrected rates are of."""
+    return "the scored images in the source" if headline_of(report).is_of_source else "the scored images"
+
+
+def has_corrected_groups(report: Report) -> bool:
+    """Whether labels gave corrected privacy rates of groups."""
+    return any(row.subject == PRIVATE and row.category is not None for row in report.corrected)
 
 
 def rests_on_other_run(report: Report) -> bool:
@@ -69,14 +82,6 @@ def rests_on_other_run(report: Report) -> bool:
 def labels_of(report: Report) -> str:
     """Whose labels corrected the rates, and of which run."""
     return "labels of another run" if rests_on_other_run(report) else "labels of people"
-
-
-def _raw(report: Report, counts: str) -> str:
-    """What the engine found, beside a corrected rate."""
-    if report.overall.rate is None or report.design.kind == "whole":
-        return f"the engine itself found {percent(report.total.privacy_rate)} ({counts})"
-    interval = spread(report.overall.low, report.overall.high)
-    return f"the engine itself found {percent(report.overall.rate)} in the source (95 % interval {interval})"
 
 
 def _most_frequent(report: Report) -> str:
@@ -97,19 +102,18 @@ def _where(report: Report) -> str:
         return f"Only one {label} has a rate, so there is no order." if known else f"No {label} has a rate."
     if not report.has_claim:
         return f"The order of the {len(known):,} groups by {label} holds for the scanned images only."
-    raw = ", as the engine answers," if headline_of(report).is_corrected else ","
-    first = [rate for rate in known if rate.tier == 1]
-    if report.num_tiers == 1:
+    raw = ", as the engine answers," if headline_of(report).is_corrected or has_corrected_groups(report) else ","
+    could_be_highest = [rate for rate in known if rate.rank_low == 1]
+    if len(could_be_highest) == len(known):
         top = f"{shortened(known[0].group, _MAX_NAME)}, {percent(known[0].privacy_rate)}"
         return f"No {label} can be told apart from the highest one ({top}): there are too few images for an order."
-    names = [shortened(rate.group, _MAX_NAME) for rate in known[: min(_NAMED, len(first))]]
-    listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-    low = f"at least {percent(known[0].rate_low)}" if len(names) == 1 else "see the table for how sure that is"
-    others = len(first) - len(names)
-    if len(first) == 1:
-        return f"By {label}{raw} {listed} is highest ({low}), ahead of all {len(known) - 1:,} others."
-    more = f", and {others:,} more cannot be told apart from the highest" if others else ""
-    return f"By {label}{raw} {listed} are highest of {len(known):,}{more}; {low}."
+    names = [shortened(rate.group, _MAX_NAME) for rate in could_be_highest[:_NAMED]]
+    if len(could_be_highest) == 1:
+        others = "the other one" if len(known) == 2 else f"all {len(known) - 1:,} others"
+        return f"By {label}{raw} {names[0]} is highest (at least {percent(known[0].rate_low)}), ahead of {others}."
+    more = len(could_be_highest) - len(names)
+    listed = f"{', '.join(names)} or {more:,} more" if more else f"{', '.join(names[:-1])} or {names[-1]}"
+    return f"By {label}{raw} the highest of {len(known):,} is {listed}; the table has the possible ranks of each."
 
 
 def headlines(report: Report) -> tuple[str, ...]:
@@ -161,36 +165,40 @@ def bounds(rate: Rate) -> str | None:
     return f"With {' and '.join(parts)} {noun}: {low} of all images if none of these is private, {high} if all are."
 
 
-def corrected_bounds(report: Report) -> str | None:
-    """What quarantined images could change of the corrected rate; None without one, or if there are none."""
+def bounds_of_all(report: Report) -> str | None:
+    """What images that are in no rate could change of the rate of all images; None if there are none."""
     headline, num_images = headline_of(report), report.num_images
     if report.damage.num_parts:  # how many images there are is not known
         return None
-    if not headline.is_corrected or headline.low is None or headline.high is None or not report.num_quarantined:
+    if not headline.is_corrected:
+        return bounds(report.total)
+    if headline.low is None or headline.high is None or not report.num_quarantined:
         return None
     low = headline.low * report.num_scored / num_images
     high = (headline.high * report.num_scored + report.num_quarantined) / num_images
     left = number_of(report.num_quarantined, "quarantined image")
     return (
-        f"The corrected rate is of the scored images. With {left} it is between {percent(low)} of all images (none of "
-        f"these private, low end of the interval) and {percent(high)} (all of them, high end)."
+        f"The corrected rate leaves out {left}. With {'it' if report.num_quarantined == 1 else 'them'} it is between "
+        f"{percent(low)} (none of them private, low end of the interval) and {percent(high)} (all of them, high end)."
     )
 
 
 def correction_note(report: Report) -> str | None:
     """What corrected rates of groups rest on; None if there are none."""
-    rows = [row for row in report.corrected if row.subject == "private" and row.category is not None]
-    if not rows:
-        return None
+    rows = [row for row in report.corrected if row.subject == PRIVATE and row.category is not None]
     if any(row.is_of_other_run for row in rows):
         return (
             "Corrected rates of groups rest on labels of another run: they assume that the engine errs in each group "
             "as often as there, which nothing here can show."
         )
-    assumed = "Corrected rates of groups assume that the engine errs alike in all of them"
-    if any(row.note == CONTRADICTED for row in rows):
-        return f"{assumed}. The labels contradict that here, so they are left out."
-    return f"{assumed}."
+    assumed = [row for row in rows if row.method != "difference"]
+    if not assumed:
+        return None
+    which = "Corrected rates of groups" if len(assumed) == len(rows) else "Those with fewer than 30 labels of their own"
+    sentence = f"{which} assume that the engine errs alike in all groups"
+    if any(row.note == CONTRADICTED for row in assumed):
+        return f"{sentence}. The labels contradict that here, so these rates are left out."
+    return f"{sentence}."
 
 
 def notes(report: Report) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from scoring.assessment import Values
 from scoring.labels.columns import LABELS_SCHEMA
 from scoring.labels.csv_cells import NULL_NUMBERS, as_csv, text_columns, unescaped
 from scoring.labels.parquet_file import MAX_TEXT_CHARS, bounded_table, refuse_unknown
-from scoring.runs.reviews import OF_ATTRIBUTES, UNCLEAR, read_reviews, standing
+from scoring.runs.reviews import OF_ATTRIBUTES, SKIP, UNCLEAR, read_reviews, standing
 from scoring.taxonomy import KEYS
 
 __all__ = [
@@ -110,6 +110,9 @@ class Judged:
     is_complete: npt.NDArray[np.bool_]
     """Shape (rows,): the person was asked for every attribute, so one without a value is one that they cannot say."""
 
+    is_skipped: npt.NDArray[np.bool_]
+    """Shape (rows,): the person came to the picture and gave no answer."""
+
 
 def read_judged(url: str, is_drawn: bool = True) -> Judged:
     """As `read_labels`, with what people could not say, which RUN/reviews holds and no other file.
@@ -131,13 +134,16 @@ def read_judged(url: str, is_drawn: bool = True) -> Judged:
         answers = drawn
     says = np.array(answers["answer"].to_pylist(), dtype=object)
     labels = _as_labels(answers.select(LABELS_SCHEMA.names), url)
-    return Judged(labels, np.asarray(says == UNCLEAR, np.bool_), np.asarray(says == OF_ATTRIBUTES, np.bool_))
+    is_unclear, is_complete, is_skipped = (
+        np.asarray(says == answer, np.bool_) for answer in (UNCLEAR, OF_ATTRIBUTES, SKIP)
+    )
+    return Judged(labels, is_unclear, is_complete, is_skipped)
 
 
 def as_judged(labels: pa.Table) -> Judged:
     """Labels of which it is not known what people could not say: null is not judged. labels: of `LABELS_SCHEMA`."""
     nothing = np.zeros(labels.num_rows, dtype=np.bool_)
-    return Judged(labels, nothing, nothing)
+    return Judged(labels, nothing, nothing, nothing)
 
 
 def read_labels_and_origin(url: str) -> tuple[pa.Table, LabelsOrigin | None]:

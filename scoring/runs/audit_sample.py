@@ -4,6 +4,7 @@ From the labels of these pictures `audit apply` estimates how often the answers 
 the rows is random too, so that the first rows alone are a random part of the sample.
 """
 
+import hashlib
 from dataclasses import dataclass
 from itertools import count
 from typing import Annotated, Literal
@@ -85,6 +86,10 @@ class Design(AuditedRows):
     """Version that drew it."""
 
 
+SECOND_LOOK_SHARE = 0.1
+"""Of the drawn pictures, those that a second person is asked for, by which errors in labels are measured."""
+
+
 @dataclass(frozen=True)
 class AuditSample:
     """The drawn pictures of a run."""
@@ -99,6 +104,17 @@ class AuditSample:
         """Shard and index of each drawn row -> its probability of being drawn."""
         columns = (self.table[name].to_pylist() for name in ("shard", "index", "inclusion_probability"))
         return {(shard, index): probability for shard, index, probability in zip(*columns, strict=True)}
+
+    @property
+    def is_for_second_look(self) -> list[bool]:
+        """Which rows a second person is asked for. It follows from seed, shard and index alone, as the draw does."""
+        rows = zip(self.table["shard"].to_pylist(), self.table["index"].to_pylist(), strict=True)
+        return [_lot(f"{self.design.seed}/second look/{index}/{shard}") < SECOND_LOOK_SHARE for shard, index in rows]
+
+
+def _lot(name: str) -> float:
+    """A number that follows from the name, uniform in [0, 1)."""
+    return int.from_bytes(hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()[:6], "big") / 2**48
 
 
 def write_sample(root: Place, sample: AuditSample) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from ingest.errors import RunError, StorageError
 from ingest.storage.place import Place
@@ -31,11 +31,12 @@ CORRECTED_SCHEMA = pa.schema(
         pa.field("subject", pa.string(), nullable=False),
         # Null for the whole run; "(none)" for images without a category, as in reports.
         pa.field("category", pa.string()),
-        # Shares of the scored images, 0–1, each with its 95 % interval. Raw: as the run answers.
+        # Shares of the scored images, 0–1; with category sizes (`State`) of those in the source. Raw: as the run
+        # answers; its interval is null, since it is a count of all of them. Corrected: with its 95 % interval.
         *(pa.field(name, pa.float64()) for name in _RATES),
         # One of METHODS.
         pa.field("method", pa.string(), nullable=False),
-        # Labelled pictures that the correction rests on: of the subject in the whole run, not of the category.
+        # Labelled pictures of the subject, in the whole run or in the category.
         pa.field("num_labels", pa.int64(), nullable=False),
         # Why there is no corrected rate, or what to know of it; one of a few fixed texts.
         pa.field("note", pa.string()),
@@ -48,7 +49,7 @@ CORRECTED_SCHEMA = pa.schema(
 MIN_LABELS = 30
 """With fewer labels a rate is marked."""
 
-METHODS = ("difference", "prior shift", "rogan-gladen")
+METHODS = ("difference", "composite", "prior shift", "rogan-gladen")
 
 
 def _subject(name: str) -> str:
@@ -75,7 +76,19 @@ class LabelGaps(BaseModel):
     """Of these, those without an answer to any question, undecided ones aside."""
 
     num_undecided: Mapping[Subject, Count] = {}
-    """Subject -> pictures on which people differ, or which nobody could decide; subjects without any are left out."""
+    """Subject -> pictures without an answer although people came to them; subjects without any are left out."""
+
+    num_judged_twice: Count = 0
+    """Pictures of which at least two people said whether they are private."""
+
+    share_differing: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Of the pairs of answers to these, those that differ; None without such a picture."""
+
+    kappa: Annotated[float, Field(ge=-1, le=1)] | None = None
+    """Agreement on these beyond chance; None if that is not defined."""
+
+    allows_for_errors: bool = False
+    """Whether intervals are wider by the errors that these pictures show."""
 
 
 class State(AuditedRows):
@@ -89,6 +102,9 @@ class State(AuditedRows):
 
     gaps: LabelGaps = LabelGaps()
     """Empty in files of older versions."""
+
+    category_sizes: Mapping[str, Annotated[int, Field(ge=1, lt=2**53)]] = {}
+    """Images of each category in the source, if the rates are weighted with them."""
 
 
 def write_corrected_rates(root: Place, table: pa.Table, state: State) -> None:

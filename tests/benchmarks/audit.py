@@ -106,7 +106,7 @@ def outcomes(
         for name in subjects:
             labels = made.truth[name][places].astype(np.float64)
             one = evidence(num_images[name], made.cells[name][places], labels, probabilities)
-            estimate = prevalence(one, one.draws(random, NUM_BETA_DRAWS))
+            estimate = prevalence(one, random, NUM_BETA_DRAWS)
             found[name].append((estimate.value, estimate.low, estimate.high, standard_error(one)))
     return {name: _outcome(made, name, np.array(found[name], dtype=np.float64)) for name in subjects}
 

@@ -24,7 +24,9 @@ def answered(
     columns: dict[str, list[object]] = {name: [values.get(name) for *_, values in rows] for name in names}
     columns |= {"sha256": [f"{number:064x}" for number, *_ in rows], "annotator": [who for _, who, _ in rows]}
     is_unclear, is_complete = (np.isin(np.arange(len(rows)), chosen) for chosen in (unclear, complete))
-    return agreed(Judged(to_labels(columns, len(rows)), is_unclear, is_complete), condition)
+    return agreed(
+        Judged(to_labels(columns, len(rows)), is_unclear, is_complete, np.zeros(len(rows), np.bool_)), condition
+    )
 
 
 def test_an_attribute_that_a_person_cannot_say_is_undecided_and_what_hangs_on_it() -> None:

@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from ingest.fault import Fault
+from reports.report.corrected import Corrected
 from reports.report.design import SourceSizes
 from reports.report.figures import CorrectedRate
+from reports.report.intervals import wilson
 from reports.report.sentences import bounds, copies_note, findings, interval_note
 from reports.summary import Details, Report, summarise
 from reports.warehouse import open_run
@@ -38,11 +40,7 @@ def test_a_whole_source_is_counted_and_its_order_is_that_of_the_lower_ends(make_
     assert [rate.group for rate in found.rates] == ["beach", "pier", "attic"]  # pier: 1 of 1, so hardly sure
     beach, pier, attic = found.rates
     assert (beach.source_low, beach.source_high) == (0.5, 0.5)
-    assert [(rate.rank, rate.rank_low, rate.rank_high, rate.tier) for rate in found.rates] == [
-        (1, 1, 2, 1),
-        (2, 1, 3, 1),
-        (3, 2, 3, 2),
-    ]
+    assert [(rate.rank, rate.rank_low, rate.rank_high) for rate in found.rates] == [(1, 1, 2), (2, 1, 3), (3, 2, 3)]
     assert [rate.is_small for rate in found.rates] == [False, True, False]
     assert (attic.share_if_none_private, attic.share_if_all_private) == pytest.approx((2 / 44, 6 / 44))
     assert (pier.share_if_none_private, pier.share_if_all_private) == (1.0, 1.0)
@@ -50,7 +48,7 @@ def test_a_whole_source_is_counted_and_its_order_is_that_of_the_lower_ends(make_
     assert findings(found) == (
         "28.4 % of the scored images in the source were found private (23 of 81 images that could be judged), "
         "most often for “Biometrics”.",
-        "By category, beach and pier are highest of 3; see the table for how sure that is.",
+        "By category, the highest of 3 is beach or pier; the table has the possible ranks of each.",
     )
 
 
@@ -59,12 +57,53 @@ def test_the_order_is_that_of_the_engine_even_where_labels_correct_the_rate(make
     first, second = findings(replace(reported(make_run), corrected=(whole,)))
     assert "the engine itself found 28.4 % (23 of 81 images that could be judged), most often for" in first
     assert second == (
-        "By category, as the engine answers, beach and pier are highest of 3; see the table for how sure that is."
+        "By category, as the engine answers, the highest of 3 is beach or pier; the table has the possible ranks of "
+        "each."
     )
-    sample = replace(reported(make_run, name="sample", sample=85, seed=3), corrected=(whole,))
-    assert "; the engine itself found 28.4 % in the source (95 % interval 1" in findings(sample)[0]
     part = replace(reported(make_run, name="part", limit=85), corrected=(whole,))
     assert findings(part)[0].endswith("; the others can differ.")
+
+
+def corrected_report(make_run: MakeRun, found: Corrected, sizes: SourceSizes = UNKNOWN, **settings: Any) -> Report:
+    """The report of a run that has been audited."""
+    report = reported(make_run, sizes, **settings)
+    record = open_run(report.run).record.model_copy(update=settings)
+    return replace(report, audited=found).covering(Coverage(True, 1, 0, 85, 85, None), record, sizes)
+
+
+def test_the_corrected_rate_of_a_random_sample_is_of_the_source_and_has_the_error_of_the_draw(
+    make_run: MakeRun,
+) -> None:
+    whole = CorrectedRate("private", None, 0.5, None, None, 0.25, 0.25, 0.25, "difference", 81, None, 0.7, 0.7, 0.7)
+    beach = CorrectedRate("private", "beach", 0.5, None, None, 0.6, 0.5, 0.7, "difference", 40, None)
+    found = corrected_report(make_run, Corrected((whole, beach)), sample=85, seed=3)
+    assert findings(found)[0] == (
+        "An estimated 25.0 % of the scored images in the source are private, corrected by 81 labels of people (95 % "
+        "interval 16.8 – 35.4 %); the engine itself finds 28.4 % (95 % interval 19.7 – 39.0 %), most often for "
+        "“Biometrics”."
+    )  # every image is labelled, so that only the draw of the run is uncertain: Wilson's interval of .25 of 81
+    rates = {row.category: row for row in found.corrected}
+    assert (rates[None].low, rates[None].high) == pytest.approx(wilson(0.25 * 81, 81))
+    assert (rates[None].sensitivity_low, rates[None].sensitivity_high) == pytest.approx(wilson(0.7 * 20.25, 20.25))
+    assert rates["beach"].low < 0.5  # type: ignore[operator]
+    assert rates["beach"].high > 0.7  # type: ignore[operator]
+
+
+def test_a_sample_of_each_category_has_a_corrected_rate_only_if_it_is_weighted_with_their_sizes(
+    make_run: MakeRun,
+) -> None:
+    settings: dict[str, Any] = {"sample": 44, "seed": 0, "per_category": True}
+    whole = CorrectedRate("private", None, 0.05, None, None, 0.06, 0.04, 0.09, "difference", 81, None)
+    beach = CorrectedRate("private", "beach", 0.5, None, None, 0.6, 0.5, 0.7, "difference", 40, None)
+    pooled = corrected_report(make_run, Corrected((whole, beach)), **settings)
+    assert findings(pooled)[0].endswith("that is no rate of the whole source; labels correct the rates of categories.")
+    assert [row.category for row in pooled.corrected] == ["beach"]
+    sizes = {"beach": 100, "attic": 10_000, "pier": 1}
+    weighted = corrected_report(make_run, Corrected((whole, beach), category_sizes=sizes), name="weighted", **settings)
+    assert findings(weighted)[0].startswith(
+        "An estimated 6.0 % of the scored images in the source are private, corrected by 81 labels of people (95 % "
+        "interval 4.0 – 9.0 %); the engine itself finds 5.5 % (95 % interval 1.7 – 16.5 %), most often"
+    )
 
 
 def test_a_random_sample_gives_an_interval_that_knows_the_size_of_the_source(make_run: MakeRun) -> None:
@@ -77,7 +116,7 @@ def test_a_random_sample_gives_an_interval_that_knows_the_size_of_the_source(mak
     assert near.rates[0].source_low > near.rates[0].rate_low  # type: ignore[operator]
     assert near.design.sentence == "A random sample of 85 images of 100 in the source (seed 3)."
     assert findings(far)[0].startswith(
-        "An estimated 28.4 % of the scored images in the source are found private (95 % interval"
+        "An estimated 28.4 % of the scored images in the source are found private (95 % interval 19.7 – 39.0 %), most"
     )
 
 
@@ -104,13 +143,29 @@ def test_a_sample_of_each_category_has_an_overall_rate_only_with_their_sizes(mak
         assert why in overall.sentence
 
 
+def test_a_group_is_called_highest_only_if_no_other_can_have_its_rank(make_run: MakeRun) -> None:
+    """A large group of 20 % private images is surely below A; C and D are too small to be surely below anything."""
+    sizes = {"A": (60, 150), "B": (200, 1000), "C": (1, 3), "D": (6, 20)}
+    rows = [
+        (group, answer(biometrics=int(n < num_private)))
+        for group, (num_private, num) in sizes.items()
+        for n in range(num)
+    ]
+    found = summarise(open_run(str(make_run(rows))))
+    ranks = {rate.group: (rate.rank_low, rate.rank_high) for rate in found.rates}
+    assert ranks == {"A": (1, 3), "D": (1, 4), "B": (2, 4), "C": (1, 4)}
+    assert findings(found)[1] == "By category, the highest of 4 is A, D or C; the table has the possible ranks of each."
+    two = summarise(open_run(str(make_run([row for row in rows if row[0] in "AB"], name="two"))))
+    assert findings(two)[1] == "By category, A is highest (at least 32.5 %), ahead of the other one."
+
+
 @pytest.mark.parametrize("is_limit", [True, False])
 def test_the_first_images_and_an_unfinished_scan_claim_nothing(make_run: MakeRun, is_limit: bool) -> None:
     run = open_run(str(make_run(ROWS)))
     record = run.record.model_copy(update={"limit": 85} if is_limit else {})
     found = summarise(replace(run, record=record))
     found = found.covering(Coverage(is_limit, 3, 1, 85, 85 if is_limit else None, None), record, SourceSizes())
-    assert (found.overall.rate, found.has_claim, found.num_tiers) == (None, False, 0)
+    assert (found.overall.rate, found.has_claim) == (None, False)
     assert all(rate.rank is None and rate.source_low is None for rate in found.rates)
     assert found.rates[0].rate_low == pytest.approx(0.3520, abs=1e-4)  # as if they were drawn at random
     assert interval_note(found).startswith("No intervals and no ranks")

@@ -20,10 +20,11 @@ from jobs.review import summary
 from jobs.reviewing.run import result_of
 from jobs.runtime.feedback import SILENT
 from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
+from scoring.runs.audit_sample import read_sample
 from scoring.runs.reviews import PART_ROWS, REVIEWS_SCHEMA, Answers, read_reviews
 from scoring.taxonomy import KEYS
 from tests.jobs.made import privsieve
-from tests.reviewing.made import EVERY, Person, served, source_of
+from tests.reviewing.made import EVERY, Person, run_of, served, source_of
 from tests.tuning_sets.made import files, sha256
 
 
@@ -247,3 +248,27 @@ def test_known_answers_are_mixed_in_and_counted_for_the_owner_or_at_the_end(run:
     stored = read_reviews(place(str(run / "reviews")))
     assert dict(zip(stored["is_gold"].to_pylist(), stored["answer"].to_pylist(), strict=True))[False] == "skip"
     assert sum(stored["is_gold"].to_pylist()) == 1
+
+
+def test_everybody_is_asked_the_pictures_for_a_second_look_first(tmp_path: Path) -> None:
+    run = run_of(tmp_path, files(40))
+    assert privsieve("audit", "sample", run, "--n", 1000, "--seed", 3, "--out", tmp_path / "list.csv") == 0
+    sample = read_sample(place(str(run)))
+    second = {
+        sha256
+        for sha256, is_second in zip(sample.table["sha256"].to_pylist(), sample.is_for_second_look, strict=True)
+        if is_second
+    }
+    assert 1 <= len(second) < 20
+    with served(run, queue="audit") as server:
+        asking = server.review.asking
+        orders = [[asking.hashes[number] for number in asking.left(name)] for name in ("ana", "ben")]
+        assert orders[0] != orders[1]
+        for order in orders:
+            assert set(order[: len(second)]) == second
+        ana, ben = (Person(server.address, name) for name in ("ana", "ben"))
+        ana.say_all("public")
+        for number in ben.next()[: len(second)]:
+            ben.say(number, "private")
+        enough = ben.get("/api/progress").json["enough"]
+    assert (enough["second_look"], enough["twice"]) == (len(second), len(second))

@@ -30,9 +30,11 @@ const WHY = { listed: "on the hash list", changed: "changed since the scan", gon
 export function showProgress(target, says) {
   const lines = [["You", says.in_words]];
   if (says.enough) {
-    const { answered, drawn, interval } = says.enough;
+    const { answered, drawn, interval, second_look, twice } = says.enough;
     const width = interval ? `; corrected share of private pictures ${share(interval[0])} to ${share(interval[1])} (95 %)` : "";
     lines.push(["Audit sample", `${answered} of ${drawn} drawn pictures have an answer${width}`]);
+    if (second_look)
+      lines.push(["Second look", `${twice} pictures were judged by two people; the first ${second_look} are meant for it`]);
   }
   for (const [name, count] of Object.entries(says.people)) lines.push([name, `${count} answered`]);
   for (const { of, pictures, same, kappa } of says.agreement) {

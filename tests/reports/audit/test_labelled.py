@@ -48,8 +48,23 @@ def test_labels_of_other_pictures_alone_are_refused() -> None:
         labelled(ROWS, as_judged(strangers), BY_LEVEL, "the sample")
 
 
-def test_two_people_who_name_a_picture_in_two_ways_hear_just_that() -> None:
+def test_two_people_who_name_a_picture_in_two_ways_judged_the_same_one() -> None:
     names = {"sha256": [HASHES[0], None], "key": [None, "x"]}
     labels = to_labels(names | {"annotator": ["ana", "ben"], "private": [1, 0]}, 2)
-    with pytest.raises(LabelsError, match=r"same picture \(x\), but one names it by sha256 and the other by key alone"):
-        labelled(ROWS, as_judged(labels), BY_LEVEL, "the sample")
+    found = labelled(ROWS, as_judged(labels), BY_LEVEL, "the sample")
+    assert found.undecided["private"].tolist() == [True]
+    assert (found.num_yes["private"].tolist(), found.num_no["private"].tolist()) == ([1], [1])
+
+
+def test_a_label_by_key_counts_for_the_copies_of_its_picture() -> None:
+    copies = pa.table({"shard": ["a.tar"] * 3, "key": ["x", "y", "z"], "sha256": [HASHES[0], HASHES[0], HASHES[1]]})
+    labels = to_labels({"key": ["x", "z"], "annotator": ["ana"] * 2, "private": [1, 0]}, 2)
+    found = labelled(copies, as_judged(labels), BY_LEVEL, "the sample")
+    assert (found.places.tolist(), found.truth["private"].tolist()) == ([0, 1, 2], [1, 1, 0])
+
+
+def test_a_picture_left_out_in_the_middle_of_the_list_is_undecided_and_one_at_its_end_is_not() -> None:
+    labels = to_labels({"sha256": HASHES, "annotator": ["ana"] * 3, "private": [None, 1, None]}, 3)
+    found = labelled(ROWS, as_judged(labels), BY_LEVEL, "the sample", is_in_order=True)
+    assert found.undecided["private"].tolist() == [True, False, False]
+    assert (found.counts.num_undecided, found.counts.num_empty) == (1, 1)

@@ -1,0 +1,139 @@
+"""Which images a corrected rate is of: those that have a score, or all of the source that a run is a sample of.
+
+Labels correct the rate of the scored images. If these are a random sample, their own rate differs from that of the
+source by chance too, and an interval for the source has both errors. If the run has as many images of each category,
+whatever its size, its pooled rate is of no population that anyone means; then every image counts as often as its
+category is larger in the source than in the run (two-phase sampling for stratification).
+
+Source: Särndal, Swensson and Wretman, "Model Assisted Survey Sampling", 1992, chapter 9.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ingest.errors import QueryError
+from reports.audit.cells import Numbers
+from reports.audit.estimates import Estimate
+from reports.audit.results import SCORED_OF_SOURCE, Audit, SubjectRates
+from reports.report.design import Kind
+from reports.report.intervals import Stratum, post_stratified, sampled, with_both_errors
+from reports.warehouse import Run
+
+
+def audit_of_source(audit: Audit, kind: Kind) -> Audit:
+    """Rates of the scored images as rates of the source, if the run is a random sample of it. kind: of the run.
+
+    The size of the source is not known here, so intervals are those for a large one.
+    """
+    if kind not in ("random", "per category"):
+        return audit
+    is_pooled = kind == "per category"
+    return replace(
+        audit,
+        population=audit.population if is_pooled else SCORED_OF_SOURCE,
+        subjects=audit.subjects if is_pooled else tuple(_subject_of_source(one, audit) for one in audit.subjects),
+        categories=tuple(replace(one, corrected=of_source(one.corrected, one.num_scored)) for one in audit.categories),
+    )
+
+
+def _subject_of_source(rates: SubjectRates, audit: Audit) -> SubjectRates:
+    num_scored, share = audit.num_scored, rates.corrected.value or 0.0
+    corrected = of_source(rates.corrected, num_scored)
+    return replace(
+        rates,
+        corrected=corrected,
+        with_quarantined=rates.with_quarantined and with_quarantined(corrected, num_scored, audit.num_images),
+        sensitivity=of_source(rates.sensitivity, share * num_scored),
+        specificity=of_source(rates.specificity, (1 - share) * num_scored),
+    )
+
+
+def of_source(estimate: Estimate, num_images: float, fraction: float = 0.0) -> Estimate:
+    """A share of the images of a random sample as one of its source.
+
+    num_images: of the sample that it is a share of. fraction: the drawn part of the source, 0–1; 0 if unknown, which is
+    never too narrow.
+    """
+    value, low, high = estimate.value, estimate.low, estimate.high
+    if value is None or low is None or high is None or num_images <= 0:
+        return estimate
+    by_draw = sampled(value * num_images, num_images, fraction)
+    return Estimate(value, *with_both_errors(value, (low, high), by_draw))
+
+
+def with_quarantined(corrected: Estimate, num_scored: float, num_images: float) -> tuple[float, float] | None:
+    """The interval if none of the quarantined images is positive, up to that if all are."""
+    if corrected.low is None or corrected.high is None or not num_images:
+        return None
+    num_quarantined = num_images - num_scored
+    return corrected.low * num_scored / num_images, (corrected.high * num_scored + num_quarantined) / num_images
+
+
+@dataclass(frozen=True)
+class CategoryWeights:
+    """How often an image of each of K categories counts."""
+
+    names: tuple[str, ...]
+
+    sizes: Numbers
+    """Images of the source, shape (K,)."""
+
+    num_images: Numbers
+    """Images of the run, quarantined ones included, shape (K,)."""
+
+    @property
+    def weights(self) -> Numbers:
+        """Shape (K,); their mean over the images of the run is 1."""
+        return np.asarray(self.sizes / self.num_images * self.num_images.sum() / self.sizes.sum(), dtype=np.float64)
+
+    def of(self, names: Sequence[str]) -> Numbers:
+        """The weight of an image of each of these categories."""
+        by_name = dict(zip(self.names, self.weights.tolist(), strict=True))
+        return np.array([by_name[name] for name in names], dtype=np.float64)
+
+    def with_error_of_draw(self, estimate: Estimate, rates: Numbers, num_scored: Numbers) -> Estimate:
+        """The estimate with what the draw of the run adds to its error. rates: corrected, of each category, shape (K,).
+        num_scored: images of the run with a score, shape (K,).
+        """
+        value, low, high = estimate.value, estimate.low, estimate.high
+        if value is None or low is None or high is None:
+            return estimate
+        columns = (self.sizes, self.num_images, num_scored, rates)
+        strata = [
+            Stratum(int(size), int(num), int(scored), rate * scored)
+            for size, num, scored, rate in zip(*(column.tolist() for column in columns), strict=True)
+            if scored
+        ]
+        by_draw = post_stratified(strata)
+        assert by_draw is not None  # each stratum has a scored image
+        weighted, draw_low, draw_high = by_draw
+        ends = (value - (weighted - draw_low), value + (draw_high - weighted))
+        return Estimate(value, *with_both_errors(value, (low, high), ends))
+
+
+def category_weights(run: Run, sizes: Mapping[str, int]) -> CategoryWeights:
+    """sizes: images of each category in the source. QueryError in one line if they are not those of the categories that
+    the run has images of.
+    """
+    drawn = {row["category"]: int(row["num_images"]) for row in run.ask("category_counts")}
+    if unnamed := sorted(drawn.keys() - sizes.keys()):
+        raise _wrong_sizes(f"{_categories(unnamed)} no size there")
+    if missing := sorted(sizes.keys() - drawn.keys()):
+        raise _wrong_sizes(f"{_categories(missing)} no image in the run")
+    if larger := sorted(name for name, num in drawn.items() if num > sizes[name]):
+        name = larger[0]
+        raise _wrong_sizes(f'of "{name:.60}" the run has {drawn[name]:,} images, and {sizes[name]:,} are given')
+    names = tuple(sorted(drawn))
+    in_source, in_run = (np.array([of[name] for name in names], dtype=np.float64) for of in (sizes, drawn))
+    return CategoryWeights(names, in_source, in_run)
+
+
+def _categories(names: Sequence[str]) -> str:
+    has = "category has" if len(names) == 1 else "categories have"
+    return f'{len(names):,} {has} (such as "{names[0]:.60}")'
+
+
+def _wrong_sizes(why: str) -> QueryError:
+    return QueryError(f"--category-sizes: {why}; give the images of each category of the run in the source")

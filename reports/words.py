@@ -1,0 +1,51 @@
+"""Figures in words: shares, intervals, counts. Every text and every page writes them alike."""
+
+import math
+
+MAX_DECIMALS = 6
+
+
+def percent(share: float | None, is_lower_bound: bool = False, decimals: int | None = None) -> str:
+    """A share, 0–1, in per cent; "–" where it is not known.
+
+    is_lower_bound: the engine can find the subject but not rule it out. decimals: None for one, and for more if the
+    share is so near to 0 or 1 that one would show nothing of it.
+
+    >>> percent(0.482), percent(0.00017), percent(0.99983), percent(0.0), percent(None)
+    ('48.2 %', '0.017 %', '99.983 %', '0.0 %', '–')
+    """
+    if share is None:
+        return "–"
+    rest = min(share, 1 - share)
+    if decimals is None:
+        decimals = 1 if not 0 < rest < 0.0005 else min(MAX_DECIMALS, 1 - math.floor(math.log10(100 * rest)))
+    return f"{'≥ ' if is_lower_bound else ''}{100 * share:.{decimals}f} %"
+
+
+def spread(low: float | None, high: float | None) -> str:
+    """Both ends of an interval in per cent, the unit once; "–" where there is none.
+
+    >>> spread(0.434, 0.552), spread(0.004375, 0.00544)
+    ('43.4 – 55.2 %', '0.44 – 0.54 %')
+    """
+    if low is None or high is None:
+        return "–"
+    decimals = decimals_of(low, high)
+    return f"{100 * low:.{decimals}f} – {100 * high:.{decimals}f} %"
+
+
+def with_interval(share: float | None, low: float | None, high: float | None) -> str:
+    """A share with its 95 % interval, with the decimals that the interval needs.
+
+    >>> with_interval(0.004879, 0.004375, 0.00544)
+    '0.49 % (95 % interval 0.44 – 0.54 %)'
+    """
+    if low is None or high is None:
+        return percent(share)
+    return f"{percent(share, decimals=decimals_of(low, high))} (95 % interval {spread(low, high)})"
+
+
+def decimals_of(low: float, high: float) -> int:
+    """Of an interval in per cent: at least one, and so many that its length has two digits."""
+    length = 100 * abs(high - low)
+    return 1 if length <= 0 else min(MAX_DECIMALS, max(1, 1 - math.floor(math.log10(length))))

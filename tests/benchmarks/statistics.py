@@ -1,0 +1,460 @@
+"""Do printed intervals hold the truth? python -m tests.benchmarks.statistics [--draws 300] [--only WORD]
+
+Corpora whose truth is known are audited many times, in every setting in which an interval once failed. Each line says
+how often a nominal 95 % interval held the truth, and what the commands say where it does not.
+"""
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from reports.audit.categories import LabelsOfCategories, category_estimates
+from reports.audit.cells import ABSENT, EDGES, IS_YES, NOT_JUDGED, NUM_BINS, PRESENT, Counts, Flags, Numbers
+from reports.audit.correcting import private_rate
+from reports.audit.design import PRIVATE_SHARE, densities
+from reports.audit.estimates import Estimate, evidence, prevalence, sensitivity, specificity
+from reports.audit.population import CategoryWeights, of_source
+from reports.audit.prior_shift import can_tell
+from reports.report.intervals import Stratum, post_stratified
+from reports.report.ranks import Counted, standings
+from scoring.labels.table import Judged, to_labels
+from scoring.runs.audit_sample import NUM_CELLS, PRIVATE, SAMPLE_SCHEMA, AuditSample, Design
+
+NUM_BETA_DRAWS = 500
+CAUTION = "the audit says that labels count as the truth"
+MARKED = "each such rate says that it assumes alike errors"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One setting."""
+
+    setting: str
+    figure: str
+    coverage: float
+    said: str = ""
+    """What the commands say where the interval does not hold the truth."""
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Truth of the images, and the cell of the engine's answer. Both of shape (n,)."""
+
+    truth: Flags
+    cells: Counts
+
+    @property
+    def num_images(self) -> Counts:
+        return np.bincount(self.cells, minlength=NUM_CELLS)
+
+
+Random = np.random.Generator
+Make = Callable[[Random], Corpus]
+
+
+def yes_or_no(num: int, rate: float, right: float, right_of_others: float) -> Make:
+    def make(random: Random) -> Corpus:
+        truth = random.random(num) < rate
+        is_yes = np.where(truth, random.random(num) < right, random.random(num) >= right_of_others)
+        return Corpus(truth, np.where(is_yes, PRESENT, ABSENT))
+
+    return make
+
+
+def with_probabilities(num: int, rate: float, separation: float) -> Make:
+    """Probabilities that are too sure of themselves."""
+
+    def make(random: Random) -> Corpus:
+        truth = random.random(num) < rate
+        signal = random.normal(size=num) + separation * truth
+        log_odds = separation * (signal - separation / 2) + np.log(rate / (1 - rate))
+        return Corpus(truth, _binned(1 / (1 + np.exp(0.3 - 1.3 * log_odds))))
+
+    return make
+
+
+def _binned(probability: Numbers) -> Counts:
+    return np.asarray(np.searchsorted(EDGES, probability, side="right") + NUM_BINS * (probability >= 0.5))
+
+
+def probabilities_of(corpus: Corpus, num_labels: int) -> Numbers:
+    """That each image is drawn, shape (n,)."""
+    of_cells = densities({PRIVATE: corpus.num_images}, "private")[PRIVATE]
+    density = of_cells[corpus.cells] + 1 - PRIVATE_SHARE["private"]
+    return np.asarray(np.minimum(1, num_labels / len(density) * density / density.mean()), dtype=np.float64)
+
+
+def holds(estimate: Estimate, truth: float) -> float:
+    """NaN without an interval."""
+    if estimate.low is None or estimate.high is None:
+        return np.nan
+    return float(estimate.low - 1e-9 <= truth <= estimate.high + 1e-9)
+
+
+AUDITS: dict[str, tuple[Make, int]] = {
+    ".17 % private, specificity .99": (yes_or_no(20_000, 0.0017, 0.7, 0.99), 400),
+    ".17 % private, specificity .90": (yes_or_no(20_000, 0.0017, 0.7, 0.90), 400),
+    "10 % private, sensitivity .3": (yes_or_no(20_000, 0.1, 0.3, 0.97), 400),
+    "1 % private, sensitivity .3": (yes_or_no(20_000, 0.01, 0.3, 0.97), 400),
+    "30 % private, sensitivity .98": (yes_or_no(20_000, 0.3, 0.98, 0.95), 400),
+    "30 % private, sensitivity .99, 200 labels": (yes_or_no(20_000, 0.3, 0.99, 0.99), 200),
+    "10 % private, sensitivity .95, specificity .98": (yes_or_no(20_000, 0.1, 0.95, 0.98), 400),
+    "300 images, 100 labels": (yes_or_no(300, 0.17, 0.8, 0.95), 100),
+    "200 images, 60 labels": (yes_or_no(200, 0.3, 0.95, 0.95), 60),
+    "60 images, 30 labels": (yes_or_no(60, 0.32, 0.8, 0.95), 30),
+    "probabilities, 10 % private": (with_probabilities(20_000, 0.098, 3.0), 400),
+    "probabilities, 2 % private": (with_probabilities(20_000, 0.02, 3.0), 400),
+    "probabilities, AUC .998, 200 labels": (with_probabilities(20_000, 0.1, 4.1), 200),
+    "probabilities, AUC .998, 400 labels": (with_probabilities(20_000, 0.1, 4.1), 400),
+    "engine always says no, 5 % private": (yes_or_no(20_000, 0.05, 0.0, 1.0), 400),
+    "engine always says yes, 5 % private": (yes_or_no(20_000, 0.05, 1.0, 0.0), 400),
+    "engine always says no, .2 % private": (yes_or_no(20_000, 0.002, 0.0, 1.0), 400),
+}
+
+
+def audits(num_draws: int) -> Iterator[Row]:
+    """Rate, sensitivity and specificity of the scored images, with right labels."""
+    for name, (make, num_labels) in AUDITS.items():
+        random, held = np.random.default_rng(1), list[list[float]]()
+        for _ in range(num_draws):
+            corpus = make(random)
+            chance = probabilities_of(corpus, num_labels)
+            drawn = np.flatnonzero(random.random(len(chance)) < chance)
+            truth, is_yes = corpus.truth, IS_YES[corpus.cells]
+            known = evidence(corpus.num_images, corpus.cells[drawn], truth[drawn].astype(np.float64), chance[drawn])
+            estimates = (estimate(known, random, NUM_BETA_DRAWS) for estimate in (prevalence, sensitivity, specificity))
+            found = is_yes[truth].mean() if truth.any() else np.nan
+            held.append(list(map(holds, estimates, (truth.mean(), found, (~is_yes[~truth]).mean()))))
+        for figure, coverage in zip(("rate", "sensitivity", "specificity"), np.nanmean(held, axis=0), strict=True):
+            if not (name.startswith("engine always") and figure != "rate"):
+                yield Row(name, figure, float(coverage))
+
+
+def never_judged(num_draws: int) -> Iterator[Row]:
+    """An attribute that no engine judges is present only where the sample is thin."""
+    for thin, rate in ((0.1, 0.1), (0.1, 0.3), (0.3, 0.05), (0.03, 0.4)):
+        random, held = np.random.default_rng(2), list[float]()
+        for _ in range(num_draws):
+            is_thin = random.random(20_000) < thin
+            truth = is_thin & (random.random(20_000) < rate)
+            density = np.where(is_thin, 1 / 3, 1.0)
+            chance = 400 / 20_000 * density / density.mean()
+            drawn = np.flatnonzero(random.random(20_000) < chance)
+            num_images = np.bincount([NOT_JUDGED], minlength=NUM_CELLS) * 20_000
+            cells = np.full(len(drawn), NOT_JUDGED)
+            known = evidence(num_images, cells, truth[drawn].astype(np.float64), chance[drawn])
+            held.append(holds(prevalence(known, random, NUM_BETA_DRAWS), float(truth.mean())))
+        yield Row(f"never judged, in {rate:.0%} of the {thin:.0%} drawn thinly", "rate", float(np.mean(held)))
+
+
+def sources(num_draws: int) -> Iterator[Row]:
+    """The run itself is a random sample, or one of each category."""
+    for size, num_labels, rate in (
+        (1_000, 400, 0.12),
+        (2_000, 400, 0.12),
+        (5_000, 400, 0.12),
+        (20_000, 2_000, 0.12),
+        (1_000, 1_000, 0.12),
+        (400, 400, 0.13),
+        (1_000, 400, 0.01),
+    ):
+        random, held = np.random.default_rng(3), list[float]()
+        for _ in range(num_draws):
+            corpus = yes_or_no(size, rate, 0.7, 0.97)(random)
+            chance = np.ones(size) if num_labels == size else probabilities_of(corpus, num_labels)
+            drawn = np.flatnonzero(random.random(size) < chance)
+            labels = corpus.truth[drawn].astype(np.float64)
+            known = evidence(corpus.num_images, corpus.cells[drawn], labels, chance[drawn])
+            held.append(holds(of_source(prevalence(known, random, NUM_BETA_DRAWS), size), rate))
+        yield Row(
+            f"run of {size:,} drawn from a source, {num_labels:,} labels, {rate:.0%}",
+            "rate of the source",
+            float(np.mean(held)),
+        )
+    for rates, sizes, size, num_labels in (
+        ((0.02, 0.8), (900_000, 100_000), 300, 300),
+        ((0.02, 0.8), (900_000, 100_000), 2_000, 400),
+        (tuple(np.linspace(0.01, 0.5, 20)), tuple(np.geomspace(1e3, 1e6, 20)), 200, 400),
+    ):
+        yield _weighted_source(rates, sizes, size, num_labels, num_draws)
+
+
+def _weighted_source(rates: Sequence[float], sizes: Sequence[float], size: int, num_labels: int, num_draws: int) -> Row:
+    random, held, num = np.random.default_rng(4), list[float](), len(rates)
+    categories = np.repeat(np.arange(num), size)
+    weighting = CategoryWeights(tuple(map(str, range(num))), np.array(sizes), np.full(num, float(size)))
+    truth_of_source = float(np.array(rates) @ np.array(sizes) / np.sum(sizes))
+    for _ in range(num_draws):
+        truth = random.random(len(categories)) < np.array(rates)[categories]
+        is_yes = np.where(truth, random.random(len(truth)) < 0.6, random.random(len(truth)) < 0.03)
+        corpus = Corpus(truth, np.where(is_yes, PRESENT, ABSENT))
+        chance = probabilities_of(corpus, num_labels)
+        drawn = np.flatnonzero(random.random(len(truth)) < chance)
+        of_images = weighting.weights[categories]
+        num_images = np.bincount(corpus.cells, of_images, NUM_CELLS)
+        labels = truth[drawn].astype(np.float64)
+        known = evidence(num_images, corpus.cells[drawn], labels, chance[drawn], of_images[drawn])
+        estimate = prevalence(known, random, NUM_BETA_DRAWS)
+        of_categories = np.zeros((num, NUM_CELLS), dtype=np.int64)
+        np.add.at(of_categories, (categories, corpus.cells), 1)
+        found = category_estimates(
+            known,
+            estimate.value or 0.0,
+            of_categories,
+            LabelsOfCategories(categories[drawn], corpus.cells[drawn], labels, chance[drawn]),
+            np.array(sizes) / np.sum(sizes),
+            can_tell(known, int(labels.sum()), int((1 - labels).sum())),
+            random,
+        )
+        own = np.array([estimate.value if one is None else one.rate.value for one in found], dtype=np.float64)
+        held.append(holds(weighting.with_error_of_draw(estimate, own, np.full(num, float(size))), truth_of_source))
+    return Row(
+        f"{size:,} of each of {num} categories, {num_labels} labels, weighted",
+        "rate of the source",
+        float(np.mean(held)),
+    )
+
+
+@dataclass(frozen=True)
+class Categories:
+    """Categories in which an engine errs alike or not."""
+
+    name: str
+    sizes: Counts
+    rates: Numbers
+    right: Numbers
+    """Sensitivity in each; with probabilities how far the signal is shifted."""
+
+    has_probabilities: bool = False
+    num_labels: int = 400
+
+
+def category_settings() -> Iterator[Categories]:
+    four, forty = np.full(4, 5_000), np.full(40, 500)
+    rates_of_4, rates_of_40 = np.array([0.02, 0.1, 0.2, 0.4]), np.geomspace(0.002, 0.6, 40)
+    is_third = np.arange(40) % 3 == 0
+    yield Categories("4 of 5,000, errs alike", four, rates_of_4, np.full(4, 0.7))
+    yield Categories("4 of 5,000, errs differently", four, rates_of_4, np.array([0.7, 0.3, 0.7, 0.5]))
+    yield Categories("40 of 500, errs alike", forty, rates_of_40, np.full(40, 0.7))
+    yield Categories("40 of 500, errs differently", forty, rates_of_40, np.where(is_third, 0.3, 0.7))
+    yield Categories("40 of 500, probabilities, errs alike", forty, rates_of_40, np.zeros(40), True)
+    yield Categories(
+        "40 of 500, probabilities, errs differently", forty, rates_of_40, np.where(is_third, -1.0, 0.0), True
+    )
+    tiny = np.array([3] * 20 + [20] * 20 + [2_000] * 10)
+    yield Categories("3, 20 or 2,000 images, errs alike", tiny, np.geomspace(0.01, 0.6, 50), np.full(50, 0.7))
+    ten = np.where(np.arange(10) % 3 == 0, 0.3, 0.8)
+    yield Categories(
+        "10 of 2,000, errs differently, 1,000 labels",
+        np.full(10, 2_000),
+        np.geomspace(0.02, 0.5, 10),
+        ten,
+        False,
+        1_000,
+    )
+
+
+def categories(num_draws: int) -> Iterator[Row]:
+    """Rates of categories: those by their own labels, and those that assume alike errors."""
+    for made in category_settings():
+        random = np.random.default_rng(5)
+        held: dict[bool, list[float]] = {True: [], False: []}
+        for _ in range(max(20, num_draws // 4)):
+            for is_direct, is_held in _category_rates(made, random):
+                held[is_direct].append(is_held)
+        for is_direct, of_kind in held.items():
+            if of_kind:
+                figure = "rates with 30 labels of their own" if is_direct else "rates with fewer"
+                yield Row(made.name, figure, float(np.mean(of_kind)), "" if is_direct else MARKED)
+
+
+def _category_rates(made: Categories, random: Random) -> Iterator[tuple[bool, float]]:
+    numbers = np.repeat(np.arange(len(made.sizes)), made.sizes)
+    truth = random.random(len(numbers)) < made.rates[numbers]
+    if made.has_probabilities:
+        signal = random.normal(size=len(truth)) + 2.2 * truth + made.right[numbers]
+        cells = _binned(1 / (1 + np.exp(0.3 - 1.3 * (2.2 * (signal - 1.1) + np.log(0.1 / 0.9)))))
+    else:
+        is_yes = np.where(truth, random.random(len(truth)) < made.right[numbers], random.random(len(truth)) < 0.05)
+        cells = np.where(is_yes, PRESENT, ABSENT)
+    corpus = Corpus(truth, cells)
+    chance = probabilities_of(corpus, made.num_labels)
+    drawn = np.flatnonzero(random.random(len(truth)) < chance)
+    labels = truth[drawn].astype(np.float64)
+    known = evidence(corpus.num_images, cells[drawn], labels, chance[drawn])
+    of_categories = np.zeros((len(made.sizes), NUM_CELLS), dtype=np.int64)
+    np.add.at(of_categories, (numbers, cells), 1)
+    found = category_estimates(
+        known,
+        prevalence(known, random, NUM_BETA_DRAWS).value or 0.0,
+        of_categories,
+        LabelsOfCategories(numbers[drawn], cells[drawn], labels, chance[drawn]),
+        made.sizes / made.sizes.sum(),
+        can_tell(known, int(labels.sum()), int((1 - labels).sum())),
+        random,
+    )
+    true_rates = np.bincount(numbers, truth) / made.sizes
+    for estimate, true_rate in zip(found, true_rates.tolist(), strict=True):
+        if estimate is not None:
+            yield estimate.method == "difference", holds(estimate.rate, true_rate)
+
+
+@dataclass(frozen=True)
+class People:
+    """What people make of the pictures of an audit sample."""
+
+    name: str
+    wrong: float = 0.0
+    """Share of answers that are wrong."""
+
+    second: float = 0.0
+    """Share of the pictures that a second person judges."""
+
+    skips_private: float = 0.0
+    """Share of the private pictures that are skipped."""
+
+    has_copies: bool = False
+    """Three of ten pictures have a copy; labels name pictures by key."""
+
+    said: str = ""
+
+
+PEOPLE = (
+    People("right labels"),
+    People("one person, 5 % wrong", wrong=0.05, said=CAUTION),
+    People("one person, 5 % wrong, a tenth judged twice", wrong=0.05, second=0.1),
+    People("two people, half judged twice, 5 % wrong", wrong=0.05, second=0.5),
+    People("two people judge all, 3 % wrong", wrong=0.03, second=1.0),
+    People("two people judge all, 10 % wrong", wrong=0.1, second=1.0),
+    People("30 % of the private pictures skipped", skips_private=0.3),
+    People("copies of 30 %, labels by key", has_copies=True),
+)
+
+
+def people(num_draws: int) -> Iterator[Row]:
+    """The whole path from labels to the rate, of a corpus with 10 % private pictures."""
+    for who in PEOPLE:
+        random, held = np.random.default_rng(6), list[float]()
+        for _ in range(num_draws):
+            held.append(_audited(who, random))
+        yield Row(who.name, "rate", float(np.mean(held)), who.said)
+
+
+def _audited(who: People, random: Random) -> float:
+    corpus = yes_or_no(5_000, 0.1, 0.8, 0.97)(random)
+    pictures = np.arange(5_000)
+    if who.has_copies:  # copies of the first pictures, which are private more often
+        order = np.argsort(~corpus.truth, kind="stable")
+        truth, cells = corpus.truth[order], corpus.cells[order]
+        corpus = Corpus(np.concatenate([truth, truth[:1_500]]), np.concatenate([cells, cells[:1_500]]))
+        pictures = np.concatenate([np.arange(5_000), np.arange(1_500)])
+    chance = probabilities_of(corpus, 400)
+    drawn = random.permutation(np.flatnonzero(random.random(len(chance)) < chance))
+    sample = _sample(corpus, pictures, drawn, chance)
+    truth = corpus.truth[drawn]
+    is_skipped = truth & (random.random(len(drawn)) < who.skips_private)
+    rows: dict[str, list[object]] = {"key": [], "sha256": [], "annotator": [], "private": []}
+    seen = set[int]()
+    for place, is_private, skip in zip(range(len(drawn)), truth.tolist(), is_skipped.tolist(), strict=True):
+        picture = int(pictures[drawn[place]])
+        if picture in seen:
+            continue
+        seen.add(picture)
+        for name in ("ana", "ben")[: 1 + (random.random() < who.second)]:
+            rows["key"].append(f"k{drawn[place]}")
+            rows["sha256"].append(None if who.has_copies else f"{picture:064x}")
+            rows["annotator"].append(name)
+            rows["private"].append(None if skip else int(is_private ^ (random.random() < who.wrong)))
+    nothing = np.zeros(len(rows["key"]), np.bool_)
+    judged = Judged(to_labels(rows, len(nothing)), nothing, nothing, nothing)
+    return holds(private_rate(sample, corpus.num_images, judged), float(corpus.truth.mean()))
+
+
+def _sample(corpus: Corpus, pictures: npt.NDArray[np.int64], drawn: Counts, chance: Numbers) -> AuditSample:
+    columns: dict[str, list[object]] = {
+        "shard": ["0.tar"] * len(drawn),
+        "index": drawn.tolist(),
+        "key": [f"k{n}" for n in drawn],
+        "name": [f"k{n}" for n in drawn],
+        "sha256": [f"{pictures[n]:064x}" for n in drawn],
+        "inclusion_probability": chance[drawn].tolist(),
+        f"cell_{PRIVATE}": corpus.cells[drawn].tolist(),
+    }
+    arrays = [
+        pa.array(columns.get(field.name, [None if field.nullable else 0] * len(drawn)), field.type)
+        for field in SAMPLE_SCHEMA
+    ]
+    num = len(corpus.truth)
+    design = Design(
+        num_wanted=400, seed=0, purpose="private", private="level IN (1, 2)", settings="", num_rows=num,
+        num_scored=num, privsieve="",
+    )  # fmt: skip
+    return AuditSample(pa.Table.from_arrays(arrays, schema=SAMPLE_SCHEMA), design)
+
+
+def category_sizes(num_draws: int) -> Iterator[Row]:
+    """A run of as many images of each category, some of which could not be judged."""
+    for rates, sizes, judged, size in (
+        ((0.02, 0.9), (90_000, 10_000), 0.7, 100),
+        ((0.005, 0.98), (90_000, 10_000), 0.5, 200),
+        (tuple(np.linspace(0.01, 0.95, 20)), (5_000,) * 20, 0.6, 20),
+        ((0.02, 0.3, 0.8), (50_000, 8_000, 400), 1.0, 80),
+    ):
+        random, held = np.random.default_rng(7), list[float]()
+        truth = float(np.array(rates) @ np.array(sizes) / np.sum(sizes))
+        for _ in range(max(1_000, num_draws)):
+            num_judged = random.binomial(size, judged, len(rates))
+            num_private = random.binomial(num_judged, rates)
+            counts = zip(sizes, num_judged.tolist(), num_private.tolist(), strict=True)
+            strata = [Stratum(in_source, size, num, private) for in_source, num, private in counts]
+            found = post_stratified(strata)
+            held.append(np.nan if found is None else float(found[1] <= truth <= found[2]))
+        yield Row(
+            f"{len(rates)} categories, {1 - judged:.0%} not judged", "raw rate of the source", float(np.nanmean(held))
+        )
+
+
+def ranks(num_draws: int) -> Iterator[Row]:
+    """Joint intervals of many small groups and one large one; no false order."""
+    for num, size, rate, large, large_rate, num_large in (
+        (300, 20, 0.004, 100_000, 0.005, 1),
+        (1_000, 20, 0.002, 100_000, 0.003, 3),
+        (300, 30, 0.01, 50_000, 0.012, 5),
+        (2_000, 50, 0.02, 200_000, 0.025, 1),
+        (364, 50, 0.05, 100_000, 0.06, 1),
+        (364, 274, 0.001, 50_000, 0.002, 1),
+    ):
+        random, right = np.random.default_rng(8), 0
+        sizes = np.array([size] * num + [large] * num_large)
+        rates = np.array([rate] * num + [large_rate] * num_large)
+        for _ in range(num_draws):
+            counts = random.binomial(sizes, rates)
+            found = standings([Counted(int(k), int(n)) for k, n in zip(counts, sizes, strict=True)])
+            is_small_right = all(
+                one.rank_low <= num_large + 1 and one.rank_high == num + num_large for one in found[:num]
+            )
+            right += is_small_right and all(one.rank_low == 1 for one in found[num:])
+        yield Row(f"{num:,} groups of {size} at {rate:.1%}, {num_large} of {large:,}", "all ranks", right / num_draws)
+
+
+PARTS = (audits, never_judged, sources, categories, people, category_sizes, ranks)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draws", type=int, default=300)
+    parser.add_argument("--only", choices=[part.__name__ for part in PARTS])
+    arguments = parser.parse_args()
+    print("| setting | interval of | holds the truth | where it does not |\n|---|---|---|---|")
+    for part in PARTS:
+        if arguments.only in (None, part.__name__):
+            for row in part(arguments.draws):
+                print(f"| {row.setting} | {row.figure} | {row.coverage:.1%} | {row.said} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""Intervals of an audit, on corpora whose truth is known: see tests/benchmarks/statistics.py for every setting."""
+
+import itertools
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+
+from reports.audit.categories import LabelsOfCategories, added_up, category_estimates
+from reports.audit.cells import ABSENT, PRESENT
+from reports.audit.estimates import Estimate, evidence, prevalence
+from reports.audit.second_looks import MIN_TWICE, allowing_for, allowing_for_part, label_errors, second_looks
+from scoring.runs.audit_sample import NUM_CELLS
+from tests.benchmarks import statistics
+from tests.benchmarks.statistics import Row
+
+RANDOM = np.random.default_rng(0)
+
+
+def failing(rows: Iterable[Row], least: float) -> list[Row]:
+    return [row for row in rows if row.coverage < least and not row.said]
+
+
+@pytest.mark.slow
+def test_every_printed_interval_holds_the_truth_or_the_command_says_that_it_may_not() -> None:
+    """Of 120 draws: 93 % expected at least, less three standard errors of the simulation."""
+    parts = (statistics.audits, statistics.never_judged, statistics.sources, statistics.people, statistics.ranks)
+    assert failing(itertools.chain(*(part(120) for part in parts)), 0.93 - 3 * 0.023) == []
+    assert failing(statistics.category_sizes(1_000), 0.93) == []
+    assert failing(statistics.categories(120), 0.9) == []
+
+
+def test_a_label_that_weighs_more_counts_as_fewer() -> None:
+    """An attribute that is present only in the thin half of the sample: Kish's size would be 45 labels."""
+    cells, weights = np.full(50, ABSENT), np.array([1.0] * 25 + [2.0] * 25)
+    truth = np.array([0.0] * 25 + [1.0] * 10 + [0.0] * 15)
+    known = evidence(np.bincount(cells, minlength=NUM_CELLS) * 100, cells, truth, 1 / weights / 100)
+    p, total = 20 / 75, 75.0
+    linearised = (10 * 4 * (1 - p) ** 2 + 15 * 4 * p**2 + 25 * p**2) / total**2
+    assert known.sizes[ABSENT] == pytest.approx(p * (1 - p) / linearised, rel=0.05)
+    assert known.sizes[ABSENT] < 45 - 5
+
+
+def test_a_category_with_labels_enough_takes_no_answer_of_another() -> None:
+    """The engine finds 7 of 10 in the first category and none in the second, whose labels say so themselves."""
+    num_images = np.zeros((2, NUM_CELLS), dtype=np.int64)
+    num_images[0, [ABSENT, PRESENT]], num_images[1, [ABSENT, PRESENT]] = (830, 170), (980, 20)
+    categories = np.repeat([0, 1], 60)
+    cells = np.array([ABSENT] * 40 + [PRESENT] * 20 + [ABSENT] * 58 + [PRESENT] * 2)
+    truth = np.array([0.0] * 38 + [1, 1] + [1.0] * 17 + [0.0] * 3 + [1.0] * 12 + [0.0] * 46 + [0.0] * 2)
+    labels = LabelsOfCategories(categories, cells, truth, np.full(120, 0.06))
+    whole = evidence(num_images.sum(axis=0), cells, truth, labels.probabilities)
+    rate = prevalence(whole, RANDOM).value or 0
+    shares = np.array([0.5, 0.5])
+    found = [
+        one for one in category_estimates(whole, rate, num_images, labels, shares, True, RANDOM) if one is not None
+    ]
+    assert [(one.method, one.num_labels) for one in found] == [("difference", 60), ("difference", 60)]
+    values = np.array([one.rate.value for one in found], dtype=np.float64)
+    assert values @ shares == pytest.approx(rate)
+    assert values == pytest.approx([0.83 * 2 / 40 + 0.17 * 17 / 20, 0.98 * 12 / 58], abs=0.02)
+
+
+def test_rates_add_up_and_a_rate_at_its_end_lets_the_others_move() -> None:
+    rates = [Estimate(0.0, 0.0, 0.1), Estimate(0.2, 0.1, 0.3), Estimate(0.5, 0.45, 0.55)]
+    shares = np.array([0.2, 0.3, 0.5])
+    moved = added_up(rates, shares, 0.28)
+    assert float(np.array([one.value for one in moved]) @ shares) == pytest.approx(0.28)
+    assert moved[0] == Estimate(0.0, 0.0, moved[0].high)
+    assert moved[1].value < 0.2  # type: ignore[operator]
+    assert moved[2].value < 0.5  # type: ignore[operator]
+    assert 0.2 - moved[1].value > 0.5 - moved[2].value  # type: ignore[operator]  # the less sure one moves further
+    assert added_up(rates, shares, 0.31) == rates
+
+
+def test_second_looks_widen_an_interval_by_what_one_person_may_have_wrong() -> None:
+    """40 of 200 pictures were judged twice, and people differ on 4 of them."""
+    num_yes, num_no = np.array([0] * 36 + [1] * 4 + [0] * 160), np.array([2] * 36 + [1] * 4 + [1] * 160)
+    is_decided = np.array([True] * 36 + [False] * 4 + [True] * 160)
+    found = second_looks(num_yes, num_no, np.full(200, 0.1), is_decided)
+    assert found.num_pictures == 40
+    assert found.share_differing == pytest.approx(0.1)
+    assert found.kappa == pytest.approx(1 - 0.1 / (2 * 0.05 * 0.95))
+    assert found.reach == pytest.approx(160 / 196 * 0.05)
+    assert found.reach < found.reach_high < 0.12
+    rate = allowing_for(found, Estimate(0.2, 0.15, 0.25))
+    assert rate.low == pytest.approx(0.2 - np.hypot(0.05, found.reach_high - found.reach) - found.reach)
+    part = allowing_for_part(found, Estimate(0.5, 0.4, 0.6), 0.2)
+    assert part.low == pytest.approx(0.4 * 0.2 / (0.2 + found.reach_high))
+    assert part.high == pytest.approx(min(1.0, 0.6 * 0.2 / (0.2 - found.reach_high)))
+    assert label_errors(40, 0.1, found.kappa, True) == (
+        "Several people judged 40 pictures: 10.0 % of their answers differ (κ −0.05), so at least 5.0 % are wrong. The "
+        "intervals allow for as many wrong labels of pictures that one person judged."
+    )
+
+
+def test_few_second_looks_change_nothing_and_are_counted() -> None:
+    few = second_looks(np.ones(MIN_TWICE - 1, int), np.ones(MIN_TWICE - 1, int), np.ones(MIN_TWICE - 1), np.zeros(19))
+    rate = Estimate(0.2, 0.15, 0.25)
+    assert allowing_for(few, rate) == rate
+    assert "(so far 19); those for it come first" in label_errors(19, 1.0, None, False)
+    assert label_errors(0, None, None, False).startswith("The labels count as the truth: 5 % wrong ones can turn")
