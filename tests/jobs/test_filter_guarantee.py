@@ -285,8 +285,8 @@ def test_a_guarantee_that_drops_every_image_is_refused_and_says_which_pictures_m
     for options in ((), ("--dry-run",)):
         assert privsieve(*args, *options) == 2
         error = capsys.readouterr().err
-        assert error.startswith(f"privsieve: {why}; with more labels, a lower recall or an engine that sees why")
-        assert error.endswith("some images stay; --accept-all goes on all the same\n")
+        assert error.startswith(f"privsieve: {why}; more labels, a lower recall or an engine that sees why")
+        assert error.endswith("can keep some images; --accept-all goes on all the same\n")
         assert not out.exists()
     assert privsieve(*args, "--accept-all") == 0
     text = capsys.readouterr().out
