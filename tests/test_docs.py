@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
 def _links(page: Path) -> set[Path]:
@@ -22,7 +22,7 @@ def test_every_link_leads_to_a_file(page: Path) -> None:
 
 def test_the_index_lists_every_page() -> None:
     index = ROOT / "docs" / "index.md"
-    assert set((ROOT / "docs").glob("*.md")) - _links(index) == {index}
+    assert set((ROOT / "docs").rglob("*.md")) - _links(index) == {index}
     assert index in _links(ROOT / "README.md")
 
 

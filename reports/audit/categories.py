@@ -1,6 +1,7 @@
 """Rates of categories: from the labels of a category itself if it has enough, else with those of the whole sample.
 
-- With `MIN_DIRECT` labels the difference estimator inside of the category, which assumes nothing.
+- With `MIN_DIRECT` labels, or one for each image, the difference estimator inside of the category, which assumes
+  nothing.
 - With fewer, prior shift: it takes from the whole sample how the engine errs. That holds if the engine errs alike in
   every category. The category's own labels count as far as they are sure: each of the two estimates weighs as the other
   one varies. What prior shift is off by is estimated from all categories with labels of their own.
@@ -17,7 +18,7 @@ from typing import Literal
 
 import numpy as np
 
-from reports.audit.cells import Counts, Numbers
+from reports.audit.cells import Counts, Flags, Numbers
 from reports.audit.estimates import Estimate, Evidence, evidence, prevalence
 from reports.audit.prior_shift import category_rates as by_prior_shift
 
@@ -74,7 +75,8 @@ def category_estimates(
     num_labels = np.bincount(labels.categories, minlength=len(num_images))
     own = [_own(place, num_images, labels, num_labels, random) for place in range(len(num_images))]
     shifted = by_prior_shift(whole, num_images, random) if can_shift else [Estimate()] * len(own)
-    weights, bias = _weights(own, shifted, num_labels)
+    has_enough = (num_labels >= MIN_DIRECT) | (num_labels == num_images.sum(axis=1))
+    weights, bias = _weights(own, shifted, has_enough)
     estimates = [
         _mixed(direct, other, weight, bias)
         for direct, other, weight in zip(own, shifted, weights.tolist(), strict=True)
@@ -91,14 +93,17 @@ def _own(
     place: int, num_images: Counts, labels: LabelsOfCategories, num_labels: Counts, random: np.random.Generator
 ) -> Estimate:
     """By the labels of the category alone."""
+    is_in = labels.categories == place
+    if num_labels[place] == num_images[place].sum():
+        rate = float(labels.is_there[is_in].mean())
+        return Estimate(rate, rate, rate)
     if num_labels[place] < MIN_MIXED:
         return Estimate()
-    is_in = labels.categories == place
     of_category = evidence(num_images[place], labels.cells[is_in], labels.is_there[is_in], labels.probabilities[is_in])
     return prevalence(of_category, random, NUM_DRAWS)
 
 
-def _weights(own: Sequence[Estimate], shifted: Sequence[Estimate], num_labels: Counts) -> tuple[Numbers, float]:
+def _weights(own: Sequence[Estimate], shifted: Sequence[Estimate], has_enough: Flags) -> tuple[Numbers, float]:
     """How much the own estimate of each category counts, 0–1, shape (K,), and by how much prior shift is off (the root
     of its mean squared bias)."""
     own_values, own_variances = _values(own), _variances(own)
@@ -112,7 +117,7 @@ def _weights(own: Sequence[Estimate], shifted: Sequence[Estimate], num_labels: C
     of_shifted = variances + squared_bias
     mixed = of_shifted / (of_shifted + own_variances)
     weights = np.where(np.isnan(own_values), 0.0, np.where(np.isnan(values), 0.0, mixed))
-    return np.where(num_labels >= MIN_DIRECT, 1.0, weights), squared_bias**0.5
+    return np.where(has_enough, 1.0, weights), squared_bias**0.5
 
 
 def _mixed(own: Estimate, shifted: Estimate, weight: float, bias: float) -> Estimate:

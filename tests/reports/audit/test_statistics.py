@@ -61,6 +61,20 @@ def test_a_category_with_labels_enough_takes_no_answer_of_another() -> None:
     assert values == pytest.approx([0.83 * 2 / 40 + 0.17 * 17 / 20, 0.98 * 12 / 58], abs=0.02)
 
 
+def test_a_category_of_which_every_image_is_labelled_has_the_rate_of_its_labels() -> None:
+    num_images = np.zeros((2, NUM_CELLS), dtype=np.int64)
+    num_images[0, ABSENT], num_images[1, [ABSENT, PRESENT]] = 2, (900, 100)
+    cells = np.array([ABSENT] * 2 + [ABSENT] * 30 + [PRESENT] * 10)
+    truth = np.array([0.0, 1.0] + [0.0] * 28 + [1.0] * 10 + [0.0] * 2)
+    labels = LabelsOfCategories(np.array([0] * 2 + [1] * 40), cells, truth, np.full(42, 0.04))
+    whole = evidence(num_images.sum(axis=0), cells, truth, labels.probabilities)
+    rate = prevalence(whole, RANDOM).value or 0
+    small, _ = category_estimates(whole, rate, num_images, labels, np.array([0.002, 0.998]), True, RANDOM)
+    assert small is not None
+    assert small.method == "difference"
+    assert (small.rate.low, small.rate.high) == pytest.approx((0.5, 0.5))
+
+
 def test_rates_add_up_and_a_rate_at_its_end_lets_the_others_move() -> None:
     rates = [Estimate(0.0, 0.0, 0.1), Estimate(0.2, 0.1, 0.3), Estimate(0.5, 0.45, 0.55)]
     shares = np.array([0.2, 0.3, 0.5])
