@@ -174,8 +174,8 @@ def _refuse_nothing_left(found: Guarantee, plan: Plan, wanted: GuaranteeRequest)
     if wanted.accept_all:
         return found.all_dropped()
     raise PolicyError(
-        f"{found.all_dropped()}; more labels, a lower recall or an engine that sees why these are private can keep some "
-        "images; --accept-all goes on all the same"
+        f"{found.all_dropped()}; more labels, a lower recall or an engine that sees why these are private can keep "
+        "some images; --accept-all goes on all the same"
     )
 
 
