@@ -27,8 +27,8 @@ from reports.comparing_runs.results import (
 )
 from reports.evaluation.binary import known, rates
 from reports.evaluation.evaluate import engine_name
-from reports.evaluation.paired import mcnemar_p
 from reports.opened import MayName, OpenRun, all_named, open_run
+from reports.statistics.exact import mcnemar_p
 from scoring.memory import available_bytes
 from scoring.runs.differences import all_differences
 from scoring.sql.errors import first_line

@@ -41,7 +41,9 @@ def test_one_more_missed_would_break_the_confidence() -> None:
 @pytest.mark.parametrize(
     ("recall", "confidence", "allowed"), [(0.95, 0.9, [0, 1, 5, 40, 229]), (0.9, 0.95, [0, 3, 12, 84, 464])]
 )
-def test_as_many_may_be_missed_as_in_the_sums_written_by_hand(recall: float, confidence: float, allowed: list[int]) -> None:
+def test_as_many_may_be_missed_as_in_the_sums_written_by_hand(
+    recall: float, confidence: float, allowed: list[int]
+) -> None:
     assert [num_missed_allowed(num, recall, confidence) for num in (45, 77, 200, 1000, 5000)] == allowed
 
 
