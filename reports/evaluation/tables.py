@@ -21,6 +21,13 @@ NAMES = {
 """How metrics are shown; the others by their names."""
 
 
+_FEW = "few"
+FEW_NOTE = (
+    f"{_FEW}: fewer than {NUM_FEW} pictures are behind the figure, near duplicates counted as one. The interval holds, "
+    "but more pictures would make it much narrower."
+)
+
+
 @dataclass(frozen=True)
 class Table:
     """The first column holds words, the others numbers."""
@@ -66,14 +73,7 @@ def tables(evaluation: Evaluation) -> Iterator[Table]:
 
 def notes(evaluation: Evaluation) -> tuple[str, ...]:
     """What a reader must know after the figures, one sentence or two each."""
-    return evaluation.notes + (_FEW_NOTE,) * any(interval.is_few for interval in _intervals(evaluation))
-
-
-_FEW = "few"
-_FEW_NOTE = (
-    f"{_FEW}: fewer than {NUM_FEW} pictures are behind the figure, near duplicates counted as one. The interval holds, "
-    "but more pictures would make it much narrower."
-)
+    return evaluation.notes + (FEW_NOTE,) * any(interval.is_few for interval in _intervals(evaluation))
 
 
 def _intervals(evaluation: Evaluation) -> Iterator[Interval]:
@@ -245,7 +245,7 @@ def _comparison(comparison: Comparison) -> Iterator[Table]:
                     number(one.before),
                     number(one.after),
                     number(one.difference, "+.3f"),
-                    _interval({metric: one.interval} if one.interval else {}, metric, "+.3f"),
+                    interval_cell(one.interval, "+.3f"),
                 ]
                 for metric, one in comparison.private.items()
             ],
@@ -271,11 +271,15 @@ def _count(num: int, noun: str) -> str:
     return f"{num:,} {noun}{'' if num == 1 else 's'}"
 
 
-def _interval(intervals: Mapping[str, Interval], metric: str, form: str = ".3f") -> str:
-    found = intervals.get(metric)
-    if found is None:
+def _interval(intervals: Mapping[str, Interval], metric: str) -> str:
+    return interval_cell(intervals.get(metric))
+
+
+def interval_cell(interval: Interval | None, form: str = ".3f") -> str:
+    """With the mark that `FEW_NOTE` explains; "–" without an interval."""
+    if interval is None:
         return "–"
-    return f"{number(found.low, form)} … {number(found.high, form)}" + f" ({_FEW})" * found.is_few
+    return f"{number(interval.low, form)} … {number(interval.high, form)}" + f" ({_FEW})" * interval.is_few
 
 
 def _name(metric: str) -> str:

@@ -16,7 +16,7 @@ from reports.evaluation.attributes import attribute_metrics
 from reports.evaluation.binary import METRICS, Flags, Numbers, cells, rates
 from reports.evaluation.intervals import Interval, of_private, of_scores
 from reports.evaluation.paired import difference
-from reports.evaluation.severity import as_four_levels, band_of
+from reports.evaluation.severity import as_four_levels, band_of, weighted_spearman
 from reports.statistics.bayesian_bootstrap import Draws
 from scoring import severity
 from scoring.taxonomy import KEYS
@@ -146,10 +146,9 @@ def _scores(kind: str, num: int, num_draws: int) -> tuple[Mapping[str, float], C
         predicted = generator.random(len(truth))
     levels = [as_four_levels(band_of(scores)) for scores in (truth, predicted)]
     is_right, errors = levels[0] == levels[1], predicted - truth
-    ranks = [np.unique(scores, return_inverse=True)[1] for scores in (truth, predicted)]
-    mean_ranks = [np.cumsum(np.bincount(one))[one] - (np.bincount(one)[one] - 1) / 2 for one in ranks]
+    one = np.ones((1, len(truth)))
     truths = {"mae": np.abs(errors).mean(), "bias": errors.mean(), "level_accuracy": is_right.mean()}
-    truths |= {"pearson": np.corrcoef(truth, predicted)[0, 1], "spearman": np.corrcoef(*mean_ranks)[0, 1]}
+    truths |= {"pearson": np.corrcoef(truth, predicted)[0, 1], "spearman": weighted_spearman(truth, predicted, one)[0]}
 
     def sample(generator: Generator) -> Sampled:
         chosen = generator.integers(len(truth), size=num)
