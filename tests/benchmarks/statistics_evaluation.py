@@ -1,9 +1,9 @@
-"""How often the 95 % intervals of `evaluate` hold the true value, in samples from made-up populations.
+"""How often the 95 % intervals of `evaluate` and `labels agreement` hold the true value, in made-up samples.
 
     python -m tests.benchmarks.statistics_evaluation [--num-samples 300] [--num-draws 1000]
 
-The intervals are those of the command: `reports.evaluation.intervals` and `reports.evaluation.paired`. A sample that
-does not define a figure does not count. About twenty minutes.
+The intervals are those of the commands: `reports.evaluation.intervals`, `reports.evaluation.paired` and
+`reports.agreement`. A sample that does not define a figure does not count. About twenty minutes.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -12,6 +12,7 @@ from typing import NamedTuple
 import click
 import numpy as np
 
+from reports.agreement import agreement
 from reports.evaluation.attributes import attribute_metrics
 from reports.evaluation.binary import METRICS, Flags, Numbers, cells, rates
 from reports.evaluation.intervals import Interval, of_private, of_scores
@@ -76,6 +77,9 @@ def rows(num_samples: int = 300, num_draws: int = 1000, seed: int = 0) -> Iterat
             yield from _covered(f"{num:,} pictures, {kind}", *_scores(kind, num, num_draws), num_samples, seed)
         for kind in ATTRIBUTES:
             yield from _covered(f"{num:,} pictures, {kind}", *_attributes(kind, num, num_draws), num_samples, seed)
+        for num_people in (2, 4):
+            setting = f"{num:,} pictures, {num_people} people"
+            yield from _covered(setting, *_agreement(num_people, num), num_samples, seed)
 
 
 def _covered(
@@ -187,6 +191,22 @@ def _attributes(kind: str, num: int, num_draws: int) -> tuple[Mapping[str, float
         }
 
     return {"macro_f1": 0.0, "f1 of an attribute": 0.0}, sample
+
+
+def _agreement(num_people: int, num: int) -> tuple[Mapping[str, float], Callable[[Generator], Sampled]]:
+    """A tenth is answered 1, a twentieth 0.5; each person gives another answer to a tenth, and none to a fifth."""
+
+    def drawn(generator: Generator, size: int) -> Numbers:
+        truth = generator.choice([0.0, 0.5, 1.0], size=size, p=[0.85, 0.05, 0.1])
+        other = generator.choice([0.0, 0.5, 1.0], size=(num_people, size))
+        answers = np.where(generator.random((num_people, size)) < 0.1, other, truth)
+        return np.where(generator.random((num_people, size)) < 0.2, np.nan, answers)
+
+    def sample(generator: Generator) -> Sampled:
+        return agreement("x", drawn(generator, num)).intervals
+
+    true = agreement("x", drawn(np.random.default_rng(5), 400_000))
+    return {name: getattr(true, name) for name in ("cohen", "fleiss", "alpha_nominal", "alpha_ordinal")}, sample
 
 
 def _moved(interval: Interval, truth: float) -> Interval:
