@@ -44,15 +44,7 @@ def findings(found: RunDifference) -> Iterator[str]:
     if not found.num_pairs:
         return
     yield _private(found)
-    tested = [one for one in found.groups if not one.seldom_denied_in]
-    changed = [one for one in tested if one.p_holm is not None and one.p_holm < 0.05]
-    listed = "listed " if found.num_unnamed_groups else ""
-    untested = len(found.groups) - len(tested)
-    yield (
-        f"Rate changed (Holm-adjusted p < 0.05) in {len(changed):,} of {len(tested):,} {listed}groups by {found.by}"
-        + (f"; {untested:,} more have no test" if untested else "")
-        + "."
-    )
+    yield _groups_in_words(found)
     for score in found.scores:
         yield _score_in_words(score)
     flipped = sum(one.num_appeared + one.num_vanished for one in found.attributes.values())
@@ -83,6 +75,18 @@ def _private(found: RunDifference) -> str:
         private.num_private_a_open_b + private.num_private_b_open_a
     )
     return f"Private: {rates}; {tested}, κ {number(found.private_kappa)}.{more}"
+
+
+def _groups_in_words(found: RunDifference) -> str:
+    tested = [one for one in found.groups if not one.seldom_denied_in]
+    untested = len(found.groups) - len(tested)
+    listed = "listed " if found.num_unnamed_groups else ""
+    if untested and not tested:
+        return f"Rate by {found.by}: no group has a test, since the same is true of each."
+    changed = sum(one.p_holm is not None and one.p_holm < 0.05 for one in tested)
+    of_groups = f"{changed:,} of {len(tested):,} {listed}groups by {found.by}"
+    more = f"; {untested:,} more have no test" if untested else ""
+    return f"Rate changed (Holm-adjusted p < 0.05) in {of_groups}{more}."
 
 
 def _leave(runs: Sequence[str]) -> str:

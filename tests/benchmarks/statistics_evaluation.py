@@ -78,8 +78,8 @@ def rows(num_samples: int = 300, num_draws: int = 1000, seed: int = 0) -> Iterat
         for kind in ATTRIBUTES:
             yield from _covered(f"{num:,} pictures, {kind}", *_attributes(kind, num, num_draws), num_samples, seed)
         for num_people in (2, 4):
-            setting = f"{num:,} pictures, {num_people} people"
-            yield from _covered(setting, *_agreement(num_people, num), num_samples, seed)
+            of_people = f"{num:,} pictures, {num_people} people"
+            yield from _covered(of_people, *_agreement(num_people, num), num_samples, seed)
 
 
 def _covered(
