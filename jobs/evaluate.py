@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 @click.argument("run")
 @click.option("--labels", required=True, metavar="FILE", help="Labels as Parquet or CSV, one row per picture.")
 @click.option("--split", metavar="NAME", help="Use only the labels of this split, such as test.")
-@click.option("--compare", metavar="RUN2", help="A second run on the same pictures: what changed, and by how much.")
+@click.option(
+    "--compare",
+    metavar="BEFORE",
+    help="The run before, on the same pictures: what changed, and by how much. Gains of RUN are positive.",
+)
 @click.option(
     "--runs",
     multiple=True,
@@ -42,7 +46,7 @@ if TYPE_CHECKING:
     type=click.IntRange(min=0, max=100_000),
     default=1000,
     show_default=True,
-    help="Bootstrap draws for the intervals; 0 for none.",
+    help="Draws for the intervals of metrics that are no shares; 0 for none of these.",
 )
 @click.option("--seed", type=click.IntRange(min=0, max=2**63 - 1), default=0, show_default=True)
 @click.option(
@@ -68,8 +72,8 @@ def evaluate(
 ) -> None:
     """Judge the answers of RUN by labels: private or public, severity score, attributes.
 
-    Labels are joined by sha256, else by key. A rejected picture counts as a wrong answer; the figures without rejected
-    pictures stand beside it. Intervals are 95 % bootstrap intervals over pictures.
+    Labels are joined by sha256, else by key. A picture without an answer (quarantined, or unknown to the run) counts as
+    answered wrong; a column shows the figures of the answered pictures alone. All intervals are 95 % intervals.
     """
     from jobs.evaluating.run import EvaluateRequest, run_evaluate
     from jobs.runtime.requests import refused_in_one_line
@@ -104,7 +108,7 @@ def evaluate(
 
 def _write_text(evaluation: "Evaluation") -> None:
     from jobs.console.tables import write_table
-    from reports.evaluation.tables import headlines, tables
+    from reports.evaluation.tables import headlines, notes, tables
 
     for line in headlines(evaluation):
         write_line(line)
@@ -112,5 +116,5 @@ def _write_text(evaluation: "Evaluation") -> None:
         write_line()
         write_line(table.title, nl=False)
         write_table(table.heads, table.rows, range(1, len(table.heads)))
-    for note in evaluation.notes:
+    for note in notes(evaluation):
         write_line(note)

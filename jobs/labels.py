@@ -109,14 +109,16 @@ def consensus(inputs: tuple[str, ...], out: str, method: Any, paper_rule: bool, 
 def agreement(inputs: tuple[str, ...], attention_checks: str | None, min_attention: float | None, output: str) -> None:
     """Show how far annotators agree: per attribute, level, private and class.
 
-    identical: pictures on which all agree. pairs: pairs of answers that are the same. Cohen's kappa is the mean over
-    pairs of annotators; Fleiss' kappa and Krippendorff's alpha are of all together; ordinal alpha counts a larger
-    difference more. A dash: not defined, as where all answers are the same.
+    by a pair: pictures that both of two annotators judged. identical: pictures on which all agree. same: pairs of
+    answers that are the same. Cohen's kappa is the mean over pairs of annotators; Fleiss' kappa and Krippendorff's
+    alpha are of all together; ordinal alpha counts a larger difference more. 95 %: interval of the figure before it. A
+    dash: not defined, as where all answers are the same.
 
     Example: privsieve labels agreement run-a run-b people.parquet
     """
     from jobs.labelling.comparing import AgreementRequest, run_agreement
     from jobs.runtime.requests import refused_in_one_line
+    from reports.evaluation.tables import FEW_NOTE
 
     with refused_in_one_line():
         request = AgreementRequest(inputs, attention_checks, min_attention)
@@ -130,9 +132,17 @@ def agreement(inputs: tuple[str, ...], attention_checks: str | None, min_attenti
             write_line(f"attention checks: {name} {found.checks.num_right[name]} of {num_asked} right{ending}")
     write_line(f"{number_of(len(found.annotators), 'annotator')}: {', '.join(found.annotators)}")
     write_line(f"{number_of(found.num_pictures, 'picture')} with rows of at least two")
-    heads = ["", "items", "identical", "pairs", "Cohen", "Fleiss", "alpha", "ordinal alpha"]
+    heads = ["", "items", "by a pair", "identical", "same", "Cohen", "95 %", "Fleiss", "alpha", "95 %", "ordinal alpha"]
     rows = [_agreement_cells(row) for row in found.rows]
     write_table(heads, rows, set(range(1, len(heads))))
+    if any(interval.is_few for row in found.rows for interval in row.intervals.values()):
+        write_line(FEW_NOTE)
+    if chance := [f"{row.name} ({_percent(row.most_common)})" for row in found.rows if row.is_mostly_chance]:
+        write_line(
+            f"nearly all answers are the same one: {', '.join(chance)}. Chance alone then makes nearly every pair "
+            "agree, so kappa and alpha are low or not defined although most pairs agree; read the share of pairs that "
+            "are the same."
+        )
     if found.pairwise.mean is not None:
         bands = ", ".join(f"{name} {count:,}" for name, count in found.pairwise.bands.items())
         write_line(f"pairwise agreement of {found.pairwise.of}: {found.pairwise.mean:.3f} ({bands})")
@@ -172,9 +182,18 @@ def export(source: str, output: Any, out: str, image_prefix: str | None, hash_li
 
 
 def _agreement_cells(row: "Agreement") -> list[str]:
-    coefficients = (row.cohen, row.fleiss, row.alpha_nominal, row.alpha_ordinal)
-    shares = (row.identical, row.percent)
-    return [row.name, f"{row.num_items:,}", *map(_percent, shares), *map(_coefficient, coefficients)]
+    from reports.evaluation.tables import interval_cell
+
+    fewest, most = row.fewest_judged_by_pair, row.most_judged_by_pair
+    of_cohen, of_alpha = (interval_cell(row.intervals.get(name)) for name in ("cohen", "alpha_nominal"))
+    return [
+        row.name,
+        f"{row.num_items:,}",
+        f"{most:,}" if fewest == most else f"{fewest:,}–{most:,}",
+        *map(_percent, (row.identical, row.percent)),
+        *(_coefficient(row.cohen), of_cohen, _coefficient(row.fleiss)),
+        *(_coefficient(row.alpha_nominal), of_alpha, _coefficient(row.alpha_ordinal)),
+    ]
 
 
 def _percent(share: float | None) -> str:

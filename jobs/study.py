@@ -159,7 +159,7 @@ def _write_points(points: "Sequence[PointResult]") -> None:
         "macro_f1": "macro F1",
     }
     used = [name for name in names if any(getattr(point, name) is not None for point in points)]
-    heads = ["point", "pictures", *(names[name] for name in used), "rejected"]
+    heads = ["point", "pictures", *(names[name] for name in used), "no answer"]
     rows = [
         [
             point.name,

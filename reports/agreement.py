@@ -1,16 +1,20 @@
-"""How far annotators agree: pairwise agreement, Cohen's and Fleiss' kappa, Krippendorff's alpha. Pure numpy.
+"""How far annotators agree: pairwise agreement, Cohen's and Fleiss' kappa, Krippendorff's alpha.
 
 Answers have the shape (A annotators, N items); NaN is no answer. Items with one answer say nothing and are left out. A
 figure is None where it is not defined, as where all answers are the same: chance then explains every agreement.
 """
 
 import itertools
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from ingest.errors import LabelsError
+from reports.agreement_intervals import intervals_of
+from reports.evaluation.intervals import Interval
+from reports.statistics.agreement import cohen, fleiss, nominal_alpha, ordinal_alpha, share_of_same_pairs
 from scoring.labels.attention import AttentionChecks
 from scoring.labels.judgements import Judgements
 from scoring.taxonomy import ATTRIBUTES, LEVELS
@@ -19,6 +23,15 @@ Floats = npt.NDArray[np.floating]
 
 MAX_ANNOTATORS_FOR_COHEN = 100
 """Cohen's kappa is of pairs of annotators: of more, crowds mostly, it is left out."""
+
+MAX_PAIRS_WITH_INTERVAL = 10
+"""Of annotators: with more, Cohen's kappa has no interval, since each pair has sums of its own."""
+
+ONE_ANSWER = 0.9
+"""If one answer has a larger share, chance explains most agreement: κ and α can be near 0 though most pairs agree."""
+
+LOW_ALPHA = 0.5
+"""Our choice."""
 
 BANDS = {"none": 0.25, "poor": 0.5, "moderate": 0.75, "high": 1.0}
 """Band of an item's pairwise agreement -> its upper end; the first one ends below 0.25. Source: Zhao et al.,
@@ -37,6 +50,15 @@ class Agreement:
     """Pictures with at least two answers. In rows over several attributes each picture counts once per attribute."""
 
     num_answers: int
+    fewest_judged_by_pair: int
+    """Items that both of two annotators answered: of the pair of annotators that has fewest; 0 if a pair has none."""
+
+    most_judged_by_pair: int
+    """The same of the pair that has most."""
+
+    most_common: float | None
+    """Share of the most frequent answer, of all answers."""
+
     identical: float | None
     """Share of items of which all answers are the same."""
 
@@ -52,6 +74,15 @@ class Agreement:
 
     alpha_ordinal: float | None
     """Krippendorff's alpha in which a larger difference counts more; None if the answers have no order."""
+
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    """95 % interval, over pictures, of each of the four coefficients that is defined."""
+
+    @property
+    def is_mostly_chance(self) -> bool:
+        """Whether nearly all answers are the same one, and α is low or not defined though most pairs agree."""
+        is_low = self.alpha_nominal is None or self.alpha_nominal < LOW_ALPHA
+        return self.most_common is not None and self.most_common > ONE_ANSWER and is_low
 
 
 @dataclass(frozen=True)
@@ -93,8 +124,9 @@ def agreement_table(found: Judgements, checks: AttentionChecks | None = None) ->
     for level in (1, 2, 3, 4):
         places = [i for i, attribute in enumerate(ATTRIBUTES) if attribute.level == level]
         answers = found.values[:, :, places].reshape(num_annotators, -1)
-        rows.append(agreement(f"attributes of level {level} ({LEVELS[level]})", answers))
-    rows.append(agreement("all attributes", found.values.reshape(num_annotators, -1)))
+        rows.append(agreement(f"attributes of level {level} ({LEVELS[level]})", answers, num_per_picture=len(places)))
+    answers = found.values.reshape(num_annotators, -1)
+    rows.append(agreement("all attributes", answers, num_per_picture=len(ATTRIBUTES)))
     levels = found.levels()
     is_known = ~np.isnan(levels)
     levels[is_known] = SEVERITY_ORDER[levels[is_known].astype(int)]
@@ -112,59 +144,40 @@ def agreement_table(found: Judgements, checks: AttentionChecks | None = None) ->
     )
 
 
-def agreement(name: str, answers: Floats, has_order: bool = True) -> Agreement:
-    counts = _counts(answers)
-    if not len(counts):
-        return Agreement(name, 0, 0, None, None, None, None, None, None)
-    same = _share_of_same_pairs(counts)
+def agreement(name: str, answers: Floats, has_order: bool = True, num_per_picture: int = 1) -> Agreement:
+    """num_per_picture: so many items after each other are of one picture."""
+    is_kept = (~np.isnan(answers)).sum(axis=0) >= 2
+    kept = answers[:, is_kept].astype(np.float64)
+    if not kept.size:
+        return Agreement(name, 0, 0, 0, 0, None, None, None, None, None, None, None)
+    known = np.unique(kept[~np.isnan(kept)])
+    counts = np.stack([(kept == k).sum(axis=0) for k in known], axis=1).astype(np.float64)
+    same, of_answers = share_of_same_pairs(counts), counts.sum(axis=0)
+    judged = (~np.isnan(kept)).astype(np.float64)
+    judged_by_pairs = (judged @ judged.T)[np.triu_indices(len(kept), 1)]
+    cohens = _cohens(kept)
+    values = {
+        "cohen": float(np.mean(list(cohens.values()))) if cohens else None,
+        "fleiss": _known(fleiss(same.sum(), np.array(len(same)), of_answers)),
+        "alpha_nominal": _known(nominal_alpha((counts.sum(axis=1) * (1 - same)).sum(), of_answers)),
+        "alpha_ordinal": _known(ordinal_alpha(_coincidences(counts))) if has_order else None,
+    }
+    _, pictures = np.unique(np.flatnonzero(is_kept) // num_per_picture, return_inverse=True)
+    with_interval = {name: value for name, value in values.items() if value is not None}
+    if len(cohens) > MAX_PAIRS_WITH_INTERVAL:
+        del with_interval["cohen"]
     return Agreement(
         name,
         len(counts),
         int(counts.sum()),
+        int(judged_by_pairs.min()),
+        int(judged_by_pairs.max()),
+        float(of_answers.max() / of_answers.sum()),
         float((same == 1).mean()),
         float(same.mean()),
-        _mean_cohen(answers),
-        fleiss_kappa(counts),
-        krippendorff_alpha(counts, is_ordinal=False),
-        krippendorff_alpha(counts, is_ordinal=True) if has_order else None,
+        **values,
+        intervals=intervals_of(kept, known, pictures, list(cohens) if "cohen" in with_interval else [], with_interval),
     )
-
-
-def cohen_kappa(first: Floats, second: Floats) -> float | None:
-    """Of two annotators, shape (N,) each. Source: Cohen, "A coefficient of agreement for nominal scales" (1960)."""
-    both = ~(np.isnan(first) | np.isnan(second))
-    if not both.any():
-        return None
-    first, second = first[both], second[both]
-    expected = sum(float((first == k).mean() * (second == k).mean()) for k in np.union1d(first, second))
-    return _above_chance(float((first == second).mean()), expected)
-
-
-def fleiss_kappa(counts: Floats) -> float | None:
-    """counts: shape (N, K), how many annotators gave each answer, at least two an item; their number may differ.
-
-    Source: Fleiss, "Measuring nominal scale agreement among many raters" (1971).
-    """
-    shares = counts.sum(axis=0) / counts.sum()
-    return _above_chance(float(_share_of_same_pairs(counts).mean()), float((shares**2).sum()))
-
-
-def krippendorff_alpha(counts: Floats, is_ordinal: bool) -> float | None:
-    """counts: as of `fleiss_kappa`, answers in their order. Source: Krippendorff, "Computing Krippendorff's
-    Alpha-Reliability" (2011)."""
-    num_answers = counts.sum(axis=1)
-    weighted = counts / (num_answers - 1)[:, None]
-    coincidences = weighted.T @ counts - np.diag(weighted.sum(axis=0))
-    totals = coincidences.sum(axis=0)
-    if is_ordinal:
-        below = np.cumsum(totals) - totals / 2
-        distances = (below[:, None] - below[None, :]) ** 2
-    else:
-        distances = 1.0 - np.eye(len(totals))
-    expected = float((np.outer(totals, totals) * distances).sum() / (totals.sum() - 1))
-    if expected == 0:
-        return None
-    return 1 - float((coincidences * distances).sum()) / expected
 
 
 def pairwise_agreement(scores: Floats, of: str = "score") -> PairwiseAgreement:
@@ -182,33 +195,29 @@ def pairwise_agreement(scores: Floats, of: str = "score") -> PairwiseAgreement:
     return PairwiseAgreement(of, kept.shape[1], float(agreements.mean()) if kept.shape[1] else None, found)
 
 
-def _counts(answers: Floats) -> npt.NDArray[np.float64]:
-    """Shape (N, K) of the items with at least two answers, K distinct answers in ascending order."""
-    kept = answers[:, (~np.isnan(answers)).sum(axis=0) >= 2]
-    known = np.unique(kept[~np.isnan(kept)])
-    return np.stack([(kept == k).sum(axis=0) for k in known], axis=1).astype(np.float64) if len(known) else _NOTHING
+def _coincidences(counts: Floats) -> npt.NDArray[np.float64]:
+    """Shape (N, K) -> (K, K): as `ordinal_alpha` takes them."""
+    weighted = counts / (counts.sum(axis=1) - 1)[:, None]
+    return np.asarray(weighted.T @ counts - np.diag(weighted.sum(axis=0)), dtype=np.float64)
 
 
-_NOTHING = np.zeros((0, 0), np.float64)
-
-
-def _share_of_same_pairs(counts: Floats) -> npt.NDArray[np.float64]:
-    """Shape (N, K) -> (N,)."""
-    num_answers = counts.sum(axis=1)
-    same: npt.NDArray[np.float64] = (counts * (counts - 1)).sum(axis=1) / (num_answers * (num_answers - 1))
-    return same
-
-
-def _mean_cohen(answers: Floats) -> float | None:
+def _cohens(answers: Floats) -> dict[tuple[int, int], float]:
+    """Of each pair of annotators that has one; none if there are too many annotators."""
     if len(answers) > MAX_ANNOTATORS_FOR_COHEN:
-        return None
-    found = [cohen_kappa(answers[a], answers[b]) for a, b in itertools.combinations(range(len(answers)), 2)]
-    known = [kappa for kappa in found if kappa is not None]
-    return float(np.mean(known)) if known else None
+        return {}
+    found = {}
+    for a, b in itertools.combinations(range(len(answers)), 2):
+        both = ~np.isnan(answers[a]) & ~np.isnan(answers[b])
+        first, second = answers[a][both], answers[b][both]
+        shares = [[(one == k).sum() for k in np.union1d(first, second)] for one in (first, second)]
+        kappa = _known(cohen((first == second).sum(), both.sum(), *np.array(shares, float))) if both.any() else None
+        if kappa is not None:
+            found[a, b] = kappa
+    return found
 
 
-def _above_chance(observed: float, expected: float) -> float | None:
-    return None if np.isclose(expected, 1) else (observed - expected) / (1 - expected)
+def _known(value: npt.NDArray[np.float64]) -> float | None:
+    return None if np.isnan(value) else float(value)
 
 
 def _numbered(texts: npt.NDArray[np.object_]) -> npt.NDArray[np.float64]:

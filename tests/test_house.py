@@ -16,7 +16,7 @@ from scoring.engines import ENGINES
 ROOT = Path(__file__).parent.parent
 ROOMS = ("ingest", "scoring", "reports", "jobs", "privsieve")
 """From left to right; each imports only itself and those before it."""
-HEAVY = ("ray", "torch", "vllm", "cv2", "onnxruntime", "duckdb", "rapidocr")
+HEAVY = ("ray", "torch", "vllm", "cv2", "onnxruntime", "duckdb", "rapidocr", "scipy")
 
 
 def _imports(path: Path) -> set[str]:
@@ -39,6 +39,12 @@ def test_reports_know_neither_ray_nor_engines() -> None:
     for path in (ROOT / "reports").rglob("*.py"):
         wrong = [n for n in _imports(path) if n.split(".")[0] == "ray" or n.startswith("scoring.engines")]
         assert not wrong, path
+
+
+def test_statistics_know_nothing_of_the_reports_that_use_them() -> None:
+    for path in (ROOT / "reports" / "statistics").rglob("*.py"):
+        wrong = [n for n in _imports(path) if n.split(".")[0] in ROOMS and not n.startswith("reports.statistics")]
+        assert not wrong, f"{path.relative_to(ROOT)} imports {wrong}"
 
 
 @pytest.mark.parametrize("room", ROOMS)

@@ -1,5 +1,5 @@
 """From probabilities that a model gives to probabilities that mean what they say, and thresholds that follow.
 
-Pure numpy but for `calibrated.py`, which takes the rows of a run. Start there. The metrics are those of
-`reports.evaluation.calibration`.
+Arrays in, maps and thresholds out, but for `calibrated.py`, which takes the rows of a run. Start there. The metrics are
+those of `reports.evaluation.calibration`.
 """

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from ingest.errors import LabelsError
-from reports.calibrating.fitting import MIN_TO_FIT, Method, Points, cross_fitted, effective, fitted, joined, method_of
+from reports.calibrating.fitting import MIN_TO_FIT, Method, Points, cross_fitted, fitted, joined, method_of
 from reports.calibrating.maps import Platt, ProbabilityMap
 from reports.calibrating.results import SubjectCalibration
 from reports.evaluation.answers import answers_of, truth_of
@@ -15,6 +15,7 @@ from reports.evaluation.binary import Flags, Numbers
 from reports.evaluation.calibration import calibration
 from reports.evaluation.groups import near_duplicates
 from reports.labelled_rows import LabelledRows
+from reports.statistics.effective_size import kish_size
 from scoring.privacy import probabilities_of_rows, protocol_name
 from scoring.runs.record import RunRecord
 from scoring.taxonomy import ATTRIBUTES, KEYS
@@ -135,7 +136,7 @@ def _result(
         probability=one.probability,
         num_pictures=len(points),
         num_present=int(points.truth.sum()),
-        num_effective=effective(points.weights[points.truth]),
+        num_effective=kish_size(points.weights[points.truth]),
         method=fit[0] if fit else None,
         pooled_with=tuple(other.key for other in members if other is not one) if fit else (),
         before=before,

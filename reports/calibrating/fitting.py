@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from reports.calibrating.maps import ProbabilityMap, isotonic, platt
 from reports.evaluation.binary import Flags, Numbers
+from reports.statistics.effective_size import kish_size
 
 Method = Literal["isotonic", "platt"]
 Groups = npt.NDArray[np.int64]
@@ -50,14 +51,9 @@ def joined(parts: list[Points]) -> Points:
     )
 
 
-def effective(weights: Numbers) -> float:
-    """How many equally drawn pictures say as much. Source: Kish, "Survey Sampling", 1965."""
-    return float(weights.sum() ** 2 / (weights**2).sum()) if len(weights) else 0.0
-
-
 def method_of(points: Points) -> Method | None:
     """By the pictures of the rarer answer; None if there are too few to fit anything."""
-    present, absent = effective(points.weights[points.truth]), effective(points.weights[~points.truth])
+    present, absent = kish_size(points.weights[points.truth]), kish_size(points.weights[~points.truth])
     if min(present, absent) < MIN_TO_FIT - 1e-9:
         return None
     return "isotonic" if present > MIN_FOR_ISOTONIC - 1e-9 else "platt"

@@ -7,7 +7,6 @@ import duckdb
 import pyarrow as pa
 
 from reports.opened import OpenRun
-from scoring.gaps import presence_only
 from scoring.privacy import MEANINGS, private_condition, private_sql
 from scoring.sql.expressions import columns_of, value_expression
 from scoring.table import SCHEMA
@@ -19,7 +18,7 @@ ROWS_AT_ONCE = 100_000
 """Inserted together: one slice alone would be few."""
 
 NO_GROUP = "(none)"
-_NEEDED = ("shard", "index", "key", "sha256", "phash", "status", "level", *KEYS)
+_NEEDED = ("shard", "index", "key", "sha256", "phash", "status", "level", "score", "holistic_score", *KEYS)
 
 _ANSWERS = ", ".join(("is_quarantined", "level", "is_private", *KEYS))
 """Columns by which copies of a picture agree or not."""
@@ -29,7 +28,8 @@ def load(database: duckdb.DuckDBPyConnection, name: Name, run: OpenRun, by: str)
     """Makes a table of the rows of a run and returns what says whether a picture is private, in words.
 
     Columns: n (number of the row, from 0), shard, index, key, sha256, phash, category (the group), is_quarantined,
-    level, is_private (null if unknown) and the attributes: 0, 1 or 2 for absent, ambiguous and present.
+    level, score, holistic_score, is_private (null if unknown) and the attributes: 0, 1 or 2 for absent, ambiguous and
+    present.
     QueryError if `by` is no expression over the row; RunError, StorageError of the run.
     """
     group = value_expression(by, SCHEMA)
@@ -39,7 +39,7 @@ def load(database: duckdb.DuckDBPyConnection, name: Name, run: OpenRun, by: str)
     values = ", ".join(f"CAST({key} * 2 AS TINYINT) AS {key}" for key in KEYS)
     rows = f"""SELECT n, shard, "index", "key", sha256, phash,
         coalesce(CAST({group} AS VARCHAR), '{NO_GROUP}') AS category,
-        status = 'quarantined' AS is_quarantined, level,
+        status = 'quarantined' AS is_quarantined, level, score, holistic_score,
         CASE WHEN status = 'scored' THEN CAST(({condition}) AS BOOLEAN) END AS is_private, {values}
     FROM incoming"""
     num_rows = 0
@@ -51,23 +51,6 @@ def load(database: duckdb.DuckDBPyConnection, name: Name, run: OpenRun, by: str)
         database.unregister("incoming")
         num_rows += table.num_rows
     return MEANINGS[private]
-
-
-def never_denied(database: duckdb.DuckDBPyConnection, name: Name, run: OpenRun) -> frozenset[str]:
-    """Attributes of which a run says in some pictures that they are there, and in none that they are not.
-
-    Such a run has no answer where it finds nothing. The pictures in which both runs have one are then those in which
-    it found something, so a change in one of the two directions cannot be seen.
-    """
-    counts = ", ".join(f"count({key}), count(*) FILTER ({key} = 0)" for key in KEYS)
-    (row,) = database.execute(f"SELECT count(*) FILTER (NOT is_quarantined), {counts} FROM {name}").fetchall()
-    num_scored, answers, denied = row[0], row[1::2], row[2::2]
-    affirmed = presence_only(run.record.engine)
-    return frozenset(
-        key
-        for key, num, num_denied in zip(KEYS, answers, denied, strict=True)
-        if num and not num_denied and (num < num_scored or key in affirmed)
-    )
 
 
 def _chunks(run: OpenRun, columns: list[str]) -> Iterator[pa.Table]:

@@ -54,7 +54,7 @@ def match(database: duckdb.DuckDBPyConnection) -> tuple[int, int, Matched, Match
     columns = ", ".join(
         f"{side}.{column} AS {side}_{column}"
         for side in ("a", "b")
-        for column in ("category", "is_quarantined", "level", "is_private", *KEYS)
+        for column in ("category", "is_quarantined", "level", "score", "holistic_score", "is_private", *KEYS)
     )
     database.execute(f"""CREATE TABLE compared AS SELECT a.n AS a_n, a."key" AS "key", a.phash AS phash, {columns}
         FROM pairs JOIN a ON a.n = n_a JOIN b ON b.n = n_b""")

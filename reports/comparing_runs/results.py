@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from reports.evaluation.intervals import Interval
+
 LEVEL_STATES = ("1", "2", "3", "4", "0", "unknown", "quarantined")
 """The level of a picture, the most severe first; unknown: scored, but no attribute was assessed."""
 
@@ -78,8 +80,18 @@ class PairedRate:
     change: float | None
     """rate_b − rate_a."""
 
+    num_private_a_open_b: int
+    """Private in the first run and unknown in the second, though scored; not in `num_pictures`."""
+
+    num_private_b_open_a: int
+    """Private in the second run and unknown in the first, though scored."""
+
+    seldom_denied_in: tuple[str, ...]
+    """The runs ("a", "b") that leave more pictures unknown than they call public. Then nothing is tested, since whether
+    a picture is known depends on the answer."""
+
     p_value: float | None
-    """McNemar's exact test."""
+    """Of McNemar's exact test (`testing.py`); None without a test, and where no picture changed."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +105,7 @@ class GroupChange(PairedRate):
     """Pictures of both runs, known or not."""
 
     p_holm: float | None
-    """Adjusted for all groups by Holm's method."""
+    """Adjusted by Holm's method for all groups that have a p_value."""
 
 
 @dataclass(frozen=True)
@@ -125,19 +137,62 @@ class AttributeChange:
     num_doubt_changed: int
     """Present in neither, but ambiguous (0.5) in one of them only."""
 
-    never_denied_in: tuple[str, ...]
-    """The runs ("a", "b") that have no answer 0 for it, and none at all where they do not find it."""
+    num_present_a_open_b: int
+    """Present in the first run and without an answer in the second, though scored; not in `num_assessed`."""
+
+    num_present_b_open_a: int
+    """Present in the second run and without an answer in the first, though scored."""
+
+    seldom_denied_in: tuple[str, ...]
+    """The runs ("a", "b") that have no answer in more pictures than they answer with 0, or that declare that they never
+    answer with 0. Then nothing is tested, since whether a picture has an answer depends on the answer."""
 
     kappa: float | None
-    """Cohen's κ of present or not, −1…1; None if nothing was assessed by both, all answers are the same, or a run never
-    denies it."""
+    """Cohen's κ of present or not, −1…1; None if nothing was assessed by both, all answers are the same, or a run
+    seldom denies it."""
 
     p_value: float | None
-    """McNemar's exact test of appeared against vanished; None if nothing was assessed by both, or a run never denies
-    it."""
+    """Of McNemar's exact test (`testing.py`); None without a test, and where no picture changed."""
 
     p_holm: float | None
-    """Adjusted for all attributes by Holm's method."""
+    """Adjusted by Holm's method for all attributes that have a p_value."""
+
+
+@dataclass(frozen=True)
+class MeanChange:
+    """A severity score over the pictures that have one in both runs."""
+
+    num_pictures: int
+    mean_a: float
+    mean_b: float
+
+    change: float
+    """Mean of score in b − score in a."""
+
+    interval: Interval | None
+    """95 % interval of `change`, for independent pictures; None with fewer than two, or if all changed alike."""
+
+
+@dataclass(frozen=True)
+class GroupScores(MeanChange):
+    """One category."""
+
+    group: str
+    """As the first run has it."""
+
+
+@dataclass(frozen=True)
+class ScoreChange(MeanChange):
+    """One kind of severity score."""
+
+    column: str
+    """holistic_score: the model's own; score: by the formula from the attributes."""
+
+    spearman: float | None
+    """Rank correlation of the two runs, −1…1; None if one of them is constant."""
+
+    groups: tuple[GroupScores, ...]
+    """Largest change first."""
 
 
 @dataclass(frozen=True)
@@ -185,10 +240,13 @@ class RunDifference:
     """Over all pictures of both runs."""
 
     private_kappa: float | None
-    """Cohen's κ of the private decision."""
+    """Cohen's κ of the private decision; None if a run seldom calls a picture public."""
 
     attributes: Mapping[str, AttributeChange]
     """By key, in their order."""
+
+    scores: tuple[ScoreChange, ...]
+    """Of each kind of score that some picture has in both runs."""
 
     groups: tuple[GroupChange, ...]
     """Smallest adjusted p-value first, then largest change."""

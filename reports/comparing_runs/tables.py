@@ -8,15 +8,20 @@ from reports.comparing_runs.results import (
     PRIVATE_STATES,
     AttributeChange,
     GroupChange,
+    MeanChange,
     RunDifference,
+    ScoreChange,
     Side,
 )
-from reports.evaluation.tables import Table, number
+from reports.evaluation.tables import FEW_NOTE, Table, interval_cell, number
 from reports.summary import shortened
 from scoring.taxonomy import LEVELS
 
 MAX_SETTINGS = 20
 """Settings that differ: more are counted."""
+
+SCORES = {"holistic_score": "the model's own score", "score": "score by formula"}
+"""Column -> what it is."""
 
 
 def headlines(found: RunDifference) -> Iterator[str]:
@@ -38,23 +43,69 @@ def findings(found: RunDifference) -> Iterator[str]:
     yield _matched(found)
     if not found.num_pairs:
         return
-    private = found.private
-    if private.rate_a is None or private.rate_b is None:
-        yield "There is no picture of which both runs say whether it is private."
-    else:
-        yield (
-            f"Private: {percent(private.rate_a)} of {private.num_pictures:,} pictures in A, "
-            f"{percent(private.rate_b)} in B; only in A {private.num_only_a:,}, only in B {private.num_only_b:,}; "
-            f"McNemar's exact test p {_equals(private.p_value)}, κ {number(found.private_kappa)}."
-        )
-    changed = [one for one in found.groups if one.p_holm is not None and one.p_holm < 0.05]
-    listed = "listed " if found.num_unnamed_groups else ""
-    yield (
-        f"Rate changed (Holm-adjusted p < 0.05) in {len(changed):,} of {len(found.groups):,} {listed}groups by "
-        f"{found.by}."
-    )
+    yield _private(found)
+    yield _groups_in_words(found)
+    for score in found.scores:
+        yield _score_in_words(score)
     flipped = sum(one.num_appeared + one.num_vanished for one in found.attributes.values())
     yield f"Attributes present in one run only: {flipped:,}, over all pictures and attributes that both assessed."
+
+
+def _private(found: RunDifference) -> str:
+    private = found.private
+    only_known = (
+        f"{private.num_private_b_open_a:,} more are private in B and unknown in A, "
+        f"{private.num_private_a_open_b:,} are private in A and unknown in B"
+    )
+    if private.rate_a is None or private.rate_b is None:
+        return f"There is no picture of which both runs say whether it is private; {only_known}."
+    rates = (
+        f"{percent(private.rate_a)} of {private.num_pictures:,} pictures in A, {percent(private.rate_b)} in B; only in "
+        f"A {private.num_only_a:,}, only in B {private.num_only_b:,}"
+    )
+    if private.seldom_denied_in:
+        return (
+            f"Private, where both runs know it: {rates}. No test and no κ, since {_leave(private.seldom_denied_in)}: "
+            f"which pictures are known depends on the answer. Read instead: {only_known}."
+        )
+    tested = "no picture changed, so there is nothing to test"
+    if private.p_value is not None:
+        tested = f"McNemar's exact test p {_equals(private.p_value)}"
+    more = f" {only_known[0].upper()}{only_known[1:]}." * bool(
+        private.num_private_a_open_b + private.num_private_b_open_a
+    )
+    return f"Private: {rates}; {tested}, κ {number(found.private_kappa)}.{more}"
+
+
+def _groups_in_words(found: RunDifference) -> str:
+    tested = [one for one in found.groups if not one.seldom_denied_in]
+    untested = len(found.groups) - len(tested)
+    listed = "listed " if found.num_unnamed_groups else ""
+    if untested and not tested:
+        return f"Rate by {found.by}: no group has a test, since the same is true of each."
+    changed = sum(one.p_holm is not None and one.p_holm < 0.05 for one in tested)
+    of_groups = f"{changed:,} of {len(tested):,} {listed}groups by {found.by}"
+    more = f"; {untested:,} more have no test" if untested else ""
+    return f"Rate changed (Holm-adjusted p < 0.05) in {of_groups}{more}."
+
+
+def _leave(runs: Sequence[str]) -> str:
+    """Why nothing is tested. runs: "a", "b" or both."""
+    if len(runs) == 1:
+        return f"{runs[0].upper()} leaves more pictures unknown than it calls public"
+    return "A and B leave more pictures unknown than they call public"
+
+
+def _score_in_words(score: ScoreChange) -> str:
+    return (
+        f"Severity ({SCORES[score.column]}): mean {number(score.mean_a)} in A, {number(score.mean_b)} in B, over "
+        f"{number_of(score.num_pictures, 'picture')} that both scored; B − A {number(score.change, '+.3f')} (95 % "
+        f"interval {_interval(score)}), Spearman ρ {number(score.spearman)} between the runs."
+    )
+
+
+def _interval(change: MeanChange) -> str:
+    return interval_cell(change.interval, "+.3f")
 
 
 def _matched(found: RunDifference) -> str:
@@ -98,6 +149,8 @@ def tables(found: RunDifference, most_groups: int | None = None) -> Iterator[Tab
     yield _transitions("Private in A (rows) and in B (columns)", PRIVATE_STATES, found.private_states, {})
     yield _attributes(found)
     yield _groups(found, found.groups if most_groups is None else found.groups[:most_groups])
+    for score in found.scores:
+        yield _scores(found, score, most_groups)
     if found.pictures:
         yield Table(
             "Pictures whose level changed most",
@@ -122,10 +175,17 @@ def notes(found: RunDifference) -> Iterator[str]:
         yield f"{found.num_by_name:,} pictures were joined by name, since one of the rows has no hash."
     if found.num_moved:
         yield f"{found.num_moved:,} pictures are in another group in B; they count in that of A."
-    if one_sided := [key for key, one in found.attributes.items() if one.num_assessed and one.never_denied_in]:
+    attributes = {key: one for key, one in found.attributes.items() if one.seldom_denied_in}
+    if one_sided := [key for key, one in attributes.items() if one.num_assessed + _num_open(one)]:
         yield (
-            f"No test and no κ for {', '.join(one_sided)}: a run has no answer where it does not find such an "
-            "attribute, so of what appeared and what vanished only one can be seen."
+            f"No test and no κ for {', '.join(one_sided)}: a run has no answer in more pictures than it answers with "
+            "no, so which pictures are compared depends on the answer. Read instead how many pictures one run finds it "
+            'in that the other leaves open ("in A, open in B", "in B, open in A").'
+        )
+    if any(one.seldom_denied_in for one in found.groups):
+        yield (
+            "A group has no test if a run leaves more of its pictures unknown than it calls public. Read instead how "
+            'many are private in one run and unknown in the other ("in A, open in B", "in B, open in A").'
         )
     if found.num_unnamed:
         are = "is" if found.num_unnamed == 1 else "are"
@@ -139,6 +199,8 @@ def notes(found: RunDifference) -> Iterator[str]:
             f"{found.num_unnamed_groups:,} {groups} not listed, with only pictures on the hash list, or not to be "
             "compared with it. Their names could name these."
         )
+    if any(one.interval and one.interval.is_few for score in found.scores for one in (score, *score.groups)):
+        yield FEW_NOTE
     if found.num_pairs:
         yield _independence(found)
 
@@ -148,18 +210,26 @@ def _independence(found: RunDifference) -> str:
     copies = "Files with the same bytes count as one picture"
     alike = found.num_lookalikes
     if not alike:
-        return f"{copies}. The tests take pictures as independent: near duplicates would make p-values too small."
+        return (
+            f"{copies}. Tests and intervals take pictures as independent: near duplicates would make p-values too "
+            "small and intervals too narrow."
+        )
     has = "has" if alike == 1 else "have"
     them = "is probably a copy of it" if alike == 1 else "are probably copies"
     return (
         f"{copies}, but {alike:,} of the {found.num_pairs:,} compared pictures {has} the perceptual hash of another "
-        f"picture and {them}. The tests take all as independent, so p-values are too small: trust small changes the "
-        "less, the more copies there are."
+        f"picture and {them}. Tests and intervals take all as independent, so p-values are too small and intervals too "
+        "narrow: trust small changes the less, the more copies there are."
     )
 
 
 def percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.1f} %"
+    """Never "0.0 %" or "100.0 %" of a share that is not 0 or 1."""
+    if share is None:
+        return "–"
+    if 0 < share < 0.0005:
+        return "< 0.1 %"
+    return "> 99.9 %" if 0.9995 <= share < 1 else f"{100 * share:.1f} %"
 
 
 def p_text(p_value: float | None) -> str:
@@ -209,20 +279,24 @@ def _transitions(title: str, states: Sequence[str], counts: Sequence[Sequence[in
 
 
 def _attributes(found: RunDifference) -> Table:
-    assessed = {key: one for key, one in found.attributes.items() if one.num_assessed}
-    shown = {key: one for key, one in assessed.items() if one.num_present_a + one.num_present_b + one.num_doubt_changed}
+    assessed = {key: one for key, one in found.attributes.items() if one.num_assessed + _num_open(one)}
+    shown = {
+        key: one
+        for key, one in assessed.items()
+        if one.num_present_a + one.num_present_b + one.num_doubt_changed + _num_open(one)
+    }
     left = {
         "are the same and present in no picture": len(assessed) - len(shown),
         "were assessed by both runs in no picture": len(found.attributes) - len(assessed),
     }
-    has_reasons = any(one.never_denied_in for one in shown.values())
+    has_reasons = any(one.seldom_denied_in for one in shown.values())
     return Table(
         "; ".join(
             ["Attributes, over the pictures in which both runs assessed them"]
             + [f"{num} others {words}" for words, num in left.items() if num]
         ),
         ["attribute", "pictures", "in A", "in B", "appeared", "vanished", "doubt", "κ", "p", "p (Holm)"]
-        + ["no test since"] * has_reasons,
+        + list(_REASON_HEADS) * has_reasons,
         [
             [
                 key,
@@ -235,24 +309,34 @@ def _attributes(found: RunDifference) -> Table:
                 number(one.kappa),
                 p_text(one.p_value),
                 p_text(one.p_holm),
-                *[_no_test_since(one)] * has_reasons,
+                *_reason_cells(one.num_present_a_open_b, one.num_present_b_open_a, one.seldom_denied_in, has_reasons),
             ]
             for key, one in shown.items()
         ],
     )
 
 
-def _no_test_since(one: AttributeChange) -> str:
-    runs = " and ".join(name.upper() for name in one.never_denied_in)
-    return f"{runs} never {'says' if len(one.never_denied_in) == 1 else 'say'} no" if runs else ""
+_REASON_HEADS = ("in A, open in B", "in B, open in A", "no test since")
+
+
+def _num_open(one: AttributeChange) -> int:
+    return one.num_present_a_open_b + one.num_present_b_open_a
+
+
+def _reason_cells(num_open_b: int, num_open_a: int, seldom_denied_in: Sequence[str], has_reasons: bool) -> list[str]:
+    runs = " and ".join(name.upper() for name in seldom_denied_in)
+    reason = f"{runs} seldom {'says' if len(seldom_denied_in) == 1 else 'say'} no" if runs else ""
+    return [f"{num_open_b:,}", f"{num_open_a:,}", reason] if has_reasons else []
 
 
 def _groups(found: RunDifference, shown: Sequence[GroupChange]) -> Table:
     left = len(found.groups) - len(shown)
+    has_reasons = any(one.seldom_denied_in for one in shown)
     return Table(
         f"Share of private pictures by {found.by}, smallest p first"
         + (f"; {left:,} more are not listed" if left else ""),
-        [shortened(found.by), "pictures", "known", "in A", "in B", "only A", "only B", "p", "p (Holm)"],
+        [shortened(found.by), "pictures", "known", "in A", "in B", "only A", "only B", "p", "p (Holm)"]
+        + list(_REASON_HEADS) * has_reasons,
         [
             [
                 shortened(one.group),
@@ -264,6 +348,28 @@ def _groups(found: RunDifference, shown: Sequence[GroupChange]) -> Table:
                 f"{one.num_only_b:,}",
                 p_text(one.p_value),
                 p_text(one.p_holm),
+                *_reason_cells(one.num_private_a_open_b, one.num_private_b_open_a, one.seldom_denied_in, has_reasons),
+            ]
+            for one in shown
+        ],
+    )
+
+
+def _scores(found: RunDifference, score: ScoreChange, most_groups: int | None) -> Table:
+    shown = score.groups if most_groups is None else score.groups[:most_groups]
+    left = len(score.groups) - len(shown)
+    return Table(
+        f"Mean severity ({SCORES[score.column]}) by {found.by}, largest change first, of pictures that both scored"
+        + (f"; {left:,} more are not listed" if left else ""),
+        [shortened(found.by), "pictures", "mean in A", "mean in B", "B − A", "95 % interval"],
+        [
+            [
+                shortened(one.group),
+                f"{one.num_pictures:,}",
+                number(one.mean_a),
+                number(one.mean_b),
+                number(one.change, "+.3f"),
+                _interval(one),
             ]
             for one in shown
         ],

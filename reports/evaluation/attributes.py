@@ -11,8 +11,9 @@ from typing import Literal
 import numpy as np
 
 from reports.evaluation.binary import BinaryMetrics, Numbers, cells, known, of_counts, rates
-from reports.evaluation.bootstrap import Interval, Resampling, interval
 from reports.evaluation.calibration import Calibration, calibration
+from reports.evaluation.intervals import Interval, of_macro_f1, of_shares
+from reports.statistics.bayesian_bootstrap import Draws
 from scoring.taxonomy import KEYS
 
 Ambiguous = Literal["absent", "present"]
@@ -43,7 +44,7 @@ class AttributeMetrics(BinaryMetrics):
     """Share of the labelled pictures that were answered, 0–1; None without a label."""
 
     intervals: Mapping[str, Interval] = field(default_factory=dict)
-    """Bootstrap interval of f1, recall and precision."""
+    """95 % interval of f1, recall and precision."""
 
     calibration: Calibration | None = None
     """Of the engine's P(present); None if it gives none."""
@@ -66,7 +67,7 @@ class AttributeSummary:
     """What a value of 0.5 counts as."""
 
     intervals: Mapping[str, Interval] = field(default_factory=dict)
-    """Bootstrap interval of macro_f1, over the same attributes."""
+    """95 % interval of macro_f1, over the same attributes."""
 
 
 def attribute_metrics(
@@ -74,20 +75,16 @@ def attribute_metrics(
     answers: Numbers,
     probabilities: Numbers,
     ambiguous: Ambiguous = "absent",
-    resampling: Resampling | None = None,
+    draws: Draws | None = None,
 ) -> tuple[dict[str, AttributeMetrics], AttributeSummary]:
     """All of shape (n, 22) in canonical order; values 0, 0.5, 1 or NaN, probabilities P(present) or NaN.
 
-    Attributes without any label are left out of the result. No intervals without `resampling`.
+    Attributes without any label are left out of the result. No intervals without `draws`.
     """
     bound = 1.0 if ambiguous == "absent" else 0.5
     is_both = ~np.isnan(truth) & ~np.isnan(answers)
     counted = cells(truth >= bound, answers >= bound) * is_both[..., None]  # (n, 22, 4)
     counts = counted.sum(axis=0)
-    drawn = None
-    if resampling is not None:
-        sums = resampling.sums(counted.reshape(len(truth), -1))
-        drawn = rates(sums.reshape(len(sums), len(KEYS), 4))
     found = {}
     for place, key in enumerate(KEYS):
         num_labelled = int((~np.isnan(truth[:, place])).sum())
@@ -95,9 +92,7 @@ def attribute_metrics(
             continue
         num_present = int((truth[:, place] >= bound).sum())
         metrics = of_counts(counts[place])
-        intervals = {}
-        if drawn is not None:
-            intervals = defined({name: interval(drawn[name][:, place]) for name in WITH_INTERVALS})
+        intervals = of_shares(counted[:, place], draws) if draws is not None else {}
         both = ~np.isnan(truth[:, place]) & ~np.isnan(probabilities[:, place])
         found[key] = AttributeMetrics(
             **vars(metrics),
@@ -107,29 +102,21 @@ def attribute_metrics(
             num_present=num_present,
             num_present_not_answered=num_present - metrics.num_true_positive - metrics.num_false_negative,
             coverage=metrics.num_pictures / num_labelled,
-            intervals=intervals,
+            intervals={name: intervals[name] for name in WITH_INTERVALS if name in intervals},
             calibration=calibration(truth[both, place] >= bound, probabilities[both, place]),
         )
-    return found, _summary(found, ambiguous, drawn["f1"] if drawn is not None else None)
+    return found, _summary(found, ambiguous, counted, draws)
 
 
-def _summary(found: Mapping[str, AttributeMetrics], ambiguous: Ambiguous, drawn_f1: Numbers | None) -> AttributeSummary:
+def _summary(
+    found: Mapping[str, AttributeMetrics], ambiguous: Ambiguous, counted: Numbers, draws: Draws | None
+) -> AttributeSummary:
     scores = [one.f1 for one in found.values() if one.f1 is not None]
-    intervals = {}
-    if drawn_f1 is not None and scores:
-        of_macro = drawn_f1[:, [KEYS.index(key) for key, one in found.items() if one.f1 is not None]]
-        num = (~np.isnan(of_macro)).sum(axis=1)
-        means = np.where(num > 0, np.nansum(of_macro, axis=1) / np.maximum(num, 1), np.nan)
-        intervals = defined({"macro_f1": interval(means)})
+    interval = None if draws is None else of_macro_f1(counted, draws)
     return AttributeSummary(
         macro_f1=float(np.mean(scores)) if scores else None,
         num_in_macro=len(scores),
         without_f1=tuple(key for key, one in found.items() if one.f1 is None),
         ambiguous=ambiguous,
-        intervals=intervals,
+        intervals={} if interval is None else {"macro_f1": interval},
     )
-
-
-def defined(intervals: Mapping[str, Interval | None]) -> dict[str, Interval]:
-    """Without those that the data do not define."""
-    return {name: one for name, one in intervals.items() if one is not None}

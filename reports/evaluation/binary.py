@@ -90,6 +90,11 @@ def rates(counts: Numbers) -> Mapping[str, Numbers]:
     }
 
 
+def kappa_of(both: int, only_first: int, only_second: int, neither: int) -> float | None:
+    """Cohen's κ of two yes-or-no answers to the same pictures; None if it is not defined."""
+    return known(rates(np.array([both, only_second, only_first, neither], dtype=np.float64))["kappa"])
+
+
 def ratio(part: Numbers, whole: Numbers) -> Numbers:
     """part / whole; NaN where the whole is 0 or NaN."""
     divisible = np.where(whole == 0, np.nan, whole)

@@ -10,61 +10,66 @@ from ingest.sample import printable
 from reports.evaluation import binary, severity
 from reports.evaluation.attributes import Ambiguous
 from reports.evaluation.binary import rejections_as_wrong
-from reports.evaluation.bootstrap import Resampling
 from reports.evaluation.evaluate import EvaluationOptions, Judged
 from reports.evaluation.groups import near_duplicates
 from reports.evaluation.paired import difference, mcnemar
 from reports.evaluation.results import Comparison, Evaluation, Flips, RunsSpread
 from reports.evaluation.spread import spread
+from reports.statistics.bayesian_bootstrap import Draws
 from scoring.taxonomy import KEYS
 
 METRICS = ("mcc", "balanced_accuracy", "f1", "recall", "precision", "specificity")
 """Whose differences a comparison gives."""
 
 
-def compare(first: Judged, second: Judged, options: EvaluationOptions) -> Comparison:
+def compare(after: Judged, before: Judged, options: EvaluationOptions) -> Comparison:
     """Both judged by the same labels table. LabelsError if they have no labelled picture in common.
 
-    A picture of which a run holds copies counts once, by the first of them.
+    after: the evaluated run. A picture of which a run holds copies counts once, by the first of them.
     """
-    labels, ours, others = _same_pictures(first, second)
+    labels, rows_after, rows_before = _same_pictures(after, before)
     if not len(labels):
-        raise LabelsError(f"{second.run} and {first.run} have no labelled picture in common")
-    truth = first.truth.private[ours]
+        raise LabelsError(f"{before.run} and {after.run} have no labelled picture in common")
+    truth = after.truth.private[rows_after]
     known = ~np.isnan(truth)
     result, tested = {}, None
-    if first.answers.says_private and second.answers.says_private and known.any():
+    if after.answers.says_private and before.answers.says_private and known.any():
         actual = truth[known] == 1
-        one = rejections_as_wrong(actual, first.answers.private[ours][known])
-        other = rejections_as_wrong(actual, second.answers.private[others][known])
-        tested = mcnemar(one == actual, other == actual)
-        groups = near_duplicates(first.joined.rows.take(pa.array(ours[known])))
-        draws = Resampling(groups, options.num_draws, options.seed)
-        result = {metric: difference(metric, actual, one, other, draws) for metric in METRICS}
+        new = rejections_as_wrong(actual, after.answers.private[rows_after][known])
+        old = rejections_as_wrong(actual, before.answers.private[rows_before][known])
+        tested = mcnemar(new == actual, old == actual)
+        groups = near_duplicates(after.joined.rows.take(pa.array(rows_after[known])))
+        draws = Draws(groups, options.num_draws, options.seed)
+        result = {metric: difference(metric, actual, new, old, draws) for metric in METRICS}
     return Comparison(
-        run=printable(second.run),
+        run=printable(before.run),
         num_pictures=len(labels),
         mcnemar=tested,
         private=result,
         attributes=_flips(
-            first.truth.values[ours], first.answers.values[ours], second.answers.values[others], options.ambiguous
+            after.truth.values[rows_after],
+            after.answers.values[rows_after],
+            before.answers.values[rows_before],
+            options.ambiguous,
         ),
     )
 
 
-def _same_pictures(first: Judged, second: Judged) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _same_pictures(after: Judged, before: Judged) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Places of the labels that both have, and of the first row of each of them in both."""
-    ours, our_rows = np.unique(first.joined.label_places, return_index=True)
-    others, other_rows = np.unique(second.joined.label_places, return_index=True)
-    both, in_ours, in_others = np.intersect1d(ours, others, assume_unique=True, return_indices=True)
-    return both, our_rows[in_ours], other_rows[in_others]
+    labels_after, rows_after = np.unique(after.joined.label_places, return_index=True)
+    labels_before, rows_before = np.unique(before.joined.label_places, return_index=True)
+    both, in_after, in_before = np.intersect1d(labels_after, labels_before, assume_unique=True, return_indices=True)
+    return both, rows_after[in_after], rows_before[in_before]
 
 
-def _flips(truth: binary.Numbers, one: binary.Numbers, other: binary.Numbers, ambiguous: Ambiguous) -> dict[str, Flips]:
+def _flips(
+    truth: binary.Numbers, after: binary.Numbers, before: binary.Numbers, ambiguous: Ambiguous
+) -> dict[str, Flips]:
     """Of the attributes that have a picture with a label and both answers; all of shape (n, 22)."""
     bound = 1.0 if ambiguous == "absent" else 0.5
-    is_known = ~(np.isnan(truth) | np.isnan(one) | np.isnan(other))
-    was_right, is_right = ((answers >= bound) == (truth >= bound) for answers in (one, other))
+    is_known = ~(np.isnan(truth) | np.isnan(after) | np.isnan(before))
+    is_right, was_right = ((answers >= bound) == (truth >= bound) for answers in (after, before))
     fixed, broken = (is_known & ~was_right & is_right).sum(axis=0), (is_known & was_right & ~is_right).sum(axis=0)
     nums = is_known.sum(axis=0)
     return {

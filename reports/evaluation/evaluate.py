@@ -10,18 +10,19 @@ import pyarrow as pa
 
 from ingest.errors import LabelsError, number_of
 from ingest.sample import printable
-from reports.evaluation import binary, severity
+from reports.evaluation import severity
 from reports.evaluation.answers import ROW_COLUMNS, Answers, Truth, answers_of, truth_of
-from reports.evaluation.attributes import Ambiguous, attribute_metrics, defined
+from reports.evaluation.attributes import Ambiguous, attribute_metrics
 from reports.evaluation.binary import Numbers, binary_metrics, cells, rejections_as_wrong
-from reports.evaluation.bootstrap import Resampling, interval
 from reports.evaluation.calibration import calibration
 from reports.evaluation.classes import classwise, per_class
 from reports.evaluation.groups import near_duplicates
+from reports.evaluation.intervals import of_private, of_scores
 from reports.evaluation.joining import Joined, join
 from reports.evaluation.results import Evaluation, GroupResult, PrivateResult, ScoreResult
 from reports.evaluation.stability import FRACTIONS, stability
 from reports.opened import open_run
+from reports.statistics.bayesian_bootstrap import Draws
 
 By = Literal["class", "category"]
 
@@ -40,7 +41,7 @@ class EvaluationOptions:
     """Of the bootstrap, of the batches per class and of the parts of the benchmark."""
 
     num_draws: int = 1000
-    """Of the bootstrap; 0 for no intervals."""
+    """Of the bootstrap, for metrics that are no shares; 0 for no intervals of these."""
 
     threshold: float | None = None
     """A picture is private from this prob_private on, 0–1; None for the answers as they are."""
@@ -101,7 +102,7 @@ def judged(run: str, labels: pa.Table, options: EvaluationOptions = DEFAULTS) ->
 
 def evaluation_of(one: Judged, options: EvaluationOptions = DEFAULTS) -> Evaluation:
     """Every figure of one run."""
-    draws = Resampling(near_duplicates(one.joined.rows), options.num_draws, options.seed)
+    draws = Draws(near_duplicates(one.joined.rows), options.num_draws, options.seed)
     answers = one.answers
     columns = {"holistic_score": answers.says_severity, "score": answers.says_attributes}
     judged_scores = [
@@ -112,27 +113,26 @@ def evaluation_of(one: Judged, options: EvaluationOptions = DEFAULTS) -> Evaluat
         one.truth.values, answers.values, answers.probabilities, options.ambiguous, draws
     )
     has_attributes = bool(attributes) and answers.says_attributes
-    private = _private(one, draws, options)
     return Evaluation(
         run=printable(one.run),
         engine=one.engine,
         cautions=one.cautions,
         annotators=_annotators(one.joined.labels),
         join=one.joined.counts,
-        private=private,
+        private=_private(one, draws, options),
         score=scores[0] if scores else None,
         formula_score=scores[1] if len(scores) > 1 else None,
         attributes=attributes if has_attributes else {},
         attribute_summary=summary if has_attributes else None,
         by=options.by,
         groups=_groups(one, options.by) if options.by else (),
-        notes=_notes(one, private),
+        notes=_notes(one),
         seed=options.seed,
         num_draws=options.num_draws,
     )
 
 
-def _private(one: Judged, draws: Resampling, options: EvaluationOptions) -> PrivateResult | None:
+def _private(one: Judged, draws: Draws, options: EvaluationOptions) -> PrivateResult | None:
     labelled = ~np.isnan(one.truth.private)
     if not one.answers.says_private or not labelled.any():
         return None
@@ -140,7 +140,6 @@ def _private(one: Judged, draws: Resampling, options: EvaluationOptions) -> Priv
     predicted, is_answered = rejections_as_wrong(truth, answers), ~np.isnan(answers)
     counted = cells(truth, predicted)
     counts = counted.sum(axis=0)
-    drawn = binary.rates(_part(draws, labelled).sums(counted))
     classes = [name for name, is_in in zip(_texts(one.joined.labels, "class"), labelled, strict=True) if is_in]
     parts = (stability(counts, fraction, seed=options.seed) for fraction in FRACTIONS)
     given = one.answers.prob_private[labelled]
@@ -150,7 +149,7 @@ def _private(one: Judged, draws: Resampling, options: EvaluationOptions) -> Priv
         num_rejected=int((~is_answered).sum()),
         num_unlabelled=int((~labelled).sum()),
         answered=binary_metrics(truth[is_answered], predicted[is_answered]),
-        intervals=defined({name: interval(drawn[name]) for name in binary.METRICS}),
+        intervals=of_private(counted, draws.of(labelled)),
         classwise=classwise(counts),
         per_class=per_class(truth, predicted, classes, options.seed),
         stability=tuple(part for part in parts if part is not None),
@@ -159,7 +158,7 @@ def _private(one: Judged, draws: Resampling, options: EvaluationOptions) -> Priv
     )
 
 
-def _score(one: Judged, column: str, predicted: Numbers, draws: Resampling) -> ScoreResult | None:
+def _score(one: Judged, column: str, predicted: Numbers, draws: Draws) -> ScoreResult | None:
     labelled = ~np.isnan(one.truth.score)
     both = labelled & ~np.isnan(predicted)
     if not labelled.any():
@@ -168,23 +167,12 @@ def _score(one: Judged, column: str, predicted: Numbers, draws: Resampling) -> S
     own_levels = one.answers.levels[both] if column == "score" else None
     answered = severity.band_of(found) if own_levels is None else own_levels
     is_right = severity.as_four_levels(answered) == severity.as_four_levels(levels)
-    errors = found - truth
-    drawn = _part(draws, both)
-    sums = drawn.sums(np.stack([np.ones(len(truth)), np.abs(errors), errors, is_right.astype(np.float64)], axis=1))
-    means = binary.ratio(sums[:, 1:], sums[:, :1])
-    of_draws = {
-        "spearman": drawn.of_weights(lambda weights: severity.weighted_spearman(truth, found, weights)),
-        "pearson": severity.pearson_of_sums(drawn.sums(severity.moments(truth, found))),
-        "mae": means[:, 0],
-        "bias": means[:, 1],
-        "level_accuracy": means[:, 2],
-    }
     return ScoreResult(
         **vars(severity.score_metrics(truth, found, levels, own_levels)),
         column=column,
         num_not_scored=int((labelled & ~both).sum()),
         num_unlabelled=int((~labelled).sum()),
-        intervals=defined({name: interval(values) for name, values in of_draws.items()}),
+        intervals=of_scores(truth, found, is_right, draws.of(both)),
     )
 
 
@@ -214,13 +202,7 @@ def main_score(answers: Answers) -> Numbers:
     return answers.holistic_score if answers.says_severity else answers.score
 
 
-def _part(draws: Resampling, members: npt.NDArray[np.bool_]) -> Resampling:
-    """The same draws over some of the pictures only."""
-    _, groups = np.unique(draws.groups[members], return_inverse=True)
-    return Resampling(groups.astype(np.int64), draws.num_draws, draws.seed)
-
-
-def _notes(one: Judged, private: PrivateResult | None) -> tuple[str, ...]:
+def _notes(one: Judged) -> tuple[str, ...]:
     counts = one.joined.counts
     notes = []
     if one.truth.num_open:
@@ -240,11 +222,6 @@ def _notes(one: Judged, private: PrivateResult | None) -> tuple[str, ...]:
         )
     if one.truth.private.size and not one.answers.says_private:
         notes.append("The protocol of this run does not say what is private.")
-    if private is not None and any(found.low == found.high for found in private.intervals.values()):
-        notes.append(
-            "An interval without width means that these pictures hold no such error, not that there is none: with n "
-            "right answers of n, a share of errors of 3 / n is still compatible."
-        )
     return tuple(notes)
 
 

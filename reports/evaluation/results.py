@@ -6,9 +6,9 @@ from typing import Any
 
 from reports.evaluation.attributes import AttributeMetrics, AttributeSummary
 from reports.evaluation.binary import BinaryMetrics
-from reports.evaluation.bootstrap import Interval
 from reports.evaluation.calibration import Calibration
 from reports.evaluation.classes import Classwise, PrivateClass
+from reports.evaluation.intervals import Interval
 from reports.evaluation.joining import JoinCounts
 from reports.evaluation.paired import Difference, McNemar
 from reports.evaluation.severity import ScoreMetrics
@@ -18,19 +18,19 @@ from reports.evaluation.stability import Stability
 
 @dataclass(frozen=True)
 class PrivateResult(BinaryMetrics):
-    """Private or public. The metrics count a rejection as the wrong answer, as Samson et al. do."""
+    """Private or public. The metrics count a picture without an answer as answered wrong, as Samson et al. do."""
 
     num_rejected: int
-    """Labelled pictures without an answer: quarantined, or nothing was assessed that makes a picture private."""
+    """Labelled pictures without an answer: quarantined, or unknown to the run (`scoring.privacy`)."""
 
     num_unlabelled: int
     """Joined pictures of which the labels do not say whether they are private; in no figure."""
 
     answered: BinaryMetrics
-    """The same metrics without the rejected pictures."""
+    """The same metrics without the pictures that have no answer."""
 
     intervals: Mapping[str, Interval]
-    """95 % bootstrap interval of each metric that has one, with rejections as wrong."""
+    """95 % interval of each metric that is defined, with pictures without an answer as wrong."""
 
     classwise: Classwise
     """Precision, recall and F1 of both sides, and weighted by support."""
@@ -62,7 +62,7 @@ class ScoreResult(ScoreMetrics):
     """Joined pictures without a true score; in no figure."""
 
     intervals: Mapping[str, Interval]
-    """95 % bootstrap interval of each metric that has one; none of pairwise accuracy."""
+    """95 % interval of each metric that is defined; none of pairwise accuracy."""
 
 
 @dataclass(frozen=True)
@@ -90,27 +90,27 @@ class Flips:
     """How many these are."""
 
     num_fixed: int
-    """Wrong in the first run, right in the second."""
+    """Wrong in the run before, right in the evaluated run."""
 
     num_broken: int
-    """Right in the first run, wrong in the second."""
+    """Right in the run before, wrong in the evaluated run."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A second run on the same pictures. Differences are second − first."""
+    """The evaluated run against one before it, on the same pictures. Differences are after − before."""
 
     run: str
-    """The second run."""
+    """The run before, of --compare."""
 
     num_pictures: int
     """Labelled pictures that both runs hold, each once."""
 
     mcnemar: McNemar | None
-    """On private, with rejections as wrong; None if one of the runs does not answer that."""
+    """On private, with pictures without an answer as wrong; None if one of the runs does not answer that."""
 
     private: Mapping[str, Difference]
-    """Metric -> its difference, with rejections as wrong."""
+    """Metric -> its difference, with pictures without an answer as wrong."""
 
     attributes: Mapping[str, Flips]
     """Attribute -> what changed."""
@@ -177,18 +177,18 @@ class Evaluation:
     """Of draws and batches."""
 
     num_draws: int
-    """Of the bootstrap."""
+    """Of the bootstrap, for metrics that are no shares; 0 for no intervals of these."""
 
     spread: RunsSpread | None = None
     """Over further runs; None without."""
 
     comparison: Comparison | None = field(default=None)
-    """With a second run; None without."""
+    """With the run before; None without."""
 
 
 def as_json(evaluation: Evaluation) -> dict[str, Any]:
     """Plain data for JSON: what is not defined is null. Also the sign of the differences in words."""
     plain = asdict(evaluation)
     if plain["comparison"] is not None:
-        plain["comparison"]["difference_is"] = "second − first: the run of --compare minus the evaluated run"
+        plain["comparison"]["difference_is"] = "after − before: the evaluated run minus the run of --compare"
     return plain

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from reports.evaluation import binary, severity
-from reports.evaluation.bootstrap import Interval
+from reports.evaluation.intervals import NUM_FEW, Interval
 from reports.evaluation.results import Comparison, Evaluation, PrivateResult, RunsSpread, ScoreResult
 from reports.summary import shortened
 
@@ -19,6 +19,13 @@ NAMES = {
     "level_accuracy": "level accuracy",
 }
 """How metrics are shown; the others by their names."""
+
+
+_FEW = "few"
+FEW_NOTE = (
+    f"{_FEW}: fewer than {NUM_FEW} pictures are behind the figure, near duplicates counted as one. The interval holds, "
+    "but more pictures would make it much narrower."
+)
 
 
 @dataclass(frozen=True)
@@ -64,14 +71,33 @@ def tables(evaluation: Evaluation) -> Iterator[Table]:
         yield from _comparison(evaluation.comparison)
 
 
+def notes(evaluation: Evaluation) -> tuple[str, ...]:
+    """What a reader must know after the figures, one sentence or two each."""
+    return evaluation.notes + (FEW_NOTE,) * any(interval.is_few for interval in _intervals(evaluation))
+
+
+def _intervals(evaluation: Evaluation) -> Iterator[Interval]:
+    parts = (evaluation.private, evaluation.score, evaluation.formula_score, evaluation.attribute_summary)
+    for part in (*parts, *evaluation.attributes.values()):
+        yield from part.intervals.values() if part else ()
+    if evaluation.comparison:
+        yield from filter(None, (one.interval for one in evaluation.comparison.private.values()))
+
+
 def _private(private: PrivateResult) -> Iterator[Table]:
     sides = f"{private.num_true_positive + private.num_false_negative:,} labelled private, "
     sides += f"{private.num_true_negative + private.num_false_positive:,} public"
     asked = "" if private.threshold is None else f"; private from prob_private {private.threshold:g} on"
+    unanswered = "none is without an answer"
+    if private.num_rejected:
+        are, wrong = ("is", "counts") if private.num_rejected == 1 else ("are", "count")
+        unanswered = (
+            f"{private.num_rejected:,} {are} without an answer (quarantined, or unknown to the run) and {wrong} as "
+            "answered wrong"
+        )
     yield Table(
-        f"Private or public: {_count(private.num_pictures, 'picture')}, {sides}; {private.num_rejected:,} rejected "
-        f"answers count as wrong{asked}",
-        ["metric", "value", "95 % interval", "without rejected"],
+        f"Private or public: {_count(private.num_pictures, 'picture')}, {sides}; {unanswered}{asked}",
+        ["metric", "value", "95 % interval", "of the answered"],
         [
             [
                 _name(metric),
@@ -169,8 +195,8 @@ def _attributes(evaluation: Evaluation) -> Table:
 
 def _groups(evaluation: Evaluation) -> Table:
     return Table(
-        f"By {evaluation.by} (rejected answers count as wrong)",
-        ["group", "pictures", "private", "rejected", "MCC", "F1", "recall", "specificity", "error of score"],
+        f"By {evaluation.by} (pictures without an answer count as answered wrong)",
+        ["group", "pictures", "private", "no answer", "MCC", "F1", "recall", "specificity", "error of score"],
         [
             [
                 shortened(group.group),
@@ -206,18 +232,20 @@ def _comparison(comparison: Comparison) -> Iterator[Table]:
     pictures = _count(comparison.num_pictures, "picture")
     if comparison.mcnemar:
         test = comparison.mcnemar
+        tested = "there is nothing to test"
+        if test.p_value is not None:
+            tested = f"McNemar's exact test p = {test.p_value:.3g}"
         yield Table(
-            f"Against {shortened(comparison.run)}, on {pictures} of both: it alone is right in "
-            f"{test.num_only_second_right:,}, this run alone in {test.num_only_first_right:,}; McNemar's exact test "
-            f"p = {test.p_value:.3g}",
-            ["metric", "this run", "the other", "the other − this run", "95 % interval"],
+            f"After (this run) against before ({shortened(comparison.run)}), on {pictures} of both: only after is "
+            f"right in {test.num_only_after_right:,}, only before in {test.num_only_before_right:,}; {tested}",
+            ["metric", "before", "after", "after − before", "95 % interval"],
             [
                 [
                     _name(metric),
-                    number(one.first),
-                    number(one.second),
+                    number(one.before),
+                    number(one.after),
                     number(one.difference, "+.3f"),
-                    "–" if one.interval is None else f"{one.interval.low:+.3f} … {one.interval.high:+.3f}",
+                    interval_cell(one.interval, "+.3f"),
                 ]
                 for metric, one in comparison.private.items()
             ],
@@ -225,7 +253,7 @@ def _comparison(comparison: Comparison) -> Iterator[Table]:
     changed = {key: one for key, one in comparison.attributes.items() if one.num_fixed or one.num_broken}
     if changed:
         yield Table(
-            f"Attributes whose answers {shortened(comparison.run)} changed from wrong to right or back",
+            f"Attributes whose answers changed from wrong to right or back since {shortened(comparison.run)}",
             ["attribute", "pictures", "now right", "now wrong"],
             [
                 [key, f"{one.num_pictures:,}", f"{one.num_fixed:,}", f"{one.num_broken:,}"]
@@ -244,8 +272,14 @@ def _count(num: int, noun: str) -> str:
 
 
 def _interval(intervals: Mapping[str, Interval], metric: str) -> str:
-    found = intervals.get(metric)
-    return "–" if found is None else f"{number(found.low)} … {number(found.high)}"
+    return interval_cell(intervals.get(metric))
+
+
+def interval_cell(interval: Interval | None, form: str = ".3f") -> str:
+    """With the mark that `FEW_NOTE` explains; "–" without an interval."""
+    if interval is None:
+        return "–"
+    return f"{number(interval.low, form)} … {number(interval.high, form)}" + f" ({_FEW})" * interval.is_few
 
 
 def _name(metric: str) -> str:

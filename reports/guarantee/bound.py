@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from reports.statistics.exact import binomial_cdf
+
 Numbers = npt.NDArray[np.float64]
 
 NONE: Numbers = np.empty(0)
@@ -42,17 +44,10 @@ class Bound:
     """At most so often, 0–1, such a threshold breaks the promise."""
 
 
-def miss_probabilities(num: int, recall: float) -> Numbers:
-    """P(X ≤ m) for m = 0 … num, X ~ Binomial(num, 1 − recall). Shape (num + 1,)."""
-    drawn = np.arange(1, num + 1)
-    steps = np.log(num - drawn + 1) - np.log(drawn) + math.log1p(-recall) - math.log(recall)
-    logs = num * math.log(recall) + np.concatenate([[0.0], np.cumsum(steps)])
-    return np.minimum(np.exp(np.logaddexp.accumulate(logs)), 1.0)
-
-
 def num_missed_allowed(num: int, recall: float, confidence: float) -> int | None:
     """How many of so many private pictures may be missed; None if there are too few to promise anything."""
-    allowed = int(np.searchsorted(miss_probabilities(num, recall), 1 - confidence, side="right")) - 1
+    probabilities = binomial_cdf(np.arange(num + 1), num, 1 - recall)
+    allowed = int(np.searchsorted(probabilities, 1 - confidence, side="right")) - 1
     return allowed if allowed >= 0 else None
 
 
@@ -93,7 +88,7 @@ def _bound_of(scores: Numbers, recall: float, confidence: float) -> Bound | None
         num_private=len(scores),
         num_missed_allowed=allowed,
         num_missed=int((scores < threshold).sum()),
-        failure_probability=float(miss_probabilities(len(scores), recall)[allowed]),
+        failure_probability=float(binomial_cdf(allowed, len(scores), 1 - recall)),
     )
 
 

@@ -6,10 +6,16 @@ import numpy as np
 import numpy.typing as npt
 
 from ingest.errors import LabelsError
+from ingest.sample import printable
 from scoring.labels.judgements import Judgements
 
 CHECKS = "attention checks"
 """The annotator's name of the known answers, while they are joined with the labels."""
+
+MIN_PRIVATE_STEP = 0.5
+"""A score from here on answers "is it private?" with yes. Scores are severities: 1 is the most private."""
+
+MAX_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -28,10 +34,11 @@ def without_inattentive(found: Judgements, min_share: float) -> tuple[Judgements
     """The judgements without the checks themselves and without annotators who were right too seldom.
 
     found: with the known answers as the annotator `CHECKS`. Annotators who answered no check are kept.
-    LabelsError if nobody answered any.
+    LabelsError if nobody answered any, or if scores are low where pictures are private.
     """
     place = found.annotators.index(CHECKS)
     others = [i for i in range(len(found.annotators)) if i != place]
+    _refuse_reversed_scores(found, place, min_share)
     right, asked = _right_and_asked(found, place)
     if not asked[others].any():
         raise LabelsError("no annotator answered any attention check; they are found by sha256 or key")
@@ -45,12 +52,29 @@ def without_inattentive(found: Judgements, min_share: float) -> tuple[Judgements
     return _part(found, kept, ~found.is_listed[place]), checks
 
 
+def _refuse_reversed_scores(found: Judgements, place: int, min_share: float) -> None:
+    """LabelsError if at least half of those who answered by a score would be dropped, and would not with 1 - score."""
+    known = found.private[place]
+    is_answer = ~np.isnan(known) & np.isnan(found.private) & ~np.isnan(found.score)
+    num_right = (is_answer & ((found.score >= MIN_PRIVATE_STEP) == (known == 1))).sum(axis=1)
+    num = is_answer.sum(axis=1)
+    share = num_right / np.maximum(num, 1)
+    is_reversed = (num > 0) & (share < min_share) & (1 - share >= min_share)
+    if is_reversed.any() and 2 * is_reversed.sum() >= (num > 0).sum():
+        names = [printable(found.annotators[i]) for i in np.flatnonzero(is_reversed)]
+        more = f" and {len(names) - MAX_NAMED:,} more" if len(names) > MAX_NAMED else ""
+        raise LabelsError(
+            f"the scores of {', '.join(names[:MAX_NAMED])}{more} are low for pictures that are known to be private and "
+            "high for public ones; a score is a severity, with 1 for the most private: give 1 - score (PrivacyAlert's "
+            "own numbers run from 0, clearly private, to 1, clearly public)"
+        )
+
+
 def _right_and_asked(found: Judgements, place: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Shape (A,) each: answers that are right, and answers, to what is known."""
     # Scores in steps, such as PrivacyAlert's four, are an answer to "is it private?" too.
-    private = np.where(
-        np.isnan(found.private), np.where(np.isnan(found.score), np.nan, found.score >= 0.5), found.private
-    )
+    of_score = np.where(np.isnan(found.score), np.nan, found.score >= MIN_PRIVATE_STEP)
+    private = np.where(np.isnan(found.private), of_score, found.private)
     answers = np.concatenate([found.values, private[:, :, None]], axis=2)
     known = np.concatenate([found.values[place], found.private[place][:, None]], axis=1)
     is_asked = ~np.isnan(known) & ~np.isnan(answers)

@@ -13,7 +13,7 @@ LABEL_COLUMNS: tuple[Column, ...] = (
     Column("licence", pa.string(), "", "licence of the label, null if unknown"),
     Column("class", pa.string(), "", "class that the source gives (face, passport, …), null if it gives none"),
     Column("private", pa.int8(), "0 | 1", "whether the picture is private, null if not judged"),
-    Column("score", pa.float32(), "0–1", "severity score, null if not judged"),
+    Column("score", pa.float32(), "0–1", "severity: 0 harmless, 1 most private; null if not judged"),
     *(Column(a.key, pa.float32(), "0 | 0.5 | 1", f"level {a.level}: {a.shows}; null = not judged") for a in ATTRIBUTES),
 )
 """Every column of the labels table, in order. A file may leave out any but `annotator` and one of the two names."""

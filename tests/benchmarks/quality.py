@@ -16,7 +16,7 @@ import privsieve
 from ingest import __version__
 from jobs.evaluating.run import EvaluateRequest, run_evaluate
 from reports.evaluation.results import Evaluation
-from reports.evaluation.tables import Table, number, tables
+from reports.evaluation.tables import Table, notes, number, tables
 from reports.opened import open_run
 
 ROOT = Path(__file__).parents[2]
@@ -87,7 +87,7 @@ def page(evaluation: Evaluation, protocol: str) -> str:
     ]
     for table in tables(evaluation):
         lines += [f"### {table.title}", "", *_markdown(table), ""]
-    lines += [f"{note}\n" for note in evaluation.notes]
+    lines += [f"{note}\n" for note in notes(evaluation)]
     lines += [*_other_sets(), ""]
     return "\n".join(lines).rstrip("\n") + "\n"
 

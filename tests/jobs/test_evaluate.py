@@ -49,10 +49,12 @@ def labels(tmp_path: Path) -> Path:
     return labels_file(tmp_path, by_hash("abcx", private=[1, 1, 0, 0], **{"class": [HOSTILE, "b", None, None]}))
 
 
-def test_text_says_what_was_joined_and_counts_rejections_both_ways(run: Path, labels: Path) -> None:
+def test_text_says_what_was_joined_and_counts_pictures_without_an_answer_both_ways(run: Path, labels: Path) -> None:
     text = ran(run, "--labels", labels).stdout
     assert "joined  3 of 4 rows have a label (1 have none); 1 labels are of no row" in text
-    assert "Private or public: 3 pictures, 2 labelled private, 1 public; 1 rejected answers count as wrong" in text
+    assert (
+        "Private or public: 3 pictures, 2 labelled private, 1 public; 1 is without an answer (quarantined, or" in text
+    )
     assert re.search(r"MCC +0\.500 .* 1\.000", text)
     assert re.search(r"private +1 +1 *\n", text)
 
@@ -111,24 +113,24 @@ def test_two_runs_are_compared_and_spread(run: Path, labels: Path, make_run: Mak
     other = make_run([("a", answered(True)), ("b", answered(True)), ("c", answered(True))], BINARY, name="other")
     arguments = (run, "--labels", labels, "--compare", other, "--runs", other)
     text = ran(*arguments).stdout
-    assert "it alone is right in 1, this run alone in 1; McNemar's exact test p = 1" in " ".join(text.split())
+    assert "only after is right in 1, only before in 1; McNemar's exact test p = 1" in " ".join(text.split())
     assert "Spread over 2 runs" in text
     stored = json.loads(ran(*arguments, "--format", "json").stdout)
-    assert stored["comparison"]["private"]["recall"]["difference"] == 0.5
+    assert stored["comparison"]["private"]["recall"]["difference"] == -0.5
     # The sign is said wherever the figure stands.
-    assert stored["comparison"]["difference_is"] == "second − first: the run of --compare minus the evaluated run"
-    (recall,) = re.findall(r"recall +0\.500 +1\.000 +(\S+)", text)
-    assert recall == "+0.500"
-    assert "the other − this run" in text
+    assert stored["comparison"]["difference_is"] == "after − before: the evaluated run minus the run of --compare"
+    (recall,) = re.findall(r"recall +1\.000 +0\.500 +(\S+)", text)
+    assert recall == "−0.500"
+    assert re.search(r"metric +before +after +after − before +95 % interval", text)
     ran(*arguments, "--html", page := tmp_path / "page.html")
-    assert '<th scope="col" class="num">the other − this run</th>' in page.read_text()
+    assert '<th scope="col" class="num">after − before</th>' in page.read_text()
     assert stored["spread"]["private"]["recall"]["values"] == [0.5, 1.0]
 
 
 def test_a_threshold_and_draws_are_options(run: Path, labels: Path) -> None:
     stored = json.loads(ran(run, "--labels", labels, "--threshold", 0.95, "--draws", 0, "--format", "json").stdout)
     assert stored["private"]["num_true_positive"] == 0
-    assert stored["private"]["intervals"] == {}
+    assert set(stored["private"]["intervals"]) == {"recall", "specificity", "accuracy", "f1"}  # exact without draws
 
 
 def test_only_a_split_of_the_labels_is_used(run: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from reports.agreement import agreement, cohen_kappa, fleiss_kappa, krippendorff_alpha, pairwise_agreement
+from reports.agreement import agreement, pairwise_agreement
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from scoring.taxonomy import KEYS
 from tests.jobs.made import privsieve
@@ -50,7 +50,6 @@ def test_krippendorffs_own_example() -> None:
 
 
 def test_fleiss_of_ten_subjects_and_fourteen_raters() -> None:
-    assert fleiss_kappa(np.array(FLEISS, float)) == pytest.approx(0.210, abs=0.0005)
     answers = np.array([list(itertools.chain(*([k] * n for k, n in enumerate(row)))) for row in FLEISS], float).T
     assert agreement("x", answers).fleiss == pytest.approx(0.210, abs=0.0005)
 
@@ -59,7 +58,6 @@ def test_cohen_of_fifty_proposals() -> None:
     # 20 both yes, 15 both no, 5 and 10 split: observed .7, expected .5 * .6 + .5 * .4 = .5, kappa .4.
     first = np.repeat([1.0, 1.0, 0.0, 0.0], [20, 5, 10, 15])
     second = np.repeat([1.0, 0.0, 1.0, 0.0], [20, 5, 10, 15])
-    assert cohen_kappa(first, second) == pytest.approx(0.4)
     found = agreement("proposals", np.stack([first, second]))
     assert found.cohen == pytest.approx(0.4)
     assert found.percent == found.identical == pytest.approx(0.7)
@@ -69,8 +67,8 @@ def test_a_kappa_by_hand_with_answers_missing() -> None:
     # Items 1–4 have two answers: same, same, different, same. Shares of 1: first 2/4, second 3/4.
     first = np.array([1, 0, 0, 1, 1, _])
     second = np.array([1, 0, 1, 1, _, 0])
-    assert cohen_kappa(first, second) == pytest.approx((3 / 4 - (2 / 4 * 3 / 4 + 2 / 4 * 1 / 4)) / (1 - 1 / 2))
     found = agreement("x", np.stack([first, second]))
+    assert found.cohen == pytest.approx((3 / 4 - (2 / 4 * 3 / 4 + 2 / 4 * 1 / 4)) / (1 - 1 / 2))
     assert found.num_items == 4
     assert found.fleiss == pytest.approx((3 / 4 - (25 + 9) / 64) / (1 - (25 + 9) / 64))
 
@@ -96,10 +94,11 @@ def test_alpha_without_gaps_is_near_fleiss_and_shuffled_answers_agree_by_chance(
 
 
 def test_the_order_of_answers_matters_to_ordinal_alpha_only() -> None:
-    near = np.array([[4, 0, 0, 0], [2, 2, 0, 0], [0, 0, 2, 2], [0, 0, 0, 4.0]])
-    far = near[:, [0, 3, 2, 1]]
-    assert krippendorff_alpha(near, False) == pytest.approx(krippendorff_alpha(far, False))
-    assert (krippendorff_alpha(near, True) or 0) > (krippendorff_alpha(far, True) or 0) + 0.1
+    near = np.array([[0, 0, 2, 3], [0, 0, 2, 3], [0, 1, 3, 3], [0, 1, 3, 3.0]])
+    far = np.array([0, 3, 2, 1])[near.astype(int)].astype(float)
+    of_near, of_far = agreement("near", near), agreement("far", far)
+    assert of_near.alpha_nominal == pytest.approx(of_far.alpha_nominal)
+    assert (of_near.alpha_ordinal or 0) > (of_far.alpha_ordinal or 0) + 0.1
 
 
 def _plainly(scores: npt.NDArray[np.float64]) -> list[float]:
@@ -131,7 +130,8 @@ def test_scikit_learn_gives_the_same_cohen() -> None:
     metrics = pytest.importorskip("sklearn.metrics")
     draw = np.random.default_rng(2)
     first, second = draw.integers(0, 3, (2, 400)).astype(float)
-    assert cohen_kappa(first, second) == pytest.approx(metrics.cohen_kappa_score(first, second))
+    found = agreement("x", np.stack([first, second]))
+    assert found.cohen == pytest.approx(metrics.cohen_kappa_score(first, second))
 
 
 def _file(path: Path, annotator: str, **columns: Sequence[object]) -> Path:
@@ -237,6 +237,94 @@ def test_inattentive_annotators_are_dropped(tmp_path: Path, capsys: pytest.Captu
     elsewhere = _file(tmp_path / "else.csv", "known", key=["9"], private=[1])
     assert privsieve("labels", "agreement", *files, "--attention-checks", elsewhere) == 2
     assert "no annotator answered any attention check" in capsys.readouterr().err
+
+
+def test_scores_whose_scale_runs_the_other_way_are_refused_and_drop_nobody(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """PrivacyAlert's own numbers: clearly private 0, private 0.25, public 0.75, clearly public 1."""
+    keys = ["1", "2", "3", "check private", "check public"]
+    steps: dict[str, list[float]] = {
+        "ann": [0, 1, 0.25, 0, 1],
+        "bob": [0.25, 0.75, 0, 0.25, 0.75],
+        "cy": [0, 1, 1, 1, 0],
+    }
+    files = [_file(tmp_path / f"{name}.csv", name, key=keys, score=given) for name, given in steps.items()]
+    checks = _file(tmp_path / "checks.csv", "known", key=keys[3:], private=[1, 0])
+    assert privsieve("labels", "agreement", *files, "--attention-checks", checks) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "the scores of ann, bob are low for pictures that are known to be private" in error
+    assert "give 1 - score" in error
+    turned = [
+        _file(tmp_path / f"{name}2.csv", name, key=keys, score=[1 - one for one in given])
+        for name, given in steps.items()
+    ]
+    assert privsieve("labels", "agreement", *turned, "--attention-checks", checks, "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["annotators"], found["checks"]["dropped"]) == (["ann", "bob"], ["cy"])
+
+
+def test_intervals_and_judgements_of_pairs_say_how_much_a_kappa_is_worth(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys = [f"{n}" for n in range(12)]
+    files = [
+        _file(tmp_path / "a.csv", "ann", key=keys, private=[1, 0] * 6),
+        _file(tmp_path / "b.csv", "bob", key=keys, private=[1, 0] * 5 + [0, 1]),
+        _file(tmp_path / "c.csv", "cy", key=keys[:3], private=[1, 0, 1]),
+    ]
+    assert privsieve("labels", "agreement", *files, "--format", "json") == 0
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert (row["fewest_judged_by_pair"], row["most_judged_by_pair"]) == (3, 12)
+    assert set(row["intervals"]) == {"cohen", "fleiss", "alpha_nominal", "alpha_ordinal"}
+    for name, interval in row["intervals"].items():
+        assert interval["low"] < row[name] < interval["high"]
+        assert interval["is_few"]
+    assert privsieve("labels", "agreement", *files) == 0
+    shown = capsys.readouterr().out
+    assert "3–12" in shown
+    assert "few: fewer than 50 pictures are behind the figure" in shown
+
+
+def test_a_kappa_of_0_beside_nearly_full_agreement_is_explained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys = [f"{n}" for n in range(40)]
+    first = _file(tmp_path / "a.csv", "ann", key=keys, private=[1, *[0] * 39])
+    second = _file(tmp_path / "b.csv", "bob", key=keys, private=[0, 1, *[0] * 38])
+    assert privsieve("labels", "agreement", first, second) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "nearly all answers are the same one: private (97.5%)" in shown
+    assert "so kappa and alpha are low or not defined although most pairs agree" in shown
+    even = _file(tmp_path / "c.csv", "cy", key=keys, private=[1, 0] * 20)
+    other = _file(tmp_path / "d.csv", "dan", key=keys, private=[1, 1, 0, 0] * 10)
+    assert privsieve("labels", "agreement", even, other) == 0
+    assert "nearly all answers" not in capsys.readouterr().out
+
+
+def test_an_interval_of_many_pictures_is_that_of_large_samples() -> None:
+    """Of kappa with two answers of equal share, the standard error is near that of 2 x the share of same pairs - 1."""
+    draw = np.random.default_rng(4)
+    first = draw.integers(0, 2, 2000).astype(float)
+    second = np.where(draw.random(2000) < 0.2, 1 - first, first)
+    found = agreement("x", np.stack([first, second]))
+    half = 1.96 * 2 * (0.2 * 0.8 / 2000) ** 0.5
+    for name in ("cohen", "fleiss", "alpha_nominal", "alpha_ordinal"):
+        interval = found.intervals[name]
+        assert interval.high - interval.low == pytest.approx(2 * half, rel=0.1)
+        assert not interval.is_few
+
+
+def test_attributes_of_one_picture_are_weighted_together() -> None:
+    draw = np.random.default_rng(4)
+    of_pictures = draw.integers(0, 2, (2, 60)).astype(float)
+    as_one = agreement("x", np.repeat(of_pictures, 10, axis=1), num_per_picture=10)
+    apart = agreement("x", np.repeat(of_pictures, 10, axis=1))
+    alone = agreement("x", of_pictures)
+    widths = [one.intervals["cohen"].high - one.intervals["cohen"].low for one in (as_one, apart, alone)]
+    assert widths[1] < widths[0] / 2
+    assert widths[0] == pytest.approx(widths[2], rel=0.15)
 
 
 def test_one_annotator_cannot_agree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

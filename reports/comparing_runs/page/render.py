@@ -12,7 +12,9 @@ MAX_GROUPS = 2_000
 """On the page, which stays below 1.5 MB; JSON has all."""
 
 
-MINOR = frozenset(["pictures", "known", "only A", "only B", "doubt", "κ", "p"])
+MINOR = frozenset(
+    ["pictures", "known", "only A", "only B", "doubt", "κ", "p", "in A, open in B", "in B, open in A", "95 % interval"]
+)
 """Columns that a phone has no room for."""
 
 

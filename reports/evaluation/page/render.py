@@ -5,7 +5,7 @@ from pathlib import Path
 
 from reports.evaluation.page.drawings import MARGIN, SIDE, bars, reliability, shade
 from reports.evaluation.results import Evaluation
-from reports.evaluation.tables import number, tables
+from reports.evaluation.tables import notes, number, tables
 from reports.page.render import write_text
 from reports.summary import shortened
 
@@ -26,6 +26,7 @@ def render(evaluation: Evaluation) -> str:
     return environment.from_string(template).render(
         evaluation=evaluation,
         tables=list(tables(evaluation)),
+        notes=notes(evaluation),
         scores=[score for score in (evaluation.score, evaluation.formula_score) if score],
         calibrations=[(title, one) for title, one in calibrations if one],
         style=Markup(folder.joinpath("page", "page.css").read_text(encoding="utf-8")),

@@ -7,10 +7,11 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss
 
-from reports.calibrating.fitting import MIN_TO_FIT, Points, cross_fitted, effective, method_of
+from reports.calibrating.fitting import MIN_TO_FIT, Points, cross_fitted, method_of
 from reports.calibrating.maps import isotonic, logits, platt
 from reports.evaluation.binary import Flags, Numbers
 from reports.evaluation.calibration import calibration
+from reports.statistics.effective_size import kish_size
 
 GRID = np.linspace(0, 1, 501)
 
@@ -48,6 +49,31 @@ def test_the_logistic_map_is_that_of_scikit_learn_with_platts_targets() -> None:
     assert found.intercept == pytest.approx(expected.intercept_[0], rel=1e-4, abs=1e-4)
 
 
+def test_maps_are_those_of_the_fits_written_by_hand() -> None:
+    """The numbers are those of the code before SciPy fitted."""
+    given = np.array([0.0, 0.0, 0.01, 0.01, 0.02, 0.03, 0.03, 0.05, 0.1, 0.14, 0.25, 0.27, 0.4, 0.4, 0.95, 0.12])
+    truth = np.isin(np.arange(16), [3, 5, 8, 11, 12, 13, 14])
+    weights = np.array([14.39, 13.4, 28.32, 4.46, 28.38, 2.33, 9.81, 1.09, 27.21, 22.09, 22.19, 27.23, 5.45, 18.04])
+    weights = np.concatenate([weights, [18.8, 6.95]])
+    steps = isotonic(truth, given, weights)
+    assert steps.given.tolist() == [0.0, 0.01, 0.02, 0.03, 0.05, 0.1, 0.25, 0.27, 0.95]
+    low, middle, high = 0.07292347939829955, 0.17611489040060468, 0.34688934217236106
+    assert steps.meant == pytest.approx([0.0, low, low, middle, middle, high, high, 1.0, 1.0], abs=1e-12)
+    assert steps.reaching(0.5) == pytest.approx(0.25468865889, abs=1e-9)
+    curve = platt(truth, given, weights)
+    assert (curve.slope, curve.intercept) == pytest.approx((0.38241080163735025, 0.6103687219984554), rel=1e-6)
+
+
+@pytest.mark.parametrize("weight", [1.0, 30.3])
+@pytest.mark.parametrize("num", [24, 31, 40, 50])
+def test_a_block_of_exactly_half_counts_as_half(num: int, weight: float) -> None:
+    """Summed in floating point, the mean of as many that show it as not can be 0.5 - 1e-16."""
+    truth = np.repeat([False, True, False, True], [100, num, num, 100])
+    given = np.linspace(0.01, 0.99, len(truth))
+    found = isotonic(truth, given, np.full(len(truth), weight))
+    assert found.reaching(0.5) == pytest.approx(given[100], abs=1e-9)
+
+
 def test_labels_that_are_separated_give_a_finite_curve() -> None:
     found = platt(np.arange(40) >= 20, np.repeat([0.1, 0.9], 20), np.ones(40))
     assert found.apply(np.array([0.1, 0.9])) == pytest.approx([1 / 22, 21 / 22], abs=1e-6)
@@ -82,7 +108,7 @@ def test_two_hundred_that_show_it_are_needed_for_a_free_curve_and_twenty_for_any
     assert method(300, MIN_TO_FIT - 1) is None
     # Of unequal weights many pictures say as much as few.
     uneven = np.where(np.arange(600) % 10 == 0, 50.0, 1.0)
-    assert effective(uneven[:300]) < 60
+    assert kish_size(uneven[:300]) < 60
     assert method(300, 300, uneven) == "platt"
 
 

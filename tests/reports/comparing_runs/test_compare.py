@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from scipy.stats import binomtest
+from scipy.stats import binomtest, spearmanr, ttest_rel
 from sklearn.metrics import cohen_kappa_score
 
 from ingest.errors import PrivsieveError, QueryError
@@ -16,12 +16,12 @@ from ingest.storage.place import place
 from reports.comparing_runs.compare import compare_runs
 from reports.comparing_runs.holm import holm
 from reports.comparing_runs.results import LEVEL_STATES, PRIVATE_STATES, RunDifference
-from reports.comparing_runs.tables import findings, headlines, notes, tables
+from reports.comparing_runs.tables import findings, headlines, notes, percent, tables
 from scoring.runs.results import CompactFile, Listing, Manifest, listing, row_ranges
 from scoring.runs.rows import rows_at
 from scoring.table import Facts, Verdict, to_table
 from tests.records import run_record, write_result
-from tests.reports.evaluation.conftest import ATTRIBUTES, BINARY, REJECTED, answered, found, hash_of
+from tests.reports.evaluation.conftest import ATTRIBUTES, BINARY, REJECTED, SEVERITY, answered, found, hash_of, scored
 
 UNREADABLE = Fault("unreadable", "no bytes")
 PictureRow = tuple[str, str | None, str | None, Verdict]
@@ -103,14 +103,105 @@ def test_an_attribute_that_a_run_never_denies_is_not_tested(tmp_path: Path, affi
     result = compare_runs(a, b)
     age = result.attributes["age"]
     assert (age.num_assessed, age.num_appeared + age.num_vanished) == (15, 10)
-    assert (age.never_denied_in, age.kappa, age.p_value, age.p_holm) == ((affirming,), None, None, None)
-    assert result.attributes["medical_data"].never_denied_in == ()
+    assert (age.seldom_denied_in, age.kappa, age.p_value, age.p_holm) == ((affirming,), None, None, None)
+    assert result.attributes["medical_data"].seldom_denied_in == ()
     of_ids = result.attributes["gov_ids"]
-    assert (of_ids.never_denied_in, of_ids.p_value, of_ids.p_holm) == ((), 1.0, 1.0)
+    assert (of_ids.seldom_denied_in, of_ids.p_value, of_ids.p_holm) == ((), None, None)  # nothing changed
     (table,) = (one for one in tables(result) if one.title.startswith("Attributes"))
-    assert table.heads[-4:] == ["κ", "p", "p (Holm)", "no test since"]
-    assert [row[-4:] for row in table.rows] == [["–", "–", "–", f"{affirming.upper()} never says no"]]
+    heads = ["κ", "p", "p (Holm)", "in A, open in B", "in B, open in A", "no test since"]
+    assert table.heads[-6:] == heads
+    assert [row[-6:] for row in table.rows] == [["–", "–", "–", "0", "0", f"{affirming.upper()} seldom says no"]]
     assert any(note.startswith("No test and no κ for age: a run has no answer") for note in notes(result))
+
+
+def _beliefs(num: int, only_b: int, denied: int) -> tuple[Sequence[Verdict], Sequence[Verdict]]:
+    """A finds beliefs in a third of the pictures and leaves them open in all others but `denied`; B finds more."""
+    first = [found(beliefs=1 if n < num // 3 else 0 if n >= num - denied else None) for n in range(num)]
+    second = [found(beliefs=1) if num // 3 <= n < num // 3 + only_b else answer for n, answer in enumerate(first)]
+    return first, second
+
+
+@pytest.mark.parametrize("denied", [0, 3])
+def test_pictures_that_one_run_leaves_unknown_are_counted_and_not_tested(tmp_path: Path, denied: int) -> None:
+    """64 of 300 pictures became private. Both runs agree in all pictures that both know."""
+    a, b = _beliefs(300, 64, denied)
+    result = compare_runs(make(tmp_path, "a", rows_of(a)), make(tmp_path, "b", rows_of(b)))
+    private = result.private
+    assert (private.rate_a, private.rate_b) == (100 / (100 + denied), 100 / (100 + denied))
+    assert (private.num_only_a, private.num_only_b, private.p_value, result.private_kappa) == (0, 0, None, None)
+    assert (private.num_private_b_open_a, private.num_private_a_open_b) == (64, 0)
+    assert private.seldom_denied_in == ("a", "b")
+    line = next(one for one in findings(result) if one.startswith("Private"))
+    assert "No test and no κ, since A and B leave more pictures unknown than they call public" in line
+    assert line.endswith(
+        "Read instead: 64 more are private in B and unknown in A, 0 are private in A and unknown in B."
+    )
+    (of_groups,) = (one for one in tables(result) if one.title.startswith("Share of private"))
+    assert of_groups.rows[0][-5:] == ["–", "–", "0", "64", "A and B seldom say no"]
+    assert "Rate by category: no group has a test, since the same is true of each." in findings(result)
+    assert result.attributes["beliefs"].num_present_b_open_a == 64
+    assert result.attributes["beliefs"].p_value is None
+    assert "McNemar" not in " ".join(findings(result))
+
+
+def test_one_no_among_thousands_does_not_make_a_test(tmp_path: Path) -> None:
+    """A says nudity 1 or nothing, but for a single 0; B says the same with as many added as taken away."""
+    a = [found(nudity=1)] * 30 + [found(nudity=None)] * 269 + [found(nudity=0)]
+    b = [found()] * 8 + [found(nudity=1)] * 22 + [found(nudity=1)] * 8 + [found()] * 262
+    result = compare_runs(make(tmp_path, "a", rows_of(a)), make(tmp_path, "b", rows_of(b)))
+    nudity = result.attributes["nudity"]
+    assert (nudity.num_vanished, nudity.num_appeared, nudity.num_present_b_open_a) == (8, 0, 8)
+    assert (nudity.seldom_denied_in, nudity.p_value, nudity.kappa) == (("a",), None, None)
+    assert (result.private.seldom_denied_in, result.private.p_value) == (("a",), None)
+
+
+def test_each_group_is_tested_by_its_own_answers(tmp_path: Path) -> None:
+    """Of portraits A knows only the private ones, of streets all."""
+    portraits = rows_of([found(nudity=1)] * 20 + [found(nudity=None)] * 60, "portrait")
+    streets = [(f"s{n}", f"s{n}", "street", found(nudity=int(n < 20))) for n in range(80)]
+    changed = [(key, content, group, found(nudity=int(n >= 12))) for n, (key, content, group, _) in enumerate(streets)]
+    a, b = make(tmp_path, "a", [*portraits, *streets]), make(tmp_path, "b", [*portraits, *changed])
+    by_name = {one.group: one for one in compare_runs(a, b).groups}
+    assert (by_name["portrait"].seldom_denied_in, by_name["portrait"].p_value) == (("a", "b"), None)
+    assert by_name["street"].seldom_denied_in == ()
+    assert by_name["street"].p_value == pytest.approx(binomtest(12, 72, 0.5).pvalue)
+
+
+def test_scores_of_two_runs_are_compared_by_their_means_and_ranks(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    one = np.round(generator.random(120), 2)
+    other = np.round(np.clip(one + generator.normal(0.05, 0.2, 120), 0, 1), 1)
+    a = [(f"k{n}", f"c{n}", f"cat{n % 2}", scored(float(score))) for n, score in enumerate(one)]
+    b = [(f"k{n}", f"c{n}", "x", scored(float(score)) if n < 100 else REJECTED) for n, score in enumerate(other)]
+    result = compare_runs(make(tmp_path, "a", a, SEVERITY), make(tmp_path, "b", b, SEVERITY))
+    (score,) = result.scores
+    one, other = one[:100].astype(np.float32).astype(float), other[:100].astype(np.float32).astype(float)
+    assert (score.column, score.num_pictures) == ("holistic_score", 100)
+    assert (score.mean_a, score.mean_b) == pytest.approx((one.mean(), other.mean()))
+    ends = ttest_rel(other, one).confidence_interval(0.95)
+    assert score.interval is not None
+    assert (score.interval.low, score.interval.high) == pytest.approx((ends.low, ends.high))
+    assert score.spearman == pytest.approx(spearmanr(one, other).statistic)
+    assert {group.group: group.num_pictures for group in score.groups} == {"cat0": 50, "cat1": 50}
+    of_first = next(group for group in score.groups if group.group == "cat0")
+    assert of_first.change == pytest.approx((other - one)[::2].mean())
+    line = next(one for one in findings(result) if one.startswith("Severity"))
+    assert "Severity (the model's own score): mean 0.549 in A, 0.577 in B, " in line
+    assert "over 100 pictures that both scored; B − A +0.0" in line
+    assert any(table.title.startswith("Mean severity (the model's own score) by category") for table in tables(result))
+
+
+def test_scores_that_are_all_the_same_have_no_interval_and_no_ranks(tmp_path: Path) -> None:
+    a = make(tmp_path, "a", rows_of([scored(0.5)] * 3), SEVERITY)
+    b = make(tmp_path, "b", rows_of([scored(0.7)] * 3), SEVERITY)
+    (score,) = compare_runs(a, b).scores
+    assert score.change == pytest.approx(0.2)
+    assert (score.interval, score.spearman) == (None, None)
+
+
+def test_a_share_that_is_not_0_or_1_is_not_shown_as_such() -> None:
+    shares = (None, 0.0, 0.0004, 0.5, 0.99951, 1.0)
+    assert [percent(share) for share in shares] == ["–", "0.0 %", "< 0.1 %", "50.0 %", "> 99.9 %", "100.0 %"]
 
 
 def test_a_run_that_judged_every_picture_is_tested_though_it_never_answers_0(tmp_path: Path) -> None:
@@ -186,13 +277,14 @@ def test_rates_of_categories_are_tested_exactly_and_corrected_for_their_number(t
             rows_b.append((name, name, f"cat{group}", found(gov_ids=int(now))))
     result = compare_runs(make(tmp_path, "a", rows_a), make(tmp_path, "b", rows_b))
     by_name = {one.group: one for one in result.groups}
-    expected = [binomtest(0, num, 0.5).pvalue if num else 1.0 for num in flips]
+    expected = [binomtest(0, num, 0.5).pvalue for num in flips if num]
     for group, num in enumerate(flips):
         one = by_name[f"cat{group}"]
         assert (one.num_only_a, one.num_only_b, one.num_pictures) == (0, num, 40)
-        assert one.p_value == pytest.approx(expected[group])
+        assert one.p_value == (pytest.approx(expected[group]) if num else None)
         assert one.change == pytest.approx(num / 40)
-    assert [by_name[f"cat{group}"].p_holm for group in range(10)] == pytest.approx(holm(expected))
+    assert [by_name[f"cat{group}"].p_holm for group in range(5)] == pytest.approx(holm(expected))
+    assert [by_name[f"cat{group}"].p_holm for group in range(5, 10)] == [None] * 5
     assert [one.group for one in result.groups if one.p_holm is not None and one.p_holm < 0.05] == ["cat0"]
     assert by_name["cat1"].p_value < 0.05 < by_name["cat1"].p_holm  # type: ignore[operator]
 
@@ -284,4 +376,4 @@ def test_lookalikes_are_counted_beside_the_p_values(tmp_path: Path) -> None:
         in (list(notes(compare_runs(run("e", twice), run("f", twice))))[-1])
     )
     alone = compare_runs(run("c", [None]), run("d", [None]))
-    assert list(notes(alone))[-1].startswith("Files with the same bytes count as one picture. The tests take pictures")
+    assert list(notes(alone))[-1].startswith("Files with the same bytes count as one picture. Tests and intervals")

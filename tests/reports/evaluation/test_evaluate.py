@@ -11,6 +11,7 @@ from ingest.errors import LabelsError
 from reports.evaluation.evaluate import EvaluationOptions, evaluate_run
 from reports.evaluation.groups import near_duplicates
 from reports.evaluation.results import as_json
+from reports.evaluation.tables import notes
 from reports.opened import open_run
 from scoring import severity
 from scoring.labels.table import to_labels
@@ -91,10 +92,21 @@ def test_a_run_without_an_error_is_not_called_perfect(make_run: MakeRun) -> None
     run = make_run([("a", found(biometrics=1)), ("b", found())])
     result = evaluate_run(str(run), by_hash("ab", private=[1, 0]))
     assert result.private is not None
-    assert (result.private.mcc, result.private.intervals["accuracy"].low) == (1, 1)
-    assert any(
-        "An interval without width means that these pictures hold no such error" in note for note in result.notes
-    )
+    accuracy, mcc = (result.private.intervals[name] for name in ("accuracy", "mcc"))
+    assert (result.private.mcc, accuracy.high) == (1, 1)
+    assert accuracy.low == pytest.approx(0.025**0.5)
+    assert mcc.low < 0.1
+    assert accuracy.is_few
+    assert any(note.startswith("few: fewer than 50 pictures are behind the figure") for note in notes(result))
+
+
+def test_a_run_whose_answers_are_all_wrong_or_all_yes_is_not_said_to_hold_no_error(make_run: MakeRun) -> None:
+    run = make_run([(f"{n}", answered(True)) for n in range(60)], BINARY)
+    result = evaluate_run(str(run), by_hash([f"{n}" for n in range(60)], private=[1, 0] * 30))
+    assert result.private is not None
+    assert (result.private.mcc, result.private.specificity) == (0, 0)
+    assert all(one.low < one.high for one in result.private.intervals.values())
+    assert not any("no such error" in note for note in notes(result))
 
 
 def test_the_severity_protocol_is_judged_by_its_own_score(make_run: MakeRun) -> None:
@@ -255,7 +267,8 @@ def test_json_has_the_documented_names(make_run: MakeRun) -> None:
     assert stored["private"]["num_rejected"] == 0
     assert stored["score"].keys() >= {"spearman", "pearson", "mae", "bias", "level_accuracy"}
     assert stored["attributes"]["biometrics"]["f1"] == 1.0
-    assert stored["private"]["intervals"]["accuracy"] == {"low": 1.0, "high": 1.0}
+    accuracy = stored["private"]["intervals"]["accuracy"]
+    assert accuracy == {"low": pytest.approx(0.025**0.5), "high": 1.0, "is_few": True}
 
 
 def test_the_same_seed_gives_the_same_evaluation_and_another_one_other_intervals(make_run: MakeRun) -> None:
@@ -271,7 +284,8 @@ def test_the_same_seed_gives_the_same_evaluation_and_another_one_other_intervals
     assert one.intervals != other.intervals
     none = evaluate_run(run, labels, EvaluationOptions(num_draws=0)).private
     assert none is not None
-    assert none.intervals == {}
+    assert none.intervals.keys() == one.intervals.keys() - {"mcc", "balanced_accuracy"}
+    assert all(none.intervals[name] == one.intervals[name] for name in none.intervals)  # exact
 
 
 def test_a_run_of_an_older_version_is_evaluated() -> None:

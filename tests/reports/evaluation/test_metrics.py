@@ -8,13 +8,14 @@ from scipy import stats
 
 from reports.evaluation.attributes import attribute_metrics
 from reports.evaluation.binary import Numbers, binary_metrics, cells, rates, rejections_as_wrong
-from reports.evaluation.bootstrap import Resampling, interval
 from reports.evaluation.calibration import calibration
 from reports.evaluation.classes import classwise, per_class
+from reports.evaluation.intervals import of_private, of_scores, of_share
 from reports.evaluation.paired import difference, mcnemar
 from reports.evaluation.pairs import num_concordant, num_ordered, pairwise_by_level
-from reports.evaluation.severity import band_of, moments, pearson_of_sums, score_metrics, weighted_spearman
+from reports.evaluation.severity import band_of, score_metrics, weighted_spearman
 from reports.evaluation.stability import stability
+from reports.statistics.bayesian_bootstrap import Draws
 from scoring import severity
 from scoring.taxonomy import KEYS
 
@@ -234,69 +235,105 @@ def test_attributes_count_half_as_absent_and_null_not_at_all() -> None:
     assert lenient["age"].f1 == 1.0
 
 
+def _apart(num: int) -> Draws:
+    """No picture is a near duplicate of another."""
+    return Draws(np.arange(num), 1000, 0)
+
+
 def test_mcnemar_is_the_binomial_test_of_scipy() -> None:
-    for one, other in [(0, 0), (1, 0), (3, 9), (40, 60), (0, 2000), (5000, 5200), (100_000, 100_500)]:
+    for one, other in [(1, 0), (3, 9), (40, 60), (0, 2000), (5000, 5200), (100_000, 100_500)]:
         first = np.r_[np.ones(one, dtype=bool), np.zeros(other, dtype=bool)]
         found = mcnemar(first, ~first)
-        assert (found.num_only_first_right, found.num_only_second_right) == (one, other)
-        expected = stats.binomtest(one, one + other).pvalue if one + other else 1.0
-        assert found.p_value == pytest.approx(expected, rel=1e-6)
+        assert (found.num_only_after_right, found.num_only_before_right) == (one, other)
+        assert found.p_value == pytest.approx(stats.binomtest(one, one + other).pvalue, rel=1e-6)
 
 
-def test_a_paired_difference_has_no_width_where_the_answers_are_the_same() -> None:
+def test_runs_that_are_right_in_the_same_pictures_are_not_tested() -> None:
+    right = np.arange(9) < 5
+    assert mcnemar(right, right).p_value is None
+
+
+def test_a_gain_is_positive_and_no_paired_interval_is_without_width() -> None:
     truth = np.tile([True, False, False, True], 25)
     answers = np.tile([True, False, True, False], 25)
-    draws = Resampling(np.arange(100), 200, 0)
-    same = difference("mcc", truth, answers, answers, draws)
+    same = difference("mcc", truth, answers, answers, _apart(100))
     assert same.difference == 0
     assert same.interval is not None
-    assert (same.interval.low, same.interval.high) == (0, 0)
-    better = difference("mcc", truth, answers, truth, draws)
+    assert same.interval.low < 0 < same.interval.high
+    better = difference("mcc", truth, truth, answers, _apart(100))
+    assert (better.after, better.before) == (1, 0)
     assert better.difference == pytest.approx(1.0)
     assert better.interval is not None
-    assert better.interval.low > 0.8
+    assert better.interval.low > 0.7
 
 
-def test_the_interval_of_a_share_is_near_that_of_the_binomial_distribution() -> None:
-    is_right = np.arange(400) < 300
-    drawn = Resampling(np.arange(400), 4000, 1).sums(is_right[:, None].astype(np.float64))[:, 0] / 400
-    found = interval(drawn)
-    assert found is not None
-    low, high = stats.binom.ppf([0.025, 0.975], 400, 0.75) / 400
-    assert found.low == pytest.approx(low, abs=0.005)
-    assert found.high == pytest.approx(high, abs=0.005)
+def test_shares_and_f1_have_the_exact_interval_of_scipy() -> None:
+    truth, answers = np.arange(38) < 22, np.arange(38) < 23  # 22 hits, 1 false alarm, 15 right public ones
+    found = of_private(cells(truth, answers), _apart(38))
+    for name, num, total in (("recall", 22, 22), ("precision", 22, 23), ("specificity", 15, 16), ("accuracy", 37, 38)):
+        expected = stats.binomtest(num, total).proportion_ci(0.95, "exact")
+        assert (found[name].low, found[name].high) == pytest.approx((expected.low, expected.high), abs=1e-9)
+        assert found[name].is_few
+    share = stats.binomtest(22, 23).proportion_ci(0.95, "exact")
+    assert (found["f1"].low, found["f1"].high) == pytest.approx(
+        (2 * share.low / (1 + share.low), 2 * share.high / (1 + share.high))
+    )
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_a_run_that_always_answers_the_same_has_intervals_with_width(answer: bool) -> None:
+    """Bootstrap draws of such answers are all alike: MCC 0, specificity 0."""
+    truth = np.arange(200) < 60
+    found = of_private(cells(truth, np.full(200, answer)), _apart(200))
+    assert found["mcc"].low < 0 < found["mcc"].high
+    assert found["balanced_accuracy"].low < 0.5 < found["balanced_accuracy"].high
+    assert all(one.low < one.high for one in found.values())
+    share = found["specificity"] if answer else found["recall"]
+    assert share.low == 0 < share.high < 0.1
+
+
+def test_scores_without_an_error_have_intervals_with_width() -> None:
+    scores = np.linspace(0, 1, 40)
+    found = of_scores(scores, scores, np.ones(40, dtype=bool), _apart(40))
+    assert (found["spearman"].high, found["pearson"].high, found["mae"].low) == pytest.approx((1, 1, 0))
+    assert all(one.low < one.high for one in found.values())
+    constant = of_scores(scores, np.full(40, 0.5), np.ones(40, dtype=bool), _apart(40))
+    assert set(constant) == {"mae", "bias", "level_accuracy"}
+    assert of_scores(scores[:0], scores[:0], np.zeros(0, dtype=bool), _apart(0)) == {}
 
 
 def test_copies_of_a_picture_do_not_make_an_interval_narrower() -> None:
-    once = (np.arange(60) < 30).astype(np.float64)
-    copied = np.repeat(once, 10)[:, None]
-    honest = interval(Resampling(np.repeat(np.arange(60), 10), 1000, 0).sums(copied)[:, 0] / 600)
-    naive = interval(Resampling(np.arange(600), 1000, 0).sums(copied)[:, 0] / 600)
-    single = interval(Resampling(np.arange(60), 1000, 0).sums(once[:, None])[:, 0] / 60)
-    assert honest is not None
-    assert honest == single
+    once = np.arange(60) < 30
+    single, honest = (
+        of_share(once, _apart(60)),
+        of_share(np.repeat(once, 10), Draws(np.repeat(np.arange(60), 10), 0, 0)),
+    )
+    naive = of_share(np.repeat(once, 10), _apart(600))
+    assert single is not None
     assert naive is not None
-    assert naive.high - naive.low < (honest.high - honest.low) / 2
+    assert honest == single
+    assert naive.high - naive.low < (single.high - single.low) / 2
+    truth = np.arange(60) % 3 == 0
+    mcc, with_copies = (
+        of_private(cells(np.repeat(truth, num), np.repeat(once, num)), Draws(np.repeat(np.arange(60), num), 1000, 0))
+        for num in (1, 10)
+    )
+    assert (mcc["mcc"].low, mcc["mcc"].high) == pytest.approx((with_copies["mcc"].low, with_copies["mcc"].high))
 
 
-def test_draws_are_the_same_however_they_are_asked_for() -> None:
-    generator = np.random.default_rng(0)
-    truth, predicted = generator.random(50), generator.random(50)
-    draws = Resampling(np.arange(50), 100, 7)
-    by_sums = pearson_of_sums(draws.sums(moments(truth, predicted)))
-
-    def by_weights(weights: Numbers) -> Numbers:
-        return pearson_of_sums(weights @ moments(truth, predicted))
-
-    assert by_sums == pytest.approx(draws.of_weights(by_weights))
-    assert (by_sums != pearson_of_sums(Resampling(np.arange(50), 100, 8).sums(moments(truth, predicted)))).all()
+def test_a_mean_over_many_pictures_has_the_interval_of_the_normal_distribution() -> None:
+    generator = np.random.default_rng(3)
+    truth = generator.random(4000)
+    predicted = np.clip(truth + generator.normal(0, 0.2, 4000), 0, 1)
+    found, errors = of_scores(truth, predicted, np.ones(4000, dtype=bool), _apart(4000))["bias"], predicted - truth
+    half = 1.96 * errors.std() / 4000**0.5
+    assert (found.low, found.high) == pytest.approx((errors.mean() - half, errors.mean() + half), abs=0.1 * half)
 
 
-def test_a_metric_that_few_draws_define_has_no_interval() -> None:
-    assert interval(np.array([0.5, np.nan, np.nan])) is None
-    assert interval(np.zeros(0)) is None
-    draws = Resampling(np.zeros(0, dtype=np.int64), 10, 0)
-    assert draws.sums(np.zeros((0, 4))).shape == (0, 4)
+def test_without_draws_only_exact_intervals_are_given() -> None:
+    truth = np.arange(20) < 8
+    found = of_private(cells(truth, truth), Draws(np.arange(20), 0, 0))
+    assert set(found) == {"recall", "precision", "specificity", "accuracy", "f1"}
 
 
 def test_stability_of_one_class_is_not_defined() -> None:

@@ -1,0 +1,227 @@
+"""How often the 95 % intervals of `evaluate` and `labels agreement` hold the true value, in made-up samples.
+
+    python -m tests.benchmarks.statistics_evaluation [--num-samples 300] [--num-draws 1000]
+
+The intervals are those of the commands: `reports.evaluation.intervals`, `reports.evaluation.paired` and
+`reports.agreement`. A sample that does not define a figure does not count. About twenty minutes.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+import click
+import numpy as np
+
+from reports.agreement import agreement
+from reports.evaluation.attributes import attribute_metrics
+from reports.evaluation.binary import METRICS, Flags, Numbers, cells, rates
+from reports.evaluation.intervals import Interval, of_private, of_scores
+from reports.evaluation.paired import difference
+from reports.evaluation.severity import as_four_levels, band_of, weighted_spearman
+from reports.statistics.bayesian_bootstrap import Draws
+from scoring import severity
+from scoring.taxonomy import KEYS
+
+LEAST, MOST = 93.0, 99.0
+"""Per cent. An exact interval may hold more often: always where the true value is 0 or 1."""
+
+NUM_IN_POPULATION = 50_000
+
+
+class Row(NamedTuple):
+    setting: str
+    figure: str
+    coverage: float
+    """Per cent of the samples whose interval holds the true value."""
+
+    marked: float
+    """Per cent of the samples whose interval has the mark "few"."""
+
+
+Sampled = Mapping[str, Interval | None]
+Generator = np.random.Generator
+
+
+class Binary(NamedTuple):
+    """Private or public: how many pictures are drawn, and how a run answers."""
+
+    num: int
+    share_private: float
+    sensitivity: float
+    specificity: float
+    num_copies: int = 1
+    """How often each picture of a third of them is in the sample; copies have the same answer."""
+
+
+BINARY = {
+    "38 pictures, 58 % private": Binary(38, 0.58, 0.97, 0.90),
+    "100 pictures, 10 % private": Binary(100, 0.10, 0.97, 0.90),
+    "400 pictures, 2 % private": Binary(400, 0.02, 0.97, 0.90),
+    "1,000 pictures, 30 % private": Binary(1000, 0.30, 0.97, 0.90),
+    "38 pictures, all answered yes": Binary(38, 0.58, 1, 0),
+    "100 pictures, all answered yes": Binary(100, 0.10, 1, 0),
+    "400 pictures, all answered yes": Binary(400, 0.02, 1, 0),
+    "1,000 pictures, all answered yes": Binary(1000, 0.30, 1, 0),
+    "100 pictures, 10 % private, poor run": Binary(100, 0.10, 0.6, 0.95),
+    "60 pictures and 2 copies of a third of them": Binary(60, 0.40, 0.9, 0.9, num_copies=3),
+}
+
+
+def rows(num_samples: int = 300, num_draws: int = 1000, seed: int = 0) -> Iterator[Row]:
+    """One for each setting and figure."""
+    for name, setting in BINARY.items():
+        yield from _covered(name, *_binary(setting, num_draws), num_samples, seed)
+    for num in (38, 100, 400, 1000):
+        yield from _covered(f"{num:,} pictures, two runs", *_two_runs(num, num_draws), num_samples, seed)
+        for kind in SCORES:
+            yield from _covered(f"{num:,} pictures, {kind}", *_scores(kind, num, num_draws), num_samples, seed)
+        for kind in ATTRIBUTES:
+            yield from _covered(f"{num:,} pictures, {kind}", *_attributes(kind, num, num_draws), num_samples, seed)
+        for num_people in (2, 4):
+            of_people = f"{num:,} pictures, {num_people} people"
+            yield from _covered(of_people, *_agreement(num_people, num), num_samples, seed)
+
+
+def _covered(
+    setting: str, truths: Mapping[str, float], sample: Callable[[Generator], Sampled], num_samples: int, seed: int
+) -> Iterator[Row]:
+    generator = np.random.default_rng(seed)
+    found: dict[str, list[tuple[bool, bool]]] = {}
+    for _ in range(num_samples):
+        for figure, interval in sample(generator).items():
+            if interval is not None:
+                assert interval.low < interval.high, f"{setting}, {figure}: an interval without width"
+                holds = interval.low - 1e-9 <= truths[figure] <= interval.high + 1e-9
+                found.setdefault(figure, []).append((holds, interval.is_few))
+    for figure, samples in found.items():
+        coverage, marked = 100 * np.mean(samples, axis=0)
+        yield Row(setting, figure, float(coverage), float(marked))
+
+
+def _binary(one: Binary, num_draws: int) -> tuple[Mapping[str, float], Callable[[Generator], Sampled]]:
+    def sample(generator: Generator) -> Sampled:
+        truth = generator.random(one.num) < one.share_private
+        answers = _answers(generator, truth, one.sensitivity, one.specificity)
+        times = np.where(np.arange(one.num) < one.num / 3, one.num_copies, 1)
+        groups = np.repeat(np.arange(one.num), times)
+        draws = Draws(groups, num_draws, int(generator.integers(2**31)))
+        return of_private(cells(truth[groups], answers[groups]), draws)
+
+    hit, miss = one.share_private * one.sensitivity, one.share_private * (1 - one.sensitivity)
+    alarm, rest = (1 - one.share_private) * (1 - one.specificity), (1 - one.share_private) * one.specificity
+    return {name: float(value) for name, value in rates(np.array([hit, alarm, miss, rest])).items()}, sample
+
+
+def _answers(generator: Generator, truth: Flags, sensitivity: float, specificity: float) -> Flags:
+    return np.where(generator.random(len(truth)) < np.where(truth, sensitivity, specificity), truth, ~truth)
+
+
+def _two_runs(num: int, num_draws: int) -> tuple[Mapping[str, float], Callable[[Generator], Sampled]]:
+    """Four of ten pictures are private. The run after copies half of the answers of the one before."""
+
+    def drawn(generator: Generator, size: int) -> tuple[Flags, Flags, Flags]:
+        truth = generator.random(size) < 0.4
+        before = _answers(generator, truth, 0.85, 0.9)
+        after = np.where(generator.random(size) < 0.5, before, _answers(generator, truth, 0.95, 0.92))
+        return truth, after, before
+
+    def sample(generator: Generator) -> Sampled:
+        draws = Draws(np.arange(num), num_draws, int(generator.integers(2**31)))
+        answers = drawn(generator, num)
+        return {metric: difference(metric, *answers, draws).interval for metric in METRICS}
+
+    truth, after, before = drawn(np.random.default_rng(1), 2_000_000)
+    of_after, of_before = (rates(cells(truth, answers).sum(axis=0)) for answers in (after, before))
+    return {metric: float(of_after[metric] - of_before[metric]) for metric in METRICS}, sample
+
+
+SCORES = ("formula scores", "nearly right formula scores", "holistic scores", "scores that mean nothing")
+
+
+def _scores(kind: str, num: int, num_draws: int) -> tuple[Mapping[str, float], Callable[[Generator], Sampled]]:
+    generator = np.random.default_rng(2)
+    present = generator.random((NUM_IN_POPULATION, len(KEYS))) < generator.uniform(0.02, 0.15, len(KEYS))
+    missed, made_up = (0.03, 0.002) if kind.startswith("nearly") else (0.1, 0.01)
+    wrong = generator.random(present.shape) < np.where(present, missed, made_up)
+    truth, predicted = _formula(present), _formula(present ^ wrong)
+    if kind.startswith("holistic"):
+        predicted = np.clip(np.round(0.15 + 0.6 * truth + generator.normal(0, 0.15, len(truth)), 1), 0, 1)
+    if kind.endswith("nothing"):
+        predicted = generator.random(len(truth))
+    levels = [as_four_levels(band_of(scores)) for scores in (truth, predicted)]
+    is_right, errors = levels[0] == levels[1], predicted - truth
+    one = np.ones((1, len(truth)))
+    truths = {"mae": np.abs(errors).mean(), "bias": errors.mean(), "level_accuracy": is_right.mean()}
+    truths |= {"pearson": np.corrcoef(truth, predicted)[0, 1], "spearman": weighted_spearman(truth, predicted, one)[0]}
+
+    def sample(generator: Generator) -> Sampled:
+        chosen = generator.integers(len(truth), size=num)
+        draws = Draws(np.arange(num), num_draws, int(generator.integers(2**31)))
+        return of_scores(truth[chosen], predicted[chosen], is_right[chosen], draws)
+
+    return truths, sample
+
+
+def _formula(present: Flags) -> Numbers:
+    return severity.score_of(severity.lexicographic(severity.level_counts(present))).astype(np.float64)
+
+
+ATTRIBUTES = ("common attributes", "rare attributes", "rare attributes, poor run")
+
+
+def _attributes(kind: str, num: int, num_draws: int) -> tuple[Mapping[str, float], Callable[[Generator], Sampled]]:
+    """The true macro-F1 is that of the attributes that have an F1 in the sample, so it is taken as a difference."""
+    population = np.random.default_rng(3)
+    shares = population.uniform(*((0.1, 0.4) if kind.startswith("common") else (0.02, 0.1)), len(KEYS))
+    sensitivity, made_up = (0.6, 0.02) if kind.endswith("poor run") else (0.95, 0.01)
+    hits, misses, alarms = shares * sensitivity, shares * (1 - sensitivity), (1 - shares) * made_up
+    true_f1 = 2 * hits / (2 * hits + misses + alarms)
+    nothing = np.full((num, len(KEYS)), np.nan)
+
+    def sample(generator: Generator) -> Sampled:
+        truth = generator.random((num, len(KEYS))) < shares
+        answers = generator.random((num, len(KEYS))) < np.where(truth, sensitivity, made_up)
+        draws = Draws(np.arange(num), num_draws, int(generator.integers(2**31)))
+        found, summary = attribute_metrics(truth.astype(float), answers.astype(float), nothing, draws=draws)
+        has_f1 = np.array([one.f1 is not None for one in found.values()])
+        macro, first = summary.intervals.get("macro_f1"), next(iter(found.values())).intervals.get("f1")
+        return {
+            "macro_f1": macro and _moved(macro, float(true_f1[has_f1].mean())),
+            "f1 of an attribute": first and _moved(first, float(true_f1[0])),
+        }
+
+    return {"macro_f1": 0.0, "f1 of an attribute": 0.0}, sample
+
+
+def _agreement(num_people: int, num: int) -> tuple[Mapping[str, float], Callable[[Generator], Sampled]]:
+    """A tenth is answered 1, a twentieth 0.5; each person gives another answer to a tenth, and none to a fifth."""
+
+    def drawn(generator: Generator, size: int) -> Numbers:
+        truth = generator.choice([0.0, 0.5, 1.0], size=size, p=[0.85, 0.05, 0.1])
+        other = generator.choice([0.0, 0.5, 1.0], size=(num_people, size))
+        answers = np.where(generator.random((num_people, size)) < 0.1, other, truth)
+        return np.where(generator.random((num_people, size)) < 0.2, np.nan, answers)
+
+    def sample(generator: Generator) -> Sampled:
+        return agreement("x", drawn(generator, num)).intervals
+
+    true = agreement("x", drawn(np.random.default_rng(5), 400_000))
+    return {name: getattr(true, name) for name in ("cohen", "fleiss", "alpha_nominal", "alpha_ordinal")}, sample
+
+
+def _moved(interval: Interval, truth: float) -> Interval:
+    return Interval(interval.low - truth, interval.high - truth, interval.is_few)
+
+
+@click.command()
+@click.option("--num-samples", type=int, default=300, show_default=True)
+@click.option("--num-draws", type=int, default=1000, show_default=True)
+def main(num_samples: int, num_draws: int) -> None:
+    click.echo(f"{'setting':<46}{'figure':<20}{'coverage':>10}{'marked':>9}")
+    for row in rows(num_samples, num_draws):
+        remark = "  too low" if row.coverage < LEAST and row.marked < 50 else "  wide" * (row.coverage > MOST)
+        click.echo(f"{row.setting:<46}{row.figure:<20}{row.coverage:>8.1f} %{row.marked:>7.0f} %{remark}")
+
+
+if __name__ == "__main__":
+    main()
