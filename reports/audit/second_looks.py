@@ -12,12 +12,12 @@ rate moves at most as far as all wrong labels are of one kind.
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from ingest.errors import number_of
 from reports.audit.cells import Counts, Numbers
 from reports.audit.estimates import Estimate
-from reports.report.intervals import CONFIDENCE, exact, with_both_errors
+from reports.report.intervals import with_both_errors
+from reports.statistics.effective_size import kish_size
+from reports.statistics.exact import clopper_pearson
 from reports.words import percent
 
 MIN_TWICE = 20
@@ -64,11 +64,11 @@ def second_looks(num_yes: Counts, num_no: Counts, probabilities: Numbers, is_dec
     num_pictures = int(is_twice.sum())
     if num_pictures < MIN_TWICE:
         return SecondLooks(num_pictures, share, kappa)
-    size = float(weights.sum() ** 2 / (weights @ weights))
-    _, high = exact(np.array([share * size]), np.array([size]), np.zeros(1), CONFIDENCE)
+    size = kish_size(weights)
+    _, high = clopper_pearson(share * size, size)
     of_all = 1 / probabilities * is_decided
     share_single = float(of_all[num == 1].sum() / max(1e-300, of_all.sum()))
-    return SecondLooks(num_pictures, share, kappa, share_single * share / 2, share_single * float(high[0]) / 2)
+    return SecondLooks(num_pictures, share, kappa, share_single * share / 2, share_single * float(high) / 2)
 
 
 def allowing_for(looks: SecondLooks, rate: Estimate) -> Estimate:

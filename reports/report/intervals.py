@@ -20,6 +20,8 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
+from reports.statistics.exact import clopper_pearson
+
 CONFIDENCE = 0.95
 
 Interval = tuple[float, float]
@@ -56,13 +58,8 @@ def exact(num_private: Numbers, num_judged: Numbers, fraction: Numbers, confiden
 
     All of shape (n,), num_judged > 0. fraction: the sampled share of the source, 0–1; at 1 both ends are the rate.
     """
-    from scipy.stats import beta
-
     left = np.where(fraction < 1, 1 - fraction, 1.0)
-    with_, without = num_private / left, (num_judged - num_private) / left
-    tail = (1 - confidence) / 2
-    low = np.where(num_private > 0, beta.ppf(tail, np.maximum(with_, 1e-9), without + 1), 0.0)
-    high = np.where(num_private < num_judged, beta.ppf(1 - tail, with_ + 1, np.maximum(without, 1e-9)), 1.0)
+    low, high = clopper_pearson(num_private / left, num_judged / left, confidence)
     is_whole, rate = fraction >= 1, num_private / num_judged
     return np.where(is_whole, rate, low), np.where(is_whole, rate, high)
 

@@ -1,7 +1,8 @@
 """Do printed intervals hold the truth? python -m tests.benchmarks.statistics [--draws 300] [--only WORD]
 
 Corpora whose truth is known are audited many times, in every setting in which an interval once failed. Each line says
-how often a nominal 95 % interval held the truth, and what the commands say where it does not.
+how often a nominal 95 % interval held the truth, and what the commands say where it does not. The settings of
+`evaluate` and of `labels agreement` are in `statistics_evaluation`.
 """
 
 import argparse
@@ -23,21 +24,12 @@ from reports.report.intervals import Stratum, post_stratified
 from reports.report.ranks import Counted, standings
 from scoring.labels.table import Judged, to_labels
 from scoring.runs.audit_sample import NUM_CELLS, PRIVATE, SAMPLE_SCHEMA, AuditSample, Design
+from tests.benchmarks.coverage import Row
+from tests.benchmarks.statistics_evaluation import agreements, answers, scores_and_attributes
 
 NUM_BETA_DRAWS = 500
 CAUTION = "the audit says that labels count as the truth"
 MARKED = "each such rate says that it assumes alike errors"
-
-
-@dataclass(frozen=True)
-class Row:
-    """One setting."""
-
-    setting: str
-    figure: str
-    coverage: float
-    said: str = ""
-    """What the commands say where the interval does not hold the truth."""
 
 
 @dataclass(frozen=True)
@@ -441,7 +433,18 @@ def ranks(num_draws: int) -> Iterator[Row]:
         yield Row(f"{num:,} groups of {size} at {rate:.1%}, {num_large} of {large:,}", "all ranks", right / num_draws)
 
 
-PARTS = (audits, never_judged, sources, categories, people, category_sizes, ranks)
+PARTS = (
+    audits,
+    never_judged,
+    sources,
+    categories,
+    people,
+    category_sizes,
+    ranks,
+    answers,
+    scores_and_attributes,
+    agreements,
+)
 
 
 def main() -> None:

@@ -1,15 +1,12 @@
-"""How often the 95 % intervals of `evaluate` and `labels agreement` hold the true value, in made-up samples.
+"""Of `python -m tests.benchmarks.statistics`: the intervals of `evaluate` and of `labels agreement`.
 
-    python -m tests.benchmarks.statistics_evaluation [--num-samples 300] [--num-draws 1000]
-
-The intervals are those of the commands: `reports.evaluation.intervals`, `reports.evaluation.paired` and
-`reports.agreement`. A sample that does not define a figure does not count. About twenty minutes.
+They are those of `reports.evaluation.intervals`, `reports.evaluation.paired` and `reports.agreement`, in made-up
+samples. A sample that does not define a figure does not count.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-import click
 import numpy as np
 
 from reports.agreement import agreement
@@ -21,21 +18,16 @@ from reports.evaluation.severity import as_four_levels, band_of, weighted_spearm
 from reports.statistics.bayesian_bootstrap import Draws
 from scoring import severity
 from scoring.taxonomy import KEYS
-
-LEAST, MOST = 93.0, 99.0
-"""Per cent. An exact interval may hold more often: always where the true value is 0 or 1."""
+from tests.benchmarks.coverage import Row
 
 NUM_IN_POPULATION = 50_000
 
+NUM_PICTURES = (38, 100, 400, 1000)
 
-class Row(NamedTuple):
-    setting: str
-    figure: str
-    coverage: float
-    """Per cent of the samples whose interval holds the true value."""
 
-    marked: float
-    """Per cent of the samples whose interval has the mark "few"."""
+NUM_BOOTSTRAP_DRAWS = 600
+
+MARKED_FEW = 'the figure has the mark "few"'
 
 
 Sampled = Mapping[str, Interval | None]
@@ -67,25 +59,33 @@ BINARY = {
 }
 
 
-def rows(num_samples: int = 300, num_draws: int = 1000, seed: int = 0) -> Iterator[Row]:
-    """One for each setting and figure."""
+def answers(num_draws: int) -> Iterator[Row]:
+    """Private or public, of `evaluate`: one row for each setting and figure."""
     for name, setting in BINARY.items():
-        yield from _covered(name, *_binary(setting, num_draws), num_samples, seed)
-    for num in (38, 100, 400, 1000):
-        yield from _covered(f"{num:,} pictures, two runs", *_two_runs(num, num_draws), num_samples, seed)
+        yield from _covered(name, *_binary(setting), num_draws)
+
+
+def scores_and_attributes(num_draws: int) -> Iterator[Row]:
+    """The other figures of `evaluate`, and differences between two runs."""
+    for num in NUM_PICTURES:
+        yield from _covered(f"{num:,} pictures, two runs", *_two_runs(num), num_draws)
         for kind in SCORES:
-            yield from _covered(f"{num:,} pictures, {kind}", *_scores(kind, num, num_draws), num_samples, seed)
+            yield from _covered(f"{num:,} pictures, {kind}", *_scores(kind, num), num_draws)
         for kind in ATTRIBUTES:
-            yield from _covered(f"{num:,} pictures, {kind}", *_attributes(kind, num, num_draws), num_samples, seed)
+            yield from _covered(f"{num:,} pictures, {kind}", *_attributes(kind, num), num_draws)
+
+
+def agreements(num_draws: int) -> Iterator[Row]:
+    """Of `labels agreement`."""
+    for num in NUM_PICTURES:
         for num_people in (2, 4):
-            of_people = f"{num:,} pictures, {num_people} people"
-            yield from _covered(of_people, *_agreement(num_people, num), num_samples, seed)
+            yield from _covered(f"{num:,} pictures, {num_people} people", *_agreement(num_people, num), num_draws)
 
 
 def _covered(
-    setting: str, truths: Mapping[str, float], sample: Callable[[Generator], Sampled], num_samples: int, seed: int
+    setting: str, truths: Mapping[str, float], sample: Callable[[Generator], Sampled], num_samples: int
 ) -> Iterator[Row]:
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     found: dict[str, list[tuple[bool, bool]]] = {}
     for _ in range(num_samples):
         for figure, interval in sample(generator).items():
@@ -94,17 +94,17 @@ def _covered(
                 holds = interval.low - 1e-9 <= truths[figure] <= interval.high + 1e-9
                 found.setdefault(figure, []).append((holds, interval.is_few))
     for figure, samples in found.items():
-        coverage, marked = 100 * np.mean(samples, axis=0)
-        yield Row(setting, figure, float(coverage), float(marked))
+        coverage, marked = np.mean(samples, axis=0)
+        yield Row(setting, figure, float(coverage), MARKED_FEW if marked > 0.5 else "")
 
 
-def _binary(one: Binary, num_draws: int) -> tuple[Mapping[str, float], Callable[[Generator], Sampled]]:
+def _binary(one: Binary) -> tuple[Mapping[str, float], Callable[[Generator], Sampled]]:
     def sample(generator: Generator) -> Sampled:
         truth = generator.random(one.num) < one.share_private
         answers = _answers(generator, truth, one.sensitivity, one.specificity)
         times = np.where(np.arange(one.num) < one.num / 3, one.num_copies, 1)
         groups = np.repeat(np.arange(one.num), times)
-        draws = Draws(groups, num_draws, int(generator.integers(2**31)))
+        draws = Draws(groups, NUM_BOOTSTRAP_DRAWS, int(generator.integers(2**31)))
         return of_private(cells(truth[groups], answers[groups]), draws)
 
     hit, miss = one.share_private * one.sensitivity, one.share_private * (1 - one.sensitivity)
@@ -116,7 +116,7 @@ def _answers(generator: Generator, truth: Flags, sensitivity: float, specificity
     return np.where(generator.random(len(truth)) < np.where(truth, sensitivity, specificity), truth, ~truth)
 
 
-def _two_runs(num: int, num_draws: int) -> tuple[Mapping[str, float], Callable[[Generator], Sampled]]:
+def _two_runs(num: int) -> tuple[Mapping[str, float], Callable[[Generator], Sampled]]:
     """Four of ten pictures are private. The run after copies half of the answers of the one before."""
 
     def drawn(generator: Generator, size: int) -> tuple[Flags, Flags, Flags]:
@@ -126,7 +126,7 @@ def _two_runs(num: int, num_draws: int) -> tuple[Mapping[str, float], Callable[[
         return truth, after, before
 
     def sample(generator: Generator) -> Sampled:
-        draws = Draws(np.arange(num), num_draws, int(generator.integers(2**31)))
+        draws = Draws(np.arange(num), NUM_BOOTSTRAP_DRAWS, int(generator.integers(2**31)))
         answers = drawn(generator, num)
         return {metric: difference(metric, *answers, draws).interval for metric in METRICS}
 
@@ -138,7 +138,7 @@ def _two_runs(num: int, num_draws: int) -> tuple[Mapping[str, float], Callable[[
 SCORES = ("formula scores", "nearly right formula scores", "holistic scores", "scores that mean nothing")
 
 
-def _scores(kind: str, num: int, num_draws: int) -> tuple[Mapping[str, float], Callable[[Generator], Sampled]]:
+def _scores(kind: str, num: int) -> tuple[Mapping[str, float], Callable[[Generator], Sampled]]:
     generator = np.random.default_rng(2)
     present = generator.random((NUM_IN_POPULATION, len(KEYS))) < generator.uniform(0.02, 0.15, len(KEYS))
     missed, made_up = (0.03, 0.002) if kind.startswith("nearly") else (0.1, 0.01)
@@ -156,7 +156,7 @@ def _scores(kind: str, num: int, num_draws: int) -> tuple[Mapping[str, float], C
 
     def sample(generator: Generator) -> Sampled:
         chosen = generator.integers(len(truth), size=num)
-        draws = Draws(np.arange(num), num_draws, int(generator.integers(2**31)))
+        draws = Draws(np.arange(num), NUM_BOOTSTRAP_DRAWS, int(generator.integers(2**31)))
         return of_scores(truth[chosen], predicted[chosen], is_right[chosen], draws)
 
     return truths, sample
@@ -169,7 +169,7 @@ def _formula(present: Flags) -> Numbers:
 ATTRIBUTES = ("common attributes", "rare attributes", "rare attributes, poor run")
 
 
-def _attributes(kind: str, num: int, num_draws: int) -> tuple[Mapping[str, float], Callable[[Generator], Sampled]]:
+def _attributes(kind: str, num: int) -> tuple[Mapping[str, float], Callable[[Generator], Sampled]]:
     """The true macro-F1 is that of the attributes that have an F1 in the sample, so it is taken as a difference."""
     population = np.random.default_rng(3)
     shares = population.uniform(*((0.1, 0.4) if kind.startswith("common") else (0.02, 0.1)), len(KEYS))
@@ -181,7 +181,7 @@ def _attributes(kind: str, num: int, num_draws: int) -> tuple[Mapping[str, float
     def sample(generator: Generator) -> Sampled:
         truth = generator.random((num, len(KEYS))) < shares
         answers = generator.random((num, len(KEYS))) < np.where(truth, sensitivity, made_up)
-        draws = Draws(np.arange(num), num_draws, int(generator.integers(2**31)))
+        draws = Draws(np.arange(num), NUM_BOOTSTRAP_DRAWS, int(generator.integers(2**31)))
         found, summary = attribute_metrics(truth.astype(float), answers.astype(float), nothing, draws=draws)
         has_f1 = np.array([one.f1 is not None for one in found.values()])
         macro, first = summary.intervals.get("macro_f1"), next(iter(found.values())).intervals.get("f1")
@@ -211,17 +211,3 @@ def _agreement(num_people: int, num: int) -> tuple[Mapping[str, float], Callable
 
 def _moved(interval: Interval, truth: float) -> Interval:
     return Interval(interval.low - truth, interval.high - truth, interval.is_few)
-
-
-@click.command()
-@click.option("--num-samples", type=int, default=300, show_default=True)
-@click.option("--num-draws", type=int, default=1000, show_default=True)
-def main(num_samples: int, num_draws: int) -> None:
-    click.echo(f"{'setting':<46}{'figure':<20}{'coverage':>10}{'marked':>9}")
-    for row in rows(num_samples, num_draws):
-        remark = "  too low" if row.coverage < LEAST and row.marked < 50 else "  wide" * (row.coverage > MOST)
-        click.echo(f"{row.setting:<46}{row.figure:<20}{row.coverage:>8.1f} %{row.marked:>7.0f} %{remark}")
-
-
-if __name__ == "__main__":
-    main()

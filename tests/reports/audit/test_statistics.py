@@ -1,4 +1,4 @@
-"""Intervals of an audit, on corpora whose truth is known: see tests/benchmarks/statistics.py for every setting."""
+"""Intervals on corpora whose truth is known: see tests/benchmarks/statistics.py for every setting."""
 
 import itertools
 from collections.abc import Iterable
@@ -11,8 +11,8 @@ from reports.audit.cells import ABSENT, PRESENT
 from reports.audit.estimates import Estimate, evidence, prevalence
 from reports.audit.second_looks import MIN_TWICE, allowing_for, allowing_for_part, label_errors, second_looks
 from scoring.runs.audit_sample import NUM_CELLS
-from tests.benchmarks import statistics
-from tests.benchmarks.statistics import Row
+from tests.benchmarks import statistics, statistics_evaluation
+from tests.benchmarks.coverage import Row
 
 RANDOM = np.random.default_rng(0)
 
@@ -28,6 +28,7 @@ def test_every_printed_interval_holds_the_truth_or_the_command_says_that_it_may_
     assert failing(itertools.chain(*(part(120) for part in parts)), 0.93 - 3 * 0.023) == []
     assert failing(statistics.category_sizes(1_000), 0.93) == []
     assert failing(statistics.categories(120), 0.9) == []
+    assert failing(statistics_evaluation.answers(120), 0.93 - 3 * 0.023) == []
 
 
 def test_a_label_that_weighs_more_counts_as_fewer() -> None:
