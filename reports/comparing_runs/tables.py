@@ -54,8 +54,8 @@ def findings(found: RunDifference) -> Iterator[str]:
 def _private(found: RunDifference) -> str:
     private = found.private
     only_known = (
-        f"{private.num_private_b_open_a:,} more are private in B and unknown in A, "
-        f"{private.num_private_a_open_b:,} are private in A and unknown in B"
+        f"private in B and unknown in A {private.num_private_b_open_a:,}, "
+        f"private in A and unknown in B {private.num_private_a_open_b:,}"
     )
     if private.rate_a is None or private.rate_b is None:
         return f"There is no picture of which both runs say whether it is private; {only_known}."

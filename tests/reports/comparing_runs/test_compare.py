@@ -133,9 +133,7 @@ def test_pictures_that_one_run_leaves_unknown_are_counted_and_not_tested(tmp_pat
     assert private.seldom_denied_in == ("a", "b")
     line = next(one for one in findings(result) if one.startswith("Private"))
     assert "No test and no κ, since A and B leave more pictures unknown than they call public" in line
-    assert line.endswith(
-        "Read instead: 64 more are private in B and unknown in A, 0 are private in A and unknown in B."
-    )
+    assert line.endswith("Read instead: private in B and unknown in A 64, private in A and unknown in B 0.")
     (of_groups,) = (one for one in tables(result) if one.title.startswith("Share of private"))
     assert of_groups.rows[0][-5:] == ["–", "–", "0", "64", "A and B seldom say no"]
     assert "Rate by category: no group has a test, since the same is true of each." in findings(result)
