@@ -102,20 +102,33 @@ class Source:
         return self.class_list.class_of(posixpath.join(shard, key) if self.format == "tree" else key)
 
     def version_mark(self, shard: str) -> str:
-        """A text that differs if the shard has changed, see `Place.version_mark`. Quick: it does not list a folder.
+        """A text that differs if the shard has changed. Quick: it does not list a folder, and reads no remote file.
 
         StorageError if the storage fails.
         """
         with storage_faults(shard):
-            return (self.root if shard == tree.ROOT else self.root.at(shard)).version_mark()
+            where = self.root if shard == tree.ROOT else self.root.at(shard)
+            is_file = self.format != "tree"
+            return where.version_mark() + (where.blocks_sha256() if is_file and where.is_local else "")
 
     def fingerprint(self, shard: str) -> str:
-        """A hash that differs if any sample of the shard was replaced; empty if the storage cannot tell.
+        """Two hashes with a space between: of the version marks of all files of the shard, empty if the storage has
+        none, and of a few blocks of their content (`ingest.storage.blocks`), empty if the marks have such a hash.
 
-        Unlike `version_mark` it looks at every file of a folder. StorageError if the storage fails.
+        It differs if any sample of the shard was replaced; if size and time of its file are the same as before, it
+        differs if one of the blocks does. StorageError if the storage fails.
         """
-        marks = tree.version_marks(self.root, shard) if self.format == "tree" else self.version_mark(shard)
-        return hashlib.sha256(marks.encode("utf-8", "surrogateescape")).hexdigest() if marks else ""
+        with storage_faults(shard):
+            is_tree = self.format == "tree"
+            marks = tree.version_marks(self.root, shard) if is_tree else self.root.at(shard).version_mark()
+        hashed = hashlib.sha256(marks.encode("utf-8", "surrogateescape")).hexdigest() if marks else ""
+        return f"{hashed} {self.blocks_sha256(shard)}".rstrip()
+
+    def blocks_sha256(self, shard: str) -> str:
+        """The second hash of `fingerprint`. StorageError if the storage fails."""
+        with storage_faults(shard):
+            is_tree = self.format == "tree"
+            return tree.blocks_sha256(self.root, shard) if is_tree else self.root.at(shard).blocks_sha256()
 
 
 def open_source(url: str, format_name: str | None, category: str | None, class_list: ClassList | None = None) -> Source:
