@@ -7,6 +7,7 @@ module, name it in `FORMATS`, and make `_recognised` and `_kind` recognise it.
 import hashlib
 import os
 import posixpath
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -174,9 +175,12 @@ def _files(where: Place, url: str, format_name: str | None) -> tuple[str, Place,
         raise SourceError(f"{url} does not exist or matches nothing")
     kinds = {_kind(p) for p in paths}
     name = format_name or (kinds.pop() if len(kinds) == 1 else None)
-    folder = posixpath.commonpath([posixpath.dirname(p) for p in paths])
+    # Paths of web servers are whole URLs, whose two slashes `commonpath` would join.
+    scheme = "".join(re.findall(r"^https?://", paths[0]))
+    bare = [p.removeprefix(scheme) for p in paths]
+    folder = posixpath.commonpath([posixpath.dirname(p) for p in bare])
     if name in (None, "tree") and where.exists() and extension_of(where.path) in IMAGE_EXTENSIONS:
-        return "tree", Place(where.fs, folder), [posixpath.basename(where.path)]
+        return "tree", Place(where.fs, scheme + folder), [posixpath.basename(where.path)]
     if name is None and all(map(_is_table, paths)):
         raise SourceError(f"{url} is a table and holds no pictures; {_fetch_first(url)}")
     if name == "tree":
@@ -186,7 +190,8 @@ def _files(where: Place, url: str, format_name: str | None) -> tuple[str, Place,
     if name is None:
         known = " ".join((*webdataset.SUFFIXES, parquet.SUFFIX))
         raise SourceError(f"{url} is neither a folder nor files of one kind ({known}); say which with --source-format")
-    return name, Place(where.fs, folder), sorted({posixpath.relpath(p, folder) for p in paths})
+    names = sorted({posixpath.relpath(p, folder) for p in bare})
+    return name, Place(where.fs, scheme + folder), names
 
 
 def _matches(where: Place, pattern: str) -> list[str]:
