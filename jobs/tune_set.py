@@ -1,12 +1,10 @@
 """`privsieve tune-set SOURCE --labels FILE --target T --out SET`: a training set for `tune`."""
 
-from typing import BinaryIO
-
 import click
 
 from ingest.errors import number_of
 from jobs.console.hash_list_option import hash_list_option
-from jobs.console.option_types import FiniteRange
+from jobs.console.option_types import FiniteRange, YamlFile
 from jobs.console.terminal import write_line
 from jobs.runtime.feedback import on_terminal
 from jobs.tuning.set_making import TuneSetRequest, run_tune_set
@@ -25,7 +23,7 @@ from scoring.tuning.training_set import SetRecord
 )
 @click.option(
     "--prompt-file",
-    type=click.File("rb"),
+    type=YamlFile(),
     help="YAML file that replaces texts of the protocol, as of scan.",
 )
 @click.option("--dialogues", help="For --target dialogue: conversations, one per line of JSON.")
@@ -69,7 +67,7 @@ def tune_set(
     target: str,
     out: str,
     protocol: str | None,
-    prompt_file: BinaryIO | None,
+    prompt_file: bytes | None,
     dialogues: str | None,
     source_format: str | None,
     split: str | None,
@@ -87,14 +85,13 @@ def tune_set(
 ) -> None:
     """Join the pictures of SOURCE with labels and write what a model is tuned on."""
     draw = Draw(seed, per_class, num_pictures, levels == "equal", leave_out, validation_share)
-    texts = None if prompt_file is None else prompt_file.read()
     request = TuneSetRequest(
         source=source,
         labels=labels,
         out=out,
         target=target,
         protocol=protocol,
-        prompt_file=texts,
+        prompt_file=prompt_file,
         dialogues=dialogues,
         source_format=source_format,
         split=split,

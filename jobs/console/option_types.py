@@ -5,6 +5,8 @@ from typing import Any
 
 import click
 
+from ingest.errors import PrivsieveError
+
 
 class FiniteRange(click.FloatRange):
     """A number of a range; click itself lets NaN and infinity pass."""
@@ -14,6 +16,27 @@ class FiniteRange(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value} is no finite number.", param, ctx)
         return number
+
+
+class YamlFile(click.ParamType[bytes]):
+    """A file of YAML or JSON -> its content. PrivsieveError, with option and file, if it is neither."""
+
+    name = "filename"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
+        if isinstance(value, bytes):
+            return value
+        from ingest.storage.given_files import given_content
+        from ingest.storage.place import place
+        from scoring.yaml_files import YamlError, load_yaml
+
+        what = f"{'' if param is None else max(param.opts, key=len)} {value}".lstrip()
+        content = given_content(place(value), what)
+        try:
+            load_yaml(content, what)  # parsed again later, where its name is not known
+        except YamlError as error:
+            raise PrivsieveError(str(error)) from None
+        return content
 
 
 class Numbers(click.ParamType[tuple[int, ...]]):

@@ -14,11 +14,9 @@ import click
 from click.core import ParameterSource
 
 from ingest.errors import PrivsieveError, StorageError, did_you_mean
-from ingest.storage.retries import reason_of
 from ingest.storage.web import named, refuse_credentials
 
 PREFIX = "PRIVSIEVE"
-MAX_FILE_BYTES = 2**20
 _CREDENTIAL = re.compile(r"key|secret|password|token|credential", re.IGNORECASE)
 
 
@@ -130,16 +128,12 @@ class _Config(click.Option):
 
 def _values(command: click.Command, verb: str, path: Path) -> dict[str, Any]:
     """Parameter -> value, as the command line would give it. PrivsieveError names the first that is wrong."""
+    from ingest.storage.given_files import given_content
+    from ingest.storage.place import place
     from scoring.yaml_files import YamlError, load_yaml
 
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-        if len(content) > MAX_FILE_BYTES:
-            raise PrivsieveError(f"--config {path}: more than {MAX_FILE_BYTES} bytes; it holds options and no data")
-        found = load_yaml(content, f"--config {path}", yes_is_text=True)
-    except OSError as error:
-        raise PrivsieveError(f"--config {path}: {reason_of(error)}") from None
+        found = load_yaml(given_content(place(str(path)), f"--config {path}"), f"--config {path}", yes_is_text=True)
     except YamlError as error:
         raise PrivsieveError(str(error)) from None
     if found is None:

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ingest.errors import EngineError
+from ingest.storage.given_files import given_content
+from ingest.storage.place import place
 
 WHOLE = "model.safetensors"
 INDEX = f"{WHOLE}.index.json"
@@ -24,6 +26,7 @@ SMALL_SUFFIXES = (".json", ".jinja", ".txt", ".model")
 UNSAFE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 BLOCK_BYTES = 64 << 20
 PIECE_BYTES = 1 << 20
+MAX_JSON_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -191,7 +194,7 @@ def read_json(file: Path, where: str) -> dict[str, Any]:
     if not file.is_file():
         raise EngineError(f"{where} has no {file.name}")
     try:
-        content = json.loads(file.read_bytes())
+        content = json.loads(given_content(place(str(file)), f"{where}: its {file.name}", MAX_JSON_BYTES))
     except (ValueError, RecursionError):
         raise EngineError(f"{where}: its {file.name} is no valid JSON") from None
     if not isinstance(content, dict):
