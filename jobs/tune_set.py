@@ -4,7 +4,7 @@ import click
 
 from ingest.errors import number_of
 from jobs.console.hash_list_option import hash_list_option
-from jobs.console.option_types import FiniteRange, YamlFile
+from jobs.console.option_types import FiniteRange, WholeRange, YamlFile
 from jobs.console.terminal import write_line
 from jobs.runtime.feedback import on_terminal
 from jobs.tuning.set_making import TuneSetRequest, run_tune_set
@@ -29,10 +29,8 @@ from scoring.tuning.training_set import SetRecord
 @click.option("--dialogues", help="For --target dialogue: conversations, one per line of JSON.")
 @click.option("--source-format", help="webdataset, tree or parquet; recognised if not given.")
 @click.option("--split", help="Only labels of this split, such as train.")
-@click.option(
-    "--per-class", type=click.IntRange(min=1), help="Pictures of each private class, and as many public ones."
-)
-@click.option("--n", "num_pictures", type=click.IntRange(min=2), help="Pictures in total, each class in proportion.")
+@click.option("--per-class", type=WholeRange(min=1), help="Pictures of each private class, and as many public ones.")
+@click.option("--n", "num_pictures", type=WholeRange(min=2), help="Pictures in total, each class in proportion.")
 @click.option(
     "--levels",
     type=click.Choice(["natural", "equal"]),
@@ -49,7 +47,7 @@ from scoring.tuning.training_set import SetRecord
     show_default=True,
     help="Share that is held back, by groups of near duplicates.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of every draw.")
+@click.option("--seed", type=WholeRange(min=0), default=0, show_default=True, help="Seed of every draw.")
 @click.option(
     "--exclude",
     multiple=True,

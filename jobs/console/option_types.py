@@ -7,6 +7,21 @@ import click
 
 from ingest.errors import PrivsieveError
 
+LARGEST = 2**63 - 1
+
+MAX_SECONDS = 10**7
+"""About four months; clocks of some systems take no times that are much further away."""
+
+
+class WholeRange(click.IntRange):
+    """A whole number of a range, and of 64 bits; click itself has no limit."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        number = int(super().convert(value, param, ctx))
+        if abs(number) > LARGEST:
+            self.fail(f"{value} is too large; the largest number is {LARGEST}.", param, ctx)
+        return number
+
 
 class FiniteRange(click.FloatRange):
     """A number of a range; click itself lets NaN and infinity pass."""
