@@ -17,8 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.errors import LabelsError, StorageError
+from ingest.errors import LabelsError
 from ingest.sample import printable
+from ingest.storage.given_files import given_content
 from ingest.storage.place import Place, place
 
 PARQUET = b"PAR1"
@@ -80,7 +81,7 @@ class ClassList:
 def read_class_list(url: str) -> ClassList:
     """LabelsError or StorageError in one line where the file is no such list, or gives a name two classes."""
     file = place(url)
-    content = _content(file, url)
+    content = given_content(file, f"--labels {url}", MAX_LIST_BYTES)
     is_table = content[:4] == PARQUET
     pairs = list(_labelled(content, url) if is_table else _pairs(_text(content, url), url))
     if not pairs:
@@ -88,7 +89,7 @@ def read_class_list(url: str) -> ClassList:
     digest = hashlib.sha256(content)
     beside = Place(file.fs, posixpath.join(posixpath.dirname(file.path), NUMBERED_CLASSES))
     if all(re.fullmatch(r"\d{1,6}", of) for _, of, _ in pairs) and beside.exists():
-        named = _content(beside, beside.path)
+        named = given_content(beside, f"the list of classes {beside.path}", MAX_LIST_BYTES)
         digest.update(named)
         names = _numbered(_text(named, beside.path), beside.path)
         unknown = next((f"line {line}: class {of}" for _, of, line in pairs if int(of) not in names), None)
@@ -109,16 +110,6 @@ def read_class_list(url: str) -> ClassList:
     hashes = np.array(sorted(by_hash), np.uint64)
     numbers = np.array([by_hash[one] for one in sorted(by_hash)], np.int32)
     return ClassList(url, digest.hexdigest(), len(found), tuple(classes), hashes, numbers)
-
-
-def _content(file: Place, url: str) -> bytes:
-    try:
-        size = file.size()
-    except OSError:
-        raise StorageError(f"{url} cannot be read; give a file that lists names and classes") from None
-    if size > MAX_LIST_BYTES:
-        raise LabelsError(f"{url} has {size:,} bytes; a list of classes may have {MAX_LIST_BYTES:,}")
-    return file.read()
 
 
 def _text(content: bytes, url: str) -> str:

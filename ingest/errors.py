@@ -3,6 +3,7 @@
     PrivsieveError            exit 2: the command was wrong, nothing was done
     ├── SourceError           the source cannot be read or is not what the options say
     ├── StorageError          a path or URL cannot be reached or written
+    │   └── MissingFileError  there is no file of that name
     ├── RunError              the run folder does not fit the command
     ├── EngineError           an engine is unknown, not installed or misses a model file
     ├── PolicyError           a policy file is wrong
@@ -30,6 +31,10 @@ class SourceError(PrivsieveError):
 
 
 class StorageError(PrivsieveError):
+    pass
+
+
+class MissingFileError(StorageError):
     pass
 
 

@@ -7,6 +7,7 @@ import click
 
 from ingest.errors import number_of
 from jobs.console.hash_list_option import hash_list_option
+from jobs.console.option_types import WholeRange
 from jobs.console.terminal import write_cautions, write_json, write_line
 
 if TYPE_CHECKING:
@@ -24,7 +25,9 @@ def audit() -> None:
 
 @audit.command()
 @click.argument("run_url", metavar="RUN")
-@click.option("--n", "num_wanted", type=click.IntRange(min=1), default=400, show_default=True, help="Pictures to draw.")
+@click.option(
+    "--n", "num_wanted", type=WholeRange(1, 100_000), default=400, show_default=True, help="Pictures to draw."
+)
 @click.option(
     "--for",
     "purpose",
@@ -33,7 +36,7 @@ def audit() -> None:
     show_default=True,
     help="Which rates are to have the shortest intervals. All of them can be estimated in any case.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the same pictures again.")
+@click.option("--seed", type=WholeRange(min=0), default=0, show_default=True, help="Draws the same pictures again.")
 @click.option("--private", metavar="CONDITION", help="What counts as private; default what the protocol of RUN asks.")
 @click.option("--out", required=True, help="Labels file to fill in: .csv, or .json for Label Studio.")
 @click.option("--replace", is_flag=True, help="Draw anew although RUN has another sample, which is kept aside.")
@@ -61,7 +64,7 @@ def sample(
     from jobs.runtime.requests import refused_in_one_line
 
     with refused_in_one_line():
-        request = AuditSampleRequest(run_url, out, num_wanted, purpose, seed, private, replace, hash_list)
+        request = AuditSampleRequest(run_url, out, num_wanted, purpose, seed, private, replace, hash_list_url=hash_list)
     found = run_audit_sample(request)
     write_cautions(found.cautions)
     drawn, design = found.sample.table.num_rows, found.sample.design

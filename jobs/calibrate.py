@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobs.console.option_types import FiniteRange
+from jobs.console.option_types import FiniteRange, WholeRange
 from jobs.console.terminal import write_json, write_line
 from scoring.taxonomy import KEYS
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     metavar="ATTRIBUTE",
     help="Show the reliability table of this attribute, or of private; may be given several times.  [default: private]",
 )
-@click.option("--seed", type=click.IntRange(min=0, max=2**63 - 1), default=0, show_default=True)
+@click.option("--seed", type=WholeRange(min=0, max=2**63 - 1), default=0, show_default=True)
 @click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def calibrate(
     run: str,

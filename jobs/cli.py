@@ -10,6 +10,7 @@ import click
 from ingest import __version__
 from ingest.errors import PrivsieveError, did_you_mean
 from ingest.storage.place import reason_of
+from ingest.storage.web import without_credentials
 from jobs.console.settings import add_settings, by_variables
 from jobs.console.terminal import write_line
 from scoring.sql.limits import is_left_behind
@@ -146,7 +147,7 @@ def main(args: list[str] | None = None) -> None:
         message, code = f"interrupted{_continued(args)}", 130
     else:
         sys.exit(code if isinstance(code, int) else 0)
-    write_line(f"privsieve: {message}", to_stderr=True)
+    write_line(f"privsieve: {without_credentials(message)}", to_stderr=True)
     if is_left_behind():  # interpreters wait for it, or complain about it, as they end
         with suppress(OSError):
             sys.stdout.flush()

@@ -5,6 +5,7 @@ import click
 from ingest.errors import number_of
 from jobs.compacting.run import ROWS_PER_FILE, CompactRequest, run_compact
 from jobs.compacting.slices import SLICES_PER_FILE
+from jobs.console.option_types import WholeRange
 from jobs.console.terminal import write_line
 
 
@@ -12,7 +13,7 @@ from jobs.console.terminal import write_line
 @click.argument("run_url", metavar="RUN")
 @click.option(
     "--rows-per-file",
-    type=click.IntRange(min=1),
+    type=WholeRange(min=1),
     default=ROWS_PER_FILE,
     show_default=True,
     help=f"A file ends at so many rows, or at {SLICES_PER_FILE:,} slices.",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from jobs.console.option_types import FiniteRange
+from jobs.console.option_types import FiniteRange, WholeRange
 from jobs.console.terminal import write_json, write_line
 
 if TYPE_CHECKING:
@@ -43,12 +43,12 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--draws",
-    type=click.IntRange(min=0, max=100_000),
+    type=WholeRange(min=0, max=100_000),
     default=1000,
     show_default=True,
     help="Draws for the intervals of metrics that are no shares; 0 for none of these.",
 )
-@click.option("--seed", type=click.IntRange(min=0, max=2**63 - 1), default=0, show_default=True)
+@click.option("--seed", type=WholeRange(min=0, max=2**63 - 1), default=0, show_default=True)
 @click.option(
     "--html",
     "html_path",

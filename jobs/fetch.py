@@ -10,7 +10,7 @@ import click
 
 from ingest.errors import number_of
 from jobs.console.command import Command
-from jobs.console.option_types import FiniteRange
+from jobs.console.option_types import FiniteRange, WholeRange
 from jobs.console.terminal import write_line
 from jobs.fetching.fetch import FetchRequest, FetchResources, FetchResult, run_fetch
 from jobs.runtime.feedback import on_terminal
@@ -31,15 +31,13 @@ from jobs.runtime.feedback import on_terminal
 @click.option("--out", "out_url", required=True, help="Folder or fsspec URL of the shards; continued if it exists.")
 @click.option("--where", help="SQL condition over the metadata row, as: punsafe < 0.1 AND width >= 256")
 @click.option("--caption-keywords", multiple=True, metavar="CLASS", help="Only captions with words of CLASS, as: card.")
-@click.option("--limit", type=click.IntRange(min=1), help="Fetch only the first so many selected rows.")
+@click.option("--limit", type=WholeRange(min=1), help="Fetch only the first so many selected rows.")
 @click.option("--retry-failed", is_flag=True, help="Ask URLs again that failed for a reason that can change.")
-@click.option(
-    "--images-per-shard", type=click.IntRange(min=2), default=FetchRequest.images_per_shard, show_default=True
-)
-@click.option("--processes", type=click.IntRange(min=1), help="Shards at once; default one per CPU core.")
+@click.option("--images-per-shard", type=WholeRange(min=2), default=FetchRequest.images_per_shard, show_default=True)
+@click.option("--processes", type=WholeRange(min=1), help="Shards at once; default one per CPU core.")
 @click.option(
     "--threads",
-    type=click.IntRange(min=1),
+    type=WholeRange(min=1),
     default=FetchResources.threads,
     show_default=True,
     help="Requests per process.",
@@ -53,13 +51,13 @@ from jobs.runtime.feedback import on_terminal
 )
 @click.option(
     "--retries",
-    type=click.IntRange(min=0),
+    type=WholeRange(min=0),
     default=FetchRequest.retries,
     show_default=True,
     help="How often a failed URL is tried again.",
 )
 @click.option(
-    "--max-bytes", type=click.IntRange(min=1), default=FetchRequest.max_bytes, show_default=True, help="Per image."
+    "--max-bytes", type=WholeRange(min=1), default=FetchRequest.max_bytes, show_default=True, help="Per image."
 )
 @click.option(
     "--user-agent-token", default=FetchRequest.user_agent_token, show_default=True, help="The name that hosts see."

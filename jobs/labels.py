@@ -7,7 +7,7 @@ import click
 
 from ingest.errors import number_of
 from jobs.console.hash_list_option import hash_list_option
-from jobs.console.option_types import FiniteRange
+from jobs.console.option_types import FiniteRange, WholeRange
 from jobs.console.tables import write_table
 from jobs.console.terminal import write_json, write_line
 from jobs.runtime.feedback import on_terminal
@@ -214,7 +214,7 @@ def build() -> None:
 @click.option("--out", required=True, help="Labels file to write, with a class and split per candidate.")
 @click.option("--like-paper", is_flag=True, help="Draw as many evaluation pictures of each level as the paper has.")
 @click.option("--labels", "annotated", metavar="LABELS", help="Labels of a consensus, which give the levels.")
-@click.option("--seed", type=click.IntRange(min=0), help="Of the draw of --like-paper.  [default: 0]")
+@click.option("--seed", type=WholeRange(min=0), help="Of the draw of --like-paper.  [default: 0]")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 def build_vispr(root: str, out: str, like_paper: bool, annotated: str | None, seed: int | None, quiet: bool) -> None:
     """Candidates of VISPR: pictures with labels of levels 1 and 2, and safe ones for levels 3 and 4.
@@ -238,8 +238,8 @@ def build_vispr(root: str, out: str, like_paper: bool, annotated: str | None, se
 @build.command("privbench")
 @click.argument("metadata")
 @click.option("--out", required=True, help="Parquet file to write: url and class, for privsieve fetch.")
-@click.option("--per-class", type=click.IntRange(min=1), help="Draw so many candidates per class.")
-@click.option("--seed", type=click.IntRange(min=0), help="Of the draw of --per-class.  [default: 0]")
+@click.option("--per-class", type=WholeRange(min=1), help="Draw so many candidates per class.")
+@click.option("--seed", type=WholeRange(min=0), help="Of the draw of --per-class.  [default: 0]")
 def build_privbench(metadata: str, out: str, per_class: int | None, seed: int | None) -> None:
     """Candidates by words in captions, for the eight private classes, public and hard public pictures.
 

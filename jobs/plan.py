@@ -12,7 +12,7 @@ from ingest.errors import number_of
 from jobs.console.command import OneSource
 from jobs.console.engine_options import ENGINE_HEADING, engine_option, engine_options, engine_options_from_context
 from jobs.console.old_spellings import with_old_spellings
-from jobs.console.option_types import FiniteRange
+from jobs.console.option_types import FiniteRange, WholeRange
 from jobs.console.terminal import escaped, write_json
 from jobs.planning.arithmetic import Figure, PlanResult
 from jobs.planning.estimate import PlanRequest, run_plan
@@ -32,7 +32,7 @@ from jobs.runtime.feedback import on_terminal
 @engine_options
 @click.option(
     "--num-engines",
-    type=click.IntRange(min=1),
+    type=WholeRange(min=1),
     default=PlanRequest.num_engines,
     show_default=True,
     help="Engines that share the scan: GPUs, or processes of an engine without GPU.",
@@ -40,14 +40,12 @@ from jobs.runtime.feedback import on_terminal
 @click.option("--price-per-hour", type=FiniteRange(min=0), help="Of one GPU or process, in any currency.")
 @click.option(
     "--sample",
-    type=click.IntRange(min=1),
+    type=WholeRange(min=1),
     default=PlanRequest.sample,
     show_default=True,
     help="Images to look at.",
 )
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=PlanRequest.seed, show_default=True, help="Seed of the sample."
-)
+@click.option("--seed", type=WholeRange(min=0), default=PlanRequest.seed, show_default=True, help="Seed of the sample.")
 @click.option("--source-format", help="As of scan: webdataset, tree or parquet; recognised if not given.")
 @click.option("--category", help="As of scan.")
 @click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)

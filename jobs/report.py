@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from jobs.console.hash_list_option import hash_list_option
+from jobs.console.option_types import WholeRange
 from jobs.console.terminal import write_cautions, write_json, write_line
 
 if TYPE_CHECKING:
@@ -38,20 +39,20 @@ def _not_empty(context: click.Context, parameter: click.Parameter, value: str | 
 )
 @click.option(
     "--min-count",
-    type=click.IntRange(min=0),
+    type=WholeRange(min=0),
     default=1,
     show_default=True,
     help="Leave out groups with fewer scored images.",
 )
 @click.option(
     "--top",
-    type=click.IntRange(min=1),
+    type=WholeRange(min=1),
     default=15,
     show_default=True,
     help="How many of the highest and of the lowest groups to show.",
 )
 @click.option("--copies", is_flag=True, help="Also count pictures with the same perceptual hash once; takes memory.")
-@click.option("--source-size", type=click.IntRange(min=1), help="Images of the whole source, for a run of --sample.")
+@click.option("--source-size", type=WholeRange(min=1), help="Images of the whole source, for a run of --sample.")
 @click.option(
     "--category-sizes",
     metavar="FILE",
@@ -68,7 +69,7 @@ def _not_empty(context: click.Context, parameter: click.Parameter, value: str | 
     "--gallery",
     "num_pictures",
     metavar="N",
-    type=click.IntRange(1, 20),
+    type=WholeRange(1, 20),
     help="With --html: show so many of the most severe images as small pictures, read from the source.",
 )
 @click.option("--blur/--clear", "is_blurred", default=True, show_default=True, help="How --gallery shows them.")
@@ -91,7 +92,7 @@ def _not_empty(context: click.Context, parameter: click.Parameter, value: str | 
     "--timeout",
     "timeout_s",
     metavar="SECONDS",
-    type=click.IntRange(min=1),
+    type=WholeRange(min=1),
     default=3600,
     show_default=True,
     help="Stop the report after so long; it is also stopped at 60 % of the free memory.",

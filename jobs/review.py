@@ -7,7 +7,7 @@ import click
 
 from ingest.errors import number_of
 from jobs.console.hash_list_option import hash_list_option
-from jobs.console.option_types import FiniteRange
+from jobs.console.option_types import FiniteRange, WholeRange
 from jobs.console.terminal import write_line
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ WHY = {
 @click.option(
     "--n",
     "num_pictures",
-    type=click.IntRange(min=1, max=100_000),
+    type=WholeRange(min=1, max=100_000),
     help="Pictures.  [default: the audit sample, else 400]",
 )
 @click.option(
@@ -57,10 +57,8 @@ WHY = {
 )
 @hash_list_option("is never shown, and only counted")
 @click.option("--again", is_flag=True, help="Ask what a person has answered before, too.")
-@click.option("--seed", type=click.IntRange(min=0, max=2**63 - 1), default=0, show_default=True, help="Of the order.")
-@click.option(
-    "--port", type=click.IntRange(min=0, max=65535), default=0, help="Of this machine.  [default: a free one]"
-)
+@click.option("--seed", type=WholeRange(min=0, max=2**63 - 1), default=0, show_default=True, help="Of the order.")
+@click.option("--port", type=WholeRange(min=0, max=65535), default=0, help="Of this machine.  [default: a free one]")
 def review(
     run: str,
     queue: str | None,

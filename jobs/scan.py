@@ -13,7 +13,7 @@ from jobs.console.command import OneSource
 from jobs.console.engine_options import ENGINE_HEADING, engine_option, engine_options, engine_options_from_context
 from jobs.console.executor_options import executor_options
 from jobs.console.old_spellings import with_old_spellings
-from jobs.console.option_types import FiniteRange
+from jobs.console.option_types import MAX_SECONDS, FiniteRange, WholeRange
 from jobs.console.terminal import write_line
 from jobs.runtime.executors import Executor
 from jobs.runtime.feedback import on_terminal
@@ -48,34 +48,34 @@ MEMORY_HELP = "Memory for an engine that scans image by image; default half of w
 @click.option(
     "--labels", help="File with a class for each image's name: a labels file, CSV, TSV, or Places365's lists."
 )
-@click.option("--sample", type=click.IntRange(min=1), help="Scan a uniform random sample of this many images.")
+@click.option("--sample", type=WholeRange(min=1), help="Scan a uniform random sample of this many images.")
 @click.option("--per-category", is_flag=True, help="With --sample: so many images of each category.")
-@click.option("--seed", type=click.IntRange(min=0), help="Seed of --sample; default 0.")
-@click.option("--limit", type=click.IntRange(min=1), help="Scan only this many images, from the first.")
+@click.option("--seed", type=WholeRange(min=0), help="Seed of --sample; default 0.")
+@click.option("--limit", type=WholeRange(min=1), help="Scan only this many images, from the first.")
 @click.option(
     "--max-pixels-in",
-    type=click.IntRange(min=1),
+    type=WholeRange(min=1),
     default=ImageLimits.max_pixels,
     show_default=True,
     help="Larger pictures are quarantined unread.",
 )
 @click.option(
     "--max-frames",
-    type=click.IntRange(min=1),
+    type=WholeRange(min=1),
     default=ImageLimits.max_frames,
     show_default=True,
     help="Frames or pages that are scanned, from the first.",
 )
-@click.option("--num-engines", type=click.IntRange(min=1), help="Engine actors; default as many as fit.")
+@click.option("--num-engines", type=WholeRange(min=1), help="Engine actors; default as many as fit.")
 @click.option(
     "--max-engines",
-    type=click.IntRange(min=1),
+    type=WholeRange(min=1),
     help="Add engines up to this number while slices wait; default: add none.",
 )
 @click.option("--engine-cpus", type=FiniteRange(min=0.5), default=1, show_default=True, help="CPUs per engine.")
 @click.option("--engine-gpus", type=FiniteRange(min=0), help="GPUs per engine; default what the engine asks for.")
-@click.option("--stall-seconds", type=FiniteRange(min=1), default=600, show_default=True, help=STALL_HELP)
-@click.option("--image-memory-mb", type=click.IntRange(min=100), help=MEMORY_HELP)
+@click.option("--stall-seconds", type=FiniteRange(1, MAX_SECONDS), default=600, show_default=True, help=STALL_HELP)
+@click.option("--image-memory-mb", type=WholeRange(min=100), help=MEMORY_HELP)
 @click.option("--takeover", is_flag=True, help="Scan although another scan holds the run.")
 @executor_options(default="ray")
 @click.option("--quiet", is_flag=True, help="No progress.")

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ingest.errors import QueryError
+from jobs.console.option_types import WholeRange
 from jobs.console.tables import write_rows, write_table
 from jobs.console.terminal import write_cautions, write_line, write_lines
 
@@ -24,7 +25,7 @@ MAX_TEXT_ROWS = 1_000
     "--timeout",
     "timeout_s",
     metavar="SECONDS",
-    type=click.IntRange(min=1),
+    type=WholeRange(min=1),
     default=600,
     show_default=True,
     help="Stop the statement after so long; it is also stopped at 60 % of the free memory.",
@@ -56,7 +57,7 @@ def sql(run: str, statement: str | None, shell_setup: bool, output: str, timeout
         if output == "text":
             _write_text(names, rows)
         else:
-            write_rows(names, rows, output)
+            write_rows(names, rows, output, is_for_spreadsheets=False)
         sys.stdout.flush()  # listing the source may take a while
         write_cautions(opened.cautions)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobs.console.option_types import Numbers
+from jobs.console.option_types import Numbers, WholeRange
 from jobs.console.study_options import study_options, study_request_from_context
 from jobs.console.terminal import write_json, write_line
 from jobs.runtime.feedback import on_terminal
@@ -24,9 +24,7 @@ def study() -> None:
 FORMAT = click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 QUIET = click.option("--quiet", is_flag=True, help="No progress.")
 MODEL = click.option("--model", required=True, help="A folder, or a hub name such as owner/name.")
-MAX_PIXELS = click.option(
-    "--max-pixels", type=click.IntRange(min=28 * 28), help="Width x height of pictures, as in scan."
-)
+MAX_PIXELS = click.option("--max-pixels", type=WholeRange(min=28 * 28), help="Width x height of pictures, as in scan.")
 OUT = click.option("--out", required=True, help="Folder of the study; continued if it exists.")
 
 
@@ -122,8 +120,8 @@ def prompts(
 @click.argument("adapter")
 @MODEL
 @click.option("--pictures", required=True, help="Corpus of neutral pictures, unlike those of the tuning.")
-@click.option("--n", "num_pictures", type=click.IntRange(min=1), default=200, show_default=True)
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the draw of pictures.")
+@click.option("--n", "num_pictures", type=WholeRange(min=1), default=200, show_default=True)
+@click.option("--seed", type=WholeRange(min=0), default=0, show_default=True, help="Of the draw of pictures.")
 @MAX_PIXELS
 @FORMAT
 def cost(

@@ -2,6 +2,7 @@
 
 import click
 
+from jobs.console.option_types import WholeRange
 from jobs.console.terminal import write_line
 from jobs.runtime.feedback import on_terminal
 from jobs.runtime.last_word import command_session
@@ -24,28 +25,28 @@ from scoring.tuning.recipe import SHIPPED
 )
 @click.option(
     "--max-pixels",
-    type=click.IntRange(min=1),
+    type=WholeRange(min=1),
     default=TuneRequest.max_pixels,
     show_default=True,
     help="Width x height to which pictures are downscaled, as in scan.",
 )
-@click.option("--seed", type=click.IntRange(min=0, max=2**32 - 1), default=0, show_default=True)
+@click.option("--seed", type=WholeRange(min=0, max=2**32 - 1), default=0, show_default=True)
 @click.option(
     "--micro-batch-size",
-    type=click.IntRange(min=1),
+    type=WholeRange(min=1),
     default=TuneRequest.micro_batch_size,
     show_default=True,
     help="Pictures at once on a device; the recipe's batch is made of several.",
 )
 @click.option(
     "--steps-per-checkpoint",
-    type=click.IntRange(min=1),
+    type=WholeRange(min=1),
     help="After how many steps a killed run can continue; else ten times in a run, and at least every 100 steps.",
 )
 @click.option(
     "--num-gpus",
     "num_processes",
-    type=click.IntRange(min=1),
+    type=WholeRange(min=1),
     default=TuneRequest.num_processes,
     show_default=True,
     help="GPUs that share the work, on Ray; processes if the cluster has no GPU.",

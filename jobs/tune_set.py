@@ -1,12 +1,10 @@
 """`privsieve tune-set SOURCE --labels FILE --target T --out SET`: a training set for `tune`."""
 
-from typing import BinaryIO
-
 import click
 
 from ingest.errors import number_of
 from jobs.console.hash_list_option import hash_list_option
-from jobs.console.option_types import FiniteRange
+from jobs.console.option_types import FiniteRange, WholeRange, YamlFile
 from jobs.console.terminal import write_line
 from jobs.runtime.feedback import on_terminal
 from jobs.tuning.set_making import TuneSetRequest, run_tune_set
@@ -25,16 +23,14 @@ from scoring.tuning.training_set import SetRecord
 )
 @click.option(
     "--prompt-file",
-    type=click.File("rb"),
+    type=YamlFile(),
     help="YAML file that replaces texts of the protocol, as of scan.",
 )
 @click.option("--dialogues", help="For --target dialogue: conversations, one per line of JSON.")
 @click.option("--source-format", help="webdataset, tree or parquet; recognised if not given.")
 @click.option("--split", help="Only labels of this split, such as train.")
-@click.option(
-    "--per-class", type=click.IntRange(min=1), help="Pictures of each private class, and as many public ones."
-)
-@click.option("--n", "num_pictures", type=click.IntRange(min=2), help="Pictures in total, each class in proportion.")
+@click.option("--per-class", type=WholeRange(min=1), help="Pictures of each private class, and as many public ones.")
+@click.option("--n", "num_pictures", type=WholeRange(min=2), help="Pictures in total, each class in proportion.")
 @click.option(
     "--levels",
     type=click.Choice(["natural", "equal"]),
@@ -51,7 +47,7 @@ from scoring.tuning.training_set import SetRecord
     show_default=True,
     help="Share that is held back, by groups of near duplicates.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of every draw.")
+@click.option("--seed", type=WholeRange(min=0), default=0, show_default=True, help="Seed of every draw.")
 @click.option(
     "--exclude",
     multiple=True,
@@ -69,7 +65,7 @@ def tune_set(
     target: str,
     out: str,
     protocol: str | None,
-    prompt_file: BinaryIO | None,
+    prompt_file: bytes | None,
     dialogues: str | None,
     source_format: str | None,
     split: str | None,
@@ -87,14 +83,13 @@ def tune_set(
 ) -> None:
     """Join the pictures of SOURCE with labels and write what a model is tuned on."""
     draw = Draw(seed, per_class, num_pictures, levels == "equal", leave_out, validation_share)
-    texts = None if prompt_file is None else prompt_file.read()
     request = TuneSetRequest(
         source=source,
         labels=labels,
         out=out,
         target=target,
         protocol=protocol,
-        prompt_file=texts,
+        prompt_file=prompt_file,
         dialogues=dialogues,
         source_format=source_format,
         split=split,

@@ -33,6 +33,7 @@ from ingest.errors import (
     StorageError,
 )
 from ingest.images.decode import ImageLimits
+from ingest.storage.web import named
 from jobs.evaluating.run import EvaluateRequest, run_evaluate
 from jobs.planning.arithmetic import Figure, PlanResult
 from jobs.planning.estimate import PlanRequest, run_plan
@@ -281,7 +282,7 @@ def plan(
 
 
 def _text(name: str, value: Url) -> str:
-    """PrivsieveError where the value is no path."""
+    """A path, or a URL as it may be written (`ingest.storage.web`). PrivsieveError where the value is neither."""
     if not isinstance(value, (str, os.PathLike)) or "\0" in os.fspath(value):
         raise PrivsieveError(f"{name}={value!r:.80}: give a path or URL")
-    return os.fspath(value)
+    return named(os.fspath(value))

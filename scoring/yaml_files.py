@@ -1,4 +1,8 @@
-"""YAML that people write by hand: policies, wordings, thresholds."""
+"""YAML that people write by hand: policies, wordings, thresholds.
+
+A small file can stand for a huge value: an alias repeats a value, and a merge key (`<<`) copies its fields. The limits
+here are of the value with all aliases written out.
+"""
 
 import re
 from collections.abc import Hashable
@@ -8,19 +12,28 @@ import yaml
 
 from ingest.sample import printable
 
+MAX_VALUES = 100_000
+"""Of a file, every key, number and text counted; a value that an alias repeats counts each time."""
+
+MAX_DEPTH = 50
+"""Of lists and mappings inside each other."""
+
+MAX_NUMBER_CHARACTERS = 100
+"""To read a longer number, such as `1:30:30:…` of base 60, may take minutes."""
+
 
 class YamlError(Exception):
     """The message names the file, the problem and its position, in one line."""
 
 
 def load_yaml(content: bytes, what: str, *, yes_is_text: bool = False) -> Any:
-    """What a file of YAML or JSON holds. YamlError where it is neither, or a key stands twice.
+    """What a file of YAML or JSON holds. YamlError where it is neither, a key stands twice, or it holds too much.
 
     what: the file, in words. yes_is_text: yes, no, on and off are texts, as in YAML 1.2, and no truth values.
     """
     try:
         return yaml.load(content, _LoaderOfTexts if yes_is_text else _Loader)
-    except _TwiceError as error:
+    except _RefusedError as error:
         raise YamlError(f"{what}: {error}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: such as a date that does not exist
         mark = getattr(error, "problem_mark", None)
@@ -28,24 +41,64 @@ def load_yaml(content: bytes, what: str, *, yes_is_text: bool = False) -> Any:
         raise YamlError(f"{what} is not valid YAML{at}") from None
 
 
-class _TwiceError(Exception):
+class _RefusedError(Exception):
     pass
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML as usual, but a key that comes twice is an error: plain YAML takes the last one without a word."""
+    """YAML as usual, but bounded, and a key that comes twice is an error: plain YAML takes the last one."""
+
+    def __init__(self, stream: bytes):
+        super().__init__(stream)
+        self._depth = self._num_values = 0
+        self._sizes = dict[int, int]()
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Adds up the values below each node. An alias is counted as the value that it repeats."""
+        before = self._num_values
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise _RefusedError(f"it has more than {MAX_DEPTH} lists and mappings inside each other")
+        is_alias = self.check_event(yaml.AliasEvent)
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        if is_alias and id(node) not in self._sizes:
+            raise _RefusedError("a list or mapping holds itself by an alias")
+        self._num_values += self._sizes[id(node)] if is_alias else 1
+        if self._num_values > MAX_VALUES:
+            raise _RefusedError(f"it stands for more than {MAX_VALUES:,} values, with all aliases written out")
+        if not is_alias:
+            self._sizes[id(node)] = self._num_values - before
+        return node
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        _refuse_long(node)
+        return super().construct_yaml_int(node)
+
+    def construct_yaml_float(self, node: yaml.ScalarNode) -> float:
+        _refuse_long(node)
+        return super().construct_yaml_float(node)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[str] = set()
         for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
             if key.value in seen:
                 line = key.start_mark.line + 1
-                raise _TwiceError(
+                raise _RefusedError(
                     f'the key "{printable(key.value)}" stands twice, the second time at line {line}; keep one'
                 )
             seen.add(key.value)
         return super().construct_mapping(node, deep)
 
+
+def _refuse_long(number: yaml.ScalarNode) -> None:
+    if len(number.value) > MAX_NUMBER_CHARACTERS:
+        line = number.start_mark.line + 1
+        raise _RefusedError(f"the number at line {line} has more than {MAX_NUMBER_CHARACTERS} characters")
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
+_Loader.add_constructor("tag:yaml.org,2002:float", _Loader.construct_yaml_float)
 
 # A number to JSON and to people, a text to YAML 1.1.
 _Loader.add_implicit_resolver(

@@ -7,6 +7,7 @@ module, name it in `FORMATS`, and make `_recognised` and `_kind` recognise it.
 import hashlib
 import os
 import posixpath
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -102,20 +103,33 @@ class Source:
         return self.class_list.class_of(posixpath.join(shard, key) if self.format == "tree" else key)
 
     def version_mark(self, shard: str) -> str:
-        """A text that differs if the shard has changed, see `Place.version_mark`. Quick: it does not list a folder.
+        """A text that differs if the shard has changed. Quick: it does not list a folder, and reads no remote file.
 
         StorageError if the storage fails.
         """
         with storage_faults(shard):
-            return (self.root if shard == tree.ROOT else self.root.at(shard)).version_mark()
+            where = self.root if shard == tree.ROOT else self.root.at(shard)
+            is_file = self.format != "tree"
+            return where.version_mark() + (where.blocks_sha256() if is_file and where.is_local else "")
 
     def fingerprint(self, shard: str) -> str:
-        """A hash that differs if any sample of the shard was replaced; empty if the storage cannot tell.
+        """Two hashes with a space between: of the version marks of all files of the shard, empty if the storage has
+        none, and of a few blocks of their content (`ingest.storage.blocks`), empty if the marks have such a hash.
 
-        Unlike `version_mark` it looks at every file of a folder. StorageError if the storage fails.
+        It differs if any sample of the shard was replaced; if size and time of its file are the same as before, it
+        differs if one of the blocks does. StorageError if the storage fails.
         """
-        marks = tree.version_marks(self.root, shard) if self.format == "tree" else self.version_mark(shard)
-        return hashlib.sha256(marks.encode("utf-8", "surrogateescape")).hexdigest() if marks else ""
+        with storage_faults(shard):
+            is_tree = self.format == "tree"
+            marks = tree.version_marks(self.root, shard) if is_tree else self.root.at(shard).version_mark()
+        hashed = hashlib.sha256(marks.encode("utf-8", "surrogateescape")).hexdigest() if marks else ""
+        return f"{hashed} {self.blocks_sha256(shard)}".rstrip()
+
+    def blocks_sha256(self, shard: str) -> str:
+        """The second hash of `fingerprint`. StorageError if the storage fails."""
+        with storage_faults(shard):
+            is_tree = self.format == "tree"
+            return tree.blocks_sha256(self.root, shard) if is_tree else self.root.at(shard).blocks_sha256()
 
 
 def open_source(url: str, format_name: str | None, category: str | None, class_list: ClassList | None = None) -> Source:
@@ -161,9 +175,12 @@ def _files(where: Place, url: str, format_name: str | None) -> tuple[str, Place,
         raise SourceError(f"{url} does not exist or matches nothing")
     kinds = {_kind(p) for p in paths}
     name = format_name or (kinds.pop() if len(kinds) == 1 else None)
-    folder = posixpath.commonpath([posixpath.dirname(p) for p in paths])
+    # Paths of web servers are whole URLs, whose two slashes `commonpath` would join.
+    scheme = "".join(re.findall(r"^https?://", paths[0]))
+    bare = [p.removeprefix(scheme) for p in paths]
+    folder = posixpath.commonpath([posixpath.dirname(p) for p in bare])
     if name in (None, "tree") and where.exists() and extension_of(where.path) in IMAGE_EXTENSIONS:
-        return "tree", Place(where.fs, folder), [posixpath.basename(where.path)]
+        return "tree", Place(where.fs, scheme + folder), [posixpath.basename(where.path)]
     if name is None and all(map(_is_table, paths)):
         raise SourceError(f"{url} is a table and holds no pictures; {_fetch_first(url)}")
     if name == "tree":
@@ -173,7 +190,8 @@ def _files(where: Place, url: str, format_name: str | None) -> tuple[str, Place,
     if name is None:
         known = " ".join((*webdataset.SUFFIXES, parquet.SUFFIX))
         raise SourceError(f"{url} is neither a folder nor files of one kind ({known}); say which with --source-format")
-    return name, Place(where.fs, folder), sorted({posixpath.relpath(p, folder) for p in paths})
+    names = sorted({posixpath.relpath(p, folder) for p in bare})
+    return name, Place(where.fs, scheme + folder), names
 
 
 def _matches(where: Place, pattern: str) -> list[str]:

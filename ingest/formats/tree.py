@@ -30,6 +30,7 @@ from ingest.formats.released import Kept, Written, changed
 from ingest.formats.shard import MAX_IMAGE_BYTES, TOO_MANY_BYTES, Listing, folders_below, listed, storage_faults
 from ingest.sample import Sample, printable
 from ingest.slices import Locator, Slice, cut
+from ingest.storage import blocks
 from ingest.storage.place import Place, reason_of, version_mark_of
 
 SIDECAR_EXTENSIONS = frozenset([".txt", ".json", ".csv", ".md", ".parquet"])
@@ -102,6 +103,31 @@ def version_marks(root: Place, shard: str) -> str:
     return repr(sorted((name, mark) for name, mark in files if not name.startswith(".") and _is_sample(name)))
 
 
+def blocks_sha256(root: Place, shard: str) -> str:
+    """Hash of a few blocks of the samples in a folder, as if they were one file (`ingest.storage.blocks`).
+
+    Empty where the storage gives a hash of each file with its version mark. What cannot be read counts as empty: the
+    scan has a row that says so. StorageError if the storage fails.
+    """
+    with storage_faults(shard):
+        here, found = _listed(root, shard)
+        if not here.is_local and any(here.hashes_content(entry) for entry in here.entries()):
+            return ""
+        files = [(name, size) for name, size in _samples(found) if size <= MAX_IMAGE_BYTES]
+
+        def read(number: int, start: int, end: int) -> bytes:
+            where = here.at(files[number][0])
+            try:
+                is_file = not where.is_local or stat.S_ISREG(os.stat(where.path).st_mode)
+                return where.read_range(start, end) if is_file else b""
+            except OSError as error:
+                if not _is_of_the_file(here, where, error):
+                    raise
+                return b""
+
+        return blocks.blocks_sha256([size for _, size in files], read)
+
+
 def _followed(entry: dict[str, Any]) -> dict[str, Any]:
     """fsspec gives a link its own time, although its content is read from elsewhere."""
     if not entry.get("islink"):
@@ -147,16 +173,19 @@ def _content(here: Place, name: str) -> tuple[bytes, Fault | None]:
     where = here.at(name)
     try:
         return _local_content(where.path) if where.is_local else (where.content(), None)
-    except (FileNotFoundError, NotADirectoryError) as error:
-        if not here.is_dir():
-            raise  # the whole folder is gone
-        return b"", Fault("unreadable", reason_of(error))
-    except (PermissionError, IsADirectoryError) as error:
-        return b"", Fault("unreadable", reason_of(error))
     except OSError as error:
-        if error.errno not in LINK_FAULTS and not (where.is_local and _is_of_the_system(where.path)):
+        if not _is_of_the_file(here, where, error):
             raise
         return b"", Fault("unreadable", reason_of(error))
+
+
+def _is_of_the_file(here: Place, where: Place, error: OSError) -> bool:
+    """Whether one file of the folder cannot be read, or the storage fails."""
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return here.is_dir()  # else the whole folder is gone
+    if isinstance(error, PermissionError | IsADirectoryError) or error.errno in LINK_FAULTS:
+        return True
+    return where.is_local and _is_of_the_system(where.path)
 
 
 def _local_content(path: str) -> tuple[bytes, Fault | None]:

@@ -6,7 +6,6 @@ Credentials come from the environment only (the fsspec drivers read it); errors 
 import io
 import os
 import posixpath
-import re
 import stat
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -18,8 +17,10 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from ingest.errors import StorageError
+from ingest.storage.blocks import blocks_sha256
 from ingest.storage.hashing import HashThread
 from ingest.storage.retries import may_pass, reason_of, retried, store_errors
+from ingest.storage.web import open_web, refuse_credentials, without_credentials
 
 __all__ = ["PART", "NewFile", "Place", "place", "reason_of", "version_mark_of"]
 
@@ -43,12 +44,8 @@ EXTRAS = {
 }
 """Protocol of an object store -> the extra that brings its driver."""
 
-_SIGNATURE = re.compile(r"[?&][^=&]*(sig|token|credential|secret|key)[^=&]*=", re.IGNORECASE)
-_PASSWORD = re.compile(r"[a-z0-9+.-]+://(?:[^/]*:[^/]*|[^/:@]+:(?!\d+/)[^@]*)@", re.IGNORECASE)
-"""A port is no password; a secret may hold slashes."""
-
 MAX_URL_CHARS = 8_192
-"""No system has a longer path. A `run.json` from elsewhere can hold one on which the patterns above take hours."""
+"""No system has a longer path. A `run.json` from elsewhere can hold one on which patterns take hours."""
 
 Answer = TypeVar("Answer")
 
@@ -130,7 +127,16 @@ class Place:
         return int(self._remote("read", lambda: self.fs.info(self.path))["size"])
 
     def read_range(self, start: int, end: int) -> bytes:
-        """Bytes `start` to `end` of a remote file, by a request of its own: threads do not disturb each other."""
+        """Bytes `start` to `end`, of a remote file by a request of its own: threads do not disturb each other.
+
+        Of a local file an OSError if that fails, and fewer bytes if it ends before; of a remote one a StorageError.
+        """
+        if self.is_local:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                return os.pread(descriptor, end - start, start)
+            finally:
+                os.close(descriptor)
         try:
             return self._remote("read", lambda: self._fetch(start, end))
         except FileNotFoundError:
@@ -207,6 +213,23 @@ class Place:
         """
         info = self.fs.info(self.path) if self.is_local else self._remote("read", lambda: self.fs.info(self.path))
         return "" if info["type"] == "directory" and not self.is_local else version_mark_of(info)
+
+    def blocks_sha256(self) -> str:
+        """Hash of a few blocks of the content (`ingest.storage.blocks`). Errors as with `open`.
+
+        Empty for a folder, and on object stores that give a hash of the content with the version mark.
+        """
+        if self.is_local:
+            size = self.size()
+        else:
+            info = self._remote("read", lambda: self.fs.info(self.path))
+            size = 0 if info["type"] == "directory" or self.hashes_content(info) else int(info.get("size") or 0)
+        return blocks_sha256([size], lambda _, start, end: self.read_range(start, end)) if size else ""
+
+    def hashes_content(self, info: Mapping[str, Any]) -> bool:
+        """Whether the store's details of a file have a hash of its content. The ETag of a web server may be of the
+        file's time instead."""
+        return bool(_protocols(self.fs) & EXTRAS.keys() and {"ETag", "etag"} & info.keys())
 
     def remove(self) -> None:
         """The file is gone, whether or not it was there."""
@@ -366,34 +389,36 @@ def is_local(url: str) -> bool:
 def place(url: str) -> Place:
     """The place that a path or an fsspec URL names. StorageError for an unknown protocol or a missing driver.
 
-    A URL with a password in it is refused, since it would end in run.json and in logs.
+    A URL with a password in it is refused, since it would end in run.json and in logs. The query of a web server's URL
+    is in the file system that is returned, and not in the path (`ingest.storage.web`).
     """
     if not url.strip():
         raise StorageError("an empty path was given; give a path or URL")
     if len(url) > MAX_URL_CHARS:
         raise StorageError(f"a path or URL of {len(url):,} characters was given; give one of at most {MAX_URL_CHARS:,}")
-    if _PASSWORD.search(url):
-        raise StorageError("the URL holds a user name and password; give credentials by the environment instead")
-    if "://" in url and _SIGNATURE.search(url):
-        raise StorageError("the URL holds a signature or key, which would end in run.json; use a URL without")
+    refuse_credentials(url)
     protocol = fsspec.core.split_protocol(url)[0] or "file"
     try:
         # No cached listings: other processes write meanwhile, and a run's ledger is the list of its files.
         if is_local(url):  # fsspec would take "a::b" for a chain of URLs, and read "a"
             fs = fsspec.filesystem("file", use_listings_cache=False)
             path = str(fs._strip_protocol(url))
+        elif (opened := open_web(url)) is not None:
+            fs, path = opened
         else:
             fs, path = fsspec.core.url_to_fs(url, use_listings_cache=False)
     except ImportError:
         extra = EXTRAS.get(protocol)
         what_to_do = f"pip install 'privsieve[{extra}]'" if extra else "install the fsspec driver of that protocol"
-        raise StorageError(f"cannot reach {url}: the driver for {protocol}:// is not installed; {what_to_do}") from None
+        raise StorageError(
+            f"cannot reach {without_credentials(url)}: the driver for {protocol}:// is not installed; {what_to_do}"
+        ) from None
     except ValueError as error:
         known = protocol in fsspec.available_protocols()
         reason = reason_of(error) if known else f"there is no protocol {protocol}://"
-        raise StorageError(f"cannot reach {url}: {reason}") from None
+        raise StorageError(f"cannot reach {without_credentials(url)}: {reason}") from None
     except store_errors() as error:
-        raise StorageError(f"cannot reach {url}: {reason_of(error)}") from None
+        raise StorageError(f"cannot reach {without_credentials(url)}: {reason_of(error)}") from None
     return Place(fs, path.rstrip("/") or path)
 
 

@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from ingest.errors import LabelsError, RunError
 from ingest.storage.place import Place, place
 from jobs.labelling.joining import refuse_as_output
-from jobs.runtime.hash_list import hash_list_of
+from jobs.runtime.hash_list import HashList, hash_list_of
 from jobs.runtime.listed import left_out_note, listings
 from jobs.runtime.output_file import refuse_existing
 from jobs.runtime.requests import STRICT, Name
@@ -24,6 +24,8 @@ from scoring.labels.label_studio import LOCAL_FILES, interface, tasks
 from scoring.labels.table import to_labels
 from scoring.runs.audit_sample import AuditSample, Purpose, has_sample, keep_as_earlier, read_sample, write_sample
 from scoring.runs.corrected_rates import read_state, remove_corrected_rates
+from scoring.runs.layout import AUDIT_LEASE
+from scoring.runs.lease import Lease, lease
 from scoring.taxonomy import KEYS
 
 MAX_LABELS = 100_000
@@ -106,27 +108,36 @@ def run_audit_sample(request: AuditSampleRequest) -> AuditSampleResult:
     refuse_existing(request.out, second_list or f"{stem}.xml")
     hash_list = hash_list_of(request.hash_list_url)
     run = open_run(request.run_url)
-    with OpenRun(run) as opened:
-        earlier = _earlier(run.root, request.replace)
-        sample = draw(run, request.num_wanted, request.purpose, request.seed, request.private)
-        is_same = earlier is not None and _is_same(earlier, sample)
-        if earlier is not None and not is_same and not request.replace:
-            raise RunError(
-                f"{request.run_url} has an audit sample already ({earlier.table.num_rows} pictures, seed "
-                f"{earlier.design.seed}), drawn in another way or of other rows; --replace draws a new one"
-            )
-        if not sample.table.num_rows:
-            raise RunError(f"no picture was drawn, since so few were asked for; raise --n {request.num_wanted}")
-        cautions, is_tree = opened.cautions, run.record.format == "tree"
-        num_quarantined = run.num_images() - sample.design.num_scored
-        has_rates_of_now = _has_rates_of_now(run)
+    with OpenRun(run) as opened, lease(run.root.at(AUDIT_LEASE), request.run_url, takeover=None) as held:
+        return _sampled(request, run, opened.cautions, hash_list, held)
+
+
+def _sampled(
+    request: AuditSampleRequest, run: Run, cautions: tuple[str, ...], hash_list: HashList, held: Lease
+) -> AuditSampleResult:
+    """As `run_audit_sample`, by the one process that samples this run now."""
+    earlier = _earlier(run.root, request.replace)
+    sample = draw(run, request.num_wanted, request.purpose, request.seed, request.private)
+    is_same = earlier is not None and _is_same(earlier, sample)
+    if earlier is not None and not is_same and not request.replace:
+        raise RunError(
+            f"{request.run_url} has an audit sample already ({earlier.table.num_rows} pictures, seed "
+            f"{earlier.design.seed}), drawn in another way or of other rows; --replace draws a new one"
+        )
+    if not sample.table.num_rows:
+        raise RunError(f"no picture was drawn, since so few were asked for; raise --n {request.num_wanted}")
+    has_rates_of_now = _has_rates_of_now(run)
     pictures = _pictures(sample.table)
     found = listings(run.record, pictures, hash_list)
     shown = pictures.filter(pa.array([one == "clear" for one in found], pa.bool_()))
     labels = _template(shown)
-    seconds = AuditSample(shown, sample.design).is_for_second_look
-    for_second = labels.filter(pa.array(seconds, pa.bool_()))
+    for_second = labels.filter(pa.array(AuditSample(shown, sample.design).is_for_second_look, pa.bool_()))
+    num_quarantined = run.num_images() - sample.design.num_scored
+    stem, extension = posixpath.splitext(request.out)
+    second_list = f"{stem}.second.csv" if extension == ".csv" else None
     interface_url = None if extension == ".csv" else f"{stem}.xml"
+    held.confirm()
+    _refuse_drawn_meanwhile(request, run.root, earlier)
     # First, since it can fail by where it lies: the run keeps its sample and its rates until then.
     if interface_url is None:
         place(request.out).write(as_csv(labels.select(["key", "sha256", "private", *KEYS])))
@@ -134,7 +145,9 @@ def run_audit_sample(request: AuditSampleRequest) -> AuditSampleResult:
             place(second_list).write(as_csv(for_second.select(["key", "sha256", "private", *KEYS])))
     else:
         place(interface_url).write(interface(labels))
-        place(request.out).write(tasks(labels, _paths(sample.table) if is_tree else {}, LOCAL_FILES))
+        place(request.out).write(
+            tasks(labels, _paths(sample.table) if run.record.format == "tree" else {}, LOCAL_FILES)
+        )
     replaced = None
     if has_sample(run.root) and not is_same:
         kept = keep_as_earlier(run.root).path
@@ -154,6 +167,14 @@ def run_audit_sample(request: AuditSampleRequest) -> AuditSampleResult:
         for_second.num_rows,
         second_list if for_second.num_rows else None,
     )
+
+
+def _refuse_drawn_meanwhile(request: AuditSampleRequest, root: Place, earlier: AuditSample | None) -> None:
+    """RunError if the sample of the run is not the one that was read. Two processes that begin at the same moment can
+    both take the lease; the later one finds the sample of the first here."""
+    now = _earlier(root, request.replace)
+    if (now and now.design) != (earlier and earlier.design):
+        raise RunError(f"{request.run_url} got an audit sample from another command meanwhile; ask again")
 
 
 def _is_same(earlier: AuditSample, sample: AuditSample) -> bool:

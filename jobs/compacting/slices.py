@@ -33,6 +33,9 @@ class SliceFile:
     mark: int
     """What it adds to the hash of the run's rows (`scoring.runs.rows_hash`)."""
 
+    blocks_sha256: str
+    """`scoring.runs.footers.Footer.blocks_sha256`."""
+
 
 def finished_shards(url: str, record: RunRecord, ledger: Ledger) -> list[str]:
     """The shards with results, in order. RunError where one is not scanned to its end, or not of this source."""
@@ -68,7 +71,8 @@ def slice_files(run: Place, record: RunRecord, shards: list[str], ledger: Ledger
     named, again = tee((shard, name) for shard in shards for name in result_names(shard, ledger))
     found = footers(run, (name for _, name in again), record.settings_hash())
     yield from (
-        SliceFile(shard, name, one.num_rows, one.mark(name)) for (shard, name), one in zip(named, found, strict=True)
+        SliceFile(shard, name, one.num_rows, one.mark(name), one.blocks_sha256)
+        for (shard, name), one in zip(named, found, strict=True)
     )
 
 
@@ -107,8 +111,12 @@ def rows_by_shard(inputs: Sequence[SliceFile]) -> Counter[str]:
 
 def parts_of(inputs: Sequence[SliceFile], file: int, ledger: Ledger) -> list[Part]:
     slices, rows = Counter(one.shard for one in inputs), rows_by_shard(inputs)
+    blocks = dict[str, set[str]]()
+    for one in inputs:
+        blocks.setdefault(one.shard, set()).add(one.blocks_sha256)
     parts, first_row = list[Part](), 0
     for shard, num_slices in slices.items():
-        parts.append(Part(shard_id_in(shard, ledger), num_slices, file, first_row, rows[shard]))
+        of_shard = blocks[shard].pop() if len(blocks[shard]) == 1 else ""
+        parts.append(Part(shard_id_in(shard, ledger), num_slices, file, first_row, rows[shard], of_shard))
         first_row += rows[shard]
     return parts

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import click
 
 from jobs.console.completion import Complete, offering
+from jobs.console.option_types import WholeRange, YamlFile
 from scoring.assessment import EngineOptions
 from scoring.engines import DEFAULT, ENGINES
 from scoring.protocols import PROTOCOLS
@@ -25,7 +26,7 @@ def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Non
         raise click.BadParameter("it is empty; give a value, or leave the option out", context, parameter)
     if value not in (None, False):
         given: dict[str, Any] = context.meta.setdefault(_KEY, {})
-        given[str(parameter.name)] = value.read() if isinstance(parameter.type, click.File) else value
+        given[str(parameter.name)] = value
 
 
 def _option(flag: str, kind: Any, help_text: str, complete: Complete | None = None) -> Callable[[Command], Command]:
@@ -36,15 +37,15 @@ _OPTIONS = (
     _option("--model", str, "Model folder or hub name (vllm, transformers, openai)."),
     _option("--adapter", str, "Folder of a LoRA adapter for the model."),
     _option("--protocol", str, f"What is asked: {', '.join(PROTOCOLS)}; see docs/protocols.md.", offering(PROTOCOLS)),
-    _option("--prompt-file", click.File("rb"), "YAML file with wordings that replace the protocol's own."),
-    _option("--thresholds", click.File("rb"), "YAML file: attribute -> probability from which it is present."),
+    _option("--prompt-file", YamlFile(), "YAML file with wordings that replace the protocol's own."),
+    _option("--thresholds", YamlFile(), "YAML file: attribute -> probability from which it is present."),
     click.option("--keep-rationale", is_flag=True, expose_value=False, callback=_keep, help="Keep the model's words."),
-    _option("--max-pixels", click.IntRange(min=28 * 28), "Pictures are downscaled to so many pixels for the model."),
+    _option("--max-pixels", WholeRange(min=28 * 28), "Pictures are downscaled to so many pixels for the model."),
     _option("--dtype", str, "float32, bfloat16 or float16; default as the model is stored."),
-    _option("--batch-size", click.IntRange(min=1), "Pictures in one pass of the model."),
-    _option("--tensor-parallel-size", click.IntRange(min=1), "GPUs that share one model."),
+    _option("--batch-size", WholeRange(min=1), "Pictures in one pass of the model."),
+    _option("--tensor-parallel-size", WholeRange(min=1), "GPUs that share one model."),
     _option("--endpoint", str, "Base URL of an OpenAI-compatible server, such as http://127.0.0.1:8000/v1 (openai)."),
-    _option("--concurrency", click.IntRange(1, 256), "Requests under way at once, of one engine (openai)."),
+    _option("--concurrency", WholeRange(1, 256), "Requests under way at once, of one engine (openai)."),
 )
 
 ENGINE_HEADING = {

@@ -5,6 +5,23 @@ from typing import Any
 
 import click
 
+from ingest.errors import PrivsieveError
+
+LARGEST = 2**63 - 1
+
+MAX_SECONDS = 10**7
+"""About four months; clocks of some systems take no times that are much further away."""
+
+
+class WholeRange(click.IntRange):
+    """A whole number of a range, and of 64 bits; click itself has no limit."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        number = int(super().convert(value, param, ctx))
+        if abs(number) > LARGEST:
+            self.fail(f"{value} is too large; the largest number is {LARGEST}.", param, ctx)
+        return number
+
 
 class FiniteRange(click.FloatRange):
     """A number of a range; click itself lets NaN and infinity pass."""
@@ -14,6 +31,27 @@ class FiniteRange(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value} is no finite number.", param, ctx)
         return number
+
+
+class YamlFile(click.ParamType[bytes]):
+    """A file of YAML or JSON -> its content. PrivsieveError, with option and file, if it is neither."""
+
+    name = "filename"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
+        if isinstance(value, bytes):
+            return value
+        from ingest.storage.given_files import given_content
+        from ingest.storage.place import place
+        from scoring.yaml_files import YamlError, load_yaml
+
+        what = f"{'' if param is None else max(param.opts, key=len)} {value}".lstrip()
+        content = given_content(place(value), what)
+        try:
+            load_yaml(content, what)  # parsed again later, where its name is not known
+        except YamlError as error:
+            raise PrivsieveError(str(error)) from None
+        return content
 
 
 class Numbers(click.ParamType[tuple[int, ...]]):

@@ -13,13 +13,11 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from ingest.errors import PrivsieveError, did_you_mean
-from ingest.storage.retries import reason_of
+from ingest.errors import PrivsieveError, StorageError, did_you_mean
+from ingest.storage.web import named, refuse_credentials
 
 PREFIX = "PRIVSIEVE"
-MAX_FILE_BYTES = 2**20
 _CREDENTIAL = re.compile(r"key|secret|password|token|credential", re.IGNORECASE)
-_URL_WITH_PASSWORD = re.compile(r"://[^/\s@]*:[^/\s@]*@")
 
 
 def add_settings(
@@ -64,19 +62,28 @@ def by_variables(message: str, ctx: click.Context | None) -> str:
 
 
 def _naming_variables(callback: Callable[..., Any] | None) -> Callable[..., Any] | None:
-    """The function of a command, whose errors name the variables that set an option."""
+    """The function of a command, whose errors name the variables that set an option.
+
+    Of URLs it gets no queries, but names (`ingest.storage.web`): it may write and print what it gets.
+    """
     if callback is None:
         return None
 
     @wraps(callback)
-    def named(*args: Any, **kwargs: Any) -> Any:
+    def naming(*args: Any, **kwargs: Any) -> Any:
         try:
-            return callback(*args, **kwargs)
+            return callback(*args, **{name: _named(value) for name, value in kwargs.items()})
         except PrivsieveError as error:
             error.args = (f"{error}{by_variables(str(error), click.get_current_context(silent=True))}",)
             raise
 
-    return named
+    return naming
+
+
+def _named(value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        return type(value)(_named(one) for one in value)
+    return named(value) if isinstance(value, str) else value
 
 
 def _name(parameter: click.Parameter) -> str:
@@ -121,16 +128,12 @@ class _Config(click.Option):
 
 def _values(command: click.Command, verb: str, path: Path) -> dict[str, Any]:
     """Parameter -> value, as the command line would give it. PrivsieveError names the first that is wrong."""
+    from ingest.storage.given_files import given_content
+    from ingest.storage.place import place
     from scoring.yaml_files import YamlError, load_yaml
 
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-        if len(content) > MAX_FILE_BYTES:
-            raise PrivsieveError(f"--config {path}: more than {MAX_FILE_BYTES} bytes; it holds options and no data")
-        found = load_yaml(content, f"--config {path}", yes_is_text=True)
-    except OSError as error:
-        raise PrivsieveError(f"--config {path}: {reason_of(error)}") from None
+        found = load_yaml(given_content(place(str(path)), f"--config {path}"), f"--config {path}", yes_is_text=True)
     except YamlError as error:
         raise PrivsieveError(str(error)) from None
     if found is None:
@@ -164,6 +167,8 @@ def _value(parameter: click.Parameter, value: Any, what: str) -> Any:
 def _text(value: Any, what: str) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise PrivsieveError(f"{what} wants one number or text; put quotation marks around a text")
-    if _URL_WITH_PASSWORD.search(str(value)):
-        raise PrivsieveError(f"{what} holds a password; credentials belong in the environment")
+    try:
+        refuse_credentials(str(value))
+    except StorageError as error:
+        raise PrivsieveError(f"{what}: {error}") from None
     return str(value)

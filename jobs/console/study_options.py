@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from jobs.console.option_types import Numbers
+from jobs.console.option_types import Numbers, WholeRange, YamlFile
 from scoring.tuning.targets import PROTOCOLS
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Non
     """Stores a given value under its field of `StudyRequest`."""
     if value is not None:
         given: dict[str, Any] = context.meta.setdefault(_KEY, {})
-        given[str(parameter.name)] = value.read() if isinstance(parameter.type, click.File) else value
+        given[str(parameter.name)] = value
 
 
 def _option(*names: str, kind: Any = str, help_text: str, is_required: bool = False) -> Callable[[Command], Command]:
@@ -39,10 +39,10 @@ _OPTIONS = (
     _option("--recipe", help_text="As of tune.", is_required=True),
     _option("--out", help_text="Folder of the study; continued if it exists.", is_required=True),
     _option("--protocol", help_text="Of the scans, such as binary:p1,first; that of the target by default."),
-    _option("--prompt-file", kind=click.File("rb"), help_text="As of scan."),
-    _option("--max-pixels", kind=click.IntRange(min=28 * 28), help_text="Width x height of pictures, as in scan."),
+    _option("--prompt-file", kind=YamlFile(), help_text="As of scan."),
+    _option("--max-pixels", kind=WholeRange(min=28 * 28), help_text="Width x height of pictures, as in scan."),
     _option("--seeds", kind=Numbers(), help_text="One draw and one tuning each, such as 0,1,2; 0 by default."),
-    _option("--micro-batch-size", kind=click.IntRange(min=1), help_text="As of tune."),
+    _option("--micro-batch-size", kind=WholeRange(min=1), help_text="As of tune."),
 )
 
 

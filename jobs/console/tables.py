@@ -19,17 +19,23 @@ _PADDINGS = ((1, 1), (0, 1), (0, 0))
 """Left and right of a cell, the roomiest first."""
 
 
-def write_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], output: str) -> None:
+def write_rows(
+    names: Sequence[str], rows: Iterable[Sequence[Any]], output: str, *, is_for_spreadsheets: bool = True
+) -> None:
     """Rows to stdout as csv with a header, or as a JSON array with one object per line. Lists in csv are JSON text.
 
     On a terminal csv shows control characters as escapes, as JSON does anywhere: it would obey them.
+
+    is_for_spreadsheets: texts in csv that a spreadsheet would take for formulas begin with a quotation mark, as in
+    files of labels.
     """
     stream = sys.stdout
     if output == "csv":
         writer = csv.writer(stream, lineterminator="\n")
         shown = _printable if stream.isatty() else iter
         writer.writerow(shown(names))
-        writer.writerows(shown(map(_cell, row)) for row in rows)
+        text = _escaped if is_for_spreadsheets else _cell
+        writer.writerows(shown(map(text, row)) for row in rows)
         return
     before = "[\n"
     for row in rows:
@@ -104,6 +110,12 @@ def _printable(cells: Iterable[Any]) -> Iterator[str]:
 def _cell(value: Any) -> Any:
     """Lists and groups of fields as JSON, which other programs read."""
     return as_json(value, default=str) if isinstance(value, (list, tuple, dict)) else value
+
+
+def _escaped(value: Any) -> Any:
+    from scoring.labels.csv_cells import escaped
+
+    return escaped(value) if isinstance(value, str) else _cell(value)
 
 
 def _plain(value: Any) -> Any:

@@ -61,7 +61,10 @@ def run_export(request: ExportRequest, feedback: Feedback = SILENT) -> ExportRes
     labels = labels_of(request.source)
     warn_of_contradictions([(request.source, labels)], feedback)
     found = _listings(request.source, labels, hash_list)
-    labels, left_out = labels.filter(pa.array([one == "clear" for one in found])), left_out_note(found, "picture")
+    labels, left_out = (
+        labels.filter(pa.array([one == "clear" for one in found], pa.bool_())),
+        left_out_note(found, "picture"),
+    )
     if request.format == "csv":
         place(request.out).write(as_csv(labels))
         return ExportResult(labels, None, left_out)

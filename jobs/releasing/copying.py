@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from ingest.errors import IncompleteError, PrivsieveError
 from ingest.formats import FORMATS, Source
 from ingest.formats.members import name_fault
-from ingest.formats.released import Kept, Written
+from ingest.formats.released import Kept, Written, changed
 from ingest.formats.tree import ROOT
 from ingest.sample import printable
 from ingest.storage.place import Place, reason_of
@@ -30,6 +30,7 @@ from jobs.releasing.decisions import (
 from jobs.releasing.plan import Share
 from jobs.releasing.record import DONE
 from scoring.policies.policy import Policy
+from scoring.runs.footers import blocks_at
 
 NOTHING = Written(0, {}, {}, {})
 
@@ -102,6 +103,7 @@ class ShardCopier:
         """Also the index of each released image with content that was not scanned, and its kinds."""
         decisions, unseen = self._decided(share)
         written = self._released(share, decisions) if share.num_kept else NOTHING
+        self._refuse_replaced(share)
         decisions = with_dropped(decisions, written.dropped)
         num_left = kept_rows(decisions).num_rows
         if written.num_samples != num_left or num_left + len(written.dropped) != share.num_kept:
@@ -113,6 +115,17 @@ class ShardCopier:
             pq.write_table(decisions, stream, compression="zstd", write_page_checksum=True)
         left = {index: kinds for index, kinds in unseen.items() if index not in written.dropped}
         return written, counted(decisions), left
+
+    def _refuse_replaced(self, share: Share) -> None:
+        """IncompleteError where the shard shows other content than when it was scanned.
+
+        Not by its time, since a corpus may have been restored from a copy. Last, since a picture that differs from the
+        scanned one is a more precise reason.
+        """
+        scanned = blocks_at(self.run, share.rows)
+        now = self.corpus.blocks_sha256(share.shard) if scanned else ""
+        if now and scanned != {now}:
+            raise changed(share.shard, "its content was replaced")
 
     def _decided(self, share: Share) -> tuple[pa.Table, dict[int, list[str]]]:
         """The decisions for the shard, and `unseen_in`. IncompleteError where they are not those that were counted."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from ingest.errors import LabelsError, QueryError
+from ingest.storage.given_files import given_content
 from ingest.storage.place import place
 from reports.summary import MAX_GROUPS
 from scoring.labels.csv_cells import text_columns, unescaped
@@ -15,10 +16,7 @@ MAX_DIGITS = 16
 
 def category_sizes(url: str) -> Mapping[str, int]:
     """Category -> images. QueryError in one line that repeats no cell, or StorageError."""
-    where = place(url)
-    content = where.read()
-    if len(content) > MAX_BYTES:
-        raise QueryError(f"{url} has more than {MAX_BYTES // 2**20} MB; a file of category sizes is small")
+    content = given_content(place(url), f"--category-sizes {url}", MAX_BYTES)
     try:
         table = text_columns(content, url, COLUMNS)
     except LabelsError as error:
@@ -30,7 +28,7 @@ def category_sizes(url: str) -> Mapping[str, int]:
         raise QueryError(f"{url} has more than {MAX_GROUPS:,} categories")
     sizes: dict[str, int] = {}
     for line, (name, text) in enumerate(zip(*(table[column].to_pylist() for column in COLUMNS), strict=True), 2):
-        is_number = text is not None and text.isdecimal() and len(text) <= MAX_DIGITS
+        is_number = text is not None and text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS
         if name is None or not is_number or not 0 < int(text) < 2**53:
             raise QueryError(f"{url}, line {line}: wants a category and a whole number of images above 0")
         if unescaped(name) in sizes:

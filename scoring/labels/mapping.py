@@ -2,13 +2,13 @@
 
 from collections.abc import Collection, Mapping
 from importlib import resources
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from ingest.errors import LabelsError, did_you_mean
-from ingest.storage.retries import reason_of
+from ingest.errors import LabelsError, MissingFileError, did_you_mean
+from ingest.storage.given_files import given_content
+from ingest.storage.place import place
 from scoring.taxonomy import KEYS
 from scoring.yaml_files import YamlError, load_yaml
 
@@ -105,19 +105,13 @@ def _content(name: str) -> bytes:
     if name in SHIPPED:
         return resources.files("scoring.labels.mappings").joinpath(f"{name}.yaml").read_bytes()
     try:
-        with Path(name).open("rb") as file:
-            content = file.read(MAX_MAPPING_BYTES + 1)
-    except FileNotFoundError:
+        return given_content(place(name), f"--mapping {name}", MAX_MAPPING_BYTES)
+    except MissingFileError:
         hint = did_you_mean(name, SHIPPED)
         known = ", ".join(SHIPPED)
         raise LabelsError(
             f"there is no mapping {name}{hint}; give a YAML file, or one that is shipped: {known}"
         ) from None
-    except OSError as error:
-        raise LabelsError(f"cannot read the mapping {name}: {reason_of(error)}") from None
-    if len(content) > MAX_MAPPING_BYTES:
-        raise LabelsError(f"the mapping {name} has more than {MAX_MAPPING_BYTES:,} bytes")
-    return content
 
 
 def _refuse_unknown(keys: Collection[str]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ingest.errors import LabelsError
 from ingest.formats.shard import listed
+from ingest.storage.given_files import given_content
 from ingest.storage.place import Place, reason_of
 
 MAX_LABEL_FILE_BYTES = 512 * 2**20
@@ -30,15 +31,8 @@ def names_in(folder: Place) -> list[str]:
 
 
 def content_of(file: Place, name: str, max_bytes: int = MAX_LABEL_FILE_BYTES) -> bytes:
-    """A file of labels. LabelsError, with its name, if it is not there or too large."""
-    try:
-        size = file.size()
-        content = file.content() if size <= max_bytes else b""
-    except OSError as error:
-        raise LabelsError(f"{name}: cannot be read: {reason_of(error)}") from None
-    if size > max_bytes:
-        raise LabelsError(f"{name}: has {size:,} bytes; a file of labels may have {max_bytes:,}")
-    return content
+    """A file of labels. StorageError, with its name, if it is not there or too large."""
+    return given_content(file, name, max_bytes)
 
 
 def lines_of(file: Place, name: str) -> Iterator[tuple[str, str]]:

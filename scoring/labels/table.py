@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ingest.errors import LabelsError, number_of
-from ingest.storage.place import place, reason_of
+from ingest.storage.given_files import given_content
+from ingest.storage.place import place
 from scoring.assessment import Values
 from scoring.labels.columns import LABELS_SCHEMA
 from scoring.labels.csv_cells import NULL_NUMBERS, as_csv, text_columns, unescaped
@@ -296,12 +297,5 @@ def labels_sha256(url: str) -> str:
 
 
 def labels_content(url: str) -> bytes:
-    """The bytes of a file. LabelsError if it cannot be read or is too large."""
-    file = place(url)
-    try:
-        size = file.size()
-    except OSError as error:
-        raise LabelsError(f"{url}: cannot be read: {reason_of(error)}") from None
-    if size > MAX_LABELS_BYTES:
-        raise LabelsError(f"{url}: has {size:,} bytes; a labels file may have {MAX_LABELS_BYTES:,}")
-    return file.read()
+    """The bytes of a file. StorageError if it cannot be read or is too large."""
+    return given_content(place(url), url, MAX_LABELS_BYTES)

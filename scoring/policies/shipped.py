@@ -3,8 +3,9 @@
 from importlib import resources
 from pathlib import Path
 
-from ingest.errors import PolicyError, did_you_mean
-from ingest.storage.retries import reason_of
+from ingest.errors import MissingFileError, PolicyError, did_you_mean
+from ingest.storage.given_files import given_content
+from ingest.storage.place import place
 
 SHIPPED = ("strict", "identity-documents-only", "research")
 _OLD_FOLDER = "jobs/policies"
@@ -12,13 +13,16 @@ _OLD_FOLDER = "jobs/policies"
 
 
 def policy_bytes(name: str) -> bytes:
-    """The YAML of a shipped policy (`strict`) or of a file. PolicyError in one line where there is neither."""
+    """The YAML of a shipped policy (`strict`) or of a file. PolicyError in one line where there is neither.
+
+    StorageError where the file cannot be read.
+    """
     if name in SHIPPED:
         return _shipped(name)
     path = Path(name)
     try:
-        return path.read_bytes()
-    except FileNotFoundError:
+        return given_content(place(name), f"--policy {name}")
+    except MissingFileError:
         if path.parent.as_posix().endswith(_OLD_FOLDER) and path.suffix == ".yaml" and path.stem in SHIPPED:
             return _shipped(path.stem)
         known = ", ".join(SHIPPED)
@@ -26,8 +30,6 @@ def policy_bytes(name: str) -> bytes:
         raise PolicyError(
             f"there is no policy {name}{hint}; give a YAML file, or one that is shipped: {known}"
         ) from None
-    except OSError as error:
-        raise PolicyError(f"cannot read the policy {name}: {reason_of(error)}") from None
 
 
 def _shipped(name: str) -> bytes:

@@ -12,8 +12,9 @@ Keys of a slice's result, each with "privsieve." before it:
     num_rows   of the file
     reasons    quarantined rows by reason, as "empty=2,truncated=1"
 
-Results of older versions lack `file`, `state` and `content`. Compacted files have only `num_rows`, `reasons` and
-`slices`: a hash of the files that they were made of, whose first digits are the last part of their name.
+Results of older versions lack `file`, `state` and `content`; before there was a hash of blocks, `state` was the other
+hash alone. Compacted files have only `num_rows`, `reasons` and `slices`: a hash of the files that they were made of,
+whose first digits are the last part of their name.
 """
 
 import hashlib
@@ -34,7 +35,7 @@ from ingest.storage.place import Place
 from ingest.storage.retries import is_of_storage, reason_of
 from scoring.runs.layout import COMPACT, MANIFEST, SCORES
 from scoring.runs.ledger import older_shard_id, shard_id_of, shard_id_of_result
-from scoring.runs.results import Listing, Manifest, is_compacted, listing, manifest, remedy
+from scoring.runs.results import Listing, Manifest, RowRange, is_compacted, listing, manifest, remedy
 from scoring.runs.rows_hash import hash_of_marks, hash_of_text, mark_of
 
 FILES_AT_ONCE = 16
@@ -63,6 +64,11 @@ class Footer:
 
     fingerprint: str = ""
     """The key `state`."""
+
+    @property
+    def blocks_sha256(self) -> str:
+        """Hash of a few blocks of the shard, from the fingerprint; empty if it has none."""
+        return self.fingerprint.partition(" ")[2]
 
     content: str = ""
     """The key `content`."""
@@ -138,6 +144,23 @@ def _content_of(table: pa.Table) -> str:
 def shard_text(shard: str) -> str:
     """The shard as its results' footers name it."""
     return shard.encode("utf-8", "backslashreplace").decode()
+
+
+def blocks_at(run: Place, ranges: Iterable[RowRange]) -> frozenset[str]:
+    """Hashes of a few blocks of the shard that rows are of, as it was when they were scanned; none in older runs."""
+    ranges = list(ranges)
+    of_slices = (footer.blocks_sha256 for _, footer in _read_all(run, (r.path for r in ranges if r.num_rows is None)))
+    return frozenset([*of_slices, *(r.blocks_sha256 for r in ranges)]) - {""}
+
+
+def are_different(fingerprints: Iterable[str]) -> bool:
+    """Whether the fingerprints are of different states of a shard. A hash that one of them lacks is not compared."""
+    marks, blocks = set[str](), set[str]()
+    for fingerprint in fingerprints:
+        of_marks, _, of_blocks = fingerprint.partition(" ")
+        marks.add(of_marks)
+        blocks.add(of_blocks)
+    return len(marks - {""}) > 1 or len(blocks - {""}) > 1
 
 
 def footers(run: Place, names: Iterable[str], settings: str) -> Iterator[Footer]:

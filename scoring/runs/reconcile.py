@@ -14,7 +14,7 @@ from ingest.sample import printable
 from ingest.storage.place import Place
 from scoring.runs.damage import NO_DAMAGE, Damage, damage_of, num_of_images
 from scoring.runs.damaged_rows import damage_in_rows
-from scoring.runs.footers import FILES_AT_ONCE, Footer, compact_footers, footers, shard_text
+from scoring.runs.footers import FILES_AT_ONCE, Footer, are_different, compact_footers, footers, shard_text
 from scoring.runs.ledger import Ledger, has_any_result, result_names, result_number
 from scoring.runs.results import Results, listing
 
@@ -51,7 +51,7 @@ def tally(run: Place, settings: str, source: Source, earlier: Ledger, found: Res
     they may have changed between the scans. found: the results of the run.
     """
     num_rows, num_with_category, reasons, damaged = 0, 0, Counter[str](), list[tuple[str, Counter[str]]]()
-    changed, left_to_compare = list[str](), list[tuple[str, str]]()
+    changed, left_to_compare = list[str](), list[tuple[str, set[str]]]()
 
     def add(footer: Footer, shard: str = "") -> None:
         nonlocal num_rows, num_with_category, reasons
@@ -74,14 +74,14 @@ def tally(run: Place, settings: str, source: Source, earlier: Ledger, found: Res
             is_changed |= number == following and before not in ("", end)  # a gap in the numbers is no change
             end, following = after, number + 1
             fingerprints |= {footer.fingerprint} - {""}
-        if is_changed or len(fingerprints) > 1:
+        if is_changed or are_different(fingerprints):
             changed.append(printable(shard))
         elif fingerprints and has_any_result(shard, earlier):
-            left_to_compare.append((shard, fingerprints.pop()))
+            left_to_compare.append((shard, fingerprints))
     with ThreadPoolExecutor(FILES_AT_ONCE) as threads:
         fingerprints_now = threads.map(lambda one: source.fingerprint(one[0]), left_to_compare)
         compared = zip(left_to_compare, fingerprints_now, strict=True)
-        changed += [printable(shard) for (shard, then), now in compared if now != then]
+        changed += [printable(shard) for (shard, then), now in compared if are_different({*then, now})]
     return Tally(num_rows, num_with_category, num_of_images(reasons), damage_of(damaged), changed)
 
 

@@ -15,6 +15,7 @@ from pydantic import (
 
 from ingest.errors import RunError
 from ingest.storage.place import Place, place
+from ingest.storage.web import without_credentials
 from scoring.runs.layout import RUN_RECORD
 
 LATER_SETTINGS = frozenset(["per_category", "drawn", "labels"])
@@ -119,9 +120,15 @@ def open_run(url: str) -> tuple[Place, RunRecord]:
     if not root.at(RUN_RECORD).exists():
         raise RunError(f"{url} is no run: it has no {RUN_RECORD}; make one with: privsieve scan SOURCE --run {url}")
     try:
-        return root, parsed(RunRecord, root.at(RUN_RECORD).read())
+        record = parsed(RunRecord, root.at(RUN_RECORD).read())
     except ValueError:
         raise RunError(f"{url}/{RUN_RECORD} is damaged or of another version; scan into a new run") from None
+    if without_credentials(record.source) != record.source:
+        raise RunError(
+            f"{url}/{RUN_RECORD} holds the query of a URL, which may be a key and is no longer written; "
+            "scan into a new run, and remove this one"
+        )
+    return root, record
 
 
 def parsed(model: type[Model], content: bytes) -> Model:

@@ -28,10 +28,11 @@ PARTS_SCHEMA = pa.schema(
         pa.field("file", pa.int64(), nullable=False),
         pa.field("first_row", pa.int64(), nullable=False),
         pa.field("num_rows", pa.int64(), nullable=False),
+        pa.field("blocks_sha256", pa.string(), nullable=False),
     ]
 )
 """Where the rows of each shard lie: one line per shard and file, in the order of the rows. Columns as in `Part`, whose
-`shard_id` is called `stem` in the file."""
+`shard_id` is called `stem` in the file. Older files lack `blocks_sha256`."""
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 
@@ -105,6 +106,9 @@ class Part:
     first_row: int
     num_rows: int
 
+    blocks_sha256: str
+    """`scoring.runs.footers.Footer.blocks_sha256` of the slices; empty if they lack it, or differ."""
+
 
 @dataclass(frozen=True)
 class RowRange:
@@ -117,6 +121,9 @@ class RowRange:
 
     num_rows: int | None = None
     """None for all from `first_row` on."""
+
+    blocks_sha256: str = ""
+    """As in `Part`, of rows of one shard; empty if it has none, or if the footer of the file has it."""
 
 
 def row_ranges(listed: Listing, rows_at_once: int = 327_680) -> Iterator[RowRange]:
@@ -184,7 +191,8 @@ def results(run: Place, listed: Listing | None = None) -> Results:
         num_slices[part.shard_id] = num_slices.get(part.shard_id, 0) + part.num_slices
         if part.num_rows:
             name = posixpath.join(COMPACT, compacted.files[part.file].name)
-            ranges.setdefault(part.shard_id, []).append(RowRange(name, part.first_row, part.num_rows))
+            rows = RowRange(name, part.first_row, part.num_rows, part.blocks_sha256)
+            ranges.setdefault(part.shard_id, []).append(rows)
     present = {shard_id: (1 << n) - 1 for shard_id, n in num_slices.items()}
     return Results(Ledger(present, {shard_id: n - 1 for shard_id, n in num_slices.items()}), ranges)
 
@@ -207,7 +215,10 @@ def _parts(run: Place, compacted: Manifest) -> list[Part]:
     where = run.at(COMPACT_SHARDS)
     try:
         with where.open() as stream:
-            table = pq.read_table(stream, schema=PARTS_SCHEMA, page_checksum_verification=True)
+            table = pq.read_table(stream, page_checksum_verification=True)
+        if table.column_names == PARTS_SCHEMA.names[:-1]:
+            table = table.append_column(PARTS_SCHEMA.names[-1], pa.array([""] * table.num_rows, pa.string()))
+        table = table.cast(PARTS_SCHEMA)  # ValueError if it has other columns
     except (pa.ArrowException, OSError, ValueError) as error:
         if is_of_storage(error):
             raise StorageError(f"cannot read {where.path}: {reason_of(error)}") from None

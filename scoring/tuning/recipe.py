@@ -9,8 +9,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from ingest.errors import LabelsError, did_you_mean
-from ingest.storage.place import place, reason_of
+from ingest.errors import LabelsError, MissingFileError, did_you_mean
+from ingest.storage.given_files import given_content
+from ingest.storage.place import place
 from scoring.yaml_files import YamlError, load_yaml
 
 SHIPPED = ("cprt", "privtune")
@@ -87,15 +88,9 @@ def recipe(name_or_file: str) -> Recipe:
 
 
 def _given(file: str) -> bytes:
-    where = place(file)
-    if not where.exists() or where.is_dir():
+    try:
+        return given_content(place(file), f"--recipe {file}", MAX_RECIPE_BYTES)
+    except MissingFileError:
         raise LabelsError(
             f'no recipe "{file}"{did_you_mean(file, SHIPPED)}; shipped are {", ".join(SHIPPED)}, or name a file'
-        )
-    try:
-        size = where.size()
-    except OSError as error:
-        raise LabelsError(f"the recipe {file} cannot be read: {reason_of(error)}") from None
-    if size > MAX_RECIPE_BYTES:
-        raise LabelsError(f"the recipe {file} has {size:,} bytes; a recipe has a few lines")
-    return where.read()
+        ) from None

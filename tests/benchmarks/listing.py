@@ -111,6 +111,7 @@ def _write_parts(run: Place, shards: list[str], num_slices: int) -> None:
         "file": [number // SHARDS_PER_FILE for number in numbers],
         "first_row": [number % SHARDS_PER_FILE * 10_000 for number in numbers],
         "num_rows": [10_000] * len(shards),
+        "blocks_sha256": [""] * len(shards),
     }
     with run.at(COMPACT_SHARDS).create() as stream:
         pq.write_table(pa.table(columns, PARTS_SCHEMA), stream, compression="zstd")

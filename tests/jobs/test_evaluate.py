@@ -157,7 +157,7 @@ def test_wrong_input_is_one_line_and_exit_code_2(run: Path, tmp_path: Path, caps
     message = capsys.readouterr().err
     assert message.count("\n") == 1
     assert 'rows are named like "a.jpg"' in message
-    with pytest.raises(LabelsError, match="cannot be read"):
+    with pytest.raises(StorageError, match="cannot be read"):
         ran(run, "--labels", tmp_path / "missing.csv")
     with pytest.raises(RunError, match="is no run"):
         ran(tmp_path / "nowhere", "--labels", strange)

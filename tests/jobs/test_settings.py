@@ -50,7 +50,10 @@ def test_the_command_line_wins_then_variables_then_the_file(
         ("- run", "wanted are names of options with their values, such as engine: canned"),
         ("run: a\nrun: b", 'the key "run" stands twice'),
         ("api-key: hush", '"api-key" is no option of scan; credentials belong in the environment'),
-        ("source: https://me:hush@host/x", '"source" holds a password; credentials belong in the environment'),
+        (
+            "source: https://me:hush@host/x",
+            '"source": the URL holds a user name or password (what is before the @); give credentials',
+        ),
     ],
 )
 def test_a_wrong_file_is_one_line(text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -34,7 +34,7 @@ def _csv(path: Path, text: str) -> str:
 
 
 def _refused(url: str) -> str:
-    with pytest.raises(LabelsError) as refused:
+    with pytest.raises((LabelsError, StorageError)) as refused:
         read_labels(url)
     message = str(refused.value)
     assert "\n" not in message
@@ -174,7 +174,7 @@ def test_text_that_is_not_utf8_is_one_line(tmp_path: Path, kind: pa.DataType, co
 def test_a_pipe_or_a_device_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for url in (str(tmp_path / "pipe"), "/dev/zero"):
-        with pytest.raises(StorageError, match=f"cannot read {url}: it is a pipe, socket or device, not a file"):
+        with pytest.raises(StorageError, match=f"^{url}: it is a pipe, socket or device, not a file"):
             read_labels(url)
 
 

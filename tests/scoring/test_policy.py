@@ -95,7 +95,7 @@ def test_what_was_not_assessed_matches_no_condition() -> None:
         (_policy(DROP_FACES, rest="default: keep\n1: x"), 'unknown key "1"'),
         (_policy(DROP_FACES, rest="default: keep\n? [a, b]\n: x"), "not valid YAML at line 5"),
         (_policy(DROP_FACES, rest="default: 2024-13-45"), "not valid YAML"),
-        (b"[" * 1500, "not valid YAML"),
+        (b"[" * 1500, "it has more than 50 lists and mappings inside each other"),
         (b"name: caf\xe9", "not valid YAML"),
         (b"\0", "not valid YAML"),
         (_policy('  - {name: a, when: "level = \\uDCFF", then: drop, reason: r}'), "rule 1 when .* no valid UTF-8"),

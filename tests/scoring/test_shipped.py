@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.errors import PolicyError
+from ingest.errors import PrivsieveError
 from scoring.policies.policy import load_policy
 from scoring.policies.shipped import SHIPPED, policy_bytes
 
@@ -33,11 +33,11 @@ def test_a_file_goes_before_the_old_place(tmp_path: Path, monkeypatch: pytest.Mo
             'there is no policy strikt (did you mean "strict"?); give a YAML file, or one that is shipped: strict',
         ),
         ("policies/strict.yaml", "there is no policy policies/strict.yaml; give a YAML file"),
-        (".", "cannot read the policy .: is a directory"),
+        (".", "--policy .: cannot be read: is a directory"),
     ],
 )
 def test_what_is_no_policy(name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(PolicyError) as refused:
+    with pytest.raises(PrivsieveError) as refused:
         policy_bytes(name)
     assert str(refused.value).startswith(message)

@@ -35,6 +35,17 @@ def test_what_is_written_is_read_listed_and_fresh(store: Proxy) -> None:
     assert not folder.at("four.txt").exists()
 
 
+def test_an_object_whose_etag_says_what_it_holds_is_not_read_to_recognise_it(store: Proxy) -> None:
+    file = place(f"s3://{BUCKET}/a/one.tar")
+    file.write(bytes(100_000))
+    before = file.version_mark()
+    store.seen.clear()
+    assert file.blocks_sha256() == ""
+    assert not any(span for _, _, span in store.seen)
+    file.write(bytes(99_999) + b"1")
+    assert file.version_mark() != before
+
+
 def test_the_mark_of_an_empty_folder_is_no_file(store: Proxy) -> None:
     s3fs.S3FileSystem().pipe_file(f"{BUCKET}/a/", b"")
     place(f"s3://{BUCKET}/a/one.txt").write(b"one")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.errors import LabelsError
+from ingest.errors import LabelsError, PrivsieveError, StorageError
 from scoring.tuning.recipe import MAX_RECIPE_BYTES, SHIPPED, Recipe, recipe
 
 GOOD = {"name": "mine", "rank": 8, "alpha": 16, "learning_rate": 0.001, "batch_size": 4, "epochs": 2}
@@ -86,18 +86,18 @@ def test_a_wrong_field_is_named_with_its_value(tmp_path: Path, fields: dict[str,
         (b"rank: 1\nrank: 2", 'the key "rank" stands twice'),
         (b"\xff\xfe\x00", "is not valid YAML"),
         (b"!!python/object/apply:os.system [id]", "is not valid YAML"),
-        (b"a" * (MAX_RECIPE_BYTES + 1), "has 100,001 bytes; a recipe has a few lines"),
+        (b"a" * (MAX_RECIPE_BYTES + 1), "has more than 100,000 bytes, the most that such a file may have"),
     ],
 )
 def test_a_file_that_is_no_recipe_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
     file = tmp_path / "odd.yaml"
     file.write_bytes(content)
-    with pytest.raises(LabelsError, match=message):
+    with pytest.raises(PrivsieveError, match=message):
         recipe(str(file))
 
 
 def test_a_recipe_that_is_not_there_is_refused_with_the_near_name(tmp_path: Path) -> None:
     with pytest.raises(LabelsError, match=r'no recipe "ptivtune" \(did you mean "privtune"\?\); shipped are cprt'):
         recipe("ptivtune")
-    with pytest.raises(LabelsError, match="shipped are cprt, privtune, or name a file"):
+    with pytest.raises(StorageError, match="cannot be read: is a directory"):
         recipe(str(tmp_path))

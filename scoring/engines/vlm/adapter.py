@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ingest.errors import EngineError
+from ingest.sample import printable
 from scoring.engines.vlm.checkpoint import ADAPTER_CONFIG, content_sha256, read_json, safetensors_shapes, weight_shapes
 
 WEIGHTS = "adapter_model.safetensors"
@@ -24,6 +25,11 @@ UNSUPPORTED = (
     "alora_invocation_tokens",
 )
 """Settings of peft that one of the engines refuses or silently ignores."""
+
+_NAME = re.compile(r"\^?(?:[\w-]|\\?\.)+")
+"""A module's name, or the end of one; peft allows a `^` before the whole name. A dot may be escaped."""
+
+MAX_PATTERNS = 256
 
 _WRAPPERS = frozenset({"base_model", "model", "language_model"})
 """Parts of names that come and go between releases of transformers, peft and vLLM."""
@@ -57,12 +63,28 @@ def adapter(folder: str) -> Adapter:
     for option in UNSUPPORTED:
         if config.get(option) not in (None, False, "none", [], {}):
             raise EngineError(f"{where} uses {option}, which not every engine loads; merge it into the model instead")
+    for option in ("rank_pattern", "alpha_pattern"):
+        _refuse_expressions(config.get(option), f"{where}: {option} in its {ADAPTER_CONFIG}")
     if not (root / WEIGHTS).is_file():
         raise EngineError(f"{where} has no {WEIGHTS}; only safetensors are loaded")
     shapes = _halves(root / WEIGHTS, where)
     rank = max(shape[0] for (_, half), shape in shapes.items() if half == "A")
     modules = tuple(sorted({module for module, _ in shapes}))
     return Adapter(root, modules, rank)
+
+
+def _refuse_expressions(pattern: object, what: str) -> None:
+    """EngineError unless it maps names of modules to numbers.
+
+    peft and vLLM match each name as a regular expression with each module, which could take without end.
+    """
+    if pattern in (None, {}):
+        return
+    if not isinstance(pattern, dict) or len(pattern) > MAX_PATTERNS:
+        raise EngineError(f"{what} is no mapping of at most {MAX_PATTERNS} names of modules to numbers")
+    for name, number in pattern.items():
+        if not _NAME.fullmatch(name) or isinstance(number, bool) or not isinstance(number, int | float):
+            raise EngineError(f'{what} has "{printable(name):.80}", which is no name of a module with a number')
 
 
 def check_fits(given: Adapter, model: Path) -> None:

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ingest.errors import EngineError
+from ingest.storage.given_files import given_content
+from ingest.storage.place import place
 
 WHOLE = "model.safetensors"
 INDEX = f"{WHOLE}.index.json"
@@ -24,6 +26,9 @@ SMALL_SUFFIXES = (".json", ".jinja", ".txt", ".model")
 UNSAFE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 BLOCK_BYTES = 64 << 20
 PIECE_BYTES = 1 << 20
+MAX_JSON_BYTES = 64 << 20
+MAX_HEADER_BYTES = 100_000_000
+"""As the package safetensors has it."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +162,7 @@ def safetensors_shapes(file: Path) -> dict[str, tuple[int, ...]]:
             if name != "__metadata__":
                 shapes[name] = tuple(int(length) for length in entry["shape"])
                 ends.append(int(entry["data_offsets"][1]))
-    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError, OverflowError):  # of 1e999
         raise EngineError(f"{_damaged(file)}: its safetensors header cannot be read; fetch it again") from None
     size, expected = file.stat().st_size, 8 + len(header) + max(ends)
     if size != expected:
@@ -191,7 +196,7 @@ def read_json(file: Path, where: str) -> dict[str, Any]:
     if not file.is_file():
         raise EngineError(f"{where} has no {file.name}")
     try:
-        content = json.loads(file.read_bytes())
+        content = json.loads(given_content(place(str(file)), f"{where}: its {file.name}", MAX_JSON_BYTES))
     except (ValueError, RecursionError):
         raise EngineError(f"{where}: its {file.name} is no valid JSON") from None
     if not isinstance(content, dict):
@@ -261,7 +266,7 @@ def _damaged(file: Path) -> str:
 def _header(file: Path) -> bytes:
     with file.open("rb") as stream:
         length = int.from_bytes(stream.read(8), "little")
-        if not 2 <= length <= file.stat().st_size - 8:
+        if not 2 <= length <= min(file.stat().st_size - 8, MAX_HEADER_BYTES):
             raise EngineError(f"{_damaged(file)}: it has no safetensors header; fetch it again")
         return stream.read(length)
 

@@ -27,7 +27,9 @@ def _num_text_tokens(folder: Path, prompt: Prompt, max_pixels: int) -> int:
     """Without the one token that stands for the picture."""
     from scoring.engines.vlm.prompting import Prompter
 
-    tokens = Prompter(folder, max_pixels).tokens(prompt)
+    prompter = Prompter(folder, max_pixels)
+    prompter.check_template(prompt)
+    tokens = prompter.tokens(prompt)
     return len(tokens.token_ids) - prompt.has_image
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from ingest.errors import EngineError
+from scoring.engines.vlm.chat_template import check_template
 from scoring.engines.vlm.checkpoint import max_tokens
 from scoring.engines.vlm.processor import processor_of
 from scoring.protocols.interface import (
@@ -74,6 +75,7 @@ class Prompter:
     def check(self, protocol: Protocol, most: int | None = None) -> None:
         """EngineError if this prompt fails for every picture. most: tokens that the engine takes at once."""
         prompt = protocol.prompt
+        self.check_template(prompt)
         try:
             tokens = self.tokens(prompt)
             ids: Sequence[int] = tokens.token_ids
@@ -104,6 +106,16 @@ class Prompter:
                 f'the prompt, a picture and the answer take {taken:,} tokens, and the model "{self._name}" takes '
                 f"{limit:,}; shorten the --prompt-file, lower --max-pixels, or choose another --protocol"
             )
+
+    def check_template(self, prompt: Prompt) -> None:
+        """EngineError if the chat template takes too much time or memory, for the prompt or for a chat that goes on
+        with an answer."""
+        found = self.processor.chat_template
+        template = found.get("default") if isinstance(found, dict) else found
+        if not isinstance(template, str):
+            return  # transformers says so
+        chat = _messages(prompt)
+        check_template(self._name, template, self.tokenizer.special_tokens_map, [chat, [*chat, _turn("yes")]])
 
     def tokens(self, prompt: Prompt) -> TokenPrompt:
         """What the model reads, and where its answer stands: the one function for scoring and for tuning.
@@ -141,8 +153,7 @@ class Prompter:
 
     def _end_of_turn(self, prompt: Prompt, answer: str) -> int:
         """As the chat template ends the answer; the tokenizer's own end where the template has none."""
-        turn = {"role": "assistant", "content": [{"type": "text", "text": answer}]}
-        chat: str = self.processor.apply_chat_template([*_messages(prompt), turn], tokenize=False)
+        chat: str = self.processor.apply_chat_template([*_messages(prompt), _turn(answer)], tokenize=False)
         after = self._ids(chat.rpartition(answer)[2])
         end = after[0] if after and after[0] in self.tokenizer.all_special_ids else self.tokenizer.eos_token_id
         if end is None:
@@ -249,6 +260,10 @@ def _messages(prompt: Prompt) -> list[dict[str, Any]]:
         }
         for message in prompt.messages
     ]
+
+
+def _turn(answer: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": [{"type": "text", "text": answer}]}
 
 
 def read_answer(

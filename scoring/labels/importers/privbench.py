@@ -8,6 +8,7 @@ import posixpath
 from collections.abc import Iterator
 
 from ingest.errors import LabelsError
+from ingest.sample import printable
 from ingest.storage.place import Place
 from scoring.labels.labelled import Labelled, has_picture_name
 from scoring.labels.source_files import names_in
@@ -24,7 +25,7 @@ def pictures(root: Place) -> Iterator[Labelled]:
     for name in names_in(root):
         if not has_picture_name(name):
             continue
-        stem = posixpath.splitext(name)[0]
+        stem = printable(posixpath.splitext(name)[0])
         class_, underscore, number = stem.rpartition("_")
         if "public" in name.lower():
             yield Labelled(name, private=0, class_="public", labels=("public",), where=name)
@@ -32,5 +33,6 @@ def pictures(root: Place) -> Iterator[Labelled]:
             yield Labelled(name, private=1, class_=class_.lower(), labels=(class_.lower(),), where=name)
         else:
             raise LabelsError(
-                f"{root.path}: the file {name} names no class; names are CLASS_NUMBER, such as passport_12.jpg"
+                f"{root.path}: the file {printable(name)} names no class; "
+                "names are CLASS_NUMBER, such as passport_12.jpg"
             )

@@ -204,10 +204,15 @@ def placed(model: Any, device: str, name: str) -> Any:
 
 def _merged(model: Any, adapter: Adapter) -> Any:
     """The adapter added to the weights, so that it costs nothing per picture."""
-    from peft import PeftModel, get_peft_model_state_dict
+    from peft import LoraConfig, PeftModel, get_peft_model_state_dict
 
     try:
-        adapted: Any = PeftModel.from_pretrained(model, str(adapter.folder))
+        config = LoraConfig.from_pretrained(str(adapter.folder))
+        # Of the weights: in the adapter's settings these may be regular expressions, which could take without end.
+        taken = {plain(module) for module in adapter.modules}
+        config.target_modules = {name for name, _ in model.named_modules() if plain(name) in taken}
+        config.exclude_modules = config.layers_to_transform = config.layers_pattern = None
+        adapted: Any = PeftModel.from_pretrained(model, str(adapter.folder), config=config)
     except FAULTS as error:
         raise EngineError(f'the adapter "{adapter.folder}" cannot be loaded ({type(error).__name__})') from error
     # Without the argument peft looks up the base model that the adapter names, on the hub if need be.

@@ -1,0 +1,102 @@
+"""A model's chat template is a program: before it is run here, a child process runs it within limits.
+
+    python -m scoring.engines.vlm.chat_template     the child; JSON on stdin, the length of the texts on stdout
+
+transformers keeps a template from running code, but not from looping for hours or making a text of gigabytes.
+"""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any
+
+from ingest.errors import EngineError
+
+MAX_CPU_S = 10
+"""Processor time of the child for its templates. A real one takes milliseconds."""
+
+MAX_MEMORY_BYTES = 512 * 2**20
+"""What the templates may take, beside what the child takes at its start. Only Linux enforces it."""
+
+MAX_CHARACTERS = 10**7
+"""Of a text; no model takes so long a prompt."""
+
+START_LIMIT_S = 600
+"""For the whole child, which first imports transformers."""
+
+
+def check_template(name: str, template: str, words: Mapping[str, Any], chats: Sequence[Sequence[Any]]) -> None:
+    """EngineError if the template takes too much time or memory for one of the chats.
+
+    What else is wrong with it does not count here. name: of the model. words: the special tokens that the template may
+    use. chats: messages as transformers takes them.
+    """
+    _check(name, json.dumps({"template": template, "words": dict(words), "chats": chats}, default=str))
+
+
+@lru_cache(maxsize=64)
+def _check(name: str, asked: str) -> None:
+    path = os.pathsep.join(p for p in sys.path if p)
+    # -P: nothing is imported from the working directory, which is the user's.
+    command = [sys.executable, "-P", "-m", "scoring.engines.vlm.chat_template"]
+    environment = os.environ | {"PYTHONPATH": path}
+    try:
+        done = subprocess.run(
+            command, input=asked.encode(), env=environment, capture_output=True, timeout=START_LIMIT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise _refused(name, f"did not end within {START_LIMIT_S} s") from None
+    if done.returncode == -signal.SIGXCPU:
+        raise _refused(name, f"takes more than {MAX_CPU_S} s")
+    if done.returncode == -signal.SIGKILL or done.stdout == b"MemoryError":
+        raise _refused(name, f"takes more than {MAX_MEMORY_BYTES // 2**20} MB of memory")
+    if done.returncode != 0 or not done.stdout.isdigit():
+        raise _refused(name, f"could not be tried in a process of its own (it ended with {done.returncode})")
+    if int(done.stdout) > MAX_CHARACTERS:
+        raise _refused(name, f"makes a text of {int(done.stdout):,} characters")
+
+
+def _refused(name: str, what: str) -> EngineError:
+    return EngineError(f'the model "{name}" cannot be asked: its chat template {what}; choose another model')
+
+
+def _serve() -> None:
+    """The child's side. Writes the length of the longest text, 0 if the template raises, or `MemoryError`."""
+    from transformers.utils.chat_template_utils import render_jinja_template
+
+    asked = json.load(sys.stdin)
+    _limit_this_process()
+    longest = 0
+    for chat in asked["chats"]:
+        is_answered = chat[-1]["role"] == "assistant"
+        try:
+            texts, _ = render_jinja_template(
+                [chat], chat_template=asked["template"], add_generation_prompt=not is_answered, **asked["words"]
+            )
+            longest = max(longest, *map(len, texts))
+        except MemoryError:
+            os.write(1, b"MemoryError")
+            return
+        except Exception:
+            continue
+    os.write(1, str(longest).encode())
+
+
+def _limit_this_process() -> None:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    soft = int(used.ru_utime + used.ru_stime) + MAX_CPU_S
+    resource.setrlimit(resource.RLIMIT_CPU, (soft, soft + 5))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with suppress(OSError, ValueError), open("/proc/self/statm") as file:
+        num_bytes = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE") + MAX_MEMORY_BYTES
+        resource.setrlimit(resource.RLIMIT_AS, (num_bytes, num_bytes))
+
+
+if __name__ == "__main__":
+    _serve()

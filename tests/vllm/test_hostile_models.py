@@ -1,0 +1,78 @@
+"""Models and adapters that are made to hang a scan, or to fill its memory."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ingest.errors import EngineError
+from scoring.assessment import EngineOptions, View
+from scoring.engines import engine_module
+from scoring.engines.vlm.chat_template import check_template
+from tests.vllm.conftest import MAX_PIXELS, probabilities
+
+BACKTRACKING = r"(([a-z_]+\.?)+)+!"
+"""Takes longer than anyone waits for any name of a module."""
+
+LOOPS = "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}{% endfor %}" + (
+    "{% endfor %}{% endfor %}"
+)
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        (LOOPS, "its chat template takes more than 10 s"),
+        ("{{ 'a' * 3000000000 }}", "its chat template takes more than 512 MB of memory"),
+        ("{% set n = namespace(x='a') %}{% for i in range(40) %}{% set n.x = n.x ~ n.x %}{% endfor %}", "512 MB"),
+        ("{{ 'a' * 20000000 }}", "its chat template makes a text of 20,000,000 characters"),
+    ],
+)
+def test_a_chat_template_that_loops_or_fills_the_memory_is_refused(
+    checkpoint: Path, tmp_path: Path, template: str, message: str
+) -> None:
+    model = shutil.copytree(checkpoint, tmp_path / "model")
+    (model / "chat_template.jinja").write_text(template)
+    for engine in ("transformers", "vllm"):
+        for ask in (engine_module(engine).describe, engine_module(engine).preview, engine_module(engine).load):
+            with pytest.raises(EngineError, match=r'^the model "model" cannot be asked: ') as refused:
+                ask(EngineOptions(model=str(model), max_pixels=MAX_PIXELS))
+            assert message in str(refused.value)
+
+
+def test_a_chat_template_that_loops_only_over_answers_is_refused_too(checkpoint: Path) -> None:
+    chat = [{"role": "user", "content": [{"type": "text", "text": "?"}]}]
+    answered = [*chat, {"role": "assistant", "content": [{"type": "text", "text": "yes"}]}]
+    template = "{% if messages[-1].role == 'assistant' %}" + LOOPS + "{% endif %}"
+    check_template("model", template, {}, [chat])
+    with pytest.raises(EngineError, match="its chat template takes more than 10 s"):
+        check_template("model", template, {}, [chat, answered])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"target_modules": BACKTRACKING, "exclude_modules": BACKTRACKING},
+        {"target_modules": ["q_proj"], "layers_pattern": BACKTRACKING, "layers_to_transform": [0]},
+    ],
+)
+def test_a_pattern_for_the_modules_of_an_adapter_is_not_run(
+    engine: Callable[..., Any],
+    checkpoint: Path,
+    adapter: Path,
+    tmp_path: Path,
+    views: list[View],
+    settings: dict[str, object],
+) -> None:
+    """The modules are those that the weights are of, so the answers are those of the honest adapter."""
+    hostile = shutil.copytree(adapter, tmp_path / "hostile")
+    config = json.loads((hostile / "adapter_config.json").read_text())
+    (hostile / "adapter_config.json").write_text(json.dumps(config | settings))
+    for name in ("transformers", "vllm"):
+        honest = engine(name, protocol="slots", adapter=str(adapter)).assess(views[:2])
+        found = engine(name, protocol="slots", adapter=str(hostile)).assess(views[:2])
+        np.testing.assert_allclose(probabilities(found), probabilities(honest), atol=1e-6)
