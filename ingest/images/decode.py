@@ -19,7 +19,7 @@ from ingest.fault import Fault
 from ingest.images import hidden, ignored, unseen
 from ingest.images.magic import HEAD_BYTES, picture_format
 from ingest.images.metadata import PNG_MAGIC, file_metadata, frame_metadata, png_metadata
-from ingest.images.pdq import pdq_hashes
+from ingest.images.pdq import pdq_of
 from ingest.images.unseen import jpeg, tiff_file
 from ingest.images.unseen.pieces import UNKNOWN_CHUNK, Piece
 
@@ -91,9 +91,9 @@ class DecodedImage:
     """Size of that content in the file, roughly."""
 
     pdq: tuple[str | None, ...] | None
-    """PDQ hashes (`ingest.images.pdq`) of `views` and of other pictures inside the file, each once. None among them:
-    the file holds, or may hold, a picture that is in none of them, such as frames after those that were decoded. None
-    unless `ImageLimits.has_pdq`."""
+    """The PDQ hashes (`ingest.images.pdq.pdq_of`) of each of `views` and of other pictures inside the file, each once.
+    None among them: the file holds, or may hold, a picture without hashes, such as a frame after those that were
+    decoded. None unless `ImageLimits.has_pdq`."""
 
 
 @dataclass(frozen=True)
@@ -209,9 +209,7 @@ def _decode(
         more.extend(_oriented(pixels, orientation) for pixels in beyond)
         if limits.has_pdq:
             size = image.size if orientation < 5 else image.size[::-1]
-            hashes += [
-                one for pixels in [views[-1], *more[len(more) - len(beyond) :]] for one in pdq_hashes(pixels, size)
-            ]
+            hashes += [pdq_of(pixels, size) for pixels in (views[-1], *more[len(more) - len(beyond) :])]
     found = unseen.unseen_in(
         encoded,
         [*unread, *unseen.pieces_of(image, encoded, num_decoded, streams)],
@@ -257,7 +255,7 @@ def _hashes_of_inner(pictures: Sequence[unseen.Inner | None], limits: ImageLimit
                     if image.format in ("JPEG", "MPO"):
                         _check_scans(image, jpeg.streams(file, [getattr(image, "offset", 0)])[0].num_scans, limits)
                     shown, beyond = _frame_pixels(image, limits)
-                    yield from (one for pixels in [shown, *beyond] for one in pdq_hashes(pixels, image.size))
+                    yield from (pdq_of(pixels, image.size) for pixels in (shown, *beyond))
                 if num_frames > limits.max_frames:
                     yield None
             except Exception:  # the edge, as above

@@ -8,7 +8,7 @@ Hamming Space with Multi-Index Hashing" (CVPR 2012).
 import numpy as np
 import numpy.typing as npt
 
-from ingest.images.pdq import MAX_DISTANCE, Hashes, turned
+from ingest.images.pdq import MAX_DISTANCE, NUM_HASHES, Hashes, turned
 
 _NUM_BANDS, _BAND_BITS = 16, 16
 assert MAX_DISTANCE < 2 * _NUM_BANDS
@@ -30,10 +30,23 @@ class PdqSearch:
     """A list of PDQ hashes that is searched for hashes of the same pictures, turned or mirrored ones too."""
 
     def __init__(self, listed: Hashes):
-        wanted = turned(listed)
-        self._words = np.ascontiguousarray(wanted.T)
-        self._bands = [_Band(values) for values in _bands(wanted)]
-        most = _COMPARED_AT_ONCE / max(1.0, len(wanted) * _SHARE_COMPARED)
+        self._own = _Index(turned(listed, is_mirrored=False))
+        self._exact = _Index(turned(listed, is_mirrored=True))
+
+    def near(self, pictures: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+        """Whether a hash of each picture differs in at most 31 bits from one of the list; shape (pictures,).
+
+        pictures: the hashes of `pdq_of`, shape (pictures, NUM_HASHES, 4).
+        """
+        own = self._own.near(pictures[:, :-1].reshape(-1, 4)).reshape(len(pictures), NUM_HASHES - 1).any(axis=1)
+        return np.asarray(own | self._exact.near(pictures[:, -1]))
+
+
+class _Index:
+    def __init__(self, listed: Hashes):
+        self._words = np.ascontiguousarray(listed.T)
+        self._bands = [_Band(values) for values in _bands(listed)]
+        most = _COMPARED_AT_ONCE / max(1.0, len(listed) * _SHARE_COMPARED)
         self._num_at_once = max(64, min(int(most), 2**14))
 
     def near(self, hashes: Hashes) -> npt.NDArray[np.bool_]:
@@ -81,4 +94,4 @@ class _Band:
 
 def _bands(hashes: Hashes) -> _Values:
     """Shape (bands, hashes)."""
-    return np.ascontiguousarray(hashes.view(np.uint16).T)
+    return np.ascontiguousarray(np.ascontiguousarray(hashes).view(np.uint16).T)

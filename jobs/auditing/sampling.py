@@ -12,8 +12,9 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from ingest.errors import LabelsError, RunError
 from ingest.storage.place import Place, place
 from jobs.labelling.joining import refuse_as_output
+from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.hash_list import hash_list_of
-from jobs.runtime.listed import left_out_note, listings
+from jobs.runtime.listed import READS_AGAIN, left_out_note, listings, reads_pictures
 from jobs.runtime.output_file import refuse_existing
 from jobs.runtime.requests import STRICT, Name
 from reports.audit.drawing import draw
@@ -87,7 +88,7 @@ class AuditSampleResult:
     """How many drawn pictures the hash list keeps out of the labels file, in words; None if none."""
 
 
-def run_audit_sample(request: AuditSampleRequest) -> AuditSampleResult:
+def run_audit_sample(request: AuditSampleRequest, feedback: Feedback = SILENT) -> AuditSampleResult:
     """Errors in one line, before anything is written."""
     stem, extension = posixpath.splitext(request.out)
     if extension not in (".csv", ".json"):
@@ -109,8 +110,10 @@ def run_audit_sample(request: AuditSampleRequest) -> AuditSampleResult:
             raise RunError(f"no picture was drawn, since so few were asked for; raise --n {request.num_wanted}")
         cautions, is_tree = opened.cautions, run.record.format == "tree"
         has_rates_of_now = _has_rates_of_now(run)
-    pictures = _pictures(sample.table)
-    found = listings(run.record, pictures, hash_list)
+        pictures = _pictures(sample.table)
+        if reads_pictures(run.record, hash_list):
+            feedback.notice(READS_AGAIN)
+        found = listings(opened, pictures, hash_list)
     labels = _template(pictures.filter(pa.array([one == "clear" for one in found], pa.bool_())))
     interface_url = None if extension == ".csv" else f"{stem}.xml"
     # First, since it can fail by where it lies: the run keeps its sample and its rates until then.
