@@ -97,6 +97,8 @@ def scan(
     limit: int | None = None,
     max_pixels_in: int = ImageLimits.max_pixels,
     max_frames: int = ImageLimits.max_frames,
+    hash_list: Url | None = None,
+    pdq: bool = False,
     executor: Executor = "ray",
     ray_address: str | None = None,
     num_engines: int | None = None,
@@ -108,7 +110,9 @@ def scan(
     source: folder, tar, Parquet file, glob or fsspec URL. source_format: webdataset, tree or parquet, recognised by
     default. category: JSON field, cls, or Parquet column. labels: file with a class for each image's name, instead of
     category. sample, limit: number of images, at random or from the first. per_category: sample is of each category.
-    max_pixels_in: width x height of the largest picture that is decoded. executor: "ray", or "inline" for this process.
+    max_pixels_in: width x height of the largest picture that is decoded. hash_list: file of hashes of pictures that the
+    engine must not see; their rows say only where they are. pdq: store hashes that other lists can be compared with.
+    executor: "ray", or "inline" for this process.
     stall_seconds: silence after which a slice is given up; inline, the process itself ends then.
 
     IncompleteScanError, with `.result`, where images are left without a row; SourceError, EngineError, RunError,
@@ -129,6 +133,8 @@ def scan(
             limit=limit,
             max_pixels=max_pixels_in,
             max_frames=max_frames,
+            hash_list=None if hash_list is None else _text("hash_list", hash_list),
+            pdq=pdq,
         )
         resources = ScanResources(executor=executor, ray_address=ray_address, num_engines=num_engines)
         supervision = Supervision(stall_s=stall_seconds, takeover=takeover)
@@ -207,14 +213,15 @@ def filter(
     *,
     resume: bool = False,
     overwrite: bool = False,
+    hash_list: Url | None = None,
     executor: Executor | None = None,
     ray_address: str | None = None,
 ) -> FilterResult:
     """Write the corpus of a run again, in its own layout, without what a policy drops.
 
     policy: a YAML file, or the name of a policy that is shipped. out: folder or URL of the release. resume: continue a
-    release that was interrupted. overwrite: replace an earlier one. executor: by default, small releases are written in
-    this process and large ones on Ray.
+    release that was interrupted. overwrite: replace an earlier one. hash_list: file of hashes of pictures that no release
+    may have. executor: by default, small releases are written in this process and large ones on Ray.
 
     IncompleteError where the source changed since the scan, or a copy failed (continue with resume=True); PolicyError,
     RunError, SourceError, StorageError before anything is written.
@@ -226,6 +233,7 @@ def filter(
             out_url=_text("out", out),
             resume=resume,
             overwrite=overwrite,
+            hash_list_url=None if hash_list is None else _text("hash_list", hash_list),
         )
         resources = FilterResources(executor=executor, ray_address=ray_address)
     return run_filter(request, resources)
