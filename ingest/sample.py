@@ -63,6 +63,15 @@ SAMPLE_COLUMNS: tuple[Column, ...] = (
         is_later=True,
     ),
     Column(
+        "pdq",
+        pa.list_(pa.string()),
+        "hex",
+        "PDQ hashes of 256 bits: two of each scanned frame and of each other picture inside the file, each hash once; "
+        "null among them: the file holds, or may hold, a picture without a hash, such as a frame that was not scanned; "
+        "null if not decoded, or scanned without `--pdq` or `--hash-list`",
+        is_later=True,
+    ),
+    Column(
         "url_sha256",
         pa.string(),
         "hex",

@@ -61,11 +61,12 @@ def sample(
     Example: privsieve audit sample my-run --n 400 --out labels.csv
     """
     from jobs.auditing.sampling import AuditSampleRequest, run_audit_sample
+    from jobs.runtime.feedback import on_terminal
     from jobs.runtime.requests import refused_in_one_line
 
     with refused_in_one_line():
         request = AuditSampleRequest(run_url, out, num_wanted, purpose, seed, private, replace, hash_list_url=hash_list)
-    found = run_audit_sample(request)
+    found = run_audit_sample(request, on_terminal(quiet=True))
     write_cautions(found.cautions)
     drawn, design = found.sample.table.num_rows, found.sample.design
     expected = f"{num_wanted} expected, seed {seed}"

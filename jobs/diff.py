@@ -33,11 +33,12 @@ def diff(run_a: str, run_b: str, by: str, html_path: Path | None, hash_list: str
     Pictures are joined by the hash of their bytes, so the runs may be of different engines, versions or crawls.
     """
     from jobs.comparing_runs.run import DiffRequest, run_diff
+    from jobs.runtime.feedback import on_terminal
     from jobs.runtime.requests import refused_in_one_line
 
     with refused_in_one_line():
         request = DiffRequest(run_a, run_b, by, hash_list)
-    found = run_diff(request)
+    found = run_diff(request, on_terminal(quiet=True))
     if html_path is not None:
         from reports.comparing_runs.page.render import write_page
 

@@ -32,6 +32,7 @@ def explain(
     KEY is the image's key. If several images have it, write SHARD/KEY, or SHARD#INDEX as in the report; its sha256 will
     do as well. The picture is not opened, unless a hash list has PDQ hashes. No found text is shown: none is stored.
     """
+    from jobs.runtime.feedback import on_terminal
     from jobs.runtime.hash_list import hash_list_of
     from jobs.runtime.listed import clear_rows, refuse_listed
     from reports.explaining import explanation, row_named
@@ -42,10 +43,10 @@ def explain(
 
     loaded = [load_policy(policy_bytes(name), name) for name in policies or SHIPPED]
     listed = hash_list_of(hash_list)
-    may_name = clear_rows(listed)
+    may_name = clear_rows(listed, on_terminal(quiet=True))
     with open_run(run, limits_of_command(600)) as opened:
         row = row_named(opened, key, shard, may_name)
-        refuse_listed(opened.record, row, listed)
+        refuse_listed(opened, row, listed)
         found = explanation(opened, row, loaded)
         cautions = opened.cautions
     if output == "json":

@@ -124,7 +124,8 @@ def filter(
     guarantee = None
     if recall is not None and labels is not None:
         guarantee = GuaranteeRequest(labels, recall, confidence, guarantee_by, drawn, accept_all)
-    planned = plan_filter(FilterRequest(run_url, policy, out_url, resume, overwrite, guarantee, hash_list))
+    request = FilterRequest(run_url, policy, out_url, resume, overwrite, guarantee, hash_list)
+    planned = plan_filter(request, on_terminal(quiet))
     if not dry_run:
         check_destination(planned)
     for line in planned.cautions:

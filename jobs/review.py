@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 WHY = {
     "listed": "on the hash list",
+    "not_compared": "that cannot be compared with the hash list",
     "changed": "changed since the scan",
     "gone": "not in the source any more",
     "undecodable": "cannot be decoded",

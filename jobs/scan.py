@@ -12,6 +12,7 @@ from ingest.images.decode import ImageLimits
 from jobs.console.command import OneSource
 from jobs.console.engine_options import ENGINE_HEADING, engine_option, engine_options, engine_options_from_context
 from jobs.console.executor_options import executor_options
+from jobs.console.hash_list_option import hash_list_option
 from jobs.console.old_spellings import with_old_spellings
 from jobs.console.option_types import MAX_SECONDS, FiniteRange, WholeRange
 from jobs.console.terminal import write_line
@@ -31,6 +32,7 @@ MEMORY_HELP = "Memory for an engine that scans image by image; default half of w
     headings={
         "Which images": ("--sample", "--per-category", "--seed", "--limit", "--source-format"),
         "Categories": ("--category", "--labels"),
+        "Pictures that must not be seen": ("--hash-list", "--pdq"),
         "Limits": ("--max-pixels-in", "--max-frames", "--stall-seconds", "--image-memory-mb"),
         **ENGINE_HEADING,
         "Where it runs": (
@@ -66,6 +68,8 @@ MEMORY_HELP = "Memory for an engine that scans image by image; default half of w
     show_default=True,
     help="Frames or pages that are scanned, from the first.",
 )
+@hash_list_option("is not shown to the engine, and its row says only where it is")
+@click.option("--pdq", is_flag=True, help="Store PDQ hashes, so that other commands can compare them with a hash list.")
 @click.option("--num-engines", type=WholeRange(min=1), help="Engine actors; default as many as fit.")
 @click.option(
     "--max-engines",
@@ -93,6 +97,8 @@ def scan(
     limit: int | None,
     max_pixels_in: int,
     max_frames: int,
+    hash_list: str | None,
+    pdq: bool,
     num_engines: int | None,
     max_engines: int | None,
     engine_cpus: float,
@@ -123,6 +129,8 @@ def scan(
         limit=limit,
         max_pixels=max_pixels_in,
         max_frames=max_frames,
+        hash_list=hash_list,
+        pdq=pdq,
     )
     resources = ScanResources(
         executor=executor or "ray",

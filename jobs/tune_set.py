@@ -119,7 +119,8 @@ def _lines(record: SetRecord, out: str, has_evaluation_sets: bool) -> list[str]:
         f"{record.num_pictures} pictures: {record.num_labelled} usable, {record.num_copies} more copies of these, "
         f"{record.num_without_target} {WITHOUT[record.target]}, "
         f"{record.num_unreadable} unreadable, {record.num_unlabelled} without a label"
-        f"{f', {record.num_listed} on the hash list' if record.num_listed else ''}; "
+        f"{f', {record.num_listed} on the hash list' if record.num_listed else ''}"
+        f"{f', {record.num_not_compared} not to be compared with the hash list' if record.num_not_compared else ''}; "
         f"{number_of(record.num_unused_labels, 'label')} of no picture",
         f"of the usable ones: {which}; {record.num_not_drawn} not drawn, {train['pictures']} to tune on ({kinds}), "
         f"{validation['pictures']} held back",

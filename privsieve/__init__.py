@@ -100,6 +100,8 @@ def scan(
     limit: int | None = None,
     max_pixels_in: int = ImageLimits.max_pixels,
     max_frames: int = ImageLimits.max_frames,
+    hash_list: Url | None = None,
+    pdq: bool = False,
     executor: Executor = "ray",
     ray_address: str | None = None,
     num_engines: int | None = None,
@@ -111,7 +113,9 @@ def scan(
     source: folder, tar, Parquet file, glob or fsspec URL. source_format: webdataset, tree or parquet, recognised by
     default. category: JSON field, cls, or Parquet column. labels: file with a class for each image's name, instead of
     category. sample, limit: number of images, at random or from the first. per_category: sample is of each category.
-    max_pixels_in: width x height of the largest picture that is decoded. executor: "ray", or "inline" for this process.
+    max_pixels_in: width x height of the largest picture that is decoded. hash_list: file of hashes of pictures that the
+    engine must not see; their rows say only where they are. pdq: store hashes that other lists can be compared with.
+    executor: "ray", or "inline" for this process.
     stall_seconds: silence after which a slice is given up; inline, the process itself ends then.
 
     IncompleteScanError, with `.result`, where images are left without a row; SourceError, EngineError, RunError,
@@ -132,6 +136,8 @@ def scan(
             limit=limit,
             max_pixels=max_pixels_in,
             max_frames=max_frames,
+            hash_list=None if hash_list is None else _text("hash_list", hash_list),
+            pdq=pdq,
         )
         resources = ScanResources(executor=executor, ray_address=ray_address, num_engines=num_engines)
         supervision = Supervision(stall_s=stall_seconds, takeover=takeover)
@@ -216,6 +222,7 @@ def filter(
     accept_all: bool = False,
     resume: bool = False,
     overwrite: bool = False,
+    hash_list: Url | None = None,
     executor: Executor | None = None,
     ray_address: str | None = None,
 ) -> FilterResult:
@@ -225,7 +232,8 @@ def filter(
     release. guarantee: the share of the private pictures that is dropped with this confidence; the labels prove it.
     guarantee_by: the number that its threshold is on. drawn: how the labelled pictures were drawn. accept_all: go on
     although the guarantee drops every image with a score. resume: continue a release that was interrupted. overwrite:
-    replace an earlier one. executor: by default, small releases are written in this process and large ones on Ray.
+    replace an earlier one. hash_list: file of hashes of pictures that no release may have. executor: by default, small
+    releases are written in this process and large ones on Ray.
 
     IncompleteError where the source changed since the scan, or a copy failed (continue with resume=True); PolicyError,
     RunError, SourceError, StorageError before anything is written.
@@ -244,6 +252,7 @@ def filter(
             guarantee=wanted,
             resume=resume,
             overwrite=overwrite,
+            hash_list_url=None if hash_list is None else _text("hash_list", hash_list),
         )
         resources = FilterResources(executor=executor, ray_address=ray_address)
     return run_filter(request, resources)

@@ -1,13 +1,14 @@
 """A run that was opened once, as programs and commands ask it: its rows, rates, summary, and SQL over its views."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ingest.errors import QueryError, did_you_mean
+from ingest.errors import QueryError, RunError, did_you_mean
 from reports import summary, warehouse
 from reports.summary import Rate, Report
 from scoring.made_up import made_up
@@ -158,6 +159,19 @@ class OpenRun:
         """The answer of one SELECT over the views. QueryError, in one line, where it is anything else or fails."""
         self._refuse_closed()
         return self._run.table(statement)
+
+    @contextmanager
+    def joined_with(self, name: str, table: pa.Table) -> Iterator[None]:
+        """Inside the block, statements of `connection` can use the table by this name. RunError if they fail."""
+        import duckdb
+
+        self.connection.register(name, table)
+        try:
+            yield
+        except duckdb.Error:
+            raise RunError(f"{self.url}: its rows cannot be read; privsieve report says what is wrong") from None
+        finally:
+            self.connection.unregister(name)
 
     def select(self, statement: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
         """Column names and rows of the same, for answers larger than the memory; read them before the next question."""

@@ -19,6 +19,9 @@ from scoring.captions import CAPTION_KINDS
 from scoring.gaps import UNKNOWN_LEVEL
 from scoring.taxonomy import ATTRIBUTES, KEYS, LEVELS
 
+LISTED = "listed"
+"""The reason of a row whose picture is on the hash list that the scan had. Nothing is known of it but where it is."""
+
 FULL = "full"
 """The stage of every row: the engine was asked about all of the picture. There is no other stage yet."""
 
@@ -131,8 +134,14 @@ class Facts:
     unseen: tuple[str, ...] | None = None
     unseen_bytes: int | None = None
     phash: str | None = None
+    pdq: tuple[str | None, ...] | None = None
     url_sha256: str | None = None
     caption_kinds: tuple[str, ...] | None = None
+
+    @staticmethod
+    def of_listed(shard: str, index: int) -> "Facts":
+        """Of a picture on the hash list of the scan: not even its name."""
+        return Facts(shard, index, key="", category=None, num_bytes=None, sha256=None)
 
 
 Verdict = Assessment | Fault

@@ -28,6 +28,9 @@ settings.load_profile("any machine")
 # A process keeps the first token that Ray sees in it, so this one must stand before any session of the tests.
 os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(20))
 
+# Where the tests run in the background, as with nohup, SIGINT is ignored, here and in each process that a test starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 START_LIMIT_S = 180.0
 START_TRIES = 3
 

@@ -7,6 +7,7 @@ So every frame and page is decoded, and colour under full transparency too.
 
 import io
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,7 @@ from ingest.fault import Fault
 from ingest.images import hidden, ignored, unseen
 from ingest.images.magic import HEAD_BYTES, picture_format
 from ingest.images.metadata import PNG_MAGIC, file_metadata, frame_metadata, png_metadata
+from ingest.images.pdq import pdq_of
 from ingest.images.unseen import jpeg, tiff_file
 from ingest.images.unseen.pieces import UNKNOWN_CHUNK, Piece
 
@@ -52,6 +54,9 @@ class ImageLimits:
     max_side_px: int | None = None
     """Frames are downscaled to this longer side; None keeps the full size."""
 
+    has_pdq: bool = False
+    """Whether `DecodedImage.pdq` is computed."""
+
 
 @dataclass(frozen=True)
 class DecodedImage:
@@ -84,6 +89,11 @@ class DecodedImage:
 
     unseen_bytes: int
     """Size of that content in the file, roughly."""
+
+    pdq: tuple[str | None, ...] | None
+    """The PDQ hashes (`ingest.images.pdq.pdq_of`) of each of `views` and of other pictures inside the file, each once.
+    None among them: the file holds, or may hold, a picture without hashes, such as a frame after those that were
+    decoded. None unless `ImageLimits.has_pdq`."""
 
 
 @dataclass(frozen=True)
@@ -166,13 +176,14 @@ def _decode(
     behind_header = image.fp.tell() if format_name == "jpeg" and image.fp else 0
     kinds, orientation = frame_metadata(image)
     metadata = metadata | kinds | file_metadata(encoded, behind_header)
-    num_frames = tiff_file.num_pages(encoded) if format_name == "tiff" else getattr(image, "n_frames", 1)
+    num_frames = _num_frames(image, encoded)
     num_decoded = min(num_frames, limits.max_frames)
     width, height = image.size
     if orientation >= 5:
         width, height = height, width
     views: list[Pixels] = []
     more: list[Pixels] = []
+    hashes: list[str | None] = []
     unread: list[Piece] = []
     streams: list[jpeg.Stream] = []
     for index in range(num_decoded):
@@ -196,12 +207,17 @@ def _decode(
                 unread.append(Piece(UNKNOWN_CHUNK, b"", num_ignored * image.width * image.height))
         views.append(_oriented(shown, orientation))
         more.extend(_oriented(pixels, orientation) for pixels in beyond)
+        if limits.has_pdq:
+            size = image.size if orientation < 5 else image.size[::-1]
+            hashes += [pdq_of(pixels, size) for pixels in (views[-1], *more[len(more) - len(beyond) :])]
     found = unseen.unseen_in(
         encoded,
         [*unread, *unseen.pieces_of(image, encoded, num_decoded, streams)],
         unseen.Scanned(views + more, width, height),
         has_more_frames=num_frames > num_decoded,
+        takes_pictures=limits.has_pdq,
     )
+    hashes += _hashes_of_inner(found.pictures, limits) if limits.has_pdq else []
     return DecodedImage(
         tuple(views + more),
         width,
@@ -212,7 +228,43 @@ def _decode(
         frozenset(metadata),
         found.kinds,
         found.num_bytes,
+        tuple(dict.fromkeys(hashes)) if limits.has_pdq else None,
     )
+
+
+def _hashes_of_inner(pictures: Sequence[unseen.Inner | None], limits: ImageLimits) -> Iterator[str | None]:
+    """PDQ hashes of pictures inside the file; None for one that cannot be decoded, or has too many frames or pixels."""
+    num_pixels_left = limits.max_pixels
+    for inner in pictures:
+        if inner is None or not inner.format:
+            yield None
+            continue
+        for file in inner.files():
+            try:
+                image = Image.open(io.BytesIO(file), formats=(inner.format,))
+            except Exception:  # the edge, as in `decode`: something else begins like a picture
+                continue
+            try:
+                num_frames = _num_frames(image, file)
+                for index in range(min(num_frames, limits.max_frames)):
+                    image.seek(index)
+                    num_pixels_left -= image.width * image.height
+                    if num_pixels_left < 0:
+                        yield None
+                        return
+                    if image.format in ("JPEG", "MPO"):
+                        _check_scans(image, jpeg.streams(file, [getattr(image, "offset", 0)])[0].num_scans, limits)
+                    shown, beyond = _frame_pixels(image, limits)
+                    yield from (pdq_of(pixels, image.size) for pixels in (shown, *beyond))
+                if num_frames > limits.max_frames:
+                    yield None
+            except Exception:  # the edge, as above
+                if inner.is_sure:
+                    yield None
+
+
+def _num_frames(image: Image.Image, encoded: bytes) -> int:
+    return tiff_file.num_pages(encoded) if image.format == "TIFF" else getattr(image, "n_frames", 1)
 
 
 def _jpeg_pixels(encoded: bytes, size: tuple[int, int], limits: ImageLimits) -> Pixels:

@@ -12,8 +12,9 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from ingest.errors import LabelsError, RunError
 from ingest.storage.place import Place, place
 from jobs.labelling.joining import refuse_as_output
+from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.hash_list import HashList, hash_list_of
-from jobs.runtime.listed import left_out_note, listings
+from jobs.runtime.listed import READS_AGAIN, left_out_note, listings, reads_pictures
 from jobs.runtime.output_file import refuse_existing
 from jobs.runtime.requests import STRICT, Name
 from reports.audit.drawing import draw
@@ -98,7 +99,7 @@ class AuditSampleResult:
     """The labels file of the second person; None for tasks of Label Studio, of which several people have the same."""
 
 
-def run_audit_sample(request: AuditSampleRequest) -> AuditSampleResult:
+def run_audit_sample(request: AuditSampleRequest, feedback: Feedback = SILENT) -> AuditSampleResult:
     """Errors in one line, before anything is written."""
     stem, extension = posixpath.splitext(request.out)
     if extension not in (".csv", ".json"):
@@ -109,11 +110,11 @@ def run_audit_sample(request: AuditSampleRequest) -> AuditSampleResult:
     hash_list = hash_list_of(request.hash_list_url)
     run = open_run(request.run_url)
     with OpenRun(run) as opened, lease(run.root.at(AUDIT_LEASE), request.run_url, takeover=None) as held:
-        return _sampled(request, run, opened.cautions, hash_list, held)
+        return _sampled(request, run, opened, hash_list, held, feedback)
 
 
 def _sampled(
-    request: AuditSampleRequest, run: Run, cautions: tuple[str, ...], hash_list: HashList, held: Lease
+    request: AuditSampleRequest, run: Run, opened: OpenRun, hash_list: HashList, held: Lease, feedback: Feedback
 ) -> AuditSampleResult:
     """As `run_audit_sample`, by the one process that samples this run now."""
     earlier = _earlier(run.root, request.replace)
@@ -128,7 +129,9 @@ def _sampled(
         raise RunError(f"no picture was drawn, since so few were asked for; raise --n {request.num_wanted}")
     has_rates_of_now = _has_rates_of_now(run)
     pictures = _pictures(sample.table)
-    found = listings(run.record, pictures, hash_list)
+    if reads_pictures(run.record, hash_list):
+        feedback.notice(READS_AGAIN)
+    found = listings(opened, pictures, hash_list)
     shown = pictures.filter(pa.array([one == "clear" for one in found], pa.bool_()))
     labels = _template(shown)
     for_second = labels.filter(pa.array(AuditSample(shown, sample.design).is_for_second_look, pa.bool_()))
@@ -160,7 +163,7 @@ def _sampled(
         sample,
         labels.num_rows,
         interface_url,
-        cautions,
+        opened.cautions,
         num_quarantined,
         replaced,
         left_out_note(found, "drawn picture"),

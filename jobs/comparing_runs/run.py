@@ -2,6 +2,7 @@
 
 from pydantic.dataclasses import dataclass as checked_dataclass
 
+from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.hash_list import hash_list_of
 from jobs.runtime.listed import clear_rows
 from jobs.runtime.requests import STRICT, Name
@@ -24,10 +25,10 @@ class DiffRequest:
     """File of hashes of pictures that are not named; see jobs/runtime/hash_list.py."""
 
 
-def run_diff(request: DiffRequest) -> RunDifference:
+def run_diff(request: DiffRequest, feedback: Feedback = SILENT) -> RunDifference:
     """RunError, StorageError of the runs; QueryError if `by` is no expression over the row.
 
     LabelsError of the hash list; SourceError if its PDQ hashes need pictures that cannot be read.
     """
     hash_list = hash_list_of(request.hash_list_url)
-    return compare_runs(request.run_a, request.run_b, request.by, clear_rows(hash_list))
+    return compare_runs(request.run_a, request.run_b, request.by, clear_rows(hash_list, feedback))

@@ -12,8 +12,8 @@ from ingest.storage.place import place
 from jobs.labelling.inputs import labels_of, warn_of_contradictions
 from jobs.labelling.joining import refuse_as_output
 from jobs.runtime.feedback import SILENT, Feedback
-from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
-from jobs.runtime.listed import COLUMNS, Listing, left_out_note, listings
+from jobs.runtime.hash_list import NOTHING, HashList, Listing, hash_list_of
+from jobs.runtime.listed import COLUMNS, READS_AGAIN, left_out_note, listings, reads_pictures
 from jobs.runtime.output_file import refuse_existing
 from jobs.runtime.requests import STRICT, Name
 from reports.opened import open_run
@@ -60,11 +60,9 @@ def run_export(request: ExportRequest, feedback: Feedback = SILENT) -> ExportRes
     hash_list = hash_list_of(request.hash_list_url)
     labels = labels_of(request.source)
     warn_of_contradictions([(request.source, labels)], feedback)
-    found = _listings(request.source, labels, hash_list)
-    labels, left_out = (
-        labels.filter(pa.array([one == "clear" for one in found], pa.bool_())),
-        left_out_note(found, "picture"),
-    )
+    found = _listings(request.source, labels, hash_list, feedback)
+    labels = labels.filter(pa.array([one == "clear" for one in found], pa.bool_()))
+    left_out = left_out_note(found, "picture")
     if request.format == "csv":
         place(request.out).write(as_csv(labels))
         return ExportResult(labels, None, left_out)
@@ -75,17 +73,19 @@ def run_export(request: ExportRequest, feedback: Feedback = SILENT) -> ExportRes
     return ExportResult(labels, f"{stem}.xml", left_out)
 
 
-def _listings(source: str, labels: pa.Table, hash_list: HashList) -> list[Listing]:
+def _listings(source: str, labels: pa.Table, hash_list: HashList, feedback: Feedback) -> list[Listing]:
     """Of each label: whether its picture is on the list."""
     hashes = labels["sha256"].to_pylist()
     if hash_list is NOTHING:
         return ["clear"] * len(hashes)
     if place(source).is_dir() and not is_reviews(place(source)):
         with open_run(source) as run:
-            rows = run.rows(COLUMNS)
-            found = dict(zip(rows["sha256"].to_pylist(), listings(run.record, rows, hash_list), strict=True))
+            if reads_pictures(run.record, hash_list):
+                feedback.notice(READS_AGAIN)
+            rows = run.rows((*COLUMNS, "pdq"))
+            found = dict(zip(rows["sha256"].to_pylist(), listings(run, rows, hash_list), strict=True))
         return [found[sha256] for sha256 in hashes]
-    if hash_list.needs_pixels:
+    if hash_list.needs_pdq:
         raise LabelsError(
             f"{source} holds no pictures, with which the PDQ hashes of --hash-list could be compared; export from the "
             "run, or write sha256 before each hash that is not one of PDQ"

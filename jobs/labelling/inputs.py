@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ingest.errors import LabelsError
 from ingest.storage.place import place
@@ -13,23 +14,24 @@ from scoring.labels.contradictions import contradictions
 from scoring.labels.table import read_labels, to_labels
 from scoring.privacy import ROW_COLUMNS, private_of_rows
 from scoring.runs.reviews import is_reviews
+from scoring.table import LISTED
 from scoring.taxonomy import KEYS
 
-COLUMNS = (*ROW_COLUMNS, "shard", "key", "sha256", "score", "num_assessed")
+COLUMNS = tuple(dict.fromkeys([*ROW_COLUMNS, "shard", "key", "sha256", "score", "num_assessed", "reason"]))
 
 
 def labels_of(url: str) -> pa.Table:
     """Rows of `LABELS_SCHEMA`; the annotator of a run is the name of its folder.
 
     A run has one row per picture here, also if the corpus holds a picture several times; quarantined images are rows of
-    null. RunError or LabelsError in one line.
+    null, but those on the hash list of the scan have none. RunError or LabelsError in one line.
     """
     where = place(url)
     if not where.is_dir() or is_reviews(where):
         return read_labels(url)
     with open_run(url) as run:
         rows, engine = run.rows(COLUMNS), run.record.engine
-    rows = _one_per_picture(rows)
+    rows = _one_per_picture(rows.filter(pc.not_equal(rows["reason"], LISTED).fill_null(True)))
     columns: dict[str, list[object]] = {name: rows[name].to_pylist() for name in ("sha256", "key", *KEYS)}
     columns["private"] = pa.array(private_of_rows(rows, engine), from_pandas=True).to_pylist()
     whole = zip(rows["holistic_score"].to_pylist(), rows["score"].to_pylist(), rows["num_assessed"], strict=True)

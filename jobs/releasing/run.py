@@ -34,7 +34,7 @@ from jobs.runtime.executors import Executor, refuse_address
 from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.hash_list import NOTHING, hash_list_of
 from jobs.runtime.last_word import inline_session
-from jobs.runtime.listed import never_released
+from jobs.runtime.listed import READS_AGAIN, reads_pictures, withheld
 from jobs.runtime.progress import Meter
 from jobs.runtime.requests import STRICT, Name
 from reports.opened import open_run as open_results
@@ -140,10 +140,10 @@ def run_filter(
     request: FilterRequest, resources: FilterResources | None = None, feedback: Feedback = SILENT
 ) -> FilterResult:
     """Writes a release. The errors are those of `ingest.errors`."""
-    return carry_out(plan_filter(request), resources or FilterResources(), feedback)
+    return carry_out(plan_filter(request, feedback), resources or FilterResources(), feedback)
 
 
-def plan_filter(request: FilterRequest) -> FilterPlan:
+def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPlan:
     """Decides for every row and writes nothing."""
     policy = _policy(request.policy)
     run, record = open_run(request.run_url)
@@ -151,9 +151,12 @@ def plan_filter(request: FilterRequest) -> FilterPlan:
     policy = policy.for_engine(record.engine)
     refuse_blind(policy, record)
     hash_list = hash_list_of(request.hash_list_url)
-    if hash_list is not NOTHING:
+    if hash_list is not NOTHING or record.hash_list is not None:
+        if reads_pictures(record, hash_list):
+            feedback.notice(READS_AGAIN)
         with open_results(request.run_url) as opened:
-            policy = replace(policy, never=never_released(opened, hash_list))
+            found_listed = withheld(opened, hash_list)
+        policy = replace(policy, listed=found_listed.listed, not_compared=found_listed.not_compared)
     if request.guarantee is None:
         plan = plan_release(run, record, corpus, policy)
         return FilterPlan(request, run, record, corpus, policy, plan, tuple(cautions(record, plan, policy)), None, None)

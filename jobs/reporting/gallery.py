@@ -16,9 +16,9 @@ from PIL import Image, ImageDraw
 from ingest.errors import SourceError
 from ingest.images.decode import DecodedImage, ImageLimits, Pixels, decode
 from ingest.sample import printable
-from jobs.runtime.feedback import Feedback
-from jobs.runtime.hash_list import NOTHING, HashList
-from jobs.runtime.listed import COLUMNS, Listing, left_out_note, listings
+from jobs.runtime.feedback import SILENT, Feedback
+from jobs.runtime.hash_list import NOTHING, HashList, Listing
+from jobs.runtime.listed import COLUMNS, READS_AGAIN, left_out_note, listings, reads_pictures
 from jobs.runtime.pictures import Pictures, Where
 from reports.opened import OpenRun
 from reports.page.render import Picture
@@ -113,16 +113,20 @@ def _corners(box: Any, size: tuple[int, int]) -> tuple[float, float, float, floa
     return x[0], y[0], x[1], y[1]
 
 
-def without_listed(run: OpenRun, severest: Sequence[SevereImage], hash_list: HashList) -> Screened:
+def without_listed(
+    run: OpenRun, severest: Sequence[SevereImage], hash_list: HashList, feedback: Feedback = SILENT
+) -> Screened:
     """The images that may be named and shown. SourceError if pictures must be compared and cannot be read."""
     if hash_list is NOTHING:
         return Screened(tuple(severest), None)
+    if severest and reads_pictures(run.record, hash_list):
+        feedback.notice(READS_AGAIN)
     rows = _rows(run, severest)
     table = pa.Table.from_pylist(
         [{name: row[name] for name in COLUMNS} for row in rows.values()],
         schema=pa.schema({name: pa.int64() if name == "index" else pa.string() for name in COLUMNS}),
     )
-    of_place = dict(zip(rows, listings(run.record, table, hash_list), strict=True))
+    of_place = dict(zip(rows, listings(run, table, hash_list), strict=True))
     found: list[Listing] = [of_place.get((image.shard, image.index), "gone") for image in severest]
     clear = tuple(image for image, listing in zip(severest, found, strict=True) if listing == "clear")
     return Screened(clear, left_out_note(found, "image"))

@@ -83,7 +83,7 @@ def run_report(request: ReportRequest, feedback: Feedback = SILENT) -> ReportRes
     with open_run(request.run, request.limits) as opened:
         found = opened.summary(request.by, request.private, request.min_count, request.top, details)
         _refuse_sizes(found, request)
-        screened = without_listed(opened, found.severest, hash_list)
+        screened = without_listed(opened, found.severest, hash_list, feedback)
         found = replace(found, severest=screened.images, severest_note=screened.note)
         if request.page is None:
             return ReportResult(found, ())

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.errors import LabelsError
-from jobs.reviewing.queue import Queue, distinct, joined_with, rows_of
+from jobs.reviewing.queue import Queue, distinct, rows_of
 from jobs.reviewing.request import Judged
 from jobs.runtime.feedback import SILENT, Feedback
 from reports.evaluation.answers import truth_of
@@ -35,8 +35,8 @@ def known_answers(run: OpenRun, url: str, judged: Judged, feedback: Feedback = S
         "OR key IN (FROM known_names) OR concat(shard, '/', key) IN (FROM known_names))"
     )
     with (
-        joined_with(run, "known_hashes", pa.table({"name": hashes})),
-        joined_with(run, "known_names", pa.table({"name": names})),
+        run.joined_with("known_hashes", pa.table({"name": hashes})),
+        run.joined_with("known_names", pa.table({"name": names})),
     ):
         found = run.connection.sql(statement).to_arrow_table()
     if not found.num_rows:

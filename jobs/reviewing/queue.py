@@ -1,11 +1,8 @@
 """Which rows of a run are asked."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -93,21 +90,9 @@ def rows_of(run: OpenRun, wanted: pa.Table) -> pa.Table:
     """The rows with the shard and index of `wanted`, with `COLUMNS`. RunError if they cannot be read."""
     columns = ", ".join(f'"{name}"' for name in COLUMNS)
     statement = f'SELECT {columns} FROM images SEMI JOIN wanted USING (shard, "index")'
-    with joined_with(run, "wanted", wanted.select(["shard", "index"])):
+    with run.joined_with("wanted", wanted.select(["shard", "index"])):
         rows = run.connection.sql(statement).to_arrow_table()
     return rows.take(pc.sort_indices(rows["sha256"]))
-
-
-@contextmanager
-def joined_with(run: OpenRun, name: str, table: pa.Table) -> Iterator[None]:
-    """Inside the block, statements can use the table by this name. RunError if they fail."""
-    run.connection.register(name, table)
-    try:
-        yield
-    except duckdb.Error:
-        raise RunError(f"{run.url}: its rows cannot be read; privsieve report says what is wrong") from None
-    finally:
-        run.connection.unregister(name)
 
 
 def distinct(rows: pa.Table) -> pa.Table:

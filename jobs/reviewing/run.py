@@ -2,10 +2,13 @@
 
 import secrets
 import socket
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
+
+import pyarrow as pa
 
 from ingest.errors import PrivsieveError, number_of
 from ingest.sample import printable
@@ -18,7 +21,8 @@ from jobs.reviewing.request import ReviewRequest
 from jobs.reviewing.screen import Screen
 from jobs.reviewing.tally import Tally, tallies, tally_of
 from jobs.runtime.feedback import SILENT, Feedback
-from jobs.runtime.hash_list import hash_list_of
+from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
+from jobs.runtime.listed import READS_AGAIN, listings, reads_pictures
 from jobs.runtime.pictures import Pictures, Where
 from reports.opened import OpenRun
 from reports.review_progress import estimate_of
@@ -49,12 +53,16 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator["R
             gold, checks = known_answers(run, request.gold_url, request.judged, feedback)
             rows = mixed(queue, gold, request.gold_share, request.seed)
         record = run.record
+        hidden = _hidden(run, rows, hash_list)
+        if reads_pictures(record, hash_list):
+            feedback.notice(READS_AGAIN)
         audit = None if queue.sample is None else (queue.sample, estimate_of(opened, queue.sample))
         for line in run.cautions:
             feedback.notice(line)
     columns = (rows[name].to_pylist() for name in ("shard", "index", "sha256", "key"))
     places = [Where(*row) for row in zip(*columns, strict=True)]
-    screen = Screen(Pictures(record, places), places, hash_list, record.max_pixels)
+    compared = hash_list if reads_pictures(record, hash_list) else NOTHING
+    screen = Screen(Pictures(record, places), places, record, hidden, compared)
     known = frozenset[str]() if checks is None else frozenset(checks["sha256"].to_pylist())
     try:
         answers = Answers(root.at(REVIEWS))
@@ -74,6 +82,15 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator["R
         yield Review(asking, root.name, request.reviewer, audit, checks, request.run_url, root.at(REVIEWS).path)
     finally:
         screen.close()
+
+
+def _hidden(run: OpenRun, rows: pa.Table, hash_list: HashList) -> dict[int, Literal["listed", "not_compared"]]:
+    """Numbers of the pictures that the rows show to be on the list, or not to be comparable with it."""
+    if reads_pictures(run.record, hash_list):
+        hashes = rows["sha256"].to_pylist()
+        return {number: "listed" for number, sha256 in enumerate(hashes) if sha256 in hash_list.sha256}
+    found = enumerate(listings(run, rows, hash_list))
+    return {n: "listed" if listing == "listed" else "not_compared" for n, listing in found if listing != "clear"}
 
 
 @dataclass(frozen=True)
@@ -186,10 +203,12 @@ def _refuse_missing() -> None:
 
 def _asked(queue: Queue, asking: Asking, reviewer: str | None) -> str:
     of = {"audit": "the audit sample", "borderline": "near the decision", "sql": "those that fit the condition"}
-    num_hidden = len(asking.screen.states())  # before anything is loaded: those whose sha256 is on the hash list
-    said = f"{number_of(len(asking.hashes) - num_hidden, 'picture')}: {of[queue.kind]}"
-    if num_hidden:
-        said += f"; {number_of(num_hidden, 'more picture')} on the hash list, never shown"
+    hidden = Counter(asking.screen.states().values())  # before anything is loaded
+    said = f"{number_of(len(asking.hashes) - hidden.total(), 'picture')}: {of[queue.kind]}"
+    if hidden["listed"]:
+        said += f"; {number_of(hidden['listed'], 'more picture')} on the hash list, never shown"
+    if hidden["not_compared"]:
+        said += f"; {number_of(hidden['not_compared'], 'more picture')} that cannot be compared with it, never shown"
     if queue.num_without_bytes:
         said += f"; {queue.num_without_bytes:,} drawn rows have no picture to show"
     if reviewer is not None and asking.given(reviewer):

@@ -5,7 +5,7 @@ The file itself never leaves this process. What is on the hash list is found her
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Literal
@@ -14,11 +14,14 @@ import simplejpeg
 
 from ingest.errors import SourceError, StorageError
 from ingest.images.decode import DecodedImage, ImageLimits, decode
-from jobs.runtime.hash_list import HashList
+from jobs.runtime.hash_list import NOTHING, HashList
+from jobs.runtime.listed import pdq_of
 from jobs.runtime.pictures import Pictures, Where
+from scoring.runs.record import RunRecord
 
-State = Literal["shown", "listed", "changed", "gone", "undecodable", "unreachable"]
-"""shown: it can be. listed: it is on the hash list. unreachable: the storage does not answer now."""
+State = Literal["shown", "listed", "not_compared", "changed", "gone", "undecodable", "unreachable"]
+"""shown: it can be. listed: it is on the hash list. not_compared: it cannot be compared with the list. unreachable: the
+storage does not answer now."""
 
 MAX_SIDE_PX = 1600
 QUALITY = 85
@@ -43,11 +46,20 @@ class Screened:
 class Screen:
     """Pictures by their number. For several threads."""
 
-    def __init__(self, pictures: Pictures, places: Sequence[Where], hash_list: HashList, max_pixels: int):
-        self._pictures, self._places, self._hash_list = pictures, places, hash_list
-        self._limits = ImageLimits(max_pixels, max_frames=1, max_side_px=MAX_SIDE_PX)
-        listed = (number for number, place in enumerate(places) if place.sha256 in hash_list.sha256)
-        self._states: dict[int, State] = dict.fromkeys(listed, "listed")
+    def __init__(
+        self,
+        pictures: Pictures,
+        places: Sequence[Where],
+        record: RunRecord,
+        hidden: Mapping[int, Literal["listed", "not_compared"]],
+        compared: HashList = NOTHING,
+    ):
+        """hidden: numbers of pictures that are not shown. compared: a list that others are compared with before they
+        are shown, since the scan stored no hashes that could be."""
+        self._pictures, self._places, self._record, self._compared = pictures, places, record, compared
+        self._limits = ImageLimits(record.max_pixels, max_frames=1, max_side_px=MAX_SIDE_PX)
+        self._hidden = dict(hidden)
+        self._states = dict[int, State](hidden)
         self._kept = OrderedDict[int, Future[Screened]]()
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(NUM_THREADS, thread_name_prefix="pictures")
@@ -99,8 +111,8 @@ class Screen:
         return screened
 
     def _screened(self, number: int) -> Screened:
-        if self._states.get(number) == "listed":
-            return Screened("listed")
+        if number in self._hidden:
+            return Screened(self._hidden[number])
         try:
             found = self._pictures.read(self._places[number])
         except (StorageError, SourceError):
@@ -110,7 +122,8 @@ class Screen:
         decoded = decode(found.encoded, self._limits)
         if not isinstance(decoded, DecodedImage):
             return Screened("undecodable")
-        pixels = decoded.views[0]
-        if self._hash_list.looks_alike(pixels):
-            return Screened("listed")
-        return Screened("shown", simplejpeg.encode_jpeg(pixels, quality=QUALITY, colorspace="RGB"))
+        if self._compared.needs_pdq:
+            listing = self._compared.listings([None], [pdq_of(found.encoded, self._record)])[0]
+            if listing != "clear":
+                return Screened("listed" if listing == "listed" else "not_compared")
+        return Screened("shown", simplejpeg.encode_jpeg(decoded.views[0], quality=QUALITY, colorspace="RGB"))

@@ -1,29 +1,38 @@
 """Pictures that nobody may see, by an operator's list of hashes: no command shows, names or copies one.
 
-Commands take the list by the option of `jobs.console.hash_list_option`. A command that holds a picture compares it by
-`HashList.has`; one that holds rows, by `jobs.runtime.listed`.
-
-PDQ finds a picture again that was encoded anew, made smaller or brighter, mirrored or turned, but not one that was
-cropped. Source: pdqhash (PyPI); 31 of 256 bits is the distance that PDQ's authors recommend.
+Commands take the list by the option of `jobs.console.hash_list_option`. A command that holds the bytes of a picture
+compares them by `HashList.listings`; one that holds rows of a run, by `jobs.runtime.listed`.
 """
 
+import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from ingest.errors import LabelsError, PrivsieveError
-from ingest.images.decode import Pixels
+from ingest.errors import LabelsError
+from ingest.images.pdq import NUM_HASHES, Hashes, hashes_of
+from ingest.images.pdq_search import PdqSearch
 from ingest.storage.place import place, reason_of
-
-MAX_DISTANCE = 31
-"""Bits in which a picture may differ from a PDQ hash of the list."""
 
 MAX_BYTES = 512 * 2**20
 
 _LINE = re.compile(r"(?:(sha256|pdq)[ :,]\s*)?([0-9a-f]{64})")
+
+PdqOfFile = Sequence[str | None]
+"""As `ingest.images.decode.DecodedImage.pdq`: the hashes of all that a file shows, with None for what has no hash."""
+
+Listing = Literal["clear", "listed", "not_compared", "gone"]
+"""not_compared: all of it, or a part such as frames that the scan left out, cannot be compared with the list. gone: the
+source no longer has it as it was scanned, so that it cannot be compared either."""
+
+
+def is_complete(pdq: PdqOfFile | None) -> bool:
+    """Whether all that a file shows has a hash. pdq: None if it could not be decoded."""
+    return pdq is not None and None not in pdq
 
 
 @dataclass(frozen=True)
@@ -33,28 +42,45 @@ class HashList:
     sha256: frozenset[str]
     """In hex."""
 
-    pdq: npt.NDArray[np.uint64]
+    pdq: Hashes
     """Shape (hashes, 4)."""
 
-    def has(self, sha256: str | None, pixels: Pixels) -> bool:
-        """Whether the picture with these bytes and pixels is on the list."""
-        return sha256 in self.sha256 or self.looks_alike(pixels)
-
     @property
-    def needs_pixels(self) -> bool:
-        """Whether hashes of files alone do not tell what is on the list."""
+    def needs_pdq(self) -> bool:
+        """Whether hashes of files alone do not say what is on the list."""
         return len(self.pdq) > 0
 
-    def looks_alike(self, pixels: Pixels) -> bool:
-        """Whether the picture is, by PDQ, one of the list, mirrored or turned by right angles too."""
-        if not self.needs_pixels:
-            return False
-        for seen in (pixels, np.ascontiguousarray(pixels[:, ::-1])):  # what is mirrored is only roughly derived
-            for bits in _pdqhash().compute_dihedral(seen)[0]:
-                words = np.packbits(np.asarray(bits, np.uint8)).view(np.uint64)
-                if (np.bitwise_count(self.pdq ^ words).sum(axis=1, dtype=np.int64) <= MAX_DISTANCE).any():
-                    return True
-        return False
+    @cached_property
+    def digest(self) -> str:
+        """Hash of the hashes, in hex: the same for a list in another order or with other comments."""
+        return hashlib.sha256("\n".join([*sorted(self.sha256), ""]).encode() + self.pdq.tobytes()).hexdigest()
+
+    def listings(self, sha256: Sequence[str | None], pdq: Sequence[PdqOfFile | None]) -> list[Listing]:
+        """Of each file. sha256: of its bytes, None if there are none. pdq: None if it could not be decoded.
+
+        ValueError if a text is no PDQ hash.
+        """
+        found: list[Listing] = ["listed" if one in self.sha256 else "clear" for one in sha256]
+        if not self.needs_pdq:
+            return found
+        files = [number for number, hashes in enumerate(pdq) for one in hashes or () if one is not None]
+        known = (one for hashes in pdq for one in hashes or () if one is not None)
+        is_near = self._search.near(hashes_of(known, NUM_HASHES))
+        listed = {files[number] for number in np.flatnonzero(is_near)}
+        for number, hashes in enumerate(pdq):
+            if number in listed:
+                found[number] = "listed"
+            elif found[number] == "clear" and not is_complete(hashes):
+                found[number] = "not_compared"
+        return found
+
+    @cached_property
+    def _search(self) -> PdqSearch:
+        return PdqSearch(self.pdq)
+
+    def __getstate__(self) -> dict[str, object]:
+        """What was made of the list is much larger, and made again where it is needed."""
+        return {"sha256": self.sha256, "pdq": self.pdq}
 
 
 NOTHING = HashList(frozenset(), np.zeros((0, 4), np.uint64))
@@ -95,15 +121,4 @@ def read_hash_list(url: str) -> HashList:
             found[kind].add(match[2])
     if not any(found.values()):
         raise LabelsError(f"{url}: holds no hash; leave --hash-list out if there is none")
-    if found["pdq"]:
-        _pdqhash()
-    digits = bytes.fromhex("".join(sorted(found["pdq"])))
-    return HashList(frozenset(found["sha256"]), np.frombuffer(digits, np.uint64).reshape(-1, 4))
-
-
-def _pdqhash() -> Any:
-    try:
-        import pdqhash
-    except ModuleNotFoundError:
-        raise PrivsieveError("PDQ hashes need the package pdqhash: pip install 'privsieve[review]'") from None
-    return pdqhash
+    return HashList(frozenset(found["sha256"]), hashes_of(sorted(found["pdq"]))[:, 0])

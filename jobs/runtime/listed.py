@@ -1,97 +1,121 @@
 """Which rows of a run are on an operator's hash list.
 
-A list of sha256 is compared with the rows alone. PDQ needs the pictures: they are read from where the run was scanned.
+sha256 is compared with the rows, and so are PDQ hashes if the scan stored them (`scan --pdq`). If it did not, the
+pictures are read again from where the run was scanned, and hashed as the scan would have done.
 """
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.errors import IncompleteError, QueryError, SourceError, StorageError, number_of
-from ingest.images.decode import DecodedImage, ImageLimits, decode
-from jobs.runtime.hash_list import NOTHING, HashList
+from ingest.errors import IncompleteError, QueryError, RunError, SourceError, StorageError, number_of
+from ingest.images.decode import DecodedImage, decode
+from jobs.runtime.feedback import SILENT, Feedback
+from jobs.runtime.hash_list import NOTHING, HashList, Listing, PdqOfFile, is_complete
 from jobs.runtime.pictures import Pictures, Where
 from reports.opened import MayName, OpenRun, all_named
 from scoring.runs.record import RunRecord
-
-COMPARED_SIDE_PX = 512
-"""PDQ looks at 64 x 64 pixels; the picture is reduced before."""
+from scoring.table import LISTED
 
 COLUMNS = ("shard", "index", "sha256", "key")
 
-Listing = Literal["clear", "listed", "undecodable", "gone"]
-"""undecodable, gone: it cannot be compared; gone: the source no longer has it as it was scanned."""
+ROWS_AT_ONCE = 16_384
+"""Compared together: a run has many small files, and few hashes take as long to compare as these."""
+
+READS_AGAIN = (
+    "pictures are read again to compare them with the PDQ hashes of --hash-list, since the scan stored no such hashes; "
+    "scan --pdq does"
+)
 
 
-def listings(record: RunRecord, rows: pa.Table, hash_list: HashList) -> list[Listing]:
-    """Of each row, in order. rows: with `COLUMNS`. SourceError or StorageError if the source cannot be read at all."""
+def listings(run: OpenRun, rows: pa.Table, hash_list: HashList) -> list[Listing]:
+    """Of each row, in order. rows: with `COLUMNS`, and with `pdq` where that was read already.
+
+    SourceError or StorageError if pictures must be read and the source cannot be read at all.
+    """
+    hashes = rows["sha256"].to_pylist()
+    if not hash_list.needs_pdq:
+        return hash_list.listings(hashes, [])
+    if run.record.pdq:
+        return _compared(run, hashes, _stored(run, rows), hash_list)
     columns = (rows[name].to_pylist() for name in COLUMNS)
     places = [Where(*row) for row in zip(*columns, strict=True)]
-    if not hash_list.needs_pixels:
-        return ["listed" if place.sha256 in hash_list.sha256 else "clear" for place in places]
     try:
-        pictures = Pictures(record, [place for place in places if place.sha256 not in hash_list.sha256])
+        pictures = Pictures(run.record, [place for place in places if place.sha256 not in hash_list.sha256])
     except SourceError as error:
         raise SourceError(f"--hash-list has PDQ hashes, which are compared with the pictures: {error}") from None
-    limits = ImageLimits(max_pixels=record.max_pixels, max_frames=1, max_side_px=COMPARED_SIDE_PX)
-    return [_listing(pictures, place, limits, hash_list) for place in places]
+    found = [_Read() if place.sha256 in hash_list.sha256 else _read(pictures, place, run.record) for place in places]
+    compared = _compared(run, hashes, [one.pdq for one in found], hash_list)
+    return ["gone" if one.is_gone else listing for one, listing in zip(found, compared, strict=True)]
 
 
-def clear_rows(hash_list: HashList) -> MayName:
+def reads_pictures(record: RunRecord, hash_list: HashList) -> bool:
+    """Whether the pictures of the run must be read to be compared with the list: a command then says `READS_AGAIN`."""
+    return hash_list.needs_pdq and not record.pdq
+
+
+def clear_rows(hash_list: HashList, feedback: Feedback = SILENT) -> MayName:
     """A function that says of each row whether it may be named; without a list, all may be."""
     if hash_list is NOTHING:
         return all_named
+    is_said = False
 
     def may_name(run: OpenRun, rows: pa.Table) -> list[bool]:
-        return [listing == "clear" for listing in listings(run.record, rows, hash_list)]
+        nonlocal is_said
+        if rows.num_rows and reads_pictures(run.record, hash_list) and not is_said:
+            feedback.notice(READS_AGAIN)
+            is_said = True
+        return [listing == "clear" for listing in listings(run, rows, hash_list)]
 
     return may_name
 
 
-def refuse_listed(record: RunRecord, row: pa.Table, hash_list: HashList) -> None:
-    """QueryError if the image of this one row is on the list, or can no longer be compared with it."""
-    for listing in listings(record, row, hash_list):
+def refuse_listed(run: OpenRun, row: pa.Table, hash_list: HashList) -> None:
+    """QueryError if the image of this one row is on the list, or cannot be compared with it. row: of all columns."""
+    if row["reason"].to_pylist() == [LISTED]:
+        raise QueryError("this image is not explained: it was on the hash list of the scan")
+    for listing in listings(run, row, hash_list):
         if listing != "clear":
-            why = "is on the hash list" if listing == "listed" else "cannot be read and compared with the hash list"
+            why = "is on the hash list" if listing == "listed" else "cannot be compared with the hash list"
             raise QueryError(f"this image is not explained: it {why}")
 
 
-def _listing(pictures: Pictures, place: Where, limits: ImageLimits, hash_list: HashList) -> Listing:
-    if place.sha256 in hash_list.sha256:
-        return "listed"
-    try:
-        found = pictures.read(place)
-    except (SourceError, StorageError):
-        return "gone"
-    if found.state != "found":
-        return "gone"
-    decoded = decode(found.encoded, limits)
-    if not isinstance(decoded, DecodedImage):
-        return "undecodable"
-    return "listed" if hash_list.has(place.sha256, decoded.views[0]) else "clear"
+@dataclass(frozen=True)
+class Withheld:
+    """sha256 of the pictures of a run that no release may have."""
+
+    listed: frozenset[str] = frozenset()
+
+    not_compared: frozenset[str] = frozenset()
+    """They cannot be compared with the list, or not all that their files show."""
 
 
-def never_released(run: OpenRun, hash_list: HashList) -> frozenset[str]:
-    """sha256 of the pictures of a run that no release may have: those on the list, and those that cannot be compared.
+def withheld(run: OpenRun, hash_list: HashList) -> Withheld:
+    """A run that was scanned with PDQ hashes of a list withholds what the scan could not compare, without a list too.
 
     IncompleteError if the source no longer has pictures as they were scanned, so that they cannot be compared.
     """
-    if hash_list is NOTHING:
-        return frozenset()
-    found = set[str]()
-    for batch in run.batches(COLUMNS):
-        rows = pa.Table.from_batches([batch]).filter(pc.field("sha256").is_valid())
-        of_rows = listings(run.record, rows, hash_list)
+    was_compared = run.record.hash_list is not None and run.record.pdq
+    if hash_list is NOTHING and not was_compared:
+        return Withheld()
+    listed, not_compared = set[str](), set[str]()
+    for rows in _chunks(run, (*COLUMNS, "pdq") if run.record.pdq else COLUMNS):
+        hashes = rows["sha256"].to_pylist()
+        of_rows = listings(run, rows, hash_list)
         if num_gone := of_rows.count("gone"):
             raise IncompleteError(
                 f"{number_of(num_gone, 'picture')} of {run.record.source} are not as they were scanned, and cannot be "
                 "compared with the PDQ hashes of --hash-list; nothing is released; restore them, or scan again"
             )
-        hashes = rows["sha256"].to_pylist()
-        found.update(one for one, listing in zip(hashes, of_rows, strict=True) if listing != "clear")
-    return frozenset(found)
+        listed.update(sha256 for sha256, listing in zip(hashes, of_rows, strict=True) if listing == "listed")
+        if was_compared:
+            pdq = rows["pdq"].to_pylist()
+            not_compared.update(sha256 for sha256, one in zip(hashes, pdq, strict=True) if not is_complete(one))
+        else:
+            not_compared.update(one for one, listing in zip(hashes, of_rows, strict=True) if listing == "not_compared")
+    return Withheld(frozenset(listed), frozenset(not_compared - listed))
 
 
 def left_out_note(found: Sequence[Listing], noun: str) -> str | None:
@@ -100,5 +124,63 @@ def left_out_note(found: Sequence[Listing], noun: str) -> str | None:
     num_unknown = len(found) - num_listed - found.count("clear")
     parts = [f"{number_of(num_listed, noun)} on the hash list"] if num_listed else []
     if num_unknown:
-        parts.append(f"{number_of(num_unknown, noun)} that cannot be read and compared with it")
+        parts.append(f"{number_of(num_unknown, noun)} that cannot be compared with it")
     return f"left out: {' and '.join(parts)}" if parts else None
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A picture that was read again."""
+
+    pdq: PdqOfFile | None = None
+    is_gone: bool = False
+
+
+def _read(pictures: Pictures, place: Where, record: RunRecord) -> _Read:
+    try:
+        found = pictures.read(place)
+    except (SourceError, StorageError):
+        return _Read(is_gone=True)
+    if found.state != "found":
+        return _Read(is_gone=True)
+    return _Read(pdq_of(found.encoded, record))
+
+
+def pdq_of(encoded: bytes, record: RunRecord) -> PdqOfFile | None:
+    """What the scan would have stored of a picture."""
+    decoded = decode(encoded, replace(record.limits, has_pdq=True))
+    return decoded.pdq if isinstance(decoded, DecodedImage) else None
+
+
+def _compared(
+    run: OpenRun, hashes: Sequence[str | None], pdq: Sequence[PdqOfFile | None], hash_list: HashList
+) -> list[Listing]:
+    try:
+        return hash_list.listings(hashes, pdq)
+    except ValueError:
+        raise RunError(f"{run.url}: the column pdq holds something else than PDQ hashes; scan into a new run") from None
+
+
+def _stored(run: OpenRun, rows: pa.Table) -> list[PdqOfFile | None]:
+    """The column `pdq` of each row: copies of a picture have the same."""
+    if "pdq" in rows.column_names:
+        return list(rows["pdq"].to_pylist())
+    with run.joined_with("wanted", pa.table({"sha256": rows["sha256"]})):
+        statement = "SELECT DISTINCT ON (sha256) sha256, pdq FROM images SEMI JOIN wanted USING (sha256)"
+        found = run.connection.sql(statement).to_arrow_table().to_pydict()
+    of_sha256 = dict(zip(found["sha256"], found["pdq"], strict=True))
+    return [of_sha256.get(sha256) for sha256 in rows["sha256"].to_pylist()]
+
+
+def _chunks(run: OpenRun, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """The rows with a sha256, many at once."""
+    waiting, num_waiting = list[pa.Table](), 0
+    for batch in run.batches(columns):
+        rows = pa.Table.from_batches([batch]).filter(pc.field("sha256").is_valid())
+        waiting.append(rows)
+        num_waiting += rows.num_rows
+        if num_waiting >= ROWS_AT_ONCE:
+            yield pa.concat_tables(waiting)
+            waiting, num_waiting = [], 0
+    if waiting:
+        yield pa.concat_tables(waiting)

@@ -31,7 +31,9 @@ class EngineHost:
                     self._compare(engine)
                 self._engine = engine
                 settings = self._settings
-                self._scorer = BatchScorer(engine, settings.limits, settings.num_decode_threads, settings.uses_caption)
+                self._scorer = BatchScorer(
+                    engine, settings.limits, settings.num_decode_threads, settings.uses_caption, settings.hash_list
+                )
             return self._scorer
 
     def make_room(self) -> None:

@@ -114,7 +114,15 @@ class _Child:
         theirs.close()
         source = replace(settings.source, shards=(slice_.shard,))  # its other names would take long to send
         self._connection.send(
-            (settings.engine, settings.options, settings.limits, settings.uses_caption, source, slice_)
+            (
+                settings.engine,
+                settings.options,
+                settings.limits,
+                settings.uses_caption,
+                settings.hash_list,
+                source,
+                slice_,
+            )
         )
         answer = self._answer(START_LIMIT_S, sys.maxsize, 0)
         if answer is not True:
@@ -181,12 +189,12 @@ def _serve(connection: Connection) -> None:
             file.write("1000")
     except OSError:
         pass
-    engine, options, limits, uses_caption, source, slice_ = connection.recv()
-    scorer = BatchScorer(engine_module(engine).load(options), limits, num_threads=1, uses_caption=uses_caption)
+    engine, options, limits, uses_caption, hash_list, source, slice_ = connection.recv()
+    scorer = BatchScorer(engine_module(engine).load(options), limits, 1, uses_caption, hash_list)
     connection.send(True)
     try:
         for sample in source.read(slice_):
-            connection.send(facts_of(sample))
+            connection.send(scorer.facts_of(sample))
             connection.recv()
             connection.send(scorer.rows([sample]))
     except PrivsieveError as error:

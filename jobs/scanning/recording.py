@@ -7,6 +7,7 @@ from ingest import __version__
 from ingest.errors import SourceError
 from ingest.formats import Source
 from ingest.sample import printable
+from jobs.runtime.hash_list import NOTHING, HashList
 from jobs.runtime.source_hash import code_hash
 from jobs.scanning.request import ScanRequest
 from scoring.assessment import EngineDescription
@@ -14,7 +15,9 @@ from scoring.runs.record import RunRecord
 from scoring.taxonomy import TAXONOMY_VERSION
 
 
-def record_of(request: ScanRequest, source: Source, engine: EngineDescription) -> RunRecord:
+def record_of(
+    request: ScanRequest, source: Source, engine: EngineDescription, hash_list: HashList = NOTHING
+) -> RunRecord:
     """SourceError where a name has bytes that run.json cannot hold."""
     return RunRecord(
         privsieve=__version__,
@@ -27,6 +30,8 @@ def record_of(request: ScanRequest, source: Source, engine: EngineDescription) -
         limit=request.limit,
         per_category=request.per_category,
         labels=None if source.class_list is None else source.class_list.sha256,
+        pdq=request.pdq or hash_list.needs_pdq,
+        hash_list=None if request.hash_list is None else hash_list.digest,
         max_pixels=request.max_pixels,
         max_frames=request.max_frames,
         taxonomy=TAXONOMY_VERSION,

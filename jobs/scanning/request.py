@@ -62,6 +62,12 @@ class ScanRequest:
     max_frames: Count = ImageLimits.max_frames
     """Frames or pages that are scanned, from the first."""
 
+    hash_list: Name | None = None
+    """File of hashes of pictures that no engine may see: their rows say only where they are."""
+
+    pdq: bool = False
+    """Whether rows have PDQ hashes; they do, too, if the hash list has some."""
+
     def __post_init__(self) -> None:
         if self.sample is not None and self.limit is not None:
             raise PrivsieveError("--sample and --limit exclude each other: give one of them")

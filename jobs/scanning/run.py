@@ -12,6 +12,7 @@ from ingest.images.decode import ImageLimits
 from ingest.sample import printable
 from ingest.storage.place import Place, place
 from jobs.runtime.feedback import SILENT, Feedback
+from jobs.runtime.hash_list import HashList, hash_list_of
 from jobs.runtime.last_word import inline_session
 from jobs.runtime.progress import Meter
 from jobs.scanning.categories import check_category, no_category
@@ -32,6 +33,7 @@ from scoring.runs.ledger import CONFLICT, Ledger, finished, result_names, shard_
 from scoring.runs.reconcile import tally
 from scoring.runs.record import RunRecord
 from scoring.runs.results import Results, results
+from scoring.table import LISTED
 
 SILENT_STALLS = 3
 MIN_SILENCE_S = 1800
@@ -52,16 +54,19 @@ class Prepared:
     module: EngineModule
     description: EngineDescription
     limits: ImageLimits
+    hash_list: HashList
 
 
 def prepare(request: ScanRequest) -> Prepared:
-    """EngineError or SourceError where the scan could not begin."""
+    """EngineError, SourceError or LabelsError where the scan could not begin."""
     module = engine_module(request.engine)
     description = module.describe(request.options)
     class_list = None if request.labels is None else read_class_list(request.labels)
     source = open_source(request.source, request.format, request.category, class_list)
-    limits = ImageLimits(request.max_pixels, request.max_frames, description.max_side_px)
-    return Prepared(source, module, description, limits)
+    hash_list = hash_list_of(request.hash_list)
+    has_pdq = request.pdq or hash_list.needs_pdq
+    limits = ImageLimits(request.max_pixels, request.max_frames, description.max_side_px, has_pdq)
+    return Prepared(source, module, description, limits, hash_list)
 
 
 def run_scan(
@@ -99,7 +104,7 @@ class _Scan:
         self._run = place(request.run)
         if place(request.source).is_dir() and self._run.is_within(self._prepared.source.root):
             raise RunError(f"{request.run} lies in the source; use a folder outside of it for --run")
-        self._record = record_of(request, self._prepared.source, self._prepared.description)
+        self._record = record_of(request, self._prepared.source, self._prepared.description, self._prepared.hash_list)
 
     def run(self) -> ScanResult:
         if refuse_other(self._request.run, self._record) is None:
@@ -202,6 +207,7 @@ class _Scan:
             batches_at_once=description.batches_at_once,
             uses_caption=description.uses_caption,
             has_canary=description.num_gpus > 0,
+            hash_list=self._prepared.hash_list,
             image_memory_bytes=self._supervision.image_memory_bytes,
         )
 
@@ -306,12 +312,13 @@ class _Scan:
                 f"{why}; `privsieve status {url}` lists them; run the same scan again to continue",
                 result,
             )
-        if source.class_list is not None and found.num_with_category < found.num_images:
-            without = number_of(found.num_images - found.num_with_category, "image")
+        num_named = found.num_images - found.reasons.get(LISTED, 0)
+        if source.class_list is not None and found.num_with_category < num_named:
+            without = number_of(num_named - found.num_with_category, "image")
             self._feedback.notice(
                 f"{without} of {found.num_images:,} without a category: {source.class_list.url} does not name them"
             )
-        if source.category is not None and found.num_images and not found.num_with_category:
+        if source.category is not None and num_named and not found.num_with_category:
             self._feedback.notice(f"the category is null in every row: {no_category(source, source.category)}")
         return result
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from ingest.formats import Source
 from ingest.images.decode import ImageLimits
 from ingest.storage.place import Place
+from jobs.runtime.hash_list import NOTHING, HashList
 from scoring.assessment import EngineOptions
 
 
@@ -43,6 +44,9 @@ class ScanSettings:
 
     uses_caption: bool = False
     """`EngineDescription.uses_caption` of the engine."""
+
+    hash_list: HashList = NOTHING
+    """Pictures that no engine may see."""
 
     has_canary: bool = False
     """Whether the engines of the run must agree on a made picture."""

@@ -10,7 +10,7 @@ from ingest.images.decode import DecodedImage, ImageLimits, decode
 from ingest.images.phash import SAMPLED_PX, near_duplicate_groups, phash
 from ingest.sample import Sample, printable
 from jobs.runtime.feedback import Feedback
-from jobs.runtime.hash_list import NOTHING, HashList
+from jobs.runtime.hash_list import NOTHING, HashList, Listing
 from jobs.tuning.joining import LabelOf
 from jobs.tuning.targeting import Targets
 from scoring.tuning.drawing import Candidate
@@ -20,8 +20,8 @@ EXTENSIONS = {"jpeg": "jpg"}
 """Of formats whose usual extension is not their name."""
 
 LIMITS = ImageLimits(max_frames=1, max_side_px=2 * SAMPLED_PX)
-"""Enough for PDQ, and for a perceptual hash: on the demo corpus that differs in two bits at most from that of a scan,
-which takes all pixels."""
+"""Enough for a perceptual hash: on the demo corpus that differs in two bits at most from that of a scan, which takes
+all pixels. A hash list is compared with more frames."""
 
 
 @dataclass
@@ -42,6 +42,9 @@ class Found:
     num_listed: int = 0
     """Of those with a usable label, pictures on the hash list."""
 
+    num_not_compared: int = 0
+    """The same, of which not all can be compared with the list."""
+
 
 def samples(source: Source) -> Iterator[Sample]:
     for shard in source.shards:
@@ -55,7 +58,8 @@ def labelled_pictures(
     """LabelsError if a label is of two pictures, or two copies of a picture have different labels."""
     found = Found()
     first: dict[str, int] = {}
-    listed = set(hash_list.sha256)
+    listings = dict[str, Listing]()
+    limits = replace(LIMITS, max_frames=ImageLimits.max_frames, has_pdq=True) if hash_list.needs_pdq else LIMITS
     with feedback.meter("reading", None) as meter:
         for sample in samples(source):
             meter.advance(1)
@@ -69,16 +73,19 @@ def labelled_pictures(
                 found.num_unlabelled += 1
             elif (target := targets.of(label, sample, sha256)) is None:
                 found.num_without_target += 1
-            elif sha256 in listed:
+            elif sha256 in hash_list.sha256 or listings.get(sha256) == "listed":
                 found.num_listed += 1
+            elif listings.get(sha256) == "not_compared":
+                found.num_not_compared += 1
             elif sha256 in first:
                 _refuse_contradiction(found.candidates[first[sha256]], sample, label, target)
                 found.num_copies += 1
-            elif not isinstance(decoded := decode(sample.encoded, LIMITS), DecodedImage):
+            elif not isinstance(decoded := decode(sample.encoded, limits), DecodedImage):
                 found.num_unreadable += 1
-            elif hash_list.has(sha256, decoded.views[0]):
-                listed.add(sha256)
-                found.num_listed += 1
+            elif (listing := hash_list.listings([sha256], [decoded.pdq])[0]) != "clear":
+                listings[sha256] = listing
+                found.num_listed += listing == "listed"
+                found.num_not_compared += listing == "not_compared"
             else:
                 first[sha256] = len(found.candidates)
                 found.candidates.append(_candidate(sample, sha256, decoded.format, label, target))

@@ -114,6 +114,7 @@ def run_tune_set(request: TuneSetRequest, feedback: Feedback) -> SetRecord:
         num_unreadable=found.num_unreadable,
         num_unlabelled=found.num_unlabelled,
         num_listed=found.num_listed,
+        num_not_compared=found.num_not_compared,
         num_unused_labels=labels.num_unused,
         num_excluded=num_excluded,
         num_groups=len({c.group for c in chosen}),
@@ -154,6 +155,7 @@ def _protocol(request: TuneSetRequest) -> Protocol:
 
 def _none_usable(request: TuneSetRequest, found: Found) -> str:
     listed = f", {found.num_listed} on the hash list" if found.num_listed else ""
+    listed += f", {found.num_not_compared} that cannot be compared with it" if found.num_not_compared else ""
     return (
         f"no picture of {request.source} can be used: of {found.num_pictures}, {found.num_unlabelled} without a label, "
         f"{found.num_without_target} {WITHOUT[request.target]}, "

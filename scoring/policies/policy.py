@@ -38,7 +38,7 @@ from scoring.sql.errors import without_values
 from scoring.sql.expressions import boolean_expression, columns_of, shown
 from scoring.sql.limits import Limits, StoppedError, Watch
 from scoring.sql.names import literal
-from scoring.table import IMAGE_SCHEMA
+from scoring.table import IMAGE_SCHEMA, LISTED
 from scoring.taxonomy import KEYS
 from scoring.yaml_files import YamlError, load_yaml
 
@@ -46,8 +46,11 @@ Action = Literal["keep", "flag", "drop"]
 Text = Annotated[str, Field(pattern=r"\S")]
 
 DEFAULT, QUARANTINED, UNREADABLE, UNSAFE_MEMBER = "(default)", "(quarantined)", "(unreadable)", "(unsafe_member)"
-GUARANTEE, HASH_LIST, DAMAGED_SHARD = "(guarantee)", "(hash_list)", "(damaged_shard)"
-"""Names of rules when no rule of the policy decided; the last five are used by `filter`."""
+GUARANTEE, HASH_LIST, NOT_COMPARED = "(guarantee)", "(hash_list)", "(not_compared)"
+DAMAGED_SHARD = "(damaged_shard)"
+"""Names of rules when no rule of the policy decided; the last six are used by `filter`."""
+
+UNCOMPARED = "it cannot be compared with the hash list"
 
 LIMITS = Limits(seconds=600)
 """For the decisions on one shard. They take milliseconds, but a regular expression can be made to take hours."""
@@ -117,8 +120,11 @@ class Policy:
     answered_both_ways: tuple[str, ...] = ()
     """`scoring.gaps.not_presence_only` of the run's engine: a null in one of these attributes is a gap."""
 
-    never: frozenset[str] = frozenset()
-    """sha256 of pictures that are dropped whatever the rules say, since they are on an operator's hash list."""
+    listed: frozenset[str] = frozenset()
+    """sha256 of pictures on an operator's hash list: they are dropped whatever the rules say, and not named."""
+
+    not_compared: frozenset[str] = frozenset()
+    """sha256 of pictures that cannot be compared with the list: the same is done with them."""
 
     def for_engine(self, engine: Mapping[str, Any]) -> "Policy":
         """For the rows of a run with this engine in its run.json."""
@@ -128,14 +134,15 @@ class Policy:
         """Rows of `SCHEMA` -> shard, index, key, sha256, action, rule, reason; one per row and in order.
 
         A condition that is null (an attribute was not assessed) does not match; `unknown_level` shows where.
+        Rows of `listed` and `not_compared`, and those that the scan found on its own list, have no key and no sha256.
         PolicyError names the rule whose condition fails on a row.
         """
         connection = _database().cursor()  # not closed here: a query that does not stop may still hold it
         connection.register("score_rows", rows)
         statement = self._statement(len(self.rules))
         try:
-            return self._without_never(
-                Watch(connection, LIMITS).run(lambda: connection.sql(statement).to_arrow_table())
+            return self._withheld(
+                Watch(connection, LIMITS).run(lambda: connection.sql(statement).to_arrow_table()), rows["reason"]
             )
         except StoppedError as stop:
             what = f"deciding on the images of one shard was stopped {stop}"
@@ -145,13 +152,25 @@ class Policy:
             message = f"{self._failing(connection)}: {without_values(error, '')}"
             raise PolicyError(f"{self.file}: {message}") from None
 
-    def _without_never(self, decisions: pa.Table) -> pa.Table:
-        if not self.never:
-            return decisions
-        is_listed = pc.is_in(decisions["sha256"], pa.array(sorted(self.never), pa.string()))
-        for name, value in (("action", "drop"), ("rule", HASH_LIST), ("reason", "it may not be in any release")):
-            column = decisions.column_names.index(name)
-            decisions = decisions.set_column(column, name, pc.if_else(is_listed, value, decisions[name]))
+    def _withheld(self, decisions: pa.Table, reasons: pa.ChunkedArray) -> pa.Table:
+        """reasons: the column of that name of the rows."""
+        is_not_compared = pc.is_in(decisions["sha256"], pa.array(sorted(self.not_compared), pa.string()))
+        is_listed = pc.or_(
+            pc.is_in(decisions["sha256"], pa.array(sorted(self.listed), pa.string())),
+            pc.equal(reasons, LISTED).fill_null(False),
+        )
+        of_rule = ((is_not_compared, NOT_COMPARED, UNCOMPARED), (is_listed, HASH_LIST, "it may not be in any release"))
+        for is_withheld, rule, reason in of_rule:
+            values = {
+                "key": "",
+                "sha256": pa.scalar(None, pa.string()),
+                "action": "drop",
+                "rule": rule,
+                "reason": reason,
+            }
+            for name, value in values.items() if pc.any(is_withheld).as_py() else ():
+                column = decisions.column_names.index(name)
+                decisions = decisions.set_column(column, name, pc.if_else(is_withheld, value, decisions[name]))
         return decisions
 
     def _failing(self, connection: duckdb.DuckDBPyConnection) -> str:
@@ -248,7 +267,16 @@ def _checked(text: bytes, file: str) -> Policy:
         if names.count(name) > 1:
             raise PolicyError(f'two rules have the name "{name}"; give each its own')
         if name.strip().startswith("(") and name.strip().endswith(")"):
-            reserved = (DEFAULT, QUARANTINED, UNREADABLE, DAMAGED_SHARD, UNSAFE_MEMBER, GUARANTEE, HASH_LIST)
+            reserved = (
+                DEFAULT,
+                QUARANTINED,
+                UNREADABLE,
+                DAMAGED_SHARD,
+                UNSAFE_MEMBER,
+                GUARANTEE,
+                HASH_LIST,
+                NOT_COMPARED,
+            )
             of_its_own = f"{', '.join(reserved[:-1])} and {reserved[-1]}"
             raise PolicyError(
                 f'a rule has the name "{name}", but names in brackets are kept for {of_its_own}; rename it'

@@ -27,7 +27,12 @@ def refuse_other(url: str, record: RunRecord) -> RunRecord | None:
         same["drawn"] = before.drawn
     different = differences(before, record.model_copy(update=same))
     if different:
-        raise RunError(f"{url} was scanned with other settings: {different}; use another --run")
+        remedy = "use another --run"
+        if before.hash_list != record.hash_list:
+            remedy = (
+                f"give the hash list that this run was begun with, {'' if before.hash_list else 'none, '}or {remedy}"
+            )
+        raise RunError(f"{url} was scanned with other settings: {different}; {remedy}")
     return before
 
 

@@ -14,11 +14,12 @@ from pydantic import (
 )
 
 from ingest.errors import RunError
+from ingest.images.decode import ImageLimits
 from ingest.storage.place import Place, place
 from ingest.storage.web import without_credentials
 from scoring.runs.layout import RUN_RECORD
 
-LATER_SETTINGS = frozenset(["per_category", "drawn", "labels"])
+LATER_SETTINGS = frozenset(["per_category", "drawn", "labels", "pdq", "hash_list"])
 """Those that older versions did not have."""
 
 WHOLE = "all images of the source"
@@ -74,6 +75,12 @@ class RunRecord(BaseModel):
     labels: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
     """`ClassList.sha256` of the list that gives the categories; None without `--labels`."""
 
+    pdq: bool = False
+    """Whether the rows have the column `pdq`."""
+
+    hash_list: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    """`HashList.digest` of the hash list of the scan; None without one."""
+
     max_pixels: Count
     max_frames: Count
     taxonomy: str
@@ -88,6 +95,12 @@ class RunRecord(BaseModel):
     def settings_hash(self) -> str:
         """Hash of the settings, for the footer of every result."""
         return hashlib.sha256(self.model_dump_json(exclude={"code"}).encode()).hexdigest()
+
+    @property
+    def limits(self) -> ImageLimits:
+        """What the scan decoded of each picture."""
+        side_px = self.engine.get("max_side_px")
+        return ImageLimits(self.max_pixels, self.max_frames, side_px if isinstance(side_px, int) else None, self.pdq)
 
     @property
     def is_whole(self) -> bool:

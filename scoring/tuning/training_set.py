@@ -69,7 +69,7 @@ class SetRecord(BaseModel):
     """Whether 0.5 is a class of its own; else it counts as 0."""
 
     num_pictures: int
-    """Of the source: the sum of the five numbers below, and of `num_listed`."""
+    """Of the source: the sum of the five numbers below, of `num_listed` and of `num_not_compared`."""
 
     num_labelled: int
     """Different pictures with a usable label."""
@@ -87,6 +87,9 @@ class SetRecord(BaseModel):
 
     num_listed: int = 0
     """Labelled pictures on the operator's hash list, their copies too: never copied. Older sets have none."""
+
+    num_not_compared: int = 0
+    """Labelled pictures that cannot be compared with the list, or not all that they show: never copied either."""
 
     num_unused_labels: int
     """Labels of which the source holds no picture."""
@@ -115,7 +118,7 @@ class SetRecord(BaseModel):
     @model_validator(mode="after")
     def _adds_up(self) -> Self:
         found = self.num_labelled + self.num_copies + self.num_without_target
-        found += self.num_unreadable + self.num_unlabelled + self.num_listed
+        found += self.num_unreadable + self.num_unlabelled + self.num_listed + self.num_not_compared
         has_counts = set(self.counts) == set(SPLITS) and all("pictures" in one for one in self.counts.values())
         if not has_counts or set(self.num_excluded) != {"sha256", "phash"}:
             raise ValueError("counts are missing")

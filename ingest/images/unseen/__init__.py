@@ -8,13 +8,14 @@ count as unseen. Content inside the compressed pixels is not found, such as rows
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from PIL import ImageFile
 
 from ingest.images.unseen import avif, bare, gif, jpeg, png, tiff, webp
 from ingest.images.unseen.copies import Scanned
 from ingest.images.unseen.jpeg import Stream
-from ingest.images.unseen.pictures import Found, PictureSearch
+from ingest.images.unseen.pictures import Found, Inner, PictureSearch, inner_pictures
 from ingest.images.unseen.pieces import (
     EMBEDDED_IMAGE,
     FRAMES,
@@ -36,6 +37,10 @@ UNSEEN_KINDS = {
 """Every kind of content that no engine looks at."""
 
 
+MAX_INNER = 64
+"""Places of one file that are given as `Unseen.pictures`; None takes the place of more."""
+
+
 @dataclass(frozen=True)
 class Unseen:
     """Content of a file that is not scanned."""
@@ -46,8 +51,12 @@ class Unseen:
     num_bytes: int
     """Its size in the file."""
 
+    pictures: tuple[Inner | None, ...]
+    """Places in this content where pictures may begin. None: it may hold some that cannot be taken out of the file,
+    such as frames after those that were scanned. Some are missing unless `unseen_in` was asked for pictures."""
 
-__all__ = ["UNSEEN_KINDS", "Scanned", "Unseen", "pieces_of", "unseen_in"]
+
+__all__ = ["UNSEEN_KINDS", "Inner", "Scanned", "Unseen", "pieces_of", "unseen_in"]
 
 
 def pieces_of(image: ImageFile.ImageFile, encoded: bytes, num_seen: int, streams: Sequence[Stream]) -> Iterator[Piece]:
@@ -71,19 +80,25 @@ def pieces_of(image: ImageFile.ImageFile, encoded: bytes, num_seen: int, streams
             return bare.ppm_pieces(encoded)
 
 
-def unseen_in(encoded: bytes, pieces: Iterable[Piece], scanned: Scanned, has_more_frames: bool) -> Unseen:
-    """What of the pieces of a file counts. has_more_frames: than were scanned."""
+def unseen_in(
+    encoded: bytes, pieces: Iterable[Piece], scanned: Scanned, has_more_frames: bool, takes_pictures: bool = False
+) -> Unseen:
+    """What of the pieces of a file counts. has_more_frames: than were scanned. takes_pictures: gives `pictures`."""
     search, num_bytes, num_unpadded = PictureSearch(scanned), Counter[str](), Counter[str]()
     kinds = {FRAMES} if has_more_frames else set[str]()
+    pictures: list[Inner | None] = [None] if has_more_frames else []
     for piece in pieces:
         if piece.num_bytes is not None:
             if piece.num_bytes and not (piece.content and search.is_copy(piece.content)):
                 kinds.add(piece.kind)
                 num_bytes[piece.kind] += piece.num_bytes
+                pictures += [Inner(piece.content, 0, name, 0) for name in ("TIFF", "PPM")] if piece.content else [None]
             continue
         found = search.look(piece.content, is_pixels=piece.kind == PIXELS) if piece.content else Found()
         if found.new is not None:
             kinds.add(EMBEDDED_IMAGE)
+            most = MAX_INNER + 1 if takes_pictures else 0
+            pictures += islice(inner_pictures(piece.content, piece.kind == PIXELS), most)
         if piece.kind not in (METADATA, PIXELS):
             rest = b"".join(piece.content[first:last] for first, last in unclaimed(found.copies, len(piece.content)))
             unpadded = rest.strip(rest[:1])
@@ -92,4 +107,7 @@ def unseen_in(encoded: bytes, pieces: Iterable[Piece], scanned: Scanned, has_mor
         elif found.new is not None:
             num_bytes[EMBEDDED_IMAGE] += len(piece.content) - found.new
     kinds |= {kind for kind in (TRAILING_DATA, UNKNOWN_CHUNK) if num_unpadded[kind] > IGNORED_BYTES}
-    return Unseen(tuple(sorted(kinds)), min(sum(num_bytes[kind] for kind in kinds), len(encoded)))
+    if len(pictures) > MAX_INNER:
+        pictures = [*pictures[:MAX_INNER], None]
+    size = min(sum(num_bytes[kind] for kind in kinds), len(encoded))
+    return Unseen(tuple(sorted(kinds)), size, tuple(pictures))

@@ -54,6 +54,35 @@ Outcome = Literal["none", "copy", "new"]
 
 
 @dataclass(frozen=True)
+class Inner:
+    """A place inside of a file where a picture may begin."""
+
+    held: bytes
+    """A part of the file, as it is or unpacked."""
+
+    first: int
+    """Where the picture begins in `held`."""
+
+    format: str
+    """Pillow's name; empty for a format that is not decoded."""
+
+    place: int
+    """Where it begins in the part of the file that was searched."""
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether a header of the format that can be read is enough to know that this is a picture."""
+        return self.format in _SURE or not self.format
+
+    def files(self) -> Iterator[bytes]:
+        """The pictures as files of their own: a TIFF such as EXIF may hold one in its second directory."""
+        yield self.held[self.first :]
+        second = second_directory(self.held[self.first :]) if self.format == "TIFF" else None
+        if second is not None:
+            yield second
+
+
+@dataclass(frozen=True)
 class Found:
     """Pictures in some bytes."""
 
@@ -73,40 +102,26 @@ class PictureSearch:
         self._compared_left = _MAX_COMPARED
 
     def look(self, content: bytes, is_pixels: bool) -> Found:
-        """Pictures anywhere in some bytes, also as text in base 64; in the data of pixels only JPEG and PNG."""
+        """The pictures of `inner_pictures`, up to the first new one."""
         copies = list[Range]()
-        for at, format_name in _candidates(content, _IN_PIXELS if is_pixels else _MAGICS):
-            outcome = self._judged(content[at:], format_name)
+        for inner in inner_pictures(content, is_pixels):
+            outcome = self._judged(inner)
             if outcome == "new":
-                return Found(at)
-            if outcome == "copy" and format_name == "JPEG":
-                copies.extend((at + first, at + last) for first, last in _plain_parts(content[at:]))
-        if not is_pixels and self._begins_with_other(content):
-            return Found(0)
-        for text in () if is_pixels else _BASE64.finditer(content):
-            decoded = _from_base64(text[0])
-            heads = [name for at, name in _candidates(decoded[:_HEAD_BYTES], _MAGICS) if at == 0]
-            if any(self._judged(decoded, name) == "new" for name in heads):
-                return Found(text.start())
+                return Found(inner.place)
+            if outcome == "copy" and inner.format == "JPEG" and inner.held is content:
+                parts = _plain_parts(content[inner.first :])
+                copies.extend((inner.first + first, inner.first + last) for first, last in parts)
         return Found(None, tuple(copies))
-
-    def _begins_with_other(self, content: bytes) -> bool:
-        """Whether it is a picture of a format that is not looked for in the midst of other bytes."""
-        name = picture_in_place_of_text(content[:HEAD_BYTES]) if len(content) > IGNORED_BYTES else None
-        if name is None or name in _DECODED:
-            return False
-        return self._judged(content, name if name == "PPM" else "") == "new"
 
     def is_copy(self, content: bytes) -> bool:
         """Whether a picture file shows nothing else."""
         return any(self._compared(content, name) == "copy" for name in ("TIFF", "PPM"))
 
-    def _judged(self, content: bytes, format_name: str) -> Outcome:
+    def _judged(self, inner: Inner) -> Outcome:
         self._candidates_left -= 1
-        if self._candidates_left < 0 or not format_name:
+        if self._candidates_left < 0 or not inner.format:
             return "new"
-        others = second_directory(content) if format_name == "TIFF" else None
-        outcomes = [self._compared(each, format_name) for each in (content, others) if each is not None]
+        outcomes = [self._compared(file, inner.format) for file in inner.files()]
         return "new" if "new" in outcomes else "copy" if "copy" in outcomes else "none"
 
     def _compared(self, content: bytes, format_name: str) -> Outcome:
@@ -121,6 +136,22 @@ class PictureSearch:
             return "copy" if self._scanned.holds(picture) and getattr(picture, "n_frames", 1) == 1 else "new"
         except Exception:  # the edge, as in ingest.images.decode: hostile bytes make the parsers raise anything
             return outcome
+
+
+def inner_pictures(content: bytes, is_pixels: bool) -> Iterator[Inner]:
+    """Pictures anywhere in some bytes, also as text in base 64; in the data of pixels only JPEG and PNG."""
+    for at, format_name in _candidates(content, _IN_PIXELS if is_pixels else _MAGICS):
+        yield Inner(content, at, format_name, at)
+    if is_pixels:
+        return
+    # A format that is not looked for in the midst of other bytes.
+    name = picture_in_place_of_text(content[:HEAD_BYTES]) if len(content) > IGNORED_BYTES else None
+    if name is not None and name not in _DECODED:
+        yield Inner(content, 0, name if name == "PPM" else "", 0)
+    for text in _BASE64.finditer(content):
+        decoded = _from_base64(text[0])
+        heads = [name for at, name in _candidates(decoded[:_HEAD_BYTES], _MAGICS) if at == 0]
+        yield from (Inner(decoded, 0, name, text.start()) for name in heads)
 
 
 def _candidates(content: bytes, magics: Sequence[tuple[bytes, int, str]]) -> Iterator[tuple[int, str]]:
@@ -148,6 +179,6 @@ def _plain_parts(content: bytes) -> list[Range]:
 def _from_base64(text: bytes) -> bytes:
     digits = _ENTITY.sub(b"", text).rstrip(b"=")
     try:
-        return base64.b64decode(digits[: len(digits) - len(digits) % 4])
+        return base64.b64decode(digits[: len(digits) - (len(digits) % 4 == 1)] + b"==")  # too much padding is harmless
     except binascii.Error:
         return b""
