@@ -34,6 +34,15 @@ MAX_SCANS = 100
 MAX_SCANS_OF_LARGEST = 20
 """The same for a picture with the most pixels that are allowed; smaller ones may have more, up to `MAX_SCANS`."""
 
+MAX_DECODE_BYTES = 2**30
+"""Memory to decode a file, as `_bytes_per_pixel` counts it: a file of a few kB can have a canvas of many megapixels."""
+
+_BYTES_PER_PIXEL_OF_FORMATS = {"webp": 18, "avif": 12}
+_BYTES_PER_PIXEL_OF_ANIMATIONS = 22
+_BYTES_PER_PIXEL = 6
+_BYTES_PER_PIXEL_IF_CONVERTED = 10
+"""Most that was measured (`tests/benchmarks/decode_memory.py`), rounded up."""
+
 Image.init()
 # Size limits are our own and apply to every page (see _check_size); Pillow's would warn at half the limit.
 Image.MAX_IMAGE_PIXELS = None
@@ -112,8 +121,8 @@ class _RejectionError(Exception):
 
 
 def decode(encoded: bytes, limits: ImageLimits) -> DecodedImage | Rejected:
-    """Decode one image file. Reasons: empty, not_an_image, unsupported_format, too_many_pixels, too_many_scans,
-    truncated, corrupt.
+    """Decode one image file. Reasons: empty, not_an_image, unsupported_format, too_many_pixels, too_much_memory,
+    too_many_scans, truncated, corrupt.
 
     >>> decode(b"", ImageLimits()).reason
     'empty'
@@ -162,6 +171,28 @@ def _check_size(image: Image.Image, limits: ImageLimits) -> None:
         raise _RejectionError(Rejected("too_many_pixels", message, width, height, _format_name(image)))
 
 
+def _check_memory(image: Image.Image, format_name: str, num_frames: int) -> None:
+    num_bytes = image.width * image.height * _bytes_per_pixel(image, format_name, num_frames)
+    if num_bytes > MAX_DECODE_BYTES:
+        message = (
+            f"{image.width}x{image.height} pixels of this {format_name} would take about {num_bytes // 2**20:,} MB of "
+            f"memory to decode, the limit is {MAX_DECODE_BYTES // 2**20:,} MB"
+        )
+        raise _RejectionError(Rejected("too_much_memory", message, *image.size, format_name))
+
+
+def _bytes_per_pixel(image: Image.Image, format_name: str, num_frames: int) -> int:
+    """Peak while the frame is decoded and downscaled: the canvases of the decoder, the frame, and copies of it."""
+    if format_name in _BYTES_PER_PIXEL_OF_FORMATS:
+        return _BYTES_PER_PIXEL_OF_FORMATS[format_name]
+    if num_frames > 1 and format_name in ("gif", "png"):  # pages of TIFF and pictures of MPO are decoded one by one
+        return _BYTES_PER_PIXEL_OF_ANIMATIONS
+    is_as_stored = image.mode in ("1", "L", "RGB", "RGBA") or _is_wide(image)
+    if is_as_stored or (image.mode == "P" and not image.has_transparency_data):
+        return _BYTES_PER_PIXEL
+    return _BYTES_PER_PIXEL_IF_CONVERTED
+
+
 def _check_scans(image: Image.Image, num_scans: int, limits: ImageLimits) -> None:
     num_pixels = max(1, image.width * image.height)
     most = min(MAX_SCANS, MAX_SCANS_OF_LARGEST * limits.max_pixels // num_pixels)
@@ -189,6 +220,7 @@ def _decode(
     for index in range(num_decoded):
         image.seek(index)
         _check_size(image, limits)
+        _check_memory(image, format_name, num_frames)
         if format_name == "jpeg":
             streams += jpeg.streams(encoded, [getattr(image, "offset", 0)])
             _check_scans(image, streams[-1].num_scans, limits)
@@ -252,6 +284,7 @@ def _hashes_of_inner(pictures: Sequence[unseen.Inner | None], limits: ImageLimit
                     if num_pixels_left < 0:
                         yield None
                         return
+                    _check_memory(image, _format_name(image), num_frames)
                     if image.format in ("JPEG", "MPO"):
                         _check_scans(image, jpeg.streams(file, [getattr(image, "offset", 0)])[0].num_scans, limits)
                     shown, beyond = _frame_pixels(image, limits)
@@ -287,12 +320,13 @@ def _frame_pixels(image: Image.Image, limits: ImageLimits) -> tuple[Pixels, list
     if _is_wide(image):
         return _wide_grey_pixels(image, scale)
     if not image.has_transparency_data:
-        smaller = _resized(image, scale) if image.mode == "L" else _resized(image.convert("RGB"), scale)
-        return np.asarray(smaller.convert("RGB")), []
-    # Downscale colour and alpha apart: a joint resize would weigh the hidden colour with alpha 0, that is, away.
-    rgba = image.convert("RGBA")
-    colour = np.asarray(_resized(rgba.convert("RGB"), scale))
-    opacity = np.asarray(_resized(rgba.getchannel("A"), scale))
+        smaller = _resized(image if image.mode in ("L", "RGB") else image.convert("RGB"), scale)
+        return np.asarray(smaller if smaller.mode == "RGB" else smaller.convert("RGB")), []
+    # Downscale colour and alpha apart: a joint resize would weigh the hidden colour with alpha 0, that is, away. One
+    # channel at a time, since a copy of all would take as much memory as the picture.
+    rgba = image if image.mode == "RGBA" else image.convert("RGBA")
+    red, green, blue, alpha = (np.asarray(_resized(rgba.getchannel(name), scale)) for name in "RGBA")
+    colour, opacity = np.stack([red, green, blue], axis=2), alpha
     alpha = opacity[:, :, None].astype(np.uint16)
     shown = ((colour * alpha + 255 * (255 - alpha)) // 255).astype(np.uint8)
     more = [colour] if hidden.has_structure(colour, opacity < 128) else []

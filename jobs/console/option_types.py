@@ -27,10 +27,9 @@ class FiniteRange(click.FloatRange):
     """A number of a range; click itself lets NaN and infinity pass."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        number = float(super().convert(value, param, ctx))
-        if not math.isfinite(number):
+        if not math.isfinite(float(click.FLOAT.convert(value, param, ctx))):
             self.fail(f"{value} is no finite number.", param, ctx)
-        return number
+        return float(super().convert(value, param, ctx))
 
 
 class YamlFile(click.ParamType[bytes]):
