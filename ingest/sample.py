@@ -66,8 +66,9 @@ SAMPLE_COLUMNS: tuple[Column, ...] = (
         "pdq",
         pa.list_(pa.string()),
         "hex",
-        "PDQ hashes of 256 bits: two of each scanned frame and of each other picture inside the file, each hash once; "
-        "null among them: the file holds, or may hold, a picture without a hash, such as a frame that was not scanned; "
+        "PDQ hashes, 320 digits for each scanned frame and each other picture inside the file: the hash, those of the "
+        "picture mirrored, upside down and both, and that at a very large size; null among them: the file holds, or "
+        "may hold, a picture without a hash, such as a frame that was not scanned; "
         "null if not decoded, or scanned without `--pdq` or `--hash-list`",
         is_later=True,
     ),

@@ -28,7 +28,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from ingest.errors import QueryError, RunError, StorageError
+from ingest.errors import PrivsieveError, QueryError, RunError, StorageError
 from ingest.storage.place import Place
 from reports.run_files import RUN_URL, RunFiles
 from reports.score_rows import score_rows
@@ -205,6 +205,16 @@ def open_run(run: str, limits: Limits = NO_LIMITS) -> Run:
     """Open a run folder or URL. RunError where there is no run.json, StorageError where it cannot be reached."""
     root, described = record.open_run(run)
     listed = listing(root)
+    try:
+        return _opened(run, root, described, listed, limits)
+    except PrivsieveError:
+        if listing(root) == listed:
+            raise
+    # The run was compacted after its files were listed, and these are gone.
+    return _opened(run, root, described, listing(root), limits)
+
+
+def _opened(run: str, root: Place, described: RunRecord, listed: Listing, limits: Limits) -> Run:
     checked = refuse_foreign(root, described.settings_hash(), listed)
     connection = duckdb.connect()
     files = RunFiles(root.at(listed.folder), listed.score_files, {AUDIT_NAME: root.at(AUDIT, CORRECTED_RATES)})

@@ -6,7 +6,7 @@ import logging
 import os
 import posixpath
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import BinaryIO, cast
@@ -87,18 +87,21 @@ class Listing:
     """Folders that are not entered: links, which may lead in a circle or out of the corpus, and paths that are too long
     for the system."""
 
+    hidden: list[str]
+    """Folders and files whose name begins with a dot."""
+
 
 def listed(here: Place) -> Listing:
     """OSError where the folder cannot be listed."""
-    found = Listing([], [], [])
+    found = Listing([], [], [], [])
     for name, size, kind in _local_entries(here) if here.is_local else _remote_entries(here):
         if name.startswith("."):
-            continue
-        if kind is None:
+            found.hidden.append(name)
+        elif kind is None:
             found.files.append((name, size))
         else:
             (found.folders if kind else found.closed).append(name)
-    return Listing(sorted(found.files), sorted(found.folders), sorted(found.closed))
+    return Listing(sorted(found.files), sorted(found.folders), sorted(found.closed), sorted(found.hidden))
 
 
 def _local_entries(here: Place) -> Iterator[tuple[str, int, bool | None]]:
@@ -151,15 +154,27 @@ def folders_below(root: Place) -> Iterator[tuple[str, Listing]]:
 
 def files_below(root: Place) -> list[str]:
     """Every file below a folder that is not hidden, as paths relative to it, sorted. A line in the log where folders
-    are not entered: unlike a tree, the other formats have no row for them."""
-    files, closed = list[str](), list[str]()
+    are not entered: unlike a tree, the other formats have no row for them; and one where something is hidden."""
+    files, closed, hidden = list[str](), list[str](), list[str]()
     for folder, found in folders_below(root):
         files += [posixpath.join(folder, name) for name, _ in found.files]
         closed += [posixpath.join(folder, name) for name in found.closed]
+        hidden += [posixpath.join(folder, name) for name in found.hidden]
     if closed:
         logging.getLogger(__name__).warning(
             "%d folders are not entered, being links or too deep, %s first; give each as a source of its own",
             len(closed),
             printable(min(closed)),
         )
+    warn_of_hidden(hidden)
     return sorted(files)
+
+
+def warn_of_hidden(paths: Sequence[str]) -> None:
+    """A line in the log with the number of hidden entries, none of which is scanned. paths: relative to the source."""
+    if paths:
+        logging.getLogger(__name__).warning(
+            "%s not scanned, being hidden by a dot before the name, %s first; rename what belongs to the source",
+            "1 file or folder is" if len(paths) == 1 else f"{len(paths):,} files or folders are",
+            printable(min(paths)),
+        )

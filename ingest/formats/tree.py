@@ -27,7 +27,15 @@ from ingest.formats.members import (
     name_fault,
 )
 from ingest.formats.released import Kept, Written, changed
-from ingest.formats.shard import MAX_IMAGE_BYTES, TOO_MANY_BYTES, Listing, folders_below, listed, storage_faults
+from ingest.formats.shard import (
+    MAX_IMAGE_BYTES,
+    TOO_MANY_BYTES,
+    Listing,
+    folders_below,
+    listed,
+    storage_faults,
+    warn_of_hidden,
+)
 from ingest.sample import Sample, printable
 from ingest.slices import Locator, Slice, cut
 from ingest.storage import blocks
@@ -63,7 +71,7 @@ def _listed(root: Place, shard: str) -> tuple[Place, Listing]:
         return here, found
     stem = posixpath.splitext(only)[0]
     beside = [(n, size) for n, size in found.files if n == only or (not _is_sample(n) and n.startswith(f"{stem}."))]
-    return here, Listing(beside, [], [])
+    return here, Listing(beside, [], [], [])
 
 
 def category_of(root: Place, shard: str) -> str | None:
@@ -72,8 +80,16 @@ def category_of(root: Place, shard: str) -> str | None:
 
 
 def shards(root: Place) -> list[str]:
-    """Every folder that holds a sample, as paths relative to the root ("." is the root itself), sorted."""
-    return sorted(folder or ROOT for folder, found in folders_below(root) if _samples(found))
+    """Every folder that holds a sample, as paths relative to the root ("." is the root itself), sorted.
+
+    A line in the log says how much is hidden.
+    """
+    folders, hidden = list[str](), list[str]()
+    for folder, found in folders_below(root):
+        folders += [folder or ROOT] if _samples(found) else []
+        hidden += [posixpath.join(folder, name) for name in found.hidden]
+    warn_of_hidden(hidden)
+    return sorted(folders)
 
 
 def _is_sample(name: str) -> bool:

@@ -119,7 +119,7 @@ class ScanResources:
 class Supervision:
     """What happens to work that hangs, and to other scans of the same run."""
 
-    stall_s: Annotated[float, Field(ge=1, le=10**7)] = 600
+    stall_s: Annotated[float, Field(ge=1, le=10**7, allow_inf_nan=False)] = 600
     """Seconds without a finished batch after which a worker ends; its slice is tried again, then image by image."""
 
     image_memory_bytes: Count | None = None

@@ -9,6 +9,7 @@ from typing import Any
 
 from ingest.errors import LabelsError
 from ingest.formats.shard import listed
+from ingest.sample import printable
 from ingest.storage.given_files import given_content
 from ingest.storage.place import Place, reason_of
 
@@ -62,13 +63,27 @@ def csv_rows(file: Place, name: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def json_of(content: bytes, name: str) -> Any:
-    """What a JSON file holds. LabelsError with the line if it is none, or if a text in it cannot be stored as UTF-8."""
+    """What a JSON file holds. LabelsError if it is none, has a key twice, or a text that cannot be stored as UTF-8."""
     try:
-        found = json.loads(content.decode("utf-8-sig"))
+        found = json.loads(content.decode("utf-8-sig"), object_pairs_hook=_once)
         if _SURROGATE.search(content):  # two of them can be one character, one alone is none
             json.dumps(found, ensure_ascii=False).encode()
         return found
     except json.JSONDecodeError as error:
         raise LabelsError(f"{name}, line {error.lineno}: is no JSON") from None
+    except _TwiceError as error:
+        raise LabelsError(f'{name}: the key "{error}" is in one object twice; keep one') from None
     except (ValueError, RecursionError):
         raise LabelsError(f"{name}: is no JSON in UTF-8, or too deeply nested") from None
+
+
+class _TwiceError(Exception):
+    """The key."""
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise _TwiceError(printable(next(key for key in found if keys.count(key) > 1)))
+    return found

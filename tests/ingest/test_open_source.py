@@ -67,6 +67,19 @@ def test_linked_shards_are_found_and_linked_folders_are_reported(
     ]
 
 
+@pytest.mark.parametrize("name", ["0.tar", "a/0.jpg"])
+def test_what_is_hidden_is_counted_in_a_line_of_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    for one in (name, ".hidden/1.tar", "a/.2.tar", "b/.3.jpg"):
+        shard(tmp_path / one)
+    open_source(str(tmp_path), None, None)
+    assert caplog.messages == [
+        "3 files or folders are not scanned, being hidden by a dot before the name, .hidden first; rename what belongs to "
+        "the source"
+    ]
+
+
 def test_a_tar_that_is_a_pipe_is_an_error_and_no_wait(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "0.tar")
     source = open_source(str(tmp_path), None, None)

@@ -20,13 +20,14 @@ import pytest
 from ingest.errors import RunError
 from ingest.fault import Fault
 from ingest.formats import open_source
-from ingest.storage.place import place
+from ingest.storage.place import Place, place
+from reports import warehouse
 from reports.warehouse import open_run, setup_statements
 from scoring.assessment import View
 from scoring.engines.canned import CannedEngine
 from scoring.runs.layout import MANIFEST
 from scoring.runs.ledger import file_name, finished, has_result
-from scoring.runs.results import RowRange, is_compacted, manifest, results, score_files
+from scoring.runs.results import Listing, RowRange, is_compacted, listing, manifest, results, score_files
 from scoring.runs.rows import rows_at
 from scoring.table import SCHEMA, Facts, to_table
 from scoring.taxonomy import KEYS
@@ -214,6 +215,21 @@ def test_a_reader_of_the_small_files_learns_that_they_are_gone(tmp_path: Path) -
     assert privsieve("compact", run) == 0
     with pytest.raises(RunError, match="was compacted meanwhile; ask again"):
         opened.select("SELECT count(*) FROM images")
+    assert _seen(run) == [(225, 225, 21)]
+
+
+def test_a_reader_that_listed_the_small_files_before_they_went_opens_the_large_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = made_run(tmp_path, SHARDS)
+
+    def listed_and_compacted(root: Place) -> Listing:
+        monkeypatch.undo()
+        before = listing(root)
+        assert privsieve("compact", run) == 0
+        return before
+
+    monkeypatch.setattr(warehouse, "listing", listed_and_compacted)
     assert _seen(run) == [(225, 225, 21)]
 
 

@@ -282,6 +282,8 @@ def test_wrong_files_are_refused_with_file_and_line(tmp_path: Path, capsys: pyte
     name = "annotations/test2017/2017_1.json"
     (root / name).write_text('{"labels":\n ["a0_safe" "Jane"]}')
     assert _refused(capsys, tmp_path, "vispr", root) == f"{name}, line 2: is no JSON"
+    (root / name).write_text('{"labels": ["a0_safe"], "labels": ["a1_age_approx"]}')
+    assert _refused(capsys, tmp_path, "vispr", root) == f'{name}: the key "labels" is in one object twice; keep one'
     (root / name).write_text('{"labels": "a0_safe"}')
     assert _refused(capsys, tmp_path, "vispr", root) == f'{name}: has no list of texts named "labels"'
     (root / name).write_text("[" * 100_000)

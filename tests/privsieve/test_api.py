@@ -81,7 +81,7 @@ def test_an_evaluation_by_labels(run: Path, tmp_path: Path, capfd: pytest.Captur
     assert capfd.readouterr().out == ""
     with pytest.raises(privsieve.PrivsieveError, match="threshold=2"):
         privsieve.evaluate(run, labels, threshold=2)
-    with pytest.raises(privsieve.LabelsError, match="cannot be read"):
+    with pytest.raises(privsieve.StorageError, match="cannot be read"):
         privsieve.evaluate(run, tmp_path / "missing.csv")
 
 
