@@ -75,8 +75,8 @@ def test_what_is_hidden_is_counted_in_a_line_of_the_log(
         shard(tmp_path / one)
     open_source(str(tmp_path), None, None)
     assert caplog.messages == [
-        "3 files or folders are not scanned, being hidden by a dot before the name, .hidden first; rename what belongs to "
-        "the source"
+        "3 files or folders are not scanned, being hidden by a dot before the name, .hidden first; rename what belongs "
+        "to the source"
     ]
 
 
