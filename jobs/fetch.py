@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from ingest.errors import number_of
+from ingest.errors import IncompleteError, number_of
 from jobs.console.command import Command
 from jobs.console.option_types import FiniteRange, WholeRange
 from jobs.console.terminal import write_line
@@ -108,10 +108,11 @@ def fetch(
         private_addresses=private_addresses,
     )
     resources = FetchResources(processes, threads, environment, ray_address, verbose)
-    _print(run_fetch(request, resources, on_terminal(quiet)), out_url)
+    _print(run_fetch(request, resources, on_terminal(quiet)), metadata, out_url)
 
 
-def _print(found: FetchResult, out_url: str) -> None:
+def _print(found: FetchResult, metadata: str, out_url: str) -> None:
+    """IncompleteError if nothing was downloaded."""
     num_failed = found.num_urls - found.num_downloaded
     reasons = ", ".join(f"{reason} {count}" for reason, count in found.failures.items())
     if found.num_tried_again is not None:
@@ -120,4 +121,7 @@ def _print(found: FetchResult, out_url: str) -> None:
         f"{number_of(found.num_urls, 'URL')}: {found.num_downloaded} downloaded, {num_failed} failed"
         f"{f' ({reasons})' if reasons else ''}"
     )
+    if found.num_urls and not found.num_downloaded:
+        again = f"privsieve fetch {shlex.quote(metadata)} --out {shlex.quote(out_url)} --retry-failed"
+        raise IncompleteError(f"no image was downloaded; to try the failed URLs again: {again}")
     write_line(f"next: privsieve scan {shlex.quote(out_url)} --run RUN")

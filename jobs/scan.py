@@ -160,13 +160,16 @@ def scan(
     write_line(str(result))
     if not quiet:
         write_line(_pace(result), to_stderr=True)  # stdout stays one line, for programs
-        write_line(f"next: {_next(run_url)}", to_stderr=True)
+        if result.num_images:
+            write_line(f"next: {_next(run_url)}", to_stderr=True)
     if result.damage.num_shards:
         write_line(_damage(result.damage, run_url), to_stderr=True)
 
 
 def _pace(result: ScanResult) -> str:
     """How long it took, and how fast it was."""
+    if not result.num_images:
+        return f"there is no picture in the source ({duration(result.seconds)})"
     if not result.num_new_images:
         return f"nothing was left to scan ({duration(result.seconds)})"
     images = number_of(result.num_new_images, "image")

@@ -56,6 +56,12 @@ MEANINGS = {
 }
 """Condition -> what it says, for people."""
 
+SHOWS_PRIVATE = (
+    "a unique identifier (level 1, such as a face or an identity document), or data that is sensitive or can be linked "
+    "to a person (level 2, such as a name, a number plate or medical data)"
+)
+"""What a private picture shows, for people who do not know the levels."""
+
 SEVERITY_NAMES = frozenset(column.name for column in (*SCORE_COLUMNS, UNKNOWN_LEVEL)) - {"num_assessed"}
 """Columns that are computed from the attributes, with those that were not judged as absent."""
 
@@ -82,6 +88,11 @@ def follows_taxonomy(condition: str) -> bool:
 @cache
 def _checked_meanings() -> frozenset[str]:
     return frozenset(boolean_expression(condition, IMAGE_SCHEMA) for condition in MEANINGS)
+
+
+def private_for_people(condition: str) -> str:
+    """Which pictures a person calls private, who corrects a run by this condition."""
+    return f"Private: it shows {SHOWS_PRIVATE}." if condition in MEANINGS else f"Private: {condition}"
 
 
 def judges_private(engine: Engine, condition: str) -> bool:

@@ -27,6 +27,7 @@ from jobs.runtime.pictures import Pictures, Where
 from reports.opened import OpenRun
 from reports.review_progress import estimate_of
 from reports.warehouse import open_run
+from scoring.privacy import private_condition, private_for_people
 from scoring.runs.layout import REVIEWS
 from scoring.runs.reviews import Answers
 
@@ -79,7 +80,9 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator["R
             queue.for_second_look,
         )
         feedback.notice(_asked(queue, asking, request.reviewer))
-        yield Review(asking, root.name, request.reviewer, audit, checks, request.run_url, root.at(REVIEWS).path)
+        private = private_condition(record.engine) if queue.sample is None else queue.sample.design.private
+        means = private_for_people(private)
+        yield Review(asking, root.name, request.reviewer, audit, checks, means, request.run_url, root.at(REVIEWS).path)
     finally:
         screen.close()
 

@@ -44,6 +44,9 @@ class Review:
     checks: pa.Table | None
     """Known answers, as labels."""
 
+    private_means: str
+    """Which pictures are private, in words, for the people who judge them."""
+
     run_url: str
     reviews_url: str
     """The folder of the answers."""
@@ -68,7 +71,14 @@ def app(review: Review) -> Starlette:
         ]
         found = {"reviewer": session.reviewer, "owner": review.owner, "title": review.title, "queue": asking.kind}
         return JSONResponse(
-            {**found, "judged": asking.judged, "attributes": attributes, "levels": LEVELS, "total": len(asking.hashes)}
+            {
+                **found,
+                "judged": asking.judged,
+                "private_means": review.private_means,
+                "attributes": attributes,
+                "levels": LEVELS,
+                "total": len(asking.hashes),
+            }
         )
 
     def next_pictures(request: Request) -> Response:

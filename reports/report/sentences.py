@@ -10,7 +10,7 @@ from reports.report.figures import CorrectedRate, Rate, shortened
 from reports.report.headline import Headline, corrected_whole, headline_of
 from reports.report.results import Report
 from reports.words import decimals_of, percent, spread, with_interval
-from scoring.privacy import BY_ANSWER, BY_LEVEL, BY_SCORE, PRIVATE_LEVELS
+from scoring.privacy import BY_ANSWER, BY_LEVEL, BY_SCORE, PRIVATE_LEVELS, SHOWS_PRIVATE
 from scoring.runs.audit_sample import PRIVATE
 from scoring.taxonomy import KEYS
 
@@ -141,11 +141,7 @@ def private_in_words(report: Report) -> str:
     """What counts as private, for a reader who does not know the levels."""
     if report.private != BY_LEVEL:
         return f"{report.private_meaning.removeprefix('private: ')}."
-    return (
-        "The image shows a unique identifier (level 1, such as a face or an identity document), or data that is "
-        "sensitive or can be linked to a person (level 2, such as a name, a number plate or medical data). This is the "
-        "choice of privsieve; --private sets another."
-    )
+    return f"The image shows {SHOWS_PRIVATE}. This is the choice of privsieve; --private sets another."
 
 
 def first_of(words: Sequence[str], most: int) -> str:

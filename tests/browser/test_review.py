@@ -68,6 +68,7 @@ def rows(run: Path) -> list[dict[str, Any]]:
 def test_a_picture_is_blurred_until_the_space_bar_or_the_button_is_held(run: Path, opened: Any) -> None:
     _, page = opened(run, reviewer="ana")
     shown(page)
+    expect(page.locator("#means")).to_contain_text("Private: it shows a unique identifier (level 1")
     expect(page.locator("#stage")).not_to_have_class("clear")
     assert "blur" in blur(page)
     page.keyboard.down(" ")
@@ -203,8 +204,10 @@ def test_a_skipped_picture_keeps_the_models_answer_hidden_and_comes_back_at_the_
     page.get_by_role("button", name="Look at the skipped picture again").press("Enter")
     assert shown(page) == first
     page.keyboard.press("2")
-    expect(page.locator("#message")).to_have_text("That was the last picture. Thank you; you can close this page.")
+    expect(page.locator("#message")).to_have_text("That was the last picture. Thank you. What comes next is above.")
     expect(page.locator("#again")).to_be_hidden()
+    expect(page.locator("#question")).to_have_text("You are done")
+    expect(page.locator("#answers")).to_be_hidden()
     expect(page.locator("#progress")).to_contain_text("all 6 pictures answered")
     assert [row["answer"] for row in rows(run)] == ["skip", *["private"] * 5, "public"]
 

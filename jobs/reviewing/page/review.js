@@ -124,6 +124,7 @@ async function advance() {
 
 async function show(number, given = null) {
   now = { number, answer: null };
+  ask(false);
   values = given ?? Object.fromEntries(state.attributes.map(({ key }) => [key, 0]));
   boxes.clear();
   keepClear(false);
@@ -200,8 +201,18 @@ function alertUser(error) {
   $("status").classList.add("late");
 }
 
+// What is asked, as long as there is a picture to judge.
+function ask(isOver) {
+  const asked = state.judged === "private" ? "Is this picture private?" : "What does this picture show?";
+  $("question").textContent = isOver ? "You are done" : asked;
+  $("means").textContent = isOver || state.judged !== "private" ? "" : state.private_means;
+  $("answers").hidden = $("hold").hidden = $("keep").hidden = $("at-once-label").hidden = isOver;
+  $("attributes").hidden = isOver || state.judged !== "attributes";
+}
+
 async function end() {
   now = null;
+  ask(true);
   delete $("review").dataset.shown;
   $("model").hidden = true;
   boxes.clear();
@@ -210,7 +221,7 @@ async function end() {
   say("That was the last picture.");
   const skipped = await openProgress(true);
   if (now) return;  // an answer was taken back meanwhile
-  say(`That was the last picture. ${skipped ? `You skipped ${skipped}.` : "Thank you; you can close this page."}`);
+  say(`That was the last picture. ${skipped ? `You skipped ${skipped}.` : "Thank you. What comes next is above."}`);
   $("again").textContent = `Look at the skipped ${skipped === 1 ? "picture" : "pictures"} again`;
   $("again").hidden = !skipped;
 }
@@ -327,7 +338,6 @@ async function begin() {
   if (state.reviewer === null) return askName();
   titles = Object.fromEntries(state.attributes.map(({ key, title }) => [key, title]));
   boxes = new Boxes($("boxes"), (key) => titles[key] ?? "box");
-  $("question").textContent = state.judged === "private" ? "Is this picture private?" : "What does this picture show?";
   $("box-attribute").append(...state.attributes.map(({ key, title }) => new Option(title, key)));
   drawAnswers();
   if (state.judged === "attributes") drawAttributes();
