@@ -169,8 +169,8 @@ class MeanChange:
     change: float
     """Mean of score in b − score in a."""
 
-    interval: Interval | None
-    """95 % interval of `change`, for independent pictures; None with fewer than two, or if all changed alike."""
+    interval: Interval
+    """95 % interval of `change`, for independent pictures; few if fewer than `NUM_FEW` of them changed their score."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""How far the severity scores of two runs lie apart. DuckDB sums, so that no rows are held in memory."""
+"""How much the severity scores of two runs differ. DuckDB sums, so that no rows are held in memory."""
 
 from collections.abc import Collection
 
@@ -19,18 +19,18 @@ def score_changes(database: duckdb.DuckDBPyConnection, unnamed: Collection[str])
 
 
 def _change(database: duckdb.DuckDBPyConnection, column: str, unnamed: Collection[str]) -> ScoreChange | None:
-    sums = f"count(*), avg(a), avg(b), avg(b - a), stddev_samp(b - a) FROM {_both(column)}"
+    sums = f"count(*), avg(a), avg(b), avg(b - a), stddev_samp(b - a), count_if(a <> b) FROM {_both(column)}"
     ((num, *moments),) = database.execute(f"SELECT {sums}").fetchall()
     if not num:
         return None
     groups = [
-        GroupScores(**vars(_mean_change(*of_group)), group=printable(group))
+        GroupScores(**vars(mean_change(*of_group)), group=printable(group))
         for group, *of_group in database.execute(f"SELECT category, {sums} GROUP BY category").fetchall()
         if group not in unnamed
     ]
     groups.sort(key=lambda one: (-abs(one.change), one.group))
     return ScoreChange(
-        **vars(_mean_change(num, *moments)),
+        **vars(mean_change(num, *moments)),
         column=column,
         spearman=_spearman(database, column),
         groups=tuple(groups),
@@ -45,9 +45,15 @@ def _both(column: str) -> str:
     )
 
 
-def _mean_change(num: int, mean_a: float, mean_b: float, change: float, deviation: float | None) -> MeanChange:
+def mean_change(
+    num: int, mean_a: float, mean_b: float, change: float, deviation: float | None, num_changed: int
+) -> MeanChange:
+    """change, deviation: mean and standard deviation (n − 1) of b − a; no deviation of a single picture.
+
+    num_changed: pictures whose scores differ.
+    """
     ends = interval_of_mean(num, change, deviation or 0.0)
-    return MeanChange(num, mean_a, mean_b, change, None if ends is None else Interval(*ends, num < NUM_FEW))
+    return MeanChange(num, mean_a, mean_b, change, Interval(*ends, num_changed < NUM_FEW))
 
 
 def _spearman(database: duckdb.DuckDBPyConnection, column: str) -> float | None:

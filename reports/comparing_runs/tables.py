@@ -13,7 +13,8 @@ from reports.comparing_runs.results import (
     ScoreChange,
     Side,
 )
-from reports.evaluation.tables import FEW_NOTE, Table, interval_cell, number
+from reports.evaluation.intervals import NUM_FEW
+from reports.evaluation.tables import Table, interval_cell, number
 from reports.summary import shortened
 from scoring.taxonomy import LEVELS
 
@@ -199,8 +200,11 @@ def notes(found: RunDifference) -> Iterator[str]:
             f"{found.num_unnamed_groups:,} {groups} not listed, with only pictures on the hash list, or not to be "
             "compared with it. Their names could name these."
         )
-    if any(one.interval and one.interval.is_few for score in found.scores for one in (score, *score.groups)):
-        yield FEW_NOTE
+    if any(one.interval.is_few for score in found.scores for one in (score, *score.groups)):
+        yield (
+            f"few: fewer than {NUM_FEW} pictures have another score in B than in A. The interval holds, but more "
+            "pictures would make it much narrower."
+        )
     if found.num_pairs:
         yield _independence(found)
 

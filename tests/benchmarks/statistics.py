@@ -2,7 +2,7 @@
 
 Corpora whose truth is known are audited many times, in every setting in which an interval once failed. Each line says
 how often a nominal 95 % interval held the truth, and what the commands say where it does not. The settings of
-`evaluate` and of `labels agreement` are in `statistics_evaluation`.
+`evaluate`, `diff` and `labels agreement` are in `statistics_evaluation`.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from reports.report.ranks import Counted, standings
 from scoring.labels.table import Judged, to_labels
 from scoring.runs.audit_sample import NUM_CELLS, PRIVATE, SAMPLE_SCHEMA, AuditSample, Design
 from tests.benchmarks.coverage import Row
-from tests.benchmarks.statistics_evaluation import agreements, answers, scores_and_attributes
+from tests.benchmarks.statistics_evaluation import agreements, answers, changes, scores_and_attributes
 
 NUM_BETA_DRAWS = 500
 CAUTION = "the audit says that labels count as the truth"
@@ -443,6 +443,7 @@ PARTS = (
     ranks,
     answers,
     scores_and_attributes,
+    changes,
     agreements,
 )
 

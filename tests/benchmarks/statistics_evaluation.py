@@ -1,7 +1,6 @@
-"""Of `python -m tests.benchmarks.statistics`: the intervals of `evaluate` and of `labels agreement`.
+"""Settings of `python -m tests.benchmarks.statistics`: intervals of `evaluate`, `diff` and `labels agreement`.
 
-They are those of `reports.evaluation.intervals`, `reports.evaluation.paired` and `reports.agreement`, in made-up
-samples. A sample that does not define a figure does not count.
+Samples are made up. A sample that does not define a figure does not count.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -10,6 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from reports.agreement import agreement
+from reports.comparing_runs.scores import mean_change
+from reports.comparing_runs.testing import adjusted_p_values, seldom_denies
 from reports.evaluation.attributes import attribute_metrics
 from reports.evaluation.binary import METRICS, Flags, Numbers, cells, rates
 from reports.evaluation.intervals import Interval, of_private, of_scores
@@ -28,6 +29,8 @@ NUM_PICTURES = (38, 100, 400, 1000)
 NUM_BOOTSTRAP_DRAWS = 600
 
 MARKED_FEW = 'the figure has the mark "few"'
+
+NOT_TESTED = "diff makes no test"
 
 
 Sampled = Mapping[str, Interval | None]
@@ -80,6 +83,55 @@ def agreements(num_draws: int) -> Iterator[Row]:
     for num in NUM_PICTURES:
         for num_people in (2, 4):
             yield from _covered(f"{num:,} pictures, {num_people} people", *_agreement(num_people, num), num_draws)
+
+
+CHANGED = {"every score": 1.0, "a score of 10": 0.1, "a score of 50": 0.02, "a score of 200": 0.005}
+"""How many pictures the second run answers anew, finding more."""
+
+
+def changes(num_draws: int) -> Iterator[Row]:
+    """The mean change of severity scores, of `diff`, and its tests of runs that differ by noise only."""
+    for num in (*NUM_PICTURES, 5000):
+        for kind, share in CHANGED.items():
+            yield from _covered(f"{num:,} pictures, {kind} can change", *_changed_scores(share, num), num_draws)
+    for num, share, denied in NOISE:
+        yield _noise(num, share, denied, num_draws)
+
+
+NOISE = ((3000, 0.1, 0.0), (3000, 0.1, 1 / 2700), (3000, 0.1, 0.3), (3000, 0.1, 0.7), (3000, 0.1, 1.0), (300, 0.3, 1.0))
+"""Pictures, the share that shows something, and how many of the others the first run denies; the rest it leaves
+open."""
+
+
+def _changed_scores(share: float, num: int) -> tuple[Mapping[str, float], Callable[[Generator], Sampled]]:
+    population = np.random.default_rng(6)
+    present = population.random((NUM_IN_POPULATION, len(KEYS))) < population.uniform(0.02, 0.15, len(KEYS))
+    is_anew = population.random((NUM_IN_POPULATION, 1)) < share
+    before, after = _formula(present), _formula(present | (is_anew & (population.random(present.shape) < 0.1)))
+
+    def sample(generator: Generator) -> Sampled:
+        chosen = generator.integers(NUM_IN_POPULATION, size=num)
+        a, b = before[chosen], after[chosen]
+        moments = (float(a.mean()), float(b.mean()), float((b - a).mean()), float((b - a).std(ddof=1)))
+        return {"mean change": mean_change(num, *moments, int((a != b).sum())).interval}
+
+    return {"mean change": float((after - before).mean())}, sample
+
+
+def _noise(num: int, share: float, denied: float, num_samples: int) -> Row:
+    """How often the test of two runs that err alike has a p of 0.05 or more."""
+    generator, significant, tested = np.random.default_rng(9), 0, 0
+    for _ in range(num_samples):
+        truth = np.arange(num) < share * num
+        a, b = (_answers(generator, truth, 0.8, 1 - 0.2 * share / (1 - share)) for _ in range(2))
+        is_open = ~a & (generator.random(num) >= denied)
+        counts = [[(a & ~b).sum(), (~a & ~is_open & b).sum(), 0, (is_open & b).sum()]]
+        is_tested = ~seldom_denies([a.sum()], [(~a & ~is_open).sum()], [is_open.sum()])
+        ((p_value, _),) = adjusted_p_values(np.array(counts), is_tested)
+        tested += int(is_tested[0])
+        significant += p_value is not None and p_value < 0.05
+    setting = f"{num:,} pictures, noise only, A denies {denied:.3g} of what it does not find"
+    return Row(setting, "p of 0.05 or more", 1 - significant / num_samples, NOT_TESTED * (tested < num_samples / 2))
 
 
 def _covered(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from scipy.stats import binomtest, spearmanr, ttest_rel
+from scipy.stats import binomtest, spearmanr, ttest_1samp, ttest_rel
 from sklearn.metrics import cohen_kappa_score
 
 from ingest.errors import PrivsieveError, QueryError
@@ -176,9 +176,9 @@ def test_scores_of_two_runs_are_compared_by_their_means_and_ranks(tmp_path: Path
     one, other = one[:100].astype(np.float32).astype(float), other[:100].astype(np.float32).astype(float)
     assert (score.column, score.num_pictures) == ("holistic_score", 100)
     assert (score.mean_a, score.mean_b) == pytest.approx((one.mean(), other.mean()))
-    ends = ttest_rel(other, one).confidence_interval(0.95)
-    assert score.interval is not None
-    assert (score.interval.low, score.interval.high) == pytest.approx((ends.low, ends.high))
+    low = ttest_rel([*other, 0], [*one, 1]).confidence_interval(0.95).low
+    high = ttest_rel([*other, 1], [*one, 0]).confidence_interval(0.95).high
+    assert (score.interval.low, score.interval.high) == pytest.approx((low, high))
     assert score.spearman == pytest.approx(spearmanr(one, other).statistic)
     assert {group.group: group.num_pictures for group in score.groups} == {"cat0": 50, "cat1": 50}
     of_first = next(group for group in score.groups if group.group == "cat0")
@@ -189,12 +189,20 @@ def test_scores_of_two_runs_are_compared_by_their_means_and_ranks(tmp_path: Path
     assert any(table.title.startswith("Mean severity (the model's own score) by category") for table in tables(result))
 
 
-def test_scores_that_are_all_the_same_have_no_interval_and_no_ranks(tmp_path: Path) -> None:
-    a = make(tmp_path, "a", rows_of([scored(0.5)] * 3), SEVERITY)
-    b = make(tmp_path, "b", rows_of([scored(0.7)] * 3), SEVERITY)
-    (score,) = compare_runs(a, b).scores
-    assert score.change == pytest.approx(0.2)
-    assert (score.interval, score.spearman) == (None, None)
+def test_an_interval_has_width_though_no_score_or_every_score_changed_alike(tmp_path: Path) -> None:
+    """The t-test of SciPy with one more picture at each end."""
+    for after, num in ((0.7, 3), (0.5, 100), (0.7, 1)):
+        a = make(tmp_path, f"a{after}{num}", rows_of([scored(0.5)] * num), SEVERITY)
+        b = make(tmp_path, f"b{after}{num}", rows_of([scored(after)] * num), SEVERITY)
+        result = compare_runs(a, b)
+        (score,) = result.scores
+        change = float(np.float32(after)) - 0.5
+        low = ttest_1samp([change] * num + [-1.0], 0).confidence_interval(0.95).low
+        high = ttest_1samp([change] * num + [1.0], 0).confidence_interval(0.95).high
+        assert score.change == pytest.approx(change)
+        assert (score.interval.low, score.interval.high) == pytest.approx((max(-1, low), min(1, high)))
+        assert (score.interval.is_few, score.spearman) == (True, None)
+        assert any(line.startswith("few: fewer than 50 pictures have another score in B") for line in notes(result))
 
 
 def test_a_share_that_is_not_0_or_1_is_not_shown_as_such() -> None:
