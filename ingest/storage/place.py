@@ -17,6 +17,7 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from ingest.errors import StorageError
+from ingest.extras import install_command
 from ingest.storage.blocks import blocks_sha256
 from ingest.storage.hashing import HashThread
 from ingest.storage.retries import may_pass, reason_of, retried, store_errors
@@ -409,7 +410,7 @@ def place(url: str) -> Place:
             fs, path = fsspec.core.url_to_fs(url, use_listings_cache=False)
     except ImportError:
         extra = EXTRAS.get(protocol)
-        what_to_do = f"pip install 'privsieve[{extra}]'" if extra else "install the fsspec driver of that protocol"
+        what_to_do = install_command(extra) if extra else "install the fsspec driver of that protocol"
         raise StorageError(
             f"cannot reach {without_credentials(url)}: the driver for {protocol}:// is not installed; {what_to_do}"
         ) from None

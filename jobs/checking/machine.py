@@ -10,6 +10,7 @@ from importlib.metadata import version as package_version
 
 from packaging.requirements import Requirement
 
+from ingest.extras import install_command
 from ingest.storage.place import Place, place
 from jobs.checking.findings import ProblemError
 from scoring.memory import available_bytes
@@ -37,8 +38,8 @@ def check_packages(extra: str | None) -> str:
         else:
             wrong.append(f"{needed.name} is {found or 'not installed'}, wanted {needed.specifier}")
     if wrong:
-        install = f'pip install "privsieve[{known_extra}]"' if known_extra else "pip install privsieve"
-        raise ProblemError(f"{'; '.join(wrong)}: {install}")
+        how = install_command(known_extra) if known_extra else "install privsieve again"
+        raise ProblemError(f"{'; '.join(wrong)}: {how}")
     return f"privsieve {package_version('privsieve')} and the {num_fitting} packages that it needs"
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 
 from ingest.errors import PrivsieveError, number_of
+from ingest.extras import install_command
 from ingest.sample import printable
 from ingest.storage.place import place, reason_of
 from jobs.reviewing.asking import Asking
@@ -201,7 +202,7 @@ def _refuse_missing() -> None:
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401
     except ModuleNotFoundError as error:
-        raise PrivsieveError(f"review needs the package {error.name}: pip install 'privsieve[review]'") from None
+        raise PrivsieveError(f"review needs the package {error.name}: {install_command('review')}") from None
 
 
 def _asked(queue: Queue, asking: Asking, reviewer: str | None) -> str:

@@ -10,6 +10,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest.errors import EngineError, SourceError
+from ingest.extras import install_command
 from ingest.formats import open_source
 from ingest.images.decode import DecodedImage, ImageLimits, Pixels, decode
 from jobs.runtime.requests import STRICT, Count
@@ -53,7 +54,7 @@ def run_cost(request: CostRequest) -> "Cost":
     try:
         from scoring.tuning.cost import cost
     except ImportError as error:
-        raise EngineError(f'study cost needs the package {error.name}: pip install "privsieve[tune]"') from None
+        raise EngineError(f"study cost needs the package {error.name}: {install_command('tune')}") from None
     return cost(model, given, chain(until_first, drawn), max_pixels)
 
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ingest.errors import EngineError, LabelsError, StorageError, number_of
+from ingest.extras import install_command
 from ingest.formats import Source
 from ingest.storage.place import place, reason_of
 from jobs.runtime.feedback import Feedback
@@ -61,7 +62,7 @@ def _write(source: Source, parts: Mapping[str, Sequence[Candidate]], out: Path, 
     try:
         from webdataset import ShardWriter
     except ImportError:
-        raise EngineError('tune-set needs the package webdataset: pip install "privsieve[tune]"') from None
+        raise EngineError(f"tune-set needs the package webdataset: {install_command('tune')}") from None
     where = {(c.shard, c.index): (split, c) for split, chosen in parts.items() for c in chosen}
     writers = {
         split: ShardWriter(

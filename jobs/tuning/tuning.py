@@ -13,6 +13,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest import __version__
 from ingest.errors import EngineError, LabelsError, PrivsieveError
+from ingest.extras import install_command
 from ingest.storage.place import place
 from jobs.runtime.feedback import Feedback
 from jobs.runtime.requests import STRICT, Count
@@ -174,7 +175,7 @@ def installed_packages() -> dict[str, str]:
     try:
         return {name: package_version(name) for name in PACKAGES}
     except PackageNotFoundError as error:
-        raise EngineError(f'tune needs the package {error.name}: pip install "privsieve[tune]"') from None
+        raise EngineError(f"tune needs the package {error.name}: {install_command('tune')}") from None
 
 
 def _folder(out: str) -> Path:

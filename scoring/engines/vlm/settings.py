@@ -6,6 +6,7 @@ from importlib.metadata import version as package_version
 from pathlib import Path
 
 from ingest.errors import EngineError, did_you_mean
+from ingest.extras import install_command
 from scoring.assessment import EngineDescription, EngineOptions
 from scoring.engines.picture import DEFAULT_MAX_PIXELS, max_side_px
 from scoring.engines.vlm.adapter import Adapter, adapter, check_fits
@@ -135,7 +136,7 @@ def package_versions(engine: str, packages: tuple[str, ...]) -> dict[str, str]:
                 continue
         else:
             missing = alternatives.split("|")[0]
-            raise EngineError(f'the {engine} engine needs the package {missing}: pip install "privsieve[{engine}]"')
+            raise EngineError(f"the {engine} engine needs the package {missing}: {install_command(engine)}")
     return found
 
 
