@@ -110,12 +110,12 @@ def test_no_import_circle() -> None:
     TopologicalSorter(imports).prepare()  # CycleError names the circle
 
 
-def test_the_readme_names_every_folder_and_command() -> None:
-    readme = (ROOT / "README.md").read_text()
+def test_contributing_names_every_folder_and_command() -> None:
+    guide = (ROOT / "CONTRIBUTING.md").read_text()
     folders = {path.parent.name for room in ROOMS for path in (ROOT / room).glob("*/__init__.py")}
     commands = {path.name for path in (ROOT / "jobs").glob("*.py")} - {"__init__.py", "__main__.py"}
-    assert not {name for name in folders if f"{name}/" not in readme}
-    assert not {name for name in commands if not re.search(rf"\b{re.escape(name)}\b", readme)}
+    assert not {name for name in folders if f"{name}/" not in guide}
+    assert not {name for name in commands if not re.search(rf"\b{re.escape(name)}\b", guide)}
 
 
 def _name(path: Path) -> str:

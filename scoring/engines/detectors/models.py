@@ -48,13 +48,18 @@ def checked_path(name: str) -> Path:
     """The file of a model after its sha256 was compared; reading 50 MB in all takes about 0.1 s."""
     path = model_path(name)
     if not path.is_file():
-        raise EngineError(f"the model file {name} is missing: {install_command('detectors')}")
+        raise EngineError(f"the model file {name} is missing; install {_package(name)} again")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     if digest != SHA256[name]:
         raise EngineError(
-            f"the model file {name} is not the expected one (sha256 {digest[:12]}…): {install_command('detectors')}"
+            f"the model file {name} is not the expected one (sha256 {digest[:12]}…); install {_package(name)} again"
         )
     return path
+
+
+def _package(name: str) -> str:
+    """Which Python package brings a model file."""
+    return _FOLDERS[name][0] if name in _FOLDERS else "privsieve"
 
 
 def package_versions() -> dict[str, str]:
