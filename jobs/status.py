@@ -20,6 +20,7 @@ from scoring.runs.lease import Holder, holder
 from scoring.runs.ledger import Ledger, finished, shard_id_in, shard_id_of_result, shard_ids_of_others
 from scoring.runs.record import RunRecord, open_run
 from scoring.runs.results import Listing, listing, results
+from scoring.runs.rows import num_whole_rows
 
 MAX_LISTED = 20
 
@@ -44,8 +45,9 @@ class ShardStatus:
 @click.command()
 @click.argument("run_url", metavar="RUN")
 @click.option("--all", "all_shards", is_flag=True, help="List every shard, finished ones too.")
+@click.option("--verify", is_flag=True, help="Read every row and compare the checksums of the files' pages.")
 @click.option("--format", "format_name", type=click.Choice(["table", "json"]), default="table", show_default=True)
-def status(run_url: str, all_shards: bool, format_name: str) -> None:
+def status(run_url: str, all_shards: bool, verify: bool, format_name: str) -> None:
     """Show how many shards of a run are done, left and failed, and who scans it."""
     run, record = open_run(run_url)
     corpus = open_source(record.source, record.format, record.category)
@@ -53,6 +55,7 @@ def status(run_url: str, all_shards: bool, format_name: str) -> None:
     for attempt in Attempts(run.at(ATTEMPTS)).all():
         attempts.setdefault(attempt.shard_id, []).append(attempt)
     listed = listing(run)
+    num_verified = num_whole_rows(run, listed) if verify else None
     ledger = results(run, listed).ledger
     shards = [_status(shard, ledger, attempts) for shard in corpus.shards]
     if not record.is_whole:
@@ -64,7 +67,13 @@ def status(run_url: str, all_shards: bool, format_name: str) -> None:
         counts = _counts(run, record, listed)
         damage = counts.damage if isinstance(counts, ImageCounts) else None
         scope = scope_of(record, has_all=False, damage=damage or NO_DAMAGE)
-        facts = {"scope": scope, "scanned_by": scanned_by, "gone": gone, "damage": damage and asdict(damage)}
+        facts: dict[str, object] = {
+            "scope": scope,
+            "scanned_by": scanned_by,
+            "gone": gone,
+            "damage": damage and asdict(damage),
+        }
+        facts |= {"num_rows_verified": num_verified} if verify else {}
         write_json(facts | {"shards": [asdict(s) for s in shards]})
         return
     if not record.is_whole:
@@ -79,6 +88,8 @@ def status(run_url: str, all_shards: bool, format_name: str) -> None:
     counts = _counts(run, record, listed)
     for line in _counted(counts):
         write_line(line)
+    if num_verified is not None:
+        write_line(f"{number_of(num_verified, 'row')} read: no page of a result is damaged")
     write_line(_who(held))
     if held is None:
         is_done = all(shard.state == "done" for shard in shards)

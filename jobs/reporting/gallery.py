@@ -23,6 +23,7 @@ from jobs.runtime.pictures import Pictures, Where
 from reports.opened import OpenRun
 from reports.page.render import Picture
 from reports.report.figures import SevereImage
+from reports.report.severe import whole_boxes
 
 MAX_PICTURES = 20
 SIZES = ((288, 65), (288, 40), (208, 40), (144, 35))
@@ -136,7 +137,7 @@ def _wanted(run: OpenRun, severest: Sequence[SevereImage]) -> list[Wanted]:
     rows = _rows(run, severest)
     found = [(image, rows.get((image.shard, image.index))) for image in severest]
     return [
-        Wanted(image, Where(row["shard"], row["index"], row["sha256"], row["key"]), row["boxes"] or ())
+        Wanted(image, Where(row["shard"], row["index"], row["sha256"], row["key"]), whole_boxes(row["boxes"]))
         for image, row in found
         if row is not None and row["sha256"]
     ]

@@ -1,6 +1,6 @@
 """The most severe images of a run, in words: no picture, no found text."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ingest.sample import printable
@@ -52,8 +52,13 @@ def severe_image(row: Mapping[str, Any], hides_rationale: bool) -> SevereImage:
         score=round(row["score"], 4),
         attributes=tuple(key for key in row["attributes"] if key),
         rationale=None if hides_rationale else printable(row["rationale"] or "")[:MAX_RATIONALE],
-        boxes=boxes_in_words(row["boxes"] or ()),
+        boxes=boxes_in_words(whole_boxes(row["boxes"])),
     )
+
+
+def whole_boxes(boxes: Sequence[Mapping[str, Any]] | None) -> list[Mapping[str, Any]]:
+    """Those with four sides: DuckDB may read a page that is damaged on disk (`privsieve status --verify` finds it)."""
+    return [box for box in boxes or () if None not in (box["x_min"], box["x_max"], box["y_min"], box["y_max"])]
 
 
 def boxes_in_words(boxes: Any) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from ingest.sample import printable
 from ingest.storage.place import Place
 from ingest.storage.retries import is_of_storage, reason_of
 from scoring.runs.layout import COMPACT
-from scoring.runs.results import RowRange, is_compacted, remedy
+from scoring.runs.results import Listing, RowRange, is_compacted, remedy, row_ranges
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,6 +35,11 @@ def rows_at(run: Place, ranges: Sequence[RowRange], columns: Sequence[str] | Non
                 raise StorageError(f"cannot read the score file {printable(place.path)}: {reason_of(error)}") from None
             raise RunError(f"the score file {printable(place.path)} is damaged; {remedy(rows.path)}") from None
     return pa.concat_tables(tables)
+
+
+def num_whole_rows(run: Place, listed: Listing) -> int:
+    """Rows of a run, after all of them were read and the checksums of their pages compared. Errors as of `rows_at`."""
+    return sum(rows_at(run, [rows]).num_rows for rows in row_ranges(listed))
 
 
 def _read(place: Place, rows: RowRange, columns: Sequence[str] | None) -> "pa.Table":

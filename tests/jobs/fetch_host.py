@@ -1,5 +1,6 @@
 """A host on this machine that answers as hosts of crawled images do: well, badly, slowly and with ill will."""
 
+import gzip
 import io
 import threading
 import time
@@ -105,6 +106,36 @@ class _Answers(BaseHTTPRequestHandler):
         while True:
             self.wfile.write(picture("JPEG"))
 
+    def answer_interim(self) -> None:
+        while True:
+            self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def answer_chunks(self) -> None:
+        self._chunked(b"1000\r\n" + b"\0" * 0x1000 + b"\r\n")
+
+    def answer_one_chunk(self) -> None:
+        self._chunked(b"7fffffffffffffff\r\n")
+
+    def _chunked(self, repeated: bytes) -> None:
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        while True:
+            self.wfile.write(repeated)
+
+    def answer_compressed(self) -> None:
+        """10 MB in 10 KB."""
+        self._send(gzip.compress(picture("JPEG") + b"\0" * 10_000_000), Content_Encoding="gzip")
+
+    def answer_moved_with_more(self) -> None:
+        self.send_response(302)
+        self.send_header("Location", "/jpeg")
+        self.end_headers()
+        while True:
+            self.wfile.write(b"\0" * 4_096)
+
+    def answer_inward(self) -> None:
+        """To another address of this machine, which the test takes for one of a private network."""
+        self._send(b"", 302, Location=f"http://127.0.0.2:{self.connection.getsockname()[1]}/jpeg")
+
     def answer_late(self) -> None:
         time.sleep(0.2)
         self.answer_jpeg()
@@ -129,7 +160,7 @@ class _Answers(BaseHTTPRequestHandler):
 @contextmanager
 def image_host() -> Iterator[str]:
     """Its address, as http://127.0.0.1:PORT."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Answers)
+    server = ThreadingHTTPServer(("0.0.0.0", 0), _Answers)
     server.daemon_threads = True
     server.block_on_close = False
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from jobs.fetching import program
 from jobs.fetching.program import Bounds, bounded_opener, is_public
 from tests.jobs.fetch_host import MAX_BYTES, image_host, picture
 
@@ -53,6 +54,11 @@ def test_an_image_comes_byte_for_byte_also_after_a_redirection(host: str) -> Non
         ("huge", "refused: too_large"),
         ("endless", "refused: too_large"),
         ("liar", "refused: too_large"),
+        ("interim", "refused: too_large"),
+        ("chunks", "refused: too_large"),
+        ("one-chunk", "refused: too_large"),
+        ("moved-with-more", "refused: too_large"),
+        ("compressed", "refused: not_an_image"),
         ("to-file", "unknown url type: ftp"),
         ("silent", "timed out"),
         ("trickle", "timed out"),
@@ -81,6 +87,13 @@ def test_only_http_is_spoken(host: str) -> None:
 def test_private_addresses_are_not_asked_by_default(host: str) -> None:
     assert "refused: private_address" in _failure(f"{host}/jpeg", private_addresses=False)
     assert "refused: private_address" in _failure(host.replace("127.0.0.1", "localhost"), private_addresses=False)
+
+
+def test_a_public_host_cannot_lead_into_a_private_network(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "is_public", lambda address: address == "127.0.0.1")
+    assert _fetched(f"{host}/moved", private_addresses=False) == picture("JPEG")
+    assert _fetched(f"{host}/inward") == picture("JPEG")
+    assert "refused: private_address" in _failure(f"{host}/inward", private_addresses=False)
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,13 @@ import tarfile
 import time
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from jobs.cli import main
 from tests.faults.drill import engine_actors, finish, make_shards, sha256, start_scan
 from tests.jobs.in_process import scan_in_process
+from tests.jobs.made import privsieve
 
 
 def _status(run: Path, *arguments: str) -> int:
@@ -100,3 +102,26 @@ def test_status_counts_images_and_says_what_is_next(tmp_path: Path, capsys: pyte
     shown = capsys.readouterr().out
     assert "5 images so far: 5 scored, 0 quarantined" in shown
     assert "next: run the same scan again to continue" in shown
+
+
+def test_verify_names_a_result_in_which_one_bit_of_a_page_was_flipped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_shards(tmp_path / "corpus", 2, 5)
+    run = tmp_path / "run"
+    scan_in_process(tmp_path / "corpus", run)
+    assert _status(run, "--verify") == 0
+    assert "10 rows read: no page of a result is damaged" in capsys.readouterr().out
+    file, *_ = sorted((run / "scores").glob("*.parquet"))
+    content, metadata = file.read_bytes(), pq.read_metadata(file)
+    columns = [metadata.row_group(0).column(number) for number in range(metadata.num_columns)]
+    for column in columns:
+        last = (column.dictionary_page_offset or column.data_page_offset) + column.total_compressed_size - 1
+        file.write_bytes(content[:last] + bytes([content[last] ^ 4]) + content[last + 1 :])
+        assert _status(run, "--verify") == 2, column.path_in_schema
+        assert f"the score file {file} is damaged" in capsys.readouterr().err
+    file.write_bytes(content)
+    assert privsieve("compact", run) == 0
+    capsys.readouterr()
+    assert _status(run, "--verify", "--format", "json") == 0
+    assert json.loads(capsys.readouterr().out)["num_rows_verified"] == 10

@@ -5,6 +5,8 @@ import re
 import signal
 import subprocess
 import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -174,6 +176,25 @@ def test_parts_stay_few_and_another_process_sees_each_answer(tmp_path: Path) -> 
     assert len(list(tmp_path.iterdir())) == 2
     times = read_reviews(place(str(tmp_path)))["answered_at"].to_pylist()
     assert times == sorted(set(times))
+
+
+def test_two_servers_of_one_run_store_every_answer(run: Path) -> None:
+    with served(run) as one, served(run) as other:
+        ana, ben, ana_there = Person(one.address, "ana"), Person(other.address, "ben"), Person(other.address, "ana")
+        numbers = ana.next()
+        with ThreadPoolExecutor() as pool:
+            said = [pool.submit(person.say, number, "private") for number in numbers[:4] for person in (ana, ben)]
+            assert {answer.result().status for answer in said} == {200}
+        assert ana_there.say(numbers[0], "public").status == 200
+        assert ana.say(numbers[0], "private").status == 200  # the last answer counts, wherever it was given
+        assert ana_there.say(numbers[1], "public").status == 200
+        assert ben.get("/api/progress").json["people"] == {"ana": 4, "ben": 4}
+    with served(run) as later:
+        assert Person(later.address, "ana").next() == numbers[4:]
+    answers = read_labels(str(run / "reviews"))
+    assert Counter(answers["annotator"].to_pylist()) == {"ana": 4, "ben": 4}
+    public = answers.filter(pc.equal(answers["private"], 0)).to_pylist()
+    assert [row["annotator"] for row in public] == ["ana"]
 
 
 def test_a_folder_or_part_that_is_no_review_is_one_line(run: Path, tmp_path: Path) -> None:

@@ -18,8 +18,10 @@ from jobs.runtime.feedback import SILENT
 from jobs.runtime.pictures import pictures_of
 from reports.opened import open_run
 from tests.audits import write_drawn
+from tests.ingest.test_decode_memory import webp
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve
+from tests.nasty import bomb_header, bomb_real_400mp
 from tests.reviewing.made import Person, run_of, served
 from tests.tuning_sets.made import drawn, files, parquet, sha256, tree, webdataset
 
@@ -69,6 +71,17 @@ def test_changed_gone_and_broken_pictures_are_counted_and_not_shown(tmp_path: Pa
         assert ana.say(keys.index("000.png"), "private").status == 400
         assert ana.say_all("public") == 2
         assert ana.get("/api/progress").json["not_shown"] == {"changed": 1, "gone": 1, "undecodable": 1}
+
+
+def test_a_bomb_is_not_decoded_for_a_reviewer_either(tmp_path: Path) -> None:
+    bombs = {"header.png": bomb_header(), "pixels.png": bomb_real_400mp(), "canvas.webp": webp(1_048_632, 80)}
+    scan_in_process(tree(tmp_path / "corpus", files(2) | bombs), tmp_path / "run")
+    with served(tmp_path / "run", reviewer="ana") as server:
+        ana = Person(server.address)
+        keys = server.review.asking.rows["key"].to_pylist()
+        states = {key: ana.look(keys.index(key)) for key in bombs}
+        assert states == dict.fromkeys(bombs, "undecodable")
+        assert ana.say_all("public") == 2
 
 
 def pdq(content: bytes) -> str:
