@@ -34,6 +34,7 @@ VERBS: dict[str, str] = {
     "tune": "Tune a vision-language model on a training set.",
     "labels": "Import, join, compare and export what people and benchmarks say about pictures.",
     "study": "Measure what tuning brings, on which classes, and what it costs.",
+    "help": "Show a page of the documentation.",
     "compact": "Join the small result files of a finished run into few large ones.",
 }
 """Verb -> one line of help; the command lies in `jobs.VERB` (with _ for -) as a click command of that name."""
@@ -114,7 +115,8 @@ class _Verbs(click.Group):
 def cli() -> None:
     """Measure how much personal content an image dataset exposes, and take out the worst before release.
 
-    Begin with: privsieve scan FOLDER --run RUN, then privsieve report RUN. privsieve VERB --help has more.
+    Begin with: privsieve scan FOLDER --run RUN, then privsieve report RUN. privsieve VERB --help has more,
+    privsieve help the documentation.
     """
 
 

@@ -43,7 +43,7 @@ def import_(
 
     NAME is vispr, privacyalert, privacyalert-curated, privbench (also PrivBench-H and PrivTune), biv-priv, places365,
     csv or label-studio. ROOT is its folder, or for csv and label-studio its file. Pictures that are there are hashed;
-    the others are rows without sha256. docs/labels.md shows the layouts.
+    the others are rows without sha256. privsieve help labels shows the layouts.
 
     Example: privsieve labels import privbench PrivBench --out labels.parquet
     """

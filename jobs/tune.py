@@ -21,7 +21,7 @@ from scoring.tuning.recipe import SHIPPED
     "that all of them share.",
 )
 @click.option(
-    "--recipe", required=True, help=f"Hyper-parameters: {', '.join(SHIPPED)}, or a YAML file (docs/tuning.md)."
+    "--recipe", required=True, help=f"Hyper-parameters: {', '.join(SHIPPED)}, or a YAML file (privsieve help tuning)."
 )
 @click.option(
     "--max-pixels",

@@ -15,7 +15,7 @@ from scoring.tuning.training_set import SetRecord
 
 @click.command(name="tune-set")
 @click.argument("source")
-@click.option("--labels", required=True, help="Labels file with one label per picture (docs/labels.md).")
+@click.option("--labels", required=True, help="Labels file with one label per picture (privsieve help labels).")
 @click.option("--target", required=True, type=click.Choice(list(PROTOCOLS)), help="What the model learns to answer.")
 @click.option("--out", required=True, help="Folder of the training set; a new one.")
 @click.option(

@@ -133,7 +133,7 @@ class OpenRun:
         for name in chosen:
             if name not in SCHEMA.names:
                 raise QueryError(
-                    f'no column "{shown(name)}"{did_you_mean(name, SCHEMA.names)}; docs/columns.md lists them'
+                    f'no column "{shown(name)}"{did_you_mean(name, SCHEMA.names)}; privsieve help columns lists them'
                 )
         if not chosen or len(set(chosen)) < len(chosen):
             raise QueryError("name at least one column, and none twice")

@@ -45,6 +45,9 @@ EXTRAS = {
 }
 """Protocol of an object store -> the extra that brings its driver."""
 
+WEB_EXTRA = "https"
+"""The extra for files of web servers."""
+
 MAX_URL_CHARS = 8_192
 """No system has a longer path. A `run.json` from elsewhere can hold one on which patterns take hours."""
 
@@ -409,7 +412,7 @@ def place(url: str) -> Place:
         else:
             fs, path = fsspec.core.url_to_fs(url, use_listings_cache=False)
     except ImportError:
-        extra = EXTRAS.get(protocol)
+        extra = WEB_EXTRA if protocol in ("http", "https") else EXTRAS.get(protocol)
         what_to_do = install_command(extra) if extra else "install the fsspec driver of that protocol"
         raise StorageError(
             f"cannot reach {without_credentials(url)}: the driver for {protocol}:// is not installed; {what_to_do}"

@@ -36,7 +36,9 @@ def _option(flag: str, kind: Any, help_text: str, complete: Complete | None = No
 _OPTIONS = (
     _option("--model", str, "Model folder or hub name (vllm, transformers, openai)."),
     _option("--adapter", str, "Folder of a LoRA adapter for the model."),
-    _option("--protocol", str, f"What is asked: {', '.join(PROTOCOLS)}; see docs/protocols.md.", offering(PROTOCOLS)),
+    _option(
+        "--protocol", str, f"What is asked: {', '.join(PROTOCOLS)}; see privsieve help protocols.", offering(PROTOCOLS)
+    ),
     _option("--prompt-file", YamlFile(), "YAML file with wordings that replace the protocol's own."),
     _option("--thresholds", YamlFile(), "YAML file: attribute -> probability from which it is present."),
     click.option("--keep-rationale", is_flag=True, expose_value=False, callback=_keep, help="Keep the model's words."),

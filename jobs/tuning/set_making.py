@@ -135,7 +135,7 @@ def _refuse_misfits(request: TuneSetRequest) -> None:
     if request.dialogues is not None and request.target != "dialogue":
         raise LabelsError(f"--dialogues is for --target dialogue, not {request.target}; leave it out")
     if request.dialogues is None and request.target == "dialogue":
-        raise LabelsError("--target dialogue needs --dialogues FILE, one conversation per line (docs/tuning.md)")
+        raise LabelsError("--target dialogue needs --dialogues FILE, one conversation per line (privsieve help tuning)")
 
 
 def _protocol(request: TuneSetRequest) -> Protocol:

@@ -66,7 +66,7 @@ def _without_probabilities(record: RunRecord) -> str:
         )
     return (
         "no labelled picture of this run has a probability; only some models and protocols give them (see "
-        "docs/protocols.md)"
+        "privsieve help protocols)"
     )
 
 

@@ -65,7 +65,7 @@ def import_labels(
     listed = [one for one in importer.pictures(root) if split is None or one.split in (None, split)]
     if not listed:
         which = f" of the split {split}" if split else ""
-        raise LabelsError(f"{root.path}: no labelled picture{which} was found; see docs/labels.md for the layout")
+        raise LabelsError(f"{root.path}: no labelled picture{which} was found; privsieve help labels shows the layouts")
     if mapping is not None and importer.MAPPING is None and not any(one.labels for one in listed):
         raise LabelsError(f"--mapping changes nothing: {name} has no labels of its own here to map; leave it out")
     if annotator is not None and all(one.annotator for one in listed):

@@ -53,7 +53,9 @@ def refuse_unknown(columns: Sequence[str], name: str, known: Sequence[str]) -> N
     for column in columns:
         if column not in known:
             near = did_you_mean(column, known)
-            raise LabelsError(f'{name}: there is no label column "{column:.40}"{near}; see docs/labels.md')
+            raise LabelsError(
+                f'{name}: there is no label column "{column:.40}"{near}; privsieve help labels lists the columns'
+            )
     if len(set(columns)) < len(columns):
         raise LabelsError(f"{name}: two columns have the same name; keep one")
     if not {"sha256", "key"} & set(columns):

@@ -71,7 +71,9 @@ def recipe(name_or_file: str) -> Recipe:
     except YamlError as error:
         raise LabelsError(str(error)) from None
     if not isinstance(fields, dict):
-        raise LabelsError(f"the recipe {name_or_file} must map names of fields to values; see docs/tuning.md")
+        raise LabelsError(
+            f"the recipe {name_or_file} must map names of fields to values; privsieve help tuning has an example"
+        )
     for field in fields:
         if field not in Recipe.model_fields:
             near = did_you_mean(str(field), Recipe.model_fields)

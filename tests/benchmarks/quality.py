@@ -1,6 +1,6 @@
-"""Writes docs/quality.md: how good the engines are on the demo pictures, by the labels that lie beside these.
+"""Writes docs/measured/quality.md: how good the engines are on the demo pictures, by the labels that lie beside these.
 
-    python -m tests.benchmarks.quality [--out docs/quality.md]
+    python -m tests.benchmarks.quality [--out docs/measured/quality.md]
 
 Scans the pictures of the demo corpus with the detectors, in this process, and evaluates the run; about a minute.
 """
@@ -58,21 +58,21 @@ def gather(corpus: Path, folder: Path) -> None:
 
 
 def page(evaluation: Evaluation, protocol: str) -> str:
-    """The Markdown of docs/quality.md."""
+    """The Markdown of docs/measured/quality.md."""
     private = evaluation.private
     assert private is not None
     lines = [
         "# Quality",
         "",
         "How good the answers of the shipped engines and protocols are, as far as that was measured. This page is made "
-        "by `python -m tests.benchmarks.quality`; [evaluation.md](evaluation.md) explains the metrics.",
+        "by `python -m tests.benchmarks.quality`; [evaluation.md](../evaluation.md) explains the metrics.",
         "",
         "## What was not measured",
         "",
         "- **The vision-language protocols** (`slots`, `two-pass`, `severity`, `binary`): no model with real weights "
         "was run on labelled pictures, so they have no table. Measure yours on your pictures: `privsieve evaluate`.",
         "- **The detectors on your pictures**: their rules and thresholds were tuned on the demo pictures. On other "
-        "pictures expect lower figures: those of unseen pictures below, or those in [limits.md](limits.md).",
+        "pictures expect lower figures: those of unseen pictures below, or those in [detectors.md](detectors.md).",
         "",
         "## The engine `detectors` on the demo pictures",
         "",
@@ -143,7 +143,9 @@ def _markdown(table: Table) -> list[str]:
 
 
 @click.command()
-@click.option("--out", type=click.Path(path_type=Path), default=ROOT / "docs" / "quality.md", show_default=True)
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=ROOT / "docs" / "measured" / "quality.md", show_default=True
+)
 def main(out: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         pictures, run = Path(folder) / "pictures", Path(folder) / "run"

@@ -125,6 +125,7 @@ CASES: tuple[Case, ...] = (
     ("plan", lambda made: [made.corpus, "--engine", "canned", "--source-format", ODD]),
     ("plan", lambda made: [made.table(), "--engine", "canned", "--category", f"colum-{ODD}"]),
     ("plan", lambda made: [made.table(), "--engine", "canned", f"--{ODD}"]),
+    ("help", lambda made: [ODD]),
     ("doctor", lambda made: ["--engine", ODD]),
     ("doctor", lambda made: ["--engine", "canned", "--source", ODD, "--run", "memory:/x", "--ray-address", ODD]),
     ("scan", lambda made: [f"absent-{ODD}", "--run", made.folder / "new"]),

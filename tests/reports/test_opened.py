@@ -93,7 +93,7 @@ def test_rows_of_a_run_without_results_are_an_empty_table(make_run: MakeRun) -> 
 @pytest.mark.parametrize(
     ("columns", "reason"),
     [
-        (["categry"], r'^no column "categry" \(did you mean "category"\?\); docs/columns.md lists them$'),
+        (["categry"], r'^no column "categry" \(did you mean "category"\?\); privsieve help columns lists them$'),
         (["unknown_level"], r'^no column "unknown_level"'),
         ([], "name at least one column, and none twice"),
         (["key", "key"], "name at least one column, and none twice"),

@@ -23,7 +23,7 @@ def processor_of(folder: Path) -> Any:
     if kind not in CONFIG_MAPPING:
         raise EngineError(
             f'the model "{folder.name}" is of the type "{printable(kind)}", which this version of transformers lacks; '
-            "models that need code of their own are not loaded, see docs/engines.md for those that are"
+            "models that need code of their own are not loaded, privsieve help engines lists those that are"
         )
     try:
         processor: Any = AutoProcessor.from_pretrained(folder, trust_remote_code=False)

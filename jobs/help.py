@@ -1,0 +1,42 @@
+"""The verb `help`: the pages of the documentation, which are in the package."""
+
+import re
+from importlib import resources
+from importlib.resources.abc import Traversable
+
+import click
+
+from ingest.errors import QueryError, did_you_mean
+from jobs.console.terminal import write_line, write_lines
+
+_ENTRY = re.compile(r"^- \[[^\]]+\]\(([\w/]+)\.md\): (.*(?:\n  .*)*)", re.MULTILINE)
+"""A line of docs/index.md: topic, what the page is about."""
+
+
+@click.command()
+@click.argument("topic", required=False)
+def help(topic: str | None) -> None:
+    """Show a page of the documentation, or list the pages.
+
+    TOPIC is the name of a page, such as labels or glossary. Options of a command: privsieve COMMAND --help.
+    """
+    pages = resources.files("jobs") / "docs"
+    about = dict[str, str]()
+    for found in _ENTRY.finditer(_text(pages, "index")):
+        about.setdefault(found[1], " ".join(found[2].split()))
+    if topic is None:
+        width = max(map(len, about))
+        for name, words in about.items():
+            write_line(f"{name:{width}}  {words}")
+        write_line("next: privsieve help TOPIC")
+    elif topic in about:
+        write_lines(_text(pages, topic))
+    else:
+        raise QueryError(
+            f'no page is about "{topic}"{did_you_mean(topic, about)}; privsieve help lists the pages, and privsieve '
+            "COMMAND --help has the options of a command"
+        )
+
+
+def _text(pages: Traversable, topic: str) -> str:
+    return pages.joinpath(f"{topic}.md").read_text(encoding="utf-8")

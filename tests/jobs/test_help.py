@@ -1,0 +1,44 @@
+"""`privsieve help`: a wheel has the documentation, and messages name pages that are there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.jobs.made import privsieve
+
+ROOT = Path(__file__).parent.parent.parent
+Capture = pytest.CaptureFixture[str]
+TOPICS = sorted(page.relative_to(ROOT / "docs").with_suffix("").as_posix() for page in (ROOT / "docs").rglob("*.md"))
+
+
+def test_every_page_can_be_shown_and_the_list_says_what_it_is_about(capsys: Capture) -> None:
+    assert privsieve("help") == 0
+    *pages, last = capsys.readouterr().out.splitlines()
+    assert sorted(line.split()[0] for line in pages) == [topic for topic in TOPICS if topic != "index"]
+    assert last == "next: privsieve help TOPIC"
+    assert "glossary             what each word means." in pages
+    for topic in TOPICS:
+        if topic != "index":
+            assert privsieve("help", topic) == 0
+            assert capsys.readouterr().out == (ROOT / "docs" / f"{topic}.md").read_text()
+
+
+@pytest.mark.parametrize("topic", ["lables", "../README", "index", "/etc/passwd", "measured", ""])
+def test_a_topic_that_is_none_is_one_line(topic: str, capsys: Capture) -> None:
+    assert privsieve("help", topic) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f'privsieve: no page is about "{topic}"')
+    assert error.count("\n") == 1
+    assert ('did you mean "labels"?' in error) is (topic == "lables")
+
+
+def test_what_the_code_says_names_pages_that_are_there() -> None:
+    named = {
+        topic
+        for room in ("ingest", "scoring", "reports", "jobs")
+        for file in (ROOT / room).rglob("*.py")
+        if file.name not in ("cli.py", "help.py")
+        for topic in re.findall(r"privsieve help ([a-z/]+)", file.read_text())
+    }
+    assert {"labels", "tuning", "protocols"} <= named <= set(TOPICS)
