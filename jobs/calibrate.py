@@ -51,6 +51,9 @@ def calibrate(
     """Compare the probabilities of RUN with labels, and choose thresholds.
 
     Reliability, Brier score and expected calibration error, before and after a map that is fitted on the labels.
+
+    RUN must hold probabilities: those of vision-language models read with slots, json or binary. The engine detectors
+    gives none; evaluate judges its answers, and audit corrects its rates.
     """
     from jobs.calibrating.run import CalibrateRequest, run_calibrate
     from jobs.runtime.requests import refused_in_one_line

@@ -35,9 +35,17 @@ def labels() -> None:
 )
 @click.option("--annotator", help="Who gave the labels; default the name of the data set.")
 @click.option("--mapping", metavar="FILE", help="Mapping onto the 22 attributes instead of the importer's own.")
+@click.option("--ignore-columns", is_flag=True, help="csv: leave out columns that are no labels.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 def import_(
-    name: str, root: str, out: str, split: Any, annotator: str | None, mapping: str | None, quiet: bool
+    name: str,
+    root: str,
+    out: str,
+    split: Any,
+    annotator: str | None,
+    mapping: str | None,
+    ignore_columns: bool,
+    quiet: bool,
 ) -> None:
     """Make a labels file from the data set NAME below ROOT.
 
@@ -51,7 +59,7 @@ def import_(
     from jobs.runtime.requests import refused_in_one_line
 
     with refused_in_one_line():
-        request = ImportRequest(name, root, out, split, annotator, mapping)
+        request = ImportRequest(name, root, out, split, annotator, mapping, ignore_columns)
     found = run_import(request, on_terminal(quiet))
     origin = found.origin
     write_line(

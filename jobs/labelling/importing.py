@@ -12,6 +12,7 @@ from jobs.runtime.output_file import refuse_existing
 from jobs.runtime.requests import STRICT, Name
 from scoring.labels.contradictions import contradictions
 from scoring.labels.importers import importer_of
+from scoring.labels.importers.csv_file import CsvFile
 from scoring.labels.importing import Imported, import_labels
 from scoring.labels.mapping import load_mapping
 from scoring.labels.table import write_labels
@@ -39,11 +40,18 @@ class ImportRequest:
     mapping: Name | None = None
     """A mapping instead of the importer's own: a shipped name or a YAML file."""
 
+    ignores_columns: bool = False
+    """Of a CSV file: whether columns that are no labels are left out."""
+
 
 def run_import(request: ImportRequest, feedback: Feedback = SILENT) -> Imported:
     """Nothing is written if anything is wrong. LabelsError in one line; StorageError if `out` cannot be written."""
     refuse_existing(request.out)
     importer = importer_of(request.name)
+    if request.ignores_columns:
+        if not isinstance(importer, CsvFile):
+            raise LabelsError(f"--ignore-columns is for csv, not for {request.name}; leave it out")
+        importer = CsvFile(ignores_columns=True)
     name = request.mapping or importer.MAPPING
     mapping = load_mapping(name) if name else None
     root = place(request.root)

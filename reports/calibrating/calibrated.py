@@ -65,8 +65,8 @@ def _without_probabilities(record: RunRecord) -> str:
             "--guarantee chooses a threshold on that score"
         )
     return (
-        "no labelled picture of this run has a probability; only some models and protocols give them (see "
-        "privsieve help protocols)"
+        "no labelled picture of this run has a probability: the engine detectors and protocols such as two-pass give "
+        "none; evaluate judges answers, and audit corrects rates (privsieve help calibration)"
     )
 
 

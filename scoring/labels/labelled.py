@@ -49,14 +49,17 @@ class Labelled:
 class Importer(Protocol):
     """What a module of `scoring/labels/importers/` offers."""
 
-    MAPPING: str | None
-    """Name of the shipped mapping, None if the labels of the source need none."""
+    @property
+    def MAPPING(self) -> str | None:  # noqa: N802
+        """Name of the shipped mapping, None if the labels of the source need none."""
 
-    LICENCE: str | None
-    """Of the labels, None if unknown."""
+    @property
+    def LICENCE(self) -> str | None:  # noqa: N802
+        """Of the labels, None if unknown."""
 
-    NOTES: tuple[str, ...]
-    """What a user of the labels must know, one sentence each."""
+    @property
+    def NOTES(self) -> tuple[str, ...]:  # noqa: N802
+        """What a user of the labels must know, one sentence each."""
 
     def pictures(self, root: Place) -> Iterator[Labelled]:
         """Every labelled picture, in the order of the source. LabelsError with file and line if a file is wrong.

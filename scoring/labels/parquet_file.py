@@ -48,15 +48,26 @@ def bounded_table(content: bytes, url: str, known: Sequence[str]) -> pa.Table:
     return table
 
 
+NAMES_PICTURES = ("file", "filename", "file_name", "filepath", "path", "image", "image_id", "img", "name", "id")
+"""Columns that name the picture in tables of other tools, in small letters."""
+
+MAX_NAMED = 5
+
+
 def refuse_unknown(columns: Sequence[str], name: str, known: Sequence[str]) -> None:
     """LabelsError if a column is not known or stands twice, or none names the picture."""
-    for column in columns:
-        if column not in known:
-            near = did_you_mean(column, known)
-            raise LabelsError(
-                f'{name}: there is no label column "{column:.40}"{near}; privsieve help labels lists the columns'
-            )
     if len(set(columns)) < len(columns):
         raise LabelsError(f"{name}: two columns have the same name; keep one")
+    other = [column for column in columns if column not in known]
     if not {"sha256", "key"} & set(columns):
-        raise LabelsError(f"{name}: has neither the column sha256 nor key, one of which names the picture")
+        near = next((column for column in other if column.lower() in NAMES_PICTURES), None)
+        advice = f'; does "{near}"? Then call it key' if near else ""
+        raise LabelsError(f"{name}: has neither the column sha256 nor key, one of which names the picture{advice}")
+    if other:
+        near = did_you_mean(other[0], known)
+        more = "".join(f', "{column:.40}"' for column in other[1:MAX_NAMED])
+        more += f", and {len(other) - MAX_NAMED} more" if len(other) > MAX_NAMED else ""
+        raise LabelsError(
+            f'{name}: there is no label column "{other[0]:.40}"{near}{more}; privsieve help labels lists the columns, '
+            "labels import csv --ignore-columns leaves others out"
+        )

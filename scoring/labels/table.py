@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ingest.errors import LabelsError, number_of
+from ingest.errors import LabelsError, did_you_mean, number_of
 from ingest.storage.given_files import given_content
 from ingest.storage.place import place
 from scoring.assessment import Values
@@ -164,11 +164,20 @@ def read_labels_and_origin(url: str) -> tuple[pa.Table, LabelsOrigin | None]:
     return _as_labels(table, url), _origin(footer, url)
 
 
-def labels_from_csv(content: bytes, name: str, more: Sequence[str] = ()) -> pa.Table:
-    """As `read_labels`, of the content of a CSV file. more: columns of text that may be there too and are returned."""
+def labels_from_csv(content: bytes, name: str, more: Sequence[str] = (), ignores_columns: bool = False) -> pa.Table:
+    """As `read_labels`, of the content of a CSV file.
+
+    more: columns of text that may be there too and are returned. ignores_columns: whether all others are left out,
+    unless their name is nearly that of a label column.
+    """
     table = text_columns(content, name, [*LABELS_SCHEMA.names, *more])
     if len(set(table.column_names)) < table.num_columns:
         raise LabelsError(f"{name}: a column name stands twice in the first line; keep one")
+    if ignores_columns:
+        known = (*LABELS_SCHEMA.names, *more)
+        table = table.select(
+            [column for column in table.column_names if column in known or did_you_mean(column, known)]
+        )
     columns = {}
     for column in table.column_names:
         if column in LABELS_SCHEMA.names and not pa.types.is_string(LABELS_SCHEMA.field(column).type):

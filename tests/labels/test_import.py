@@ -228,6 +228,21 @@ def test_a_csv_file_beside_its_pictures(tmp_path: Path) -> None:
     assert origin.unmapped == {"unknown": 1}
 
 
+def test_further_columns_of_a_table_are_left_out_if_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "manifest.csv"
+    table.write_text("key,file,width,private,height,a,b,c\na.jpg,x,20,1,30,,,\n")
+    out = tmp_path / "labels.parquet"
+    assert privsieve("labels", "import", "csv", table, "--out", out) == 2
+    assert 'there is no label column "file", "width", "height", "a", "b", and 1 more' in capsys.readouterr().err
+    found = _imported(tmp_path, "csv", table, "--ignore-columns")
+    assert (found["a.jpg"]["private"], found["a.jpg"]["score"]) == (1, None)
+    table.write_text("key,file,privat\na.jpg,x,1\n")
+    assert privsieve("labels", "import", "csv", table, "--ignore-columns", "--out", tmp_path / "l.csv") == 2
+    assert 'no label column "privat" (did you mean "private"?)' in capsys.readouterr().err
+    assert privsieve("labels", "import", "vispr", tmp_path, "--ignore-columns", "--out", tmp_path / "l.csv") == 2
+    assert "--ignore-columns is for csv, not for vispr" in capsys.readouterr().err
+
+
 def test_a_csv_by_hash_alone_and_its_annotator(tmp_path: Path) -> None:
     (tmp_path / "labels.csv").write_text(f"sha256,private\n{'ab' * 32},1\n{'cd' * 32},0\n")
     found = _imported(tmp_path, "csv", tmp_path, "--annotator", "first round")

@@ -93,9 +93,15 @@ def test_cells_that_a_spreadsheet_would_run_are_escaped_and_come_back(tmp_path: 
         ("key,score\na.jpg,inf\n", 'FILE, row 1: "score" is inf; it goes from 0 to 1'),
         (
             "key,nudty\na.jpg,1\n",
-            'FILE: there is no label column "nudty" (did you mean "nudity"?); privsieve help labels lists the columns',
+            'FILE: there is no label column "nudty" (did you mean "nudity"?); privsieve help labels lists the columns, '
+            "labels import csv --ignore-columns leaves others out",
         ),
         ("private\n1\n", "FILE: has neither the column sha256 nor key, one of which names the picture"),
+        (
+            "File,private,width\na.jpg,1,3\n",
+            "FILE: has neither the column sha256 nor key, one of which names the picture; "
+            'does "File"? Then call it key',
+        ),
         ("key,private\n,1\n", "FILE, row 1: has neither sha256 nor key; each row needs one of them"),
         ("key,annotator\na.jpg,\n", 'FILE, row 1: "annotator" is empty; name one, such as "labels"'),
         ("sha256,private\nabc,1\n", 'FILE, row 1: "sha256" is not 64 lower-case hexadecimal digits'),

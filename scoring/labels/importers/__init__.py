@@ -7,7 +7,6 @@ To add one: a module with `MAPPING`, `LICENCE`, `NOTES` and `pictures`, named be
 from ingest.errors import LabelsError, did_you_mean
 from scoring.labels.importers import (
     biv_priv,
-    csv_file,
     label_studio,
     places365,
     privacyalert,
@@ -15,6 +14,7 @@ from scoring.labels.importers import (
     privbench,
     vispr,
 )
+from scoring.labels.importers.csv_file import CsvFile
 from scoring.labels.labelled import Importer
 
 IMPORTERS: dict[str, Importer] = {
@@ -24,7 +24,7 @@ IMPORTERS: dict[str, Importer] = {
     "privbench": privbench,
     "biv-priv": biv_priv,
     "places365": places365,
-    "csv": csv_file,
+    "csv": CsvFile(),
     "label-studio": label_studio,
 }
 

@@ -6,6 +6,7 @@ for `--mapping`.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from ingest.storage.place import Place
 from scoring.labels.labelled import Labelled, folder_and_file, inside
@@ -13,29 +14,36 @@ from scoring.labels.source_files import content_of
 from scoring.labels.table import labels_from_csv
 from scoring.taxonomy import KEYS
 
-MAPPING: str | None = None
-LICENCE: str | None = None
-NOTES: tuple[str, ...] = ()
-
 DEFAULT_NAME = "labels.csv"
 
 
-def pictures(root: Place) -> Iterator[Labelled]:
-    folder, name = folder_and_file(root, DEFAULT_NAME)
-    table = labels_from_csv(content_of(folder.at(name), name), name, more=["labels"])
-    for number, row in enumerate(table.to_pylist()):
-        where = f"{name}, line {number + 2}"
-        yield Labelled(
-            inside(row["key"], where) if row["key"] else None,
-            private=row["private"],
-            class_=row["class"],
-            split=row["split"],
-            score=row["score"],
-            labels=tuple(label.strip() for label in (row.get("labels") or "").split(";") if label.strip()),
-            values={key: row[key] for key in KEYS if row[key] is not None},
-            annotator=None if row["annotator"] == "labels" else row["annotator"],
-            licence=row["licence"],
-            sha256=row["sha256"],
-            key=row["key"],
-            where=where,
-        )
+@dataclass(frozen=True)
+class CsvFile:
+    """An `Importer`."""
+
+    ignores_columns: bool = False
+    """Whether columns that are no labels are left out instead of refused."""
+
+    MAPPING: str | None = None
+    LICENCE: str | None = None
+    NOTES: tuple[str, ...] = ()
+
+    def pictures(self, root: Place) -> Iterator[Labelled]:
+        folder, name = folder_and_file(root, DEFAULT_NAME)
+        table = labels_from_csv(content_of(folder.at(name), name), name, ["labels"], self.ignores_columns)
+        for number, row in enumerate(table.to_pylist()):
+            where = f"{name}, line {number + 2}"
+            yield Labelled(
+                inside(row["key"], where) if row["key"] else None,
+                private=row["private"],
+                class_=row["class"],
+                split=row["split"],
+                score=row["score"],
+                labels=tuple(label.strip() for label in (row.get("labels") or "").split(";") if label.strip()),
+                values={key: row[key] for key in KEYS if row[key] is not None},
+                annotator=None if row["annotator"] == "labels" else row["annotator"],
+                licence=row["licence"],
+                sha256=row["sha256"],
+                key=row["key"],
+                where=where,
+            )
