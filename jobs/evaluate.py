@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from jobs.console.hash_list_option import hash_list_option
 from jobs.console.option_types import FiniteRange, WholeRange
 from jobs.console.terminal import write_json, write_line
 
@@ -50,6 +51,15 @@ if TYPE_CHECKING:
 )
 @click.option("--seed", type=WholeRange(min=0, max=2**63 - 1), default=0, show_default=True)
 @click.option(
+    "--errors",
+    type=WholeRange(min=0, max=60),
+    default=0,
+    show_default=True,
+    help="Name so many wrong answers, those first of which the run was most sure; --html shows their pictures, blurred "
+    "until held.",
+)
+@hash_list_option("is not among the errors")
+@click.option(
     "--html",
     "html_path",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -67,6 +77,8 @@ def evaluate(
     ambiguous: Literal["absent", "present"],
     draws: int,
     seed: int,
+    errors: int,
+    hash_list: str | None,
     html_path: Path | None,
     output: str,
 ) -> None:
@@ -76,6 +88,7 @@ def evaluate(
     answered wrong; a column shows the figures of the answered pictures alone. All intervals are 95 % intervals.
     """
     from jobs.evaluating.run import EvaluateRequest, run_evaluate
+    from jobs.runtime.feedback import on_terminal
     from jobs.runtime.requests import refused_in_one_line
 
     with refused_in_one_line():
@@ -90,12 +103,16 @@ def evaluate(
             ambiguous=ambiguous,
             num_draws=draws,
             seed=seed,
+            num_errors=errors,
+            hash_list_url=hash_list,
         )
-    evaluation = run_evaluate(request)
+    feedback = on_terminal(quiet=True)
+    evaluation = run_evaluate(request, feedback)
     if html_path is not None:
+        from jobs.evaluating.errors import pictures_of
         from reports.evaluation.page.render import write_page
 
-        write_page(evaluation, html_path)
+        write_page(evaluation, html_path, pictures_of(run, evaluation.errors, feedback))
     if output == "json":
         from reports.evaluation.results import as_json
 
@@ -108,10 +125,14 @@ def evaluate(
 
 def _write_text(evaluation: "Evaluation") -> None:
     from jobs.console.tables import write_table
+    from reports.evaluation.findings import findings
     from reports.evaluation.tables import headlines, notes, tables
 
     for line in headlines(evaluation):
         write_line(line)
+    write_line()
+    for sentence in findings(evaluation):
+        write_line(sentence)
     for table in tables(evaluation):
         write_line()
         write_line(table.title, nl=False)

@@ -9,8 +9,12 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from ingest.errors import LabelsError, PrivsieveError
 from ingest.sample import printable
 from ingest.storage.place import place
+from jobs.evaluating.errors import MAX_ERRORS, may_be_named
+from jobs.runtime.feedback import SILENT, Feedback
+from jobs.runtime.hash_list import NOTHING, hash_list_of
 from jobs.runtime.requests import STRICT, Name
 from reports.evaluation.comparing import compare, spread_of
+from reports.evaluation.errors import wrong_answers
 from reports.evaluation.evaluate import EvaluationOptions, evaluation_of, judged
 from reports.evaluation.results import Evaluation
 from scoring.labels.contradictions import contradictions
@@ -49,6 +53,12 @@ class EvaluateRequest:
     num_draws: Annotated[int, Field(ge=0, le=MAX_DRAWS)] = 1000
     """Of the bootstrap; 0 for no intervals."""
 
+    num_errors: Annotated[int, Field(ge=0, le=MAX_ERRORS)] = 0
+    """Wrong answers to name, those first of which the run was most sure."""
+
+    hash_list_url: Name | None = None
+    """File of hashes of pictures that are not named; see jobs/runtime/hash_list.py."""
+
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """Of the bootstrap, of the batches per class and of the parts of the benchmark."""
 
@@ -57,8 +67,12 @@ class EvaluateRequest:
             raise PrivsieveError(f"{self.run_url} is given twice; compare it with another run")
 
 
-def run_evaluate(request: EvaluateRequest) -> Evaluation:
-    """LabelsError if the labels are wrong or belong to no picture of a run; RunError, StorageError of the runs."""
+def run_evaluate(request: EvaluateRequest, feedback: Feedback = SILENT) -> Evaluation:
+    """LabelsError if the labels are wrong or belong to no picture of a run; RunError, StorageError of the runs.
+
+    SourceError if pictures must be compared with a hash list and cannot be read.
+    """
+    hash_list = hash_list_of(request.hash_list_url) if request.num_errors else NOTHING
     labels, origin = read_labels_and_origin(request.labels_url)
     if request.split is not None:
         import pyarrow.compute as pc
@@ -76,6 +90,9 @@ def run_evaluate(request: EvaluateRequest) -> Evaluation:
     if origin is not None and origin.notes:
         notes = tuple(f"Of the labels: {printable(note)}" for note in origin.notes)
         evaluation = replace(evaluation, notes=(*evaluation.notes, *notes))
+    if request.num_errors:
+        errors, left_out = may_be_named(request.run_url, wrong_answers(one), request.num_errors, hash_list, feedback)
+        evaluation = replace(evaluation, errors=errors, errors_note=left_out)
     if request.further_urls:
         without_draws = replace(options, num_draws=0, by=None)
         others = (judged(url, labels, without_draws) for url in request.further_urls)

@@ -131,6 +131,25 @@ class RunsSpread:
 
 
 @dataclass(frozen=True)
+class WrongAnswer:
+    """A picture that the run calls private and the labels public, or the other way round."""
+
+    shard: str
+    index: int
+    key: str
+    sha256: str
+
+    is_private: bool
+    """By the labels; the run says the opposite."""
+
+    confidence: float
+    """How sure the run was of its answer, 0–1: the probability of the answer, else from the severity score."""
+
+    attributes: tuple[str, ...]
+    """What the run found in the picture: attributes with the value 1."""
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """What the answers of a run are worth by some labels."""
 
@@ -184,6 +203,12 @@ class Evaluation:
 
     comparison: Comparison | None = field(default=None)
     """With the run before; None without."""
+
+    errors: tuple[WrongAnswer, ...] = ()
+    """The wrong answers that were asked for, the surest first; none of a picture that may not be named."""
+
+    errors_note: str | None = None
+    """How many of these are left out and why; None if none is."""
 
 
 def as_json(evaluation: Evaluation) -> dict[str, Any]:

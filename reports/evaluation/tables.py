@@ -69,6 +69,26 @@ def tables(evaluation: Evaluation) -> Iterator[Table]:
         yield _spread(evaluation.spread)
     if evaluation.comparison:
         yield from _comparison(evaluation.comparison)
+    if evaluation.errors or evaluation.errors_note:
+        yield _errors(evaluation)
+
+
+def _errors(evaluation: Evaluation) -> Table:
+    left_out = f"; {evaluation.errors_note}" if evaluation.errors_note else ""
+    return Table(
+        f"Wrong answers, the surest first{left_out}",
+        ["picture", "labelled", "answered", "how sure", "attributes found"],
+        [
+            [
+                shortened(f"{one.shard}/{one.key}"),
+                "private" if one.is_private else "public",
+                "public" if one.is_private else "private",
+                number(one.confidence, ".2f"),
+                ", ".join(one.attributes) or "–",
+            ]
+            for one in evaluation.errors
+        ],
+    )
 
 
 def notes(evaluation: Evaluation) -> tuple[str, ...]:

@@ -459,7 +459,9 @@ COMMANDS: dict[str, Sequence[Sequence[str]]] = {
         ("apply", "{run}", "{labels}"),
     ),
     "review": (),
-    "evaluate": (("{run}", "--labels", "{labels}", "--by", "category", "--html", "{out}/evaluation.html"),),
+    "evaluate": (
+        ("{run}", "--labels", "{labels}", "--by", "category", "--errors", "60", "--html", "{out}/evaluation.html"),
+    ),
     "calibrate": (("{run}", "--labels", "{labels}", "--drawn", "evenly"),),
     "diff": (
         ("{run}", "{other}", "--by", "key", "--html", "{out}/diff.html"),
@@ -480,7 +482,7 @@ COMMANDS: dict[str, Sequence[Sequence[str]]] = {
 NO_PICTURES = {"fetch", "help", "doctor", "tune", "study"}
 """They read no run that was scanned here: metadata, documentation, this machine, training sets."""
 
-WITH_LIST = {"scan", "report", "explain", "audit", "review", "diff", "labels", "filter", "tune-set"}
+WITH_LIST = {"scan", "report", "explain", "audit", "review", "evaluate", "diff", "labels", "filter", "tune-set"}
 
 
 def labels_of_all(folder: Path) -> Path:
