@@ -42,6 +42,9 @@ def curve(sizes: tuple[int, ...], output: str, quiet: bool) -> None:
     if output == "json":
         write_json(asdict(result), indent=1)
         return
+    from jobs.studying.findings import of_curve
+
+    write_line(of_curve(result))
     _write_points(result.points)
 
 
@@ -61,8 +64,11 @@ def leave_one_class_out(classes: tuple[str, ...], output: str, quiet: bool) -> N
     if output == "json":
         write_json(asdict(result), indent=1)
         return
-    _write_points(result.points)
     from jobs.console.tables import write_table
+    from jobs.studying.findings import of_leave_one_out
+
+    write_line(of_leave_one_out(result))
+    _write_points(result.points)
 
     rows = []
     for point in result.points:
@@ -109,7 +115,9 @@ def prompts(
         write_json(asdict(result), indent=1)
         return
     from jobs.console.tables import write_table
+    from jobs.studying.findings import of_prompts
 
+    write_line(of_prompts(result))
     heads = ["figure", *(name.partition(":")[2] for name in result.wordings), "mean", "sd"]
     figures = [*result.spread.private.items(), *result.spread.score.items()]
     rows = [[name, *map(_shown, one.values), _shown(one.mean), _shown(one.sd)] for name, one in figures]
