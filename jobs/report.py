@@ -64,6 +64,7 @@ def _not_empty(context: click.Context, parameter: click.Parameter, value: str | 
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write one self-contained page as well.",
 )
+@click.option("--title", metavar="TEXT", help="With --html: what the report is about.  [default: name of the source]")
 @click.option("--no-images", is_flag=True, help="Do not name the most severe images.")
 @click.option(
     "--gallery",
@@ -108,6 +109,7 @@ def report(
     source_size: int | None,
     category_sizes: str | None,
     html_path: Path | None,
+    title: str | None,
     no_images: bool,
     num_pictures: int | None,
     is_blurred: bool,
@@ -127,7 +129,7 @@ def report(
     from jobs.runtime.feedback import on_terminal
     from scoring.sql.limits import limits_of_command
 
-    for given, option in ((num_pictures, "--gallery"), (digest_endpoint, "--digest-endpoint")):
+    for given, option in ((title, "--title"), (num_pictures, "--gallery"), (digest_endpoint, "--digest-endpoint")):
         if given and html_path is None:
             raise click.UsageError(f"{option} is for a page; give --html FILE as well")
     if num_pictures and no_images:
@@ -136,7 +138,7 @@ def report(
         raise click.UsageError("--digest-endpoint and --digest-model go together")
     page = None
     if html_path is not None:
-        page = PageRequest(html_path, num_pictures or 0, not is_blurred, digest_endpoint, digest_model)
+        page = PageRequest(html_path, num_pictures or 0, not is_blurred, digest_endpoint, digest_model, title)
     request = ReportRequest(
         run,
         by,

@@ -33,6 +33,9 @@ class PageRequest:
     digest_endpoint: str | None = None
     digest_model: str | None = None
 
+    title: str | None = None
+    """Of the page; None for the name of the source."""
+
 
 @dataclasses.dataclass(frozen=True, config=STRICT)
 class ReportRequest:
@@ -112,6 +115,7 @@ def _extras(opened: OpenRun, found: Report, page: PageRequest, feedback: Feedbac
         known = {key: key.replace("_", " ") for key in KEYS}
         digest = digest_of(found.evidence, page.digest_endpoint, page.digest_model or "", known)
     return Extras(
+        title=page.title,
         made_on=date.today(),
         pictures=pictures(opened, shown, page.is_clear, feedback) if shown else (),
         is_blurred=not page.is_clear,

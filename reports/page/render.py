@@ -68,6 +68,9 @@ class Digest:
 class Extras:
     """What a page can hold beside the report."""
 
+    title: str | None = None
+    """Of the page; None for the name of the source."""
+
     made_on: date | None = None
     pictures: Sequence[Picture] = ()
     is_blurred: bool = True

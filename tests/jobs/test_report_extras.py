@@ -140,6 +140,7 @@ def test_a_copy_that_was_encoded_again_is_found_by_pdq_in_the_table_and_by_expla
     ("arguments", "message"),
     [
         (["--gallery", "3"], "--gallery is for a page; give --html FILE as well"),
+        (["--title", "holidays"], "--title is for a page; give --html FILE as well"),
         (["--html", "p.html", "--gallery", "3", "--no-images"], "--gallery shows images that --no-images leaves out"),
         (["--html", "p.html", "--digest-endpoint", "http://x"], "--digest-endpoint and --digest-model go together"),
         (["--source-size", "2"], "--source-size 2: the run has 8 images, and a source has no fewer"),
