@@ -115,7 +115,7 @@ class _Verbs(click.Group):
 def cli() -> None:
     """Measure how much personal content an image dataset exposes, and take out the worst before release.
 
-    Begin with: privsieve scan FOLDER --run RUN, then privsieve report RUN. privsieve VERB --help has more,
+    Begin with: privsieve scan FOLDER --run RUN, then privsieve report RUN. privsieve COMMAND --help has more,
     privsieve help the documentation.
     """
 
@@ -137,9 +137,10 @@ def main(args: list[str] | None = None) -> None:
         sys.exit(error.exit_code)
     except click.ClickException as error:
         found = error.format_message()
+        context = error.ctx if isinstance(error, click.UsageError) else None
         if isinstance(error, click.MissingParameter):  # click lists the choices of an option one a line
             found = found.replace("\n\t", " ")
-        context = error.ctx if isinstance(error, click.UsageError) else None
+            found = f"{found.rstrip('.')}; {context.command_path} --help has an example" if context else found
         message, code = f"{found}{by_variables(found, context)}", error.exit_code
     except PrivsieveError as error:
         message, code = str(error), error.exit_code

@@ -110,7 +110,7 @@ def _write_text(found: PlanResult) -> None:
             *_in_unit(found.hours, TIMES),
             with_engines,
         ),
-        *([("cost", *_shown(found.cost, ",.2f"), "hours × GPUs × price")] if found.cost else []),
+        *([("cost", *_cost(found.cost), "hours × GPUs × price")] if found.cost else []),
         ("CPUs per GPU", f"{found.cpus_per_gpu:.2g}", "", f"speed × time of {steps}"),
         ("results", _sized(Figure(*[found.result_gigabytes / 1000] * 3))[0], "", "rows of the sample as zstd Parquet"),
     ]
@@ -157,6 +157,11 @@ def _scaled(figure: Figure, factor: float) -> Figure:
 def _shown(figure: Figure, form: str, unit: str = "") -> tuple[str, str]:
     low, high, value = (_plain(number, form) for number in (figure.low, figure.high, figure.value))
     return f"{value}{unit}", "" if figure.low == figure.high else f"{low} – {high}"
+
+
+def _cost(figure: Figure) -> tuple[str, str]:
+    """A source of a few pictures costs less than a cent, not nothing."""
+    return ("< 0.01", "") if figure.value > 0 and figure.high < 0.01 else _shown(figure, ",.2f")
 
 
 def _plain(number: float, form: str) -> str:

@@ -33,16 +33,20 @@ _OPTIONS = (
     click.argument("source", expose_value=False, callback=_keep),
     _option("--labels", help_text="Labels of SOURCE.", is_required=True),
     _option("--evaluation", "evaluation_source", help_text="Pictures to evaluate on.", is_required=True),
-    _option("--evaluation-labels", help_text="Their labels.", is_required=True),
+    _option("--evaluation-labels", help_text="Labels of the pictures of --evaluation.", is_required=True),
     _option("--target", kind=TARGETS, help_text="What the model learns to answer.", is_required=True),
     _option("--model", help_text="A folder, or a hub name such as owner/name.", is_required=True),
-    _option("--recipe", help_text="As of tune.", is_required=True),
+    _option("--recipe", help_text="Hyper-parameters: a shipped name or a YAML file, as in tune.", is_required=True),
     _option("--out", help_text="Folder of the study; continued if it exists.", is_required=True),
     _option("--protocol", help_text="Of the scans, such as binary:p1,first; that of the target by default."),
-    _option("--prompt-file", kind=YamlFile(), help_text="As of scan."),
+    _option(
+        "--prompt-file",
+        kind=YamlFile(),
+        help_text="YAML file with wordings that replace the protocol's own, as in scan.",
+    ),
     _option("--max-pixels", kind=WholeRange(min=28 * 28), help_text="Width x height of pictures, as in scan."),
     _option("--seeds", kind=Numbers(), help_text="One draw and one tuning each, such as 0,1,2; 0 by default."),
-    _option("--micro-batch-size", kind=WholeRange(min=1), help_text="As of tune."),
+    _option("--micro-batch-size", kind=WholeRange(min=1), help_text="Pictures in the memory at once, as in tune."),
 )
 
 

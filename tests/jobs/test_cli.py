@@ -40,10 +40,12 @@ def test_ctrl_c_says_how_to_continue_where_there_is_something_to(
 
 def test_a_verb_without_arguments_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert privsieve("scan") == 2
-    assert capsys.readouterr().err == "privsieve: Missing argument 'SOURCE'.\n"
+    assert capsys.readouterr().err == "privsieve: Missing argument 'SOURCE'; privsieve scan --help has an example\n"
 
 
 def test_a_missing_option_with_choices_is_one_clean_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert privsieve("labels", "export", "run", "--out", "x") == 2
-    error = capsys.readouterr().err
-    assert error == "privsieve: Missing option '--format'. Choose from: label-studio, csv\n"
+    assert capsys.readouterr().err == (
+        "privsieve: Missing option '--format'. Choose from: label-studio, csv; privsieve labels export --help has an "
+        "example\n"
+    )
