@@ -32,23 +32,15 @@ def explain(
     KEY is the image's key. If several images have it, write SHARD/KEY, or SHARD#INDEX as in the report; its sha256 will
     do as well. The picture is not opened, unless a hash list has PDQ hashes. No found text is shown: none is stored.
     """
+    from jobs.reporting.explaining import ExplainRequest, run_explain
     from jobs.runtime.feedback import on_terminal
-    from jobs.runtime.hash_list import hash_list_of
-    from jobs.runtime.listed import clear_rows, refuse_listed
-    from reports.explaining import explanation, row_named
-    from reports.opened import open_run
-    from scoring.policies.policy import load_policy
-    from scoring.policies.shipped import SHIPPED, policy_bytes
+    from jobs.runtime.requests import refused_in_one_line
+    from scoring.policies.shipped import SHIPPED
     from scoring.sql.limits import limits_of_command
 
-    loaded = [load_policy(policy_bytes(name), name) for name in policies or SHIPPED]
-    listed = hash_list_of(hash_list)
-    may_name = clear_rows(listed, on_terminal(quiet=True))
-    with open_run(run, limits_of_command(600)) as opened:
-        row = row_named(opened, key, shard, may_name)
-        refuse_listed(opened, row, listed)
-        found = explanation(opened, row, loaded)
-        cautions = opened.cautions
+    with refused_in_one_line():
+        request = ExplainRequest(run, key, shard, policies or SHIPPED, hash_list)
+    found, cautions = run_explain(request, on_terminal(quiet=True), limits_of_command(600))
     if output == "json":
         write_json(asdict(found), indent=1)
     else:

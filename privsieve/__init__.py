@@ -1,4 +1,4 @@
-"""privsieve from Python: scan a corpus, ask a run, write a release.
+"""privsieve from Python: scan a corpus, ask a run, check it by labels, write a release.
 
     import privsieve
 
@@ -8,16 +8,14 @@
             print(rate.group, rate.privacy_rate, rate.num_scored)
     privsieve.filter("my-run", "strict", "release/")
 
-These functions do what the commands of the same names do, print nothing and return what they found. Errors are those
-of `ingest.errors`, all of them `PrivsieveError`; their text is the line that a command would print. May import: all
-rooms. Imported by: no room. Start at: `scan`.
+These functions do what the commands of the same names do, print nothing and return what they found; notebooks show
+results as pages. Errors are those of `ingest.errors`, all of them `PrivsieveError`; their text is the line that a
+command would print. May import: all rooms. Imported by: no room. Start at: `scan`; `checks.py` has what people check.
 """
 
 import os
-from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
-from typing import Literal
 
 import jobs  # noqa: F401  (first: it names the package that hides a room, where there is one)
 from ingest import __version__
@@ -33,8 +31,6 @@ from ingest.errors import (
     StorageError,
 )
 from ingest.images.decode import ImageLimits
-from ingest.storage.web import named
-from jobs.evaluating.run import EvaluateRequest, run_evaluate
 from jobs.planning.arithmetic import Figure, PlanResult
 from jobs.planning.estimate import PlanRequest, run_plan
 from jobs.releasing.guaranteeing import GuaranteeRequest
@@ -43,8 +39,26 @@ from jobs.runtime.executors import Executor
 from jobs.runtime.requests import refused_in_one_line
 from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from jobs.scanning.run import run_scan
+from privsieve.checks import (
+    Review,
+    agreement,
+    audit_apply,
+    audit_sample,
+    consensus,
+    diff,
+    evaluate,
+    explain,
+    export_labels,
+    import_labels,
+    review,
+)
+from privsieve.notebook import show_results_as_pages
+from privsieve.urls import Url, text
 from reports import opened
+from reports.audit.results import Audit
+from reports.comparing_runs.results import RunDifference
 from reports.evaluation.results import Evaluation
+from reports.explaining import Explanation
 from reports.labelled_rows import Drawn
 from reports.opened import OpenRun
 from reports.page.render import Extras, write_page
@@ -53,9 +67,11 @@ from scoring.assessment import EngineOptions
 from scoring.engines import DEFAULT
 
 __all__ = [
+    "Audit",
     "EngineError",
     "EngineOptions",
     "Evaluation",
+    "Explanation",
     "Figure",
     "FilterResult",
     "IncompleteError",
@@ -68,21 +84,37 @@ __all__ = [
     "QueryError",
     "Rate",
     "Report",
+    "Review",
+    "RunDifference",
     "RunError",
     "ScanResult",
     "SourceError",
     "StorageError",
     "__version__",
+    "agreement",
+    "audit_apply",
+    "audit_sample",
+    "consensus",
+    "diff",
     "evaluate",
+    "explain",
+    "export_labels",
     "filter",
+    "import_labels",
     "open_run",
     "plan",
     "report",
+    "review",
     "scan",
 ]
 
-Url = str | os.PathLike[str]
-"""A path of this machine, or an fsspec URL."""
+
+def __dir__() -> list[str]:
+    """What tab completion offers."""
+    return __all__
+
+
+show_results_as_pages()
 
 
 def scan(
@@ -123,20 +155,20 @@ def scan(
     """
     with refused_in_one_line():
         request = ScanRequest(
-            source=_text("source", source),
-            run=_text("run", run),
+            source=text("source", source),
+            run=text("run", run),
             engine=engine,
             options=options or EngineOptions(),
             format=source_format,
             category=category,
-            labels=None if labels is None else _text("labels", labels),
+            labels=None if labels is None else text("labels", labels),
             sample=sample,
             per_category=per_category,
             seed=seed,
             limit=limit,
             max_pixels=max_pixels_in,
             max_frames=max_frames,
-            hash_list=None if hash_list is None else _text("hash_list", hash_list),
+            hash_list=None if hash_list is None else text("hash_list", hash_list),
             pdq=pdq,
         )
         resources = ScanResources(executor=executor, ray_address=ray_address, num_engines=num_engines)
@@ -146,7 +178,7 @@ def scan(
 
 def open_run(run: Url) -> OpenRun:
     """Open a run to ask it for rows, rates and SQL; use it in a `with` block. RunError where there is none."""
-    return opened.open_run(_text("run", run))
+    return opened.open_run(text("run", run))
 
 
 def report(
@@ -167,46 +199,8 @@ def report(
     with open_run(run) as asked:
         found = asked.summary(by, private, min_count)
     if html is not None:
-        write_page(found, Path(_text("html", html)).expanduser(), Extras(made_on=date.today()))
+        write_page(found, Path(text("html", html)).expanduser(), Extras(made_on=date.today()))
     return found
-
-
-def evaluate(
-    run: Url,
-    labels: Url,
-    *,
-    split: str | None = None,
-    compare: Url | None = None,
-    runs: Sequence[Url] = (),
-    by: Literal["class", "category"] | None = None,
-    threshold: float | None = None,
-    ambiguous: Literal["absent", "present"] = "absent",
-    num_draws: int = 1000,
-    seed: int = 0,
-) -> Evaluation:
-    """How good the answers of a run are, judged by labels; everything that `privsieve evaluate` says.
-
-    labels: Parquet or CSV file, one row per picture. split: only labels of this split. compare: a second run on the
-    same pictures. runs: further ones, for mean and deviation. by: also per class of the labels, or category. threshold:
-    a picture is private from this prob_private on, 0–1. ambiguous: what an attribute's 0.5 counts as. num_draws: of
-    the bootstrap, 0 for no intervals.
-
-    LabelsError if the labels are wrong or of no picture of the run; RunError, StorageError.
-    """
-    with refused_in_one_line():
-        request = EvaluateRequest(
-            run_url=_text("run", run),
-            labels_url=_text("labels", labels),
-            split=split,
-            compare_url=None if compare is None else _text("compare", compare),
-            further_urls=tuple(_text("runs", one) for one in runs),
-            by=by,
-            threshold=threshold,
-            ambiguous=ambiguous,
-            num_draws=num_draws,
-            seed=seed,
-        )
-    return run_evaluate(request)
 
 
 def filter(
@@ -243,16 +237,16 @@ def filter(
     with refused_in_one_line():
         wanted = None
         if guarantee is not None and labels is not None:
-            url = _text("labels", labels)
+            url = text("labels", labels)
             wanted = GuaranteeRequest(url, guarantee, confidence, guarantee_by, drawn, accept_all)
         request = FilterRequest(
-            run_url=_text("run", run),
-            policy=None if policy is None else _text("policy", policy),
-            out_url=_text("out", out),
+            run_url=text("run", run),
+            policy=None if policy is None else text("policy", policy),
+            out_url=text("out", out),
             guarantee=wanted,
             resume=resume,
             overwrite=overwrite,
-            hash_list_url=None if hash_list is None else _text("hash_list", hash_list),
+            hash_list_url=None if hash_list is None else text("hash_list", hash_list),
         )
         resources = FilterResources(executor=executor, ray_address=ray_address)
     return run_filter(request, resources)
@@ -277,7 +271,7 @@ def plan(
     """
     with refused_in_one_line():
         request = PlanRequest(
-            source=_text("source", source),
+            source=text("source", source),
             engine=engine,
             options=options or EngineOptions(),
             num_engines=num_engines,
@@ -288,10 +282,3 @@ def plan(
             category=category,
         )
     return run_plan(request)
-
-
-def _text(name: str, value: Url) -> str:
-    """A path, or a URL as it may be written (`ingest.storage.web`). PrivsieveError where the value is neither."""
-    if not isinstance(value, (str, os.PathLike)) or "\0" in os.fspath(value):
-        raise PrivsieveError(f"{name}={value!r:.80}: give a path or URL")
-    return named(os.fspath(value))

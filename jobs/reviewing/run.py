@@ -2,6 +2,7 @@
 
 import secrets
 import socket
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -122,6 +123,19 @@ def serving(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[Ser
         token = secrets.token_urlsafe(32)
         address = f"http://127.0.0.1:{port}/enter?token={token}"
         yield Serving(address, review, _server(review, token, port, request.reviewer), listening)
+
+
+@contextmanager
+def in_background(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[Serving]:
+    """Serves the page in a thread for the length of a `with` block. Errors as of `serving`."""
+    with serving(request, feedback) as one:
+        thread = threading.Thread(target=one.run, name="privsieve-review")
+        thread.start()
+        try:
+            yield one
+        finally:
+            one.server.should_exit = True
+            thread.join()
 
 
 @dataclass(frozen=True)

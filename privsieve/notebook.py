@@ -1,0 +1,66 @@
+"""What notebooks show of results: the page of a report, an evaluation or a comparison; lines of text for the others.
+
+`_repr_html_` is the method that notebooks ask (IPython, "rich display"). It is given to the classes here, since the
+rooms that define results do not know the pages that show them.
+"""
+
+from collections.abc import Callable
+from html import escape
+from typing import Any
+
+from reports.audit import tables as audit_tables
+from reports.audit.results import Audit
+from reports.comparing_runs.page.render import render as comparison_page
+from reports.comparing_runs.results import RunDifference
+from reports.evaluation.page.render import render as evaluation_page
+from reports.evaluation.results import Evaluation
+from reports.explaining import Explanation
+from reports.page.render import render as report_page
+from reports.summary import Report
+
+HEIGHT_PX = 700
+
+
+def show_results_as_pages() -> None:
+    """Called once, when `privsieve` is imported."""
+    pages: tuple[tuple[type, Callable[[Any], str]], ...] = (
+        (Report, lambda found: framed(report_page(found))),
+        (Evaluation, lambda found: framed(evaluation_page(found))),
+        (RunDifference, lambda found: framed(comparison_page(found))),
+        (Audit, audit_in_html),
+        (Explanation, explanation_in_html),
+    )
+    for kind, show in pages:
+        type.__setattr__(kind, "_repr_html_", show)
+
+
+def framed(page: str) -> str:
+    """A whole page inside another one. It may run its own script and reach nothing."""
+    return (
+        f'<iframe sandbox="allow-scripts allow-downloads" srcdoc="{escape(page)}" '
+        f'style="width: 100%; height: {HEIGHT_PX}px; border: 1px solid #ccc"></iframe>'
+    )
+
+
+def audit_in_html(found: Audit) -> str:
+    parts = [f"<p>{escape(line)}</p>" for line in audit_tables.headlines(found)]
+    for table in audit_tables.tables(found):
+        heads = "".join(f"<th>{escape(head)}</th>" for head in table.heads)
+        rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows)
+        parts.append(f"<table><caption>{escape(table.title)}</caption><tr>{heads}</tr>{rows}</table>")
+    return "".join([*parts, *(f"<p>{escape(line)}</p>" for line in audit_tables.endnotes(found))])
+
+
+def explanation_in_html(found: Explanation) -> str:
+    facts = {
+        "image": found.key,
+        "private": found.private,
+        "level": None if found.level is None else f"{found.level} {found.level_name}",
+        "shows": ", ".join(found.present),
+        "doubtful": ", ".join(found.doubtful),
+        "not judged": ", ".join(found.not_judged),
+        "quarantined": found.reason,
+        **{f"policy {one.policy}": f"{one.action}: {one.reason}" for one in found.decisions},
+    }
+    rows = (f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in facts.items() if value)
+    return f"<table>{''.join(rows)}</table>"
