@@ -298,7 +298,10 @@ def _corrected_rates(root: Place, described: RunRecord, checked: CheckedFiles, p
         return f"SELECT {_NO_CORRECTED_RATES} WHERE false"
     is_same = state.are(described.settings_hash(), state.num_rows, checked.rows_sha256)
     condition = f"num_rows = {state.num_rows}" if is_same else "false"
-    columns = ", ".join(CORRECTED_SCHEMA.names)
+    given = {field.name: field.name for field in CORRECTED_SCHEMA}
+    if not state.has_source_intervals:
+        given |= {name: f"NULL::DOUBLE AS {name}" for name in ("source_low", "source_high")}
+    columns = ", ".join(given.values())
     return (
         f"SELECT {columns}\nFROM read_parquet({literal(path)}, hive_partitioning = false), "
         "(SELECT count(*) AS num_rows FROM all_rows)\n"

@@ -45,6 +45,15 @@ def with_interval(share: float | None, low: float | None, high: float | None) ->
     return f"{percent(share, decimals=decimals_of(low, high))} (95 % interval {spread(low, high)})"
 
 
+def percent_within(share: float | None, low: float | None, high: float | None) -> str:
+    """A share with the decimals of its interval, which stands beside it.
+
+    >>> percent_within(0.0044, 0.00405, 0.00489), percent_within(0.482, None, None)
+    ('0.440 %', '48.2 %')
+    """
+    return percent(share) if low is None or high is None else percent(share, decimals=decimals_of(low, high))
+
+
 def decimals_of(low: float, high: float) -> int:
     """Of an interval in per cent: at least one, and so many that its length has two digits."""
     length = 100 * abs(high - low)

@@ -66,6 +66,8 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
     with OpenRun(run) as opened:
         if sizes is not None and not run.record.per_category:
             raise PrivsieveError("--category-sizes is for a run of scan --sample N --per-category; leave it out")
+        if sizes is not None and not opened.coverage.is_complete:
+            raise PrivsieveError("--category-sizes: the run is not finished, or its source cannot be listed; scan on")
         num_rows = run.num_rows()
         cautions = tuple(filter(None, (*opened.cautions, contradictions(labels.labels))))
         if request.sensitivity_from is None:
@@ -84,9 +86,12 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
         date=datetime.now(UTC).date().isoformat(),
         gaps=_gaps(audit, is_of_sample=request.sensitivity_from is None),
         category_sizes=sizes or {},
+        has_source_intervals=True,
     )
-    write_corrected_rates(run.root, as_table(audit), state)
-    return audit_of_source(audit, kind)
+    found = audit_of_source(audit, kind)
+    is_sample = kind in ("random", "per category")
+    write_corrected_rates(run.root, as_table(audit, found if is_sample else None), state)
+    return found
 
 
 def _read(urls: Sequence[str], is_drawn: bool) -> Judged:

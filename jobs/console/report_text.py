@@ -69,12 +69,12 @@ def _attributes(report: "Report") -> None:
 
 def _rates(report: "Report", title: str, rates: "tuple[Rate, ...]") -> None:
     from reports.report.figures import shortened
-    from reports.words import percent, spread
+    from reports.words import percent_within, spread
 
     columns = {
         report.by_label if len(report.by_label) <= 20 else "group": [shortened(rate.group) for rate in rates],
         "rank": [f"{rate.rank} ({rate.rank_low}–{rate.rank_high})" if rate.rank else "–" for rate in rates],
-        "rate": [percent(rate.privacy_rate) for rate in rates],
+        "rate": [percent_within(rate.privacy_rate, *_interval(report, rate)) for rate in rates],
         "95 % interval": [spread(*_interval(report, rate)) for rate in rates],
         "private": [f"{rate.num_private:,}" for rate in rates],
         "unknown": [f"{rate.num_unknown:,}" for rate in rates],
@@ -102,7 +102,9 @@ def _total(report: "Report") -> str:
     if report.overall.low is not None and report.design.kind != "whole":
         rate = f"in the source {with_interval(report.overall.rate, report.overall.low, report.overall.high)}"
     unknown = f", {total.num_unknown:,} unknown" if total.num_unknown else ""
-    images = "images that could be read" if report.damage.num_parts else "all images"
+    from reports.report.sentences import all_images
+
+    images = "images that could be read" if report.damage.num_parts else all_images(report)
     return f"{images}: {total.num_private:,} private of {total.num_scored:,} scored{unknown}, {rate}"
 
 
@@ -123,14 +125,15 @@ def _reasons(report: "Report") -> None:
 def _corrected(report: "Report") -> None:
     from reports.report.figures import shortened
     from reports.report.sentences import correction_note, labels_of, population
-    from reports.words import percent, spread
+    from reports.words import percent, percent_within, spread
 
     never_ruled_out = {row.attribute for row in report.prevalence if row.is_lower_bound}
 
     def line(row: "CorrectedRate") -> list[str]:
         subject = row.subject if row.category is None else shortened(row.category)
         is_lower_bound = row.category is None and row.subject in never_ruled_out
-        rates = [percent(row.raw_rate, is_lower_bound), percent(row.corrected_rate), spread(row.low, row.high)]
+        rates = [percent(row.raw_rate, is_lower_bound), percent_within(row.corrected_rate, row.low, row.high)]
+        rates.append(spread(row.low, row.high))
         return [subject, *rates, f"{row.num_labels:,}"]
 
     heads = ["rate of", "raw", "corrected", "95 % interval", "labels"]

@@ -102,8 +102,16 @@ def _refuse_sizes(found: Report, request: ReportRequest) -> None:
             f"--source-size {request.num_in_source:,}: the run has {found.num_images:,} images, and a source has no "
             "fewer; give the number of images of the whole source"
         )
-    if request.category_sizes and found.by != "category":
+    if not request.category_sizes:
+        return
+    if found.by != "category":
         raise QueryError("--category-sizes are of categories; leave out --by")
+    audited = found.audited.category_sizes
+    if audited and dict(audited) != dict(category_sizes(request.category_sizes)):
+        raise QueryError(
+            f"--category-sizes {request.category_sizes}: corrected rates of this run are weighted with other sizes; "
+            "run audit apply --category-sizes with these first"
+        )
 
 
 def _extras(opened: OpenRun, found: Report, page: PageRequest, feedback: Feedback) -> Extras:

@@ -331,7 +331,13 @@ def _of_source(subject: str, basis: _Basis, fit: _Fit) -> _Fit:
     of_names = dict(zip(names, zip(rates, scored.tolist(), strict=True), strict=True))
     in_order = [of_names.get(name, (usual, 0)) for name in basis.of_source.names]
     columns = (np.array(column, dtype=np.float64) for column in zip(*in_order, strict=True))
-    return replace(fit, prevalence=basis.of_source.with_error_of_draw(fit.prevalence, *columns))
+    return replace(
+        fit,
+        prevalence=basis.of_source.with_error_of_draw(fit.prevalence, *columns),
+        # Ratios over categories of which the draw of the run adds an error that is not estimated here.
+        sensitivity=Estimate(),
+        specificity=Estimate(),
+    )
 
 
 def _corrected(subject: str, basis: _Basis) -> tuple[SubjectRates, list[CategoryRates]]:

@@ -117,6 +117,7 @@ def _filled(report: Report, extras: Extras, most_groups: int) -> str:
         report=report,
         extras=extras,
         words=sentences,
+        all_images=sentences.all_images(report),
         headline=headline_of(report),
         audit_cautions=audit_cautions(report),
         matrix=matrix(report),

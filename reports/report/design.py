@@ -146,8 +146,11 @@ def _overall(total: Rate, rates: tuple[Rate, ...], by: str, design: Design, size
     rate = total.privacy_rate
     if rate is None:
         return Overall(None, None, None, "No image was judged, so there is no rate.")
-    if design.kind == "whole":
+    if design.kind == "whole" and design.is_certain:
         return Overall(rate, rate, rate, "All images were scanned, so the overall rate has no sampling error.")
+    if design.kind == "whole":
+        sentence = "A count of the images of the run. Whether these are all of the source is not known now."
+        return Overall(rate, rate, rate, sentence)
     if design.kind == "random":
         num_images = total.num_scored + total.num_quarantined
         fraction = num_images / design.num_in_source if design.num_in_source else 0.0

@@ -50,8 +50,19 @@ def headline_of(report: Report) -> Headline:
     if whole is None or whole.corrected_rate is None:
         return Headline(*raw, _counted(report), is_sample, False, None, None, *raw)
     corrected = (whole.corrected_rate, whole.low, whole.high)
-    noun = "scored images in the source" if is_sample else "scored images"
+    if is_weighted(report) and overall.rate is None:  # grouped in another way: no raw rate here is of the source
+        raw, is_sample = (whole.raw_rate, None, None), True
+    noun = f"scored images in the source{_readable(report)}" if is_sample else "scored images"
     return Headline(*corrected, noun, is_sample, True, whole.num_labels, whole.method, *raw)
+
+
+def is_weighted(report: Report) -> bool:
+    """Whether corrected rates of the whole run are weighted with the sizes of its categories in the source."""
+    return bool(report.audited.category_sizes)
+
+
+def _readable(report: Report) -> str:
+    return " that could be read" if report.design.is_damaged else ""
 
 
 def _counted(report: Report) -> str:
@@ -59,10 +70,9 @@ def _counted(report: Report) -> str:
     is_of_source = report.overall.rate is not None and report.design.is_certain
     total = report.total
     if not total.num_quarantined and not total.num_unknown:
-        readable = " that could be read" if report.design.is_damaged else ""
-        return f"images in the source{readable}" if is_of_source else "scanned images"
+        return f"images in the source{_readable(report)}" if is_of_source else "scanned images"
     noun = "judged images" if total.num_unknown else "scored images"
-    return f"{noun} in the source" if is_of_source else noun
+    return f"{noun} in the source{_readable(report)}" if is_of_source else noun
 
 
 def corrected_whole(report: Report) -> CorrectedRate | None:

@@ -9,7 +9,7 @@ from reports.report.accuracy import audit_cautions
 from reports.report.figures import CorrectedRate, Rate, shortened
 from reports.report.headline import Headline, corrected_whole, headline_of
 from reports.report.results import Report
-from reports.words import decimals_of, percent, spread, with_interval
+from reports.words import percent, percent_within, spread, with_interval
 from scoring.privacy import BY_ANSWER, BY_LEVEL, BY_SCORE, PRIVATE_LEVELS, SHOWS_PRIVATE
 from scoring.runs.audit_sample import PRIVATE
 from scoring.taxonomy import KEYS
@@ -59,9 +59,7 @@ def _how_much(report: Report) -> str:
 
 def _rate(headline: Headline) -> str:
     """With the decimals that its interval needs."""
-    if headline.low is None or headline.high is None:
-        return percent(headline.rate)
-    return percent(headline.rate, decimals=decimals_of(headline.low, headline.high))
+    return percent_within(headline.rate, headline.low, headline.high)
 
 
 def population(report: Report) -> str:
@@ -150,15 +148,24 @@ def first_of(words: Sequence[str], most: int) -> str:
     return "; ".join(words) if left <= 1 else f"{'; '.join(words[:most])}; and {left} more"
 
 
-def bounds(rate: Rate) -> str | None:
-    """What quarantined and unknown images could change; None if there are none, or if shards are damaged."""
+def bounds(rate: Rate, of: str) -> str | None:
+    """What quarantined and unknown images could change; None if there are none, or if shards are damaged.
+
+    of: as of `all_images`.
+    """
     left = rate.num_quarantined + rate.num_unknown
     if not left or rate.share_if_none_private is None:
         return None
     parts = [f"{n:,} {what}" for n, what in ((rate.num_quarantined, "quarantined"), (rate.num_unknown, "unknown")) if n]
-    low, high = percent(rate.share_if_none_private), percent(rate.share_if_all_private)
+    shares = rate.share_if_none_private, rate.share_if_all_private
+    low, high = (percent_within(share, *shares) for share in shares)
     noun = "image" if left == 1 else "images"
-    return f"With {' and '.join(parts)} {noun}: {low} of all images if none of these is private, {high} if all are."
+    return f"With {' and '.join(parts)} {noun}: {low} of {of} if none of these is private, {high} if all are."
+
+
+def all_images(report: Report) -> str:
+    """What the images of the report are: all of the source, or those of the run."""
+    return "all images" if report.design.kind == "whole" and report.design.is_certain else "the scanned images"
 
 
 def bounds_of_all(report: Report) -> str | None:
@@ -167,7 +174,7 @@ def bounds_of_all(report: Report) -> str | None:
     if report.damage.num_parts:  # how many images there are is not known
         return None
     if not headline.is_corrected:
-        return bounds(report.total)
+        return bounds(report.total, all_images(report))
     if headline.low is None or headline.high is None or not report.num_quarantined:
         return None
     low = headline.low * report.num_scored / num_images
@@ -175,7 +182,8 @@ def bounds_of_all(report: Report) -> str | None:
     left = number_of(report.num_quarantined, "quarantined image")
     return (
         f"The corrected rate leaves out {left}. With {'it' if report.num_quarantined == 1 else 'them'} it is between "
-        f"{percent(low)} (none of them private, low end of the interval) and {percent(high)} (all of them, high end)."
+        f"{percent_within(low, low, high)} (none of them private, low end of the interval) and "
+        f"{percent_within(high, low, high)} (all of them, high end)."
     )
 
 
@@ -275,6 +283,11 @@ def quality_note(report: Report) -> str:
     whole = corrected_whole(report)
     if whole is not None:
         return _measured(whole)
+    if report.audited.rates and report.design.kind == "per category":
+        return (
+            "Labels correct the rates of categories. A rate of the whole source needs their sizes: run audit apply "
+            "--category-sizes FILE."
+        )
     if report.audited_condition is not None:
         condition = shortened(printable(report.audited_condition), 80)
         return f'The audit of this run is of another meaning of "private"; it is shown with --private "{condition}".'
@@ -316,6 +329,8 @@ def _measured_elsewhere(whole: CorrectedRate) -> str:
 
 def _quality(whole: CorrectedRate) -> str:
     """How often the engine is right, after "the engine"."""
-    found = f"{percent(whole.sensitivity)} ({spread(whole.sensitivity_low, whole.sensitivity_high)})"
-    left = f"{percent(whole.specificity)} ({spread(whole.specificity_low, whole.specificity_high)})"
+    of_private = (whole.sensitivity_low, whole.sensitivity_high)
+    of_others = (whole.specificity_low, whole.specificity_high)
+    found = f"{percent_within(whole.sensitivity, *of_private)} ({spread(*of_private)})"
+    left = f"{percent_within(whole.specificity, *of_others)} ({spread(*of_others)})"
     return f"finds {found} of the private images, and is right about {left} of the others"

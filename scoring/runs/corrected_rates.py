@@ -24,6 +24,8 @@ FOOTER_KEY = b"privsieve.corrected_rates"
 
 _RATES = ("raw_rate", "raw_low", "raw_high", "corrected_rate", "low", "high")
 _QUALITY = tuple(f"{what}{end}" for what in ("sensitivity", "specificity") for end in ("", "_low", "_high"))
+_OF_SOURCE = ("source_low", "source_high")
+"""Not in files of older versions."""
 
 CORRECTED_SCHEMA = pa.schema(
     [
@@ -42,9 +44,13 @@ CORRECTED_SCHEMA = pa.schema(
         pa.field("note", pa.string()),
         # Of the run's answers, weighted to all scored images; only in rows of the whole run. 0–1.
         *(pa.field(name, pa.float64()) for name in _QUALITY),
+        # 95 % interval of the corrected rate of the scored images in the source; null if the run is no sample of it.
+        *(pa.field(name, pa.float64()) for name in _OF_SOURCE),
     ]
 )
 """One row per subject, and per subject and category. What is not known is null."""
+
+_OLDER_SCHEMA = pa.schema([field for field in CORRECTED_SCHEMA if field.name not in _OF_SOURCE])
 
 MIN_LABELS = 30
 """With fewer labels a rate is marked."""
@@ -106,6 +112,9 @@ class State(AuditedRows):
     category_sizes: Mapping[str, Annotated[int, Field(ge=1, lt=2**53)]] = {}
     """Images of each category in the source, if the rates are weighted with them."""
 
+    has_source_intervals: bool = False
+    """Whether the file has intervals for the source; files of older versions have none."""
+
 
 def write_corrected_rates(root: Place, table: pa.Table, state: State) -> None:
     """Replaces the corrected rates of a run. StorageError if they cannot be written. root: the run."""
@@ -139,9 +148,14 @@ def _read(root: Place, is_header_only: bool) -> tuple[pa.Table, State] | None:
         with place.open() as stream:
             file = pq.ParquetFile(stream)
             state = parsed(State, (file.schema_arrow.metadata or {})[FOOTER_KEY])
-            if file.schema_arrow.remove_metadata() != CORRECTED_SCHEMA:
+            if file.schema_arrow.remove_metadata() != (
+                CORRECTED_SCHEMA if state.has_source_intervals else _OLDER_SCHEMA
+            ):
                 raise ValueError("other columns")
             table = CORRECTED_SCHEMA.empty_table() if is_header_only else file.read()
+        if not state.has_source_intervals and not is_header_only:
+            for name in _OF_SOURCE:
+                table = table.append_column(name, pa.nulls(table.num_rows, pa.float64()))
         table.validate(full=True)
         _check(table)
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
@@ -153,10 +167,10 @@ def _read(root: Place, is_header_only: bool) -> tuple[pa.Table, State] | None:
 
 def _check(table: pa.Table) -> None:
     """ValueError for values that no audit has. NaN is within no bounds; null is, since it is not known."""
-    for name in (*_RATES, *_QUALITY):
+    for name in (*_RATES, *_QUALITY, *_OF_SOURCE):
         rates = table[name]
         _all(pc.and_(pc.greater_equal(rates, -ROUNDING), pc.less_equal(rates, 1 + ROUNDING)))
-    for name in ("raw_", "", "sensitivity_", "specificity_"):
+    for name in ("raw_", "", "sensitivity_", "specificity_", "source_"):
         _all(pc.less_equal(table[f"{name}low"], table[f"{name}high"]))
     _all(pc.is_in(table["subject"], pa.array(SUBJECTS)))
     _all(pc.is_in(table["method"], pa.array(METHODS)))

@@ -693,6 +693,10 @@ def test_a_run_with_as_many_images_of_each_category_is_weighted_with_their_sizes
     assert privsieve("report", run, "--category-sizes", sizes, "--format", "json") == 0
     unweighted = json.loads(capsys.readouterr().out)
     assert not unweighted["headline"]["is_corrected"]
+    assert privsieve("report", run, "--category-sizes", sizes) == 0
+    assert "Labels correct the rates of categories. A rate of the whole source needs their sizes: run audit apply" in (
+        capsys.readouterr().out
+    )
     assert privsieve("audit", "apply", run, labels, "--category-sizes", sizes) == 0
     assert "Share of the scored images in the source, as the run answers" in capsys.readouterr().out
     assert privsieve("report", run, "--format", "json") == 0
@@ -704,7 +708,27 @@ def test_a_run_with_as_many_images_of_each_category_is_weighted_with_their_sizes
     offices = float(is_there[scored & (np.arange(NUM_IMAGES) % 3 == 2)].mean())
     assert headline["low"] < offices < headline["high"]
     assert headline["raw_rate"] == report["overall"]["rate"] == pytest.approx(unweighted["overall"]["rate"])
+    statement = "SELECT low, high, source_low, source_high FROM corrected_rates WHERE subject = 'private'"
+    assert privsieve("sql", run, f"{statement} AND category IS NULL", "--format", "json") == 0
+    (in_sql,) = json.loads(capsys.readouterr().out)
+    assert [in_sql["source_low"], in_sql["source_high"]] == pytest.approx([headline["low"], headline["high"]])
+    assert privsieve("sql", run, f"{statement} AND category = 'office'", "--format", "json") == 0
+    (in_sql,) = json.loads(capsys.readouterr().out)
+    office = next(row for row in report["corrected"] if (row["subject"], row["category"]) == ("private", "office"))
+    assert in_sql["source_low"] == pytest.approx(office["low"], abs=0.01)
+    assert in_sql["source_low"] < in_sql["low"] < in_sql["high"] < in_sql["source_high"]
+    (private,) = (row for row in report["corrected"] if row["subject"] == "private" and row["category"] is None)
+    assert (private["sensitivity"], private["specificity"]) == (None, None)  # their error of the draw is not known
+    assert privsieve("report", run, "--by", "length(key)", "--format", "json") == 0
+    by_length = json.loads(capsys.readouterr().out)["headline"]
+    raw = pytest.approx(headline["raw_rate"])
+    assert by_length == headline | {"raw_rate": raw, "raw_low": None, "raw_high": None}
     wrong = tmp_path / "wrong.csv"
+    wrong.write_text("category,images\nbar,1000\nbeach,1000\noffice,200001\n")
+    assert privsieve("report", run, "--category-sizes", wrong) == 2
+    assert "corrected rates of this run are weighted with other sizes; run audit apply --category-sizes with these" in (
+        capsys.readouterr().err
+    )
     for text, why in (
         ("category,images\nbar,1000\nbeach,1000\n", '1 category has (such as "office") no size there'),
         ("category,images\nbar,1\nbeach,1000\noffice,200000\n", 'of "bar" the run has 667 images, and 1 are given'),

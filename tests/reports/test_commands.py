@@ -42,7 +42,7 @@ def test_report_text_says_first_what_it_rests_on(make_run: MakeRun) -> None:
     assert lines[8] == "engine      canned · sha256"
     assert lines[9] == "images      8: 6 scored, 2 quarantined"
     assert lines[10] == "attributes  the engine assesses 22 of 22"
-    total = next(n for n, line in enumerate(lines) if line.startswith("all images: 3 private of 6 scored"))
+    total = next(n for n, line in enumerate(lines) if line.startswith("the scanned images: 3 private of 6 scored"))
     assert lines[total + 1].startswith("private: an attribute of level 1 or 2 is present (our choice; --private")
     text = "\n".join(lines)
     assert "truncated" in text
@@ -66,9 +66,9 @@ def test_report_text_never_shows_not_assessed_as_zero(make_run: MakeRun) -> None
 
 def test_report_text_tells_unknown_images_apart_from_those_that_are_not_private(make_run: MakeRun) -> None:
     text = ran(report, make_run(rows=[("a", answer(gov_ids=None)), ("a", answer()), ("b", answer(gov_ids=1))])).stdout
-    assert "\nall images: 1 private of 3 scored, 1 unknown, 50.0 %\n" in text
+    assert "\nthe scanned images: 1 private of 3 scored, 1 unknown, 50.0 %\n" in text
     assert "unknown (1): scored images for which" in text
-    assert "unknown" not in ran(report, make_run(name="other")).stdout.partition("all images")[2]
+    assert "unknown" not in ran(report, make_run(name="other")).stdout.partition("the scanned images")[2]
 
 
 @pytest.mark.slow

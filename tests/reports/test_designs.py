@@ -10,7 +10,7 @@ from reports.report.corrected import Corrected
 from reports.report.design import SourceSizes
 from reports.report.figures import CorrectedRate
 from reports.report.intervals import wilson
-from reports.report.sentences import bounds, copies_note, findings, interval_note
+from reports.report.sentences import all_images, bounds, bounds_of_all, copies_note, findings, interval_note
 from reports.summary import Details, Report, summarise
 from reports.warehouse import open_run
 from scoring.runs.coverage import Coverage
@@ -44,7 +44,8 @@ def test_a_whole_source_is_counted_and_its_order_is_that_of_the_lower_ends(make_
     assert [rate.is_small for rate in found.rates] == [False, True, False]
     assert (attic.share_if_none_private, attic.share_if_all_private) == pytest.approx((2 / 44, 6 / 44))
     assert (pier.share_if_none_private, pier.share_if_all_private) == (1.0, 1.0)
-    assert bounds(pier) is None
+    assert bounds(pier, "all images") is None
+    assert all_images(found) == "all images"
     assert findings(found) == (
         "28.4 % of the scored images in the source were found private (23 of 81 images that could be judged), "
         "most often for “Biometrics”.",
@@ -178,6 +179,10 @@ def test_a_source_that_cannot_be_listed_is_not_called_whole(make_run: MakeRun) -
     found = summarise(run).covering(Coverage(None, None, 0, 85, None, None), run.record, SourceSizes())
     assert found.design.sentence.endswith("The source cannot be listed now, so it may hold more.")
     assert findings(found)[0].startswith("28.4 % of the scored images were found private")
+    assert found.overall.sentence == (
+        "A count of the images of the run. Whether these are all of the source is not known now."
+    )
+    assert (bounds_of_all(found) or "").startswith("With 4 quarantined images: 27.1 % of the scanned images if none")
 
 
 def test_copies_count_once_where_that_is_asked(make_run: MakeRun) -> None:
