@@ -86,7 +86,8 @@ def _subjects(found: LabelledRows, record: RunRecord) -> dict[str, _Subject]:
     if np.isnan(private).all():
         name, private = "largest P(present) of level 1 and 2", probabilities_of_rows(rows, record.engine)
     of_values = np.where(np.isnan(answers.values), np.nan, answers.values == 1)
-    all_ = [subject(PRIVATE, name, truths[:, 0], private, answers.private)]
+    is_private = np.full(len(places), np.nan) if truth.is_one_sided else truths[:, 0]
+    all_ = [subject(PRIVATE, name, is_private, private, answers.private)]
     all_ += [
         subject(key, f"prob_{key}", truths[:, 1 + place], answers.probabilities[:, place], of_values[:, place])
         for place, key in enumerate(KEYS)

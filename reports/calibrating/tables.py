@@ -58,6 +58,8 @@ def notes(report: CalibrationReport) -> Iterator[str]:
             f"private: {report.num_open:,} pictures are left out, since not every attribute of level 1 and 2 is "
             "labelled; give the labels a column private to count them"
         )
+    if "private" not in {one.subject for one in report.subjects} and report.num_labelled > report.num_open:
+        yield "private: not calibrated, since the labels call too few pictures private, or too few public"
     if report.num_undecided:
         yield (
             f"left out as undecided, since people differ or cannot say: {in_words(report.num_undecided)}; these are "

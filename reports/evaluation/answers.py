@@ -35,6 +35,13 @@ class Truth:
     num_open: int
     """Pictures that have labels of attributes, which leave open whether they are private."""
 
+    @property
+    def is_one_sided(self) -> bool:
+        """Whether all that is known are private pictures, or public ones, or labels leave more pictures open than they
+        call public: what is known depends then on the truth, as where only attributes that are there were labelled."""
+        num_private, num_public = int((self.private == 1).sum()), int((self.private == 0).sum())
+        return not num_private or not num_public or self.num_open > num_public
+
     score: Numbers
     """Shape (n,), 0–1 or NaN. As labelled; else by the formula from the attributes."""
 

@@ -10,7 +10,7 @@ from ingest.sample import printable
 from reports.evaluation import binary, severity
 from reports.evaluation.attributes import Ambiguous
 from reports.evaluation.binary import rejections_as_wrong
-from reports.evaluation.evaluate import EvaluationOptions, Judged
+from reports.evaluation.evaluate import OF_BOTH_SIDES, EvaluationOptions, Judged
 from reports.evaluation.groups import near_duplicates
 from reports.evaluation.paired import difference, mcnemar
 from reports.evaluation.results import Comparison, Evaluation, Flips, RunsSpread
@@ -40,7 +40,8 @@ def compare(after: Judged, before: Judged, options: EvaluationOptions) -> Compar
         tested = mcnemar(new == actual, old == actual)
         groups = near_duplicates(after.joined.rows.take(pa.array(rows_after[known])))
         draws = Draws(groups, options.num_draws, options.seed)
-        result = {metric: difference(metric, actual, new, old, draws) for metric in METRICS}
+        metrics = [metric for metric in METRICS if not after.truth.is_one_sided or metric not in OF_BOTH_SIDES]
+        result = {metric: difference(metric, actual, new, old, draws) for metric in metrics}
     return Comparison(
         run=printable(before.run),
         num_pictures=len(labels),

@@ -1,7 +1,7 @@
 """A run joined with labels, and every figure that follows."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -31,6 +31,9 @@ MAX_MODELS = 2
 """That are named: a vision-language model and its adapter. The detectors have many."""
 
 NO_GROUP = "none"
+
+OF_BOTH_SIDES: dict[str, Any] = dict.fromkeys(["mcc", "balanced_accuracy", "f1", "precision", "accuracy"])
+"""Metrics that depend on how many private and how many public pictures there are, without a value."""
 
 
 @dataclass(frozen=True)
@@ -144,15 +147,20 @@ def _private(one: Judged, draws: Draws, options: EvaluationOptions) -> PrivateRe
     parts = (stability(counts, fraction, seed=options.seed) for fraction in FRACTIONS)
     given = one.answers.prob_private[labelled]
     has_given = ~np.isnan(given)
+    metrics, answered = binary_metrics(truth, predicted), binary_metrics(truth[is_answered], predicted[is_answered])
+    intervals = of_private(counted, draws.of(labelled))
+    if one.truth.is_one_sided:
+        metrics, answered = replace(metrics, **OF_BOTH_SIDES), replace(answered, **OF_BOTH_SIDES)
+        intervals = {metric: interval for metric, interval in intervals.items() if metric not in OF_BOTH_SIDES}
     return PrivateResult(
-        **vars(binary_metrics(truth, predicted)),
+        **vars(metrics),
         num_rejected=int((~is_answered).sum()),
         num_unlabelled=int((~labelled).sum()),
-        answered=binary_metrics(truth[is_answered], predicted[is_answered]),
-        intervals=of_private(counted, draws.of(labelled)),
-        classwise=classwise(counts),
-        per_class=per_class(truth, predicted, classes, options.seed),
-        stability=tuple(part for part in parts if part is not None),
+        answered=answered,
+        intervals=intervals,
+        classwise=None if one.truth.is_one_sided else classwise(counts),
+        per_class=() if one.truth.is_one_sided else per_class(truth, predicted, classes, options.seed),
+        stability=() if one.truth.is_one_sided else tuple(part for part in parts if part is not None),
         calibration=calibration(truth[has_given], given[has_given]),
         threshold=options.threshold,
     )
@@ -209,6 +217,12 @@ def _notes(one: Judged) -> tuple[str, ...]:
         notes.append(
             "Not counted as private or public, since some attributes of level 1 and 2 are not labelled: "
             f"{number_of(one.truth.num_open, 'picture')}; give the labels a column private to count them."
+        )
+    if one.truth.is_one_sided and not np.isnan(one.truth.private).all() and one.answers.says_private:
+        notes.append(
+            "No MCC, F1, precision and accuracy, which need private and public pictures as they are in the source: "
+            f"{int((one.truth.private == 1).sum()):,} are labelled private, {int((one.truth.private == 0).sum()):,} "
+            f"public, and {one.truth.num_open:,} are left open."
         )
     if counts.num_joined_rows > counts.num_joined_labels:
         notes.append(

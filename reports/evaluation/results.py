@@ -32,8 +32,8 @@ class PrivateResult(BinaryMetrics):
     intervals: Mapping[str, Interval]
     """95 % interval of each metric that is defined, with pictures without an answer as wrong."""
 
-    classwise: Classwise
-    """Precision, recall and F1 of both sides, and weighted by support."""
+    classwise: Classwise | None
+    """Precision, recall and F1 of both sides, and weighted by support; None where labels are one-sided."""
 
     per_class: tuple[PrivateClass, ...]
     """Each class of private pictures against batches of as many public ones."""

@@ -105,8 +105,10 @@ def _intervals(evaluation: Evaluation) -> Iterator[Interval]:
 
 
 def _private(private: PrivateResult) -> Iterator[Table]:
-    sides = f"{private.num_true_positive + private.num_false_negative:,} labelled private, "
-    sides += f"{private.num_true_negative + private.num_false_positive:,} public"
+    answered = private.answered
+    num_private = private.num_true_positive + private.num_false_negative
+    num_public = private.num_true_negative + private.num_false_positive
+    sides = f"{num_private:,} labelled private, {num_public:,} public"
     asked = "" if private.threshold is None else f"; private from prob_private {private.threshold:g} on"
     unanswered = "none is without an answer"
     if private.num_rejected:
@@ -130,25 +132,35 @@ def _private(private: PrivateResult) -> Iterator[Table]:
     )
     yield Table(
         "Answers by label",
-        ["label", "answered private", "answered public"],
+        ["label", "answered private", "answered public", "no answer"],
         [
-            ["private", f"{private.num_true_positive:,}", f"{private.num_false_negative:,}"],
-            ["public", f"{private.num_false_positive:,}", f"{private.num_true_negative:,}"],
+            [
+                "private",
+                f"{answered.num_true_positive:,}",
+                f"{answered.num_false_negative:,}",
+                f"{num_private - answered.num_true_positive - answered.num_false_negative:,}",
+            ],
+            [
+                "public",
+                f"{answered.num_false_positive:,}",
+                f"{answered.num_true_negative:,}",
+                f"{num_public - answered.num_false_positive - answered.num_true_negative:,}",
+            ],
         ],
     )
-    sides_of = private.classwise
-    yield Table(
-        "Precision, recall and F1 of both sides (overall: weighted by support)",
-        ["side", "precision", "recall", "F1", "support"],
-        [
-            [name, number(side.precision), number(side.recall), number(side.f1), f"{side.support:,}"]
-            for name, side in (
-                ("private", sides_of.private),
-                ("public", sides_of.public),
-                ("overall", sides_of.overall),
-            )
-        ],
-    )
+    if (sides_of := private.classwise) is not None:
+        yield Table(
+            "Precision, recall and F1 of both sides (overall: weighted by support)",
+            ["side", "precision", "recall", "F1", "support"],
+            [
+                [name, number(side.precision), number(side.recall), number(side.f1), f"{side.support:,}"]
+                for name, side in (
+                    ("private", sides_of.private),
+                    ("public", sides_of.public),
+                    ("overall", sides_of.overall),
+                )
+            ],
+        )
     if private.per_class:
         yield Table(
             "Each private class against batches of as many public pictures (means over batches)",

@@ -119,7 +119,18 @@ def test_rare_attributes_of_a_level_share_a_map(run: Path, tmp_path: Path, capsy
 def test_the_private_decision_is_calibrated_by_the_worst_attribute_of_levels_1_and_2(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert privsieve("calibrate", run, "--labels", labels_file(tmp_path, range(NUM))) == 0
+    labels = labels_file(tmp_path, range(NUM))
+    assert privsieve("calibrate", run, "--labels", labels) == 0
+    text = capsys.readouterr().out
+    assert "private: not calibrated, since the labels call too few pictures private, or too few public" in text
+    assert "Reliability of private" not in text
+    columns = {
+        key: [truth_of(n) if key == COMMON else rare_truth(n) for n in range(NUM)] for key in (COMMON, RARE, RARE_TOO)
+    }
+    private = [int(any(of_key[n] == 1 for of_key in columns.values())) for n in range(NUM)]
+    whole = by_hash([f"p{n}" for n in range(NUM)], private=private, **columns)
+    write_labels(whole, str(labels), LabelsOrigin("hand"))
+    assert privsieve("calibrate", run, "--labels", labels) == 0
     text = capsys.readouterr().out
     assert "joined  600 of 600 rows have a label; 0 labels are of no row" in text
     assert "drawn   600 labelled pictures, each weighted the same; copies of one count once" in text

@@ -56,7 +56,8 @@ def test_text_says_what_was_joined_and_counts_pictures_without_an_answer_both_wa
         "Private or public: 3 pictures, 2 labelled private, 1 public; 1 is without an answer (quarantined, or" in text
     )
     assert re.search(r"MCC +0\.500 .* 1\.000", text)
-    assert re.search(r"private +1 +1 *\n", text)
+    assert re.search(r"label +answered private +answered public +no answer", text)
+    assert re.search(r"private +1 +0 +1 *\n", text)
 
 
 def test_what_is_not_defined_is_a_dash_and_null(run: Path, tmp_path: Path) -> None:

@@ -299,8 +299,25 @@ def test_a_run_of_an_older_version_is_evaluated() -> None:
     )
     private = evaluate_run(run, labels).private
     assert private is not None
-    assert private.answered.accuracy == 1.0
+    assert (private.answered.recall, private.answered.accuracy) == (1.0, None)  # no label says public
     assert private.num_pictures >= private.answered.num_pictures > 0
+
+
+def test_labels_of_what_is_there_alone_give_recall_and_nothing_that_needs_the_others(make_run: MakeRun) -> None:
+    """Only biometrics is labelled: where it is absent, nobody knows whether the picture is private."""
+    rows = [(f"p{n}", found(biometrics=float(n < 12))) for n in range(40)]
+    labels = by_hash([f"p{n}" for n in range(40)], biometrics=[float(n < 10) for n in range(40)])
+    private = (evaluation := evaluate_run(str(make_run(rows)), labels)).private
+    assert private is not None
+    assert (private.num_pictures, private.recall) == (10, 1.0)
+    assert (private.precision, private.f1, private.accuracy, private.mcc) == (None, None, None, None)
+    assert (private.answered.precision, private.classwise, private.stability) == (None, None, ())
+    assert private.intervals.keys() == {"recall"}
+    assert evaluation.notes[1] == (
+        "No MCC, F1, precision and accuracy, which need private and public pictures as they are in the source: 10 are "
+        "labelled private, 0 public, and 30 are left open."
+    )
+    assert evaluation.attributes["biometrics"].f1 == pytest.approx(20 / 22)
 
 
 def test_the_paper_s_four_ties_do_not_lower_the_level_accuracy(make_run: MakeRun) -> None:
