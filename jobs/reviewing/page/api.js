@@ -6,7 +6,7 @@ export async function get(path) {
   return answer;
 }
 
-const REFUSED = { 403: "not saved: open the address that privsieve review printed last" };
+const REFUSED = { 403: "not saved: open the address that privsieve printed last" };
 
 export async function post(path, body) {
   const answer = await fetch(path, {

@@ -1,0 +1,29 @@
+"""Boxes of evidence on the frame that people see: the first, whole."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from scoring.taxonomy import KEYS
+
+MAX_SHOWN_BOXES = 64
+"""Of one picture."""
+
+SIDES = ("x_min", "y_min", "x_max", "y_max")
+
+
+def first_frame_boxes(boxes: Iterable[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
+    """Attribute and four sides, in fractions (0–1) of the picture, of at most `MAX_SHOWN_BOXES` boxes.
+
+    boxes: as in the column of that name. Sides lie within the picture and attributes are known or None, whatever the
+    run holds.
+    """
+    found = [box for box in boxes or () if box["view"] in (0, None)]
+    return [_box(box) for box in found[:MAX_SHOWN_BOXES]]
+
+
+def _box(box: Mapping[str, Any]) -> dict[str, Any]:
+    sides = {name: 0.0 if box[name] is None else float(np.clip(np.nan_to_num(box[name]), 0, 1)) for name in SIDES}
+    attribute = box["attribute"] if box["attribute"] in KEYS else None
+    return {"attribute": attribute} | {name: round(value, 4) for name, value in sides.items()}
