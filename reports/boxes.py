@@ -8,19 +8,21 @@ import numpy as np
 from scoring.taxonomy import KEYS
 
 MAX_SHOWN_BOXES = 64
-"""Of one picture."""
+"""Of one picture on a page."""
 
 SIDES = ("x_min", "y_min", "x_max", "y_max")
 
 
-def first_frame_boxes(boxes: Iterable[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
-    """Attribute and four sides, in fractions (0–1) of the picture, of at most `MAX_SHOWN_BOXES` boxes.
+def first_frame_boxes(
+    boxes: Iterable[Mapping[str, Any]] | None, most: int | None = MAX_SHOWN_BOXES
+) -> list[dict[str, Any]]:
+    """Attribute and four sides, in fractions (0–1) of the picture, of at most so many boxes; None: of all.
 
     boxes: as in the column of that name. Sides lie within the picture and attributes are known or None, whatever the
     run holds.
     """
     found = [box for box in boxes or () if box["view"] in (0, None)]
-    return [_box(box) for box in found[:MAX_SHOWN_BOXES]]
+    return [_box(box) for box in found[:most]]
 
 
 def _box(box: Mapping[str, Any]) -> dict[str, Any]:

@@ -459,6 +459,7 @@ COMMANDS: dict[str, Sequence[Sequence[str]]] = {
         ("apply", "{run}", "{labels}"),
     ),
     "review": (),
+    "browse": (),
     "evaluate": (("{run}", "--labels", "{labels}", "--by", "category", "--html", "{out}/evaluation.html"),),
     "calibrate": (("{run}", "--labels", "{labels}", "--drawn", "evenly"),),
     "diff": (
@@ -480,7 +481,7 @@ COMMANDS: dict[str, Sequence[Sequence[str]]] = {
 NO_PICTURES = {"fetch", "doctor", "tune", "study"}
 """They read no run that was scanned here: metadata, this machine, training sets."""
 
-WITH_LIST = {"scan", "report", "explain", "audit", "review", "diff", "labels", "filter", "tune-set"}
+WITH_LIST = {"scan", "report", "explain", "audit", "review", "browse", "diff", "labels", "filter", "tune-set"}
 
 
 def labels_of_all(folder: Path) -> Path:
