@@ -1,9 +1,8 @@
 """Boxes of evidence on the frame that people see: the first, whole."""
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
-
-import numpy as np
 
 from scoring.taxonomy import KEYS
 
@@ -26,6 +25,10 @@ def first_frame_boxes(
 
 
 def _box(box: Mapping[str, Any]) -> dict[str, Any]:
-    sides = {name: 0.0 if box[name] is None else float(np.clip(np.nan_to_num(box[name]), 0, 1)) for name in SIDES}
     attribute = box["attribute"] if box["attribute"] in KEYS else None
-    return {"attribute": attribute} | {name: round(value, 4) for name, value in sides.items()}
+    return {"attribute": attribute} | {name: _within(box[name]) for name in SIDES}
+
+
+def _within(side: float | None) -> float:
+    """Plain Python: an export has hundreds of thousands of sides."""
+    return 0.0 if side is None or math.isnan(side) else round(min(max(side, 0.0), 1.0), 4)

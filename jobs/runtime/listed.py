@@ -22,7 +22,7 @@ from scoring.table import LISTED
 COLUMNS = ("shard", "index", "sha256", "key")
 
 ROWS_AT_ONCE = 16_384
-"""Compared together: a run has many small files, and few hashes take as long to compare as these."""
+"""Compared or decided together: a run has many small files, and few rows take as long as these."""
 
 READS_AGAIN = (
     "pictures are read again to compare them with the PDQ hashes of --hash-list, since the scan stored no such hashes; "
