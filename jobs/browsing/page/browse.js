@@ -69,7 +69,12 @@ async function load() {
     counted = of;
     drawCounts(counts, filter);
   } catch (error) {
-    if (mine === asked) say(error.message);
+    if (mine !== asked) return;
+    numRows = 0;
+    counted = null;
+    drawGrid([]);
+    $("status").textContent = "";
+    say(error.message);
   }
 }
 
@@ -84,8 +89,8 @@ function drawStatus(page) {
   $("status").textContent = `${rows}${numRows.toLocaleString("en")} that fit` +
     withheld.map(([why, count]) => `; never shown: ${count.toLocaleString("en")} ${WHY[why]}`).join("");
   $("page").textContent = `${page} of ${lastPage()}`;
-  $("previous").disabled = page <= 1;
-  $("next").disabled = page >= lastPage();
+  $("earlier").disabled = page <= 1;
+  $("later").disabled = page >= lastPage();
   $("browse").dataset.page = page;
 }
 
@@ -114,7 +119,7 @@ function drawCounts(counts, filter) {
   $("policy").replaceChildren(new Option("none", ""), ...state.policies.map((name) => new Option(name, name)));
   $("policy").value = filter.policy ?? "";
   $("action").disabled = !filter.policy;
-  for (const button of $("attributes").querySelectorAll("button")) {
+  for (const button of $("values").querySelectorAll("button")) {
     const { key, value } = button.dataset, count = counts.attributes[key][value];
     button.textContent = count.toLocaleString("en");
     button.dataset.num = count;
@@ -330,21 +335,21 @@ function listen() {
   $("details").addEventListener("close", () => {
     setClear(false);
     detailing.abort();
+    focus(opened ?? focused);
     opened = null;
-    focus(focused);
   });
   $("filters").addEventListener("submit", (event) => event.preventDefault());
   for (const [name, id] of Object.entries(SELECTS)) $(id).addEventListener("change", () => choose(name, $(id).value));
   $("condition").addEventListener("change", () => change({ condition: $("condition").value.trim() || null }));
   $("clear").addEventListener("click", () => { location.hash = ""; });
-  $("previous").addEventListener("click", () => turnPage(-1));
-  $("next").addEventListener("click", () => turnPage(1));
+  $("earlier").addEventListener("click", () => turnPage(-1));
+  $("later").addEventListener("click", () => turnPage(1));
   $("export").addEventListener("click", exportRows);
 }
 
 function drawAttributes() {
   for (const { key, title, level } of state.attributes) {
-    const line = $("attributes").tBodies[0].insertRow(), head = document.createElement("th");
+    const line = $("values").tBodies[0].insertRow(), head = document.createElement("th");
     head.scope = "row";
     head.textContent = `${level} ${title}`;
     line.append(head);
