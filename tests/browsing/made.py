@@ -63,8 +63,14 @@ def made_run(folder: Path) -> Path:
         Facts.of_listed("0.tar", number)
         if not key
         else Facts(
-            *("0.tar", number, key, category, len(content(number)), hashlib.sha256(content(number)).hexdigest()),
-            *((None, None) if key == "cut" else (256, 256)),
+            shard="0.tar",
+            index=number,
+            key=key,
+            category=category,
+            num_bytes=len(content(number)),
+            sha256=hashlib.sha256(content(number)).hexdigest(),
+            width=None if key == "cut" else 256,
+            height=None if key == "cut" else 256,
             format="png",
             num_frames=2 if key == "=name()" else 1,
         )
