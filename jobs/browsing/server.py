@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from ingest.errors import PrivsieveError, QueryError
+from ingest.errors import PolicyError, PrivsieveError, QueryError
 from jobs.browsing.deciding import decisions
 from jobs.browsing.exports import MEDIA_TYPES, Format, exported
 from jobs.reviewing.handling import error_answer, no_icon, number_below, page_route, posted
@@ -154,8 +154,12 @@ def _decide(browsing: Browsing, wanted: Filter) -> None:
 
 
 def _page(browsing: Browsing, asked: _AskedPage) -> dict[str, Any]:
-    _decide(browsing, asked.filter)
-    num_rows, rows = browsing.rows.page(asked.filter, (asked.page - 1) * PAGE_ROWS, PAGE_ROWS)
+    """A filter that cannot be applied is an answer, not an error of the page: people mistype conditions."""
+    try:
+        _decide(browsing, asked.filter)
+        num_rows, rows = browsing.rows.page(asked.filter, (asked.page - 1) * PAGE_ROWS, PAGE_ROWS)
+    except (QueryError, PolicyError) as error:
+        return {"error": str(error)}
     return {"num_rows": num_rows, "rows": [_shown(row) for row in rows]}
 
 

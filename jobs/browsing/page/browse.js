@@ -57,6 +57,7 @@ async function load() {
   try {
     const found = await post("/api/page", { filter, page });
     if (mine !== asked) return;
+    if (found.error) throw new Error(found.error);
     numRows = found.num_rows;
     if (page > lastPage()) return change({ page: lastPage() }, true);
     say("");
