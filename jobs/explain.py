@@ -49,41 +49,13 @@ def explain(
 
 
 def _write_text(found: "Explanation") -> None:
-    size = f"{found.width} x {found.height} px" if found.width else None
-    num_bytes = None if found.num_bytes is None else f"{found.num_bytes:,} bytes"
-    lines = [
-        ("image", found.key),
-        ("where", f"shard {found.shard}, index {found.index}"),
-        ("category", found.category),
-        ("file", ", ".join(filter(None, (found.format, size, num_bytes)))),
-        ("sha256", found.sha256),
-        ("not scanned", ", ".join(found.unseen)),
-        ("quarantined", found.reason),
-        ("private", found.private),
-        ("level", _level(found)),
-        ("shows", ", ".join(found.present)),
-        ("doubtful", ", ".join(found.doubtful)),
-        ("absent", ", ".join(found.absent)),
-        ("not judged", ", ".join(found.not_judged)),
-        ("evidence", "not shown: it may hold a model's own words" if found.rationale is None else found.rationale),
-        ("boxes", "; ".join(found.boxes)),
-    ]
-    for name, value in lines:
-        if value:
-            write_line(f"{name:12} {value}")
+    from reports.explaining import facts_in_words
+
+    for name, value in facts_in_words(found):
+        write_line(f"{name:12} {value}")
     write_line()
     for decision in found.decisions:
         write_line(f"policy {decision.policy}: {decision.action}, by the rule {decision.rule}")
         write_line(f"             {decision.reason}")
         if decision.condition:
-            here = ", ".join(f"{name} = {value}" for name, value in decision.values)
-            write_line(f"             when {decision.condition}{f'; here {here}' if here else ''}")
-
-
-def _level(found: "Explanation") -> str | None:
-    if found.level is None or found.score is None:
-        return None
-    more = ""
-    if found.score_high is not None and found.score_high > found.score:
-        more = f", {found.score_high:.3f} with what is doubtful"
-    return f"{found.level} {found.level_name}, severity score {found.score:.3f}{more}"
+            write_line(f"             {decision.condition_in_words}")

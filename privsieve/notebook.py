@@ -14,7 +14,7 @@ from reports.comparing_runs.page.render import render as comparison_page
 from reports.comparing_runs.results import RunDifference
 from reports.evaluation.page.render import render as evaluation_page
 from reports.evaluation.results import Evaluation
-from reports.explaining import Explanation
+from reports.explaining import Explanation, facts_in_words
 from reports.page.render import render as report_page
 from reports.summary import Report
 
@@ -52,15 +52,9 @@ def audit_in_html(found: Audit) -> str:
 
 
 def explanation_in_html(found: Explanation) -> str:
-    facts = {
-        "image": found.key,
-        "private": found.private,
-        "level": None if found.level is None else f"{found.level} {found.level_name}",
-        "shows": ", ".join(found.present),
-        "doubtful": ", ".join(found.doubtful),
-        "not judged": ", ".join(found.not_judged),
-        "quarantined": found.reason,
-        **{f"policy {one.policy}": f"{one.action}: {one.reason}" for one in found.decisions},
-    }
-    rows = (f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in facts.items() if value)
+    facts = [
+        *facts_in_words(found),
+        *((f"policy {one.policy}", f"{one.action}: {one.reason}") for one in found.decisions),
+    ]
+    rows = (f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in facts)
     return f"<table>{''.join(rows)}</table>"

@@ -48,6 +48,12 @@ class Decision:
     values: tuple[tuple[str, str], ...]
     """Columns of the condition and what this image has there, those that are 0 left out."""
 
+    @property
+    def condition_in_words(self) -> str:
+        """Such as "when level = 1; here level = 1"; empty where no rule decided."""
+        here = ", ".join(f"{name} = {value}" for name, value in self.values)
+        return f"when {self.condition}{f'; here {here}' if here else ''}" if self.condition else ""
+
 
 @dataclass(frozen=True)
 class Explanation:
@@ -120,6 +126,39 @@ def explanation(run: OpenRun, rows: pa.Table, policies: Sequence[Policy]) -> Exp
     decisions = tuple(_decision(one.for_engine(engine), rows) for one in policies)
     private = STATE_OF_ANSWER.get(private_of_rows(rows.select(SCHEMA.names), engine)[0], "unknown")
     return _explained(rows.to_pylist()[0], private, may_hold_own_words(engine), decisions)
+
+
+def facts_in_words(found: Explanation) -> list[tuple[str, str]]:
+    """Name and value of all but the decisions; what has no value is left out."""
+    size = f"{found.width} x {found.height} px" if found.width else None
+    num_bytes = None if found.num_bytes is None else f"{found.num_bytes:,} bytes"
+    lines = [
+        ("image", found.key),
+        ("where", f"shard {found.shard}, index {found.index}"),
+        ("category", found.category),
+        ("file", ", ".join(filter(None, (found.format, size, num_bytes)))),
+        ("sha256", found.sha256),
+        ("not scanned", ", ".join(found.unseen)),
+        ("quarantined", found.reason),
+        ("private", found.private),
+        ("level", _level(found)),
+        ("shows", ", ".join(found.present)),
+        ("doubtful", ", ".join(found.doubtful)),
+        ("absent", ", ".join(found.absent)),
+        ("not judged", ", ".join(found.not_judged)),
+        ("evidence", "not shown: it may hold a model's own words" if found.rationale is None else found.rationale),
+        ("boxes", "; ".join(found.boxes)),
+    ]
+    return [(name, value) for name, value in lines if value]
+
+
+def _level(found: Explanation) -> str | None:
+    if found.level is None or found.score is None:
+        return None
+    more = ""
+    if found.score_high is not None and found.score_high > found.score:
+        more = f", {found.score_high:.3f} with what is doubtful"
+    return f"{found.level} {found.level_name}, severity score {found.score:.3f}{more}"
 
 
 def _ways(name: str) -> Iterator[str]:

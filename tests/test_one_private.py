@@ -155,13 +155,19 @@ def of_audit_sample(made: Made, read: Callable[[], str]) -> States:
 
 
 def of_evaluate(made: Made, read: Callable[[], str]) -> States:
-    """By labels that call every picture private."""
-    labels = written(made, dict.fromkeys(made.states, 1))
-    assert privsieve("evaluate", made.run, "--labels", labels, "--by", "category", "--format", "json") == 0
-    groups = json.loads(read())["groups"]
-    if all(one["private"] is None for one in groups):  # such a run does not say what is private
-        return dict.fromkeys(made.states, None)
-    return {one["group"]: state_of(one["private"]["num_true_positive"], one["num_rejected"]) for one in groups}
+    """By labels that call every picture private, and by labels that call every one public."""
+    found: dict[int, States] = {}
+    for label, right in ((1, "num_true_positive"), (0, "num_true_negative")):
+        labels = written(made, dict.fromkeys(made.states, label))
+        assert privsieve("evaluate", made.run, "--labels", labels, "--by", "category", "--format", "json") == 0
+        groups = json.loads(read())["groups"]
+        if all(one["private"] is None for one in groups):  # such a run does not say what is private
+            return dict.fromkeys(made.states, None)
+        found[label] = {
+            one["group"]: None if one["num_rejected"] else bool(one["private"][right]) is (label == 1) for one in groups
+        }
+    assert found[0] == found[1]
+    return found[1]
 
 
 def of_review(made: Made, read: Callable[[], str]) -> States:

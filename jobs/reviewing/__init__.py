@@ -7,10 +7,12 @@
     asking.py     who is asked what next, and what was answered
     progress.py   counts, agreement, known answers
     guard.py      who may talk to the server
+    local_server.py, handling.py    what the server of `browse` does alike
     server.py     addresses of the page
     run.py        from start to end
     page/         HTML, CSS and JavaScript
 
-starlette and uvicorn (extra `review`) are imported by `server.py` and `run.py` alone.
+starlette and uvicorn (extra `review`) are imported by `server.py`, `handling.py` and `guard.py`, and inside of
+functions of `run.py` and `local_server.py`.
 Start at: `run.py`.
 """

@@ -8,7 +8,6 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from ingest.errors import PrivsieveError
@@ -16,14 +15,13 @@ from jobs.reviewing.posted import PostedAnswer
 from jobs.reviewing.queue import Kind
 from jobs.reviewing.request import Judged
 from jobs.reviewing.screen import Screen
+from reports.boxes import first_frame_boxes
 from reports.evaluation.answers import answers_of
 from scoring.runs.reviews import MAX_BOXES_CHARS, MAX_SECONDS, SKIP, UNDO, Answers, standing
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
 AHEAD = 10
 """Pictures that are loaded before the person comes to them."""
-
-MAX_SHOWN_BOXES = 64
 
 
 class AnswerError(PrivsieveError):
@@ -170,20 +168,9 @@ class Asking:
             "attributes": values,
             "rationale": row["rationale"],
             "num_frames": row["num_frames"],
-            "boxes": [_box(box) for box in row["boxes"] or () if box["view"] in (0, None)][:MAX_SHOWN_BOXES],
+            "boxes": [{**box, "by": "model"} for box in first_frame_boxes(row["boxes"])],
         }
 
 
 def _number(value: Any) -> float | None:
     return None if value is None or math.isnan(value) else round(float(value), 4)
-
-
-def _box(box: Mapping[str, Any]) -> dict[str, Any]:
-    """Within the picture, whatever the run holds."""
-    sides = {name: box[name] for name in ("x_min", "y_min", "x_max", "y_max")}
-    inside = {
-        name: 0.0 if value is None else float(np.clip(np.nan_to_num(value), 0, 1)) for name, value in sides.items()
-    }
-    return {"attribute": box["attribute"] if box["attribute"] in KEYS else None, "by": "model"} | {
-        name: round(value, 4) for name, value in inside.items()
-    }

@@ -63,7 +63,7 @@ class Guard:
             return
         session = self._sessions.get(_cookie(headers, self._cookie))
         if session is None:
-            text = "Open the address that privsieve review printed: it holds the key to this page."
+            text = "Open the address that privsieve printed last: it holds the key to this page."
             await PlainTextResponse(text, 403)(scope, receive, send)
             return
         scope.setdefault("state", {})["session"] = session
@@ -72,7 +72,7 @@ class Guard:
     def _entered(self, scope: Scope) -> Response:
         given = scope["query_string"].removeprefix(b"token=")
         if not hmac.compare_digest(given, self._token.encode()):
-            return PlainTextResponse("This address is of another review; open the one that was printed last.", 403)
+            return PlainTextResponse("This address is of another server; open the one that was printed last.", 403)
         name = secrets.token_urlsafe(32)
         self._sessions[name] = Session(self._reviewer)
         while len(self._sessions) > MAX_SESSIONS:

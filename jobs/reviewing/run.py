@@ -1,7 +1,5 @@
 """`review` from start to end: a server on this machine, until it is interrupted."""
 
-import secrets
-import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -11,12 +9,12 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
-from ingest.errors import PrivsieveError, number_of
-from ingest.extras import install_command
+from ingest.errors import number_of
 from ingest.sample import printable
-from ingest.storage.place import place, reason_of
+from ingest.storage.place import place
 from jobs.reviewing.asking import Asking
 from jobs.reviewing.gold import known_answers, mixed
+from jobs.reviewing.local_server import LocalServer, local_server, refuse_missing
 from jobs.reviewing.progress import not_shown
 from jobs.reviewing.queue import Queue, queue_of
 from jobs.reviewing.request import ReviewRequest
@@ -34,11 +32,7 @@ from scoring.runs.layout import REVIEWS
 from scoring.runs.reviews import Answers
 
 if TYPE_CHECKING:
-    from uvicorn import Server
-
     from jobs.reviewing.server import Review
-
-BACKLOG = 128
 
 
 @contextmanager
@@ -99,30 +93,23 @@ def _hidden(run: OpenRun, rows: pa.Table, hash_list: HashList) -> dict[int, Lite
 
 
 @dataclass(frozen=True)
-class Serving:
-    """A server that has its address."""
-
-    address: str
-    """To open in a browser: it holds the token."""
+class Serving(LocalServer):
+    """The server of a review."""
 
     review: "Review"
-    server: "Server"
-    listening: socket.socket
-
-    def run(self) -> None:
-        """Until the process is interrupted, or `server.should_exit` is set."""
-        self.server.run(sockets=[self.listening])
 
 
 @contextmanager
 def serving(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[Serving]:
     """PrivsieveError in one line if the extra `review` is not installed, or the port is taken; else as `prepared`."""
-    _refuse_missing()
-    with prepared(request, feedback) as review, _bound(request.port) as listening:
-        port = listening.getsockname()[1]
-        token = secrets.token_urlsafe(32)
-        address = f"http://127.0.0.1:{port}/enter?token={token}"
-        yield Serving(address, review, _server(review, token, port, request.reviewer), listening)
+    refuse_missing("review")
+    from jobs.reviewing.server import app
+
+    with (
+        prepared(request, feedback) as review,
+        local_server(app(review), "review", request.port, request.reviewer) as local,
+    ):
+        yield Serving(local.address, local.server, local.listening, review)
 
 
 @contextmanager
@@ -174,49 +161,6 @@ def result_of(review: "Review") -> ReviewResult:
     return ReviewResult(
         asking.num_saved, tallies(asking), not_shown(asking), review.reviews_url, review.next_commands()
     )
-
-
-def _server(review: "Review", token: str, port: int, reviewer: str | None) -> "Server":
-    """A uvicorn server that writes nothing: a line of its log could name what people look at."""
-    import uvicorn
-
-    from jobs.reviewing.guard import Guard
-    from jobs.reviewing.server import app
-
-    guarded = Guard(app(review), token, f"privsieve-review-{port}", reviewer)
-    config = uvicorn.Config(
-        guarded,
-        log_config=None,
-        log_level="critical",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        lifespan="off",
-        timeout_graceful_shutdown=3,
-    )
-    return uvicorn.Server(config)
-
-
-@contextmanager
-def _bound(port: int) -> Iterator[socket.socket]:
-    with socket.socket() as listening:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listening.bind(("127.0.0.1", port))
-        except OSError as error:
-            raise PrivsieveError(
-                f"port {port} cannot be used: {reason_of(error)}; give another --port, or leave it out"
-            ) from None
-        listening.listen(BACKLOG)
-        yield listening
-
-
-def _refuse_missing() -> None:
-    try:
-        import starlette  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise PrivsieveError(f"review needs the package {error.name}: {install_command('review')}") from None
 
 
 def _asked(queue: Queue, asking: Asking, reviewer: str | None) -> str:

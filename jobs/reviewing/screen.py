@@ -30,6 +30,8 @@ NUM_THREADS = 4
 KEPT = 64
 """Pictures in memory, of all reviewers, at about 300 KB."""
 
+KEPT_BYTES = 256 * 2**20
+
 LISTED_AHEAD = 40
 """Pictures whose shards are listed before they are needed: on an object store that reads through a tar."""
 
@@ -53,11 +55,16 @@ class Screen:
         record: RunRecord,
         hidden: Mapping[int, Literal["listed", "not_compared"]],
         compared: HashList = NOTHING,
+        max_side_px: int = MAX_SIDE_PX,
+        kept: int = KEPT,
+        kept_bytes: int = KEPT_BYTES,
     ):
         """hidden: numbers of pictures that are not shown. compared: a list that others are compared with before they
-        are shown, since the scan stored no hashes that could be."""
+        are shown, since the scan stored no hashes that could be. kept, kept_bytes: most pictures in memory, and their
+        bytes; those that are being loaded come on top."""
         self._pictures, self._places, self._record, self._compared = pictures, places, record, compared
-        self._limits = ImageLimits(record.max_pixels, max_frames=1, max_side_px=MAX_SIDE_PX)
+        self._limits = ImageLimits(record.max_pixels, max_frames=1, max_side_px=max_side_px)
+        self._max_kept, self._max_bytes = kept, kept_bytes
         self._hidden = dict(hidden)
         self._states = dict[int, State](hidden)
         self._kept = OrderedDict[int, Future[Screened]]()
@@ -100,8 +107,10 @@ class Screen:
                 found = self._threads.submit(self._load, number)
                 self._kept[number] = found
             self._kept.move_to_end(number)
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
+            num_bytes = sum(map(_num_bytes, self._kept.values()))
+            while len(self._kept) > self._max_kept or (num_bytes > self._max_bytes and len(self._kept) > 1):
+                dropped = self._kept.popitem(last=False)[1]
+                num_bytes -= _num_bytes(dropped)
             return found
 
     def _load(self, number: int) -> Screened:
@@ -127,3 +136,8 @@ class Screen:
             if listing != "clear":
                 return Screened("listed" if listing == "listed" else "not_compared")
         return Screened("shown", simplejpeg.encode_jpeg(decoded.views[0], quality=QUALITY, colorspace="RGB"))
+
+
+def _num_bytes(loaded: Future[Screened]) -> int:
+    """0 as long as it is not there."""
+    return len(loaded.result().jpeg) if loaded.done() and loaded.exception() is None else 0

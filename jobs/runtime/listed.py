@@ -22,7 +22,7 @@ from scoring.table import LISTED
 COLUMNS = ("shard", "index", "sha256", "key")
 
 ROWS_AT_ONCE = 16_384
-"""Compared together: a run has many small files, and few hashes take as long to compare as these."""
+"""Compared or decided together: a run has many small files, and few rows take as long as these."""
 
 READS_AGAIN = (
     "pictures are read again to compare them with the PDQ hashes of --hash-list, since the scan stored no such hashes; "
@@ -101,7 +101,8 @@ def withheld(run: OpenRun, hash_list: HashList) -> Withheld:
     if hash_list is NOTHING and not was_compared:
         return Withheld()
     listed, not_compared = set[str](), set[str]()
-    for rows in _chunks(run, (*COLUMNS, "pdq") if run.record.pdq else COLUMNS):
+    for all_rows in row_chunks(run, (*COLUMNS, "pdq") if run.record.pdq else COLUMNS):
+        rows = all_rows.filter(pc.field("sha256").is_valid())
         hashes = rows["sha256"].to_pylist()
         of_rows = listings(run, rows, hash_list)
         if num_gone := of_rows.count("gone"):
@@ -172,13 +173,12 @@ def _stored(run: OpenRun, rows: pa.Table) -> list[PdqOfFile | None]:
     return [of_sha256.get(sha256) for sha256 in rows["sha256"].to_pylist()]
 
 
-def _chunks(run: OpenRun, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """The rows with a sha256, many at once."""
+def row_chunks(run: OpenRun, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """The rows of a run, many at once."""
     waiting, num_waiting = list[pa.Table](), 0
     for batch in run.batches(columns):
-        rows = pa.Table.from_batches([batch]).filter(pc.field("sha256").is_valid())
-        waiting.append(rows)
-        num_waiting += rows.num_rows
+        waiting.append(pa.Table.from_batches([batch]))
+        num_waiting += batch.num_rows
         if num_waiting >= ROWS_AT_ONCE:
             yield pa.concat_tables(waiting)
             waiting, num_waiting = [], 0

@@ -20,6 +20,9 @@ from ingest.formats import open_source
 from ingest.images.decode import ImageLimits
 from ingest.sample import Sample
 from ingest.storage.place import place
+from jobs.browsing.exports import MEDIA_TYPES, exported
+from jobs.browsing.request import BrowseRequest
+from jobs.browsing.run import prepared as prepared_to_browse
 from jobs.cli import VERBS
 from jobs.reviewing.request import ReviewRequest
 from jobs.reviewing.run import prepared
@@ -30,6 +33,7 @@ from jobs.scanning.isolation import isolated_rows
 from jobs.scanning.settings import ScanSettings
 from privsieve import filter as release
 from privsieve import open_run, scan
+from reports.browsed_rows import Filter
 from scoring.assessment import EngineOptions, View
 from scoring.engines.canned import CannedEngine
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
@@ -398,7 +402,7 @@ def test_a_run_without_hashes_says_what_would_spare_it_from_reading_pictures(
         assert capsys.readouterr().err.count("scan --pdq does") == (0 if command[0] == "explain" else 1), command
 
 
-@pytest.mark.parametrize("command", ["report", "explain", "labels", "audit", "diff", "review"])
+@pytest.mark.parametrize("command", ["report", "explain", "labels", "audit", "diff", "review", "browse"])
 def test_a_run_without_hashes_and_one_with_them_give_the_same(
     runs: dict[str, Path], hash_list: Path, tmp_path: Path, capsys: Capture, command: str
 ) -> None:
@@ -415,6 +419,8 @@ def test_a_run_without_hashes_and_one_with_them_give_the_same(
             assert privsieve("diff", run, runs["list"], "--by", "key", "--format", "json", *given) == 0
             compared = json.loads(capsys.readouterr().out)
             return [compared[one] for one in ("groups", "num_unnamed_groups", "pictures", "num_unnamed")]
+        if command == "browse":
+            return browsed(run, hash_list)
         if command == "review":
             request = ReviewRequest(run_url=str(run), queue="index >= 0", hash_list_url=str(hash_list))
             with prepared(request) as review:
@@ -459,6 +465,7 @@ COMMANDS: dict[str, Sequence[Sequence[str]]] = {
         ("apply", "{run}", "{labels}"),
     ),
     "review": (),
+    "browse": (),
     "evaluate": (
         ("{run}", "--labels", "{labels}", "--by", "category", "--errors", "60", "--html", "{out}/evaluation.html"),
     ),
@@ -482,7 +489,9 @@ COMMANDS: dict[str, Sequence[Sequence[str]]] = {
 NO_PICTURES = {"fetch", "help", "doctor", "tune", "study"}
 """They read no run that was scanned here: metadata, documentation, this machine, training sets."""
 
-WITH_LIST = {"scan", "report", "explain", "audit", "review", "evaluate", "diff", "labels", "filter", "tune-set"}
+WITH_LIST = {
+    *("scan", "report", "explain", "audit", "review", "browse", "evaluate", "diff", "labels", "filter", "tune-set"),
+}
 
 
 def labels_of_all(folder: Path) -> Path:
@@ -509,6 +518,16 @@ def contents(folder: Path) -> str:
             else file.read_bytes().decode("latin-1")
         )
     return "\n".join(texts)
+
+
+def browsed(run: Path, hash_list: Path | None) -> str:
+    """All rows and counts that `browse` has, and its exports."""
+    given = None if hash_list is None else str(hash_list)
+    with prepared_to_browse(BrowseRequest(run_url=str(run), hash_list_url=given)) as browsing:
+        rows = browsing.rows
+        found = [str(rows.page(Filter(), 0, 1000)), str(rows.counts(Filter())), str(rows.places().to_pylist())]
+        found += [exported(rows.table(Filter()), format, "tree").decode() for format in MEDIA_TYPES]
+    return "\n".join([*found, str(browsing.withheld)])
 
 
 def test_every_command_is_in_this_test() -> None:
@@ -549,6 +568,7 @@ def test_no_command_names_a_listed_picture(
     with prepared(ReviewRequest(run_url=str(run), queue="index >= 0", hash_list_url=str(hash_list))) as review:
         shown = [n for n in range(len(review.asking.hashes)) if review.asking.screen.picture(n).state == "shown"]
         printed += json.dumps([review.asking.model_answer(number) for number in shown])
+    printed += browsed(run, hash_list if name != "list" else None)
     written = contents(out) + (contents(run) if name == "list" else "")
     if name != "list":
         printed = printed.replace(f"{SECRET}-class", "")

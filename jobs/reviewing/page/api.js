@@ -1,20 +1,25 @@
 // Talks to the server. Answers are sent in the background, in order, again and again until they are saved.
 
-export async function get(path) {
-  const answer = await fetch(path, { cache: "no-store" });
+export async function get(path, signal) {
+  const answer = await fetch(path, { cache: "no-store", signal });
   if (!answer.ok) throw Object.assign(new Error(path), { status: answer.status, body: await answer.json().catch(() => ({})) });
   return answer;
 }
 
-const REFUSED = { 403: "not saved: open the address that privsieve review printed last" };
+const REFUSED = { 403: "not saved: open the address that privsieve printed last" };
 
 export async function post(path, body) {
+  return (await send(path, body, { keepalive: true })).json().catch(() => ({}));
+}
+
+// The answer itself, which may be a file.
+export async function send(path, body, options = {}) {
   const answer = await fetch(path, {
-    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), keepalive: true,
+    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), ...options,
   });
+  if (answer.ok) return answer;
   const found = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw Object.assign(new Error(found.error || REFUSED[answer.status] || "not saved"), { status: answer.status });
-  return found;
+  throw Object.assign(new Error(found.error || REFUSED[answer.status] || "not saved"), { status: answer.status });
 }
 
 const RETRY_MS = 2000;

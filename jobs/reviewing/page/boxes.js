@@ -4,6 +4,15 @@ const SIDES = ["x_min", "y_min", "x_max", "y_max"];
 const STEP = 0.01;
 const SMALLEST = 0.01;
 
+// Puts the element of a box where the box is.
+export function lay(element, box) {
+  element.className = `box ${box.by ?? "model"}`;
+  element.style.left = `${100 * box.x_min}%`;
+  element.style.top = `${100 * box.y_min}%`;
+  element.style.width = `${100 * (box.x_max - box.x_min)}%`;
+  element.style.height = `${100 * (box.y_max - box.y_min)}%`;
+}
+
 export class Boxes {
   constructor(layer, titleOf) {
     this.layer = layer;
@@ -47,18 +56,10 @@ export class Boxes {
     label.textContent = this.titleOf(box.attribute);
     element.setAttribute("aria-label", `Box ${place + 1}: ${label.textContent}`);
     element.append(label, corner);
-    this.lay(element, box);
+    lay(element, box);
     element.addEventListener("keydown", (event) => this.key(event, element, box));
     element.addEventListener("pointerdown", (event) => this.drag(event, element, box, event.target === corner));
     return element;
-  }
-
-  lay(element, box) {
-    element.className = `box ${box.by}`;
-    element.style.left = `${100 * box.x_min}%`;
-    element.style.top = `${100 * box.y_min}%`;
-    element.style.width = `${100 * (box.x_max - box.x_min)}%`;
-    element.style.height = `${100 * (box.y_max - box.y_min)}%`;
   }
 
   key(event, element, box) {
@@ -98,6 +99,6 @@ export class Boxes {
     }
     box.by = "person";
     this.isChanged = true;
-    this.lay(element, box);
+    lay(element, box);
   }
 }

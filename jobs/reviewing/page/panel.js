@@ -24,7 +24,7 @@ export function modelRows(model, titles, levels) {
   ];
 }
 
-const WHY = { listed: "on the hash list", not_compared: "that cannot be compared with the hash list",
+export const WHY = { listed: "on the hash list", not_compared: "that cannot be compared with the hash list",
   changed: "changed since the scan", gone: "not in the source any more", undecodable: "cannot be decoded" };
 
 export function showProgress(target, says) {
