@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from reports.page.render import render
-from reports.report.laws import law_map
+from reports.report.laws import law_map, rules
 from reports.summary import summarise
 from reports.warehouse import open_run
 from tests.reports.conftest import MakeRun, answer
@@ -70,7 +70,25 @@ def test_the_page_says_that_a_share_is_the_most_unless_not_all_of_it_was_judged(
     page = " ".join(render(summarise(open_run(str(make_run(rows))))).split())
     assert "picture shows what this article is about (at most 25.0 %): special categories of personal data" in page
     assert "picture shows what this section is about (at least 25.0 %, not all of it was judged): sensitive" in page
-    assert "So each share is the most that can fall under an article." in page
+    assert "So “at most” is the most that can fall under an article; “at least” stands where not all of it" in page
+    nothing = " ".join(render(summarise(open_run(str(make_run([("a", answer(gov_ids=None))], name="b"))))).split())
+    assert "<dt>CCPA/CPRA §1798.140(ae)</dt><dd>–</dd><dd class=\"small\">no picture was found, and not all" in nothing
+
+
+@pytest.mark.parametrize(
+    ("law", "field", "words"),
+    [
+        ("GDPR", "gdpr", "Art. 9(1)"),
+        ("HIPAA", "hipaa", "identifier"),
+        ("EU AI Act", "eu_ai_act", "Art. 5"),
+        ("CCPA/CPRA", "ccpa", "sensitive personal information"),
+    ],
+)
+def test_a_count_is_of_every_attribute_that_the_table_names_for_the_article(law: str, field: str, words: str) -> None:
+    """Else it would not be the most that can fall under the article. Documents count by what they show."""
+    named = {one.attribute for one in law_map() if words in (getattr(one, field) or "")} - {"documents"}
+    counted = {attribute for rule in rules() if rule.law == law for attribute in rule.attributes}
+    assert counted == named
 
 
 def test_what_the_table_of_the_paper_has_no_row_for_is_marked_as_ours() -> None:
