@@ -11,7 +11,7 @@ from ingest.errors import QueryError, number_of
 from ingest.fault import SHARD_REASONS
 from ingest.sample import printable
 from reports.opened import MayName, OpenRun, all_named
-from reports.report.severe import MAX_RATIONALE, boxes_in_words, may_hold_own_words
+from reports.report.severe import MAX_RATIONALE, boxes_in_words, may_hold_own_words, whole_boxes
 from scoring.policies.policy import DAMAGED_SHARD, UNREADABLE, Policy
 from scoring.privacy import private_of_rows
 from scoring.sql.expressions import columns_of, shown
@@ -35,7 +35,9 @@ class Decision:
     """What one policy does with the image."""
 
     policy: str
+
     action: str
+    """keep, flag or drop; none where the policy can decide nothing about the run."""
 
     rule: str
     """Its name; in brackets where no rule of the policy decided."""
@@ -82,6 +84,12 @@ class Explanation:
     score_high: float | None
     s_lex: int | None
 
+    holistic_score: float | None
+    """The severity score that the model gave itself, 0–1."""
+
+    prob_private: float | None
+    """Probability that the model gives for private, 0–1."""
+
     present: tuple[str, ...]
     """Titles of attributes; so are the next three."""
 
@@ -123,7 +131,10 @@ def row_named(run: OpenRun, name: str, shard: str | None, may_name: MayName = al
 def explanation(run: OpenRun, rows: pa.Table, policies: Sequence[Policy]) -> Explanation:
     """rows: the image's one row of the view `all_rows`."""
     engine = run.record.engine
-    decisions = tuple(_decision(one.for_engine(engine), rows) for one in policies)
+    decisions = tuple(
+        _no_decision(one) if one.is_blind(engine["assessed"]) else _decision(one.for_engine(engine), rows)
+        for one in policies
+    )
     private = STATE_OF_ANSWER.get(private_of_rows(rows.select(SCHEMA.names), engine)[0], "unknown")
     return _explained(rows.to_pylist()[0], private, may_hold_own_words(engine), decisions)
 
@@ -141,6 +152,8 @@ def facts_in_words(found: Explanation) -> list[tuple[str, str]]:
         ("not scanned", ", ".join(found.unseen)),
         ("quarantined", found.reason),
         ("private", found.private),
+        ("score", None if found.holistic_score is None else f"{found.holistic_score:.3f}, as the model gave it"),
+        ("probability", None if found.prob_private is None else f"{found.prob_private:.3f} that it is private"),
         ("level", _level(found)),
         ("shows", ", ".join(found.present)),
         ("doubtful", ", ".join(found.doubtful)),
@@ -248,15 +261,22 @@ def _explained(
         score=row["score"],
         score_high=row["score_high"],
         s_lex=row["s_lex"],
+        holistic_score=row["holistic_score"],
+        prob_private=row["prob_private"],
         present=titles(1),
         doubtful=titles(0.5),
         absent=titles(0),
         not_judged=titles(None),
         rationale=None if hides_rationale else (text("rationale") or "")[: 2 * MAX_RATIONALE],
-        boxes=boxes_in_words(row["boxes"] or ()),
+        boxes=boxes_in_words(whole_boxes(row["boxes"])),
         unseen=tuple(map(printable, row["unseen"] or ())),
         decisions=decisions,
     )
+
+
+def _no_decision(policy: Policy) -> Decision:
+    reason = "no rule looks at anything that the engine judges, so filter refuses this policy for the run"
+    return Decision(policy.name, "none", "(none)", reason, None, ())
 
 
 def _decision(policy: Policy, rows: pa.Table) -> Decision:

@@ -13,6 +13,7 @@ from ingest.errors import QueryError, RunError, number_of
 from ingest.storage.place import place
 from jobs.browsing.deciding import decisions
 from jobs.browsing.request import BrowseRequest
+from jobs.releasing.cautions import refuse_blind
 from jobs.reviewing.local_server import LocalServer, local_server, refuse_missing
 from jobs.reviewing.screen import Screen
 from jobs.runtime.feedback import SILENT, Feedback
@@ -52,6 +53,9 @@ def prepared(request: BrowseRequest, feedback: Feedback = SILENT) -> Iterator["B
         rows = BrowsedRows(run, hidden, where)
         if not rows.num_rows:
             raise RunError(f"{request.run_url}: there is no row to browse{_and_withheld(withheld)}")
+        if request.policy is not None:
+            refuse_blind(policies[request.policy], run.record)
+        policies = {name: one for name, one in policies.items() if not one.is_blind(run.record.engine["assessed"])}
         if request.policy is not None:
             rows.add_decisions(request.policy, decisions(run, policies[request.policy]))
         for line in run.cautions:

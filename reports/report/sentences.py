@@ -129,7 +129,9 @@ def headlines(report: Report) -> tuple[str, ...]:
         f"images      {report.num_images:,}: {report.num_scored:,} scored, {report.num_quarantined:,} quarantined",
         f"attributes  the engine assesses {len(report.assessed)} of {len(KEYS)}",
     ]
-    if report.not_assessed:
+    if not report.assessed:
+        lines.append("            its protocol asks for none, only whether a picture is private, or how severe it is")
+    elif report.not_assessed:
         lines.append(f"            not assessed: {', '.join(report.not_assessed)}")
         lines.append("            levels and rates count only what was assessed: the real ones can be higher")
     return tuple(lines)
@@ -214,9 +216,10 @@ def notes(report: Report) -> tuple[str, ...]:
             f'those of severity --private "{BY_SCORE}" (levels 1 and 2).'
         )
     if report.total.num_unknown:
+        such_as = ", such as text in a script that is not read" if report.assessed else ""
         found.append(
             f"unknown ({report.total.num_unknown:,}): scored images for which the condition needs what could not be "
-            "judged in them, such as text in a script that is not read. rate: private / (N - unknown)."
+            f"judged in them{such_as}. rate: private / (N - unknown)."
         )
     without = sum(rate.privacy_rate is None and rate.num_unknown > 0 for rate in report.rates)
     if without:

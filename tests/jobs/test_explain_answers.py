@@ -1,0 +1,36 @@
+"""`explain` of runs whose protocol asks for no attribute: what the model answered, and that no policy can decide."""
+
+import pytest
+
+from tests.jobs.made import privsieve
+from tests.reports.evaluation.conftest import BINARY, SEVERITY, MakeRun, answered, make_run, scored
+
+__all__ = ["make_run"]  # the fixture
+
+Capture = pytest.CaptureFixture[str]
+
+
+def test_the_score_of_the_model_is_shown_and_a_policy_that_filter_refuses_decides_nothing(
+    make_run: MakeRun, capsys: Capture
+) -> None:
+    run = make_run([("a", scored(0.7)), ("b", scored(0.1))], SEVERITY)
+    assert privsieve("explain", run, "a.jpg") == 0
+    shown = capsys.readouterr().out
+    assert "score        0.700, as the model gave it\n" in shown
+    assert "policy strict: none, by the rule (none)\n" in shown
+    assert "no rule looks at anything that the engine judges, so filter refuses this policy for the run" in shown
+
+
+def test_the_probability_of_a_yes_is_shown(make_run: MakeRun, capsys: Capture) -> None:
+    run = make_run([("a", answered(True, 0.875))], BINARY)
+    assert privsieve("explain", run, "a.jpg") == 0
+    assert "probability  0.875 that it is private\n" in capsys.readouterr().out
+
+
+def test_a_report_says_what_the_protocol_asks(make_run: MakeRun, capsys: Capture) -> None:
+    run = make_run([("a", scored(0.7)), ("b", scored(0.1))], SEVERITY)
+    assert privsieve("report", run) == 0
+    shown = capsys.readouterr().out
+    assert "attributes  the engine assesses 0 of 22\n" in shown
+    assert "its protocol asks for none, only whether a picture is private, or how severe it is" in shown
+    assert "the real ones can be higher" not in shown
