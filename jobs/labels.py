@@ -137,6 +137,8 @@ def agreement(inputs: tuple[str, ...], attention_checks: str | None, min_attenti
     if found.checks is not None:
         for name, num_asked in found.checks.num_asked.items():
             ending = ": dropped" if name in found.checks.dropped else ""
+            if name in found.checks.reversed:
+                ending += "; the scores run the other way: 1 is the most private, so give 1 - score"
             write_line(f"attention checks: {name} {found.checks.num_right[name]} of {num_asked} right{ending}")
     write_line(f"{number_of(len(found.annotators), 'annotator')}: {', '.join(found.annotators)}")
     write_line(f"{number_of(found.num_pictures, 'picture')} with rows of at least two")

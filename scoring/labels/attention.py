@@ -29,6 +29,9 @@ class AttentionChecks:
     dropped: tuple[str, ...]
     """Annotators with a smaller share of right answers than was wanted."""
 
+    reversed: tuple[str, ...] = ()
+    """Of these, those whose scores seem to run the other way: with 1 - score they would not be dropped."""
+
 
 def without_inattentive(found: Judgements, min_share: float) -> tuple[Judgements, AttentionChecks]:
     """The judgements without the checks themselves and without annotators who were right too seldom.
@@ -38,7 +41,7 @@ def without_inattentive(found: Judgements, min_share: float) -> tuple[Judgements
     """
     place = found.annotators.index(CHECKS)
     others = [i for i in range(len(found.annotators)) if i != place]
-    _refuse_reversed_scores(found, place, min_share)
+    is_reversed = _refuse_reversed_scores(found, place, min_share)
     right, asked = _right_and_asked(found, place)
     if not asked[others].any():
         raise LabelsError("no annotator answered any attention check; they are found by sha256 or key")
@@ -48,13 +51,17 @@ def without_inattentive(found: Judgements, min_share: float) -> tuple[Judgements
         {names[i]: int(right[i]) for i in others},
         {names[i]: int(asked[i]) for i in others},
         tuple(names[i] for i in others if i not in kept),
+        tuple(names[i] for i in others if i not in kept and is_reversed[i]),
     )
     return _part(found, kept, ~found.is_listed[place]), checks
 
 
-def _refuse_reversed_scores(found: Judgements, place: int, min_share: float) -> None:
-    """LabelsError if at least half of those who answered by a score would be dropped, and would not with 1 - score."""
-    known = found.private[place]
+def _refuse_reversed_scores(found: Judgements, place: int, min_share: float) -> npt.NDArray[np.bool_]:
+    """Shape (A,): who answered by a score, would be dropped, and would not with 1 - score.
+
+    LabelsError if these are at least half of those who answered by a score.
+    """
+    known = _private(found)[place]
     is_answer = ~np.isnan(known) & np.isnan(found.private) & ~np.isnan(found.score)
     num_right = (is_answer & ((found.score >= MIN_PRIVATE_STEP) == (known == 1))).sum(axis=1)
     num = is_answer.sum(axis=1)
@@ -68,15 +75,20 @@ def _refuse_reversed_scores(found: Judgements, place: int, min_share: float) -> 
             "high for public ones; a score is a severity, with 1 for the most private: give 1 - score (PrivacyAlert's "
             "own numbers run from 0, clearly private, to 1, clearly public)"
         )
+    return np.asarray(is_reversed, np.bool_)
+
+
+def _private(found: Judgements) -> npt.NDArray[np.floating]:
+    """Shape (A, N): what each says of private; scores in steps, such as PrivacyAlert's four, say it too."""
+    of_score = np.where(np.isnan(found.score), np.nan, found.score >= MIN_PRIVATE_STEP)
+    return np.where(np.isnan(found.private), of_score, found.private)
 
 
 def _right_and_asked(found: Judgements, place: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Shape (A,) each: answers that are right, and answers, to what is known."""
-    # Scores in steps, such as PrivacyAlert's four, are an answer to "is it private?" too.
-    of_score = np.where(np.isnan(found.score), np.nan, found.score >= MIN_PRIVATE_STEP)
-    private = np.where(np.isnan(found.private), of_score, found.private)
+    private = _private(found)
     answers = np.concatenate([found.values, private[:, :, None]], axis=2)
-    known = np.concatenate([found.values[place], found.private[place][:, None]], axis=1)
+    known = np.concatenate([found.values[place], private[place][:, None]], axis=1)
     is_asked = ~np.isnan(known) & ~np.isnan(answers)
     is_right = is_asked & (answers == known)
     return is_right.sum(axis=(1, 2)), is_asked.sum(axis=(1, 2))

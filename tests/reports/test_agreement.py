@@ -265,6 +265,20 @@ def test_scores_whose_scale_runs_the_other_way_are_refused_and_drop_nobody(
     assert (found["annotators"], found["checks"]["dropped"]) == (["ann", "bob"], ["cy"])
 
 
+def test_one_reversed_scale_is_the_reason_that_is_given_and_known_answers_may_be_scores(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys = ["1", "2", "check private", "check public"]
+    scores: dict[str, list[float]] = {"ann": [1, 0, 1, 0], "bob": [0.75, 0, 0.75, 0.25], "cy": [0, 1, 0, 1]}
+    files = [_file(tmp_path / f"{name}.csv", name, key=keys, score=given) for name, given in scores.items()]
+    checks = _file(tmp_path / "checks.csv", "known", key=keys[2:], score=[1, 0.25])
+    assert privsieve("labels", "agreement", *files, "--attention-checks", checks) == 0
+    shown = capsys.readouterr().out
+    assert "attention checks: ann 2 of 2 right\n" in shown
+    reason = "the scores run the other way: 1 is the most private, so give 1 - score"
+    assert f"attention checks: cy 0 of 2 right: dropped; {reason}\n" in shown
+
+
 def test_intervals_and_judgements_of_pairs_say_how_much_a_kappa_is_worth(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
