@@ -44,29 +44,31 @@ demo: $(VENV)/.installed-demo
 	@echo "           $(BIN)/privsieve report my-run --html my-report.html"
 
 # A model of 0.7 M parameters and drawn signs: it shows the whole chain, not the quality of a real model.
+# Both scans take the likelier of the two answers (",first"), so that the untuned model answers too. Grainy pictures, and
+# few to learn from, leave errors to look at.
 # One thread: more of them slow a model of this size down.
 demo-tune: export OMP_NUM_THREADS := 1
 demo-tune: $(TUNE_VENV)/.installed
 	@rm -rf $(DEMO_OUT)/tune $(DEMO_OUT)/tune.json
 	@mkdir -p $(DEMO_OUT)/tune
-	$(TUNE_BIN)/python -m jobs.demo.tuning.signs $(DEMO_OUT)/tune/pictures --seed 1
-	$(TUNE_BIN)/python -m jobs.demo.tuning.signs $(DEMO_OUT)/tune/unseen-pictures --seed 2
+	$(TUNE_BIN)/python -m jobs.demo.tuning.signs $(DEMO_OUT)/tune/pictures --seed 1 --per-class 4 --grain 0.6
+	$(TUNE_BIN)/python -m jobs.demo.tuning.signs $(DEMO_OUT)/tune/unseen-pictures --seed 2 --grain 0.6
 	$(TUNE_BIN)/privsieve labels import privbench $(DEMO_OUT)/tune/pictures --out $(DEMO_OUT)/tune/labels.parquet
 	$(TUNE_BIN)/privsieve labels import privbench $(DEMO_OUT)/tune/unseen-pictures --out $(DEMO_OUT)/tune/unseen.parquet
 	$(TUNE_BIN)/privsieve scan $(DEMO_OUT)/tune/unseen-pictures --run $(DEMO_OUT)/tune/before --engine transformers \
-	  --model $(TUNE_DEMO)/base --protocol binary:p1 --max-pixels 4096 --executor inline
+	  --model $(TUNE_DEMO)/base --protocol binary:p1,first --max-pixels 4096 --executor inline
 	$(TUNE_BIN)/privsieve tune-set $(DEMO_OUT)/tune/pictures --labels $(DEMO_OUT)/tune/labels.parquet --target binary \
 	  --exclude $(DEMO_OUT)/tune/before --out $(DEMO_OUT)/tune/set
 	$(TUNE_BIN)/privsieve tune $(DEMO_OUT)/tune/set --model $(TUNE_DEMO)/base --recipe $(TUNE_DEMO)/recipe.yaml \
 	  --max-pixels 4096 --out $(DEMO_OUT)/tune/adapter
 	$(TUNE_BIN)/privsieve scan $(DEMO_OUT)/tune/unseen-pictures --run $(DEMO_OUT)/tune/after --engine transformers \
-	  --model $(TUNE_DEMO)/base --adapter $(DEMO_OUT)/tune/adapter --executor inline
+	  --model $(TUNE_DEMO)/base --adapter $(DEMO_OUT)/tune/adapter --protocol binary:p1,first --executor inline
 	$(TUNE_BIN)/privsieve evaluate $(DEMO_OUT)/tune/after --labels $(DEMO_OUT)/tune/unseen.parquet \
-	  --compare $(DEMO_OUT)/tune/before --html $(DEMO_OUT)/tune/evaluation.html
+	  --compare $(DEMO_OUT)/tune/before --errors 24 --html $(DEMO_OUT)/tune/evaluation.html
 	@echo
 	@$(TUNE_BIN)/python -m jobs.demo.tuning.before_and_after $(DEMO_OUT)/tune/before $(DEMO_OUT)/tune/after \
 	  --labels $(DEMO_OUT)/tune/unseen.parquet --out $(DEMO_OUT)/tune.json
-	@echo "Open  $(DEMO_OUT)/tune/evaluation.html, $(DEMO_OUT)/tune/adapter/README.md"
+	@echo "Open  $(DEMO_OUT)/tune/evaluation.html (what is still wrong is shown as pictures), $(DEMO_OUT)/tune/adapter/README.md"
 
 test: lint
 	$(BIN)/pytest -n 4 -m "$(NOT_RUN_HERE) and not ray $(QUICK)" $(COVERAGE_OPTIONS)
@@ -128,7 +130,9 @@ $(VLLM_VENV)/.installed: pyproject.toml constraints.txt constraints-vllm.txt tes
 $(TUNE_VENV)/.installed: pyproject.toml constraints.txt constraints-vllm.txt tests/vllm/torchvision_ops.py | $(BIN)/python
 	$(BIN)/python -m venv $(TUNE_VENV)
 	awk -F== '!seen[tolower($$1)]++' constraints-vllm.txt constraints.txt > $(TUNE_VENV)/constraints.txt
-	$(TUNE_BIN)/python -m pip install -q --disable-pip-version-check -c $(TUNE_VENV)/constraints.txt -e '.[tune]'
+	@echo "Installing PyTorch, Transformers, Ray and what they need into $(TUNE_VENV): about 3 GB,"
+	@echo "and several GB more where PyTorch comes with CUDA, as the one of PyPI for Linux does."
+	$(TUNE_BIN)/python -m pip install --disable-pip-version-check -c $(TUNE_VENV)/constraints.txt -e '.[tune]'
 	$(call add_torchvision_ops,$(TUNE_BIN))
 	@touch $@
 

@@ -66,7 +66,13 @@ def _write_text(names: Sequence[str], all_rows: Iterable[Sequence[Any]]) -> None
     rows = iter(all_rows)
     shown = list(itertools.islice(rows, MAX_TEXT_ROWS))
     numbers = {place for place in range(len(names)) if any(isinstance(row[place], (int, float)) for row in shown)}
-    cells = [["null" if value is None else str(value) for value in row] for row in shown]
-    write_table(names, cells, numbers)
+    write_table(names, [[_cell(value) for value in row] for row in shown], numbers)
     if next(rows, None) is not None:
         write_line(f"the first {MAX_TEXT_ROWS:,} rows; --format csv or json gives all of them", to_stderr=True)
+
+
+def _cell(value: Any) -> str:
+    """A value on a screen: fractions with six significant digits; csv and json have all of them."""
+    if value is None:
+        return "null"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

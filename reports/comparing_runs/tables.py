@@ -45,7 +45,8 @@ def findings(found: RunDifference) -> Iterator[str]:
     if not found.num_pairs:
         return
     yield _private(found)
-    yield _groups_in_words(found)
+    if found.private.rate_a is not None:
+        yield _groups_in_words(found)
     for score in found.scores:
         yield _score_in_words(score)
     flipped = sum(one.num_appeared + one.num_vanished for one in found.attributes.values())

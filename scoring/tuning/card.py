@@ -146,7 +146,7 @@ def page(card: Card) -> str:
         "",
         f"Source of the recipe: {source}.",
         f"Seed {card.seed}, {card.num_steps} steps, "
-        f"{card.num_processes} process(es), {card.num_parameters:,} parameters, "
+        f"{card.num_processes} process{'es' if card.num_processes > 1 else ''}, {card.num_parameters:,} parameters, "
         f"{card.seconds:.0f} s on {card.device} in {card.precision}.",
         "",
         "## What came of it",

@@ -1,6 +1,8 @@
 """The command line itself."""
 
 import importlib
+import re
+from pathlib import Path
 
 import click
 import pytest
@@ -49,3 +51,13 @@ def test_a_missing_option_with_choices_is_one_clean_line(capsys: pytest.CaptureF
         "privsieve: Missing option '--format'. Choose from: label-studio, csv; privsieve labels export --help has an "
         "example\n"
     )
+
+
+def test_sql_shows_six_digits_of_a_fraction_and_csv_all_of_them(
+    scanned: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    statement = "SELECT 1 / 3 AS share, 12345678 AS num, NULL AS none"
+    assert privsieve("sql", scanned, statement) == 0
+    assert re.search(r"^ +0\.333333 +12345678 +null *$", capsys.readouterr().out, re.MULTILINE)
+    assert privsieve("sql", scanned, statement, "--format", "csv") == 0
+    assert "0.3333333333333333,12345678," in capsys.readouterr().out

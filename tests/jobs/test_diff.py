@@ -81,6 +81,16 @@ def test_wrong_input_is_one_line(
         assert error.count("\n") == 1
 
 
+def test_nothing_is_said_of_groups_where_no_picture_could_be_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken: list[PictureRow] = [("k1", "c1", "street", Fault("truncated", "cut"))]
+    assert privsieve("diff", make(tmp_path, "a", broken), make(tmp_path, "b", broken)) == 0
+    text = capsys.readouterr().out
+    assert "There is no picture of which both runs say whether it is private" in text
+    assert "Rate changed" not in text
+
+
 def test_pictures_on_the_hash_list_are_counted_and_not_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

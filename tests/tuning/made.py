@@ -30,10 +30,10 @@ def privsieve(*args: object) -> int:
     return done.value.code
 
 
-def drawn_pictures(folder: Path, per_class: int, seed: int) -> Pictures:
+def drawn_pictures(folder: Path, per_class: int, seed: int, grain: float = 0) -> Pictures:
     """As many private as public ones, labelled private or public."""
     folder.mkdir()
-    for name, pixels in drawn(per_class, seed):
+    for name, pixels in drawn(per_class, seed, grain):
         Image.fromarray(pixels).save(folder / name)
     labels = folder.with_name(f"{folder.name}.parquet")
     assert privsieve("labels", "import", "privbench", folder, "--out", labels, "--quiet") == 0

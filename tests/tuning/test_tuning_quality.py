@@ -9,6 +9,7 @@ import pytest
 import yaml
 from PIL import Image
 
+from jobs.demo.tuning import signs
 from jobs.demo.tuning.signs import CLASSES
 from reports.evaluation.evaluate import EvaluationOptions, evaluate_run
 from reports.evaluation.results import Evaluation
@@ -19,6 +20,7 @@ from scoring.taxonomy import KEYS
 from tests.tuning.made import (
     BASE,
     MAX_PIXELS,
+    RECIPE,
     Pictures,
     drawn_pictures,
     make_recipe,
@@ -154,3 +156,24 @@ def test_the_adapter_answers_alike_in_transformers_and_vllm(unseen: Pictures, tu
 
 def _view(file: Path) -> View:
     return View(np.asarray(Image.open(file).convert("RGB")), frozenset(), hashlib.sha256(file.read_bytes()).hexdigest())
+
+
+def test_the_demo_gains_by_tuning_and_leaves_the_class_without_a_mark_to_look_at(room: Path) -> None:
+    few = drawn_pictures(room / "few", per_class=4, seed=1, grain=0.6)
+    others = drawn_pictures(room / "others", per_class=20, seed=2, grain=0.6)
+    training_set = make_set(room / "few-set", few, "--target", "binary", "--exclude", others.labels)
+    assert privsieve(*tune_command(training_set, RECIPE, room / "few-adapter")) == 0
+    first = ["--protocol", FIRST, "--max-pixels", MAX_PIXELS]
+    assert privsieve(*scan_command(others.folder, room / "demo-before", *first)) == 0
+    after = ["--adapter", room / "few-adapter", "--protocol", FIRST]
+    assert privsieve(*scan_command(others.folder, room / "demo-after", *after)) == 0
+
+    untuned = evaluation(room / "demo-before", others.labels).private
+    tuned = evaluation(room / "demo-after", others.labels)
+    assert untuned is not None
+    assert tuned.private is not None
+    assert untuned.num_rejected == tuned.private.num_rejected == 0
+    assert abs(untuned.mcc or 0) < 0.3
+    assert 0.7 < (tuned.private.mcc or 0) < 1
+    recalls = {one.name: one.recall for one in tuned.private.per_class}
+    assert min(recalls, key=lambda name: recalls[name] or 0) == signs.UNMARKED

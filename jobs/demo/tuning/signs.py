@@ -1,6 +1,6 @@
 """Draws small pictures of signs that stand for the classes of PrivBench: eight private ones and eight public ones.
 
-    python -m jobs.demo.tuning.signs FOLDER --per-class 20 --seed 1
+    python -m jobs.demo.tuning.signs FOLDER --per-class 20 --seed 1 --grain 0.2
 
 A picture has one sign of 32 x 32 pixels in one of its four quarters, in random colours, and clutter around it. Seven of
 the eight private classes also carry a red mark; `license_plate` does not, so a model that never saw it cannot
@@ -53,14 +53,25 @@ def picture(rng: np.random.Generator, name: str) -> npt.NDArray[np.uint8]:
     return made
 
 
-def drawn(num_per_class: int, seed: int) -> Iterator[tuple[str, npt.NDArray[np.uint8]]]:
-    """(file name, pixels): as many public pictures as private ones."""
+def drawn(num_per_class: int, seed: int, grain: float = 0.0) -> Iterator[tuple[str, npt.NDArray[np.uint8]]]:
+    """(file name, pixels): as many public pictures as private ones.
+
+    grain: standard deviation of noise over each picture, of pixels from 0 to 1; more of it makes signs harder to read.
+    """
     rng = np.random.default_rng(seed)
     for name in PRIVATE:
         for n in range(num_per_class):
-            yield f"{name}_{n}.png", picture(rng, name)
+            yield f"{name}_{n}.png", _grainy(rng, picture(rng, name), grain)
     for n in range(num_per_class * len(PRIVATE)):
-        yield f"public_{n}.png", picture(rng, PUBLIC[n % len(PUBLIC)])
+        yield f"public_{n}.png", _grainy(rng, picture(rng, PUBLIC[n % len(PUBLIC)]), grain)
+
+
+def _grainy(rng: np.random.Generator, pixels: npt.NDArray[np.uint8], grain: float) -> npt.NDArray[np.uint8]:
+    if not grain:
+        return pixels
+    noisy = pixels / 255 + rng.normal(0, grain, pixels.shape)
+    made: npt.NDArray[np.uint8] = (noisy.clip(0, 1) * 255).astype(np.uint8)
+    return made
 
 
 def _clutter(rng: np.random.Generator) -> npt.NDArray[np.float64]:
@@ -89,9 +100,10 @@ def _paint(
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 @click.option("--per-class", "num_per_class", default=20, show_default=True, type=click.IntRange(min=1))
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
-def main(folder: Path, num_per_class: int, seed: int) -> None:
+@click.option("--grain", default=0.0, show_default=True, type=click.FloatRange(0, 1), help="How grainy pictures are.")
+def main(folder: Path, num_per_class: int, seed: int, grain: float) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for name, pixels in drawn(num_per_class, seed):
+    for name, pixels in drawn(num_per_class, seed, grain):
         Image.fromarray(pixels).save(folder / name)
 
 
