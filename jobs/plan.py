@@ -25,6 +25,7 @@ from jobs.runtime.feedback import on_terminal
         "What is measured": ("--sample", "--seed", "--source-format", "--category"),
         **ENGINE_HEADING,
         "What it costs": ("--num-engines", "--price-per-hour"),
+        "Where it runs": ("--ray-address",),
     },
 )
 @click.argument("source", cls=OneSource)
@@ -48,6 +49,7 @@ from jobs.runtime.feedback import on_terminal
 @click.option("--seed", type=WholeRange(min=0), default=PlanRequest.seed, show_default=True, help="Seed of the sample.")
 @click.option("--source-format", help="As of scan: webdataset, tree or parquet; recognised if not given.")
 @click.option("--category", help="As of scan.")
+@click.option("--ray-address", help="Ray cluster on which to measure; default RAY_ADDRESS, else this machine.")
 @click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--quiet", is_flag=True, help="No progress.")
 def plan(
@@ -59,6 +61,7 @@ def plan(
     seed: int,
     source_format: str | None,
     category: str | None,
+    ray_address: str | None,
     output: str,
     quiet: bool,
 ) -> None:
@@ -68,7 +71,9 @@ def plan(
     """
     options = engine_options_from_context()
     found = run_plan(
-        PlanRequest(source, engine, options, num_engines, price_per_hour, sample, seed, source_format, category),
+        PlanRequest(
+            source, engine, options, num_engines, price_per_hour, sample, seed, source_format, category, ray_address
+        ),
         on_terminal(quiet),
     )
     if output == "json":

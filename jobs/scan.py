@@ -14,7 +14,7 @@ from jobs.console.engine_options import ENGINE_HEADING, engine_option, engine_op
 from jobs.console.executor_options import executor_options
 from jobs.console.hash_list_option import hash_list_option
 from jobs.console.old_spellings import with_old_spellings
-from jobs.console.option_types import MAX_SECONDS, FiniteRange, WholeRange
+from jobs.console.option_types import MAX_SECONDS, FiniteRange, NumberOrAuto, WholeRange
 from jobs.console.terminal import write_line
 from jobs.runtime.executors import Executor
 from jobs.runtime.feedback import on_terminal
@@ -70,12 +70,14 @@ MEMORY_HELP = "Memory for an engine that scans image by image; default half of w
 )
 @hash_list_option("is not shown to the engine, and its row says only where it is")
 @click.option("--pdq", is_flag=True, help="Store PDQ hashes, so that other commands can compare them with a hash list.")
-@click.option("--num-engines", type=WholeRange(min=1), help="Engine actors; default as many as fit.")
 @click.option(
-    "--max-engines",
-    type=WholeRange(min=1),
-    help="Add engines up to this number while slices wait; default: add none.",
+    "--num-engines",
+    type=NumberOrAuto(),
+    default="auto",
+    show_default=True,
+    help="Engine actors; auto: as many as fit, and on a cluster those of machines that it may still start.",
 )
+@click.option("--max-engines", type=WholeRange(min=1), help="Add engines up to this number while slices wait.")
 @click.option("--engine-cpus", type=FiniteRange(min=0.5), default=1, show_default=True, help="CPUs per engine.")
 @click.option("--engine-gpus", type=FiniteRange(min=0), help="GPUs per engine; default what the engine asks for.")
 @click.option("--stall-seconds", type=FiniteRange(1, MAX_SECONDS), default=600, show_default=True, help=STALL_HELP)
@@ -143,10 +145,8 @@ def scan(
     image_memory_bytes = image_memory_mb * 2**20 if image_memory_mb else None
     if dry_run:
         from jobs.scanning.dry_run import show
-        from jobs.scanning.run import prepare
 
-        prepared = prepare(request)
-        show(prepared.source, engine, request.options, prepared.description, prepared.limits)
+        show(request, resources, on_terminal(quiet))
         return
     from jobs.scanning.run import run_scan
 

@@ -5,12 +5,12 @@ import posixpath
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from itertools import islice
 
 from ingest.errors import SourceError, StorageError
 from ingest.fault import Fault
-from ingest.formats import open_source
+from ingest.formats import Source, open_source
 from ingest.images.decode import ImageLimits, decode
+from ingest.sample import Sample
 from ingest.storage.place import PART, Place, place
 from ingest.storage.retries import RETRY_VARIABLE
 from scoring.runs.begin import refuse_other_files
@@ -23,14 +23,18 @@ RETRY_S = "5"
 
 def check_source(url: str) -> str:
     corpus = open_source(url, None, None)
-    try:
-        slice_ = next(slice_ for shard in corpus.shards for slice_ in corpus.slices(shard) if slice_.locators)
-        sample = next(iter(islice(corpus.read(slice_), 1)))
-    except StopIteration:
-        raise SourceError(f"{url} holds no sample in any of its {len(corpus.shards)} shards") from None
+    sample = first_sample(corpus)
+    if sample is None:
+        raise SourceError(f"{url} holds no sample in any of its {len(corpus.shards)} shards")
     image = sample.fault or decode(sample.encoded, ImageLimits())
     first = f"is quarantined ({image.reason})" if isinstance(image, Fault) else "can be read"
     return f"{corpus.format}, {len(corpus.shards)} shards; the first sample {first}"
+
+
+def first_sample(source: Source) -> Sample | None:
+    """Read from the first shard that has one; None where none has. SourceError, StorageError where it cannot be."""
+    slices = (slice_ for shard in source.shards for slice_ in source.slices(shard) if slice_.locators)
+    return next((sample for slice_ in slices for sample in source.read(slice_)), None)
 
 
 def check_run(url: str) -> str:
@@ -42,7 +46,7 @@ def check_run(url: str) -> str:
     else:
         refuse_other_files(root, url)
     probe = root.at(f"doctor-{uuid.uuid4().hex}{PART}")
-    with _new_folders_removed(root):
+    with new_folders_removed(root):
         try:
             probe.write(b"privsieve doctor")
             if probe.read() != b"privsieve doctor":
@@ -66,7 +70,7 @@ def short_retries() -> Iterator[None]:
 
 
 @contextmanager
-def _new_folders_removed(root: Place) -> Iterator[None]:
+def new_folders_removed(root: Place) -> Iterator[None]:
     """Removes the local folders that the block created; object stores have none."""
     missing = []
     folder = root.path

@@ -1,6 +1,7 @@
 """What a scan would take: measured on a small sample where the plan is made, else from recorded figures."""
 
 from dataclasses import field, replace
+from functools import partial
 from typing import Annotated
 
 from pydantic import Field
@@ -46,9 +47,30 @@ class PlanRequest:
     category: Name | None = None
     """As for a scan."""
 
+    ray_address: str | None = None
+    """HOST:PORT of a Ray head; None: RAY_ADDRESS, else no Ray at all."""
+
 
 def run_plan(request: PlanRequest, feedback: Feedback = SILENT) -> PlanResult:
     """Lists up to 16 shards, reads and scores the sample, and writes nothing.
+
+    Where a cluster is named, one of its machines does this: the one that has what the engine needs. Errors are as of
+    `plan_here`.
+    """
+    from jobs.runtime.cluster import is_this_machine, ray_session
+
+    if is_this_machine(request.ray_address):
+        return plan_here(request, feedback)
+    from jobs.runtime.on_worker import on_worker
+
+    model = engine_module(request.engine).requirements(request.options).local_model
+    num_gpus = 0 if model is None else model.num_gpus
+    with feedback.meter("plan", None) as progress, ray_session(request.ray_address):
+        return on_worker(partial(plan_here, request), 1, num_gpus, feedback, progress.phase).found
+
+
+def plan_here(request: PlanRequest, feedback: Feedback = SILENT) -> PlanResult:
+    """On this machine.
 
     EngineError if the engine cannot run here and no speed is recorded for it. SourceError, StorageError for the source.
     """

@@ -1,10 +1,12 @@
 """`privsieve scan … --dry-run`: what would be asked, and how the first pictures would be seen; nothing is written.
 
-No weights are loaded, no Ray is started and no endpoint is asked: at most a model's small files are read.
+No weights are loaded and no endpoint is asked: at most a model's small files are read. No Ray is started; where a
+cluster would scan, one of its machines looks.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 
 from ingest.fault import Fault
@@ -12,9 +14,11 @@ from ingest.formats import Source
 from ingest.images.decode import ImageLimits, Pixels, decode
 from ingest.sample import Sample
 from jobs.console.terminal import write_line, write_lines
-from scoring.assessment import EngineDescription, EngineOptions
+from jobs.runtime.feedback import Feedback
+from jobs.scanning.request import ScanRequest, ScanResources
+from jobs.scanning.run import Prepared, gpus_per_engine, is_on_cluster, prepare
+from scoring.assessment import EngineDescription
 from scoring.engine_facts import Preview
-from scoring.engines import engine_module
 from scoring.taxonomy import KEYS
 
 NUM_PICTURES = 4
@@ -32,20 +36,19 @@ class DryRun:
     """A line for each of the first pictures: its size, and how the engine would see it."""
 
 
-def dry_run(
-    corpus: Source, engine: str, options: EngineOptions, description: EngineDescription, limits: ImageLimits
-) -> DryRun:
-    """EngineError, SourceError, StorageError where the scan itself could not begin."""
-    preview = engine_module(engine).preview(options)
-    samples = islice(_samples(corpus), NUM_PICTURES)
+def dry_run(prepared: Prepared) -> DryRun:
+    """Of this machine. EngineError, SourceError, StorageError where the scan itself could not begin."""
+    options = prepared.request.options
+    description, preview = prepared.module.describe(options), prepared.module.preview(options)
+    limits = prepared.limits(description)
+    samples = islice(_samples(prepared.source), NUM_PICTURES)
     return DryRun(description, preview, tuple(_picture(sample, limits, preview.describe_picture) for sample in samples))
 
 
-def show(
-    corpus: Source, engine: str, options: EngineOptions, description: EngineDescription, limits: ImageLimits
-) -> None:
-    """Prints what `dry_run` finds."""
-    found = dry_run(corpus, engine, options, description, limits)
+def show(request: ScanRequest, resources: ScanResources, feedback: Feedback) -> None:
+    """Prints what `dry_run` finds; on a cluster, on a machine that could run the engine."""
+    prepared = prepare(request)
+    found = _on_cluster(prepared, resources, feedback) if is_on_cluster(resources) else dry_run(prepared)
     write_line(f"engine     {found.description.name}")
     write_line(f"protocol   {found.description.protocol}")
     write_line(f"assesses   {_assessed(found.description)}")
@@ -53,6 +56,15 @@ def show(
     write_line(f"pictures   the first {len(found.pictures)}:")
     for picture in found.pictures:
         write_line(f"  {picture}")
+
+
+def _on_cluster(prepared: Prepared, resources: ScanResources, feedback: Feedback) -> DryRun:
+    from jobs.runtime.cluster import ray_session
+    from jobs.runtime.on_worker import on_worker
+
+    with feedback.meter("dry run", None) as progress, ray_session(resources.ray_address):
+        cpus, gpus = resources.engine_cpus, gpus_per_engine(prepared, resources)
+        return on_worker(partial(dry_run, prepared), cpus, gpus, feedback, progress.phase).found
 
 
 def _assessed(description: EngineDescription) -> str:

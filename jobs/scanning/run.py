@@ -1,7 +1,7 @@
 """A scan from its request to its result. Start here to follow one through."""
 
 from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -25,9 +25,9 @@ from jobs.scanning.watchdog import heard
 from scoring.assessment import EngineDescription, EngineModule, RemoteEngineModule
 from scoring.engines import engine_module
 from scoring.runs.attempts import Attempts
-from scoring.runs.begin import refuse_other, remove_unfinished, start_or_continue
+from scoring.runs.begin import refuse_other, refuse_other_files, remove_unfinished, start_or_continue
 from scoring.runs.footers import footers
-from scoring.runs.layout import ATTEMPTS, RUN_LEASE
+from scoring.runs.layout import ATTEMPTS, RUN_LEASE, RUN_RECORD
 from scoring.runs.lease import Lease, lease
 from scoring.runs.ledger import CONFLICT, Ledger, finished, result_names, shard_id_in, shard_ids_of_others
 from scoring.runs.reconcile import tally
@@ -48,25 +48,25 @@ ScanSlices = Callable[[ScanSettings, list[str], Chosen, Ledger, ShowUnderWay], G
 
 @dataclass(frozen=True)
 class Prepared:
-    """A request whose source, engine and options were found to be right. Nothing is written or loaded yet."""
+    """A request whose source and lists were found to be right. The engine is not asked, and nothing is written."""
 
-    source: Source
+    request: ScanRequest
     module: EngineModule
-    description: EngineDescription
-    limits: ImageLimits
+    source: Source
     hash_list: HashList
+
+    def limits(self, description: EngineDescription) -> ImageLimits:
+        """Of the pictures that the engine gets."""
+        has_pdq = self.request.pdq or self.hash_list.needs_pdq
+        return ImageLimits(self.request.max_pixels, self.request.max_frames, description.max_side_px, has_pdq)
 
 
 def prepare(request: ScanRequest) -> Prepared:
-    """EngineError, SourceError or LabelsError where the scan could not begin."""
+    """EngineError for an unknown engine; SourceError, LabelsError or StorageError where the scan could not begin."""
     module = engine_module(request.engine)
-    description = module.describe(request.options)
     class_list = None if request.labels is None else read_class_list(request.labels)
     source = open_source(request.source, request.format, request.category, class_list)
-    hash_list = hash_list_of(request.hash_list)
-    has_pdq = request.pdq or hash_list.needs_pdq
-    limits = ImageLimits(request.max_pixels, request.max_frames, description.max_side_px, has_pdq)
-    return Prepared(source, module, description, limits, hash_list)
+    return Prepared(request, module, source, hash_list_of(request.hash_list))
 
 
 def run_scan(
@@ -83,6 +83,23 @@ def run_scan(
     with feedback.meter("scan", None) as progress:
         progress.phase("listing shards", is_logged="://" in request.source)
         return _Scan(request, resources or ScanResources(), supervision or Supervision(), feedback, progress).run()
+
+
+def is_on_cluster(resources: ScanResources) -> bool:
+    """Whether the work is done by a cluster rather than by this machine alone."""
+    from jobs.runtime.cluster import is_this_machine
+
+    return resources.executor == "ray" and not is_this_machine(resources.ray_address)
+
+
+def gpus_per_engine(prepared: Prepared, resources: ScanResources) -> float:
+    """What Ray sets aside for an engine: to be called inside of `ray_session`."""
+    if resources.engine_gpus is not None:
+        return resources.engine_gpus
+    from jobs.runtime.cluster import default_num_gpus
+
+    model = prepared.module.requirements(prepared.request.options).local_model
+    return default_num_gpus(resources.ray_address, 0 if model is None else model.num_gpus)
 
 
 class _Scan:
@@ -104,40 +121,77 @@ class _Scan:
         self._run = place(request.run)
         if place(request.source).is_dir() and self._run.is_within(self._prepared.source.root):
             raise RunError(f"{request.run} lies in the source; use a folder outside of it for --run")
-        self._record = record_of(request, self._prepared.source, self._prepared.description, self._prepared.hash_list)
+        self._on_cluster = is_on_cluster(self._resources)
 
     def run(self) -> ScanResult:
-        if refuse_other(self._request.run, self._record) is None:
-            self._check_engine()
-            refuse_without_pictures(self._prepared.source, self._request.source)
-            self._check_category()
-        with lease(self._run.at(RUN_LEASE), self._request.run, self._supervision.takeover) as held:
+        with ExitStack() as stack:
+            if self._on_cluster:  # a machine of it describes the engine
+                stack.enter_context(self._session())
+            self._description = self._described()
+            self._record = record_of(self._request, self._prepared.source, self._description, self._prepared.hash_list)
+            if refuse_other(self._request.run, self._record) is None:
+                self._refuse_new_run()
+            held = stack.enter_context(lease(self._run.at(RUN_LEASE), self._request.run, self._supervision.takeover))
             Attempts(self._run.at(ATTEMPTS)).reset_failed()
-            with _discounting_interruption(self._run), self._session():
-                self._refuse_foreign_list()
-                chosen = self._chosen()
-                if self._request.per_category and chosen is not None:
-                    self._record = self._record.model_copy(update={"drawn": sum(map(len, chosen.values()))})
-                shards = [shard for shard in self._prepared.source.shards if chosen is None or shard in chosen]
-                scan_left = self._executor()
-                begun = start_or_continue(self._request.run, self._record)
-                before = results(self._run)
-                _refuse_other_shards(self._request.run, shards, before)
-                settings = self._settings(begun)
-                left = [shard for shard in shards if not finished(shard, before.ledger)]
-                if left and begun.code not in (None, self._record.code):
-                    self._feedback.notice(
-                        f"{self._request.run} was begun with other code of privsieve; new rows are of this one"
-                    )
-                num_chosen = None if chosen is None else sum(len(indices) for indices in chosen.values())
-                failures: list[str] = []
-                if left:
-                    self._progress.resume(self._num_rows(before, begun.settings_hash()), num_chosen)
-                    self._progress.phase(f"loading {self._request.engine}")
-                    with closing(scan_left(settings, left, chosen, before.ledger, self._progress.under_way)) as found:
-                        failures = self._follow(found, len(left), len(shards), held)
-            remove_unfinished(self._run)
-            return self._reconcile(shards, begun.settings_hash(), num_chosen, failures, before.ledger)
+            stack.enter_context(_discounting_interruption(self._run))
+            if not self._on_cluster:
+                stack.enter_context(self._session())
+            return self._scanned(held)
+
+    def _described(self) -> EngineDescription:
+        """By a machine that can run the engine, where the scan runs on a cluster: this one may lack the packages."""
+        module, options = self._prepared.module, self._request.options
+        if not self._on_cluster:
+            return module.describe(options)
+        from jobs.runtime.cluster import refuse_impossible
+        from jobs.scanning.first_look import look
+
+        is_new = not self._run.at(RUN_RECORD).exists()
+        if is_new:
+            refuse_other_files(self._run, self._request.run)
+            self._refuse_source()
+        cpus, gpus = self._resources.engine_cpus, gpus_per_engine(self._prepared, self._resources)
+        refuse_impossible(self._resources.ray_address, cpus, gpus)
+        new_run = (self._prepared.source, self._run) if is_new else None
+        return look(self._request.engine, options, cpus, gpus, self._feedback, self._progress.phase, new_run=new_run)
+
+    def _refuse_new_run(self) -> None:
+        """EngineError where a new run would get no answer, SourceError where it would get no picture."""
+        if self._on_cluster:
+            return  # the first look has
+        if isinstance(self._prepared.module, RemoteEngineModule):
+            self._prepared.module.check(self._request.options)
+        self._refuse_source()
+
+    def _refuse_source(self) -> None:
+        refuse_without_pictures(self._prepared.source, self._request.source)
+        self._check_category()
+
+    def _scanned(self, held: Lease) -> ScanResult:
+        self._refuse_foreign_list()
+        chosen = self._chosen()
+        if self._request.per_category and chosen is not None:
+            self._record = self._record.model_copy(update={"drawn": sum(map(len, chosen.values()))})
+        shards = [shard for shard in self._prepared.source.shards if chosen is None or shard in chosen]
+        scan_left = self._executor()
+        begun = start_or_continue(self._request.run, self._record)
+        before = results(self._run)
+        _refuse_other_shards(self._request.run, shards, before)
+        settings = self._settings(begun)
+        left = [shard for shard in shards if not finished(shard, before.ledger)]
+        if left and begun.code not in (None, self._record.code):
+            self._feedback.notice(
+                f"{self._request.run} was begun with other code of privsieve; new rows are of this one"
+            )
+        num_chosen = None if chosen is None else sum(len(indices) for indices in chosen.values())
+        failures: list[str] = []
+        if left:
+            self._progress.resume(self._num_rows(before, begun.settings_hash()), num_chosen)
+            self._progress.phase(f"loading {self._request.engine}")
+            with closing(scan_left(settings, left, chosen, before.ledger, self._progress.under_way)) as found:
+                failures = self._follow(found, len(left), len(shards), held)
+        remove_unfinished(self._run)
+        return self._reconcile(shards, begun.settings_hash(), num_chosen, failures, before.ledger)
 
     def _num_rows(self, before: Results, settings_hash: str) -> int:
         """Rows that the run has already, for progress; 0 where nobody looks, or to count them would take long."""
@@ -149,14 +203,6 @@ class _Scan:
             return sum(footer.num_rows for footer in footers(self._run, names, settings_hash))
         except (RunError, StorageError):
             return 0  # the end of the scan says which file is damaged
-
-    def _check_engine(self) -> None:
-        """EngineError where a new run would get no answer. A cluster may have another key and reach other addresses."""
-        from jobs.runtime.cluster import is_this_machine
-
-        is_here = self._resources.executor == "inline" or is_this_machine(self._resources.ray_address)
-        if is_here and isinstance(self._prepared.module, RemoteEngineModule):
-            self._prepared.module.check(self._request.options)
 
     def _check_category(self) -> None:
         """SourceError where `--category` names nothing that samples have; a notice where they contradict themselves."""
@@ -178,29 +224,30 @@ class _Scan:
             from jobs.scanning import inline
 
             return inline.scan_slices
-        from jobs.runtime.cluster import default_num_engines, default_num_gpus, refuse_impossible
+        from jobs.runtime.cluster import num_engines, refuse_impossible
         from jobs.scanning import on_ray
 
-        address, cpus, gpus = self._resources.ray_address, self._resources.engine_cpus, self._resources.engine_gpus
-        if gpus is None:
-            gpus = default_num_gpus(address, self._prepared.description.num_gpus)
+        address, cpus, gpus = (
+            self._resources.ray_address,
+            self._resources.engine_cpus,
+            gpus_per_engine(self._prepared, self._resources),
+        )
         refuse_impossible(address, cpus, gpus)
-        size = self._resources.num_engines or default_num_engines(address, cpus, gpus)
-        size = min(size, self._resources.max_engines or size)
-        pool = on_ray.EnginePool(size, self._resources.max_engines or size, cpus, gpus)
+        size, max_size = num_engines(address, cpus, gpus, self._resources.num_engines, self._resources.max_engines)
+        pool = on_ray.EnginePool(size, max_size, cpus, gpus)
         scan_left = partial(on_ray.scan_slices, engines=pool)
         if not self._progress.is_shown:
             return lambda settings, left, chosen, ledger, _: scan_left(settings, left, chosen, ledger)
         return scan_left
 
     def _settings(self, begun: RunRecord) -> ScanSettings:
-        description = self._prepared.description
+        description = self._description
         return ScanSettings(
             source=self._prepared.source,
             run=self._run,
             engine=self._request.engine,
             options=self._request.options,
-            limits=self._prepared.limits,
+            limits=self._prepared.limits(description),
             settings_hash=begun.settings_hash(),
             code=self._record.code or "",
             stall_s=self._supervision.stall_s,

@@ -25,9 +25,19 @@ def rows_of(run: Path) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["shard"], row["index"]))
 
 
+def command(*words: object, environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "jobs", *map(str, words)],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+
+
 def scan(*more: object, environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "jobs", "scan", *map(str, more), "--engine", "canned", "--quiet"]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=200)
+    return command("scan", *more, "--engine", "canned", "--quiet", environment=environment)
 
 
 @pytest.fixture(scope="module")

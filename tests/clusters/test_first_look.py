@@ -1,0 +1,75 @@
+"""Before a run begins on a cluster, one of its machines has to be able to scan: else one line, and nothing is left."""
+
+import platform
+from pathlib import Path
+
+import pytest
+
+from ingest.errors import EngineError, SourceError
+from jobs.runtime import on_worker as module
+from jobs.runtime.cluster import ray_session
+from jobs.runtime.feedback import SILENT
+from jobs.runtime.on_worker import on_worker
+from tests.clusters.conftest import RayCluster
+from tests.clusters.test_submit import CORPUS, command
+from tests.conftest import joined, ray_head
+
+pytestmark = pytest.mark.ray(own=True)
+
+
+def test_a_model_that_the_workers_lack_is_named_with_the_machine(ray_cluster: RayCluster, tmp_path: Path) -> None:
+    address = ("--ray-address", ray_cluster.address)
+    asked = ("scan", CORPUS, "--run", tmp_path / "run", "--engine", "canned", "--model", "nowhere", "--quiet", *address)
+    done = command(*asked, environment=ray_cluster.environment)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        f"privsieve: machine {platform.node()}: the canned engine takes no --model; leave it out or choose another "
+        "--engine"
+    ]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_the_workers_do_not_see_is_refused(ray_cluster: RayCluster) -> None:
+    asked = ("scan", CORPUS, "--run", "memory://here-alone", "--engine", "canned", "--quiet")
+    environment = ray_cluster.environment | {"RAY_ADDRESS": ray_cluster.address}
+    done = command(*asked, environment=environment)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert "here-alone is another folder here than where the command was given: give --run as a URL" in done.stderr
+
+
+def test_another_program_on_the_workers_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ray_head({}) as address, joined(address), ray_session(address):
+        monkeypatch.setattr(module, "code_hash", lambda: "changed since the workers were installed")
+        with pytest.raises(EngineError, match=r"has other code of privsieve .* install the same on all machines"):
+            on_worker(lambda: 1, 1, 0, SILENT, lambda _: None)
+
+
+def _fails() -> None:
+    raise SourceError("s3://corpus/00000.tar: access denied")
+
+
+def test_an_error_of_a_worker_keeps_its_kind_and_names_the_machine() -> None:
+    waited: list[str] = []
+    with ray_head({}) as address, joined(address), ray_session(address):
+        with pytest.raises(SourceError, match=rf"machine {platform.node()}: s3://corpus/00000.tar: access denied"):
+            on_worker(_fails, 1, 0, SILENT, waited.append)
+        assert on_worker(lambda: 6 * 7, 1, 0, SILENT, lambda _: None).found == 42
+    assert waited == ["waiting for a machine with 1 free CPU", f"looking at machine {platform.node()}"]
+
+
+def test_dry_run_plan_and_doctor_look_at_a_worker(ray_cluster: RayCluster, tmp_path: Path) -> None:
+    """RAY_ADDRESS names the cluster, as it does in a submitted job."""
+    environment = ray_cluster.environment | {"RAY_ADDRESS": ray_cluster.address}
+    canned = ("--engine", "canned")
+    dry = command("scan", CORPUS, "--run", tmp_path / "run", *canned, "--dry-run", environment=environment)
+    assert dry.returncode == 0, dry.stderr
+    assert "pictures   the first 4:" in dry.stdout
+    assert not (tmp_path / "run").exists()
+    plan = command("plan", CORPUS, *canned, "--quiet", environment=environment)
+    assert plan.returncode == 0, plan.stderr
+    assert "images" in plan.stdout
+    doctor = command("doctor", *canned, "--source", CORPUS, environment=environment)
+    assert f"ok       worker    {platform.node()}; what follows (*) was found there" in doctor.stdout
+    assert "ok       engine*   canned" in doctor.stdout
+    assert "ok       source*   webdataset, 2 shards; the first sample can be read" in doctor.stdout
