@@ -1,0 +1,161 @@
+"""A cluster that begins with no machine: a real autoscaler starts nodes of this machine, as Ray's own tests do."""
+
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import yaml
+
+from jobs.runtime import cluster
+from jobs.runtime.cluster import engines_that_may_start, num_engines
+from tests.conftest import ray_folder, ray_node
+from tests.faults.drill import make_shards
+
+ROOT = Path(__file__).parent.parent.parent
+PORT = 6379
+"""Ray's fake nodes look for their head there and nowhere else."""
+
+TYPES = {
+    "ray.head.default": {"resources": {"CPU": 0}, "node_config": {}, "max_workers": 0},
+    "gpu_worker": {
+        "resources": {"CPU": 2, "GPU": 1, "object_store_memory": 100_000_000},
+        "node_config": {},
+        "min_workers": 0,
+        "max_workers": 2,
+    },
+}
+CONFIG = {
+    "cluster_name": "from-nothing",
+    "max_workers": 2,
+    "idle_timeout_minutes": 10,
+    "upscaling_speed": 1.0,
+    "provider": {"type": "fake_multinode", "disable_node_updaters": True},
+    "auth": {"ssh_user": "nobody"},
+    "docker": {},
+    "available_node_types": TYPES,
+    "head_node_type": "ray.head.default",
+    "file_mounts": {},
+    "cluster_synced_files": [],
+    "file_mounts_sync_continuously": False,
+    "rsync_exclude": [],
+    "rsync_filter": [],
+    **{f"{whose}setup_commands": [] for whose in ("", "head_", "worker_")},
+    **{f"{whose}_start_ray_commands": [] for whose in ("head", "worker")},
+    "initialization_commands": [],
+}
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """What a user of the cluster has set. The head has no CPU; the autoscaler may start two machines with a GPU."""
+    with closing(socket.socket()) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", PORT))
+        except OSError:
+            pytest.skip(f"port {PORT} is taken, and Ray's fake nodes know no other")
+    (tmp_path / "ray_bootstrap_config.yaml").write_text(yaml.safe_dump(CONFIG))
+    autoscaling = tmp_path / "autoscaling.json"
+    autoscaling.write_text(json.dumps(CONFIG))
+    found = {name: text for name, text in os.environ.items() if not name.startswith("RAY_")}
+    found |= {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(20),
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+    with ray_folder() as folder:
+        head = ["--head", "--num-cpus", "0", "--num-gpus", "0", "--temp-dir", str(folder), "--port", str(PORT)]
+        head += ["--autoscaling-config", str(autoscaling), "--include-dashboard", "false"]
+        scaling = {"RAY_FAKE_CLUSTER": "1", "AUTOSCALER_UPDATE_INTERVAL_S": "1"}
+        with ray_node(head, found | scaling, folder / "head.log"):
+            yield found | {"HOME": str(tmp_path)}
+
+
+NODES = """
+import ray
+ray.init(address="127.0.0.1:6379", log_to_driver=False)
+print(sum(node["Resources"].get("GPU", 0) for node in ray.nodes()))
+"""
+
+
+@pytest.mark.ray(own=True)
+def test_a_scan_waits_for_the_first_machine_and_asks_for_all_that_may_start(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    make_shards(tmp_path / "corpus", 4, 10)
+    words = [
+        "scan",
+        str(tmp_path / "corpus"),
+        "--run",
+        str(tmp_path / "run"),
+        "--engine",
+        "canned",
+        "--engine-gpus",
+        "1",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "jobs", *words, "--ray-address", f"127.0.0.1:{PORT}"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "40 images in 4 of 4 shards: 40 scored, 0 quarantined\n"
+    assert "waiting for a machine with 1 free CPU and 1 free GPU" in done.stderr
+    nodes = subprocess.run([sys.executable, "-c", NODES], env=environment, capture_output=True, text=True, timeout=120)
+    assert float(nodes.stdout) == 2
+
+
+@pytest.mark.parametrize(
+    ("types", "most", "cpus", "gpus", "num"),
+    [
+        ({"head": (0, 0, 0), "gpu": (8, 1, 4)}, 12, 1, 1, 4),
+        ({"head": (0, 0, 0), "gpu": (96, 8, 4), "cpu": (8, 0, 8)}, 12, 1, 1, 32),
+        ({"gpu": (96, 8, 4), "cpu": (8, 0, 8)}, 2, 1, 1, 16),  # two machines in all: those that hold the most
+        ({"gpu": (96, 8, 4)}, 12, 1, 0.5, 64),
+        ({"gpu": (96, 1, 4)}, 12, 1, 2, None),  # no machine has two GPUs
+        ({"cpu": (8, 0, 2)}, 12, 1, 0, 14),
+    ],
+)
+def test_the_clusters_file_says_how_many_engines_may_start(
+    types: dict[str, tuple[float, float, int]],
+    most: int,
+    cpus: float,
+    gpus: float,
+    num: int | None,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    kinds = {
+        name: {"resources": {"CPU": cpu, "GPU": gpu}, "max_workers": at_most}
+        for name, (cpu, gpu, at_most) in types.items()
+    }
+    file = tmp_path / "ray_bootstrap_config.yaml"
+    file.write_text(yaml.safe_dump({"max_workers": most, "available_node_types": kinds}))
+    monkeypatch.setattr(cluster, "AUTOSCALER_CONFIG", str(file))
+    assert engines_that_may_start(cpus, gpus) == num
+
+
+@pytest.mark.parametrize(
+    "content", ["", "- 1", "max_workers: many", "a: *b", "available_node_types: {x: {max_workers: {}}}"]
+)
+def test_a_file_that_says_nothing_lets_the_pool_grow(
+    content: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file.yaml").write_text(content)
+    monkeypatch.setattr(cluster, "AUTOSCALER_CONFIG", str(tmp_path / "file.yaml"))
+    monkeypatch.setattr(cluster, "cluster_nodes", lambda: [])
+    assert engines_that_may_start(1, 1) is None
+    assert num_engines("head:6379", 1, 1, None, None) == (1, cluster.MAX_GROWTH)
+    assert num_engines("head:6379", 1, 1, None, 8) == (1, 8)
+    assert num_engines("head:6379", 1, 1, 3, None) == (3, 3)
