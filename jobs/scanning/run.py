@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from ingest.class_list import read_class_list
@@ -199,7 +199,7 @@ class _Scan:
             source=self._prepared.source,
             run=self._run,
             engine=self._request.engine,
-            options=self._request.options,
+            options=replace(self._request.options, weights_sha256=frozenset(description.weights.values())),
             limits=self._prepared.limits,
             settings_hash=begun.settings_hash(),
             code=self._record.code or "",
