@@ -20,6 +20,7 @@ from jobs.runtime.executors import Executor
 from jobs.runtime.feedback import on_terminal
 from jobs.runtime.last_word import command_session
 from jobs.runtime.progress import duration
+from jobs.runtime.weights_progress import weights_shown
 from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from scoring.runs.damage import Damage
 
@@ -145,8 +146,9 @@ def scan(
         from jobs.scanning.dry_run import show
         from jobs.scanning.run import prepare
 
-        prepared = prepare(request)
-        show(prepared.source, engine, request.options, prepared.description, prepared.limits)
+        with weights_shown(on_terminal(quiet)):
+            prepared = prepare(request)
+            show(prepared.source, engine, request.options, prepared.description, prepared.limits)
         return
     from jobs.scanning.run import run_scan
 

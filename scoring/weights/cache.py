@@ -244,7 +244,7 @@ def _make_room(slot: Slot, entry: Entry) -> None:
     limit_bytes = _limit_bytes()
     if entry.num_bytes > limit_bytes:
         raise StorageError(
-            f"{entry.asked} has {gigabytes(entry.num_bytes)}, and the cache may hold {gigabytes(limit_bytes)}; "
+            f"{entry.asked} has {in_bytes(entry.num_bytes)}, and the cache may hold {in_bytes(limit_bytes)}; "
             f"set {LIMIT_VARIABLE} to more"
         )
     others = [one for one in entries() if one[0].key != slot.key]
@@ -276,14 +276,14 @@ def _no_room(
     used = ""
     if in_use:
         num_bytes = sum(other.num_bytes for _, other in in_use)
-        used = f", and {gigabytes(num_bytes)} of the cache are in use"
+        used = f", and {in_bytes(num_bytes)} of the cache are in use"
     if is_disk:
         return StorageError(
-            f"{entry.asked} has {gigabytes(entry.num_bytes)}; {slot.root} has {gigabytes(free)} free of the "
-            f"{gigabytes(needed)} that are needed{used}; free some, or set {CACHE_VARIABLE} to a larger disk"
+            f"{entry.asked} has {in_bytes(entry.num_bytes)}; {slot.root} has {in_bytes(free)} free of the "
+            f"{in_bytes(needed)} that are needed{used}; free some, or set {CACHE_VARIABLE} to a larger disk"
         )
     return StorageError(
-        f"{entry.asked} has {gigabytes(entry.num_bytes)}; the cache may hold {gigabytes(_limit_bytes())}{used}; set "
+        f"{entry.asked} has {in_bytes(entry.num_bytes)}; the cache may hold {in_bytes(_limit_bytes())}{used}; set "
         f"{LIMIT_VARIABLE} to more"
     )
 
@@ -310,7 +310,7 @@ def _limit_bytes() -> int:
     return int(limit * 1e9)
 
 
-def gigabytes(num_bytes: int) -> str:
+def in_bytes(num_bytes: int) -> str:
     """`16.4 GB`, or `2.8 MB`, `459 bytes` of less."""
     if num_bytes < 1e3:
         return number_of(num_bytes, "byte")

@@ -5,7 +5,7 @@ Machines of a cluster do this each for itself: what travels to them is the name,
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ingest.errors import EngineError, StorageError
@@ -34,8 +34,11 @@ class Weights:
     name: str
     """For run.json: of the folder, or of the last part of a URL; of the hub `owner/name@commit`."""
 
+    given: str = field(repr=False)
+    """What the user named; a query of it may be a key."""
+
     shown: str
-    """For messages: what the user named, without credentials."""
+    """The same for messages, without credentials."""
 
     is_of_hub: bool = False
     """Then the name contains the commit, which identifies the content."""
@@ -51,7 +54,7 @@ def find_weights(given: str, what: str, *, with_weights: bool = True) -> Weights
     """
     folder = _local_folder(given)
     if folder is not None and folder.is_dir():
-        return Weights(folder, folder.resolve().name, given)
+        return Weights(folder, folder.resolve().name, given, given)
     if folder is None:
         return _of_url(given)
     name, _, revision = given.partition("@")
@@ -97,7 +100,7 @@ def _of_url(url: str) -> Weights:
             folder = fetched(source, shown, shown, source.name)
     except StorageError as error:
         raise EngineError(str(error)) from None
-    return Weights(folder, source.name, shown, is_fetched=True)
+    return Weights(folder, source.name, url, shown, is_fetched=True)
 
 
 def _from_cache(asked: str, offline: str, *, with_weights: bool = True) -> tuple[Path, Entry]:
@@ -153,7 +156,7 @@ def _of_hub(name: str, revision: str | None, with_weights: bool) -> Weights:
             raise _unreachable(asked, error) from None
         notify(f"the hub cannot be reached; {found.name} is used, which was fetched before")
         return found
-    return Weights(folder, f"{name}@{commit}", asked, is_of_hub=True, is_fetched=True)
+    return Weights(folder, f"{name}@{commit}", asked, asked, is_of_hub=True, is_fetched=True)
 
 
 def _unreachable(asked: str, error: Exception) -> EngineError:
@@ -168,9 +171,9 @@ def _of_hub_here(name: str, revision: str | None, with_weights: bool, offline: s
     asked = f"{name}@{revision}" if revision else name
     folder = _snapshot(name, revision)
     if folder is not None and (not with_weights or any(folder.glob(f"*{WEIGHTS_SUFFIX}"))):
-        return Weights(folder, f"{name}@{folder.name}", asked, is_of_hub=True, is_fetched=True)
+        return Weights(folder, f"{name}@{folder.name}", asked, asked, is_of_hub=True, is_fetched=True)
     folder, entry = _from_cache(asked, offline, with_weights=with_weights)
-    return Weights(folder, entry.source.removeprefix(HUB), asked, is_of_hub=True, is_fetched=True)
+    return Weights(folder, entry.source.removeprefix(HUB), asked, asked, is_of_hub=True, is_fetched=True)
 
 
 def _snapshot(name: str, revision: str | None) -> Path | None:

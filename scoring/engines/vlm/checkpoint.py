@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from ingest.errors import EngineError
 from ingest.storage.given_files import given_content
 from ingest.storage.place import place
 from scoring.weights.fetching import SMALL_SUFFIXES, UNSAFE_SUFFIXES, is_file_name
-from scoring.weights.sources import find_weights, weights_here
+from scoring.weights.sources import Weights, find_weights, weights_here
 
 WHOLE = "model.safetensors"
 INDEX = f"{WHOLE}.index.json"
@@ -44,7 +44,7 @@ class Checkpoint:
     is_of_hub: bool
     """Then the name contains the commit, which identifies the content."""
 
-    fetched_from: str | None = None
+    fetched_from: str | None = field(default=None, repr=False)
     """What the user named, where each machine fetches it for itself; None for a folder that the user named."""
 
     def digest(self) -> str:
@@ -64,11 +64,16 @@ def checkpoint(model: str, *, with_weights: bool) -> Checkpoint:
     with_weights: of a hub model, fetch all of it; else only its small files.
     """
     found = find_weights(model, "model", with_weights=with_weights)
+    return checkpoint_in(found, has_weights=with_weights or not found.is_of_hub)
+
+
+def checkpoint_in(found: Weights, *, has_weights: bool = True) -> Checkpoint:
+    """As `checkpoint`, of a folder that was found."""
     try:
-        check_model(found.folder, has_weights=with_weights or not found.is_of_hub)
+        check_model(found.folder, has_weights=has_weights)
     except EngineError as error:  # of fetched files it names the cache
         raise EngineError(str(error).replace(str(found.folder), found.shown)) from None
-    return Checkpoint(found.folder, found.name, found.is_of_hub, model if found.is_fetched else None)
+    return Checkpoint(found.folder, found.name, found.is_of_hub, found.given if found.is_fetched else None)
 
 
 def check_model(folder: Path, *, has_weights: bool = True) -> None:
