@@ -18,8 +18,8 @@ from scoring.tuning.recipe import SHIPPED
 @click.option(
     "--out",
     required=True,
-    help="Folder or URL of the adapter: a new one, or that of a killed run to continue. With several machines, a folder "
-    "that all of them share.",
+    help="Folder or URL of the adapter: a new one, or that of a killed run to continue. With several machines, a "
+    "folder that all of them share.",
 )
 @click.option(
     "--recipe", required=True, help=f"Hyper-parameters: {', '.join(SHIPPED)}, or a YAML file (privsieve help tuning)."

@@ -119,8 +119,8 @@ class Slot:
 
     def hold(self) -> None:
         """Nobody removes the entry until this process ends."""
-        if self.key not in _held:
-            _held[self.key] = _locked(self.root, f"{self.key}.use", fcntl.LOCK_SH)
+        if self not in _held:
+            _held[self] = _locked(self.root, f"{self.key}.use", fcntl.LOCK_SH)
 
     def touch(self) -> None:
         """It was used now."""
@@ -160,8 +160,8 @@ class Slot:
         remove_tree(place(str(self.root / self.key)))
 
 
-_held: dict[str, IO[bytes]] = {}
-"""Key -> the open lock file, which the system unlocks as the process ends."""
+_held: dict[Slot, IO[bytes]] = {}
+"""The open lock file, which the system unlocks as the process ends."""
 
 
 def cache_root() -> Path:
