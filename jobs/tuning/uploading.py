@@ -11,7 +11,7 @@ from ingest.storage.web import named
 from jobs.runtime.progress import Meter
 from scoring.runs.layout import RUN_LEASE
 from scoring.tuning.card import BEGUN, CARD
-from scoring.weights.cache import cache_root, in_bytes
+from scoring.weights.cache import WEIGHTS_SUFFIX, cache_root, in_bytes
 
 PIECE_BYTES = 8 * 2**20
 
@@ -39,8 +39,11 @@ def upload(folder: Path, out: Place, begun: bytes, meter: Meter) -> None:
     out.at(BEGUN).write(begun)
     for file in files:
         target = out.at(*file.relative_to(folder).parts)
-        with target.create() as new, file.open("rb") as stream:
-            shutil.copyfileobj(stream, new, PIECE_BYTES)
+        if file.suffix == WEIGHTS_SUFFIX or file.stat().st_size > PIECE_BYTES:
+            with target.create() as new, file.open("rb") as stream:
+                shutil.copyfileobj(stream, new, PIECE_BYTES)
+        else:  # in one request, which is tried again
+            target.write(file.read_bytes())
         if target.size() != file.stat().st_size:
             raise StorageError(f"{target.path} arrived with another size; run the same command again")
         num_done += file.stat().st_size
