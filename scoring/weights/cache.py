@@ -241,6 +241,7 @@ def begin(slot: Slot, entry: Entry) -> None:
 
 
 def _make_room(slot: Slot, entry: Entry) -> None:
+    _sweep(slot)
     limit_bytes = _limit_bytes()
     if entry.num_bytes > limit_bytes:
         raise StorageError(
@@ -268,6 +269,16 @@ def _make_room(slot: Slot, entry: Entry) -> None:
             held -= gone[-1][1].num_bytes
         for other_slot, _ in gone:
             other_slot._remove()
+
+
+def _sweep(slot: Slot) -> None:
+    """Removes what a process left that was killed while it removed an entry."""
+    for folder in slot.root.iterdir():
+        if folder.name in ("locks", slot.key) or (folder / ENTRY).exists() or not folder.is_dir():
+            continue
+        if (lock := _free(slot.root, f"{folder.name}.use")) is not None:
+            with lock:
+                remove_tree(place(str(folder)))
 
 
 def _no_room(

@@ -31,9 +31,9 @@ MAX_FILES = 4_096
 MAX_NAME_BYTES = 240
 """A file system takes 255, of which the mark of an unfinished file is a part."""
 
-REQUEST_BYTES = 64 * 2**20
+REQUEST_BYTES = 32 * 2**20
 NUM_REQUESTS = 4
-"""At once: one connection to an object store is slower than the network. Together they take 256 MiB of memory."""
+"""At once: one connection to an object store is slower than the network. Together they take 128 MiB of memory."""
 
 HASHED_BYTES = 8 * 2**20
 
@@ -173,6 +173,8 @@ def is_file_name(name: str) -> bool:
 
 def _remote_file(name: str, entry: dict[str, object], source: Place, asked: str) -> RemoteFile:
     size, version = entry.get("size"), version_mark_of(entry)
+    if source.hashes_content(entry):  # then the same file that is uploaded again stays the same
+        version = str(entry.get("ETag") or entry.get("etag"))
     if size is None:  # of a web server, whose page of links says nothing of the files
         file = source.at(name)
         try:

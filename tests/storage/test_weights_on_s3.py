@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,15 @@ def test_the_store_is_not_asked_offline(
     monkeypatch.setenv("PRIVSIEVE_OFFLINE", "1")
     assert checkpoint(URL, with_weights=True) == found
     assert store.seen == []
+
+
+def test_the_same_files_uploaded_again_are_not_fetched_again(store: Proxy, bucket: s3fs.S3FileSystem) -> None:
+    checkpoint(URL, with_weights=True)
+    time.sleep(1.1)  # the store gives times in seconds
+    bucket.pipe_file(f"{BUCKET}/models/base/model.safetensors", (BASE / "model.safetensors").read_bytes())
+    store.seen.clear()
+    checkpoint(URL, with_weights=True)
+    assert _gets(store) == []
 
 
 def test_an_old_version_stays_until_room_is_needed(store: Proxy, bucket: s3fs.S3FileSystem, cache: Path) -> None:

@@ -24,7 +24,7 @@ MODEL_FILES = {
     *("chat_template.jinja", "config.json", "generation_config.json", "model.safetensors", "processor_config.json"),
     *("tokenizer.json", "tokenizer_config.json"),
 }
-PIECE = 64 * 2**20
+PIECE = 32 * 2**20
 
 
 def _started(*command: object) -> subprocess.Popen[str]:
@@ -215,7 +215,7 @@ def test_a_killed_fetch_is_continued_where_it_was(served: Served, cache: Path) -
     assert starts == [PIECE, 2 * PIECE]  # neither the small files nor the first piece again
     of_folder = checkpoint(str(folder), with_weights=True).digest()
     assert f"sha256 {of_folder}" in out
-    assert "weights: fetching large, 134.3 MB" in err
+    assert "weights: fetching large, 67.2 MB" in err
 
 
 @pytest.mark.slow
