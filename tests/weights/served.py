@@ -35,6 +35,8 @@ class Served:
     asked: list[tuple[str, int]] = field(default_factory=list)
     """Name and first byte of each GET of a file."""
 
+    num_heads: int = 0
+
     def num_gets(self) -> Counter[str]:
         return Counter(name for name, _ in self.asked)
 
@@ -82,6 +84,7 @@ def _handler(served: Served) -> type[BaseHTTPRequestHandler]:
                     stream.seek(start)
                     content = stream.read(end - start)
             found = file.stat()
+            served.num_heads += not with_body
             mark = hashlib.sha256(f"{found.st_mtime_ns} {size}".encode()).hexdigest()
             self._send(206 if span else 200, content, with_body, mark=mark, length=end - start)
 

@@ -39,7 +39,7 @@ def _run(*command: object) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
-def _large(served: Served, name: str, num_bytes: int) -> Path:
+def large_model(served: Served, name: str, num_bytes: int) -> Path:
     """The micro model with other weights: one tensor of so many zeros."""
     folder = served.root / name
     folder.mkdir()
@@ -188,8 +188,11 @@ def test_two_processes_at_once_fetch_each_file_once(served: Served, cache: Path)
     first = _started("models", "fetch", served.url("micro"))
     while "model.safetensors" not in served.num_gets():
         time.sleep(0.05)
+    of_first = served.num_heads
     second = _started("models", "fetch", served.url("micro"))
-    time.sleep(1)  # it may look for the lock meanwhile; it must wait in any case
+    while served.num_heads < 2 * of_first:  # it knows what there is
+        time.sleep(0.05)
+    time.sleep(1)  # now it waits; if it did not, it would have time to fetch
     assert second.poll() is None
     served.released.set()
     said = [process.communicate() for process in (first, second)]
@@ -199,7 +202,7 @@ def test_two_processes_at_once_fetch_each_file_once(served: Served, cache: Path)
 
 
 def test_a_killed_fetch_is_continued_where_it_was(served: Served, cache: Path) -> None:
-    folder = _large(served, "large", 2 * PIECE + 1000)
+    folder = large_model(served, "large", 2 * PIECE + 1000)
     served.stalled, served.stalled_from = "model.safetensors", PIECE
     killed = _started("models", "fetch", served.url("large"))
     while not (parts := list(cache.rglob("model.safetensors.part"))) or parts[0].stat().st_size < PIECE:
@@ -264,7 +267,7 @@ def test_what_was_not_used_for_the_longest_time_makes_room(
 ) -> None:
     urls = []
     for number, name in enumerate("abc"):
-        _large(served, name, 10 * 2**20 + number)
+        large_model(served, name, 10 * 2**20 + number)
         urls.append(served.url(name))
     monkeypatch.setenv("PRIVSIEVE_CACHE_GB", "0.025")
     assert _run("models", "fetch", urls[0])[0] == 0
@@ -279,7 +282,7 @@ def test_what_was_not_used_for_the_longest_time_makes_room(
 @pytest.mark.slow
 def test_what_a_process_uses_is_never_removed(served: Served, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number, name in enumerate("ab"):
-        _large(served, name, 10 * 2**20 + number)
+        large_model(served, name, 10 * 2**20 + number)
     used = checkpoint(served.url("a"), with_weights=True)  # by this process
     monkeypatch.setenv("PRIVSIEVE_CACHE_GB", "0.015")
     code, _, err = _run("models", "fetch", served.url("b"))
