@@ -26,10 +26,11 @@ def weights_shown(feedback: Feedback, meter: Meter | None = None) -> Iterator[No
                 meter.phase(f"fetching {name}, {in_bytes(num_all)}")
             now_s = time.monotonic()
             paces[name].mark(now_s, num_done)
+            # The small files, which come first, say nothing of the time left.
             facts = [f"fetching {name}: {in_bytes(num_done)} of {in_bytes(num_all)}"]
             if (rate := paces[name].images_per_s(now_s)) is not None:
                 facts.append(f"{in_bytes(round(rate))}/s")
-            if (left_s := paces[name].seconds_left(num_all, now_s)) is not None:
+            if num_done >= num_all // 100 and (left_s := paces[name].seconds_left(num_all, now_s)) is not None:
                 facts.append(f"{duration(left_s)} left")
             meter.phase(", ".join(facts), is_logged=False)
 

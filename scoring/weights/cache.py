@@ -16,7 +16,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,11 +128,14 @@ class Slot:
             os.utime(self.root / self.key / ENTRY)
 
     @contextmanager
-    def fetching(self) -> Iterator[bool]:
-        """Within the block no other process fetches it. Gives whether that had to be waited for."""
+    def fetching(self, on_wait: Callable[[], None]) -> Iterator[bool]:
+        """Within the block no other process fetches it. Gives whether that had to be waited for; `on_wait` is called
+        before."""
         with ExitStack() as stack:
             has_waited = False
             while (lock := _free(self.root, f"{self.key}.fetch")) is None:
+                if not has_waited:
+                    on_wait()
                 has_waited = True
                 time.sleep(SECONDS_PER_LOOK)
             stack.enter_context(lock)

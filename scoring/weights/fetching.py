@@ -7,7 +7,6 @@ code, nor what lies in folders below.
 import hashlib
 import logging
 import os
-import posixpath
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -17,7 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
-from ingest.errors import EngineError, StorageError, number_of
+from ingest.errors import EngineError, StorageError
 from ingest.sample import printable
 from ingest.storage.place import PART, Place, reason_of, version_mark_of
 from scoring.weights.cache import WEIGHTS_SUFFIX, CachedFile, Entry, Slot, begin, checked, slot_of
@@ -96,7 +95,8 @@ def fetched(source: Place, url: str, asked: str, name: str, *, with_weights: boo
     slot.hold()
     if _is_here(slot, wanted):
         return _used(slot)
-    with slot.fetching() as has_waited:
+    waiting = f"another process of this machine is fetching {asked}; waiting for it"
+    with slot.fetching(lambda: notify(waiting)) as has_waited:
         if has_waited and _is_here(slot, wanted):
             return _used(slot)
         begun = slot.read()
@@ -286,7 +286,5 @@ def _download(source: Place, num_bytes: int, part: Path, on_bytes: Callable[[int
         stream.flush()
         os.fsync(stream.fileno())
         if (found := stream.tell()) != num_bytes:
-            raise StorageError(
-                f"{posixpath.basename(source.path)} has {found:,} bytes, and {number_of(num_bytes, 'byte')}"
-            )
+            raise StorageError(f"{source.path} came with {found:,} bytes instead of {num_bytes:,}; run it again")
     return digest.hexdigest()

@@ -198,6 +198,7 @@ def test_two_processes_at_once_fetch_each_file_once(served: Served, cache: Path)
     said = [process.communicate() for process in (first, second)]
     assert [first.returncode, second.returncode] == [0, 0], said
     assert said[0][0] == said[1][0]
+    assert said[1][1] == f"another process of this machine is fetching {served.url('micro')}; waiting for it\n"
     assert served.num_gets() == dict.fromkeys(MODEL_FILES, 1)
 
 
