@@ -33,6 +33,7 @@ VERBS: dict[str, str] = {
     "filter": "Write the corpus again without what a policy drops.",
     "tune-set": "Make a training set of labelled pictures.",
     "tune": "Tune a vision-language model on a training set.",
+    "models": "Fetch, list and check the weights of models on this machine.",
     "labels": "Import, join, compare and export what people and benchmarks say about pictures.",
     "study": "Measure what tuning brings, on which classes, and what it costs.",
     "help": "Show a page of the documentation.",
@@ -41,7 +42,7 @@ VERBS: dict[str, str] = {
 """Verb -> one line of help; the command lies in `jobs.VERB` (with _ for -) as a click command of that name."""
 
 HEADINGS: dict[str, tuple[str, ...]] = {
-    "Before a scan": ("fetch", "plan", "doctor"),
+    "Before a scan": ("fetch", "models", "plan", "doctor"),
     "Scanning": ("scan", "status", "compact"),
     "Reading a run": ("report", "explain", "browse", "sql", "diff"),
     "Checking by people": ("audit", "review", "labels", "evaluate", "calibrate"),
@@ -73,7 +74,9 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 """Verb -> command lines for its `--help`."""
 
 CONTINUED = {
-    **dict.fromkeys(["fetch", "scan", "compact", "tune", "study"], "; run the same command again to continue"),
+    **dict.fromkeys(
+        ["fetch", "models", "scan", "compact", "tune", "study"], "; run the same command again to continue"
+    ),
     "filter": "; run the same command with --resume to continue",
 }
 """Verb that leaves something to continue when it is interrupted -> how."""

@@ -10,6 +10,8 @@ from jobs.checking.doctor import DoctorRequest, run_doctor
 from jobs.checking.findings import Finding
 from jobs.console.engine_options import engine_options, engine_options_from_context
 from jobs.console.terminal import write_line
+from jobs.runtime.feedback import on_terminal
+from jobs.runtime.weights_progress import weights_shown
 from scoring.engines import DEFAULT, ENGINES
 
 
@@ -24,7 +26,8 @@ from scoring.engines import DEFAULT, ENGINES
 def doctor(engine: str, source: str | None, run_url: str | None, ray_address: str | None) -> None:
     """Check versions, GPU, memory, model files and storage: one line each, with what to do."""
     request = DoctorRequest(engine, engine_options_from_context(), source, run_url, ray_address)
-    findings = run_doctor(request, _write)
+    with weights_shown(on_terminal(quiet=False)):
+        findings = run_doctor(request, _write)
     problems = [found.check for found in findings if not found.is_ok]
     if problems:
         raise IncompleteError(f"{len(problems)} of {len(findings)} checks found a problem: {', '.join(problems)}")

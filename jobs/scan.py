@@ -20,6 +20,7 @@ from jobs.runtime.executors import Executor
 from jobs.runtime.feedback import on_terminal
 from jobs.runtime.last_word import command_session
 from jobs.runtime.progress import duration
+from jobs.runtime.weights_progress import weights_shown
 from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from scoring.runs.damage import Damage
 
@@ -146,7 +147,8 @@ def scan(
     if dry_run:
         from jobs.scanning.dry_run import show
 
-        show(request, resources, on_terminal(quiet))
+        with weights_shown(on_terminal(quiet)):
+            show(request, resources, on_terminal(quiet))
         return
     from jobs.scanning.run import run_scan
 

@@ -11,6 +11,7 @@ from jobs.console.study_options import study_options, study_request_from_context
 from jobs.console.terminal import write_json, write_line
 from jobs.runtime.feedback import on_terminal
 from jobs.runtime.last_word import command_session
+from jobs.runtime.weights_progress import weights_shown
 
 if TYPE_CHECKING:
     from jobs.studying.points import PointResult
@@ -23,7 +24,7 @@ def study() -> None:
 
 FORMAT = click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 QUIET = click.option("--quiet", is_flag=True, help="No progress.")
-MODEL = click.option("--model", required=True, help="A folder, or a hub name such as owner/name.")
+MODEL = click.option("--model", required=True, help="A folder, a hub name such as owner/name, or a URL.")
 MAX_PIXELS = click.option("--max-pixels", type=WholeRange(min=28 * 28), help="Width x height of pictures, as in scan.")
 OUT = click.option("--out", required=True, help="Folder of the study; continued if it exists.")
 
@@ -37,7 +38,7 @@ def curve(sizes: tuple[int, ...], output: str, quiet: bool) -> None:
     """Tune on more and more pictures of SOURCE, and evaluate each model."""
     from jobs.studying.curve import run_curve
 
-    with command_session():
+    with command_session(), weights_shown(on_terminal(quiet)):
         result = run_curve(study_request_from_context(), sizes, on_terminal(quiet))
     if output == "json":
         write_json(asdict(result), indent=1)
@@ -59,7 +60,7 @@ def leave_one_class_out(classes: tuple[str, ...], output: str, quiet: bool) -> N
     """Tune without one class of SOURCE at a time: is it still found?"""
     from jobs.studying.leave_one_out import run_leave_one_out
 
-    with command_session():
+    with command_session(), weights_shown(on_terminal(quiet)):
         result = run_leave_one_out(study_request_from_context(), classes, on_terminal(quiet))
     if output == "json":
         write_json(asdict(result), indent=1)
@@ -109,7 +110,7 @@ def prompts(
     from jobs.studying.prompts import PromptsRequest, run_prompts
 
     request = PromptsRequest(out, source, labels, model, adapter, reading, max_pixels, evaluation)
-    with command_session():
+    with command_session(), weights_shown(on_terminal(quiet)):
         result = run_prompts(request, on_terminal(quiet))
     if output == "json":
         write_json(asdict(result), indent=1)
@@ -138,7 +139,7 @@ def cost(
     """How far ADAPTER moves the model's next word on pictures that have nothing to do with privacy."""
     from jobs.studying.cost import CostRequest, run_cost
 
-    with command_session():
+    with command_session(), weights_shown(on_terminal(quiet=False)):
         result = run_cost(CostRequest(adapter, model, pictures, num_pictures, seed, max_pixels))
     if output == "json":
         write_json(asdict(result), indent=1)

@@ -2,6 +2,7 @@
 
 import click
 
+from ingest.storage.web import named
 from jobs.console.option_types import WholeRange
 from jobs.console.terminal import write_line
 from jobs.runtime.feedback import on_terminal
@@ -13,12 +14,12 @@ from scoring.tuning.recipe import SHIPPED
 
 @click.command()
 @click.argument("training_set", metavar="SET")
-@click.option("--model", required=True, help="A folder, or a hub name such as owner/name.")
+@click.option("--model", required=True, help="A folder, a hub name such as owner/name, or a URL.")
 @click.option(
     "--out",
     required=True,
-    help="Folder of the adapter: a new one, or that of a killed run to continue. With several machines, on storage "
-    "that all of them share.",
+    help="Folder or URL of the adapter: a new one, or that of a killed run to continue. With several machines, a "
+    "folder that all of them share.",
 )
 @click.option(
     "--recipe", required=True, help=f"Hyper-parameters: {', '.join(SHIPPED)}, or a YAML file (privsieve help tuning)."
@@ -100,5 +101,5 @@ def _lines(card: Card, model: str, out: str) -> list[str]:
         f"{card.num_steps} steps in {card.seconds:.0f} s on {card.device}; {card.num_parameters:,} parameters",
         f"right answers, by the trainer: {card.train_accuracy:.3f} of the training pictures, {held_back}",
         f"saved and loaded again, probabilities differ by at most {card.max_probability_difference:.1e}",
-        f"next: {scan_command(model, out)}",
+        f"next: {scan_command(named(model), out)}",
     ]

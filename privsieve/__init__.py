@@ -31,6 +31,8 @@ from ingest.errors import (
     StorageError,
 )
 from ingest.images.decode import ImageLimits
+from jobs.caching.weights import CachedWeights, FetchedWeights, cached_weights
+from jobs.caching.weights import fetch_weights as run_fetch_weights
 from jobs.planning.arithmetic import Figure, PlanResult
 from jobs.planning.estimate import PlanRequest, run_plan
 from jobs.releasing.guaranteeing import GuaranteeRequest
@@ -68,10 +70,12 @@ from scoring.engines import DEFAULT
 
 __all__ = [
     "Audit",
+    "CachedWeights",
     "EngineError",
     "EngineOptions",
     "Evaluation",
     "Explanation",
+    "FetchedWeights",
     "Figure",
     "FilterResult",
     "IncompleteError",
@@ -94,11 +98,13 @@ __all__ = [
     "agreement",
     "audit_apply",
     "audit_sample",
+    "cached_weights",
     "consensus",
     "diff",
     "evaluate",
     "explain",
     "export_labels",
+    "fetch_weights",
     "filter",
     "import_labels",
     "open_run",
@@ -282,3 +288,11 @@ def plan(
             category=category,
         )
     return run_plan(request)
+
+
+def fetch_weights(weights: Url) -> FetchedWeights:
+    """A model or an adapter is on this machine afterwards, whole and checked, where a scan finds it.
+
+    weights: a name of the hub (`owner/name@revision`), an fsspec URL, or a folder. EngineError, StorageError.
+    """
+    return run_fetch_weights(text("weights", weights))

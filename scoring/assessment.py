@@ -138,10 +138,10 @@ class EngineOptions:
     """What the user chose for the engine; None where the user gave nothing. An engine refuses what it cannot use."""
 
     model: str | None = None
-    """A folder, or a name on the Hugging Face hub."""
+    """A folder, a name on the Hugging Face hub, or a URL."""
 
     adapter: str | None = None
-    """Folder of a LoRA adapter."""
+    """A LoRA adapter: as for `model`."""
 
     protocol: str | None = None
     """Name of the protocol, with its variant if it has one."""
@@ -172,10 +172,13 @@ class EngineOptions:
     concurrency: int | None = None
     """Requests to the endpoint at the same time."""
 
+    weights_sha256: frozenset[str] | None = None
+    """Not given by the user: the hashes of the run, one of which weights must have that a machine fetches."""
+
     def refuse_all(self, engine: str) -> None:
         """EngineError if any option was given to an engine that takes none."""
         for option in fields(self):
-            if getattr(self, option.name) is not None:
+            if option.name != "weights_sha256" and getattr(self, option.name) is not None:
                 flag = "--" + option.name.replace("_", "-")
                 raise EngineError(f"the {engine} engine takes no {flag}; leave it out or choose another --engine")
 

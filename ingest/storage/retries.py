@@ -36,11 +36,13 @@ _DRIVER_ERRORS = {
     "gcsfs.retry": ("HttpError",),
     "azure.core.exceptions": ("AzureError",),
     "huggingface_hub.errors": ("HfHubHTTPError",),
+    "httpx2": ("HTTPError",),
 }
 _PASSING_DRIVER_ERRORS = {
     "botocore.exceptions": ("ConnectionError", "HTTPClientError", "IncompleteReadError", "ResponseParserError"),
     "aiohttp": ("ClientConnectionError", "ClientPayloadError"),
     "azure.core.exceptions": ("ServiceRequestError", "ServiceResponseError"),
+    "httpx2": ("TransportError",),
 }
 _WORDS = {
     "NoCredentialsError": "no credentials in the environment",

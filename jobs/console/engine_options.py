@@ -34,8 +34,8 @@ def _option(flag: str, kind: Any, help_text: str, complete: Complete | None = No
 
 
 _OPTIONS = (
-    _option("--model", str, "Model folder or hub name (vllm, transformers, openai)."),
-    _option("--adapter", str, "Folder of a LoRA adapter for the model."),
+    _option("--model", str, "Model folder, hub name or URL (vllm, transformers); name at the endpoint (openai)."),
+    _option("--adapter", str, "Folder, hub name or URL of a LoRA adapter for the model."),
     _option(
         "--protocol", str, f"What is asked: {', '.join(PROTOCOLS)}; see privsieve help protocols.", offering(PROTOCOLS)
     ),

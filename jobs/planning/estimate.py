@@ -14,6 +14,7 @@ from jobs.planning.arithmetic import PlanResult, plan_of
 from jobs.planning.measuring import EngineUnderTest, measure
 from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.requests import STRICT, Count, Name
+from jobs.runtime.weights_progress import weights_shown
 from jobs.scanning.categories import check_category
 from scoring.assessment import Closable, EngineOptions
 from scoring.engines import DEFAULT, engine_module, placeholder_engine
@@ -74,7 +75,7 @@ def plan_here(request: PlanRequest, feedback: Feedback = SILENT) -> PlanResult:
 
     EngineError if the engine cannot run here and no speed is recorded for it. SourceError, StorageError for the source.
     """
-    with feedback.meter("plan", None) as progress:
+    with feedback.meter("plan", None) as progress, weights_shown(feedback, progress):
         progress.phase(f"loading {request.engine}", is_logged=False)
         tested = _engine_under_test(request.engine, request.options)
         try:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from ingest.class_list import read_class_list
@@ -15,6 +15,7 @@ from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.hash_list import HashList, hash_list_of
 from jobs.runtime.last_word import inline_session
 from jobs.runtime.progress import Meter
+from jobs.runtime.weights_progress import weights_shown
 from jobs.scanning.categories import check_category, no_category
 from jobs.scanning.recording import record_of
 from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
@@ -80,7 +81,7 @@ def run_scan(
     IncompleteScanError where images are left without a row, IncompleteError where the scan had to stop before its end;
     any other error of `ingest.errors` before a row is written.
     """
-    with feedback.meter("scan", None) as progress:
+    with feedback.meter("scan", None) as progress, weights_shown(feedback, progress):
         progress.phase("listing shards", is_logged="://" in request.source)
         return _Scan(request, resources or ScanResources(), supervision or Supervision(), feedback, progress).run()
 
@@ -246,7 +247,7 @@ class _Scan:
             source=self._prepared.source,
             run=self._run,
             engine=self._request.engine,
-            options=self._request.options,
+            options=replace(self._request.options, weights_sha256=frozenset(description.weights.values())),
             limits=self._prepared.limits(description),
             settings_hash=begun.settings_hash(),
             code=self._record.code or "",

@@ -11,10 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ingest.errors import IncompleteError, PrivsieveError, StorageError
+from ingest.errors import EngineError, IncompleteError, PrivsieveError, StorageError
 from ingest.storage.place import place
 from jobs.runtime.cluster import ray_session
 from jobs.runtime.feedback import Feedback
+from scoring.engines.vlm.checkpoint import checkpoint
 
 if TYPE_CHECKING:
     from scoring.tuning.outcome import Trained
@@ -42,6 +43,8 @@ def train_on_ray(
 
     from scoring.tuning.training import CHECKPOINTS
 
+    model_sha256 = request.checkpoint.digest()
+
     # Workers have their own working folder.
     work = replace(
         request,
@@ -61,7 +64,12 @@ def train_on_ray(
         place(str(progress)).write(b"0 0")
         trainer = TorchTrainer(
             _work,
-            train_loop_config={"request": work, "num_processes": num_processes, "progress": progress},
+            train_loop_config={
+                "request": work,
+                "num_processes": num_processes,
+                "progress": progress,
+                "model": model_sha256,
+            },
             scaling_config=ScalingConfig(num_workers=num_processes, use_gpu=on_gpu),
             run_config=RunConfig(name=STATE, storage_path=str(work.folder / CHECKPOINTS)),
         )
@@ -84,8 +92,13 @@ def _work(config: dict[str, Any]) -> "Trained":
     if not progress.is_file():
         raise StorageError(
             f"{request.folder}: a machine of the cluster does not see this folder; with --num-gpus, --out must be on "
-            "storage that all machines share under the same path"
+            "storage that all machines share under the same path, and for a URL PRIVSIEVE_CACHE"
         )
+    if (fetched_from := request.checkpoint.fetched_from) is not None:  # each machine has a cache of its own
+        model = checkpoint(fetched_from, with_weights=True)
+        if model.digest() != config["model"]:
+            raise EngineError(f"{model.name} was changed since the tuning began; begin it anew in another --out")
+        request = replace(request, checkpoint=model)
     is_first = train.get_context().get_world_rank() == 0
 
     def on_step(step: int, steps: int) -> None:

@@ -1,6 +1,7 @@
 """From a training set to an adapter: the work of `tune`."""
 
 import json
+import posixpath
 import shutil
 import time
 from importlib.metadata import PackageNotFoundError
@@ -14,15 +15,17 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from ingest import __version__
 from ingest.errors import EngineError, LabelsError, PrivsieveError
 from ingest.extras import install_command
-from ingest.storage.place import place
+from ingest.storage.place import Place, place
 from jobs.runtime.feedback import Feedback
 from jobs.runtime.requests import STRICT, Count
+from jobs.runtime.weights_progress import weights_shown
+from jobs.tuning.uploading import refuse_read_only, staging_folder, upload
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.engines.vlm.adapter import adapter, check_fits
 from scoring.engines.vlm.checkpoint import Checkpoint, checkpoint
 from scoring.runs.layout import RUN_LEASE
 from scoring.runs.lease import Lease, lease
-from scoring.tuning.card import BEGUN, CARD, PACKAGES, PAGE, Card, page, read_card
+from scoring.tuning.card import BEGUN, CARD, PACKAGES, PAGE, Card, card_at, page
 from scoring.tuning.recipe import Recipe, recipe
 from scoring.tuning.training_set import TrainingSet, open_set
 
@@ -85,13 +88,15 @@ def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
     LabelsError or EngineError in one line before anything is written, RunError if another command is at work in the
     same folder; IncompleteError if the loss is no number, or another command took the folder over.
     """
+    out = place(request.out)
+    refuse_read_only(request.out)
     packages = installed_packages()
     made_of = open_set(request.training_set)
     asked = made_of.protocol()
     made_of.check_files()
     chosen = recipe(request.recipe)
-    model = checkpoint(request.model, with_weights=True)
-    out = _folder(request.out)
+    with weights_shown(feedback):
+        model = checkpoint(request.model, with_weights=True)
     content = {
         "set_sha256": made_of.digest,
         "model_sha256": model.digest(),
@@ -101,10 +106,10 @@ def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
         "micro_batch_size": request.micro_batch_size,
         "num_processes": request.num_processes,
     }
-    if (card := _finished(out, content, feedback)) is not None:
+    if (card := _finished(out, request.out, content, feedback)) is not None:
         return card
-    _is_begun(out, content)
-    from scoring.tuning.checks import check
+    _is_begun(out, request.out, content)
+    folder = Path(out.path) if out.is_local else staging_folder(request.out, content)
     from scoring.tuning.training import TrainingRequest
 
     work = TrainingRequest(
@@ -112,16 +117,45 @@ def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
         asked,
         model,
         chosen,
-        out,
+        folder,
         request.max_pixels,
         request.seed,
         request.micro_batch_size,
         request.steps_per_checkpoint,
     )
+    if out.is_local:
+        return _tuned_here(work, request.out, request, content, packages, feedback)
+    with lease(out.at(RUN_LEASE), request.out, takeover=None) as held:
+        held.confirm()
+        if (card := _finished(out, request.out, content, feedback)) is not None:
+            return card
+        card = _tuned_here(work, str(folder), request, content, packages, feedback)
+        held.confirm()
+        with feedback.meter("upload", None) as meter:
+            upload(folder, out, _begun(content), meter)
+        shutil.rmtree(folder)
+        return card
+
+
+def _tuned_here(
+    work: "TrainingRequest",
+    name: str,
+    request: TuneRequest,
+    content: dict[str, object],
+    packages: dict[str, str],
+    feedback: Feedback,
+) -> Card:
+    """Tunes into a folder of this machine, where there may be a part of the work, or all of it. name: of the folder."""
+    from scoring.tuning.checks import check
+
+    out = place(str(work.folder))
+    if (card := _finished(out, name, content, feedback)) is not None:
+        return card
+    _is_begun(out, name, content)
     check(work, request.num_processes)
-    with lease(place(str(out / RUN_LEASE)), request.out, takeover=None) as held:
+    with lease(out.at(RUN_LEASE), name, takeover=None) as held:
         held.confirm()  # of two commands that began at once the last one holds it
-        if (card := _finished(out, content, feedback)) is not None:  # by a command that has ended just now
+        if (card := _finished(out, name, content, feedback)) is not None:  # by a command that has ended just now
             return card
         return _tuned(work, request, content, packages, held, feedback)
 
@@ -138,9 +172,9 @@ def _tuned(
     from scoring.tuning.training import CHECKPOINTS, last_checkpoint
 
     out, model = work.folder, work.checkpoint
-    is_begun = _is_begun(out, content)
+    is_begun = _is_begun(place(str(out)), str(out), content)
     if not is_begun:
-        place(str(out / BEGUN)).write(json.dumps(content, indent=1).encode())
+        place(str(out / BEGUN)).write(_begun(content))
     began = time.monotonic()
     try:
         trained = _trained(work, request, held, feedback)
@@ -161,12 +195,12 @@ def _tuned(
     return made
 
 
-def _finished(out: Path, content: dict[str, object], feedback: Feedback) -> Card | None:
+def _finished(out: Place, name: str, content: dict[str, object], feedback: Feedback) -> Card | None:
     """The card of an adapter of the same request; None if there is no adapter. LabelsError if it is of another."""
-    card = read_card(out)
+    card = card_at(out, name)
     if card is not None:
-        _refuse_another(json.loads(card.model_dump_json()), content, f"{out} holds an adapter that was tuned")
-        feedback.notice(f"{out} is already tuned with this set, model and recipe")
+        _refuse_another(json.loads(card.model_dump_json()), content, f"{name} holds an adapter that was tuned")
+        feedback.notice(f"{name} is already tuned with this set, model and recipe")
     return card
 
 
@@ -178,28 +212,29 @@ def installed_packages() -> dict[str, str]:
         raise EngineError(f"tune needs the package {error.name}: {install_command('tune')}") from None
 
 
-def _folder(out: str) -> Path:
-    where = place(out)
-    if not where.is_local:
-        raise LabelsError(f"{out}: an adapter is written to a folder of this machine; copy it from there")
-    return Path(where.path)
+def _begun(content: dict[str, object]) -> bytes:
+    """What `_is_begun` reads."""
+    return json.dumps(content, indent=1).encode()
 
 
-def _is_begun(out: Path, content: dict[str, object]) -> bool:
+def _is_begun(out: Place, name: str, content: dict[str, object]) -> bool:
     """Whether a killed run of the same request is there. LabelsError if another one is, or something else."""
-    file = out / BEGUN
-    if file.is_file():
-        try:
-            begun = json.loads(file.read_bytes())
-        except ValueError:
-            begun = None
-        if not isinstance(begun, dict):
-            raise LabelsError(f"{out}: its {BEGUN} is damaged; name another --out, or remove the folder")
-        _refuse_another(begun, content, f"{out} holds a run that was begun")
-        return True
-    if out.exists() and (not out.is_dir() or any(file.name != RUN_LEASE for file in out.iterdir())):
-        raise LabelsError(f"{out} already exists and holds no tuning run; name another --out, or remove it")
-    return False
+    try:
+        begun = json.loads(out.at(BEGUN).content())
+    except (FileNotFoundError, NotADirectoryError):
+        if out.exists() and (
+            not out.is_dir() or any(posixpath.basename(e["name"]) != RUN_LEASE for e in out.entries())
+        ):
+            raise LabelsError(
+                f"{name} already exists and holds no tuning run; name another --out, or remove it"
+            ) from None
+        return False
+    except ValueError:
+        begun = None
+    if not isinstance(begun, dict):
+        raise LabelsError(f"{name}: its {BEGUN} is damaged; name another --out, or remove the folder")
+    _refuse_another(begun, content, f"{name} holds a run that was begun")
+    return True
 
 
 def _refuse_another(before: dict[str, object], content: dict[str, object], where: str) -> None:

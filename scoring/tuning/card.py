@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ingest.errors import EngineError
 from ingest.sample import printable
+from ingest.storage.place import Place, place
 
 ENGINE = "transformers"
 """What an adapter is tried with: it runs on every machine on which tuning does."""
@@ -77,16 +78,21 @@ class Card(BaseModel):
 
 def read_card(adapter: Path) -> Card | None:
     """The card of an adapter folder; None if it was not made by privsieve. EngineError if it is damaged."""
-    file = adapter / CARD
-    if not file.is_file():
-        return None
+    return card_at(place(str(adapter)), str(adapter))
+
+
+def card_at(adapter: Place, name: str) -> Card | None:
+    """As `read_card`, of any storage. name: of the adapter, for messages."""
+    file = adapter.at(CARD)
     try:
-        if file.stat().st_size > MAX_CARD_BYTES:
+        if file.size() > MAX_CARD_BYTES:
             raise OSError
-        return Card.model_validate_json(file.read_bytes())
+        return Card.model_validate_json(file.content())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
     except (ValidationError, OSError):
         raise EngineError(
-            f'the adapter "{adapter}": its {CARD} is damaged or of another version of privsieve; remove it to use the '
+            f'the adapter "{name}": its {CARD} is damaged or of another version of privsieve; remove it to use the '
             "adapter without its checks"
         ) from None
 

@@ -486,8 +486,8 @@ COMMANDS: dict[str, Sequence[Sequence[str]]] = {
 }
 """Every command that reads a run or the corpus, in ways that name pictures."""
 
-NO_PICTURES = {"fetch", "help", "doctor", "tune", "study"}
-"""They read no run that was scanned here: metadata, documentation, this machine, training sets."""
+NO_PICTURES = {"fetch", "help", "doctor", "models", "tune", "study"}
+"""They read no run that was scanned here: metadata, documentation, this machine, weights, training sets."""
 
 WITH_LIST = {
     *("scan", "report", "explain", "audit", "review", "browse", "evaluate", "diff", "labels", "filter", "tune-set"),

@@ -5,8 +5,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import s3fs
 
-from tests.tuning.made import Pictures, drawn_pictures, make_recipe, make_set, privsieve, tune_command
+from tests.storage.conftest import BUCKET, moto_port, proxy_server, settings, store  # noqa: F401 - fixtures
+from tests.tuning.made import BASE, Pictures, drawn_pictures, make_recipe, make_set, privsieve, tune_command
 
 collect_ignore_glob = [] if find_spec("vllm") else ["test_tuning_*.py"]
 
@@ -49,3 +51,14 @@ def short(room: Path, few_set: Path, short_recipe: Path) -> Path:
     """An adapter tuned in one go, with its checkpoints."""
     assert privsieve(*tune_command(few_set, short_recipe, room / "short"), "--keep-checkpoints") == 0
     return room / "short"
+
+
+@pytest.fixture
+def bucket(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> s3fs.S3FileSystem:
+    """A bucket with the base model as `models/base`, and a cache of the test's own."""
+    request.getfixturevalue("store")
+    monkeypatch.setenv("PRIVSIEVE_CACHE", str(tmp_path / "cache"))
+    found = s3fs.S3FileSystem(use_listings_cache=False)
+    for file in BASE.iterdir():
+        found.pipe_file(f"{BUCKET}/models/base/{file.name}", file.read_bytes())
+    return found

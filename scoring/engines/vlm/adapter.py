@@ -10,6 +10,7 @@ from pathlib import Path
 from ingest.errors import EngineError
 from ingest.sample import printable
 from scoring.engines.vlm.checkpoint import ADAPTER_CONFIG, content_sha256, read_json, safetensors_shapes, weight_shapes
+from scoring.weights.sources import Weights, find_weights
 
 WEIGHTS = "adapter_model.safetensors"
 _HALF = re.compile(r"(?P<module>.+)\.lora_(?P<half>A|B)(\.\w+)?\.weight")
@@ -46,17 +47,29 @@ class Adapter:
     rank: int
     """The largest of its modules."""
 
+    name: str
+    """For run.json, without the path on this machine."""
+
+    shown: str
+    """For messages: what the user named, without credentials."""
+
+    is_fetched: bool = False
+    """Else it is a folder that the user named."""
+
     def digest(self) -> str:
         """sha256 in hex, of every byte."""
         return content_sha256([self.folder / ADAPTER_CONFIG, self.folder / WEIGHTS])
 
 
-def adapter(folder: str) -> Adapter:
-    """EngineError where the folder holds no LoRA adapter that can be loaded whole."""
-    root = Path(folder).expanduser()
-    where = f'the adapter "{folder}"'
-    if not root.is_dir():
-        raise EngineError(f"{where} does not exist; give the folder that holds {ADAPTER_CONFIG} and {WEIGHTS}")
+def adapter(given: str) -> Adapter:
+    """A local folder, `owner/name[@revision]` of the hub, or a URL. EngineError where there is no LoRA adapter that can
+    be loaded whole."""
+    return adapter_in(find_weights(given, "adapter"))
+
+
+def adapter_in(found: Weights) -> Adapter:
+    """As `adapter`, of a folder that was found."""
+    root, where = found.folder, f'the adapter "{found.shown}"'
     config = read_json(root / ADAPTER_CONFIG, where)
     if config.get("peft_type") != "LORA":
         raise EngineError(f"{where} is of type {config.get('peft_type')}; only LORA adapters are loaded")
@@ -70,7 +83,7 @@ def adapter(folder: str) -> Adapter:
     shapes = _halves(root / WEIGHTS, where)
     rank = max(shape[0] for (_, half), shape in shapes.items() if half == "A")
     modules = tuple(sorted({module for module, _ in shapes}))
-    return Adapter(root, modules, rank)
+    return Adapter(root, modules, rank, found.name, found.shown, found.is_fetched)
 
 
 def _refuse_expressions(pattern: object, what: str) -> None:
@@ -90,15 +103,15 @@ def _refuse_expressions(pattern: object, what: str) -> None:
 def check_fits(given: Adapter, model: Path) -> None:
     """EngineError naming the first module of the adapter that this model lacks or has in another shape."""
     shapes = {plain(name.removesuffix(".weight")): shape for name, shape in weight_shapes(model).items()}
-    halves = _halves(given.folder / WEIGHTS, f'the adapter "{given.folder}"')
+    halves = _halves(given.folder / WEIGHTS, f'the adapter "{given.shown}"')
     for module in given.modules:
         place = shapes.get(plain(module))
         if place is None:
-            raise EngineError(f'the adapter "{given.folder}" does not fit: the model has no module {module}')
+            raise EngineError(f'the adapter "{given.shown}" does not fit: the model has no module {module}')
         wanted = (halves[module, "B"][0], halves[module, "A"][1])
         if place != wanted:
             raise EngineError(
-                f'the adapter "{given.folder}" does not fit: {module} is {_times(place)} in the model and '
+                f'the adapter "{given.shown}" does not fit: {module} is {_times(place)} in the model and '
                 f"{_times(wanted)} in the adapter"
             )
 
@@ -107,7 +120,7 @@ def check_taken(given: Adapter, taken: frozenset[str]) -> None:
     """EngineError naming the first module that the started engine has no place for. taken: `plain` names."""
     for module in given.modules:
         if plain(module) not in taken:
-            where = f'the adapter "{given.folder}"'
+            where = f'the adapter "{given.shown}"'
             raise EngineError(f"the engine cannot load {module} of {where}; merge it into the model instead")
 
 

@@ -1,4 +1,4 @@
-"""A model on disk or on the Hugging Face hub: whether it is complete, safe to load and a vision-language model.
+"""A model on this machine: whether it is complete, safe to load and a vision-language model.
 
 Nothing here imports torch: the checks run before any data is read.
 """
@@ -8,23 +8,22 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from ingest.errors import EngineError
-from ingest.extras import install_command
 from ingest.storage.given_files import given_content
 from ingest.storage.place import place
+from scoring.weights.fetching import SMALL_SUFFIXES, UNSAFE_SUFFIXES, is_file_name
+from scoring.weights.sources import Weights, find_weights, weights_here
 
 WHOLE = "model.safetensors"
 INDEX = f"{WHOLE}.index.json"
 ADAPTER_CONFIG = "adapter_config.json"
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "tekken.json")
 IMAGE_PROCESSORS = ("processor_config.json", "preprocessor_config.json")
-SMALL_SUFFIXES = (".json", ".jinja", ".txt", ".model")
-UNSAFE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 BLOCK_BYTES = 64 << 20
 PIECE_BYTES = 1 << 20
 MAX_JSON_BYTES = 64 << 20
@@ -45,6 +44,9 @@ class Checkpoint:
     is_of_hub: bool
     """Then the name contains the commit, which identifies the content."""
 
+    fetched_from: str | None = field(default=None, repr=False)
+    """What the user named, where each machine fetches it for itself; None for a folder that the user named."""
+
     def digest(self) -> str:
         """sha256 in hex: of the commit for a model of the hub, else of every byte of the small files and weights.
 
@@ -57,20 +59,21 @@ class Checkpoint:
 
 
 def checkpoint(model: str, *, with_weights: bool) -> Checkpoint:
-    """A local folder or `owner/name[@revision]` of the hub. EngineError says what is missing or wrong.
+    """A local folder, `owner/name[@revision]` of the hub, or a URL. EngineError says what is missing or wrong.
 
     with_weights: of a hub model, fetch all of it; else only its small files.
     """
-    folder = Path(model).expanduser()
-    if folder.is_dir():
-        check_model(folder)
-        return Checkpoint(folder, folder.resolve().name, is_of_hub=False)
-    name, _, revision = model.partition("@")
-    if name.count("/") != 1 or name.startswith(("/", ".", "~")):
-        raise EngineError(f'the model folder "{model}" does not exist; give a folder or a hub name such as owner/name')
-    folder = _fetched(name, revision or None, with_weights)
-    check_model(folder, has_weights=with_weights)
-    return Checkpoint(folder, f"{name}@{folder.name}", is_of_hub=True)
+    found = find_weights(model, "model", with_weights=with_weights)
+    return checkpoint_in(found, has_weights=with_weights or not found.is_of_hub)
+
+
+def checkpoint_in(found: Weights, *, has_weights: bool = True) -> Checkpoint:
+    """As `checkpoint`, of a folder that was found."""
+    try:
+        check_model(found.folder, has_weights=has_weights)
+    except EngineError as error:  # of fetched files it names the cache
+        raise EngineError(str(error).replace(str(found.folder), found.shown)) from None
+    return Checkpoint(found.folder, found.name, found.is_of_hub, found.given if found.is_fetched else None)
 
 
 def check_model(folder: Path, *, has_weights: bool = True) -> None:
@@ -117,10 +120,9 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def weight_bytes(model: str | None) -> int:
-    """Size of the weights in a model folder of this machine; 0 for any other model. Checks nothing."""
-    if model is None or not Path(model).expanduser().is_dir():
-        return 0
-    return sum(file.stat().st_size for file in Path(model).expanduser().glob("*.safetensors") if file.is_file())
+    """Size of the weights that are on this machine; 0 where they are not. Fetches and checks nothing."""
+    folder = None if model is None else weights_here(model)
+    return sum(file.stat().st_size for file in folder.glob("*.safetensors") if file.is_file()) if folder else 0
 
 
 def check_one_set(folder: Path) -> None:
@@ -244,6 +246,8 @@ def _indexed(folder: Path) -> list[Path]:
     names = read_json(folder / INDEX, f'the model folder "{folder}"').get("weight_map")
     if not isinstance(names, Mapping) or not names or not all(isinstance(name, str) for name in names.values()):
         raise EngineError(f'the model folder "{folder}": its {INDEX} names no weight files; fetch the model again')
+    if not all(map(is_file_name, names.values())):
+        raise EngineError(f'the model folder "{folder}": its {INDEX} names files outside of the folder')
     return sorted({folder / name for name in names.values()})
 
 
@@ -270,22 +274,3 @@ def _header(file: Path) -> bytes:
         if not 2 <= length <= min(file.stat().st_size - 8, MAX_HEADER_BYTES):
             raise EngineError(f"{_damaged(file)}: it has no safetensors header; fetch it again")
         return stream.read(length)
-
-
-def _fetched(name: str, revision: str | None, with_weights: bool) -> Path:
-    """The snapshot folder in the local cache; named after the commit."""
-    try:
-        from huggingface_hub import snapshot_download
-        from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-    except ImportError:
-        raise EngineError(f"a model of the hub needs huggingface_hub: {install_command('transformers')}") from None
-    wanted = [f"*{suffix}" for suffix in (*SMALL_SUFFIXES, *((".safetensors",) if with_weights else ()))]
-    try:
-        return Path(snapshot_download(name, revision=revision, allow_patterns=wanted))
-    except HFValidationError:
-        raise EngineError(f'"{name}" is neither a folder nor a valid hub name such as owner/name') from None
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
-        raise EngineError(
-            f'the model "{name}" is not in the local cache and could not be fetched ({type(error).__name__}); '
-            "check the name and the network, or give a folder that holds it"
-        ) from None

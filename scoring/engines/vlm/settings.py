@@ -3,17 +3,17 @@
 from dataclasses import dataclass, fields, replace
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
-from pathlib import Path
 
 from ingest.errors import EngineError, did_you_mean
 from ingest.extras import install_command
 from scoring.assessment import EngineDescription, EngineOptions
 from scoring.engines.picture import DEFAULT_MAX_PIXELS, max_side_px
-from scoring.engines.vlm.adapter import Adapter, adapter, check_fits
+from scoring.engines.vlm.adapter import Adapter, adapter_in, check_fits
 from scoring.engines.vlm.checkpoint import Checkpoint, checkpoint
 from scoring.protocols import chosen_protocol
 from scoring.protocols.interface import Protocol
 from scoring.tuning.card import BEGUN, CARD, Card, read_card
+from scoring.weights.sources import find_weights
 
 DEFAULT_PROTOCOL = "slots"
 DTYPES = ("float32", "bfloat16", "float16")
@@ -47,16 +47,11 @@ def settings(engine: str, options: EngineOptions, refused: tuple[str, ...], *, w
         if option.name in refused and getattr(options, option.name) is not None:
             raise EngineError(f"the {engine} engine takes no --{option.name.replace('_', '-')}; leave it out")
     if (name := options.model) is None:
-        raise EngineError(f"the {engine} engine needs --model: a folder, or a hub name such as owner/name")
+        raise EngineError(f"the {engine} engine needs --model: a folder, a hub name such as owner/name, or a URL")
     if options.dtype is not None and options.dtype not in DTYPES:
         known = ", ".join(DTYPES)
         raise EngineError(f'unknown --dtype "{options.dtype}"{did_you_mean(options.dtype, DTYPES)}; there are: {known}')
-    if options.adapter is not None and (Path(options.adapter).expanduser() / BEGUN).is_file():
-        raise EngineError(
-            f'the adapter "{options.adapter}" is of a tuning that has not ended; run the same tune command again to '
-            "continue it"
-        )
-    given = adapter(options.adapter) if options.adapter is not None else None
+    given = _adapter(options.adapter) if options.adapter is not None else None
     card = None if given is None else read_card(given.folder)
     if card is not None:
         options = _as_tuned(options, card)
@@ -64,10 +59,35 @@ def settings(engine: str, options: EngineOptions, refused: tuple[str, ...], *, w
     model = checkpoint(name, with_weights=with_weights)
     if card is not None:
         _refuse_other_texts(card, asked)
+    _refuse_other_weights(options, model, given)
     if given is not None and any(model.folder.glob("*.safetensors")):
         check_fits(given, model.folder)
     max_pixels = options.max_pixels or DEFAULT_MAX_PIXELS
     return Settings(model, given, asked, max_pixels, options.dtype, options.batch_size, options.tensor_parallel_size)
+
+
+def _adapter(name: str) -> Adapter:
+    found = find_weights(name, "adapter")
+    if (found.folder / BEGUN).is_file():
+        raise EngineError(
+            f'the adapter "{found.shown}" is of a tuning that has not ended; run the same tune command again to '
+            "continue it"
+        )
+    return adapter_in(found)
+
+
+def _refuse_other_weights(options: EngineOptions, model: Checkpoint, given: Adapter | None) -> None:
+    """EngineError if this machine fetched other weights than those with which the run was begun."""
+    if options.weights_sha256 is None:
+        return
+    fetched = [(model.name, model.digest)] if model.fetched_from else []
+    fetched += [(given.name, given.digest)] if given is not None and given.is_fetched else []
+    for name, digest in fetched:
+        if digest() not in options.weights_sha256:
+            raise EngineError(
+                f"what this machine fetched as {name} differs from the weights of the run (their SHA-256): they were "
+                "changed meanwhile, or the cache was; privsieve models verify looks through the cache"
+            )
 
 
 def _as_tuned(options: EngineOptions, card: Card) -> EngineOptions:
@@ -111,7 +131,7 @@ def description(name: str, chosen: Settings, packages: tuple[str, ...], batches_
                 f'"{chosen.checkpoint.name}"; '
                 f"give that --model, or remove {CARD} from the adapter's folder to use it all the same"
             )
-        weights |= {f"adapter {chosen.adapter.folder.resolve().name}": chosen.adapter.digest()}
+        weights |= {f"adapter {chosen.adapter.name}": chosen.adapter.digest()}
     return EngineDescription(
         name=name,
         protocol=f"{chosen.protocol.version}, {chosen.max_pixels} pixels, {chosen.dtype or 'stored'} precision",

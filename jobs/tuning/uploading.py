@@ -1,0 +1,51 @@
+"""An adapter that is tuned on this machine and then uploaded, since training writes many files more than once."""
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+from ingest.errors import LabelsError, StorageError
+from ingest.storage.place import Place
+from ingest.storage.web import named
+from jobs.runtime.progress import Meter
+from scoring.runs.layout import RUN_LEASE
+from scoring.tuning.card import BEGUN, CARD
+from scoring.weights.cache import WEIGHTS_SUFFIX, cache_root, in_bytes
+
+PIECE_BYTES = 8 * 2**20
+
+
+def refuse_read_only(url: str) -> None:
+    """LabelsError for a web server, which takes no files."""
+    if url.startswith(("http://", "https://")):
+        raise LabelsError(f"--out {named(url)}: web servers take no files; give a folder, or a URL of an object store")
+
+
+def staging_folder(url: str, content: dict[str, object]) -> Path:
+    """The folder of this machine in which the adapter is tuned; the same for the same request, so that a killed tuning
+    is continued."""
+    digest = hashlib.sha256(json.dumps([url, content], sort_keys=True).encode()).hexdigest()
+    return cache_root().parent / "tuning" / digest[:24] / "adapter"
+
+
+def upload(folder: Path, out: Place, begun: bytes, meter: Meter) -> None:
+    """All files of the folder. The mark of a begun tuning comes first and goes last, and the card is the last file: who
+    finds a part of the adapter knows that it is one. StorageError where a file does not arrive whole."""
+    files = sorted(file for file in folder.rglob("*") if file.is_file() and file.name != RUN_LEASE)
+    files.sort(key=lambda file: file == folder / CARD)
+    num_bytes, num_done = sum(file.stat().st_size for file in files), 0
+    meter.phase(f"{in_bytes(num_bytes)} to {out.path}")
+    out.at(BEGUN).write(begun)
+    for file in files:
+        target = out.at(*file.relative_to(folder).parts)
+        if file.suffix == WEIGHTS_SUFFIX or file.stat().st_size > PIECE_BYTES:
+            with target.create() as new, file.open("rb") as stream:
+                shutil.copyfileobj(stream, new, PIECE_BYTES)
+        else:  # in one request, which is tried again
+            target.write(file.read_bytes())
+        if target.size() != file.stat().st_size:
+            raise StorageError(f"{target.path} arrived with another size; run the same command again")
+        num_done += file.stat().st_size
+        meter.phase(f"{in_bytes(num_done)} of {in_bytes(num_bytes)} to {out.path}", is_logged=False)
+    out.at(BEGUN).remove()

@@ -1,0 +1,290 @@
+"""The files of a URL that a model may have, fetched into the cache of this machine: once, whole, checked, resumed.
+
+Only files with the suffixes of configurations, tokenizers, templates and safetensors are fetched: neither pickles nor
+code, nor what lies in folders below.
+"""
+
+import hashlib
+import logging
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+
+from ingest.errors import EngineError, StorageError
+from ingest.sample import printable
+from ingest.storage.place import PART, Place, reason_of, version_mark_of
+from scoring.weights.cache import WEIGHTS_SUFFIX, CachedFile, Entry, Slot, begin, checked, slot_of
+
+SMALL_SUFFIXES = (".json", ".jinja", ".txt", ".model")
+"""Of the files beside the weights."""
+
+UNSAFE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+MAX_SMALL_BYTES = 256 * 2**20
+MAX_FILES = 4_096
+MAX_NAME_BYTES = 240
+"""A file system takes 255, of which the mark of an unfinished file is a part."""
+
+REQUEST_BYTES = 32 * 2**20
+NUM_REQUESTS = 4
+"""At once: one connection to an object store is slower than the network. Together they take 128 MiB of memory."""
+
+HASHED_BYTES = 8 * 2**20
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Listener:
+    """Who is told how fetching goes on."""
+
+    progress: Callable[[str, int, int], None] = lambda name, num_done, num_all: None
+    """Takes what is fetched, the bytes that are here, and all bytes."""
+
+    notice: Callable[[str], None] = _logger.warning
+    """Takes one line."""
+
+
+_listener: ContextVar[Listener] = ContextVar("listener", default=Listener())  # noqa: B039 - it is frozen
+
+
+@contextmanager
+def told_to(listener: Listener) -> Iterator[None]:
+    """Whatever this thread fetches within the block is told to the listener."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+def notify(line: str) -> None:
+    """Tells it to the listener."""
+    _listener.get().notice(line)
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A file that a model may have."""
+
+    name: str
+    num_bytes: int
+    version: str
+    sha256: str | None
+    """In hex, where the store knows it."""
+
+    @property
+    def is_small(self) -> bool:
+        return not self.name.endswith(WEIGHTS_SUFFIX)
+
+
+def fetched(source: Place, url: str, asked: str, name: str, *, with_weights: bool = True) -> Path:
+    """The folder in the cache that holds the files of `source`; this process keeps it from being removed.
+
+    url, asked: as the cache and messages may name them. name: of the folder. with_weights: else only the small files.
+    StorageError or EngineError in one line, and then what was fetched so far is continued next time.
+    """
+    remote = listed(source, asked)
+    slot = slot_of(url, [(file.name, file.version) for file in remote])
+    wanted = [file for file in remote if with_weights or file.is_small]
+    slot.hold()
+    if _is_here(slot, wanted):
+        return _used(slot)
+    waiting = f"another process of this machine is fetching {asked}; waiting for it"
+    with slot.fetching(lambda: notify(waiting)) as has_waited:
+        if has_waited and _is_here(slot, wanted):
+            return _used(slot)
+        begun = slot.read()
+        before = {file.name: file for file in begun.files} if begun is not None else {}
+        files = tuple(
+            before.get(file.name) or CachedFile(name=file.name, num_bytes=file.num_bytes, version=file.version)
+            for file in remote
+            if file in wanted or file.name in before
+        )
+        entry = Entry(source=url, asked=asked, name=name, begun=time.time(), files=files)
+        begin(slot, entry)
+        _fetch(source, slot, entry, {file.name: file.sha256 for file in remote})
+        if [(file.name, file.version) for file in listed(source, asked)] != [(f.name, f.version) for f in remote]:
+            _forget(slot)
+            raise StorageError(f"{asked} was changed while it was fetched; run the same command again")
+    return _used(slot)
+
+
+def listed(source: Place, asked: str) -> list[RemoteFile]:
+    """The files that a model may have, by name. StorageError if there are none, or names or sizes are hostile."""
+    try:
+        entries = source.entries()
+    except FileNotFoundError:
+        entries = []
+    except NotImplementedError:
+        raise StorageError(f"{asked}: this kind of storage cannot be listed; copy the model to a folder") from None
+    if len(entries) > MAX_FILES:
+        raise StorageError(f"{asked} holds {len(entries):,} files, more than a model has; give the model's own folder")
+    found, unsafe = list[RemoteFile](), list[str]()
+    for entry in entries:
+        name = _name(str(entry["name"]), source, asked)
+        if name is None or entry["type"] == "directory":
+            continue
+        if name.endswith(UNSAFE_SUFFIXES):
+            unsafe.append(name)
+        elif name.endswith((*SMALL_SUFFIXES, WEIGHTS_SUFFIX)):
+            found.append(_remote_file(name, entry, source, asked))
+    if not found:
+        raise StorageError(
+            f"{asked} holds no file of a model, or does not exist; give the URL of a folder whose files can be listed"
+        )
+    if unsafe and not any(not file.is_small for file in found):
+        raise EngineError(
+            f"{asked} has its weights as {unsafe[0]}, which can run code when loaded; only safetensors are loaded: "
+            "convert it"
+        )
+    return sorted(found, key=lambda file: file.name)
+
+
+def _name(path: str, source: Place, asked: str) -> str | None:
+    """Of a file directly in the folder; None of anything else. StorageError for a name that leads elsewhere."""
+    folder = source.path.rstrip("/")
+    name = path.removeprefix(f"{folder}/")
+    if not is_file_name(name):
+        if name.rstrip("/") in ("", folder) or (is_file_name(name.rstrip("/")) and name.endswith("/")):
+            return None
+        if "?" in name:  # of a page that lists files, by which they are sorted
+            return None
+        raise StorageError(
+            f'{asked} lists "{printable(name):.80}", which is no name of a file in it; nothing is fetched'
+        )
+    return name
+
+
+def is_file_name(name: str) -> bool:
+    """Whether it names a file in a folder, and nothing else."""
+    return (
+        name not in ("", ".", "..")
+        and not set(name) & {"/", "\\", "?"}
+        and name.isprintable()
+        and len(name.encode("utf-8", "surrogateescape")) <= MAX_NAME_BYTES
+    )
+
+
+def _remote_file(name: str, entry: dict[str, object], source: Place, asked: str) -> RemoteFile:
+    size, version = entry.get("size"), version_mark_of(entry)
+    if source.hashes_content(entry):  # then the same file that is uploaded again stays the same
+        version = str(entry.get("ETag") or entry.get("etag"))
+    if size is None:  # of a web server, whose page of links says nothing of the files
+        file = source.at(name)
+        try:
+            size, version = file.size(), file.version_mark()
+        except FileNotFoundError:
+            raise StorageError(f"{asked} lists {name}, and does not have it") from None
+        except TypeError:
+            raise StorageError(f"{asked}: the server does not say how large {name} is") from None
+    num_bytes = int(str(size))
+    is_small = not name.endswith(WEIGHTS_SUFFIX)
+    if num_bytes < 0 or (is_small and num_bytes > MAX_SMALL_BYTES):
+        raise StorageError(
+            f"{asked}: {name} has {num_bytes:,} bytes, and such a file of a model has at most {MAX_SMALL_BYTES:,}"
+        )
+    of_content = getattr(entry.get("lfs"), "sha256", None)
+    return RemoteFile(name, num_bytes, f"{version}{entry.get('blob_id', '')}", of_content)
+
+
+def _is_here(slot: Slot, wanted: list[RemoteFile]) -> bool:
+    """Whether the wanted files are in the cache, whole and unchanged. One that was changed is told, and counts as not
+    here."""
+    if (entry := slot.read()) is None:
+        return False
+    entry, changed = checked(slot, entry)
+    for name in changed:
+        notify(
+            f"{name} of {entry.asked} was changed or removed in the cache (its SHA-256 differs), so it is fetched again"
+        )
+    whole = {file.name for file in entry.files if file.sha256 is not None}
+    return whole.issuperset(file.name for file in wanted)
+
+
+def _used(slot: Slot) -> Path:
+    slot.touch()
+    entry = slot.read()
+    if entry is None:
+        raise StorageError(f"{slot.root / slot.key} was removed while it was used; run the same command again")
+    return slot.folder(entry)
+
+
+def _forget(slot: Slot) -> None:
+    """All files count as not here."""
+    if (entry := slot.read()) is not None:
+        files = tuple(file.model_copy(update={"sha256": None}) for file in entry.files)
+        for file in files:
+            (slot.folder(entry) / f"{file.name}{PART}").unlink(missing_ok=True)
+        slot.write(entry.model_copy(update={"files": files}))
+
+
+def _fetch(source: Place, slot: Slot, entry: Entry, known: dict[str, str | None]) -> None:
+    """Files that are missing, the smallest first. known: name -> SHA-256, where the store has it."""
+    folder, files = slot.folder(entry), {file.name: file for file in entry.files}
+    num_done = sum(file.num_bytes for file in entry.files if file.sha256 is not None)
+    listener = _listener.get()
+    for file in sorted(entry.files, key=lambda file: (file.name.endswith(WEIGHTS_SUFFIX), file.name)):
+        if file.sha256 is not None:
+            continue
+
+        def on_bytes(num_bytes: int) -> None:
+            nonlocal num_done
+            num_done += num_bytes
+            listener.progress(entry.name, num_done, entry.num_bytes)
+
+        part, whole = folder / f"{file.name}{PART}", folder / file.name
+        try:
+            sha256 = _download(source.at(file.name), file.num_bytes, part, on_bytes)
+            if known[file.name] not in (None, sha256):
+                part.unlink()
+                raise StorageError(f"{entry.asked}: {file.name} came with another SHA-256 than it should have")
+            os.replace(part, whole)
+            found = whole.stat()
+        except FileNotFoundError:
+            raise StorageError(f"{entry.asked}: {file.name} is gone since it was listed") from None
+        except OSError as error:
+            raise StorageError(f"cannot write {part}: {reason_of(error)}") from None
+        files[file.name] = file.model_copy(update={"sha256": sha256, "mtime_ns": found.st_mtime_ns})
+        slot.write(entry.model_copy(update={"files": tuple(files.values())}))
+
+
+def _download(source: Place, num_bytes: int, part: Path, on_bytes: Callable[[int], None]) -> str:
+    """Appends what is missing of the file, and returns the SHA-256 of all of it in hex."""
+    digest = hashlib.sha256()
+    with part.open("ab+") as stream:
+        if stream.tell() > num_bytes:
+            stream.truncate(0)
+        stream.seek(0)
+        while piece := stream.read(HASHED_BYTES):
+            digest.update(piece)
+        on_bytes(stream.tell())
+        starts = iter(range(stream.tell(), num_bytes, REQUEST_BYTES))
+        pool = ThreadPoolExecutor(NUM_REQUESTS, "fetch")
+        try:
+            waiting = deque[Future[bytes]]()
+
+            def ask() -> None:
+                if (start := next(starts, None)) is not None:
+                    waiting.append(pool.submit(source.read_range, start, min(start + REQUEST_BYTES, num_bytes)))
+
+            for _ in range(NUM_REQUESTS):
+                ask()
+            while waiting:
+                content = waiting.popleft().result()
+                ask()
+                stream.write(content)
+                digest.update(content)
+                on_bytes(len(content))
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+        stream.flush()
+        os.fsync(stream.fileno())
+        if (found := stream.tell()) != num_bytes:
+            raise StorageError(f"{source.path} came with {found:,} bytes instead of {num_bytes:,}; run it again")
+    return digest.hexdigest()

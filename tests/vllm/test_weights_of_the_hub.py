@@ -1,0 +1,122 @@
+"""Names of the hub, from a server that answers as it does: each command is a process, which reads HF_ENDPOINT once."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.vllm.hub import COMMIT, Hub, serving_as_hub
+
+BASE = Path(__file__).parents[2] / "jobs" / "demo" / "tuning" / "base"
+NAME = f"owner/micro@{COMMIT}"
+AS_NAMED = hashlib.sha256(NAME.encode()).hexdigest()
+"""Older versions have this hash of a model of the hub in run.json."""
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[Hub]:
+    shutil.copytree(BASE, tmp_path / "served")
+    (tmp_path / "served" / "pytorch_model.bin").write_bytes(b"a pickle")
+    with serving_as_hub(tmp_path / "served") as served:
+        yield served
+
+
+def _run(hub: Hub, tmp_path: Path, *command: object, **variables: str) -> tuple[int, str, str]:
+    ours = {"HF_ENDPOINT": hub.address, "HF_HOME": str(tmp_path / "hf"), "PRIVSIEVE_CACHE": str(tmp_path / "cache")}
+    known = {name: value for name, value in os.environ.items() if name != "HF_HUB_OFFLINE"}
+    done = subprocess.run(
+        [sys.executable, "-m", "jobs", *map(str, command)],
+        env=known | ours | {"PRIVSIEVE_RETRY_S": "1"} | variables,
+        capture_output=True,
+        text=True,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("revision", ["", "@main", f"@{COMMIT}"])
+def test_a_name_of_the_hub_is_fetched_once(revision: str, hub: Hub, tmp_path: Path) -> None:
+    code, out, err = _run(hub, tmp_path, "models", "fetch", f"owner/micro{revision}")
+    assert code == 0, err
+    assert out.startswith(f"owner/micro{revision}: 2.8 MB, sha256 {AS_NAMED}, in {tmp_path / 'cache'}")
+    assert sorted(hub.fetched) == sorted(file.name for file in BASE.iterdir())
+    hub.fetched.clear()
+    assert _run(hub, tmp_path, "models", "fetch", f"owner/micro{revision}")[:2] == (0, out)
+    assert hub.fetched == []
+
+
+def test_the_hash_that_the_hub_names_is_checked(hub: Hub, tmp_path: Path) -> None:
+    hub.wrong_hash = True
+    code, _, err = _run(hub, tmp_path, "models", "fetch", "owner/micro")
+    assert code == 2
+    assert err.endswith("owner/micro: model.safetensors came with another SHA-256 than it should have\n")
+    assert not list((tmp_path / "cache").rglob("model.safetensors*"))
+
+
+def test_a_url_of_the_hub_has_the_hash_of_the_folder(hub: Hub, tmp_path: Path) -> None:
+    from scoring.engines.vlm.checkpoint import checkpoint
+
+    code, out, err = _run(hub, tmp_path, "models", "fetch", f"hf://{NAME}")
+    assert code == 0, err
+    assert f"sha256 {checkpoint(str(BASE), with_weights=True).digest()}" in out
+
+
+def test_a_model_in_the_hubs_own_cache_is_not_fetched_again(hub: Hub, tmp_path: Path) -> None:
+    repository = tmp_path / "hf" / "hub" / "models--owner--micro"
+    shutil.copytree(BASE, repository / "snapshots" / COMMIT)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(COMMIT)
+    code, out, err = _run(hub, tmp_path, "models", "fetch", "owner/micro")
+    assert code == 0, err
+    assert out.endswith(f"in {repository / 'snapshots' / COMMIT}\n")
+    assert hub.fetched == []
+    (repository / "snapshots" / COMMIT / "model.safetensors").unlink()  # an older version fetched small files first
+    code, out, err = _run(hub, tmp_path, "models", "fetch", "owner/micro")
+    assert code == 0, err
+    assert f"in {tmp_path / 'cache'}" in out
+
+
+@pytest.mark.parametrize("variable", ["HF_HUB_OFFLINE", "PRIVSIEVE_OFFLINE"])
+def test_offline_the_caches_are_enough(variable: str, hub: Hub, tmp_path: Path) -> None:
+    offline = {variable: "1"}
+    code, _, err = _run(hub, tmp_path, "models", "fetch", "owner/micro", **offline)
+    assert code == 2
+    assert (
+        f"{variable} is set, and owner/micro is not in the local cache; run privsieve models fetch owner/micro" in err
+    )
+    assert _run(hub, tmp_path, "models", "fetch", "owner/micro")[0] == 0
+    code, out, err = _run(hub, tmp_path, "models", "fetch", "owner/micro", **offline)
+    assert (code, out.split(",")[1]) == (0, f" sha256 {AS_NAMED}"), err
+
+
+def test_a_hub_that_cannot_be_reached_is_said(hub: Hub, tmp_path: Path) -> None:
+    nowhere = {"HF_ENDPOINT": "http://127.0.0.1:9"}
+    code, _, err = _run(hub, tmp_path, "models", "fetch", "owner/micro", **nowhere)
+    assert code == 2
+    assert err.startswith('privsieve: there is no folder "owner/micro"; of the hub it is not in the local cache and')
+    assert _run(hub, tmp_path, "models", "fetch", "owner/micro")[0] == 0
+    code, _, err = _run(hub, tmp_path, "models", "fetch", "owner/micro", **nowhere)
+    assert code == 0
+    assert f"the hub cannot be reached; {NAME} is used, which was fetched before" in err
+
+
+def test_a_name_that_the_hub_does_not_know_is_refused(hub: Hub, tmp_path: Path) -> None:
+    code, _, err = _run(hub, tmp_path, "models", "fetch", "owner/absent")
+    assert code == 2
+    assert 'there is no folder "owner/absent"' in err
+    assert "check the name and the network" in err
+
+
+def test_only_the_small_files_are_needed_to_say_what_would_be_asked(hub: Hub, tmp_path: Path) -> None:
+    (tmp_path / "pictures").mkdir()
+    command = ["scan", tmp_path / "pictures", "--run", tmp_path / "run", "--engine", "transformers", "--model"]
+    _run(hub, tmp_path, *command, "owner/micro", "--dry-run")
+    assert hub.fetched
+    assert "model.safetensors" not in hub.fetched
+    listed = json.loads(_run(hub, tmp_path, "models", "list", "--format", "json")[1])
+    assert [one["state"] for one in listed] == ["a part"]

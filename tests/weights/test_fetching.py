@@ -1,0 +1,357 @@
+"""Weights of a URL: what is fetched, what is refused, and what a fetched model is."""
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ingest.errors import EngineError
+from scoring.engines.vlm.checkpoint import checkpoint, weight_bytes
+from tests.jobs.made import privsieve
+from tests.weights.conftest import BASE
+from tests.weights.served import Served
+
+Capture = pytest.CaptureFixture[str]
+
+SECRET = "hush-5f0c2a"
+MODEL_FILES = {
+    *("chat_template.jinja", "config.json", "generation_config.json", "model.safetensors", "processor_config.json"),
+    *("tokenizer.json", "tokenizer_config.json"),
+}
+PIECE = 32 * 2**20
+
+
+def _started(*command: object) -> subprocess.Popen[str]:
+    """A command in a process of its own, which holds what it uses until it ends."""
+    words = [sys.executable, "-m", "jobs", *map(str, command)]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def _run(*command: object) -> tuple[int, str, str]:
+    process = _started(*command)
+    out, err = process.communicate()
+    return process.returncode, out, err
+
+
+def large_model(served: Served, name: str, num_bytes: int) -> Path:
+    """The micro model with other weights: one tensor of so many zeros."""
+    folder = served.root / name
+    folder.mkdir()
+    for file in BASE.iterdir():
+        if file.suffix != ".safetensors":
+            (folder / file.name).write_bytes(file.read_bytes())
+    header = json.dumps({"w": {"dtype": "U8", "shape": [num_bytes], "data_offsets": [0, num_bytes]}}).encode()
+    with (folder / "model.safetensors").open("wb") as stream:
+        stream.write(len(header).to_bytes(8, "little") + header)
+        stream.truncate(8 + len(header) + num_bytes)
+    return folder
+
+
+def _cached(cache: Path, name: str) -> Path:
+    (found,) = cache.glob(f"weights/*/*/{name}")
+    return found
+
+
+def test_a_model_of_a_url_is_the_model_of_a_folder(served: Served) -> None:
+    found = checkpoint(served.url("micro"), with_weights=True)
+    of_folder = checkpoint(str(served.root / "micro"), with_weights=True)
+    assert (found.name, found.digest()) == ("micro", of_folder.digest())
+    assert {file.name for file in found.folder.iterdir()} == MODEL_FILES
+
+
+def test_neither_pickles_nor_code_nor_folders_are_asked_for(served: Served) -> None:
+    checkpoint(served.url("micro"), with_weights=True)
+    assert served.num_gets() == dict.fromkeys(MODEL_FILES, 1)
+
+
+def test_a_second_time_nothing_is_fetched(served: Served) -> None:
+    first = checkpoint(served.url("micro"), with_weights=True)
+    served.asked.clear()
+    assert checkpoint(served.url("micro"), with_weights=True) == first
+    assert served.asked == []
+
+
+def test_the_size_of_weights_is_known_once_they_are_here(served: Served) -> None:
+    assert weight_bytes(served.url("micro")) == 0
+    checkpoint(served.url("micro"), with_weights=True)
+    assert weight_bytes(served.url("micro")) == (BASE / "model.safetensors").stat().st_size
+
+
+def test_a_url_that_got_other_files_gives_those(served: Served) -> None:
+    first = checkpoint(served.url("micro"), with_weights=True)
+    (served.root / "micro" / "generation_config.json").write_text('{"temperature": 0}')
+    second = checkpoint(served.url("micro"), with_weights=True)
+    assert first.digest() != second.digest()
+    assert second.digest() == checkpoint(str(served.root / "micro"), with_weights=True).digest()
+
+
+def test_a_model_without_safetensors_is_refused_before_anything_is_fetched(served: Served) -> None:
+    (served.root / "micro" / "model.safetensors").unlink()
+    with pytest.raises(EngineError, match=r"/micro has its weights as pytorch_model.bin, which can run code"):
+        checkpoint(served.url("micro"), with_weights=True)
+    assert served.asked == []
+
+
+def test_a_missing_file_is_named_with_the_url(served: Served) -> None:
+    (served.root / "micro" / "tokenizer.json").unlink()
+    expected = rf'^the model folder "{served.address}/micro" has no tokenizer: none of'
+    with pytest.raises(EngineError, match=expected):
+        checkpoint(served.url("micro"), with_weights=True)
+
+
+def test_a_url_without_a_model_is_refused(served: Served) -> None:
+    for url in (served.url("absent"), served.url("")):
+        with pytest.raises(EngineError, match=r"holds no file of a model, or does not exist|ends in no name"):
+            checkpoint(url, with_weights=True)
+
+
+@pytest.mark.parametrize(
+    "link", ["../evil.json", "x/../../../evil.json", "a\\b.json", "a\x1b[31m.json", "n" * 250 + ".json"]
+)
+def test_a_listing_with_names_that_lead_elsewhere_is_refused(link: str, served: Served, cache: Path) -> None:
+    served.links = (link,)
+    with pytest.raises(EngineError, match=r"which is no name of a file in it; nothing is fetched$"):
+        checkpoint(served.url("micro"), with_weights=True)
+    assert served.asked == []
+
+
+def test_an_index_that_names_files_elsewhere_is_refused(served: Served) -> None:
+    folder = served.root / "micro"
+    (folder / "model.safetensors").rename(folder / "model-1.safetensors")
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"w": "../../model-1.safetensors"}}))
+    for model in (served.url("micro"), str(folder)):
+        with pytest.raises(EngineError, match=r"its model.safetensors.index.json names files outside of the folder"):
+            checkpoint(model, with_weights=True)
+
+
+def test_a_small_file_of_gigabytes_is_refused(served: Served) -> None:
+    served.sizes["config.json"] = 2**31
+    with pytest.raises(
+        EngineError, match=r"config.json has 2,147,483,648 bytes, and such a file of a model has at most"
+    ):
+        checkpoint(served.url("micro"), with_weights=True)
+    assert served.asked == []
+
+
+def test_weights_for_which_the_disk_is_too_small_are_not_begun(
+    served: Served, monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    served.sizes["model.safetensors"] = 10**14
+    with pytest.raises(EngineError, match=r"has 100,000.0 GB, and the cache may hold 200.0 GB; set PRIVSIEVE_CACHE_GB"):
+        checkpoint(served.url("micro"), with_weights=True)
+    monkeypatch.setenv("PRIVSIEVE_CACHE_GB", "1000000")
+    with pytest.raises(
+        EngineError, match=r"GB free of the 100,001.1 GB that are needed; free some, or set PRIVSIEVE_CACHE"
+    ):
+        checkpoint(served.url("micro"), with_weights=True)
+    assert served.asked == []
+    assert not list(cache.glob("weights/*/entry.json"))
+
+
+def test_a_limit_that_is_no_number_is_refused(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRIVSIEVE_CACHE_GB", "much")
+    with pytest.raises(EngineError, match=r'^PRIVSIEVE_CACHE_GB is "much"; give gigabytes, such as 50$'):
+        checkpoint(served.url("micro"), with_weights=True)
+
+
+def test_a_query_is_sent_and_written_nowhere(served: Served, cache: Path, capsys: Capture) -> None:
+    served.query = f"key={SECRET}"
+    assert privsieve("models", "fetch", served.url("micro")) == 0
+    assert privsieve("models", "list") == 0
+    said = capsys.readouterr()
+    assert "micro?query-sha256=" in said.out
+    assert SECRET not in said.out + said.err
+    for path in cache.rglob("*"):
+        assert SECRET not in path.name
+        assert not path.is_file() or SECRET.encode() not in path.read_bytes()
+    (served.root / "micro" / "config.json").unlink()
+    with pytest.raises(EngineError) as refused:
+        checkpoint(served.url("micro"), with_weights=True)
+    assert SECRET not in str(refused.value)
+
+
+def test_a_url_with_a_password_is_refused(served: Served) -> None:
+    with pytest.raises(EngineError, match="the URL holds a user name or password") as refused:
+        checkpoint(f"https://me:{SECRET}@host/model", with_weights=True)
+    assert SECRET not in str(refused.value)
+
+
+@pytest.mark.slow
+def test_two_processes_at_once_fetch_each_file_once(served: Served, cache: Path) -> None:
+    served.stalled = "model.safetensors"
+    first = _started("models", "fetch", served.url("micro"))
+    while "model.safetensors" not in served.num_gets():
+        time.sleep(0.05)
+    of_first = served.num_heads
+    second = _started("models", "fetch", served.url("micro"))
+    while served.num_heads < 2 * of_first:  # it knows what there is
+        time.sleep(0.05)
+    time.sleep(1)  # now it waits; if it did not, it would have time to fetch
+    assert second.poll() is None
+    served.released.set()
+    said = [process.communicate() for process in (first, second)]
+    assert [first.returncode, second.returncode] == [0, 0], said
+    assert said[0][0] == said[1][0]
+    assert said[1][1] == f"another process of this machine is fetching {served.url('micro')}; waiting for it\n"
+    assert served.num_gets() == dict.fromkeys(MODEL_FILES, 1)
+
+
+def test_a_killed_fetch_is_continued_where_it_was(served: Served, cache: Path) -> None:
+    folder = large_model(served, "large", 2 * PIECE + 1000)
+    served.stalled, served.stalled_from = "model.safetensors", PIECE
+    killed = _started("models", "fetch", served.url("large"))
+    while not (parts := list(cache.rglob("model.safetensors.part"))) or parts[0].stat().st_size < PIECE:
+        assert killed.poll() is None
+        time.sleep(0.05)
+    os.kill(killed.pid, signal.SIGKILL)
+    killed.communicate()
+    served.released.set()
+    served.asked.clear()
+    code, out, err = _run("models", "fetch", served.url("large"))
+    assert code == 0, err
+    starts = sorted(start for name, start in served.asked)
+    assert starts == [PIECE, 2 * PIECE]  # neither the small files nor the first piece again
+    of_folder = checkpoint(str(folder), with_weights=True).digest()
+    assert f"sha256 {of_folder}" in out
+    assert "weights: fetching large, 67.2 MB" in err
+
+
+@pytest.mark.slow
+def test_a_file_that_was_changed_here_is_fetched_again(served: Served, cache: Path) -> None:
+    url = served.url("micro")
+    assert _run("models", "fetch", url)[0] == 0
+    file = _cached(cache, "model.safetensors")
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    served.asked.clear()
+    code, _, err = _run("models", "fetch", url)
+    assert code == 0
+    assert f"model.safetensors of {url} was changed or removed in the cache (its SHA-256 differs)" in err
+    assert served.num_gets() == {"model.safetensors": 1}
+    assert file.read_bytes() == (BASE / "model.safetensors").read_bytes()
+
+
+def test_verify_finds_what_was_changed_and_kept_its_time(served: Served, cache: Path) -> None:
+    url = served.url("micro")
+    assert _run("models", "fetch", url)[0] == 0
+    assert _run("models", "verify")[:2] == (0, f"ok       {url}\n")
+    file = _cached(cache, "model.safetensors")
+    found, content = file.stat(), bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns))
+    code, out, err = _run("models", "verify", url)
+    assert (code, out) == (1, f"problem  {url}: model.safetensors was changed since it was fetched\n")
+    assert err == "privsieve: 1 of 1 were changed; they will be fetched again\n"
+    assert _run("models", "fetch", url)[0] == 0
+    assert _run("models", "verify", url)[0] == 0
+
+
+@pytest.mark.slow
+def test_a_touched_file_is_not_fetched_again(served: Served, cache: Path) -> None:
+    assert _run("models", "fetch", served.url("micro"))[0] == 0
+    served.asked.clear()
+    os.utime(_cached(cache, "model.safetensors"), (1, 1))
+    assert _run("models", "fetch", served.url("micro"))[0] == 0
+    assert served.asked == []
+
+
+def test_what_was_not_used_for_the_longest_time_makes_room(
+    served: Served, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    urls = []
+    for number, name in enumerate("abc"):
+        large_model(served, name, 10 * 2**20 + number)
+        urls.append(served.url(name))
+    monkeypatch.setenv("PRIVSIEVE_CACHE_GB", "0.025")
+    assert _run("models", "fetch", urls[0])[0] == 0
+    assert _run("models", "fetch", urls[1])[0] == 0
+    assert _run("models", "fetch", urls[0])[0] == 0  # used again
+    assert _run("models", "fetch", urls[2])[0] == 0
+    listed = json.loads(_run("models", "list", "--format", "json")[1])
+    assert [one["weights"] for one in listed] == [urls[2], urls[0]]
+    assert {one["state"] for one in listed} == {"whole"}
+
+
+@pytest.mark.slow
+def test_what_a_process_uses_is_never_removed(served: Served, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number, name in enumerate("ab"):
+        large_model(served, name, 10 * 2**20 + number)
+    used = checkpoint(served.url("a"), with_weights=True)  # by this process
+    monkeypatch.setenv("PRIVSIEVE_CACHE_GB", "0.015")
+    code, _, err = _run("models", "fetch", served.url("b"))
+    assert code == 2
+    assert (
+        "/b has 10.6 MB; the cache may hold 15.0 MB, and 10.6 MB of the cache are in use; set PRIVSIEVE_CACHE_GB" in err
+    )
+    code, _, err = _run("models", "remove", served.url("a"))
+    assert (code, err) == (2, f"privsieve: {served.url('a')} is used by a process of this machine; end it first\n")
+    assert used.digest() == checkpoint(str(served.root / "a"), with_weights=True).digest()
+
+
+def test_remove_takes_it_out_of_the_cache(served: Served, cache: Path) -> None:
+    url = served.url("micro")
+    assert _run("models", "fetch", url)[0] == 0
+    assert _run("models", "remove", url)[:2] == (0, f"removed {url}, 2.8 MB\n")
+    assert not list(cache.glob("weights/*/micro"))
+    assert _run("models", "remove", url)[0] == 2
+    assert _run("models", "list")[1].startswith("0 folders, 0 bytes, in ")
+
+
+def test_offline_uses_only_the_cache(served: Served, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = served.url("micro")
+    monkeypatch.setenv("PRIVSIEVE_OFFLINE", "1")
+    with pytest.raises(
+        EngineError, match=rf"^PRIVSIEVE_OFFLINE is set, and {url} is not in the local cache; run privsieve"
+    ):
+        checkpoint(url, with_weights=True)
+    monkeypatch.delenv("PRIVSIEVE_OFFLINE")
+    found = checkpoint(url, with_weights=True)
+    monkeypatch.setenv("PRIVSIEVE_OFFLINE", "1")
+    served.query = "the server knows nobody"
+    assert checkpoint(url, with_weights=True) == found
+    _cached(cache, "tokenizer.json").unlink()
+    with pytest.raises(
+        EngineError, match=r"only a part of .*/micro is in the local cache \(tokenizer.json is missing\)"
+    ):
+        checkpoint(url, with_weights=True)
+
+
+@pytest.mark.slow
+def test_a_model_that_changes_while_it_is_fetched_is_not_used(served: Served, cache: Path) -> None:
+    served.stalled = "model.safetensors"
+    fetching = _started("models", "fetch", served.url("micro"))
+    while "model.safetensors" not in served.num_gets():
+        time.sleep(0.05)
+    (served.root / "micro" / "config.json").write_text("{}")
+    served.released.set()
+    _, err = fetching.communicate()
+    assert fetching.returncode == 2
+    assert err.endswith(f"{served.url('micro')} was changed while it was fetched; run the same command again\n")
+    listed = json.loads(_run("models", "list", "--format", "json")[1])
+    assert [one["state"] for one in listed] == ["a part"]
+
+
+def test_the_cache_may_not_be_a_file(served: Served, cache: Path) -> None:
+    cache.write_text("")
+    with pytest.raises(EngineError, match=r"cannot lock files in .*set PRIVSIEVE_CACHE to a folder on a disk of this"):
+        checkpoint(served.url("micro"), with_weights=True)
+
+
+def test_the_hash_that_fetch_prints_is_that_of_run_json(served: Served, capsys: Capture) -> None:
+    assert privsieve("models", "fetch", served.url("micro"), "--quiet") == 0
+    digest = checkpoint(str(BASE), with_weights=True).digest()
+    said = capsys.readouterr()
+    assert said.out.startswith(f"{served.url('micro')}: 2.8 MB, sha256 {digest}, in ")
+    assert said.err == ""
+    file = _cached(Path(os.environ["PRIVSIEVE_CACHE"]), "config.json")
+    entry = json.loads((file.parent.parent / "entry.json").read_bytes())
+    of_config = next(one["sha256"] for one in entry["files"] if one["name"] == "config.json")
+    assert of_config == hashlib.sha256((BASE / "config.json").read_bytes()).hexdigest()
