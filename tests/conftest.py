@@ -74,19 +74,23 @@ def nothing_left_behind() -> Iterator[None]:
 
 
 @contextmanager
-def ray_node(options: list[str], environment: Mapping[str, str], log: Path) -> Iterator[None]:
+def ray_node(
+    options: list[str], environment: Mapping[str, str], log: Path, python: str = sys.executable
+) -> Iterator[None]:
     """`ray start` with these options until the block ends; entered once the node says that it runs."""
-    node = _started_node(options, environment, log)
+    node = _started_node(options, environment, log, python)
     try:
         yield
     finally:
         _end(node)
 
 
-def _started_node(options: list[str], environment: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
+def _started_node(
+    options: list[str], environment: Mapping[str, str], log: Path, python: str
+) -> subprocess.Popen[bytes]:
     """Tried again where Ray gives up by itself: it waits 30 s for its own parts, which a busy machine may need."""
     node_memory = ["--object-store-memory", "100000000", "--min-worker-port", "0", "--max-worker-port", "0"]
-    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", *node_memory, *options]
+    command = [python, "-m", "ray.scripts.scripts", "start", "--block", *node_memory, *options]
     for _ in range(START_TRIES):
         with log.open("wb") as output:
             node = subprocess.Popen(

