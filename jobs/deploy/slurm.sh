@@ -1,15 +1,17 @@
 #!/bin/bash
 # A scan on Slurm: an array of jobs of one node each, which form one Ray cluster as they come.
-#   sbatch --array=0-7 jobs/deploy/slurm.sh SOURCE --run RUN --num-engines 8 [more options of `privsieve scan`]
+#   sbatch --array=0-7 jobs/deploy/slurm.sh s3://BUCKET/shards --run s3://BUCKET/run --engine vllm \
+#     --model s3://BUCKET/models/MODEL --adapter s3://BUCKET/adapters/ADAPTER
 # The first task is the head and scans; the others join it whenever they start, and may be preempted and come back.
-# A head that is requeued continues the run, and the others join it again. Start it in a folder that all nodes share.
-# Never run on a real Slurm cluster.
+# Ten minutes before the time limit a task requeues itself. A head that comes back continues the run, and the others
+# join it again. Start it in a folder that all nodes share. Never run on a real Slurm cluster.
 #SBATCH --job-name=privsieve-scan
 #SBATCH --array=0-3
 #SBATCH --nodes=1
 #SBATCH --exclusive
-#SBATCH --gpus-per-node=1
+#SBATCH --gpus-per-node=8
 #SBATCH --time=24:00:00
+#SBATCH --signal=B:USR1@600
 #SBATCH --requeue
 #SBATCH --open-mode=append
 #SBATCH --output=%x-%A-%a.log
@@ -39,6 +41,16 @@ stop() {
   wait || true
 }
 
+# Slurm's signal: the time limit is near. Background commands ignore SIGINT; SIGTERM ends a scan as Ctrl-C does.
+leaving="" scan=""
+trap 'leaving=yes; if [ -n "$scan" ]; then kill "$scan" 2>/dev/null || true; fi' USR1
+
+requeue() {
+  stop
+  echo "the time limit is near, so this task is requeued" >&2
+  scontrol requeue "$SLURM_JOB_ID"
+}
+
 lead() {
   trap stop EXIT
   rm -f "$meeting/address"  # of this task before it was requeued
@@ -57,7 +69,19 @@ lead() {
   # A requeued task takes its own run over without waiting for the lease to grow stale.
   local takeover=() code=0
   if [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ]; then takeover=(--takeover); fi
-  python -m jobs scan "$@" --ray-address "$address" "${takeover[@]}" || code=$?
+  python -m jobs scan "$@" --ray-address "$address" "${takeover[@]}" &
+  scan=$!
+  if [ -n "$leaving" ]; then kill "$scan"; fi
+  wait "$scan" || code=$?
+  if [ -n "$leaving" ]; then  # the signal ended `wait`, not yet the scan
+    code=0
+    wait "$scan" || code=$?
+    if [ "$code" -ge 128 ]; then
+      rm -f "$meeting/address"
+      requeue
+      return
+    fi
+  fi
   if [ "$code" -ge 128 ]; then exit "$code"; fi  # killed: the others wait for the task to come back
   rm -rf "$meeting"
   scancel --state=PENDING "$SLURM_ARRAY_JOB_ID"  # there is nothing left to do for tasks that did not start yet
@@ -68,6 +92,10 @@ follow() {
   trap stop EXIT
   local address began_s idle_since_s=$SECONDS met=""
   until [ -n "$met" ] && [ ! -d "$meeting" ]; do  # the head has ended
+    if [ -n "$leaving" ]; then
+      requeue
+      return
+    fi
     if [ $((SECONDS - idle_since_s)) -ge 1800 ]; then
       echo "there was no head for half an hour, so this node is given back" >&2
       return
@@ -78,7 +106,9 @@ follow() {
     fi
     met=yes began_s=$SECONDS
     "${node[@]}" --address="$address" &
-    while [ "$(cat "$meeting/address" 2>/dev/null)" = "$address" ] && kill -0 $! 2>/dev/null; do sleep 5; done
+    while [ "$(cat "$meeting/address" 2>/dev/null)" = "$address" ] && kill -0 $! 2>/dev/null && [ -z "$leaving" ]; do
+      sleep 5
+    done
     stop
     if [ $((SECONDS - began_s)) -ge 120 ]; then idle_since_s=$SECONDS; fi  # less: nobody answered
   done

@@ -2,6 +2,7 @@
 
 import copy
 import re
+import shlex
 import subprocess
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -25,7 +26,7 @@ def written() -> dict[str, Any]:
 def test_ray_accepts_it(written: dict[str, Any]) -> None:
     prepared = prepare_config(copy.deepcopy(written))
     validate_config(prepared)
-    assert prepared["available_node_types"]["gpu_worker"]["max_workers"] == 4
+    assert prepared["available_node_types"]["gpu_worker"]["max_workers"] == 8
 
 
 def test_ray_would_notice_a_wrong_key(written: dict[str, Any]) -> None:
@@ -38,11 +39,51 @@ def test_the_head_runs_no_engine_and_workers_scale_from_nothing(written: dict[st
     types = written["available_node_types"]
     assert types[written["head_node_type"]]["resources"] == {"CPU": 0}
     workers = {name: kind for name, kind in types.items() if name != written["head_node_type"]}
-    assert {name: kind["min_workers"] for name, kind in workers.items()} == {"cpu_worker": 0, "gpu_worker": 0}
+    assert {kind["min_workers"] for kind in workers.values()} == {0}
     assert sum(kind["max_workers"] for kind in workers.values()) == written["max_workers"]
-    for kind in workers.values():
-        assert kind["node_config"]["InstanceMarketOptions"] == {"MarketType": "spot"}
-    assert "InstanceMarketOptions" not in types["head"]["node_config"]  # a reclaimed head ends the scan
+    spot = {name for name, kind in types.items() if "InstanceMarketOptions" in kind["node_config"]}
+    assert spot == {"cpu_worker", "gpu_worker", "gpu_worker_8"}  # a reclaimed head would end the scan
+
+
+def test_every_machine_has_a_role_and_only_those_with_gpus_get_their_packages(written: dict[str, Any]) -> None:
+    for name, kind in written["available_node_types"].items():
+        role = "privsieve-head" if name == written["head_node_type"] else "privsieve-worker"
+        assert kind["node_config"]["IamInstanceProfile"] == {"Name": role}
+        commands = kind.get("worker_setup_commands", [*written["setup_commands"], *written["head_setup_commands"]])
+        assert ("constraints-gpu.txt" in " ".join(commands)) == name.startswith("gpu_")
+
+
+def test_the_commands_of_the_page_make_the_roles() -> None:
+    """On moto in place of AWS, which reads policies as AWS does. Both need what their machines do."""
+    import boto3
+    from moto import mock_aws
+
+    page = (ROOT / "docs" / "clusters.md").read_text()
+    loop = re.search(r"for kind in head worker; do\n(.*?)done\n", page, re.DOTALL)
+    assert loop is not None
+    with mock_aws():
+        iam = boto3.client("iam", region_name="us-east-1")
+        for kind in ("head", "worker"):
+            lines = [shlex.split(line.replace("$kind", kind)) for line in loop[1].strip().splitlines()]
+            assert len(lines) == 4
+            for aws, service, verb, *options in lines:
+                assert (aws, service) == ("aws", "iam")
+                named = dict(zip(options[::2], options[1::2], strict=True))
+                values = {
+                    "".join(word.title() for word in name[2:].split("-")): (
+                        ROOT / text.removeprefix("file://")
+                    ).read_text()
+                    if text.startswith("file://")
+                    else text
+                    for name, text in named.items()
+                }
+                getattr(iam, verb.replace("-", "_"))(**values)
+            (role,) = iam.get_instance_profile(InstanceProfileName=f"privsieve-{kind}")["InstanceProfile"]["Roles"]
+            assert role["RoleName"] == f"privsieve-{kind}"
+            policy = iam.get_role_policy(RoleName=f"privsieve-{kind}", PolicyName="privsieve")["PolicyDocument"]
+            allowed = {action for statement in policy["Statement"] for action in statement["Action"]}
+            assert {"s3:ListBucket", "s3:GetObject", "s3:PutObject"} <= allowed
+            assert ({"iam:PassRole", "ec2:RunInstances"} <= allowed) == (kind == "head")
 
 
 def test_every_machine_has_the_same_image_and_the_tag(written: dict[str, Any]) -> None:
@@ -60,7 +101,7 @@ def test_every_start_asks_for_a_token(written: dict[str, Any]) -> None:
 
 def test_no_folder_that_git_ignores_travels(written: dict[str, Any]) -> None:
     ignored = [line.rstrip("/") for line in (ROOT / ".gitignore").read_text().split() if line.endswith("/")]
-    assert {".venv", ".venv-vllm", "demo-out"} <= set(ignored)
+    assert {".venv*", "demo-out"} <= set(ignored)
     assert set(written["rsync_exclude"]) == {".git", *ignored}
 
 
@@ -78,6 +119,7 @@ def test_the_extras_and_pins_that_it_installs_exist(written: dict[str, Any]) -> 
 
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     commands = [*written["setup_commands"], *written["available_node_types"]["gpu_worker"]["worker_setup_commands"]]
+    commands += written["head_setup_commands"]
     named = [name for command in commands for found in re.findall(r"\.\[(.*?)\]", command) for name in found.split(",")]
     assert {"detectors", "cluster", "s3"} <= set(named) <= set(extras)
     for constraints in re.findall(r"-c (\S+)", " ".join(commands)):

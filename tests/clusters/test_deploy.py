@@ -3,10 +3,11 @@
 import os
 import re
 import shlex
-import shutil
+import signal
 import subprocess
 import sys
-import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ import yaml
 
 from jobs.scan import scan
 from scoring.engines.canned import DRILL
-from tests.conftest import free_ports
+from tests.clusters.conftest import RayCluster
+from tests.conftest import free_ports, ray_folder
 
 ROOT = Path(__file__).parent.parent.parent
 DEPLOY = ROOT / "jobs" / "deploy"
@@ -30,9 +32,10 @@ SBATCH_OPTIONS = {
 
 @pytest.fixture
 def rayjob() -> dict[str, Any]:
-    content = yaml.safe_load((DEPLOY / "rayjob.yaml").read_text())
-    assert isinstance(content, dict)
-    return content
+    account, job = yaml.safe_load_all((DEPLOY / "rayjob.yaml").read_text())
+    assert (account["kind"], account["metadata"]["name"]) == ("ServiceAccount", "privsieve")
+    assert isinstance(job, dict)
+    return job
 
 
 @pytest.fixture
@@ -51,9 +54,13 @@ def test_the_rayjob_has_only_known_fields(rayjob: dict[str, Any], validator: jso
 
 def test_the_rayjob_runs_a_scan_with_this_ray_and_retries_it(rayjob: dict[str, Any]) -> None:
     spec = rayjob["spec"]
-    program, verb, source, *options = shlex.split(spec["entrypoint"])
-    assert (program, verb) == ("privsieve", "scan")
-    assert scan.make_context("scan", [source, *options]).params["engine"] == "vllm"
+    wrapper, program, verb, source, *options = shlex.split(spec["entrypoint"])
+    assert (wrapper, program, verb) == ("stop-if-refused", "privsieve", "scan")
+    assert "stop_if_refused.sh /usr/local/bin/stop-if-refused" in (DEPLOY / "Dockerfile").read_text()
+    asked = scan.make_context("scan", [source, *options]).params
+    assert (asked["engine"], asked["takeover"]) == ("vllm", True)
+    assert asked["model"].startswith("s3://")
+    assert asked["adapter"].startswith("s3://")
     assert spec["backoffLimit"] >= 1
     assert spec["rayClusterSpec"]["rayVersion"] == ray.__version__
     assert spec["rayClusterSpec"]["authOptions"] == {"mode": "token"}
@@ -67,6 +74,12 @@ def test_only_the_gpu_group_asks_for_gpus_and_no_pod_holds_a_secret(rayjob: dict
     assert gpus == {"cpu": None, "gpu": 1}
     for spec in [*groups.values(), cluster["headGroupSpec"]["template"]["spec"]]:
         (container,) = spec["containers"]
+        assert spec["serviceAccountName"] == "privsieve"
+        assert spec["securityContext"]["runAsNonRoot"]
+        assert container["readinessProbe"]["exec"]["command"][0] == "bash"
+        mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+        assert set(mounted) == {volume["name"] for volume in spec["volumes"]}
+        assert {"name": "PRIVSIEVE_CACHE", "value": mounted["cache"]} in container["env"]
         assert container["resources"]["requests"] == container["resources"]["limits"]
         assert not [each["name"] for each in container["env"] if re.search("KEY|TOKEN|SECRET|PASS", each["name"])]
     assert all(spec["restartPolicy"] == "Never" for spec in groups.values())
@@ -79,6 +92,8 @@ def test_the_slurm_script_is_bash_with_known_directives() -> None:
     named = [re.sub(r"^--|=.*$", "", directive) for directive in directives]
     assert set(named) <= SBATCH_OPTIONS
     assert {"array", "nodes", "requeue", "open-mode"} <= set(named)
+    assert "--signal=B:USR1@600" in directives
+    assert "--gpus-per-node=8" in directives
     assert len(set(named)) == len(named)
     # sbatch reads directives only above the first command.
     commands = [n for n, line in enumerate(script.read_text().splitlines()) if line and not line.startswith("#")]
@@ -93,40 +108,91 @@ def test_the_slurm_script_without_a_source_says_how_to_call_it() -> None:
     assert done.stderr == f"usage: {call}\n"
 
 
-def test_the_tasks_of_a_slurm_array_scan_together(tmp_path: Path) -> None:
-    """Slurm itself is not here: its command is stood in for, and both tasks run on this machine."""
+@pytest.fixture
+def slurm(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """The environment of a task. Slurm itself is not here: its commands are stood in for, and leave what they got."""
     commands = tmp_path / "bin"
     commands.mkdir()
-    (commands / "scancel").write_text(f'#!/bin/bash\necho "$@" >{tmp_path}/cancelled\n')
-    (commands / "scancel").chmod(0o755)
-    ray_folder = tempfile.mkdtemp(prefix="ray-")  # a short path: Unix sockets lie in it
+    for name in ("scancel", "scontrol"):
+        (commands / name).write_text(f'#!/bin/bash\necho "$@" >{tmp_path}/{name}.called\n')
+        (commands / name).chmod(0o755)
     environment = {name: text for name, text in os.environ.items() if not name.startswith("RAY_")}
-    environment |= {
-        "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}",
-        "PRIVSIEVE_VENV": str(Path(sys.executable).parent.parent),
-        "PYTHONPATH": str(ROOT),
-        "RAY_TMPDIR": ray_folder,
-        "SLURM_ARRAY_JOB_ID": str(free_ports(1)[0]),  # the script's ports follow from it
-        "SLURM_ARRAY_TASK_MIN": "0",
-        DRILL: str(tmp_path / "drill.json"),
-    }
-    (tmp_path / "drill.json").write_text('{"*": 2}')  # seconds an image, so that the other task is there before the end
-    corpus, run = ROOT / "jobs" / "demo" / "corpus" / "shards", tmp_path / "run"
-    options = ["--run", str(run), "--engine", "canned", "--num-engines", "2"]
-    script = ["bash", str(DEPLOY / "slurm.sh"), str(corpus), *options]
+    with ray_folder() as folder:
+        yield environment | {
+            "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}",
+            "PRIVSIEVE_VENV": str(Path(sys.executable).parent.parent),
+            "PYTHONPATH": str(ROOT),
+            "RAY_TMPDIR": str(folder),
+            "SLURM_ARRAY_JOB_ID": str(free_ports(1)[0]),  # the script's ports follow from it
+            "SLURM_ARRAY_TASK_MIN": "0",
+            DRILL: str(tmp_path / "drill.json"),
+        }
+
+
+def _task(number: str, folder: Path, environment: dict[str, str], *options: str) -> "subprocess.Popen[str]":
+    corpus, run = ROOT / "jobs" / "demo" / "corpus" / "shards", folder / "run"
+    script = ["bash", str(DEPLOY / "slurm.sh"), str(corpus), "--run", str(run), "--engine", "canned", *options]
+    own = {"SLURM_ARRAY_TASK_ID": number, "SLURM_JOB_ID": f"100{number}"}
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    tasks = [
-        subprocess.Popen(script, cwd=tmp_path, env=environment | {"SLURM_ARRAY_TASK_ID": number}, **pipes)
-        for number in ("1", "0")
-    ]
+    return subprocess.Popen(script, cwd=folder, env=environment | own, **pipes)
+
+
+def test_the_tasks_of_a_slurm_array_scan_together(tmp_path: Path, slurm: dict[str, str]) -> None:
+    """Both tasks run on this machine."""
+    (tmp_path / "drill.json").write_text('{"*": 2}')  # seconds an image, so that the other task is there before the end
+    tasks = [_task(number, tmp_path, slurm, "--num-engines", "2") for number in ("1", "0")]
     try:
-        other, head = (task.communicate(timeout=300)[0] for task in tasks)
+        other, head = (task.communicate(timeout=600)[0] for task in tasks)
     finally:
         for task in tasks:
             task.kill()
-        shutil.rmtree(ray_folder, ignore_errors=True)
     assert [task.returncode for task in tasks] == [0, 0], head[-2000:] + other[-2000:]
     assert "31 images in 2 of 2 shards: 27 scored, 4 quarantined" in head
     assert "Ray runtime started" in other
-    assert (tmp_path / "cancelled").read_text() == f"--state=PENDING {environment['SLURM_ARRAY_JOB_ID']}\n"
+    assert (tmp_path / "scancel.called").read_text() == f"--state=PENDING {slurm['SLURM_ARRAY_JOB_ID']}\n"
+    assert not (tmp_path / "scontrol.called").exists()
     assert not list(tmp_path.glob(".privsieve-*"))
+
+
+def test_a_head_near_its_time_limit_requeues_itself_and_goes_on(tmp_path: Path, slurm: dict[str, str]) -> None:
+    (tmp_path / "drill.json").write_text('{"*": 600}')  # it would take hours
+    first = _task("0", tmp_path, slurm, "--num-engines", "1")
+    try:
+        while not list((tmp_path / "run").glob("run.json")) and first.poll() is None:
+            time.sleep(0.5)
+        first.send_signal(signal.SIGUSR1)
+        said = first.communicate(timeout=600)[0]
+    finally:
+        first.kill()
+    assert first.returncode == 0, said[-3000:]
+    assert "the time limit is near, so this task is requeued" in said
+    assert (tmp_path / "scontrol.called").read_text() == "requeue 1000\n"
+    assert not (tmp_path / "scancel.called").exists()  # the others stay, and wait for it
+
+    (tmp_path / "drill.json").write_text("{}")
+    again = _task("0", tmp_path, slurm | {"SLURM_RESTART_COUNT": "1"}, "--num-engines", "1")
+    try:
+        said = again.communicate(timeout=600)[0]
+    finally:
+        again.kill()
+    assert again.returncode == 0, said[-3000:]
+    assert "31 images in 2 of 2 shards: 27 scored, 4 quarantined" in said
+
+
+def test_a_refused_command_stops_its_job_and_another_failure_fails_it(ray_cluster: RayCluster) -> None:
+    """KubeRay tries failed jobs again, and lets stopped ones be."""
+    environment = ray_cluster.environment | {"RAY_ADDRESS": ray_cluster.dashboard_url}
+    ray_command = [sys.executable, "-m", "ray.scripts.scripts", "job"]
+    wrapper = ["env", f"DASHBOARD={ray_cluster.dashboard_url}", "bash", str(DEPLOY / "stop_if_refused.sh")]
+    states = {}
+    for code in ("0", "1", "2"):
+        submit = [*ray_command, "submit", "--submission-id", f"exits-with-{code}", "--", *wrapper]
+        submit += ["python", "-c", f"raise(SystemExit({code}))"]
+        subprocess.run(submit, env=environment, capture_output=True, text=True, timeout=300)
+        asked = subprocess.run(
+            [*ray_command, "status", f"exits-with-{code}"], env=environment, capture_output=True, text=True, timeout=120
+        )
+        states[code] = next(
+            word for word in ("SUCCEEDED", "FAILED", "STOPPED", "RUNNING") if word in asked.stdout.upper()
+        )
+    assert states == {"0": "SUCCEEDED", "1": "FAILED", "2": "STOPPED"}
