@@ -35,7 +35,7 @@ def labels() -> None:
 )
 @click.option("--annotator", help="Who gave the labels; default the name of the data set.")
 @click.option("--mapping", metavar="FILE", help="Mapping onto the 22 attributes instead of the importer's own.")
-@click.option("--ignore-columns", is_flag=True, help="csv: leave out columns that are no labels.")
+@click.option("--ignore-columns", is_flag=True, help="csv: leave out every column that is no label; takes no names.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 def import_(
     name: str,

@@ -103,8 +103,7 @@ def _where(report: Report) -> str:
     raw = ", as the engine answers," if headline_of(report).is_corrected or has_corrected_groups(report) else ","
     could_be_highest = [rate for rate in known if rate.rank_low == 1]
     if len(could_be_highest) == len(known):
-        top = f"{shortened(known[0].group, _MAX_NAME)}, {percent(known[0].privacy_rate)}"
-        return f"No {label} can be told apart from the highest one ({top}): there are too few images for an order."
+        return f"Which {label} has the highest rate cannot be said: there are too few images for an order."
     names = [shortened(rate.group, _MAX_NAME) for rate in could_be_highest[:_NAMED]]
     if len(could_be_highest) == 1:
         others = "the other one" if len(known) == 2 else f"all {len(known) - 1:,} others"

@@ -175,9 +175,13 @@ def labels_from_csv(content: bytes, name: str, more: Sequence[str] = (), ignores
         raise LabelsError(f"{name}: a column name stands twice in the first line; keep one")
     if ignores_columns:
         known = (*LABELS_SCHEMA.names, *more)
-        table = table.select(
-            [column for column in table.column_names if column in known or did_you_mean(column, known)]
-        )
+        meant = [column for column in table.column_names if column not in known and did_you_mean(column, known)]
+        if meant:
+            raise LabelsError(
+                f'{name}: the column "{meant[0]:.40}"{did_you_mean(meant[0], known)} looks like a misspelt label, so '
+                "--ignore-columns does not leave it out; rename or remove it"
+            )
+        table = table.select([column for column in table.column_names if column in known])
     columns = {}
     for column in table.column_names:
         if column in LABELS_SCHEMA.names and not pa.types.is_string(LABELS_SCHEMA.field(column).type):

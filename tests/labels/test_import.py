@@ -238,7 +238,7 @@ def test_further_columns_of_a_table_are_left_out_if_asked(tmp_path: Path, capsys
     assert (found["a.jpg"]["private"], found["a.jpg"]["score"]) == (1, None)
     table.write_text("key,file,privat\na.jpg,x,1\n")
     assert privsieve("labels", "import", "csv", table, "--ignore-columns", "--out", tmp_path / "l.csv") == 2
-    assert 'no label column "privat" (did you mean "private"?)' in capsys.readouterr().err
+    assert 'the column "privat" (did you mean "private"?) looks like a misspelt label' in capsys.readouterr().err
     assert privsieve("labels", "import", "vispr", tmp_path, "--ignore-columns", "--out", tmp_path / "l.csv") == 2
     assert "--ignore-columns is for csv, not for vispr" in capsys.readouterr().err
 

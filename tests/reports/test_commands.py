@@ -36,7 +36,7 @@ def test_report_text_says_first_what_it_rests_on(make_run: MakeRun) -> None:
     assert lines[1] == "MADE-UP ANSWERS: the canned engine looks at no picture"
     found = "50.0 % of the scored images were found private (3 of 6 images that could be judged), most often for"
     assert lines[2] == f"{found} “Biometrics”."
-    assert lines[3].startswith("No category can be told apart from the highest one (beach, 66.7 %)")
+    assert lines[3].startswith("Which category has the highest rate cannot be said: there are too few images")
     assert lines[4].startswith("Not measured on this run: the rates are what the engine answered, right or wrong.")
     assert lines[7] == "source      /data/corpus"
     assert lines[8] == "engine      canned · sha256"
