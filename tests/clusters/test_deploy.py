@@ -16,6 +16,7 @@ import pytest
 import ray
 import yaml
 
+from jobs.console.engine_options import engine_options_from_context
 from jobs.scan import scan
 from scoring.engines.canned import DRILL
 from tests.clusters.conftest import RayCluster
@@ -57,10 +58,10 @@ def test_the_rayjob_runs_a_scan_with_this_ray_and_retries_it(rayjob: dict[str, A
     wrapper, program, verb, source, *options = shlex.split(spec["entrypoint"])
     assert (wrapper, program, verb) == ("stop-if-refused", "privsieve", "scan")
     assert "stop_if_refused.sh /usr/local/bin/stop-if-refused" in (DEPLOY / "Dockerfile").read_text()
-    asked = scan.make_context("scan", [source, *options]).params
-    assert (asked["engine"], asked["takeover"]) == ("vllm", True)
-    assert asked["model"].startswith("s3://")
-    assert asked["adapter"].startswith("s3://")
+    with scan.make_context("scan", [source, *options]) as asked:
+        assert (asked.params["engine"], asked.params["takeover"]) == ("vllm", True)
+        weights = engine_options_from_context()
+    assert (weights.model, weights.adapter) == ("s3://BUCKET/models/MODEL", "s3://BUCKET/adapters/ADAPTER")
     assert spec["backoffLimit"] >= 1
     assert spec["rayClusterSpec"]["rayVersion"] == ray.__version__
     assert spec["rayClusterSpec"]["authOptions"] == {"mode": "token"}

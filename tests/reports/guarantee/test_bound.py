@@ -48,7 +48,7 @@ def test_as_many_may_be_missed_as_in_the_sums_written_by_hand(
 
 
 def test_the_threshold_misses_what_is_allowed_and_equal_scores_make_it_safer() -> None:
-    scores = np.arange(200.0)
+    scores = np.arange(200, dtype=np.float64)
     bound = bound_of(scores, 0.95, 0.9)
     assert bound is not None
     assert (bound.threshold, bound.num_missed, bound.num_missed_allowed) == (5.0, 5, 5)
