@@ -30,7 +30,7 @@ MEMORY_HELP = "Memory for an engine that scans image by image; default half of w
 @click.command(
     cls=with_old_spellings({"--format": "--source-format"}),
     headings={
-        "Which images": ("--sample", "--per-category", "--seed", "--limit", "--source-format"),
+        "Which images": ("--sample", "--shards", "--per-category", "--seed", "--limit", "--source-format"),
         "Categories": ("--category", "--labels"),
         "Pictures that must not be seen": ("--hash-list", "--pdq"),
         "Limits": ("--max-pixels-in", "--max-frames", "--stall-seconds", "--image-memory-mb"),
@@ -51,6 +51,7 @@ MEMORY_HELP = "Memory for an engine that scans image by image; default half of w
     "--labels", help="File with a class for each image's name: a labels file, CSV, TSV, or Places365's lists."
 )
 @click.option("--sample", type=WholeRange(min=1), help="Scan a uniform random sample of this many images.")
+@click.option("--shards", type=WholeRange(min=1), help="With --sample: draw so many shards first, and read no other.")
 @click.option("--per-category", is_flag=True, help="With --sample: so many images of each category.")
 @click.option("--seed", type=WholeRange(min=0), help="Seed of --sample; default 0.")
 @click.option("--limit", type=WholeRange(min=1), help="Scan only this many images, from the first.")
@@ -92,6 +93,7 @@ def scan(
     category: str | None,
     labels: str | None,
     sample: int | None,
+    shards: int | None,
     per_category: bool,
     seed: int | None,
     limit: int | None,
@@ -124,6 +126,7 @@ def scan(
         category=category,
         labels=labels,
         sample=sample,
+        shards=shards,
         per_category=per_category,
         seed=seed,
         limit=limit,

@@ -29,6 +29,8 @@ def record_of(
         seed=None if request.sample is None else request.seed or 0,
         limit=request.limit,
         per_category=request.per_category,
+        shards=request.shards,
+        num_source_shards=None if request.shards is None else len(source.shards),
         labels=None if source.class_list is None else source.class_list.sha256,
         pdq=request.pdq or hash_list.needs_pdq,
         hash_list=None if request.hash_list is None else hash_list.digest,

@@ -50,6 +50,9 @@ class ScanRequest:
     per_category: bool = False
     """Whether `sample` is the number of images of each category."""
 
+    shards: Count | None = None
+    """Number of shards that are drawn first, so that `sample` images are drawn of them alone; None: of all."""
+
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     """Of the sample; None: 0."""
 
@@ -76,6 +79,16 @@ class ScanRequest:
         if self.per_category and self.sample is None:
             raise PrivsieveError(
                 "--per-category only applies with --sample: give --sample N too, N images per category"
+            )
+        if self.shards is not None and self.sample is None:
+            raise PrivsieveError("--shards only applies with --sample: give --sample N too, N images of these shards")
+        if self.shards is not None and self.per_category:
+            raise PrivsieveError(
+                "--shards and --per-category exclude each other: a category may be in few shards only; leave one out"
+            )
+        if self.shards is not None and self.sample is not None and self.sample < self.shards:
+            raise PrivsieveError(
+                f"--sample {self.sample} is fewer than --shards {self.shards}: draw at least one image per shard"
             )
         if self.labels is not None and self.category is not None:
             raise PrivsieveError("--labels and --category exclude each other: both say what gives an image's category")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ingest.class_list import read_class_list
-from ingest.errors import IncompleteError, LabelsError, RunError, StorageError, number_of
+from ingest.errors import IncompleteError, LabelsError, RunError, SourceError, StorageError, number_of
 from ingest.formats import Source, open_source, refuse_without_pictures
 from ingest.images.decode import ImageLimits
 from ingest.sample import printable
@@ -18,7 +18,7 @@ from jobs.runtime.progress import Meter
 from jobs.scanning.categories import check_category, no_category
 from jobs.scanning.recording import record_of
 from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
-from jobs.scanning.selection import Chosen, draw, draw_per_category, first
+from jobs.scanning.selection import Chosen, draw, draw_per_category, draw_shards, first
 from jobs.scanning.settings import ScanSettings
 from jobs.scanning.slice_tasks import ShowUnderWay, SliceCounts
 from jobs.scanning.watchdog import heard
@@ -116,8 +116,6 @@ class _Scan:
             with _discounting_interruption(self._run), self._session():
                 self._refuse_foreign_list()
                 chosen = self._chosen()
-                if self._request.per_category and chosen is not None:
-                    self._record = self._record.model_copy(update={"drawn": sum(map(len, chosen.values()))})
                 shards = [shard for shard in self._prepared.source.shards if chosen is None or shard in chosen]
                 scan_left = self._executor()
                 begun = start_or_continue(self._request.run, self._record)
@@ -212,7 +210,10 @@ class _Scan:
         )
 
     def _chosen(self) -> Chosen:
-        """The samples to scan, None for all. To draw from all, every shard has to be listed first."""
+        """The samples to scan, None for all. To draw from all, every shard has to be listed first.
+
+        What the draw found out goes into the record.
+        """
         request, source = self._request, self._prepared.source
         if request.limit is not None:
             return first(*_first_counts(source, request.limit), request.limit)
@@ -228,8 +229,19 @@ class _Scan:
             chosen, num_without = draw_per_category(shards, categories, request.sample, request.seed or 0)
             if num_without:
                 self._feedback.notice(f"{number_of(num_without, 'image')} without a category cannot be drawn")
+            self._record = self._record.model_copy(update={"drawn": sum(map(len, chosen.values()))})
             return chosen
-        return draw(shards, count_samples(source, shards), request.sample, request.seed or 0)
+        if request.shards is None:
+            return draw(shards, count_samples(source, shards), request.sample, request.seed or 0)
+        shards = draw_shards(shards, request.shards, request.seed or 0)
+        counts = count_samples(source, shards)
+        if request.sample > sum(counts):
+            raise SourceError(
+                f"--sample {request.sample}: the {number_of(len(shards), 'drawn shard')} hold only "
+                f"{number_of(sum(counts), 'image')}; draw more with --shards, or fewer with --sample"
+            )
+        self._record = self._record.model_copy(update={"num_in_shards": sum(counts)})
+        return draw(shards, counts, request.sample, request.seed or 0)
 
     def _refuse_foreign_list(self) -> None:
         """LabelsError where `--labels` names no image of the source. Stops at the first that it names."""

@@ -248,6 +248,11 @@ def interval_note(report: Report) -> str:
     if report.design.kind == "random":
         size = "corrected for the sampled share of the source" if report.design.num_in_source else "for a large source"
         return f"Intervals (95 %) are of the rate in the source, {size}; ranks hold jointly with 95 % confidence."
+    if report.design.kind == "shards":
+        return (
+            "Intervals (95 %) are of the rate in the source and have the variance between shards; there is none for "
+            "images of a single shard. Ranks hold jointly with 95 % confidence."
+        )
     if report.design.kind == "per category":
         return (
             "Intervals (95 %) are of the rate of each category in the source; ranks hold jointly with 95 % confidence."
