@@ -21,6 +21,7 @@ with small expected number of positive counts estimated from survey data", Surve
 """
 
 import math
+from functools import cache
 
 from reports.report.intervals import CONFIDENCE, z_of
 from scoring.runs.record import ShardDraw
@@ -43,6 +44,7 @@ def effective_size_sql(draw: ShardDraw, suffix: str = "") -> str:
     return f"CASE WHEN num_shards > 1 THEN 1 / ({1 - f1!r} * ({per_image}) + {f1 * (1 - f2)!r} / n) END"
 
 
+@cache
 def of_t_sql(num_shards: str) -> str:
     """SQL of the factor by which the t distribution makes an effective size smaller. num_shards: SQL, 2 or more."""
     factors = ", ".join(repr(of_t(number + 2)) for number in range(NUM_TABULATED))

@@ -32,6 +32,7 @@ def record_of(
         shards=request.shards,
         num_source_shards=None if request.shards is None else len(source.shards),
         labels=None if source.class_list is None else source.class_list.sha256,
+        caption_words=None if source.keyword_list is None else source.keyword_list.sha256,
         pdq=request.pdq or hash_list.needs_pdq,
         hash_list=None if request.hash_list is None else hash_list.digest,
         max_pixels=request.max_pixels,

@@ -44,6 +44,9 @@ class ScanRequest:
     labels: Name | None = None
     """File or URL of a list that gives each image its class; None: the corpus itself gives it."""
 
+    caption_words: Name | None = None
+    """File or URL of words that give an image its class by its caption; None: the corpus itself gives it."""
+
     sample: Count | None = None
     """Number of images of a uniform random sample; None: no sample."""
 
@@ -90,8 +93,12 @@ class ScanRequest:
             raise PrivsieveError(
                 f"--sample {self.sample} is fewer than --shards {self.shards}: draw at least one image per shard"
             )
-        if self.labels is not None and self.category is not None:
-            raise PrivsieveError("--labels and --category exclude each other: both say what gives an image's category")
+        given = {"--labels": self.labels, "--category": self.category, "--caption-words": self.caption_words}
+        named = [option for option, value in given.items() if value is not None]
+        if len(named) > 1:
+            raise PrivsieveError(
+                f"{' and '.join(named)} exclude each other: each says what gives an image's category"
+            )
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -9,6 +9,7 @@ from ingest.class_list import read_class_list
 from ingest.errors import IncompleteError, LabelsError, RunError, SourceError, StorageError, number_of
 from ingest.formats import Source, open_source, refuse_without_pictures
 from ingest.images.decode import ImageLimits
+from ingest.keyword_list import read_keyword_list
 from ingest.sample import printable
 from ingest.storage.place import Place, place
 from jobs.runtime.feedback import SILENT, Feedback
@@ -62,7 +63,8 @@ def prepare(request: ScanRequest) -> Prepared:
     module = engine_module(request.engine)
     description = module.describe(request.options)
     class_list = None if request.labels is None else read_class_list(request.labels)
-    source = open_source(request.source, request.format, request.category, class_list)
+    keyword_list = None if request.caption_words is None else read_keyword_list(request.caption_words)
+    source = open_source(request.source, request.format, request.category, class_list, keyword_list)
     hash_list = hash_list_of(request.hash_list)
     has_pdq = request.pdq or hash_list.needs_pdq
     limits = ImageLimits(request.max_pixels, request.max_frames, description.max_side_px, has_pdq)

@@ -21,7 +21,7 @@ from ingest.storage.web import without_credentials
 from scoring.runs.layout import RUN_RECORD
 
 LATER_SETTINGS = frozenset(
-    ["per_category", "drawn", "shards", "num_source_shards", "num_in_shards", "labels", "pdq", "hash_list"]
+    ["per_category", "drawn", "shards", "num_source_shards", "num_in_shards", "labels", "caption_words", "pdq", "hash_list"]
 )
 """Those that older versions did not have."""
 
@@ -103,6 +103,9 @@ class RunRecord(BaseModel):
 
     labels: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
     """`ClassList.sha256` of the list that gives the categories; None without `--labels`."""
+
+    caption_words: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    """`KeywordList.sha256` of the list that gives the categories by captions; None without `--caption-words`."""
 
     pdq: bool = False
     """Whether the rows have the column `pdq`."""
