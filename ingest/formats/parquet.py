@@ -34,6 +34,7 @@ KEY_NAMES = ("key", "__key__", "id", "uid", "image_id", "file_name", "filename",
 DEFAULT_CATEGORY = "category"
 CAPTION_NAMES = ("caption", "text", "TEXT", "alt")
 URL_NAMES = ("url", "URL")
+STATUS = "status"
 CHECKED_ROWS = 64
 """Rows that become Python objects at once."""
 
@@ -233,6 +234,25 @@ def captions(root: Place, shard: str) -> Iterator[str | None]:
                     yield from [None] * len(numbers)
                 else:
                     yield from _made_of_column(stream, file, group, numbers, CAPTION_NAMES, caption_of)
+
+
+def num_downloaded(root: Place, name: str) -> int | None:
+    """Rows of a table of img2dataset with the status of a picture that is there; None if it is no such table.
+
+    StorageError where it cannot be read.
+    """
+    with opened(root, name) as stream:
+        file = _file(stream)
+        if file is None or not 0 <= file.metadata.num_rows <= MAX_ROWS or STATUS not in file.schema_arrow.names:
+            return None
+        found = 0
+        for group in range(file.num_row_groups):
+            numbers = range(file.metadata.row_group(group).num_rows)
+            is_there = _made_of_column(stream, file, group, numbers, (STATUS,), lambda status: status == b"success")
+            if None in is_there:  # a status that is missing, or a damaged column
+                return None
+            found += sum(map(bool, is_there))
+        return found
 
 
 def _names(

@@ -63,6 +63,8 @@ def run_plan(request: PlanRequest, feedback: Feedback = SILENT) -> PlanResult:
             if contradiction:
                 feedback.notice(contradiction)
             measured = measure(corpus, tested, request.sample, request.seed, progress)
+            if measured.difference is not None:
+                feedback.notice(measured.difference)
         finally:
             if isinstance(tested.engine, Closable):
                 tested.engine.close()

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
+from ingest.errors import number_of
 from ingest.fault import Fault
 from ingest.formats import Source
+from ingest.formats.stated_counts import StatedCounts, stated_counts
 from ingest.images.decode import ImageLimits, Pixels, decode
 from ingest.sample import Sample
 from jobs.console.terminal import write_line, write_lines
@@ -28,6 +30,9 @@ class DryRun:
 
     preview: Preview
 
+    counts: str
+    """How many images there are, as far as that is known without reading the shards."""
+
     pictures: tuple[str, ...]
     """A line for each of the first pictures: its size, and how the engine would see it."""
 
@@ -38,7 +43,12 @@ def dry_run(
     """EngineError, SourceError, StorageError where the scan itself could not begin."""
     preview = engine_module(engine).preview(options)
     samples = islice(_samples(corpus), NUM_PICTURES)
-    return DryRun(description, preview, tuple(_picture(sample, limits, preview.describe_picture) for sample in samples))
+    return DryRun(
+        description,
+        preview,
+        _counts(stated_counts(corpus)),
+        tuple(_picture(sample, limits, preview.describe_picture) for sample in samples),
+    )
 
 
 def show(
@@ -50,9 +60,18 @@ def show(
     write_line(f"protocol   {found.description.protocol}")
     write_line(f"assesses   {_assessed(found.description)}")
     _show_prompt(found.preview)
+    write_line(f"images     {found.counts}")
     write_line(f"pictures   the first {len(found.pictures)}:")
     for picture in found.pictures:
         write_line(f"  {picture}")
+
+
+def _counts(stated: StatedCounts) -> str:
+    shards = number_of(stated.num_shards, "shard")
+    if stated.num_images is None:
+        return f"in {shards}; how many is known once they are read"
+    about = "" if len(stated.by_shard) == stated.num_shards else "about "
+    return f"{about}{stated.num_images:,} in {shards}, as stated beside {len(stated.by_shard):,} of them (not counted)"
 
 
 def _assessed(description: EngineDescription) -> str:

@@ -96,9 +96,7 @@ class ScanRequest:
         given = {"--labels": self.labels, "--category": self.category, "--caption-words": self.caption_words}
         named = [option for option, value in given.items() if value is not None]
         if len(named) > 1:
-            raise PrivsieveError(
-                f"{' and '.join(named)} exclude each other: each says what gives an image's category"
-            )
+            raise PrivsieveError(f"{' and '.join(named)} exclude each other: each says what gives an image's category")
 
 
 @dataclass(frozen=True, config=STRICT)

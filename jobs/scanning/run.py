@@ -1,5 +1,6 @@
 """A scan from its request to its result. Start here to follow one through."""
 
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from functools import partial
 from ingest.class_list import read_class_list
 from ingest.errors import IncompleteError, LabelsError, RunError, SourceError, StorageError, number_of
 from ingest.formats import Source, open_source, refuse_without_pictures
+from ingest.formats.stated_counts import StatedCounts, stated_counts
 from ingest.images.decode import ImageLimits
 from ingest.keyword_list import read_keyword_list
 from ingest.sample import printable
@@ -30,7 +32,16 @@ from scoring.runs.begin import refuse_other, remove_unfinished, start_or_continu
 from scoring.runs.footers import footers
 from scoring.runs.layout import ATTEMPTS, RUN_LEASE
 from scoring.runs.lease import Lease, lease
-from scoring.runs.ledger import CONFLICT, Ledger, finished, result_names, shard_id_in, shard_ids_of_others
+from scoring.runs.ledger import (
+    CONFLICT,
+    Ledger,
+    finished,
+    has_any_result,
+    result_names,
+    shard_id_in,
+    shard_id_of_result,
+    shard_ids_of_others,
+)
 from scoring.runs.reconcile import tally
 from scoring.runs.record import RunRecord
 from scoring.runs.results import Results, results
@@ -102,6 +113,8 @@ class _Scan:
         self._feedback = feedback
         self._progress = progress
         self._num_new = 0
+        self._new_by_shard = Counter[str]()
+        self._stated = StatedCounts({}, 0)
         self._prepared = prepare(request)
         self._run = place(request.run)
         if place(request.source).is_dir() and self._run.is_within(self._prepared.source.root):
@@ -133,10 +146,15 @@ class _Scan:
                 failures: list[str] = []
                 if left:
                     self._progress.resume(self._num_rows(before, begun.settings_hash()), num_chosen)
+                    if chosen is None and self._progress.is_shown:
+                        self._progress.phase("reading the counts beside the shards", is_logged=False)
+                        self._stated = stated_counts(self._prepared.source)
+                        self._progress.expect_about(self._stated.num_images)
                     self._progress.phase(f"loading {self._request.engine}")
                     with closing(scan_left(settings, left, chosen, before.ledger, self._progress.under_way)) as found:
                         failures = self._follow(found, len(left), len(shards), held)
             remove_unfinished(self._run)
+            self._notice_wrong_counts(left, before.ledger)
             return self._reconcile(shards, begun.settings_hash(), num_chosen, failures, before.ledger)
 
     def _num_rows(self, before: Results, settings_hash: str) -> int:
@@ -271,12 +289,21 @@ class _Scan:
                 raise IncompleteError(f"{counts.failure}; run the same command again to continue")
             self._progress.advance(counts.num_rows)
             self._num_new += counts.num_rows
+            self._new_by_shard[shard_id_of_result(counts.name)] += counts.num_rows
             if counts.is_last:
                 num_ended += 1
                 self._progress.shards(num_ended, num_shards)
             if counts.failure:
                 failures.append(counts.failure)
         return failures
+
+    def _notice_wrong_counts(self, scanned: list[str], earlier: Ledger) -> None:
+        """Compares shards that this scan has looked at from their first image to their last."""
+        now = results(self._run).ledger if self._stated.by_shard else earlier
+        whole = [shard for shard in scanned if not has_any_result(shard, earlier) and finished(shard, now)]
+        difference = self._stated.difference({one: self._new_by_shard[shard_id_in(one, now)] for one in whole})
+        if difference is not None:
+            self._feedback.notice(difference)
 
     def _notice_silence(self, silence_s: float) -> None:
         self._feedback.notice(

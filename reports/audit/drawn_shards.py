@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from reports.audit.cells import audit_sql
 from reports.audit.counting import NO_CATEGORY
-from reports.drawn_shards import effective_size_sql, fraction_of
+from reports.drawn_shards import degrees_sql, effective_size_sql, fraction_of, residual_sql
 from reports.warehouse import Run
 from scoring.runs.audit_sample import SUBJECTS
 
@@ -24,9 +24,14 @@ def drawn_fractions(run: Run, private: str) -> Fractions:
         return {}
     sql = audit_sql(run, private)
     counts = [f"count(*) FILTER ({one.answer} = 1) AS yes_{subject}" for subject, one in sql.subjects.items()]
+    totals = [f"sum(yes_{one}) OVER of_group AS all_{one}" for one in SUBJECTS]
+    residuals = [f"{residual_sql(f'yes_{one}', 'n', f'all_{one}', 'n_all')} AS e_{one}" for one in SUBJECTS]
     sums = [
-        f"sum(yes_{one})::DOUBLE AS k_{one}, sum(yes_{one} * yes_{one})::DOUBLE AS kk_{one}, "
-        f"sum(yes_{one} * n)::DOUBLE AS kn_{one}"
+        f"sum(yes_{one})::DOUBLE AS k_{one}, sum(pow(e_{one}, 2)) AS squares_{one}, sum(pow(e_{one}, 4)) AS fourths_{one}"
+        for one in SUBJECTS
+    ]
+    sizes = [
+        f"{effective_size_sql(draw, f'_{one}')} AS size_{one}, {degrees_sql(f'_{one}')} AS degrees_{one}"
         for one in SUBJECTS
     ]
     rows = run.ask(
@@ -35,12 +40,14 @@ def drawn_fractions(run: Run, private: str) -> Fractions:
         scored=sql.scored,
         counts=", ".join(counts),
         again=", ".join(f"sum(yes_{one}) AS yes_{one}" for one in SUBJECTS),
+        totals=", ".join(totals),
+        residuals=", ".join(residuals),
         sums=", ".join(sums),
-        sizes=", ".join(f"{effective_size_sql(draw, f'_{one}')} AS size_{one}" for one in SUBJECTS),
+        sizes=", ".join(sizes),
     )
     return {
         (subject, None if row["is_whole"] else row["category"]): fraction_of(
-            row["n"], row[f"size_{subject}"], row["num_shards"]
+            row["n"], row[f"size_{subject}"], row[f"degrees_{subject}"]
         )
         for row in rows
         for subject in SUBJECTS

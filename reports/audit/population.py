@@ -35,7 +35,9 @@ def audit_of_source(audit: Audit, kind: Kind, fractions: Fractions) -> Audit:
     return replace(
         audit,
         population=audit.population if is_pooled else SCORED_OF_SOURCE,
-        subjects=audit.subjects if is_pooled else tuple(_subject_of_source(one, audit, fractions) for one in audit.subjects),
+        subjects=audit.subjects
+        if is_pooled
+        else tuple(_subject_of_source(one, audit, fractions) for one in audit.subjects),
         categories=tuple(
             replace(
                 one,

@@ -46,7 +46,9 @@ def private_shares(
     ((whole, _),) = _paired(dict(zip(_COUNTED, table.sum(axis=0)[:, None], strict=True)), is_tested)
     groups = [
         GroupChange(**vars(paired), group=printable(row[0]), num_pairs=row[1], p_holm=p_holm)
-        for row, (paired, p_holm) in zip(rows, _paired(dict(zip(_COUNTED, table.T, strict=True)), is_tested), strict=True)
+        for row, (paired, p_holm) in zip(
+            rows, _paired(dict(zip(_COUNTED, table.T, strict=True)), is_tested), strict=True
+        )
         if row[0] not in unnamed
     ]
     groups.sort(key=lambda one: (_last(one.p_holm), _last(one.p_value), -abs(one.change or 0), one.group))
@@ -56,7 +58,7 @@ def private_shares(
 
 def tally(database: duckdb.DuckDBPyConnection) -> None:
     """Adds the pictures in the table `compared` to those of earlier parts, by group."""
-    counts = ", ".join(f"count(*) FILTER ({condition}) AS \"{name}\"" for name, condition in _COUNTED.items())
+    counts = ", ".join(f'count(*) FILTER ({condition}) AS "{name}"' for name, condition in _COUNTED.items())
     counted = f"SELECT a_category AS category, count(*) AS num_pairs, {counts} FROM compared GROUP BY ALL"
     database.execute(f"CREATE TABLE IF NOT EXISTS tally_groups AS SELECT * FROM ({counted}) LIMIT 0")
     database.execute(f"INSERT INTO tally_groups {counted}")

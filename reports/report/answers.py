@@ -40,6 +40,7 @@ def rate_of(group: Row, damage: Damage) -> Rate:
         printable(group["group_name"]),
         **figures,
         effective_size=group.get("effective_size"),
+        degrees=group.get("degrees"),
         num_shards=group.get("num_shards"),
         share_if_none_private=group["num_private"] / num_images if num_images else None,
         share_if_all_private=(group["num_private"] + left) / num_images if num_images else None,

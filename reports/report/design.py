@@ -172,7 +172,12 @@ def _overall(total: Rate, rates: tuple[Rate, ...], by: str, design: Design, size
         return Overall(rate, low, high, f"Estimated from a random sample, with its 95 % interval{size}.")
     if design.kind == "shards":
         if total.rate_low is None:
-            return Overall(rate, None, None, "Estimated from a single shard, so there is no interval: how much shards differ is not known.")
+            return Overall(
+                rate,
+                None,
+                None,
+                "Estimated from a single shard, so there is no interval: how much shards differ is not known.",
+            )
         sentence = f"Estimated from images of {total.num_shards:,} random shards, with a 95 % interval that has the variance between them."
         return Overall(rate, total.rate_low, total.rate_high, sentence)
     if design.kind == "per category":
@@ -224,7 +229,7 @@ def _by_lower_end(rate: Rate) -> tuple[bool, float, float, str]:
 def fraction_of(rate: Rate, design: Design, sizes: SourceSizes, num_images: int) -> float:
     """The drawn share of the group in the source; 0 where it is not known. See `drawn_shards.fraction_of` too."""
     if design.kind == "shards":
-        return drawn_shards.fraction_of(rate.num_judged, rate.effective_size, rate.num_shards or 0)
+        return drawn_shards.fraction_of(rate.num_judged, rate.effective_size, rate.degrees)
     if design.kind == "per category":
         size = sizes.by_category.get(rate.group)
         return min(1.0, (rate.num_scored + rate.num_quarantined) / size) if size else 0.0
@@ -237,7 +242,7 @@ def _for_ranks(rate: Rate, fraction: float, design: Design, num_groups: int) -> 
     """Ranks of a whole source are those of a draw from more such images: else any two counts would differ."""
     if design.kind == "shards":  # the t distribution has longer tails the further out one looks
         confidence = CONFIDENCE ** (1 / num_groups)
-        return drawn_shards.fraction_of(rate.num_judged, rate.effective_size, rate.num_shards or 0, confidence)
+        return drawn_shards.fraction_of(rate.num_judged, rate.effective_size, rate.degrees, confidence)
     return 0.0 if design.is_exhaustive else fraction
 
 

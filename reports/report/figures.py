@@ -98,6 +98,9 @@ class Rate:
     """If shards were drawn: judged images that would say as much, drawn from all shards alike
     (`reports.drawn_shards`). None without an interval, and of other runs."""
 
+    degrees: int | None = None
+    """If shards were drawn: degrees of freedom of the interval."""
+
     num_shards: int | None = None
     """If shards were drawn: those with judged images of the group."""
 

@@ -33,6 +33,8 @@ def _how_much(report: Report) -> str:
     most = _most_frequent(report)
     counts = f"{total.num_private:,} of {total.num_judged:,} images that could be judged"
     rate, interval = _rate(headline), f"(95 % interval {spread(headline.low, headline.high)})"
+    if report.design.kind == "shards" and headline.low is None:
+        interval = "(no interval, since a single shard was drawn)"
     if headline.is_corrected:
         by = f"{headline.num_labels:,} {labels_of(report)}"
         if rests_on_other_run(report):

@@ -21,7 +21,17 @@ from ingest.storage.web import without_credentials
 from scoring.runs.layout import RUN_RECORD
 
 LATER_SETTINGS = frozenset(
-    ["per_category", "drawn", "shards", "num_source_shards", "num_in_shards", "labels", "caption_words", "pdq", "hash_list"]
+    [
+        "per_category",
+        "drawn",
+        "shards",
+        "num_source_shards",
+        "num_in_shards",
+        "labels",
+        "caption_words",
+        "pdq",
+        "hash_list",
+    ]
 )
 """Those that older versions did not have."""
 

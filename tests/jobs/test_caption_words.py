@@ -36,7 +36,12 @@ def captioned(folder: Path) -> Path:
 
 def test_the_first_category_of_which_the_caption_holds_a_word_is_taken(tmp_path: Path) -> None:
     words = words_file(tmp_path)
-    assert privsieve("scan", captioned(tmp_path), "--run", tmp_path / "run", "--engine", "canned", "--caption-words", words) == 0
+    assert (
+        privsieve(
+            "scan", captioned(tmp_path), "--run", tmp_path / "run", "--engine", "canned", "--caption-words", words
+        )
+        == 0
+    )
     assert [row["category"] for row in rows(tmp_path / "run")] == ["travel", "travel", None, "family", None]
 
 

@@ -6,7 +6,7 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
-from reports.drawn_shards import effective_size_sql, of_t_sql
+from reports.drawn_shards import NUM_TABULATED, degrees_sql, effective_size_sql, of_t
 from reports.report.intervals import wilson
 from scoring.runs.record import ShardDraw
 
@@ -57,14 +57,18 @@ def interval(
     database: duckdb.DuckDBPyConnection, k: npt.ArrayLike, n: npt.ArrayLike, draw: ShardDraw
 ) -> tuple[float, float] | None:
     """k of n images of each drawn shard."""
-    counts = zip(np.asarray(k).tolist(), np.asarray(n).tolist(), strict=True)
-    sums = np.array([(1, a, b, a * a, a * b, b * b) for a, b in counts if b], np.float64).sum(axis=0).tolist()
-    columns = dict(zip(("num_shards", "k", "n", "kk", "kn", "nn"), sums, strict=True))
-    given = ", ".join(f"{value!r} AS {name}" for name, value in columns.items())
-    ((size,),) = database.execute(
-        f"SELECT {effective_size_sql(draw)} * {of_t_sql('num_shards::BIGINT')} FROM (SELECT {given})"
-    ).fetchall()
-    return None if size is None else wilson(columns["k"] / columns["n"] * size, size)
+    counts = np.stack([np.asarray(k, np.float64), np.asarray(n, np.float64)])
+    k, n = counts[:, counts[1] > 0]
+    if len(n) < 2:
+        return None
+    residuals = (k - k.sum() / n.sum() * n) / (1 - n / n.sum())
+    columns = {"num_shards": float(len(n)), "k": k.sum(), "n": n.sum()}
+    columns |= {"squares": (residuals**2).sum(), "fourths": (residuals**4).sum()}
+    given = ", ".join(f"{float(value)!r}::DOUBLE AS {name}" for name, value in columns.items())
+    sized = f"SELECT {effective_size_sql(draw)} AS size, {degrees_sql()} AS degrees FROM (SELECT {given})"
+    ((size, degrees),) = database.execute(sized).fetchall()
+    size *= of_t(min(degrees, NUM_TABULATED))
+    return wilson(k.sum() / n.sum() * size, size)
 
 
 def coverage(of: ShardedSource, num_shards: int, num_images: int, num_draws: int, seed: int = 2) -> float:
