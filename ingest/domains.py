@@ -1,7 +1,7 @@
 """The registered domain of a URL, by the public suffix list that the package publicsuffixlist ships; nothing is asked.
 
-Only suffixes of registries count, not those of providers: `alice.github.io` is `github.io`, since a person's own name on
-a platform would name the person.
+Only suffixes of registries count, not those of providers: `alice.github.io` is `github.io`, since a person's own name
+on a platform would name the person.
 """
 
 import re

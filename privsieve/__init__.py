@@ -146,8 +146,9 @@ def scan(
 
     source: folder, tar, Parquet file, glob or fsspec URL. source_format: webdataset, tree or parquet, recognised by
     default. category: JSON field, cls, or Parquet column. labels: file with a class for each image's name, instead of
-    category. caption_words: file of words of captions and the category that each gives. sample, limit: number of images, at random or from the first. per_category: sample is of each category.
-    shards: number of shards that are drawn first; sample is of these.
+    category. caption_words: file of words of captions and the category that each gives.
+    sample, limit: number of images, at random or from the first. per_category: sample is of each category. shards:
+    number of shards that are drawn first; sample is of these.
     max_pixels_in: width x height of the largest picture that is decoded. hash_list: file of hashes of pictures that the
     engine must not see; their rows say only where they are. pdq: store hashes that other lists can be compared with.
     executor: "ray", or "inline" for this process.

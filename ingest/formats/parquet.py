@@ -15,8 +15,8 @@ from typing import Any, BinaryIO, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.errors import SourceError, StorageError, did_you_mean
 from ingest.domains import domain_of
+from ingest.errors import SourceError, StorageError, did_you_mean
 from ingest.fault import CORRUPT_SHARD, NO_IMAGE_COLUMN, TOO_MANY_ROWS, Fault
 from ingest.formats.parquet_batches import batches
 from ingest.formats.parquet_columns import MAX_NAME_CHARACTERS, Choice, choose, joined, plain_rows
@@ -315,8 +315,8 @@ def _samples(
 def _texts(
     stream: BinaryIO, file: pq.ParquetFile, group: int, numbers: Sequence[int]
 ) -> Iterator[tuple[str | None, tuple[str | None, str | None]]]:
-    """`caption`, and `url_sha256` with `domain`, of these rows. Read apart from the images, so that damage there costs no
-    image."""
+    """`caption`, and `url_sha256` with `domain`, of these rows. Read apart from the images, so that damage there costs
+    no image."""
     captions = _made_of_column(stream, file, group, numbers, CAPTION_NAMES, caption_of)
     of_urls = _made_of_column(stream, file, group, numbers, URL_NAMES, lambda url: (url_sha256_of(url), domain_of(url)))
     yield from zip(captions, (found or (None, None) for found in of_urls), strict=True)

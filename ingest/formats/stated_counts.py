@@ -1,8 +1,8 @@
-"""Numbers of pictures that img2dataset left beside its tars. They are known without reading a tar, and may be wrong: they
-are shown and never decide what is scanned.
+"""Numbers of pictures that img2dataset left beside its tars. They are known without reading a tar, and may be wrong:
+they are shown and never decide what is scanned.
 
-00000_stats.json holds the number of pictures that were downloaded; where it is missing, 00000.parquet has a row for each
-picture that was to be downloaded, with the status `success` if it was.
+00000_stats.json holds the number of pictures that were downloaded; where it is missing, 00000.parquet has a row for
+each picture that was to be downloaded, with the status `success` if it was.
 """
 
 import json

@@ -27,7 +27,8 @@ def drawn_fractions(run: Run, private: str) -> Fractions:
     totals = [f"sum(yes_{one}) OVER of_group AS all_{one}" for one in SUBJECTS]
     residuals = [f"{residual_sql(f'yes_{one}', 'n', f'all_{one}', 'n_all')} AS e_{one}" for one in SUBJECTS]
     sums = [
-        f"sum(yes_{one})::DOUBLE AS k_{one}, sum(pow(e_{one}, 2)) AS squares_{one}, sum(pow(e_{one}, 4)) AS fourths_{one}"
+        f"sum(yes_{one})::DOUBLE AS k_{one}, sum(pow(e_{one}, 2)) AS squares_{one}, "
+        f"sum(pow(e_{one}, 4)) AS fourths_{one}"
         for one in SUBJECTS
     ]
     sizes = [

@@ -50,8 +50,8 @@ def tally(database: duckdb.DuckDBPyConnection) -> None:
     for key in KEYS:
         answer = f"CASE WHEN NOT {{0}}_is_quarantined THEN coalesce({{0}}_{key}, {OPEN}) END"
         database.execute(
-            f"INSERT INTO tally_attributes SELECT '{key}', {answer.format('a')} AS a, {answer.format('b')} AS b, count(*) "
-            "FROM compared GROUP BY ALL"
+            f"INSERT INTO tally_attributes SELECT '{key}', {answer.format('a')} AS a, {answer.format('b')} AS b, "
+            "count(*) FROM compared GROUP BY ALL"
         )
 
 

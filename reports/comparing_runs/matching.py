@@ -44,8 +44,8 @@ class Pairs:
 
 
 def match_hashes(database: duckdb.DuckDBPyConnection, pairs: Pairs) -> None:
-    """Makes the table `compared`, one row per picture of both runs, from the part in the tables `a` and `b`: its columns
-    are those of `a` and `b` with this prefix. What is left for `match_names` is added to `kept_a` and `kept_b`.
+    """Makes the table `compared`, one row per picture of both runs, from the part in the tables `a` and `b`: its
+    columns are those of `a` and `b` with this prefix. What is left for `match_names` is added to `kept_a` and `kept_b`.
 
     The first part must hold all rows without a hash.
     """
@@ -63,7 +63,8 @@ def match_hashes(database: duckdb.DuckDBPyConnection, pairs: Pairs) -> None:
     for side in SIDES:
         database.execute(f"""CREATE TABLE alone AS
             SELECT one.n, "key" IN (FROM wanted) AS is_kept
-            FROM (SELECT n FROM pictures_{side} AS one ANTI JOIN pairs ON one.n = n_{side}) AS one JOIN {side} USING (n)""")
+            FROM (SELECT n FROM pictures_{side} AS one ANTI JOIN pairs ON one.n = n_{side}) AS one
+            JOIN {side} USING (n)""")
         num_before = _number(database, f"SELECT count(*) FROM kept_{side}")
         database.execute(f"""INSERT INTO kept_{side} FROM {side}
             WHERE sha256 IS NULL OR n IN (SELECT n FROM alone WHERE is_kept)""")

@@ -13,8 +13,8 @@ FASTER = 8
 def named_groups(
     database: duckdb.DuckDBPyConnection, run: OpenRun, may_name: MayName, named_before: frozenset[str]
 ) -> frozenset[str]:
-    """Groups of the table `compared` with a picture that may be named, and those that had one in earlier parts. run: the
-    first.
+    """Groups of the table `compared` with a picture that may be named, and those that had one in earlier parts. run:
+    the first.
 
     One picture that may be named is enough, so of few groups more than one picture is looked at.
     """

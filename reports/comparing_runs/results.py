@@ -170,8 +170,8 @@ class MeanChange:
     """Mean of score in b − score in a."""
 
     interval: Interval | None
-    """95 % interval of `change`, for independent pictures; few if fewer than `NUM_FEW` of them changed their score. None
-    if shards were drawn (`RunDifference.shards_drawn_in`)."""
+    """95 % interval of `change`, for independent pictures; few if fewer than `NUM_FEW` of them changed their score.
+    None if shards were drawn (`RunDifference.shards_drawn_in`)."""
 
 
 @dataclass(frozen=True)

@@ -52,8 +52,8 @@ def tally(database: duckdb.DuckDBPyConnection) -> None:
     )
     for column in COLUMNS:
         database.execute(
-            f"INSERT INTO tally_scores SELECT '{column}', a_category, a_{column}::DOUBLE AS a, b_{column}::DOUBLE AS b, "
-            f"count(*) FROM compared WHERE a_{column} IS NOT NULL AND b_{column} IS NOT NULL GROUP BY ALL"
+            f"INSERT INTO tally_scores SELECT '{column}', a_category, a_{column}::DOUBLE AS a, b_{column}::DOUBLE "
+            f"AS b, count(*) FROM compared WHERE a_{column} IS NOT NULL AND b_{column} IS NOT NULL GROUP BY ALL"
         )
 
 

@@ -85,7 +85,8 @@ def _no_tests(drawn_in: Sequence[str]) -> str:
     are = "is" if len(drawn_in) == 1 else "are"
     return (
         f"No tests and no intervals: {' and '.join(map(str.upper, drawn_in))} {are} of random shards (--shards), and "
-        "pictures of one shard are alike, which the tests here do not allow for. Intervals of each run: privsieve report."
+        "pictures of one shard are alike, which the tests here do not allow for. Intervals of each run: privsieve "
+        "report."
     )
 
 
@@ -114,7 +115,8 @@ def _score_in_words(score: ScoreChange) -> str:
     return (
         f"Severity ({SCORES[score.column]}): mean {number(score.mean_a)} in A, {number(score.mean_b)} in B, over "
         f"{number_of(score.num_pictures, 'picture')} that both scored; B − A {number(score.change, '+.3f')}"
-        f"{'' if score.interval is None else f' (95 % interval {_interval(score)})'}, Spearman ρ {number(score.spearman)} between the runs."
+        f"{'' if score.interval is None else f' (95 % interval {_interval(score)})'}, Spearman ρ "
+        f"{number(score.spearman)} between the runs."
     )
 
 

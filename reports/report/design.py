@@ -178,7 +178,10 @@ def _overall(total: Rate, rates: tuple[Rate, ...], by: str, design: Design, size
                 None,
                 "Estimated from a single shard, so there is no interval: how much shards differ is not known.",
             )
-        sentence = f"Estimated from images of {total.num_shards:,} random shards, with a 95 % interval that has the variance between them."
+        sentence = (
+            f"Estimated from images of {total.num_shards:,} random shards, with a 95 % interval that has the variance "
+            "between them."
+        )
         return Overall(rate, total.rate_low, total.rate_high, sentence)
     if design.kind == "per category":
         return _weighted(rates, by, sizes)

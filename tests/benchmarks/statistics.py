@@ -26,8 +26,7 @@ from scoring.labels.table import Judged, to_labels
 from scoring.runs.audit_sample import NUM_CELLS, PRIVATE, SAMPLE_SCHEMA, AuditSample, Design
 from tests.benchmarks.coverage import Row
 from tests.benchmarks.statistics_evaluation import agreements, answers, changes, scores_and_attributes
-from tests.reports.shard_draws import coverage
-from tests.reports.shard_draws import source as sharded_source
+from tests.reports import shard_draws
 
 NUM_BETA_DRAWS = 500
 CAUTION = "the audit says that labels count as the truth"
@@ -185,9 +184,9 @@ def sources(num_draws: int) -> Iterator[Row]:
         (400, 0.005, 0.3, 40, 2_000),
     ):
         yield Row(
-            f"{num_images:,} images in {num_shards} of {shards:,} shards, {rate:.1%}, correlation in a shard {alikeness}",
+            f"{num_images:,} images in {num_shards} of {shards:,} shards, {rate:.1%}, correlation in them {alikeness}",
             "raw rate of the source",
-            coverage(sharded_source(shards, rate, alikeness), num_shards, num_images, num_draws),
+            shard_draws.coverage(shard_draws.source(shards, rate, alikeness), num_shards, num_images, num_draws),
         )
 
 
