@@ -17,8 +17,8 @@ shows how shards differ; each shard then counts as one image. Of images in a sin
 Intervals take the t distribution, as a smaller effective size (Korn and Graubard). Its degrees of freedom are m - 1, or
 fewer if a few shards make up most of the variance: 2 (sum e_i^2)^2 / (sum e_i^4 - (sum e_i^2)^2 / m), which follows
 from how much the estimated variance itself varies (Satterthwaite). In 500 simulated draws each of two sources with very
-unlike shards and .5 % private, m - 1 alone held the rate in 76 and 87 %, this in 96 and 99 %. Other settings: `python -m
-tests.benchmarks.statistics --only sources`.
+unlike shards and .5 % private, m - 1 alone held the rate in 76 and 87 %, this in 96 and 99 %. Other settings:
+`python -m tests.benchmarks.statistics --only sources`.
 
 Sources: Cochran, "Sampling Techniques", 3rd ed. 1977, sections 11.3 to 11.8; Särndal, Swensson and Wretman, "Model
 Assisted Survey Sampling", 1992, sections 4.3, 5.6 to 5.8 and 11.5; Satterthwaite, "An approximate distribution of

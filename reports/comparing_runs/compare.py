@@ -120,7 +120,7 @@ def _compared(
     is_tested = not drawn_in
     private, private_kappa, groups = private_shares.private_shares(database, unnamed, is_tested)
     pictures, num_unnamed = _pictures(database, a, may_name)
-    declared = (presence_only(run.record.engine) for run in (a, b))
+    declared_a, declared_b = (presence_only(run.record.engine) for run in (a, b))
     return RunDifference(
         a=_side(database, "a", a, private_from[0], pairs.a),
         b=_side(database, "b", b, private_from[1], pairs.b),
@@ -135,7 +135,7 @@ def _compared(
         private_states=_table(database, "tally_private", PRIVATE_STATES),
         private=private,
         private_kappa=private_kappa,
-        attributes=attributes.attribute_changes(database, *declared, is_tested),
+        attributes=attributes.attribute_changes(database, declared_a, declared_b, is_tested),
         scores=scores.score_changes(database, unnamed, is_tested),
         groups=groups,
         num_unnamed_groups=len(unnamed),

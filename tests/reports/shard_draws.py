@@ -58,17 +58,18 @@ def interval(
 ) -> tuple[float, float] | None:
     """k of n images of each drawn shard."""
     counts = np.stack([np.asarray(k, np.float64), np.asarray(n, np.float64)])
-    k, n = counts[:, counts[1] > 0]
-    if len(n) < 2:
+    num_private, num_judged = counts[:, counts[1] > 0]
+    if len(num_judged) < 2:
         return None
-    residuals = (k - k.sum() / n.sum() * n) / (1 - n / n.sum())
-    columns = {"num_shards": float(len(n)), "k": k.sum(), "n": n.sum()}
-    columns |= {"squares": (residuals**2).sum(), "fourths": (residuals**4).sum()}
-    given = ", ".join(f"{float(value)!r}::DOUBLE AS {name}" for name, value in columns.items())
+    k_all, n_all = float(num_private.sum()), float(num_judged.sum())
+    residuals = (num_private - k_all / n_all * num_judged) / (1 - num_judged / n_all)
+    columns = {"num_shards": float(len(num_judged)), "k": k_all, "n": n_all}
+    columns |= {"squares": float((residuals**2).sum()), "fourths": float((residuals**4).sum())}
+    given = ", ".join(f"{value!r}::DOUBLE AS {name}" for name, value in columns.items())
     sized = f"SELECT {effective_size_sql(draw)} AS size, {degrees_sql()} AS degrees FROM (SELECT {given})"
     ((size, degrees),) = database.execute(sized).fetchall()
     size *= of_t(min(degrees, NUM_TABULATED))
-    return wilson(k.sum() / n.sum() * size, size)
+    return wilson(k_all / n_all * size, size)
 
 
 def coverage(of: ShardedSource, num_shards: int, num_images: int, num_draws: int, seed: int = 2) -> float:
