@@ -80,6 +80,14 @@ SAMPLE_COLUMNS: tuple[Column, ...] = (
         is_later=True,
     ),
     Column(
+        "domain",
+        pa.string(),
+        "",
+        "registered domain of that URL, such as example.co.uk; null if the corpus gives no URL, or its host is an "
+        "address or under no known public suffix",
+        is_later=True,
+    ),
+    Column(
         "caption_kinds",
         pa.list_(pa.string()),
         "",
@@ -111,6 +119,7 @@ class Sample:
     never stored, logged or put into a message or a prompt."""
 
     url_sha256: str | None = None
+    domain: str | None = None
 
 
 MAX_CAPTION_BYTES = 4096

@@ -89,7 +89,14 @@ def _write_text(found: PlanResult) -> None:
 
     from jobs.console.tables import console
 
-    counted = "counted" if found.images_are_counted else f"from {found.num_listed_shards} of the shards, at random"
+    stated = f"stated beside the shards, and right for the {found.num_listed_shards} that were listed"
+    counted = (
+        "counted"
+        if found.images_are_counted
+        else stated
+        if found.images_are_stated
+        else f"from {found.num_listed_shards} of the shards, at random"
+    )
     formats = ", ".join(f"{name} {count}" for name, count in found.formats.items()) or "none"
     broken = ", ".join(f"{reason} {count}" for reason, count in found.broken.items()) or "none"
     reads = "of remote tars twice: the walk over their headers comes in 4 MiB ranges"

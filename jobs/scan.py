@@ -31,8 +31,8 @@ MEMORY_HELP = "Memory for an engine that scans image by image; default half of w
 @click.command(
     cls=with_old_spellings({"--format": "--source-format"}),
     headings={
-        "Which images": ("--sample", "--per-category", "--seed", "--limit", "--source-format"),
-        "Categories": ("--category", "--labels"),
+        "Which images": ("--sample", "--shards", "--per-category", "--seed", "--limit", "--source-format"),
+        "Categories": ("--category", "--labels", "--caption-words"),
         "Pictures that must not be seen": ("--hash-list", "--pdq"),
         "Limits": ("--max-pixels-in", "--max-frames", "--stall-seconds", "--image-memory-mb"),
         **ENGINE_HEADING,
@@ -47,11 +47,13 @@ MEMORY_HELP = "Memory for an engine that scans image by image; default half of w
 @engine_option("What assesses the images")
 @engine_options
 @click.option("--source-format", help="webdataset, tree or parquet; recognised by default.")
-@click.option("--category", help="JSON field, cls, or Parquet column that names a sample's class.")
+@click.option("--category", help="JSON field (a.b: inside of a), cls, or Parquet column that names a sample's class.")
 @click.option(
     "--labels", help="File with a class for each image's name: a labels file, CSV, TSV, or Places365's lists."
 )
+@click.option("--caption-words", help="CSV with a category and a word per line: the category by words of the caption.")
 @click.option("--sample", type=WholeRange(min=1), help="Scan a uniform random sample of this many images.")
+@click.option("--shards", type=WholeRange(min=1), help="With --sample: draw so many shards first, and read no other.")
 @click.option("--per-category", is_flag=True, help="With --sample: so many images of each category.")
 @click.option("--seed", type=WholeRange(min=0), help="Seed of --sample; default 0.")
 @click.option("--limit", type=WholeRange(min=1), help="Scan only this many images, from the first.")
@@ -94,7 +96,9 @@ def scan(
     source_format: str | None,
     category: str | None,
     labels: str | None,
+    caption_words: str | None,
     sample: int | None,
+    shards: int | None,
     per_category: bool,
     seed: int | None,
     limit: int | None,
@@ -126,7 +130,9 @@ def scan(
         format=source_format,
         category=category,
         labels=labels,
+        caption_words=caption_words,
         sample=sample,
+        shards=shards,
         per_category=per_category,
         seed=seed,
         limit=limit,

@@ -132,7 +132,9 @@ def scan(
     source_format: str | None = None,
     category: str | None = None,
     labels: Url | None = None,
+    caption_words: Url | None = None,
     sample: int | None = None,
+    shards: int | None = None,
     per_category: bool = False,
     seed: int | None = None,
     limit: int | None = None,
@@ -150,7 +152,9 @@ def scan(
 
     source: folder, tar, Parquet file, glob or fsspec URL. source_format: webdataset, tree or parquet, recognised by
     default. category: JSON field, cls, or Parquet column. labels: file with a class for each image's name, instead of
-    category. sample, limit: number of images, at random or from the first. per_category: sample is of each category.
+    category. caption_words: file of words of captions and the category that each gives.
+    sample, limit: number of images, at random or from the first. per_category: sample is of each category. shards:
+    number of shards that are drawn first; sample is of these.
     max_pixels_in: width x height of the largest picture that is decoded. hash_list: file of hashes of pictures that the
     engine must not see; their rows say only where they are. pdq: store hashes that other lists can be compared with.
     executor: "ray", or "inline" for this process.
@@ -168,7 +172,9 @@ def scan(
             format=source_format,
             category=category,
             labels=None if labels is None else text("labels", labels),
+            caption_words=None if caption_words is None else text("caption_words", caption_words),
             sample=sample,
+            shards=shards,
             per_category=per_category,
             seed=seed,
             limit=limit,

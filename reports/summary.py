@@ -69,7 +69,7 @@ def summarise(
     private = private_condition(run.record.engine) if private is None else private
     groups = _groups(run, by, private)
     kept = [group for group in groups if group["num_scored"] >= min_count]
-    total = answers.total_of(run, groups)
+    total = answers.total_of(run, groups, private_sql(private, run.record.engine))
     with run.patterns_kept():
         prevalence = {row["attribute"]: row for row in run.ask("prevalence")}
         cooccurrence = [Pair(**row) for row in run.ask("cooccurrence")]
@@ -149,7 +149,7 @@ def _with_copies(rate: Rate, row: Mapping[str, Any] | None) -> Rate:
 
 def _groups(run: Run, by: str, private: str) -> list[dict[str, Any]]:
     by_sql = value_expression(by, IMAGE_SCHEMA)
-    groups = run.ask("rates", by=by_sql, private=private_sql(private, run.record.engine), most=str(MAX_GROUPS + 1))
+    groups = run.ask_rates(by_sql, private_sql(private, run.record.engine), str(MAX_GROUPS + 1))
     if len(groups) > MAX_GROUPS:
         raise QueryError(
             f"{shown(by)} makes more than {MAX_GROUPS:,} groups, and a report holds no more; group by less"

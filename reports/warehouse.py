@@ -30,6 +30,7 @@ import pyarrow as pa
 
 from ingest.errors import PrivsieveError, QueryError, RunError, StorageError
 from ingest.storage.place import Place
+from reports.drawn_shards import degrees_sql, effective_size_sql, of_t_sql, residual_sql
 from reports.run_files import RUN_URL, RunFiles
 from reports.score_rows import score_rows
 from reports.statements import check_reads_only, refuse
@@ -61,6 +62,9 @@ _NO_CORRECTED_RATES = ", ".join(f"NULL::{_SQL_TYPES[field.type]} AS {field.name}
 
 LEVEL_COUNTS = {level: f"num_level_{level}" for level in (1, 2, 3, 4, 0)}
 """Level -> the column of `queries/rates.sql` that counts its images; most severe first, none last."""
+
+OF_SHARDS = ("effective_size", "degrees", "num_shards")
+"""Columns of `rates_text`, only if shards were drawn."""
 
 _Z = "1.959963984540054"  # the 97.5 % point of the normal distribution
 
@@ -116,7 +120,14 @@ class Run:
 
     def ask(self, question: str, **placeholders: str) -> list[dict[str, Any]]:
         """The rows of `queries/<question>.sql` as dicts. Placeholders must be checked SQL (scoring.sql.expressions)."""
-        rows = self._run(query_text(question, **placeholders))
+        return self._asked(query_text(question, **placeholders))
+
+    def ask_rates(self, by: str, private: str, most: str) -> list[dict[str, Any]]:
+        """The rows of `rates_text` of this run. by, private: checked SQL."""
+        return self._asked(rates_text(self.record, by, private, most))
+
+    def _asked(self, text: str) -> list[dict[str, Any]]:
+        rows = self._run(text)
         names = [str(column[0]) for column in self.connection.description or []]
         return [dict(zip(names, row, strict=True)) for row in rows]
 
@@ -249,6 +260,36 @@ def query_text(question: str, **placeholders: str) -> str:
     return re.sub(r"\{(\w+)\}", lambda match: placeholders.get(match[1], match[0]), text)
 
 
+def rates_text(described: RunRecord, by: str, private: str, most: str) -> str:
+    """The SQL of `queries/rates.sql`: one row per group, with its rate and interval.
+
+    Of a run whose shards were drawn, the interval has the variance between them, and three more columns say of how much
+    use the images are (`OF_SHARDS`, `reports.drawn_shards`).
+    """
+    draw = described.shard_draw
+    if draw is None:
+        empty = dict.fromkeys(("shard", "by_shard", "of_shards", "effective_size"), "")
+        return query_text("rates", by=by, private=private, most=most, scale="1", **empty)
+    by_shard = query_text(
+        "rates_by_shard",
+        residual=residual_sql("k_i", "n_i", "k_all", "n_all"),
+        effective_size=effective_size_sql(draw),
+        degrees=degrees_sql(),
+        of_t=of_t_sql("degrees"),
+    )
+    return query_text(
+        "rates",
+        by=by,
+        private=private,
+        most=most,
+        shard="shard, ",
+        by_shard=by_shard,
+        of_shards=" LEFT JOIN sized USING (group_name)",
+        scale="(effective_size * of_t / num_judged)",
+        effective_size="".join(f", {name}" for name in OF_SHARDS),
+    )
+
+
 def _statements(
     root: Place, described: RunRecord, listed: Listing, checked: CheckedFiles, paths: Iterable[str], corrected: str
 ) -> str:
@@ -260,7 +301,8 @@ def _statements(
     files = f"[{', '.join(map(literal, paths))}]"
     source = score_rows(files, len(listed.score_files), checked.num_with_column, root.path)
     private = private_sql(private_condition(described.engine), described.engine)
-    rates = query_text("rates", by="category", private=private, most="ALL")
+    rates = rates_text(described, by="category", private=private, most="ALL")
+    hidden = [*LEVEL_COUNTS.values(), *(() if described.shard_draw is None else OF_SHARDS)]
     unknown = f"{unknown_level_sql(not_presence_only(described.engine))} AS {UNKNOWN_LEVEL.name}"
     answers = ",\n    ".join(
         f"{{'attribute': {literal(a.key)}, 'attribute_level': {a.level}, 'value': {a.key}}}" for a in ATTRIBUTES
@@ -281,7 +323,7 @@ def _statements(
         "answer.attribute_level, answer.value, status\n"
         'FROM (SELECT shard, "index", key, category, status, unnest(answers) AS answer FROM answers)',
         "CREATE OR REPLACE VIEW rates AS "
-        f"SELECT group_name AS category, * EXCLUDE (group_name, {', '.join(LEVEL_COUNTS.values())})\n"
+        f"SELECT group_name AS category, * EXCLUDE (group_name, {', '.join(hidden)})\n"
         f"FROM (\n{rates.strip().rstrip(';')}\n)",
         f"CREATE OR REPLACE VIEW corrected_rates AS {_corrected_rates(root, described, checked, corrected)}",
     )

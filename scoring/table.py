@@ -136,6 +136,7 @@ class Facts:
     phash: str | None = None
     pdq: tuple[str | None, ...] | None = None
     url_sha256: str | None = None
+    domain: str | None = None
     caption_kinds: tuple[str, ...] | None = None
 
     @staticmethod

@@ -20,6 +20,7 @@ from ingest.formats.members import IMAGE_EXTENSIONS, begins_like_picture, extens
 from ingest.formats.released import Kept, Written
 from ingest.formats.shard import folders_below, storage_faults
 from ingest.images.magic import HEAD_BYTES
+from ingest.keyword_list import KeywordList
 from ingest.sample import Sample, printable
 from ingest.slices import Slice
 from ingest.storage.place import Place, place
@@ -46,6 +47,10 @@ class Format(Protocol):
 
         SourceError or StorageError as of `slices`.
         """
+        ...
+
+    def captions(self, root: Place, shard: str) -> Iterator[str | None]:
+        """What the corpus says of each sample of a shard, as of `names`."""
         ...
 
     def write(self, root: Place, shard: str, kept: Kept, out: Place) -> Written:
@@ -84,6 +89,9 @@ class Source:
     class_list: ClassList | None = field(default=None, kw_only=True)
     """Gives the categories instead, if there is one; what it does not name has none."""
 
+    keyword_list: KeywordList | None = field(default=None, kw_only=True)
+    """Gives the categories instead, by what captions say."""
+
     def slices(self, shard: str) -> Iterator[Slice]:
         return FORMATS[self.format].slices(self.root, shard, self.category)
 
@@ -91,10 +99,15 @@ class Source:
         for sample in FORMATS[self.format].read(self.root, slice_, self.category):
             if self.class_list is not None:
                 sample = replace(sample, category=self._listed_class(sample.shard, sample.key))
+            if self.keyword_list is not None:
+                sample = replace(sample, category=self.keyword_list.category_of(sample.caption))
             yield sample
 
     def categories(self, shard: str) -> Iterator[str | None]:
         """The category of each sample of a shard, in order, without reading an image."""
+        if self.keyword_list is not None:
+            yield from map(self.keyword_list.category_of, FORMATS[self.format].captions(self.root, shard))
+            return
         for key, category in FORMATS[self.format].names(self.root, shard, self.category):
             yield category if self.class_list is None else self._listed_class(printable(shard), key)
 
@@ -132,10 +145,16 @@ class Source:
             return tree.blocks_sha256(self.root, shard) if is_tree else self.root.at(shard).blocks_sha256()
 
 
-def open_source(url: str, format_name: str | None, category: str | None, class_list: ClassList | None = None) -> Source:
+def open_source(
+    url: str,
+    format_name: str | None,
+    category: str | None,
+    class_list: ClassList | None = None,
+    keyword_list: KeywordList | None = None,
+) -> Source:
     """The corpus at `url`: a folder, a file, a glob or a brace range. SourceError if there is none.
 
-    class_list: gives the categories instead of `category`.
+    class_list, keyword_list: give the categories instead of `category`.
     """
     if format_name is not None and format_name not in FORMATS:
         known = ", ".join(FORMATS)
@@ -154,9 +173,11 @@ def open_source(url: str, format_name: str | None, category: str | None, class_l
     _refuse_alike(shards)
     if name == "tree" and category is not None:
         raise SourceError(f'a tree\'s category is the folder: leave out --category "{category}"')
+    if name == "tree" and keyword_list is not None:
+        raise SourceError("a folder tree has no captions: leave out --caption-words; its categories are the folders")
     if name == "parquet":  # so that a missing column is an error before anything is written
         parquet.check(where, shards, category)
-    return Source(where, name, tuple(shards), category, class_list=class_list)
+    return Source(where, name, tuple(shards), category, class_list=class_list, keyword_list=keyword_list)
 
 
 def _refuse_alike(shards: list[str]) -> None:

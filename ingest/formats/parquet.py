@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from itertools import compress, groupby
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ingest.domains import domain_of
 from ingest.errors import SourceError, StorageError, did_you_mean
 from ingest.fault import CORRUPT_SHARD, NO_IMAGE_COLUMN, TOO_MANY_ROWS, Fault
 from ingest.formats.parquet_batches import batches
@@ -33,6 +34,7 @@ KEY_NAMES = ("key", "__key__", "id", "uid", "image_id", "file_name", "filename",
 DEFAULT_CATEGORY = "category"
 CAPTION_NAMES = ("caption", "text", "TEXT", "alt")
 URL_NAMES = ("url", "URL")
+STATUS = "status"
 CHECKED_ROWS = 64
 """Rows that become Python objects at once."""
 
@@ -54,6 +56,9 @@ NAMES_OF_URLS = ("url", "image_url", "img_url", "image_link")
 
 MAX_CHECKED = 64
 """Files whose columns are looked at before a scan is refused because none has an image column."""
+
+Made = TypeVar("Made")
+"""What is made of a text."""
 
 CHANGED = Fault("unreadable", "the file is not what it was when it was listed")
 
@@ -219,6 +224,37 @@ def names(root: Place, shard: str, category: str | None) -> Iterator[tuple[str, 
                 yield from found
 
 
+def captions(root: Place, shard: str) -> Iterator[str | None]:
+    with opened(root, shard) as stream:
+        file = _file(stream)
+        for slice_ in slices(root, shard, None):
+            for group, located in groupby(slice_.locators, key=lambda locator: locator.get("group")):
+                numbers = [at.get("row", 0) for at in located]
+                if file is None or group is None:
+                    yield from [None] * len(numbers)
+                else:
+                    yield from _made_of_column(stream, file, group, numbers, CAPTION_NAMES, caption_of)
+
+
+def num_downloaded(root: Place, name: str) -> int | None:
+    """Rows of a table of img2dataset with the status of a picture that is there; None if it is no such table.
+
+    StorageError where it cannot be read.
+    """
+    with opened(root, name) as stream:
+        file = _file(stream)
+        if file is None or not 0 <= file.metadata.num_rows <= MAX_ROWS or STATUS not in file.schema_arrow.names:
+            return None
+        found = 0
+        for group in range(file.num_row_groups):
+            numbers = range(file.metadata.row_group(group).num_rows)
+            is_there = _made_of_column(stream, file, group, numbers, (STATUS,), lambda status: status == b"success")
+            if None in is_there:  # a status that is missing, or a damaged column
+                return None
+            found += sum(map(bool, is_there))
+        return found
+
+
 def _names(
     stream: BinaryIO, file: pq.ParquetFile, shard: str, group: int, locators: Sequence[Locator], category: str | None
 ) -> Iterator[tuple[str, str | None]]:
@@ -264,8 +300,8 @@ def _samples(
             for name, found in zip(names, values, strict=True):
                 row[name] = row[name] | found if row.get(name) else found  # a struct comes in parts
             sample = _sample(shard, next(left)["index"], row, column, key, label)
-            caption, url_sha256 = next(beside)
-            yield replace(sample, caption=caption, url_sha256=url_sha256)
+            caption, (url_sha256, domain) = next(beside)
+            yield replace(sample, caption=caption, url_sha256=url_sha256, domain=domain)
     except AmbiguousColumnError:
         fault = Fault("several_images", f'the file has several columns "{printable(column)}"')
     except LargePageError:
@@ -278,21 +314,22 @@ def _samples(
 
 def _texts(
     stream: BinaryIO, file: pq.ParquetFile, group: int, numbers: Sequence[int]
-) -> Iterator[tuple[str | None, str | None]]:
-    """`caption` and `url_sha256` of these rows. Read apart from the images, so that damage there costs no image."""
-    captions = _texts_of_column(stream, file, group, numbers, CAPTION_NAMES, caption_of)
-    hashes = _texts_of_column(stream, file, group, numbers, URL_NAMES, url_sha256_of)
-    yield from zip(captions, hashes, strict=True)
+) -> Iterator[tuple[str | None, tuple[str | None, str | None]]]:
+    """`caption`, and `url_sha256` with `domain`, of these rows. Read apart from the images, so that damage there costs
+    no image."""
+    captions = _made_of_column(stream, file, group, numbers, CAPTION_NAMES, caption_of)
+    of_urls = _made_of_column(stream, file, group, numbers, URL_NAMES, lambda url: (url_sha256_of(url), domain_of(url)))
+    yield from zip(captions, (found or (None, None) for found in of_urls), strict=True)
 
 
-def _texts_of_column(
+def _made_of_column(
     stream: BinaryIO,
     file: pq.ParquetFile,
     group: int,
     numbers: Sequence[int],
     names: Sequence[str],
-    made_of: Callable[[bytes], str | None],
-) -> list[str | None]:
+    made_of: Callable[[bytes], Made | None],
+) -> list[Made | None]:
     """Of the first of these columns that holds text, what is made of each row; all None where it cannot be read."""
     kinds = {f.name: f.type for f in file.schema_arrow}
     name = next((name for name in names if name in kinds and _is_text(kinds[name])), None)
@@ -306,7 +343,7 @@ def _texts_of_column(
     return values if len(values) == len(numbers) else [None] * len(numbers)
 
 
-def _made(array: pa.Array, made_of: Callable[[bytes], str | None]) -> str | None:
+def _made(array: pa.Array, made_of: Callable[[bytes], Made | None]) -> Made | None:
     value = _value(array)
     return made_of(value) if isinstance(value, bytes) else None
 

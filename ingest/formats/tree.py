@@ -231,6 +231,12 @@ def _is_of_the_system(path: str) -> bool:
         return False
 
 
+def captions(root: Place, shard: str) -> Iterator[str | None]:
+    """A folder tree has none."""
+    for slice_ in slices(root, shard, None):
+        yield from [None] * len(slice_.locators)
+
+
 def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
     """The kept files byte for byte, and of the sidecars that are of kept files only what `Kept.members` says."""
     there = _folder(out, shard)[0] if _folder(root, shard)[1] else (out if shard == ROOT else out.at(shard))

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 
+from ingest.domains import domain_of
 from ingest.fault import CORRUPT_SHARD, TRUNCATED_SHARD, Fault
 from ingest.formats.compressed import Decompressed, codec_of
 from ingest.formats.members import (
@@ -187,6 +188,7 @@ def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
             fault = Fault(*locator["fault"]) if "fault" in locator else None
             if fault is None and len(encoded) != locator["image"][1]:
                 encoded, fault = b"", Fault("unreadable", "the shard is shorter than when it was listed")
+            url = _url(fields)
             yield Sample(
                 shard=printable(slice_.shard),
                 index=locator["index"],
@@ -195,7 +197,8 @@ def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
                 encoded=encoded,
                 fault=fault,
                 caption=_caption(parts, fields),
-                url_sha256=_url_sha256(fields),
+                url_sha256=None if url is None else url_sha256_of(url),
+                domain=None if url is None else domain_of(url),
             )
 
 
@@ -207,6 +210,15 @@ def names(root: Place, shard: str, category: str | None) -> Iterator[tuple[str, 
                     stream, {name: place for name, place in locator.items() if name in READ_MEMBERS}, category
                 )
                 yield printable(locator["key"]), _category(parts, _parsed(parts.get("json", b"")), category)
+
+
+def captions(root: Place, shard: str) -> Iterator[str | None]:
+    with content(root, shard) as stream:
+        for slice_ in slices(root, shard, None):
+            for locator in slice_.locators:
+                found = {name: place for name, place in locator.items() if name in ("json", "txt")}
+                parts = _parts(stream, found, None)
+                yield _caption(parts, _parsed(parts.get("json", b"")))
 
 
 def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
@@ -405,8 +417,22 @@ def _category(parts: dict[str, bytes], fields: dict[str, Any], field: str | None
     if "cls" in parts:
         text = parts["cls"].decode("utf-8", "backslashreplace").strip()
         return printable(text) or None
-    value = fields.get(field or DEFAULT_FIELD)
+    value = field_at(fields, field or DEFAULT_FIELD)
     return printable(str(value)) if isinstance(value, str | int) and str(value) else None
+
+
+def field_at(fields: dict[str, Any], name: str) -> Any:
+    """The field of this name, else the one inside of nested objects that it leads to, with dots between; None if there
+    is none.
+
+    >>> field_at({"scene": {"kind": "street"}}, "scene.kind")
+    'street'
+    """
+    if name in fields:
+        return fields[name]
+    outer, _, inner = name.partition(".")
+    found = fields.get(outer)
+    return field_at(found, inner) if inner and isinstance(found, dict) else None
 
 
 def _caption(parts: dict[str, bytes], fields: dict[str, Any]) -> str | None:
@@ -416,9 +442,9 @@ def _caption(parts: dict[str, bytes], fields: dict[str, Any]) -> str | None:
     return written if written is not None or not isinstance(field, str) else caption_of(field)
 
 
-def _url_sha256(fields: dict[str, Any]) -> str | None:
+def _url(fields: dict[str, Any]) -> str | None:
     given = (fields.get(name) for name in URL_FIELDS)
-    return next((url_sha256_of(url) for url in given if isinstance(url, str)), None)
+    return next((url for url in given if isinstance(url, str)), None)
 
 
 def _parsed(member: bytes) -> dict[str, Any]:

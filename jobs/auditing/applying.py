@@ -14,11 +14,12 @@ from ingest.storage.place import place
 from jobs.reporting.sizes import category_sizes
 from jobs.runtime.requests import STRICT, Name
 from reports.audit.correcting import audit_of_sample
+from reports.audit.drawn_shards import drawn_fractions
 from reports.audit.other_run import audit_of_other_run
 from reports.audit.population import audit_of_source
 from reports.audit.results import Audit, as_table
 from reports.opened import OpenRun
-from reports.report.design import SourceSizes, design_of
+from reports.report.design import SAMPLES, SourceSizes, design_of
 from reports.warehouse import open_run
 from scoring.labels.contradictions import contradictions
 from scoring.labels.table import LABELS_SCHEMA, Judged, checked, read_judged
@@ -78,6 +79,7 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
                 audit = audit_of_other_run(run, other, labels, request.private, cautions)
         coverage = opened.coverage
         kind = design_of(run.record, audit.num_images, coverage.is_complete, coverage.has_all, SourceSizes()).kind
+        fractions = drawn_fractions(run, audit.private)
     state = State(
         settings=run.record.settings_hash(),
         num_rows=num_rows,
@@ -88,9 +90,8 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
         category_sizes=sizes or {},
         has_source_intervals=True,
     )
-    found = audit_of_source(audit, kind)
-    is_sample = kind in ("random", "per category")
-    write_corrected_rates(run.root, as_table(audit, found if is_sample else None), state)
+    found = audit_of_source(audit, kind, fractions)
+    write_corrected_rates(run.root, as_table(audit, found if kind in SAMPLES else None), state)
     return found
 
 

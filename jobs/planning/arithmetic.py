@@ -48,6 +48,9 @@ class PlanResult:
     images_are_counted: bool
     """Whether all shards were listed."""
 
+    images_are_stated: bool
+    """Whether the number is that which is stated beside the shards, and right for those that were listed."""
+
     images: Figure
 
     terabytes: Figure
@@ -108,9 +111,13 @@ def plan_of(measured: Measured, gpus: int, price_per_hour: float | None) -> Plan
     """The same measurements always give the same plan."""
     rng = np.random.default_rng(0)
     is_counted = len(measured.listed) == measured.num_shards
+    is_stated = not is_counted and measured.num_stated is not None
     images = float(sum(measured.listed)) if is_counted else _mean(measured.listed) * measured.num_shards
     num_reads = measured.num_reads
     images_drawn = np.full(NUM_RESAMPLES, images) if is_counted else _means(measured.listed, rng) * measured.num_shards
+    if is_stated:
+        images = float(measured.num_stated or 0)
+        images_drawn = np.full(NUM_RESAMPLES, images)
     num_bytes, bytes_drawn = _mean(measured.num_bytes), _means(measured.num_bytes, rng)
     decode_s, decode_drawn = _mean(measured.decode_s), _means(measured.decode_s, rng)
     downscale_s, downscale_drawn = _mean(measured.downscale_s), _means(measured.downscale_s, rng)
@@ -127,6 +134,7 @@ def plan_of(measured: Measured, gpus: int, price_per_hour: float | None) -> Plan
         num_listed_shards=len(measured.listed),
         num_sampled=measured.num_sampled,
         images_are_counted=is_counted,
+        images_are_stated=is_stated,
         images=_figure(images, images_drawn),
         terabytes=_figure(images * num_bytes / 1e12, images_drawn * bytes_drawn / 1e12),
         read_terabytes=_figure(images * num_bytes / 1e12 * num_reads, images_drawn * bytes_drawn / 1e12 * num_reads),

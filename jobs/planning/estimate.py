@@ -86,6 +86,8 @@ def plan_here(request: PlanRequest, feedback: Feedback = SILENT) -> PlanResult:
             if contradiction:
                 feedback.notice(contradiction)
             measured = measure(corpus, tested, request.sample, request.seed, progress)
+            if measured.difference is not None:
+                feedback.notice(measured.difference)
         finally:
             if isinstance(tested.engine, Closable):
                 tested.engine.close()

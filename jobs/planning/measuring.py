@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ingest.errors import SourceError, number_of
 from ingest.formats import Source
+from ingest.formats.stated_counts import stated_counts
 from ingest.images.decode import DecodedImage, ImageLimits, Rejected, decode
 from ingest.sample import Sample, printable
 from ingest.storage.place import BLOCK_BYTES
@@ -57,6 +58,13 @@ class Measured:
 
     listed: tuple[int, ...]
     """Number of images in each listed shard."""
+
+    num_stated: int | None
+    """Images of the whole source, as stated beside its shards; None if nothing is, or if a listed shard holds another
+    number."""
+
+    difference: str | None
+    """One line about listed shards that hold another number than is stated; None if there is none."""
 
     num_slices: int
     """In the listed shards."""
@@ -126,6 +134,8 @@ def measure(
     listed = tuple(map(sum, lengths))
     if not sum(listed):
         raise SourceError(f"{len(shards)} random shards hold no image, {printable(shards[0])} first; nothing to plan")
+    stated = stated_counts(corpus)
+    difference = stated.difference(dict(zip(shards, listed, strict=True)))
     progress.phase(f"reading {number_of(min(sample_size, sum(listed)), 'image')}")
     chosen = draw(shards, listed, min(sample_size, sum(listed)), seed)
     samples = [sample for shard, indices in chosen.items() for sample in _read(corpus, shard, indices)]
@@ -143,6 +153,8 @@ def measure(
     return Measured(
         num_shards=len(corpus.shards),
         listed=listed,
+        num_stated=stated.num_images if difference is None else None,
+        difference=difference,
         num_slices=sum(map(len, lengths)),
         num_sampled=len(samples),
         broken=dict(broken.most_common()),

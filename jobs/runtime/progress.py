@@ -37,6 +37,7 @@ class Meter:
         self._num_images = num_images
         self._num_under_way = 0
         self._projected: int | None = None
+        self._stated: int | None = None
         self._phase = ""
         self._is_logged = True
         self._clock = clock
@@ -80,6 +81,12 @@ class Meter:
         """The number of images of the whole work, once it is known."""
         with self._lock:
             self._num_images = num_images
+            self._show()
+
+    def expect_about(self, num_images: int | None) -> None:
+        """What the source itself says of the number, which may be wrong; None if it says nothing."""
+        with self._lock:
+            self._stated = num_images
             self._show()
 
     def shards(self, num_done: int, num_all: int) -> None:
@@ -136,9 +143,10 @@ class Meter:
     @property
     def _whole(self) -> int | None:
         """Images of the whole work; None where not known."""
-        if self._num_images is not None or self._projected is None:
+        about = self._projected if self._stated is None else self._stated
+        if self._num_images is not None or about is None:
             return self._num_images
-        return max(self._projected, self.num_seen)
+        return max(about, self.num_seen)
 
     def _counted(self) -> str:
         if self._whole is None:

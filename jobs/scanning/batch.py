@@ -98,6 +98,7 @@ def facts_of(sample: Sample) -> Facts:
         num_bytes=len(sample.encoded) if has_bytes else None,
         sha256=hashlib.sha256(sample.encoded).hexdigest() if has_bytes else None,
         url_sha256=sample.url_sha256,
+        domain=sample.domain,
         caption_kinds=None if sample.caption is None else caption_kinds(sample.caption),
     )
 

@@ -20,7 +20,7 @@ def check_category(source: Source) -> str | None:
     SourceError where none of the samples that are looked at has what `--category` names. Parquet columns are checked as
     the source is opened, and folder trees take no category.
     """
-    if source.format != "webdataset" or source.class_list is not None:
+    if source.format != "webdataset" or source.class_list is not None or source.keyword_list is not None:
         return None
     found = _looked_at(source, 1 if source.category is None else NUM_SHARDS)
     num_samples = sum(beside.num_samples for beside in found)
@@ -33,7 +33,8 @@ def check_category(source: Source) -> str | None:
             f"the .cls member and the JSON field category differ in {num_contradicting} of the first "
             f"{number_of(num_samples, 'sample')}; .cls is taken: choose with --category cls or --category category"
         )
-    is_there = any(beside.num_with_category for beside in found) or printable(source.category) in fields
+    named = (source.category, source.category.partition(".")[0])  # a nested field may be missing in these samples
+    is_there = any(beside.num_with_category for beside in found) or any(printable(name) in fields for name in named)
     if not num_samples or is_there:
         return None
     looked_at = f"none of the {number_of(num_samples, 'sample')} looked at"

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
+from ingest.errors import number_of
 from ingest.fault import Fault
 from ingest.formats import Source
+from ingest.formats.stated_counts import StatedCounts, stated_counts
 from ingest.images.decode import ImageLimits, Pixels, decode
 from ingest.sample import Sample
 from jobs.console.terminal import write_line, write_lines
@@ -32,6 +34,9 @@ class DryRun:
 
     preview: Preview
 
+    counts: str
+    """How many images there are, as far as that is known without reading the shards."""
+
     pictures: tuple[str, ...]
     """A line for each of the first pictures: its size, and how the engine would see it."""
 
@@ -42,7 +47,12 @@ def dry_run(prepared: Prepared) -> DryRun:
     description, preview = prepared.module.describe(options), prepared.module.preview(options)
     limits = prepared.limits(description)
     samples = islice(_samples(prepared.source), NUM_PICTURES)
-    return DryRun(description, preview, tuple(_picture(sample, limits, preview.describe_picture) for sample in samples))
+    return DryRun(
+        description,
+        preview,
+        _counts(stated_counts(prepared.source)),
+        tuple(_picture(sample, limits, preview.describe_picture) for sample in samples),
+    )
 
 
 def show(request: ScanRequest, resources: ScanResources, feedback: Feedback) -> None:
@@ -53,6 +63,7 @@ def show(request: ScanRequest, resources: ScanResources, feedback: Feedback) -> 
     write_line(f"protocol   {found.description.protocol}")
     write_line(f"assesses   {_assessed(found.description)}")
     _show_prompt(found.preview)
+    write_line(f"images     {found.counts}")
     write_line(f"pictures   the first {len(found.pictures)}:")
     for picture in found.pictures:
         write_line(f"  {picture}")
@@ -65,6 +76,12 @@ def _on_cluster(prepared: Prepared, resources: ScanResources, feedback: Feedback
     with feedback.meter("dry run", None) as progress, ray_session(resources.ray_address):
         cpus, gpus = resources.engine_cpus, gpus_per_engine(prepared, resources)
         return on_worker(partial(dry_run, prepared), cpus, gpus, feedback, progress.phase).found
+def _counts(stated: StatedCounts) -> str:
+    shards = number_of(stated.num_shards, "shard")
+    if stated.num_images is None:
+        return f"in {shards}; how many is known once they are read"
+    about = "" if len(stated.by_shard) == stated.num_shards else "about "
+    return f"{about}{stated.num_images:,} in {shards}, as stated beside {len(stated.by_shard):,} of them (not counted)"
 
 
 def _assessed(description: EngineDescription) -> str:

@@ -44,11 +44,17 @@ class ScanRequest:
     labels: Name | None = None
     """File or URL of a list that gives each image its class; None: the corpus itself gives it."""
 
+    caption_words: Name | None = None
+    """File or URL of words that give an image its class by its caption; None: the corpus itself gives it."""
+
     sample: Count | None = None
     """Number of images of a uniform random sample; None: no sample."""
 
     per_category: bool = False
     """Whether `sample` is the number of images of each category."""
+
+    shards: Count | None = None
+    """Number of shards that are drawn first, so that `sample` images are drawn of them alone; None: of all."""
 
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     """Of the sample; None: 0."""
@@ -77,8 +83,20 @@ class ScanRequest:
             raise PrivsieveError(
                 "--per-category only applies with --sample: give --sample N too, N images per category"
             )
-        if self.labels is not None and self.category is not None:
-            raise PrivsieveError("--labels and --category exclude each other: both say what gives an image's category")
+        if self.shards is not None and self.sample is None:
+            raise PrivsieveError("--shards only applies with --sample: give --sample N too, N images of these shards")
+        if self.shards is not None and self.per_category:
+            raise PrivsieveError(
+                "--shards and --per-category exclude each other: a category may be in few shards only; leave one out"
+            )
+        if self.shards is not None and self.sample is not None and self.sample < self.shards:
+            raise PrivsieveError(
+                f"--sample {self.sample} is fewer than --shards {self.shards}: draw at least one image per shard"
+            )
+        given = {"--labels": self.labels, "--category": self.category, "--caption-words": self.caption_words}
+        named = [option for option, value in given.items() if value is not None]
+        if len(named) > 1:
+            raise PrivsieveError(f"{' and '.join(named)} exclude each other: each says what gives an image's category")
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -1,14 +1,17 @@
 """A scan from its request to its result. Start here to follow one through."""
 
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
 from ingest.class_list import read_class_list
-from ingest.errors import IncompleteError, LabelsError, RunError, StorageError, number_of
+from ingest.errors import IncompleteError, LabelsError, RunError, SourceError, StorageError, number_of
 from ingest.formats import Source, open_source, refuse_without_pictures
+from ingest.formats.stated_counts import StatedCounts, stated_counts
 from ingest.images.decode import ImageLimits
+from ingest.keyword_list import read_keyword_list
 from ingest.sample import printable
 from ingest.storage.place import Place, place
 from jobs.runtime.feedback import SILENT, Feedback
@@ -19,7 +22,7 @@ from jobs.runtime.weights_progress import weights_shown
 from jobs.scanning.categories import check_category, no_category
 from jobs.scanning.recording import record_of
 from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
-from jobs.scanning.selection import Chosen, draw, draw_per_category, first
+from jobs.scanning.selection import Chosen, draw, draw_per_category, draw_shards, first
 from jobs.scanning.settings import ScanSettings
 from jobs.scanning.slice_tasks import ShowUnderWay, SliceCounts
 from jobs.scanning.watchdog import heard
@@ -30,7 +33,16 @@ from scoring.runs.begin import refuse_other, refuse_other_files, remove_unfinish
 from scoring.runs.footers import footers
 from scoring.runs.layout import ATTEMPTS, RUN_LEASE, RUN_RECORD
 from scoring.runs.lease import Lease, lease
-from scoring.runs.ledger import CONFLICT, Ledger, finished, result_names, shard_id_in, shard_ids_of_others
+from scoring.runs.ledger import (
+    CONFLICT,
+    Ledger,
+    finished,
+    has_any_result,
+    result_names,
+    shard_id_in,
+    shard_id_of_result,
+    shard_ids_of_others,
+)
 from scoring.runs.reconcile import tally
 from scoring.runs.record import RunRecord
 from scoring.runs.results import Results, results
@@ -66,7 +78,8 @@ def prepare(request: ScanRequest) -> Prepared:
     """EngineError for an unknown engine; SourceError, LabelsError or StorageError where the scan could not begin."""
     module = engine_module(request.engine)
     class_list = None if request.labels is None else read_class_list(request.labels)
-    source = open_source(request.source, request.format, request.category, class_list)
+    keyword_list = None if request.caption_words is None else read_keyword_list(request.caption_words)
+    source = open_source(request.source, request.format, request.category, class_list, keyword_list)
     return Prepared(request, module, source, hash_list_of(request.hash_list))
 
 
@@ -118,6 +131,8 @@ class _Scan:
         self._feedback = feedback
         self._progress = progress
         self._num_new = 0
+        self._new_by_shard = Counter[str]()
+        self._stated = StatedCounts({}, 0)
         self._prepared = prepare(request)
         self._run = place(request.run)
         if place(request.source).is_dir() and self._run.is_within(self._prepared.source.root):
@@ -171,8 +186,6 @@ class _Scan:
     def _scanned(self, held: Lease) -> ScanResult:
         self._refuse_foreign_list()
         chosen = self._chosen()
-        if self._request.per_category and chosen is not None:
-            self._record = self._record.model_copy(update={"drawn": sum(map(len, chosen.values()))})
         shards = [shard for shard in self._prepared.source.shards if chosen is None or shard in chosen]
         scan_left = self._executor()
         begun = start_or_continue(self._request.run, self._record)
@@ -188,10 +201,15 @@ class _Scan:
         failures: list[str] = []
         if left:
             self._progress.resume(self._num_rows(before, begun.settings_hash()), num_chosen)
+            if chosen is None and self._progress.is_shown:
+                self._progress.phase("reading the counts beside the shards", is_logged=False)
+                self._stated = stated_counts(self._prepared.source)
+                self._progress.expect_about(self._stated.num_images)
             self._progress.phase(f"loading {self._request.engine}")
             with closing(scan_left(settings, left, chosen, before.ledger, self._progress.under_way)) as found:
                 failures = self._follow(found, len(left), len(shards), held)
         remove_unfinished(self._run)
+        self._notice_wrong_counts(left, before.ledger)
         return self._reconcile(shards, begun.settings_hash(), num_chosen, failures, before.ledger)
 
     def _num_rows(self, before: Results, settings_hash: str) -> int:
@@ -260,7 +278,10 @@ class _Scan:
         )
 
     def _chosen(self) -> Chosen:
-        """The samples to scan, None for all. To draw from all, every shard has to be listed first."""
+        """The samples to scan, None for all. To draw from all, every shard has to be listed first.
+
+        What the draw found out goes into the record.
+        """
         request, source = self._request, self._prepared.source
         if request.limit is not None:
             return first(*_first_counts(source, request.limit), request.limit)
@@ -276,8 +297,19 @@ class _Scan:
             chosen, num_without = draw_per_category(shards, categories, request.sample, request.seed or 0)
             if num_without:
                 self._feedback.notice(f"{number_of(num_without, 'image')} without a category cannot be drawn")
+            self._record = self._record.model_copy(update={"drawn": sum(map(len, chosen.values()))})
             return chosen
-        return draw(shards, count_samples(source, shards), request.sample, request.seed or 0)
+        if request.shards is None:
+            return draw(shards, count_samples(source, shards), request.sample, request.seed or 0)
+        shards = draw_shards(shards, request.shards, request.seed or 0)
+        counts = count_samples(source, shards)
+        if request.sample > sum(counts):
+            raise SourceError(
+                f"--sample {request.sample}: the {number_of(len(shards), 'drawn shard')} hold only "
+                f"{number_of(sum(counts), 'image')}; draw more with --shards, or fewer with --sample"
+            )
+        self._record = self._record.model_copy(update={"num_in_shards": sum(counts)})
+        return draw(shards, counts, request.sample, request.seed or 0)
 
     def _refuse_foreign_list(self) -> None:
         """LabelsError where `--labels` names no image of the source. Stops at the first that it names."""
@@ -305,12 +337,21 @@ class _Scan:
                 raise IncompleteError(f"{counts.failure}; run the same command again to continue")
             self._progress.advance(counts.num_rows)
             self._num_new += counts.num_rows
+            self._new_by_shard[shard_id_of_result(counts.name)] += counts.num_rows
             if counts.is_last:
                 num_ended += 1
                 self._progress.shards(num_ended, num_shards)
             if counts.failure:
                 failures.append(counts.failure)
         return failures
+
+    def _notice_wrong_counts(self, scanned: list[str], earlier: Ledger) -> None:
+        """Compares shards that this scan has looked at from their first image to their last."""
+        now = results(self._run).ledger if self._stated.by_shard else earlier
+        whole = [shard for shard in scanned if not has_any_result(shard, earlier) and finished(shard, now)]
+        difference = self._stated.difference({one: self._new_by_shard[shard_id_in(one, now)] for one in whole})
+        if difference is not None:
+            self._feedback.notice(difference)
 
     def _notice_silence(self, silence_s: float) -> None:
         self._feedback.notice(

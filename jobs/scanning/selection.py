@@ -1,4 +1,5 @@
-"""Which samples a scan looks at: all, the first N, or a uniform random N of the whole corpus or of each category.
+"""Which samples a scan looks at: all, the first N, or a uniform random N of the whole corpus, of each category, or of
+shards that were drawn before.
 
 A draw needs to know how many samples each shard has, so the shards are listed once before; the same source, N and
 seed always give the same samples.
@@ -28,7 +29,7 @@ def first(shards: Sequence[str], counts: Sequence[int], limit: int) -> dict[str,
 
 
 def draw(shards: Sequence[str], counts: Sequence[int], num_samples: int, seed: int) -> dict[str, list[int]]:
-    """A uniform sample without replacement (numpy's PCG64). SourceError where the corpus is smaller."""
+    """A uniform sample without replacement (numpy's PCG64). SourceError where the shards hold fewer."""
     total = sum(counts)
     if num_samples > total:
         raise SourceError(f"--sample {num_samples} of a corpus of {total}: leave --sample out to scan all")
@@ -40,6 +41,17 @@ def draw(shards: Sequence[str], counts: Sequence[int], num_samples: int, seed: i
         if len(inside):
             chosen[shard] = [int(i) for i in inside]
     return chosen
+
+
+def draw_shards(shards: Sequence[str], num_shards: int, seed: int) -> list[str]:
+    """A uniform sample without replacement, in the order of the shards. SourceError unless it leaves some out.
+
+    The generator (numpy's PCG64) is not that of `draw`, so that which images are drawn does not follow from it.
+    """
+    if num_shards >= len(shards):
+        raise SourceError(f"--shards {num_shards} of a source of {len(shards)}: leave --shards out to draw from all")
+    drawn = np.random.default_rng([seed, num_shards]).choice(len(shards), num_shards, replace=False, shuffle=False)
+    return [shards[n] for n in np.sort(drawn)]
 
 
 def draw_per_category(

@@ -8,6 +8,7 @@ category is larger in the source than in the run (two-phase sampling for stratif
 Source: Särndal, Swensson and Wretman, "Model Assisted Survey Sampling", 1992, chapter 9.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,50 +16,62 @@ import numpy as np
 
 from ingest.errors import QueryError
 from reports.audit.cells import Numbers
+from reports.audit.drawn_shards import Fractions
 from reports.audit.estimates import Estimate
 from reports.audit.results import SCORED_OF_SOURCE, Audit, SubjectRates
-from reports.report.design import Kind
+from reports.report.design import SAMPLES, Kind
 from reports.report.intervals import Stratum, post_stratified, sampled, with_both_errors
 from reports.warehouse import Run
 
 
-def audit_of_source(audit: Audit, kind: Kind) -> Audit:
+def audit_of_source(audit: Audit, kind: Kind, fractions: Fractions) -> Audit:
     """Rates of the scored images as rates of the source, if the run is a random sample of it. kind: of the run.
 
-    The size of the source is not known here, so intervals are those for a large one.
+    The size of the source is not known here, so intervals are those for a large one. fractions: of a sample of shards.
     """
-    if kind not in ("random", "per category"):
+    if kind not in SAMPLES:
         return audit
     is_pooled = kind == "per category"
     return replace(
         audit,
         population=audit.population if is_pooled else SCORED_OF_SOURCE,
-        subjects=audit.subjects if is_pooled else tuple(_subject_of_source(one, audit) for one in audit.subjects),
-        categories=tuple(replace(one, corrected=of_source(one.corrected, one.num_scored)) for one in audit.categories),
+        subjects=audit.subjects
+        if is_pooled
+        else tuple(_subject_of_source(one, audit, fractions) for one in audit.subjects),
+        categories=tuple(
+            replace(
+                one,
+                corrected=of_source(one.corrected, one.num_scored, fractions.get((one.subject, one.category), 0.0)),
+            )
+            for one in audit.categories
+        ),
     )
 
 
-def _subject_of_source(rates: SubjectRates, audit: Audit) -> SubjectRates:
+def _subject_of_source(rates: SubjectRates, audit: Audit, fractions: Fractions) -> SubjectRates:
     num_scored, share = audit.num_scored, rates.corrected.value or 0.0
-    corrected = of_source(rates.corrected, num_scored)
+    fraction = fractions.get((rates.subject, None), 0.0)
+    corrected = of_source(rates.corrected, num_scored, fraction)
     return replace(
         rates,
         corrected=corrected,
         with_quarantined=rates.with_quarantined and with_quarantined(corrected, num_scored, audit.num_images),
-        sensitivity=of_source(rates.sensitivity, share * num_scored),
-        specificity=of_source(rates.specificity, (1 - share) * num_scored),
+        sensitivity=of_source(rates.sensitivity, share * num_scored, fraction),
+        specificity=of_source(rates.specificity, (1 - share) * num_scored, fraction),
     )
 
 
 def of_source(estimate: Estimate, num_images: float, fraction: float = 0.0) -> Estimate:
     """A share of the images of a random sample as one of its source.
 
-    num_images: of the sample that it is a share of. fraction: the drawn part of the source, 0–1; 0 if unknown, which is
-    never too narrow.
+    num_images: of the sample that it is a share of. fraction: as of `intervals.sampled`; 0 if unknown, which is never
+    too narrow; minus infinity if a single shard was drawn, which gives no interval.
     """
     value, low, high = estimate.value, estimate.low, estimate.high
     if value is None or low is None or high is None or num_images <= 0:
         return estimate
+    if fraction == -math.inf:
+        return Estimate(value)
     by_draw = sampled(value * num_images, num_images, fraction)
     return Estimate(value, *with_both_errors(value, (low, high), by_draw))
 

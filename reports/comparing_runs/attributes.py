@@ -9,7 +9,7 @@ import numpy as np
 from reports.comparing_runs.results import AttributeChange
 from reports.comparing_runs.testing import adjusted_p_values, seldom_denies
 from reports.evaluation.binary import kappa_of
-from scoring.taxonomy import ATTRIBUTES
+from scoring.taxonomy import ATTRIBUTES, KEYS
 
 ABSENT, DOUBT, PRESENT, OPEN = 0, 1, 2, -1
 """Answers of a scored picture; open: none to this question. In lists of counts open is the last."""
@@ -21,9 +21,11 @@ Cells = Mapping[tuple[int | None, int | None], int]
 
 
 def attribute_changes(
-    database: duckdb.DuckDBPyConnection, declared_a: Collection[str], declared_b: Collection[str]
+    database: duckdb.DuckDBPyConnection, declared_a: Collection[str], declared_b: Collection[str], is_tested: bool
 ) -> dict[str, AttributeChange]:
-    """By key. declared_a: attributes that the first run says it never denies (`scoring.gaps.presence_only`)."""
+    """By key. declared_a: attributes that the first run says it never denies (`scoring.gaps.presence_only`).
+    is_tested: whether pictures are independent, so that there are p-values.
+    """
     found = {
         one.key: _change(one.level, _cells(database, one.key), one.key in declared_a, one.key in declared_b)
         for one in ATTRIBUTES
@@ -32,17 +34,30 @@ def attribute_changes(
         (one.num_vanished, one.num_appeared, one.num_present_a_open_b, one.num_present_b_open_a)
         for one in found.values()
     ]
-    p_values = adjusted_p_values(np.array(changes), np.array([not one.seldom_denied_in for one in found.values()]))
+    has_test = np.array([is_tested and not one.seldom_denied_in for one in found.values()])
+    p_values = adjusted_p_values(np.array(changes), has_test)
     return {
         key: replace(found[key], p_value=p_value, p_holm=p_holm)
         for key, (p_value, p_holm) in zip(found, p_values, strict=True)
     }
 
 
+def tally(database: duckdb.DuckDBPyConnection) -> None:
+    """Adds the answers in the table `compared` to those of earlier parts."""
+    database.execute(
+        "CREATE TABLE IF NOT EXISTS tally_attributes (attribute VARCHAR, a TINYINT, b TINYINT, num BIGINT)"
+    )
+    for key in KEYS:
+        answer = f"CASE WHEN NOT {{0}}_is_quarantined THEN coalesce({{0}}_{key}, {OPEN}) END"
+        database.execute(
+            f"INSERT INTO tally_attributes SELECT '{key}', {answer.format('a')} AS a, {answer.format('b')} AS b, "
+            "count(*) FROM compared GROUP BY ALL"
+        )
+
+
 def _cells(database: duckdb.DuckDBPyConnection, key: str) -> Cells:
-    answer = f"CASE WHEN NOT {{0}}_is_quarantined THEN coalesce({{0}}_{key}, {OPEN}) END"
-    question = f"SELECT {answer.format('a')}, {answer.format('b')}, count(*) FROM compared GROUP BY ALL"
-    return {(one, other): num for one, other, num in database.execute(question).fetchall()}
+    question = "SELECT a, b, sum(num)::BIGINT FROM tally_attributes WHERE attribute = ? GROUP BY ALL"
+    return {(one, other): num for one, other, num in database.execute(question, [key]).fetchall()}
 
 
 def _change(level: int, cells: Cells, is_declared_a: bool, is_declared_b: bool) -> AttributeChange:

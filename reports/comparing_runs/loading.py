@@ -1,6 +1,7 @@
 """The rows of a run as a table of the database in which two runs are compared."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Literal
 
 import duckdb
@@ -24,8 +25,23 @@ _ANSWERS = ", ".join(("is_quarantined", "level", "is_private", *KEYS))
 """Columns by which copies of a picture agree or not."""
 
 
-def load(database: duckdb.DuckDBPyConnection, name: Name, run: OpenRun, by: str) -> str:
-    """Makes a table of the rows of a run and returns what says whether a picture is private, in words.
+@dataclass(frozen=True)
+class Part:
+    """Of all rows those whose picture falls into it, by the hash of its bytes; rows without a hash are in part 0."""
+
+    number: int
+    of: int
+    """Parts."""
+
+    @property
+    def condition(self) -> str:
+        """SQL over a row."""
+        of_hash = f"hash(sha256) % {self.of} = {self.number}"
+        return f"({of_hash} OR sha256 IS NULL)" if self.number == 0 else f"{of_hash} AND sha256 IS NOT NULL"
+
+
+def load(database: duckdb.DuckDBPyConnection, name: Name, run: OpenRun, by: str, part: Part) -> str:
+    """Makes a table of the rows of a part of a run and returns what says whether a picture is private, in words.
 
     Columns: n (number of the row, from 0), shard, index, key, sha256, phash, category (the group), is_quarantined,
     level, score, holistic_score, is_private (null if unknown) and the attributes: 0, 1 or 2 for absent, ambiguous and
@@ -41,7 +57,7 @@ def load(database: duckdb.DuckDBPyConnection, name: Name, run: OpenRun, by: str)
         coalesce(CAST({group} AS VARCHAR), '{NO_GROUP}') AS category,
         status = 'quarantined' AS is_quarantined, level, score, holistic_score,
         CASE WHEN status = 'scored' THEN CAST(({condition}) AS BOOLEAN) END AS is_private, {values}
-    FROM incoming"""
+    FROM incoming WHERE {part.condition}"""
     num_rows = 0
     for table in _chunks(run, columns):
         numbers = pa.array(range(num_rows, num_rows + table.num_rows), pa.int64())

@@ -10,18 +10,23 @@ FASTER = 8
 """So many times more pictures of each group are asked for in every further turn."""
 
 
-def unnamed_groups(database: duckdb.DuckDBPyConnection, run: OpenRun, may_name: MayName) -> frozenset[str]:
-    """Groups that hold only pictures that may not be named. run: the first.
+def named_groups(
+    database: duckdb.DuckDBPyConnection, run: OpenRun, may_name: MayName, named_before: frozenset[str]
+) -> frozenset[str]:
+    """Groups of the table `compared` with a picture that may be named, and those that had one in earlier parts. run:
+    the first.
 
     One picture that may be named is enough, so of few groups more than one picture is looked at.
     """
+    groups = pa.table({"name": database.sql("SELECT DISTINCT a_category FROM compared").to_arrow_table()[0]})
+    every = frozenset(groups["name"].to_pylist())
     if may_name is all_named:
-        return frozenset()
+        return named_before | every
     database.execute(
-        'CREATE TEMP TABLE of_groups AS SELECT a_category, shard, "index", sha256, a."key" AS "key", '
-        "row_number() OVER (PARTITION BY a_category ORDER BY a.n) AS turn FROM compared JOIN a ON a.n = a_n"
+        'CREATE TEMP TABLE of_groups AS SELECT a_category, shard, "index", sha256, "key", '
+        "row_number() OVER (PARTITION BY a_category ORDER BY a_n) AS turn FROM compared"
     )
-    unnamed = pa.table({"name": database.sql("SELECT DISTINCT a_category FROM compared").to_arrow_table()[0]})
+    unnamed = groups.filter(pc.invert(pc.is_in(groups["name"], pa.array(sorted(named_before), pa.string()))))
     first, num = 1, 1
     while unnamed.num_rows:
         database.register("unnamed", unnamed)
@@ -36,4 +41,4 @@ def unnamed_groups(database: duckdb.DuckDBPyConnection, run: OpenRun, may_name: 
         unnamed = unnamed.filter(pc.invert(pc.is_in(unnamed["name"], named.combine_chunks())))
         first, num = first + num, num * FASTER
     database.execute("DROP TABLE of_groups")
-    return frozenset(unnamed["name"].to_pylist())
+    return named_before | (every - frozenset(unnamed["name"].to_pylist()))

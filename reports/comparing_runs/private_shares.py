@@ -33,19 +33,22 @@ Counts = Mapping[str, npt.NDArray[np.int64]]
 
 
 def private_shares(
-    database: duckdb.DuckDBPyConnection, unnamed: Collection[str]
+    database: duckdb.DuckDBPyConnection, unnamed: Collection[str], is_tested: bool
 ) -> tuple[PairedRate, float | None, tuple[GroupChange, ...]]:
     """Of all pictures, with κ; and of each group that may be named.
 
-    unnamed: groups that may not be named; the tests are adjusted for them too.
+    unnamed: groups that may not be named; the tests are adjusted for them too. is_tested: whether pictures are
+    independent, so that there are p-values.
     """
-    counts = ", ".join(f"count(*) FILTER ({condition})" for condition in _COUNTED.values())
-    rows = database.execute(f"SELECT a_category, count(*), {counts} FROM compared GROUP BY ALL ORDER BY ALL").fetchall()
+    counts = ", ".join(f'sum("{name}")::BIGINT' for name in ("num_pairs", *_COUNTED))
+    rows = database.execute(f"SELECT category, {counts} FROM tally_groups GROUP BY ALL ORDER BY category").fetchall()
     table = np.array([row[2:] for row in rows], dtype=np.int64).reshape(len(rows), len(_COUNTED))
-    ((whole, _),) = _paired(dict(zip(_COUNTED, table.sum(axis=0)[:, None], strict=True)))
+    ((whole, _),) = _paired(dict(zip(_COUNTED, table.sum(axis=0)[:, None], strict=True)), is_tested)
     groups = [
         GroupChange(**vars(paired), group=printable(row[0]), num_pairs=row[1], p_holm=p_holm)
-        for row, (paired, p_holm) in zip(rows, _paired(dict(zip(_COUNTED, table.T, strict=True))), strict=True)
+        for row, (paired, p_holm) in zip(
+            rows, _paired(dict(zip(_COUNTED, table.T, strict=True)), is_tested), strict=True
+        )
         if row[0] not in unnamed
     ]
     groups.sort(key=lambda one: (_last(one.p_holm), _last(one.p_value), -abs(one.change or 0), one.group))
@@ -53,14 +56,22 @@ def private_shares(
     return whole, kappa, tuple(groups)
 
 
-def _paired(counts: Counts) -> list[tuple[PairedRate, float | None]]:
+def tally(database: duckdb.DuckDBPyConnection) -> None:
+    """Adds the pictures in the table `compared` to those of earlier parts, by group."""
+    counts = ", ".join(f'count(*) FILTER ({condition}) AS "{name}"' for name, condition in _COUNTED.items())
+    counted = f"SELECT a_category AS category, count(*) AS num_pairs, {counts} FROM compared GROUP BY ALL"
+    database.execute(f"CREATE TABLE IF NOT EXISTS tally_groups AS SELECT * FROM ({counted}) LIMIT 0")
+    database.execute(f"INSERT INTO tally_groups {counted}")
+
+
+def _paired(counts: Counts, is_tested: bool) -> list[tuple[PairedRate, float | None]]:
     """Of each group, with p adjusted for all of them."""
     seldom = {
         name: seldom_denies(*(counts[f"{answer}_{name}"] for answer in ("private", "public", "open")))
         for name in ("a", "b")
     }
     changes = np.stack([counts[name] for name in ("only_a", "only_b", "only_a_open_b", "only_b_open_a")], axis=1)
-    p_values = adjusted_p_values(changes, ~(seldom["a"] | seldom["b"]))
+    p_values = adjusted_p_values(changes, ~(seldom["a"] | seldom["b"]) & is_tested)
     found = []
     for place, (p_value, p_holm) in enumerate(p_values):
         one = {name: int(column[place]) for name, column in counts.items()}

@@ -169,8 +169,9 @@ class MeanChange:
     change: float
     """Mean of score in b − score in a."""
 
-    interval: Interval
-    """95 % interval of `change`, for independent pictures; few if fewer than `NUM_FEW` of them changed their score."""
+    interval: Interval | None
+    """95 % interval of `change`, for independent pictures; few if fewer than `NUM_FEW` of them changed their score.
+    None if shards were drawn (`RunDifference.shards_drawn_in`)."""
 
 
 @dataclass(frozen=True)
@@ -217,6 +218,10 @@ class RunDifference:
 
     by: str
     """What the pictures are grouped by."""
+
+    shards_drawn_in: tuple[str, ...]
+    """The runs ("a", "b") that are of random shards. Pictures of one shard are alike, so that there are no tests and no
+    intervals, which take pictures as independent."""
 
     num_pairs: int
     """Pictures of both runs."""

@@ -1,6 +1,8 @@
 """How much the severity scores of two runs differ. DuckDB sums, so that no rows are held in memory."""
 
 from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
 
 import duckdb
 
@@ -13,36 +15,75 @@ COLUMNS = ("holistic_score", "score")
 """The model's own score, and that of the formula."""
 
 
-def score_changes(database: duckdb.DuckDBPyConnection, unnamed: Collection[str]) -> tuple[ScoreChange, ...]:
-    """Of each column that some picture has in both runs. unnamed: groups that may not be named."""
-    return tuple(found for column in COLUMNS if (found := _change(database, column, unnamed)) is not None)
+def score_changes(
+    database: duckdb.DuckDBPyConnection, unnamed: Collection[str], is_tested: bool
+) -> tuple[ScoreChange, ...]:
+    """Of each column that some picture has in both runs. unnamed: groups that may not be named. is_tested: whether
+    pictures are independent, so that there are intervals.
+    """
+    return tuple(found for column in COLUMNS if (found := _change(database, column, unnamed, is_tested)) is not None)
 
 
-def _change(database: duckdb.DuckDBPyConnection, column: str, unnamed: Collection[str]) -> ScoreChange | None:
-    sums = f"count(*), avg(a), avg(b), avg(b - a), stddev_samp(b - a), count_if(a <> b) FROM {_both(column)}"
-    ((num, *moments),) = database.execute(f"SELECT {sums}").fetchall()
-    if not num:
+def _change(
+    database: duckdb.DuckDBPyConnection, column: str, unnamed: Collection[str], is_tested: bool
+) -> ScoreChange | None:
+    whole = _moments(database, column, "NULL")
+    if not whole:
         return None
+    ((_, *moments),) = whole
     groups = [
-        GroupScores(**vars(mean_change(*of_group)), group=printable(group))
-        for group, *of_group in database.execute(f"SELECT category, {sums} GROUP BY category").fetchall()
+        GroupScores(**vars(_mean_change(is_tested, *of_group)), group=printable(group))
+        for group, *of_group in _moments(database, column, "category")
         if group not in unnamed
     ]
     groups.sort(key=lambda one: (-abs(one.change), one.group))
     return ScoreChange(
-        **vars(mean_change(num, *moments)),
+        **vars(_mean_change(is_tested, *moments)),
         column=column,
         spearman=_spearman(database, column),
         groups=tuple(groups),
     )
 
 
-def _both(column: str) -> str:
-    """Rows a and b: the scores of the pictures that have one in both runs."""
-    return (
-        f"(SELECT a_category AS category, a_{column}::DOUBLE AS a, b_{column}::DOUBLE AS b FROM compared "
-        f"WHERE a_{column} IS NOT NULL AND b_{column} IS NOT NULL)"
+def tally(database: duckdb.DuckDBPyConnection) -> None:
+    """Adds the scores of the pictures in the table `compared` that have one in both runs to those of earlier parts."""
+    database.execute(
+        "CREATE TABLE IF NOT EXISTS tally_scores (score VARCHAR, category VARCHAR, a DOUBLE, b DOUBLE, num BIGINT)"
     )
+    for column in COLUMNS:
+        database.execute(
+            f"INSERT INTO tally_scores SELECT '{column}', a_category, a_{column}::DOUBLE AS a, b_{column}::DOUBLE "
+            f"AS b, count(*) FROM compared WHERE a_{column} IS NOT NULL AND b_{column} IS NOT NULL GROUP BY ALL"
+        )
+
+
+def _moments(database: duckdb.DuckDBPyConnection, column: str, by: str) -> list[tuple[Any, ...]]:
+    """Of each group: its name, pictures, means of a, b and b − a, deviation (n − 1) of b − a, and pictures that differ.
+
+    by: SQL over the tally.
+    """
+    return database.execute(f"""
+        WITH counted AS (
+            SELECT {by} AS category, a, b, sum(num) AS num FROM tally_scores WHERE score = '{column}' GROUP BY ALL
+        ),
+        means AS (
+            SELECT category, sum(num) AS num, sum(num * a) / sum(num) AS a, sum(num * b) / sum(num) AS b,
+                sum(num * (b - a)) / sum(num) AS change, coalesce(sum(num) FILTER (a <> b), 0) AS num_changed
+            FROM counted GROUP BY category
+        ),
+        spread AS (
+            SELECT counted.category, sum(counted.num * pow(counted.b - counted.a - change, 2)) AS squares
+            FROM counted JOIN means ON counted.category IS NOT DISTINCT FROM means.category
+            GROUP BY counted.category
+        )
+        SELECT means.category, num::BIGINT, a, b, change, sqrt(squares / nullif(num - 1, 0)), num_changed::BIGINT
+        FROM means JOIN spread ON means.category IS NOT DISTINCT FROM spread.category""").fetchall()
+
+
+def _mean_change(is_tested: bool, num: int, *moments: Any) -> MeanChange:
+    """Without an interval if pictures are not independent."""
+    found = mean_change(num, *moments)
+    return found if is_tested else replace(found, interval=None)
 
 
 def mean_change(
@@ -59,7 +100,7 @@ def mean_change(
 def _spearman(database: duckdb.DuckDBPyConnection, column: str) -> float | None:
     """Rank correlation with mean ranks for ties, from the distinct pairs of scores; None if one run is constant."""
     ((both, of_a, of_b),) = database.execute(f"""
-        WITH pairs AS (SELECT a, b, count(*) AS num FROM {_both(column)} GROUP BY a, b),
+        WITH pairs AS (SELECT a, b, sum(num) AS num FROM tally_scores WHERE score = '{column}' GROUP BY a, b),
         total AS (SELECT sum(num) AS num FROM pairs),
         ranks_a AS (SELECT a, sum(sum(num)) OVER (ORDER BY a) - (sum(num) + (FROM total)) / 2 AS place
             FROM pairs GROUP BY a),

@@ -49,6 +49,8 @@ def findings(found: RunDifference) -> Iterator[str]:
         yield _groups_in_words(found)
     for score in found.scores:
         yield _score_in_words(score)
+    if found.shards_drawn_in:
+        yield _no_tests(found.shards_drawn_in)
     flipped = sum(one.num_appeared + one.num_vanished for one in found.attributes.values())
     yield f"Attributes present in one run only: {flipped:,}, over all pictures and attributes that both assessed."
 
@@ -70,7 +72,7 @@ def _private(found: RunDifference) -> str:
             f"Private, where both runs know it: {rates}. No test and no κ, since {_leave(private.seldom_denied_in)}: "
             f"which pictures are known depends on the answer. Read instead: {only_known}."
         )
-    tested = "no picture changed, so there is nothing to test"
+    tested = "not tested" if found.shards_drawn_in else "no picture changed, so there is nothing to test"
     if private.p_value is not None:
         tested = f"McNemar's exact test p {_equals(private.p_value)}"
     more = f" {only_known[0].upper()}{only_known[1:]}." * bool(
@@ -79,7 +81,19 @@ def _private(found: RunDifference) -> str:
     return f"Private: {rates}; {tested}, κ {number(found.private_kappa)}.{more}"
 
 
+def _no_tests(drawn_in: Sequence[str]) -> str:
+    """drawn_in: "a", "b" or both."""
+    are = "is" if len(drawn_in) == 1 else "are"
+    return (
+        f"No tests and no intervals: {' and '.join(map(str.upper, drawn_in))} {are} of random shards (--shards), and "
+        "pictures of one shard are alike, which the tests here do not allow for. Intervals of each run: privsieve "
+        "report."
+    )
+
+
 def _groups_in_words(found: RunDifference) -> str:
+    if found.shards_drawn_in:
+        return f"Rate by {found.by}: no group has a test."
     tested = [one for one in found.groups if not one.seldom_denied_in]
     untested = len(found.groups) - len(tested)
     listed = "listed " if found.num_unnamed_groups else ""
@@ -101,8 +115,9 @@ def _leave(runs: Sequence[str]) -> str:
 def _score_in_words(score: ScoreChange) -> str:
     return (
         f"Severity ({SCORES[score.column]}): mean {number(score.mean_a)} in A, {number(score.mean_b)} in B, over "
-        f"{number_of(score.num_pictures, 'picture')} that both scored; B − A {number(score.change, '+.3f')} (95 % "
-        f"interval {_interval(score)}), Spearman ρ {number(score.spearman)} between the runs."
+        f"{number_of(score.num_pictures, 'picture')} that both scored; B − A {number(score.change, '+.3f')}"
+        f"{'' if score.interval is None else f' (95 % interval {_interval(score)})'}, Spearman ρ "
+        f"{number(score.spearman)} between the runs."
     )
 
 
@@ -201,12 +216,12 @@ def notes(found: RunDifference) -> Iterator[str]:
             f"{found.num_unnamed_groups:,} {groups} not listed, with only pictures on the hash list, or not to be "
             "compared with it. Their names could name these."
         )
-    if any(one.interval.is_few for score in found.scores for one in (score, *score.groups)):
+    if any(one.interval and one.interval.is_few for score in found.scores for one in (score, *score.groups)):
         yield (
             f"few: fewer than {NUM_FEW} pictures have another score in B than in A. The interval holds, but more "
             "pictures would make it much narrower."
         )
-    if found.num_pairs:
+    if found.num_pairs and not found.shards_drawn_in:
         yield _independence(found)
 
 

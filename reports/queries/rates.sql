@@ -1,16 +1,16 @@
 -- What share of each group is private, how sure is that, and how severe are its images?
 -- by: SQL value that groups the images. private: SQL condition; both are checked before they come here.
--- most: how many groups at most, or ALL.
+-- most: how many groups at most, or ALL. shard, by_shard, of_shards, scale: empty and 1, or what a sample of shards needs.
 -- num_scored (N) leaves out quarantined images. Images for which the condition is unknown (null: it, or the level it
 -- asks for, depends on an attribute that could not be judged) are in num_unknown and neither in the rate nor in its
 -- 95 % Wilson interval; the rate is num_private / (num_scored - num_unknown). num_level_N: scored images of that level.
 WITH judged AS (
-    SELECT coalesce(({by})::VARCHAR, '(none)') AS group_name, status, level,
+    SELECT coalesce(({by})::VARCHAR, '(none)') AS group_name, {shard}status, level,
         CASE WHEN status = 'scored' THEN ({private})::BOOLEAN END AS is_private
     FROM images
 ),
 -- Counting these few combinations first makes one pass over the rows cheaper than a filter for each figure.
-tallied AS (SELECT group_name, status, level, is_private, count(*) AS num_images FROM judged GROUP BY ALL),
+{by_shard}tallied AS (SELECT group_name, status, level, is_private, count(*) AS num_images FROM judged GROUP BY ALL),
 counted AS (
     SELECT group_name,
         coalesce(sum(num_images) FILTER (status = 'scored'), 0)::BIGINT AS num_scored,
@@ -27,9 +27,9 @@ counted AS (
 )
 SELECT group_name, num_scored, num_private, num_unknown,
     num_private / nullif(num_scored - num_unknown, 0) AS privacy_rate,
-    wilson_low(num_private, num_scored - num_unknown) AS rate_low,
-    wilson_high(num_private, num_scored - num_unknown) AS rate_high,
-    num_quarantined, num_level_1, num_level_2, num_level_3, num_level_4, num_level_0
-FROM counted
+    wilson_low(num_private * {scale}, (num_scored - num_unknown) * {scale}) AS rate_low,
+    wilson_high(num_private * {scale}, (num_scored - num_unknown) * {scale}) AS rate_high,
+    num_quarantined, num_level_1, num_level_2, num_level_3, num_level_4, num_level_0{effective_size}
+FROM counted{of_shards}
 ORDER BY privacy_rate DESC NULLS LAST, rate_low DESC, group_name
 LIMIT {most};

@@ -39,12 +39,19 @@ def rate_of(group: Row, damage: Damage) -> Rate:
     return Rate(
         printable(group["group_name"]),
         **figures,
+        effective_size=group.get("effective_size"),
+        degrees=group.get("degrees"),
+        num_shards=group.get("num_shards"),
         share_if_none_private=group["num_private"] / num_images if num_images else None,
         share_if_all_private=(group["num_private"] + left) / num_images if num_images else None,
     )
 
 
-def total_of(run: Run, groups: Sequence[Row]) -> Rate:
+def total_of(run: Run, groups: Sequence[Row], private: str) -> Rate:
+    """private: checked SQL."""
+    if run.record.shard_draw is not None and groups:  # how shards differ in all groups does not follow from each
+        (whole,) = run.ask_rates("'all'", private, "ALL")
+        return rate_of(whole, run.damage)
     counted = {
         name: sum(group[name] for group in groups)
         for name in ("num_scored", "num_private", "num_unknown", "num_quarantined")

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 
 from ingest.sample import printable
+from reports.audit.drawn_shards import Fractions, drawn_fractions
 from reports.audit.estimates import Estimate
 from reports.audit.population import of_source
 from reports.audit.results import CONTRADICTED
@@ -29,6 +30,9 @@ class Corrected:
 
     other_condition: str | None = None
     """What the audit took as private, if that is not what the report does."""
+
+    fractions: Fractions = field(default_factory=dict)
+    """Of a sample of shards."""
 
     is_stale: bool = False
     """The audit is of other rows than the run has now, so its rates are left out."""
@@ -56,6 +60,7 @@ def corrected_rates(run: Run, by: str, private: str) -> Corrected:
         gaps=state.gaps,
         category_sizes=state.category_sizes,
         other_condition=None if state.private == private else state.private,
+        fractions=drawn_fractions(run, state.private),
     )
 
 
@@ -85,7 +90,10 @@ def of_reported_images(
     is_pooled = design.kind == "per category" and not corrected.category_sizes
     found = []
     for row in corrected.rates:
-        if row.category is not None:
+        if design.kind == "shards":
+            num_images = num_scored if row.category is None else scored.get(printable(row.category), 0)
+            found.append(_of_source(row, num_images, corrected.fractions.get((row.subject, row.category), 0.0)))
+        elif row.category is not None:
             group = printable(row.category)
             found.append(_of_source(row, scored.get(group, 0), fractions.get(group, 0.0)))
         elif design.kind == "random":

@@ -4,13 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from reports import drawn_shards
 from reports.report.figures import SMALL_GROUP, Rate
-from reports.report.intervals import Stratum, post_stratified, sampled
+from reports.report.intervals import CONFIDENCE, Stratum, post_stratified, sampled
 from reports.report.ranks import Counted, Standing, standings
 from scoring.runs.damage import NO_DAMAGE, Damage
 from scoring.runs.record import RunRecord
 
-Kind = Literal["whole", "random", "per category", "first", "unfinished", "damaged"]
+Kind = Literal["whole", "random", "shards", "per category", "first", "unfinished", "damaged"]
+
+SAMPLES: tuple[Kind, ...] = ("random", "shards", "per category")
+"""Those whose figures are estimates for the source."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class Design:
 
     @property
     def is_random(self) -> bool:
-        return self.kind in ("random", "per category")
+        return self.kind in SAMPLES
 
     @property
     def is_exhaustive(self) -> bool:
@@ -100,6 +104,12 @@ def _design_of(
     if record.per_category:
         sentence = f"A random sample of up to {record.sample:,} images of each category (seed {record.seed})."
         return Design("per category", sentence, known)
+    if (drawn := record.shard_draw) is not None:
+        sentence = (
+            f"A random sample of {num_images:,} images in {drawn.num_shards:,} random shards of "
+            f"{drawn.num_source_shards:,} (seed {record.seed}), which hold {drawn.num_in_shards:,}."
+        )
+        return Design("shards", sentence, None)
     of = f" of {known:,} in the source" if known else ""
     return Design("random", f"A random sample of {num_images:,} images{of} (seed {record.seed}).", known)
 
@@ -112,7 +122,10 @@ def in_source(rates: tuple[Rate, ...], design: Design, sizes: SourceSizes, num_i
     ordered = sorted(rates, key=_by_lower_end)
     judged = [rate for rate in ordered if rate.num_judged]
     fractions = {rate.group: fraction_of(rate, design, sizes, num_images) for rate in judged}
-    counted = [Counted(one.num_private, one.num_judged, _for_ranks(fractions[one.group], design)) for one in judged]
+    counted = [
+        Counted(one.num_private, one.num_judged, _for_ranks(one, fractions[one.group], design, len(judged)))
+        for one in judged
+    ]
     ranked = (design.is_exhaustive or design.is_random) and len(judged) > 1
     standing = dict(zip([one.group for one in judged], standings(counted), strict=True)) if ranked else {}
     return tuple(
@@ -157,6 +170,19 @@ def _overall(total: Rate, rates: tuple[Rate, ...], by: str, design: Design, size
         low, high = sampled(total.num_private, total.num_judged, fraction)
         size = "" if design.num_in_source else "; the size of the source is not known here (--source-size)"
         return Overall(rate, low, high, f"Estimated from a random sample, with its 95 % interval{size}.")
+    if design.kind == "shards":
+        if total.rate_low is None:
+            return Overall(
+                rate,
+                None,
+                None,
+                "Estimated from a single shard, so there is no interval: how much shards differ is not known.",
+            )
+        sentence = (
+            f"Estimated from images of {total.num_shards:,} random shards, with a 95 % interval that has the variance "
+            "between them."
+        )
+        return Overall(rate, total.rate_low, total.rate_high, sentence)
     if design.kind == "per category":
         return _weighted(rates, by, sizes)
     if design.kind == "damaged":
@@ -204,7 +230,9 @@ def _by_lower_end(rate: Rate) -> tuple[bool, float, float, str]:
 
 
 def fraction_of(rate: Rate, design: Design, sizes: SourceSizes, num_images: int) -> float:
-    """The drawn share of the group in the source; 0 where it is not known."""
+    """The drawn share of the group in the source; 0 where it is not known. See `drawn_shards.fraction_of` too."""
+    if design.kind == "shards":
+        return drawn_shards.fraction_of(rate.num_judged, rate.effective_size, rate.degrees)
     if design.kind == "per category":
         size = sizes.by_category.get(rate.group)
         return min(1.0, (rate.num_scored + rate.num_quarantined) / size) if size else 0.0
@@ -213,8 +241,11 @@ def fraction_of(rate: Rate, design: Design, sizes: SourceSizes, num_images: int)
     return 0.0
 
 
-def _for_ranks(fraction: float, design: Design) -> float:
+def _for_ranks(rate: Rate, fraction: float, design: Design, num_groups: int) -> float:
     """Ranks of a whole source are those of a draw from more such images: else any two counts would differ."""
+    if design.kind == "shards":  # the t distribution has longer tails the further out one looks
+        confidence = CONFIDENCE ** (1 / num_groups)
+        return drawn_shards.fraction_of(rate.num_judged, rate.effective_size, rate.degrees, confidence)
     return 0.0 if design.is_exhaustive else fraction
 
 
@@ -223,4 +254,6 @@ def _interval(rate: Rate, design: Design, fraction: float) -> tuple[float | None
         return None, None
     if design.kind == "whole":
         return rate.privacy_rate, rate.privacy_rate
+    if design.kind == "shards":
+        return rate.rate_low, rate.rate_high
     return sampled(rate.num_private, rate.num_judged, fraction) if design.is_random else (None, None)

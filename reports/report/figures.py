@@ -65,7 +65,8 @@ class Rate:
     """num_private / (num_scored - num_unknown)."""
 
     rate_low: float | None
-    """95 % Wilson interval of the rate, as if the images were drawn at random from many more."""
+    """95 % Wilson interval of the rate, as if the images were drawn at random from many more; if shards were drawn, of
+    the rate in the source."""
 
     rate_high: float | None
     num_quarantined: int
@@ -92,6 +93,16 @@ class Rate:
     """The joint 95 % interval of the rank: see `reports.report.ranks`."""
 
     rank_high: int | None = None
+
+    effective_size: float | None = None
+    """If shards were drawn: judged images that would say as much, drawn from all shards alike
+    (`reports.drawn_shards`). None without an interval, and of other runs."""
+
+    degrees: int | None = None
+    """If shards were drawn: degrees of freedom of the interval."""
+
+    num_shards: int | None = None
+    """If shards were drawn: those with judged images of the group."""
 
     num_distinct: int | None = None
     """Images that differ by their perceptual hash; None where copies were not looked for."""

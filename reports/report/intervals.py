@@ -8,6 +8,8 @@
   interval at the effective size that its variance gives. How many images of a category can be judged is estimated too,
   so the rate is the ratio of two estimated totals (Cochran chapter 5A; Särndal, Swensson and Wretman, "Model Assisted
   Survey Sampling", 1992, section 5.8, for the linearised variance of the rate of such a domain).
+- A sample of shards, and of images in them: Wilson's interval at the effective size that the variance between shards
+  gives (`reports.drawn_shards`), which is passed as an f below 0.
 - What a run is a sample of, corrected by labels of a part of it: both errors together.
 
 Wilson's interval: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", 1927.
@@ -45,8 +47,8 @@ def wilson(num_private: float, num_judged: float, z: float = z_of(CONFIDENCE)) -
 
 
 def sampled(num_private: float, num_judged: float, fraction: float = 0.0, z: float = z_of(CONFIDENCE)) -> Interval:
-    """Of a simple random sample; counts may be estimates. fraction: the sampled share of the source, 0–1; at 1 there is
-    nothing left to draw."""
+    """Of a simple random sample; counts may be estimates. fraction: the sampled share of the source, at most 1, where
+    there is nothing left to draw; below 0 if the sample says less than a simple random one."""
     if fraction >= 1:
         return num_private / num_judged, num_private / num_judged
     effective = 1 / (1 - fraction)
@@ -56,7 +58,7 @@ def sampled(num_private: float, num_judged: float, fraction: float = 0.0, z: flo
 def exact(num_private: Numbers, num_judged: Numbers, fraction: Numbers, confidence: float) -> tuple[Numbers, Numbers]:
     """Clopper and Pearson's interval of each of n simple random samples, at the effective size n / (1 - f).
 
-    All of shape (n,), num_judged > 0. fraction: the sampled share of the source, 0–1; at 1 both ends are the rate.
+    All of shape (n,), num_judged > 0. fraction: as of `sampled`; at 1 both ends are the rate.
     """
     left = np.where(fraction < 1, 1 - fraction, 1.0)
     low, high = clopper_pearson(num_private / left, num_judged / left, confidence)

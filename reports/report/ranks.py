@@ -27,7 +27,7 @@ class Counted:
     """At least 1."""
 
     fraction: float = 0.0
-    """The share of the group's images in the source that was drawn, 0–1."""
+    """As of `intervals.sampled`: the share of the group's images in the source that was drawn."""
 
 
 @dataclass(frozen=True)

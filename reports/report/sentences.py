@@ -33,6 +33,8 @@ def _how_much(report: Report) -> str:
     most = _most_frequent(report)
     counts = f"{total.num_private:,} of {total.num_judged:,} images that could be judged"
     rate, interval = _rate(headline), f"(95 % interval {spread(headline.low, headline.high)})"
+    if report.design.kind == "shards" and headline.low is None:
+        interval = "(no interval, since a single shard was drawn)"
     if headline.is_corrected:
         by = f"{headline.num_labels:,} {labels_of(report)}"
         if rests_on_other_run(report):
@@ -247,6 +249,11 @@ def interval_note(report: Report) -> str:
     if report.design.kind == "random":
         size = "corrected for the sampled share of the source" if report.design.num_in_source else "for a large source"
         return f"Intervals (95 %) are of the rate in the source, {size}; ranks hold jointly with 95 % confidence."
+    if report.design.kind == "shards":
+        return (
+            "Intervals (95 %) are of the rate in the source and have the variance between shards; there is none for "
+            "images of a single shard. Ranks hold jointly with 95 % confidence."
+        )
     if report.design.kind == "per category":
         return (
             "Intervals (95 %) are of the rate of each category in the source; ranks hold jointly with 95 % confidence."

@@ -23,8 +23,8 @@ def refuse_other(url: str, record: RunRecord) -> RunRecord | None:
     before = open_run(url)[1]
     # The engine's description says what can change the answers; another version of privsieve alone does not.
     same: dict[str, object] = {"code": before.code, "privsieve": before.privsieve}
-    if record.drawn is None:  # the draw comes after the first check
-        same["drawn"] = before.drawn
+    # The draw comes after the first check.
+    same |= {name: getattr(before, name) for name in ("drawn", "num_in_shards") if getattr(record, name) is None}
     different = differences(before, record.model_copy(update=same))
     if different:
         remedy = "use another --run"

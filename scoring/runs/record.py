@@ -1,6 +1,7 @@
 """`run.json`: the source and the settings of a run."""
 
 import hashlib
+from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 from pydantic import (
@@ -19,7 +20,19 @@ from ingest.storage.place import Place, place
 from ingest.storage.web import without_credentials
 from scoring.runs.layout import RUN_RECORD
 
-LATER_SETTINGS = frozenset(["per_category", "drawn", "labels", "pdq", "hash_list"])
+LATER_SETTINGS = frozenset(
+    [
+        "per_category",
+        "drawn",
+        "shards",
+        "num_source_shards",
+        "num_in_shards",
+        "labels",
+        "caption_words",
+        "pdq",
+        "hash_list",
+    ]
+)
 """Those that older versions did not have."""
 
 WHOLE = "all images of the source"
@@ -44,6 +57,23 @@ Count = Annotated[int, Field(ge=1, lt=2**63)]
 
 Text = Annotated[str, Field(pattern=r"^[^\x00]*$")]
 """No path, field or column has a null byte in its name."""
+
+
+@dataclass(frozen=True)
+class ShardDraw:
+    """A sample in two stages: shards were drawn at random, then images of all drawn shards together."""
+
+    num_shards: int
+    """Drawn ones."""
+
+    num_source_shards: int
+    """Those that could be drawn."""
+
+    num_images: int
+    """Drawn ones."""
+
+    num_in_shards: int
+    """Images of the drawn shards, of which these were drawn."""
 
 
 class RunRecord(BaseModel):
@@ -72,8 +102,20 @@ class RunRecord(BaseModel):
     drawn: Count | None = None
     """Number of images that were drawn, if `per_category`."""
 
+    shards: Count | None = None
+    """Number of shards that were drawn, of which `sample` images were drawn; None: these were drawn from all shards."""
+
+    num_source_shards: Count | None = None
+    """Shards of the source, if `shards`."""
+
+    num_in_shards: Count | None = None
+    """Images of the drawn shards, if `shards`."""
+
     labels: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
     """`ClassList.sha256` of the list that gives the categories; None without `--labels`."""
+
+    caption_words: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    """`KeywordList.sha256` of the list that gives the categories by captions; None without `--caption-words`."""
 
     pdq: bool = False
     """Whether the rows have the column `pdq`."""
@@ -113,12 +155,24 @@ class RunRecord(BaseModel):
         return self.drawn or self.sample or self.limit
 
     @property
+    def shard_draw(self) -> ShardDraw | None:
+        """None if no shards were drawn."""
+        if self.sample is None or self.shards is None or self.num_source_shards is None or self.num_in_shards is None:
+            return None
+        return ShardDraw(self.shards, self.num_source_shards, self.sample, self.num_in_shards)
+
+    @property
     def scope(self) -> str:
         """Which images of its source the run covers, in words."""
         if self.per_category and self.sample is not None:
             return (
                 f"random sample of up to {self.sample:,} images per category (seed {self.seed}): rates per category "
                 "hold for the source, figures over all images do not, since its categories are not equally large"
+            )
+        if (drawn := self.shard_draw) is not None:
+            return (
+                f"random sample of {drawn.num_images:,} images in {drawn.num_shards:,} random shards of "
+                f"{drawn.num_source_shards:,} (seed {self.seed})"
             )
         if self.sample is not None:
             return f"random sample of {self.sample:,} images (seed {self.seed})"

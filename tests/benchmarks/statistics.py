@@ -26,6 +26,7 @@ from scoring.labels.table import Judged, to_labels
 from scoring.runs.audit_sample import NUM_CELLS, PRIVATE, SAMPLE_SCHEMA, AuditSample, Design
 from tests.benchmarks.coverage import Row
 from tests.benchmarks.statistics_evaluation import agreements, answers, changes, scores_and_attributes
+from tests.reports import shard_draws
 
 NUM_BETA_DRAWS = 500
 CAUTION = "the audit says that labels count as the truth"
@@ -173,6 +174,20 @@ def sources(num_draws: int) -> Iterator[Row]:
         (tuple(np.linspace(0.01, 0.5, 20)), tuple(np.geomspace(1e3, 1e6, 20)), 200, 400),
     ):
         yield _weighted_source(rates, sizes, size, num_labels, num_draws)
+    for shards, rate, alikeness, num_shards, num_images in (
+        (400, 0.12, 0.05, 40, 2_000),
+        (400, 0.12, 0.3, 40, 2_000),
+        (400, 0.02, 0.05, 40, 2_000),
+        (400, 0.12, 0.05, 5, 2_000),
+        (60, 0.12, 0.1, 30, 3_000),
+        (4_000, 0.005, 0.02, 100, 10_000),
+        (400, 0.005, 0.3, 40, 2_000),
+    ):
+        yield Row(
+            f"{num_images:,} images in {num_shards} of {shards:,} shards, {rate:.1%}, correlation in them {alikeness}",
+            "raw rate of the source",
+            shard_draws.coverage(shard_draws.source(shards, rate, alikeness), num_shards, num_images, num_draws),
+        )
 
 
 def _weighted_source(rates: Sequence[float], sizes: Sequence[float], size: int, num_labels: int, num_draws: int) -> Row:

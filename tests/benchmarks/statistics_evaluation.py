@@ -113,7 +113,9 @@ def _changed_scores(share: float, num: int) -> tuple[Mapping[str, float], Callab
         chosen = generator.integers(NUM_IN_POPULATION, size=num)
         a, b = before[chosen], after[chosen]
         moments = (float(a.mean()), float(b.mean()), float((b - a).mean()), float((b - a).std(ddof=1)))
-        return {"mean change": mean_change(num, *moments, int((a != b).sum())).interval}
+        interval = mean_change(num, *moments, int((a != b).sum())).interval
+        assert interval is not None
+        return {"mean change": interval}
 
     return {"mean change": float((after - before).mean())}, sample
 

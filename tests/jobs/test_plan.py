@@ -26,6 +26,8 @@ from tests.jobs.made import jpeg, privsieve, tar
 MEASURED = Measured(
     num_shards=3,
     listed=(1_000_000, 2_000_000, 3_000_000),
+    num_stated=None,
+    difference=None,
     num_slices=6_000,
     num_sampled=4,
     broken={"truncated": 1},

@@ -254,9 +254,9 @@ def test_too_many_groups(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_no_more_groups_are_fetched_than_a_report_holds(make_run: MakeRun) -> None:
     run = open_run(str(make_run()))
-    asked = {"by": '"key" || shard', "private": "level = 1"}
-    assert len(run.ask("rates", **asked, most="3")) == 3
-    assert len(run.ask("rates", **asked, most="ALL")) == len(ROWS)
+    by = '"key" || shard'
+    assert len(run.ask_rates(by, "level = 1", "3")) == 3
+    assert len(run.ask_rates(by, "level = 1", "ALL")) == len(ROWS)
 
 
 def test_an_attribute_that_is_never_ruled_out_has_a_lower_bound_of_all_scored_images(make_run: MakeRun) -> None:

@@ -1,6 +1,7 @@
 """Two runs compared: every count can be made by hand here, every test by SciPy."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from sklearn.metrics import cohen_kappa_score
 from ingest.errors import PrivsieveError, QueryError
 from ingest.fault import Fault
 from ingest.storage.place import place
-from reports.comparing_runs.compare import compare_runs
+from reports.comparing_runs.compare import ROW_BYTES, compare_runs
 from reports.comparing_runs.holm import holm
 from reports.comparing_runs.results import LEVEL_STATES, PRIVATE_STATES, RunDifference
 from reports.comparing_runs.tables import findings, headlines, notes, percent, tables
@@ -383,3 +384,47 @@ def test_lookalikes_are_counted_beside_the_p_values(tmp_path: Path) -> None:
     )
     alone = compare_runs(run("c", [None]), run("d", [None]))
     assert list(notes(alone))[-1].startswith("Files with the same bytes count as one picture. Tests and intervals")
+
+
+def corpus_with_copies(random: np.random.Generator, num: int, seed: int) -> list[PictureRow]:
+    """Copies in other shards, rows without a hash whose names another row has or has not, and pictures of this run."""
+    answers = [found(gov_ids=1), found(age=1), found(age=0.5), found(nudity=None), found(), REJECTED]
+    rows: list[PictureRow] = []
+    for number in range(num):
+        key = f"k{number}" if number % 11 else f"double{number % 3}"
+        content: str | None = f"c{random.integers(num)}"
+        if number % 13 == 0:
+            content = None if (number + seed) % 2 else f"only-{seed}-{number}"
+        answer = UNREADABLE if content is None else answers[int(random.integers(len(answers)))]
+        rows.append((key, content, f"cat{random.integers(4)}", answer))
+    return rows
+
+
+def test_runs_compared_in_parts_give_the_same_numbers_however_their_shards_are_split(tmp_path: Path) -> None:
+    random = np.random.default_rng(5)
+    a, b = (corpus_with_copies(random, 300, seed) for seed in (0, 1))
+    url_a, url_b = make(tmp_path, "a", a), make(tmp_path, "b", b)
+    whole = compare_runs(url_a, url_b)
+    assert whole.a.num_copies > 50  # of pictures of other shards too, and most pairs are of two different shards
+    assert min(whole.num_by_name, whole.a.num_only_here, whole.a.num_ambiguous, whole.a.num_differing_copies) > 0
+    for num_parts in (2, 7, 300):
+        in_parts = compare_runs(url_a, url_b, room_bytes=ROW_BYTES * 600 // num_parts)
+        assert replace(in_parts, scores=()) == replace(whole, scores=())
+        for score, expected in zip(in_parts.scores, whole.scores, strict=True):  # sums in another order
+            assert [one.change for one in score.groups] == pytest.approx([one.change for one in expected.groups])
+            assert vars(score.interval) == pytest.approx(vars(expected.interval))
+            assert (score.num_pictures, score.spearman) == (expected.num_pictures, pytest.approx(expected.spearman))
+
+
+def test_runs_of_drawn_shards_are_compared_without_tests_and_this_is_said(tmp_path: Path) -> None:
+    drawn: dict[str, Any] = {"sample": 40, "seed": 0, "shards": 2, "num_source_shards": 9, "num_in_shards": 400}
+    a = make(tmp_path, "a", rows_of([found(gov_ids=1)] * 20 + [found()] * 20), **drawn)
+    b = make(tmp_path, "b", rows_of([found()] * 40))
+    result = compare_runs(a, b)
+    assert (result.shards_drawn_in, result.private.rate_a, result.private.rate_b) == (("a",), 0.5, 0.0)
+    assert (result.private.p_value, result.groups[0].p_value, result.attributes["gov_ids"].p_value) == (None,) * 3
+    assert [score.interval for score in result.scores] == [None]
+    said = list(findings(result))
+    assert any(line.startswith("No tests and no intervals: A is of random shards (--shards)") for line in said)
+    assert "only in A 20, only in B 0; not tested, κ" in said[1]
+    assert not any("take pictures as independent" in note for note in notes(result))
