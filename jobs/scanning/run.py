@@ -1,8 +1,11 @@
 """A scan from its request to its result. Start here to follow one through."""
 
+import json
+import math
+import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from ingest.class_list import read_class_list
@@ -25,7 +28,8 @@ from jobs.scanning.watchdog import heard
 from scoring.assessment import EngineDescription, EngineModule, RemoteEngineModule
 from scoring.engines import engine_module
 from scoring.runs.attempts import Attempts
-from scoring.runs.begin import refuse_other, remove_unfinished, start_or_continue
+from scoring.runs.begin import refuse_other, remove_unfinished, start_or_continue, with_built
+from scoring.runs.engine_time import EngineTime, add_engine_time
 from scoring.runs.footers import footers
 from scoring.runs.layout import ATTEMPTS, RUN_LEASE
 from scoring.runs.lease import Lease, lease
@@ -38,6 +42,12 @@ from scoring.table import LISTED
 SILENT_STALLS = 3
 MIN_SILENCE_S = 1800
 """After so many times `Supervision.stall_s` without a result, and so many seconds at least, a notice says so."""
+
+MIN_DECODE_THREADS = 2
+"""For an engine of one CPU, too: its thread waits for the model most of the time."""
+
+KEEP_EVERY_S = 10.0
+"""How often the time of the engines is written, and once at the end."""
 
 MAX_COUNTED_FILES = 2000
 """Results whose rows are counted before a scan continues, so that progress begins where it was; more take too long."""
@@ -100,6 +110,8 @@ class _Scan:
         self._feedback = feedback
         self._progress = progress
         self._num_new = 0
+        self._engine_time = EngineTime()
+        self._kept_s = time.monotonic()
         self._prepared = prepare(request)
         self._run = place(request.run)
         if place(request.source).is_dir() and self._run.is_within(self._prepared.source.root):
@@ -135,7 +147,7 @@ class _Scan:
                     self._progress.resume(self._num_rows(before, begun.settings_hash()), num_chosen)
                     self._progress.phase(f"loading {self._request.engine}")
                     with closing(scan_left(settings, left, chosen, before.ledger, self._progress.under_way)) as found:
-                        failures = self._follow(found, len(left), len(shards), held)
+                        failures = self._follow(found, len(left), len(shards), held, begun)
             remove_unfinished(self._run)
             return self._reconcile(shards, begun.settings_hash(), num_chosen, failures, before.ledger)
 
@@ -195,11 +207,19 @@ class _Scan:
 
     def _settings(self, begun: RunRecord) -> ScanSettings:
         description = self._prepared.description
+        cpus, gpus = self._resources.engine_cpus, self._resources.engine_gpus
+        is_inline = self._resources.executor == "inline"  # where the engine has what the machine has
+        options = replace(
+            self._request.options,
+            cpus=None if is_inline else cpus,
+            gpu_share=gpus if gpus is not None and 0 < gpus < 1 else None,
+        )
         return ScanSettings(
             source=self._prepared.source,
             run=self._run,
             engine=self._request.engine,
-            options=self._request.options,
+            options=options,
+            num_decode_threads=max(MIN_DECODE_THREADS, math.ceil(cpus)),
             limits=self._prepared.limits,
             settings_hash=begun.settings_hash(),
             code=self._record.code or "",
@@ -246,13 +266,19 @@ class _Scan:
             "source's images; names must be the keys of the rows, with or without folders and extension"
         )
 
-    def _follow(self, found: Iterator[SliceCounts], num_left: int, num_shards: int, held: Lease) -> list[str]:
+    def _follow(
+        self, found: Iterator[SliceCounts], num_left: int, num_shards: int, held: Lease, begun: RunRecord
+    ) -> list[str]:
         """Shows how the scan goes on; returns why slices have no result, one line each."""
         failures: list[str] = []
         num_ended = num_shards - num_left
         silence_s = max(MIN_SILENCE_S, SILENT_STALLS * self._supervision.stall_s)
         for counts in heard(found, silence_s, lambda: self._notice_silence(silence_s)):
             held.check()
+            if counts.built_with:
+                begun = with_built(self._request.run, begun, json.loads(counts.built_with))
+            if counts.engine_time:
+                self._keep(EngineTime.model_validate_json(counts.engine_time))
             if counts.is_fatal:
                 raise IncompleteError(f"{counts.failure}; run the same command again to continue")
             self._progress.advance(counts.num_rows)
@@ -262,7 +288,18 @@ class _Scan:
                 self._progress.shards(num_ended, num_shards)
             if counts.failure:
                 failures.append(counts.failure)
+        self._write_engine_time()
         return failures
+
+    def _keep(self, more: EngineTime) -> None:
+        self._engine_time += more
+        if time.monotonic() - self._kept_s > KEEP_EVERY_S:
+            self._write_engine_time()
+
+    def _write_engine_time(self) -> None:
+        if self._engine_time.seconds:
+            add_engine_time(self._run, self._engine_time)
+        self._engine_time, self._kept_s = EngineTime(), time.monotonic()
 
     def _notice_silence(self, silence_s: float) -> None:
         self._feedback.notice(

@@ -35,6 +35,8 @@ from scoring.table import SCHEMA
 
 MAX_GROUPS = 10_000
 MAX_PICTURES = 20
+ALIKE = {"built_with": ()}
+"""Of both records: on which machines rows were made changes none of them."""
 """Changed pictures that are named."""
 
 MEMORY_SHARE = 0.5
@@ -93,7 +95,7 @@ def _compared(database: duckdb.DuckDBPyConnection, a: OpenRun, b: OpenRun, by: s
     return RunDifference(
         a=_side(database, "a", a, private_a, matched_a),
         b=_side(database, "b", b, private_b, matched_b),
-        settings=tuple(map(printable, all_differences(a.record, b.record))),
+        settings=tuple(map(printable, all_differences(*(one.record.model_copy(update=ALIKE) for one in (a, b))))),
         by=by,
         num_pairs=num_pairs,
         num_by_name=num_by_name,

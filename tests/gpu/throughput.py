@@ -174,9 +174,9 @@ def measure_json(engine: TransformersEngine, side_px: int, batch_size: int) -> N
 
 
 def measure_vllm(chosen: Settings, side_px: int, num_pictures: int) -> None:
-    from scoring.engines.vlm.vllm.engine import VllmEngine
+    from scoring.engines.vlm.vllm.engine import VllmEngine, VllmSetup
 
-    running = VllmEngine(chosen, load_format="dummy")
+    running = VllmEngine(chosen, VllmSetup(load_format="dummy"))
     running.assess([picture(10**6 + seed, side_px) for seed in range(num_pictures // 4 + 1)])
     views = [picture(seed, side_px) for seed in range(num_pictures)]
     begin = time.perf_counter()
