@@ -6,6 +6,9 @@ Everything is as in a scan with vLLM: shards are read, JPEGs of 512 px decoded a
 vLLM's own front end and encoded for its engine process, rows written. Only the engine process is a stand-in: a step
 takes what a GPU of that speed would take, and its answers are made up. So the figures are of this machine's CPU.
 
+Each turn is done twice, for comparison: with all inputs prepared by vLLM itself, one after the other in one thread, and
+as a scan does it (`scoring.engines.vlm.vllm.inputs`).
+
 Needs the environment of `make test-vllm`.
 """
 
@@ -20,6 +23,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -137,6 +141,19 @@ def simulate(images_per_s: float) -> list[SimulatedEngine]:
     return started
 
 
+@contextmanager
+def prepared_by_vllm() -> Iterator[None]:
+    """No picture of a size becomes the pattern of others."""
+    from scoring.engines.vlm.vllm.inputs import InputMaker
+
+    before = InputMaker._is_pattern
+    InputMaker._is_pattern = lambda self, made, image: False
+    try:
+        yield
+    finally:
+        InputMaker._is_pattern = before
+
+
 def write_corpus(folder: Path, num_images: int) -> None:
     made = jpegs(SIZE, DIFFERENT, random.Random(0))
     folder.mkdir()
@@ -214,15 +231,24 @@ def main(images_per_s: float, num_images: int, cpus: int, options: tuple[str, ..
         model = make_checkpoint(folder / "micro-vl")
         write_corpus(folder / "corpus", num_images)
         for turn in range(turns):
-            fed = feed(folder / "corpus", folder / f"run-{turn}", model, images_per_s, cpus, options)
-            share = fed.time.share_short or 0.0
-            why = ", ".join(f"{cause} {s / fed.time.seconds:.1%}" for cause, s in fed.time.short_s.items())
-            click.echo(
-                f"{fed.images_per_s / images_per_s:.2f} x the {images_per_s:g} pictures/s of the engine; too few "
-                f"requests for a step {share:.1%} of the time ({why or 'never'}); {fed.pictures_per_step:.0f} "
-                f"pictures in a step; {fed.cpu_ms:.1f} ms CPU a picture, so {cpus * 1e3 / fed.cpu_ms:.0f} pictures/s "
-                f"of {cpus} cores; {fed.time.most_bytes_ahead / 2**20:.0f} MiB ahead"
-            )
+            fed: dict[str, Fed] = {}
+            for way, chosen in (("by vLLM", prepared_by_vllm), ("as scans do", nullcontext)):
+                with chosen():
+                    run = folder / f"run-{turn}-{len(fed)}"
+                    fed[way] = feed(folder / "corpus", run, model, images_per_s, cpus, options)
+                click.echo(f"{way:11} {line(fed[way], images_per_s, cpus)}")
+            ratio = fed["as scans do"].cpu_ms / fed["by vLLM"].cpu_ms
+            click.echo(f"{ratio:.2f} x the CPU time of preparation by vLLM")
+
+
+def line(fed: Fed, images_per_s: float, cpus: int) -> str:
+    why = ", ".join(f"{cause} {s / fed.time.seconds:.1%}" for cause, s in fed.time.short_s.items())
+    return (
+        f"{fed.images_per_s / images_per_s:.2f} x the {images_per_s:g} pictures/s of the engine; too few requests for "
+        f"a step {fed.time.share_short or 0.0:.1%} of the time ({why or 'never'}); {fed.pictures_per_step:.0f} pictures "
+        f"in a step; {fed.cpu_ms:.1f} ms CPU a picture, so {cpus * 1e3 / fed.cpu_ms:.0f} pictures/s of {cpus} cores; "
+        f"{fed.time.most_bytes_ahead / 2**20:.0f} MiB ahead"
+    )
 
 
 if __name__ == "__main__":
