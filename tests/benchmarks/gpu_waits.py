@@ -29,6 +29,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import click
 
@@ -146,12 +147,8 @@ def prepared_by_vllm() -> Iterator[None]:
     """No picture of a size becomes the pattern of others."""
     from scoring.engines.vlm.vllm.inputs import InputMaker
 
-    before = InputMaker._is_pattern
-    InputMaker._is_pattern = lambda self, made, image: False
-    try:
+    with mock.patch.object(InputMaker, "_is_pattern", return_value=False):
         yield
-    finally:
-        InputMaker._is_pattern = before
 
 
 def write_corpus(folder: Path, num_images: int) -> None:
@@ -245,8 +242,8 @@ def line(fed: Fed, images_per_s: float, cpus: int) -> str:
     why = ", ".join(f"{cause} {s / fed.time.seconds:.1%}" for cause, s in fed.time.short_s.items())
     return (
         f"{fed.images_per_s / images_per_s:.2f} x the {images_per_s:g} pictures/s of the engine; too few requests for "
-        f"a step {fed.time.share_short or 0.0:.1%} of the time ({why or 'never'}); {fed.pictures_per_step:.0f} pictures "
-        f"in a step; {fed.cpu_ms:.1f} ms CPU a picture, so {cpus * 1e3 / fed.cpu_ms:.0f} pictures/s of {cpus} cores; "
+        f"a step {fed.time.share_short or 0.0:.1%} of the time ({why or 'never'}); {fed.pictures_per_step:.0f} in a "
+        f"step; {fed.cpu_ms:.1f} ms CPU a picture, so {cpus * 1e3 / fed.cpu_ms:.0f} pictures/s of {cpus} cores; "
         f"{fed.time.most_bytes_ahead / 2**20:.0f} MiB ahead"
     )
 
