@@ -10,10 +10,12 @@ from ingest.formats import open_source
 from ingest.sample import printable
 from ingest.storage.place import Place
 from jobs.console.terminal import write_json, write_line
+from jobs.runtime.progress import duration
 from scoring.runs.attempts import Attempt, Attempts
 from scoring.runs.coverage import has_all_chosen
 from scoring.runs.damage import NO_DAMAGE, Damage, damage_of, scope_of
 from scoring.runs.damaged_rows import damage_in_rows
+from scoring.runs.engine_time import EngineTime, engine_time
 from scoring.runs.footers import compact_footers, footers
 from scoring.runs.layout import ATTEMPTS, RUN_LEASE
 from scoring.runs.lease import Holder, holder
@@ -73,6 +75,8 @@ def status(run_url: str, all_shards: bool, verify: bool, format_name: str) -> No
             "gone": gone,
             "damage": damage and asdict(damage),
         }
+        time_of_engines = engine_time(run)
+        facts |= {"engine_time": time_of_engines and time_of_engines.model_dump()}
         facts |= {"num_rows_verified": num_verified} if verify else {}
         write_json(facts | {"shards": [asdict(s) for s in shards]})
         return
@@ -87,6 +91,8 @@ def status(run_url: str, all_shards: bool, verify: bool, format_name: str) -> No
         )
     counts = _counts(run, record, listed)
     for line in _counted(counts):
+        write_line(line)
+    for line in _engine_lines(engine_time(run)):
         write_line(line)
     if num_verified is not None:
         write_line(f"{number_of(num_verified, 'row')} read: no page of a result is damaged")
@@ -164,6 +170,19 @@ def _counted(counts: ImageCounts | str) -> list[str]:
     if counts.damage.caution is None:
         return [images]
     return [images, f"{counts.damage.caution}: {counts.damage.named}"]
+
+
+def _engine_lines(found: EngineTime | None) -> list[str]:
+    """None where no engine of the run works in steps."""
+    if found is None or found.share_short is None:
+        return []
+    parts = sorted(found.short_s.items(), key=lambda part: -part[1])
+    why = ", ".join(f"{cause} {seconds / found.seconds:.1%}" for cause, seconds in parts)
+    ahead = f"at most {found.most_bytes_ahead / 2**20:,.0f} MiB ahead of one engine"
+    return [
+        f"engines had fewer requests than a step takes for {found.share_short:.1%} of {duration(found.seconds)}"
+        f"{f' ({why})' if why else ''}; {ahead}"
+    ]
 
 
 def _who(held: Holder | None) -> str:

@@ -174,6 +174,14 @@ class EngineOptions:
 
     weights_sha256: frozenset[str] | None = None
     """Not given by the user: the hashes of the run, one of which weights must have that a machine fetches."""
+    vllm_option: tuple[str, ...] | None = None
+    """`NAME=VALUE` of `scoring.engines.vlm.vllm.options`, in the order given."""
+
+    cpus: float | None = None
+    """CPUs that the engine may use; set by a scan from `--engine-cpus`. None: not known."""
+
+    gpu_share: float | None = None
+    """Part of one GPU that the engine may take; set by a scan from `--engine-gpus` below 1. None: all of it."""
 
     def refuse_all(self, engine: str) -> None:
         """EngineError if any option was given to an engine that takes none."""
@@ -203,6 +211,33 @@ class ReportsTokenUsage(Protocol):
     usage: Counter[str]
     """Number of `requests`, and tokens by kind: `prompt` (pictures included), `cached` (part of the prompt that was not
     computed again), `generated`. What is unknown is left out."""
+
+
+BuiltWith = dict[str, bool | int | float | str]
+"""Setting -> value."""
+
+
+@runtime_checkable
+class TakesSteps(Protocol):
+    """An engine whose model answers many requests in one step, and is not used to the full while it has fewer."""
+
+    @property
+    def requests_per_step(self) -> int: ...
+
+    @property
+    def num_requests(self) -> int:
+        """That the model has, waiting or in the step under way."""
+        ...
+
+    @property
+    def num_prepared(self) -> int:
+        """Views that were given to `assess` and are on their way to the model."""
+        ...
+
+    @property
+    def built_with(self) -> BuiltWith:
+        """What the engine chose by the machine, or was told; it does not change the answers."""
+        ...
 
 
 class EngineModule(Protocol):

@@ -24,7 +24,7 @@ def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Non
     """
     if isinstance(value, str) and not value.strip():
         raise click.BadParameter("it is empty; give a value, or leave the option out", context, parameter)
-    if value not in (None, False):
+    if value not in (None, False, ()):
         given: dict[str, Any] = context.meta.setdefault(_KEY, {})
         given[str(parameter.name)] = value
 
@@ -46,6 +46,14 @@ _OPTIONS = (
     _option("--dtype", str, "float32, bfloat16 or float16; default as the model is stored."),
     _option("--batch-size", WholeRange(min=1), "Pictures in one pass of the model."),
     _option("--tensor-parallel-size", WholeRange(min=1), "GPUs that share one model."),
+    click.option(
+        "--vllm-option",
+        metavar="NAME=VALUE",
+        multiple=True,
+        expose_value=False,
+        callback=_keep,
+        help="Setting of vLLM, such as max_num_seqs=512; can be given several times; see privsieve help engines.",
+    ),
     _option("--endpoint", str, "Base URL of an OpenAI-compatible server, such as http://127.0.0.1:8000/v1 (openai)."),
     _option("--concurrency", WholeRange(1, 256), "Requests under way at once, of one engine (openai)."),
 )
@@ -53,7 +61,8 @@ _OPTIONS = (
 ENGINE_HEADING = {
     "Engine": (
         *("--engine", "--thresholds", "--keep-rationale", "--model", "--adapter", "--protocol", "--prompt-file"),
-        *("--max-pixels", "--dtype", "--batch-size", "--tensor-parallel-size", "--endpoint", "--concurrency"),
+        *("--max-pixels", "--dtype", "--batch-size", "--tensor-parallel-size", "--vllm-option"),
+        *("--endpoint", "--concurrency"),
     )
 }
 """For `jobs.console.command.Command`."""

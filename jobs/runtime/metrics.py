@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from ray.util.metrics import Counter, Gauge, Histogram
 
 from ingest.fault import SHARD_REASONS
+from scoring.runs.engine_time import EngineTime
 
 SLICE_SECONDS_BOUNDARIES = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0]
 
@@ -30,6 +31,10 @@ class ScanMetrics:
         )
         self._queue = Gauge("privsieve_engine_queue_images", "Images that the engine has or waits for", ("engine",))
         self._tokens = Counter("privsieve_engine_tokens", "Tokens of the model, by kind", ("engine", "kind"))
+        self._engine_s = Counter(
+            "privsieve_engine_seconds", "Seconds of the engine, by what kept it from full steps", ("engine", "cause")
+        )
+        self._ahead = Gauge("privsieve_engine_bytes_ahead", "Most bytes read and not answered of late", ("engine",))
         self._lock = threading.Lock()
         self._num_queued = 0
         self._reported: Mapping[str, int] = {}
@@ -50,6 +55,14 @@ class ScanMetrics:
         with self._lock:
             self._num_queued += num_images
             self._queue.set(self._num_queued, {"engine": self._engine})
+
+    def engine_time(self, more: EngineTime) -> None:
+        """What was measured since the last time; cause "none": it had as many requests as a step takes, or more."""
+        full_s = max(0.0, more.seconds - sum(more.short_s.values()))
+        for cause, seconds in {"none": full_s, **more.short_s}.items():
+            if seconds:
+                self._engine_s.inc(seconds, {"engine": self._engine, "cause": cause})
+        self._ahead.set(more.most_bytes_ahead, {"engine": self._engine})
 
     def tokens(self, usage: Mapping[str, int]) -> None:
         """Token usage of the engine since it was loaded (`scoring.assessment.ReportsTokenUsage`)."""

@@ -13,6 +13,7 @@ from ingest.images.decode import DecodedImage, ImageLimits, Rejected, decode
 from ingest.images.phash import phash
 from ingest.sample import Sample
 from jobs.runtime.hash_list import NOTHING, HashList
+from jobs.scanning.flow import Flow
 from scoring.assessment import Engine, View, worst
 from scoring.captions import caption_kinds
 from scoring.table import LISTED, Facts, Verdict, to_table
@@ -30,10 +31,12 @@ class BatchScorer:
         num_threads: int,
         uses_caption: bool = False,
         hash_list: HashList = NOTHING,
+        flow: Flow | None = None,
     ):
         """uses_caption: `EngineDescription.uses_caption`. hash_list: pictures that the engine never sees; if it has
-        PDQ hashes, `limits.has_pdq` must be set."""
+        PDQ hashes, `limits.has_pdq` must be set. flow: told what is being decoded and scored; None: nobody asks."""
         self._engine = engine
+        self._flow = flow or Flow()
         self._hash_list = hash_list
         self._uses_caption = uses_caption
         self._limits = limits
@@ -41,9 +44,18 @@ class BatchScorer:
 
     def rows(self, samples: Sequence[Sample]) -> pa.Table:
         """One row of `scoring.table.SCHEMA` per sample, in order."""
-        looked_at = self._without_listed(list(self._threads.map(self._look, samples)))
-        facts = [found for found, _ in looked_at]
-        return to_table(facts, self._verdicts(samples, looked_at))
+        num_bytes = sum(len(sample.encoded) for sample in samples)
+        self._flow.held(num_bytes)
+        try:
+            with self._flow.at("decoding", len(samples)):
+                looked_at = self._without_listed(list(self._threads.map(self._look, samples)))
+            num_pixel_bytes = sum(_num_pixel_bytes(image) for _, image in looked_at)
+            self._flow.held(num_pixel_bytes)
+            num_bytes += num_pixel_bytes
+            facts = [found for found, _ in looked_at]
+            return to_table(facts, self._verdicts(samples, looked_at))
+        finally:
+            self._flow.held(-num_bytes)
 
     def facts_of(self, sample: Sample) -> Facts:
         """What is known of a sample before it is decoded."""
@@ -101,6 +113,10 @@ def facts_of(sample: Sample) -> Facts:
         domain=sample.domain,
         caption_kinds=None if sample.caption is None else caption_kinds(sample.caption),
     )
+
+
+def _num_pixel_bytes(image: DecodedImage | Fault) -> int:
+    return sum(view.nbytes for view in image.views) if isinstance(image, DecodedImage) else 0
 
 
 def quarantined(facts: Facts, fault: Fault) -> pa.Table:

@@ -5,19 +5,31 @@ from collections import Counter
 
 from ingest.errors import EngineError
 from jobs.scanning.batch import BatchScorer
+from jobs.scanning.batch_window import BATCH_SAMPLES
+from jobs.scanning.engine_watch import EngineWatch
+from jobs.scanning.flow import Flow
 from jobs.scanning.settings import ScanSettings
-from scoring.assessment import Closable, Engine, ReportsTokenUsage, Unscored
+from scoring.assessment import BuiltWith, Closable, Engine, ReportsTokenUsage, TakesSteps, Unscored
 from scoring.engines import engine_module
 from scoring.engines.canary import canary, record
 from scoring.runs.canary_answers import refuse_other_answer
+from scoring.runs.engine_time import EngineTime
 from scoring.runs.layout import CANARY
+
+STEPS_AT_ONCE = 2
+"""Of the model: one under way, and the next one ready."""
+
+BATCHES_BETWEEN = 3
+"""Beside these: being decoded, being prepared, and answered in part."""
 
 
 class EngineHost:
     """Safe to use from several threads."""
 
-    def __init__(self, settings: ScanSettings):
+    def __init__(self, settings: ScanSettings, flow: Flow):
         self._settings = settings
+        self._flow = flow
+        self._watch: EngineWatch | None = None
         self._lock = threading.Lock()
         self._engine: Engine | None = None
         self._scorer: BatchScorer | None = None
@@ -32,14 +44,41 @@ class EngineHost:
                 self._engine = engine
                 settings = self._settings
                 self._scorer = BatchScorer(
-                    engine, settings.limits, settings.num_decode_threads, settings.uses_caption, settings.hash_list
+                    engine,
+                    settings.limits,
+                    settings.num_decode_threads,
+                    settings.uses_caption,
+                    settings.hash_list,
+                    self._flow,
                 )
+                if isinstance(engine, TakesSteps):
+                    self._watch = EngineWatch(engine, self._flow, settings.slices_at_once)
             return self._scorer
+
+    def max_pictures(self) -> int:
+        """That are read and not answered: as many as keep the engine busy."""
+        engine = self._engine
+        if isinstance(engine, TakesSteps):
+            return STEPS_AT_ONCE * engine.requests_per_step + BATCHES_BETWEEN * BATCH_SAMPLES
+        return self._settings.slices_at_once * self._settings.batches_at_once * BATCH_SAMPLES
+
+    def built_with(self) -> BuiltWith | None:
+        """None for an engine that chooses nothing by its machine."""
+        engine = self._engine
+        return engine.built_with if isinstance(engine, TakesSteps) else None
+
+    def engine_time(self) -> EngineTime | None:
+        """Since this was last asked; None where nothing is measured."""
+        watch = self._watch
+        return None if watch is None else watch.taken()
 
     def make_room(self) -> None:
         """Closes an engine that holds a device. It is reloaded on next use."""
         with self._lock:
             if isinstance(self._engine, Closable):
+                if self._watch is not None:
+                    self._watch.stop()
+                    self._watch = None
                 self._engine.close()
                 self._engine, self._scorer = None, None
 

@@ -133,7 +133,7 @@ def _scanned(
         num_gpus=engines.num_gpus,
     )
     for row in counted.iter_rows():
-        texts = {name: str(row[name]) for name in ("failure", "name")}
+        texts = {name: str(row[name]) for name in ("failure", "name", "built_with", "engine_time")}
         yield SliceCounts(int(row["num_rows"]), bool(row["is_last"]), is_fatal=bool(row["is_fatal"]), **texts)
 
 

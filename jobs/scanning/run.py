@@ -1,5 +1,8 @@
 """A scan from its request to its result. Start here to follow one through."""
 
+import json
+import math
+import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
@@ -26,10 +29,11 @@ from jobs.scanning.selection import Chosen, draw, draw_per_category, draw_shards
 from jobs.scanning.settings import ScanSettings
 from jobs.scanning.slice_tasks import ShowUnderWay, SliceCounts
 from jobs.scanning.watchdog import heard
-from scoring.assessment import EngineDescription, EngineModule, RemoteEngineModule
+from scoring.assessment import EngineDescription, EngineModule, EngineOptions, RemoteEngineModule
 from scoring.engines import engine_module
 from scoring.runs.attempts import Attempts
-from scoring.runs.begin import refuse_other, refuse_other_files, remove_unfinished, start_or_continue
+from scoring.runs.begin import refuse_other, refuse_other_files, remove_unfinished, start_or_continue, with_built
+from scoring.runs.engine_time import EngineTime, add_engine_time
 from scoring.runs.footers import footers
 from scoring.runs.layout import ATTEMPTS, RUN_LEASE, RUN_RECORD
 from scoring.runs.lease import Lease, lease
@@ -51,6 +55,12 @@ from scoring.table import LISTED
 SILENT_STALLS = 3
 MIN_SILENCE_S = 1800
 """After so many times `Supervision.stall_s` without a result, and so many seconds at least, a notice says so."""
+
+MIN_DECODE_THREADS = 2
+"""For an engine of one CPU, too: its thread waits for the model most of the time."""
+
+KEEP_EVERY_S = 10.0
+"""How often the time of the engines is written, and once at the end."""
 
 MAX_COUNTED_FILES = 2000
 """Results whose rows are counted before a scan continues, so that progress begins where it was; more take too long."""
@@ -133,6 +143,8 @@ class _Scan:
         self._num_new = 0
         self._new_by_shard = Counter[str]()
         self._stated = StatedCounts({}, 0)
+        self._engine_time = EngineTime()
+        self._kept_s = time.monotonic()
         self._prepared = prepare(request)
         self._run = place(request.run)
         if place(request.source).is_dir() and self._run.is_within(self._prepared.source.root):
@@ -156,9 +168,8 @@ class _Scan:
 
     def _described(self) -> EngineDescription:
         """By a machine that can run the engine, where the scan runs on a cluster: this one may lack the packages."""
-        module, options = self._prepared.module, self._request.options
         if not self._on_cluster:
-            return module.describe(options)
+            return self._prepared.module.describe(self._request.options)
         from jobs.runtime.cluster import refuse_impossible
         from jobs.scanning.first_look import look
 
@@ -169,7 +180,15 @@ class _Scan:
         cpus, gpus = self._resources.engine_cpus, gpus_per_engine(self._prepared, self._resources)
         refuse_impossible(self._resources.ray_address, cpus, gpus)
         new_run = (self._prepared.source, self._run) if is_new else None
-        return look(self._request.engine, options, cpus, gpus, self._feedback, self._progress.phase, new_run=new_run)
+        return look(
+            self._request.engine,
+            self._engine_options(),
+            cpus,
+            gpus,
+            self._feedback,
+            self._progress.phase,
+            new_run=new_run,
+        )
 
     def _refuse_new_run(self) -> None:
         """EngineError where a new run would get no answer, SourceError where it would get no picture."""
@@ -207,7 +226,7 @@ class _Scan:
                 self._progress.expect_about(self._stated.num_images)
             self._progress.phase(f"loading {self._request.engine}")
             with closing(scan_left(settings, left, chosen, before.ledger, self._progress.under_way)) as found:
-                failures = self._follow(found, len(left), len(shards), held)
+                failures = self._follow(found, len(left), len(shards), held, begun)
         remove_unfinished(self._run)
         self._notice_wrong_counts(left, before.ledger)
         return self._reconcile(shards, begun.settings_hash(), num_chosen, failures, before.ledger)
@@ -259,13 +278,24 @@ class _Scan:
             return lambda settings, left, chosen, ledger, _: scan_left(settings, left, chosen, ledger)
         return scan_left
 
+    def _engine_options(self) -> EngineOptions:
+        """With what the engine may use of its machine; inline it has what the machine has."""
+        is_inline = self._resources.executor == "inline"
+        gpus = self._resources.engine_gpus
+        return replace(
+            self._request.options,
+            cpus=None if is_inline else self._resources.engine_cpus,
+            gpu_share=gpus if gpus is not None and 0 < gpus < 1 else None,
+        )
+
     def _settings(self, begun: RunRecord) -> ScanSettings:
         description = self._description
         return ScanSettings(
             source=self._prepared.source,
             run=self._run,
             engine=self._request.engine,
-            options=replace(self._request.options, weights_sha256=frozenset(description.weights.values())),
+            options=replace(self._engine_options(), weights_sha256=frozenset(description.weights.values())),
+            num_decode_threads=max(MIN_DECODE_THREADS, math.ceil(self._resources.engine_cpus)),
             limits=self._prepared.limits(description),
             settings_hash=begun.settings_hash(),
             code=self._record.code or "",
@@ -326,13 +356,19 @@ class _Scan:
             "source's images; names must be the keys of the rows, with or without folders and extension"
         )
 
-    def _follow(self, found: Iterator[SliceCounts], num_left: int, num_shards: int, held: Lease) -> list[str]:
+    def _follow(
+        self, found: Iterator[SliceCounts], num_left: int, num_shards: int, held: Lease, begun: RunRecord
+    ) -> list[str]:
         """Shows how the scan goes on; returns why slices have no result, one line each."""
         failures: list[str] = []
         num_ended = num_shards - num_left
         silence_s = max(MIN_SILENCE_S, SILENT_STALLS * self._supervision.stall_s)
         for counts in heard(found, silence_s, lambda: self._notice_silence(silence_s)):
             held.check()
+            if counts.built_with:
+                begun = with_built(self._request.run, begun, json.loads(counts.built_with))
+            if counts.engine_time:
+                self._keep(EngineTime.model_validate_json(counts.engine_time))
             if counts.is_fatal:
                 raise IncompleteError(f"{counts.failure}; run the same command again to continue")
             self._progress.advance(counts.num_rows)
@@ -343,6 +379,7 @@ class _Scan:
                 self._progress.shards(num_ended, num_shards)
             if counts.failure:
                 failures.append(counts.failure)
+        self._write_engine_time()
         return failures
 
     def _notice_wrong_counts(self, scanned: list[str], earlier: Ledger) -> None:
@@ -352,6 +389,15 @@ class _Scan:
         difference = self._stated.difference({one: self._new_by_shard[shard_id_in(one, now)] for one in whole})
         if difference is not None:
             self._feedback.notice(difference)
+    def _keep(self, more: EngineTime) -> None:
+        self._engine_time += more
+        if time.monotonic() - self._kept_s > KEEP_EVERY_S:
+            self._write_engine_time()
+
+    def _write_engine_time(self) -> None:
+        if self._engine_time.seconds:
+            add_engine_time(self._run, self._engine_time)
+        self._engine_time, self._kept_s = EngineTime(), time.monotonic()
 
     def _notice_silence(self, silence_s: float) -> None:
         self._feedback.notice(

@@ -40,7 +40,7 @@ class ScanSettings:
     num_decode_threads: int = 2
 
     batches_at_once: int = 1
-    """Of a slice, given to the engine by as many threads."""
+    """`EngineDescription.batches_at_once`; with one, each is decoded and scored by the thread that reads it."""
 
     uses_caption: bool = False
     """`EngineDescription.uses_caption` of the engine."""

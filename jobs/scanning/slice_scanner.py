@@ -4,25 +4,29 @@ Encoded bytes are read, decoded, scored and written in one process, since moving
 than anything but the model. A slice whose worker died or hung is tried again, then isolated.
 """
 
+import json
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from typing import Protocol
 
 import pyarrow as pa
 
 from ingest.errors import EngineError, SourceError, StorageError
 from ingest.sample import printable
-from jobs.scanning.batch_window import rows_in_order
+from jobs.scanning.batch_window import MAX_BATCHES, Room, rows_in_order
 from jobs.scanning.engine_host import EngineHost
+from jobs.scanning.flow import Flow
 from jobs.scanning.isolation import IsolationError, isolated_rows
 from jobs.scanning.settings import ScanSettings
 from jobs.scanning.slice_tasks import SliceCounts, SliceTask
 from jobs.scanning.watchdog import Watchdog
 from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, Attempt, Attempts
+from scoring.runs.engine_time import EngineTime
 from scoring.runs.footers import shard_text, write_result
 from scoring.runs.layout import ATTEMPTS, SCORES
 from scoring.table import SCHEMA
@@ -44,6 +48,8 @@ class Metrics(Protocol):
     def queued(self, num_images: int) -> None: ...
 
     def tokens(self, spent: Mapping[str, int]) -> None: ...
+
+    def engine_time(self, more: EngineTime) -> None: ...
 
 
 class WorkerCrash(Exception):  # noqa: N818 (the worker crashed; its caller decides whether the process ends)
@@ -67,11 +73,13 @@ class SliceScanner:
         self._metrics = metrics
         self._attempts = Attempts(settings.run.at(ATTEMPTS))
         self._watchdog = Watchdog(settings.stall_s)
-        self._host = EngineHost(settings)
+        self._flow = Flow()
+        self._host = EngineHost(settings, self._flow)
+        self._room = Room(self._flow, self._host.max_pictures) if settings.batches_at_once > 1 else None
         self._turns = threading.Semaphore(settings.slices_at_once)
         self._isolating = threading.Lock()
         self._crashing = threading.Lock()
-        self._threads = ThreadPoolExecutor(settings.slices_at_once * settings.batches_at_once)
+        self._threads = ThreadPoolExecutor(MAX_BATCHES + settings.slices_at_once)
         self._broken = ""
         try:
             self._host.scorer()
@@ -91,7 +99,8 @@ class SliceScanner:
         except StorageError as error:
             return SliceCounts(failure=str(error), is_fatal=True)
         try:
-            self._scan(task, before)
+            with self._flow.at("slices"):
+                self._scan(task, before)
         except (EngineError, IsolationError, SourceError, StorageError) as error:
             with suppress(StorageError):  # where the run cannot be written to, the error itself says so
                 self._attempts.fail(task.name, str(error))
@@ -105,7 +114,18 @@ class SliceScanner:
             raise WorkerCrash(type(error).__name__) from None
         with suppress(StorageError):  # a file that stays counts as a death, no more
             self._attempts.end(task.name)
-        return found
+        return self._with_engine(found)
+
+    def _with_engine(self, found: SliceCounts) -> SliceCounts:
+        """With what the driver keeps of the engine."""
+        built_with, more = self._host.built_with(), self._host.engine_time()
+        if more is not None and self._metrics is not None:
+            self._metrics.engine_time(more)
+        return replace(
+            found,
+            built_with="" if built_with is None else json.dumps(built_with),
+            engine_time="" if more is None else more.model_dump_json(),
+        )
 
     def close(self) -> None:
         """Gives the device of the engine back. Threads that are at work end with what they are doing."""
@@ -114,7 +134,12 @@ class SliceScanner:
 
     def _scan(self, task: SliceTask, before: Attempt) -> None:
         began = time.monotonic()
-        table = pa.concat_tables([SCHEMA.empty_table(), *self._tables(task, before)])
+        tables = self._tables(task, before)
+        with self._flow.at("writing"):
+            self._finish(task, tables, began)
+
+    def _finish(self, task: SliceTask, tables: list[pa.Table], began: float) -> None:
+        table = pa.concat_tables([SCHEMA.empty_table(), *tables])
         if table.num_rows != len(task.slice.locators):
             raise RuntimeError(
                 f"slice {task.slice.number}: {table.num_rows} rows of {len(task.slice.locators)} samples"
@@ -140,7 +165,7 @@ class SliceScanner:
         with self._turns:
             score = self._host.scorer().rows
             samples = self._settings.source.read(slice_)
-            rows = rows_in_order(samples, score, self._threads, self._settings.batches_at_once, self._queued)
+            rows = rows_in_order(samples, score, self._threads, self._room, self._flow, self._queued)
             return list(self._counted(task, self._watchdog.watch(rows)))
 
     def _isolated(self, task: SliceTask) -> list[pa.Table]:

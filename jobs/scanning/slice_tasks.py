@@ -56,6 +56,12 @@ class SliceCounts:
     name: str = ""
     """`SliceTask.name`; empty for a listing."""
 
+    built_with: str = ""
+    """`scoring.assessment.TakesSteps.built_with` as JSON; empty for other engines."""
+
+    engine_time: str = ""
+    """`EngineTime` as JSON, since the same worker last answered; empty where nothing is measured."""
+
 
 def slices_left(settings: ScanSettings, shard: str, chosen: Chosen, ledger: Ledger) -> Iterator[SliceTask]:
     """The slices of a shard without a result, as they are listed.

@@ -34,6 +34,8 @@ from scoring.table import SCHEMA
 
 MAX_GROUPS = 10_000
 MAX_PICTURES = 20
+ALIKE = {"built_with": ()}
+"""Of both records: on which machines rows were made changes none of them."""
 """Changed pictures that are named."""
 
 MEMORY_SHARE = 0.5
@@ -124,7 +126,7 @@ def _compared(
     return RunDifference(
         a=_side(database, "a", a, private_from[0], pairs.a),
         b=_side(database, "b", b, private_from[1], pairs.b),
-        settings=tuple(map(printable, all_differences(a.record, b.record))),
+        settings=tuple(map(printable, all_differences(*(one.record.model_copy(update=ALIKE) for one in (a, b))))),
         by=by,
         shards_drawn_in=drawn_in,
         num_pairs=pairs.num,

@@ -6,7 +6,7 @@ from ingest.errors import RunError
 from ingest.storage.place import PART, Place, place
 from scoring.runs.differences import differences
 from scoring.runs.layout import ATTEMPTS, CANARY, RUN_LEASE, RUN_RECORD, SCORES
-from scoring.runs.record import RunRecord, open_run
+from scoring.runs.record import NOT_COMPARED, RunRecord, open_run
 
 
 def refuse_other(url: str, record: RunRecord) -> RunRecord | None:
@@ -22,7 +22,7 @@ def refuse_other(url: str, record: RunRecord) -> RunRecord | None:
             return None
     before = open_run(url)[1]
     # The engine's description says what can change the answers; another version of privsieve alone does not.
-    same: dict[str, object] = {"code": before.code, "privsieve": before.privsieve}
+    same: dict[str, object] = {name: getattr(before, name) for name in ("privsieve", *NOT_COMPARED)}
     # The draw comes after the first check.
     same |= {name: getattr(before, name) for name in ("drawn", "num_in_shards") if getattr(record, name) is None}
     different = differences(before, record.model_copy(update=same))
@@ -40,8 +40,21 @@ def start_or_continue(url: str, record: RunRecord) -> RunRecord:
     """Writes `run.json` where there is none, and returns what is there; for who holds the lease. See `refuse_other`."""
     before = refuse_other(url, record)
     if before is None:
-        place(url).at(RUN_RECORD).write((json.dumps(record.model_dump(), indent=2) + "\n").encode())
+        _write(url, record)
     return before or record
+
+
+def with_built(url: str, record: RunRecord, built_with: dict[str, bool | int | float | str]) -> RunRecord:
+    """Adds to `run.json` what an engine was built with, unless it stands there; for who holds the lease."""
+    if built_with in record.built_with:
+        return record
+    record = record.model_copy(update={"built_with": (*record.built_with, built_with)})
+    _write(url, record)
+    return record
+
+
+def _write(url: str, record: RunRecord) -> None:
+    place(url).at(RUN_RECORD).write((json.dumps(record.model_dump(), indent=2) + "\n").encode())
 
 
 def refuse_other_files(root: Place, url: str) -> None:

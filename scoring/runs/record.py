@@ -31,9 +31,13 @@ LATER_SETTINGS = frozenset(
         "caption_words",
         "pdq",
         "hash_list",
+        "built_with",
     ]
 )
 """Those that older versions did not have."""
+
+NOT_COMPARED = frozenset(["code", "built_with"])
+"""What says how rows were made and changes none of them."""
 
 WHOLE = "all images of the source"
 READABLE = "the images of the source that could be read"
@@ -78,7 +82,7 @@ class ShardDraw:
 
 class RunRecord(BaseModel):
     """The settings that make a run's rows comparable. Two scans into one run must agree in all of them except
-    `privsieve` and `code`.
+    `privsieve` and `NOT_COMPARED`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -128,6 +132,10 @@ class RunRecord(BaseModel):
     taxonomy: str
     engine: Annotated[dict[str, Any], AfterValidator(_checked_engine)]
 
+    built_with: tuple[dict[str, bool | int | float | str], ...] = ()
+    """What the engines chose by their machines or were told (`scoring.assessment.TakesSteps`), each combination once;
+    none in older runs. It changes no answer."""
+
     @model_serializer(mode="wrap")
     def _without_unset(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leaves out settings that came later and were not given: runs of older versions keep their hash."""
@@ -136,7 +144,7 @@ class RunRecord(BaseModel):
 
     def settings_hash(self) -> str:
         """Hash of the settings, for the footer of every result."""
-        return hashlib.sha256(self.model_dump_json(exclude={"code"}).encode()).hexdigest()
+        return hashlib.sha256(self.model_dump_json(exclude=set(NOT_COMPARED)).encode()).hexdigest()
 
     @property
     def limits(self) -> ImageLimits:

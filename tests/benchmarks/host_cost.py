@@ -43,7 +43,7 @@ SIDE = click.IntRange(min=1)
 SIZE_HELP = "Width and height of the pictures; can be given several times."
 STEPS = ("decode", "downscale", "processor", "tokenise", "submit")
 BUSIEST = "busiest thread"
-"""Of vLLM's front end in the actor: one makes the model's inputs of all pictures, so no engine is faster than it."""
+"""Of vLLM's front end in the actor; no engine is faster than it."""
 
 REAL_TOKENS, REAL_VOCABULARY = 877, 151_669
 """Of the `slots` prompt with the tokenizer of Qwen3, and of that tokenizer."""

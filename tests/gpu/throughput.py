@@ -1,7 +1,7 @@
 """How fast one prefill per picture is, where its time goes, and how far it is from what the machine can do.
 
     python -m tests.gpu.throughput                         a tiny random model, on any machine
-    python -m tests.gpu.throughput --model-size 8b         random weights of the size of Qwen3-VL-8B, for a GPU
+    python -m tests.gpu.throughput --model-size 8b         random weights of the size of Qwen3-VL-8B, for a GPU (or 2b)
     python -m tests.gpu.throughput --model-size 8b --tokenizer FOLDER --vllm 512
 
 Random weights cost what trained ones cost. Without --tokenizer the prompt has other (more) tokens than with the real
@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedTokenizerFast, Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
-from scoring.assessment import View
+from scoring.assessment import BuiltWith, View
 from scoring.engines.vlm.checkpoint import Checkpoint
 from scoring.engines.vlm.settings import Settings
 from scoring.engines.vlm.transformers.engine import TransformersEngine
@@ -28,7 +28,7 @@ from scoring.protocols import protocol
 from scoring.protocols.interface import ProtocolOptions
 from tests.vllm.micro import SPECIAL, make_config, make_tokenizer, save_processor
 
-TEXT_8B = {
+TEXT_8B: dict[str, Any] = {
     "hidden_size": 4096,
     "intermediate_size": 12288,
     "num_hidden_layers": 36,
@@ -44,7 +44,7 @@ TEXT_8B = {
         "mrope_interleaved": True,
     },
 }
-VISION_8B = {
+VISION_8B: dict[str, Any] = {
     "depth": 27,
     "hidden_size": 1152,
     "intermediate_size": 4304,
@@ -52,6 +52,24 @@ VISION_8B = {
     "out_hidden_size": 4096,
     "deepstack_visual_indexes": [8, 16, 24],
 }
+TEXT_2B = TEXT_8B | {
+    "hidden_size": 2048,
+    "intermediate_size": 6144,
+    "num_hidden_layers": 28,
+    "num_attention_heads": 16,
+}
+VISION_2B = {
+    "depth": 24,
+    "hidden_size": 1024,
+    "intermediate_size": 4096,
+    "num_heads": 16,
+    "out_hidden_size": 2048,
+    "deepstack_visual_indexes": [5, 11, 17],
+}
+SHAPES = {"8b": (TEXT_8B, VISION_8B, False), "2b": (TEXT_2B, VISION_2B, True)}
+"""Size -> text, vision, and whether the vocabulary head is the embedding; those of Qwen3-VL."""
+
+MODEL_SIZES = ("micro", *SHAPES)
 SECONDS_PER_MEASURE = 5.0
 
 
@@ -93,9 +111,11 @@ def random_checkpoint(folder: Path, model_size: str, tokenizer_folder: str | Non
         tokenizer = PreTrainedTokenizerFast.from_pretrained(tokenizer_folder)
         tokenizer.add_special_tokens({"additional_special_tokens": list(SPECIAL[1:])})
     config = make_config(tokenizer)
-    if model_size == "8b":
-        text, vision = config.text_config.to_dict() | TEXT_8B, config.vision_config.to_dict() | VISION_8B
-        options = config.to_dict() | {"text_config": text, "vision_config": vision, "tie_word_embeddings": False}
+    if model_size in SHAPES:
+        of_text, of_vision, is_tied = SHAPES[model_size]
+        text, vision = config.text_config.to_dict() | of_text, config.vision_config.to_dict() | of_vision
+        text["tie_word_embeddings"] = is_tied
+        options = config.to_dict() | {"text_config": text, "vision_config": vision, "tie_word_embeddings": is_tied}
         config = Qwen3VLConfig(**options | {"dtype": "bfloat16"})
     config.save_pretrained(folder)
     save_processor(folder, tokenizer)
@@ -103,7 +123,7 @@ def random_checkpoint(folder: Path, model_size: str, tokenizer_folder: str | Non
 
 
 def random_model(folder: Path, machine: Machine) -> Any:
-    config = Qwen3VLConfig.from_pretrained(folder)
+    config = Qwen3VLConfig.from_pretrained(folder, attn_implementation="sdpa")
     with torch.device(machine.device):
         torch.set_default_dtype(machine.dtype)
         model = Qwen3VLForConditionalGeneration(config)
@@ -128,13 +148,43 @@ def flops_per_picture(model: Any, num_patches: int, num_computed: int, num_conte
     return seen, 2 * language * num_computed + 4 * attended * width * text.num_hidden_layers
 
 
+def slots_settings(folder: Path, side_px: int) -> Settings:
+    """For pictures of this size, asked for the 22 answers in one prefill."""
+    asked = protocol("slots", ProtocolOptions())
+    return Settings(Checkpoint(folder, folder.name, is_of_hub=False), None, asked, side_px**2, None, None, None)
+
+
 def picture(seed: int, side_px: int) -> View:
     pixels = np.random.default_rng(seed).integers(0, 256, (side_px, side_px, 3), dtype=np.uint8)
     return View(pixels, frozenset(), f"{seed:064x}")
 
 
-def measure(engine: TransformersEngine, machine: Machine, side_px: int, batch_size: int) -> None:
-    """Prints one line of the table for one size of pictures and of batches."""
+@dataclass(frozen=True)
+class Prefill:
+    """One line of the table: pictures of one size in batches of one size. Times are for each picture."""
+
+    side_px: int
+    batch_size: int
+    visual_tokens: int
+    computed_tokens: int
+    images_per_s: float
+    tflop: float
+    share: float
+    """Of the machine's rate in matrix products."""
+
+    tower_ms: float
+    text_ms: float
+    host_ms: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.side_px:5} {self.batch_size:5} {self.visual_tokens:7} {self.computed_tokens:7} "
+            f"{self.images_per_s:9.2f} {self.tflop:8.3f} {self.share:7.1%} {self.tower_ms:9.1f} {self.text_ms:9.1f} "
+            f"{self.host_ms:8.1f}"
+        )
+
+
+def measure(engine: TransformersEngine, machine: Machine, side_px: int, batch_size: int) -> Prefill:
     asked = protocol("slots", ProtocolOptions())
     tokens = engine.prompter.tokens(asked.prompt)
     views = [picture(seed, side_px) for seed in range(batch_size)]
@@ -150,44 +200,69 @@ def measure(engine: TransformersEngine, machine: Machine, side_px: int, batch_si
     num_patches = len(pixels) // batch_size
     num_context = len(requests[0].token_ids)
     seen, read = flops_per_picture(engine.model, num_patches, num_context - len(prefix), num_context)
-    share = (seen + read) / whole / machine.flops_per_s
-    click.echo(
-        f"{side_px:5} {batch_size:5} {num_patches // 4:7} {num_context - len(prefix):7} {1 / whole:9.2f} "
-        f"{(seen + read) / 1e12:8.3f} {share:7.1%} {tower * 1e3:9.1f} {(whole - tower) * 1e3:9.1f} {host * 1e3:8.1f}"
+    return Prefill(
+        side_px,
+        batch_size,
+        num_patches // 4,
+        num_context - len(prefix),
+        1 / whole,
+        (seen + read) / 1e12,
+        (seen + read) / whole / machine.flops_per_s,
+        tower * 1e3,
+        (whole - tower) * 1e3,
+        host * 1e3,
     )
 
 
-def measure_json(engine: TransformersEngine, side_px: int, batch_size: int) -> None:
-    """The baseline: the same 22 answers, decoded token by token."""
+@dataclass(frozen=True)
+class AgainstJson:
+    """The same 22 answers by one prefill and decoded token by token, both with all work on the host."""
+
+    side_px: int
+    batch_size: int
+    json_images_per_s: float
+    slots_images_per_s: float
+
+    @property
+    def ratio(self) -> float:
+        return self.slots_images_per_s / self.json_images_per_s
+
+    def __str__(self) -> str:
+        return (
+            f"json, decoded, {self.side_px} px, batch {self.batch_size}: {self.json_images_per_s:.2f} images/s; slots, "
+            f"the same way measured (host work included): {self.slots_images_per_s:.2f}, {self.ratio:.1f} times as fast"
+        )
+
+
+def measure_json(engine: TransformersEngine, side_px: int, batch_size: int) -> AgainstJson:
+    """The baseline."""
     asked = protocol("json", ProtocolOptions())
     views = [picture(seed, side_px) for seed in range(batch_size)]
     begin = time.perf_counter()
     engine.assess_with(asked, views)
-    took = (time.perf_counter() - begin) / batch_size
+    took = time.perf_counter() - begin
     begin = time.perf_counter()
     engine.assess(views)
-    prefill = (time.perf_counter() - begin) / batch_size
-    click.echo(
-        f"json, decoded, {side_px} px, batch {batch_size}: {1 / took:.2f} images/s; slots, the same way measured "
-        f"(host work included): {1 / prefill:.2f}, {took / prefill:.1f} times as fast"
-    )
+    return AgainstJson(side_px, batch_size, batch_size / took, batch_size / (time.perf_counter() - begin))
 
 
-def measure_vllm(chosen: Settings, side_px: int, num_pictures: int) -> None:
-    from scoring.engines.vlm.vllm.engine import VllmEngine
+def measure_vllm(chosen: Settings, side_px: int, num_pictures: int) -> tuple[float, BuiltWith]:
+    """Pictures/s, and what vLLM was built with."""
+    from scoring.engines.vlm.vllm.engine import VllmEngine, VllmSetup
 
-    running = VllmEngine(chosen, load_format="dummy")
+    running = VllmEngine(chosen, VllmSetup(load_format="dummy"))
     running.assess([picture(10**6 + seed, side_px) for seed in range(num_pictures // 4 + 1)])
     views = [picture(seed, side_px) for seed in range(num_pictures)]
     begin = time.perf_counter()
     running.assess(views)
     took = time.perf_counter() - begin
+    built_with = running.built_with
     running.close()
-    click.echo(f"vLLM, slots, {side_px} px, {num_pictures} pictures at once: {num_pictures / took:.2f} images/s")
+    return num_pictures / took, built_with
 
 
 @click.command()
-@click.option("--model-size", type=click.Choice(["micro", "8b"]), default="micro", show_default=True)
+@click.option("--model-size", type=click.Choice(MODEL_SIZES), default="micro", show_default=True)
 @click.option("--tokenizer", help="Folder with the tokenizer.json of Qwen3.")
 @click.option("--sides", default="256,512,1024", show_default=True, help="Pictures of so many px squared.")
 @click.option("--batches", default="1,4,16", show_default=True, help="Pictures per forward pass.")
@@ -203,28 +278,21 @@ def main(model_size: str, tokenizer: str | None, sides: str, batches: str, json_
         click.echo(f"{sum(p.numel() for p in model.parameters()) / 1e9:.3f} billion parameters")
         click.echo("   px batch visual  tokens  images/s TFLOP/im  share   tower ms   text ms  host ms")
         for side_px in sides_px:
-            asked = protocol("slots", ProtocolOptions())
-            checkpoint = Checkpoint(folder, model_size, is_of_hub=False)
-            chosen = Settings(checkpoint, None, asked, side_px**2, None, None, None)
-            engine = TransformersEngine(chosen, model)
+            engine = TransformersEngine(slots_settings(folder, side_px), model)
             for batch_size in (int(size) for size in batches.split(",")):
                 try:
-                    measure(engine, machine, side_px, batch_size)
+                    click.echo(str(measure(engine, machine, side_px, batch_size)))
                 except torch.OutOfMemoryError:
                     click.echo(f"{side_px:5} {batch_size:5} out of memory")
                     torch.cuda.empty_cache()
             if json_batch:
-                measure_json(engine, side_px, json_batch)
+                click.echo(str(measure_json(engine, side_px, json_batch)))
         del engine, model
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
         for side_px in sides_px if vllm_pictures else []:
-            asked = protocol("slots", ProtocolOptions())
-            measure_vllm(
-                Settings(Checkpoint(folder, model_size, is_of_hub=False), None, asked, side_px**2, None, None, None),
-                side_px,
-                vllm_pictures,
-            )
+            images_per_s, _ = measure_vllm(slots_settings(folder, side_px), side_px, vllm_pictures)
+            click.echo(f"vLLM, slots, {side_px} px, {vllm_pictures} pictures at once: {images_per_s:.2f} images/s")
 
 
 if __name__ == "__main__":

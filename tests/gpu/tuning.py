@@ -15,6 +15,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,35 @@ class InMemory(Dataset):  # type: ignore[misc]  # of an untyped package
 
     def __getitem__(self, at: int) -> Example:
         return self._examples[at % len(self._examples)]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """One line of the table: steps of `ACCUMULATED` micro-batches of so many pictures."""
+
+    side_px: int
+    micro: int
+    num_tokens: int
+    step_s: float
+    images_per_s: float
+    share: float
+    """Of the machine's rate in matrix products."""
+
+    peak_bytes: int | None
+    """Of the GPU's memory; None without one."""
+
+    estimated_bytes: int
+    """By `scoring.tuning.memory`."""
+
+    host_ms: float
+
+    def __str__(self) -> str:
+        peak = "       -" if self.peak_bytes is None else f"{self.peak_bytes / GIB:8.1f}"
+        return (
+            f"{self.side_px:5} {self.micro:5} {self.num_tokens:7} {self.step_s:8.2f} {self.images_per_s:9.2f} "
+            f"{self.images_per_s * self.num_tokens:9.0f} {self.share:7.1%} {peak} {self.estimated_bytes / GIB:9.1f} "
+            f"{self.host_ms:8.1f}"
+        )
 
 
 class Bench:
@@ -121,8 +151,8 @@ class Bench:
             train_dataset=InMemory(made, num_pictures),
         )
 
-    def measure(self, side_px: int, micro: int, num_steps: int) -> None:
-        """Prints one line of the table."""
+    def measure(self, side_px: int, micro: int, num_steps: int) -> "Steps | None":
+        """None where memory does not suffice."""
         made, _, _, host_s = self.examples(side_px)
         num_tokens = len(made[0].per_token["input_ids"])
         num_patches = int(made[0].per_image["pixel_values"].shape[0])
@@ -156,15 +186,21 @@ class Bench:
                 hidden_size=text.hidden_size,
                 num_tokens=micro * num_tokens,
             )
-            peak = f"{torch.cuda.max_memory_allocated() / GIB:8.1f}" if torch.cuda.is_available() else "       -"
-            click.echo(
-                f"{side_px:5} {micro:5} {num_tokens:7} {step_s:8.2f} {pictures_per_s:9.2f} "
-                f"{pictures_per_s * num_tokens:9.0f} {flops * pictures_per_s / self.machine.flops_per_s:7.1%} "
-                f"{peak} {needs / GIB:9.1f} {host_s * 1e3:8.1f}"
+            return Steps(
+                side_px,
+                micro,
+                num_tokens,
+                step_s,
+                pictures_per_s,
+                flops * pictures_per_s / self.machine.flops_per_s,
+                torch.cuda.max_memory_allocated() if torch.cuda.is_available() else None,
+                needs,
+                host_s * 1e3,
             )
         except torch.OutOfMemoryError:
-            click.echo(f"{side_px:5} {micro:5} {num_tokens:7} out of memory")
-        self._forget(tuner)
+            return None
+        finally:
+            self._forget(tuner)
 
     def resume(self, side_px: int, micro: int, num_steps: int) -> None:
         """Trains to the end; then again to a checkpoint half-way, and from there to the end. Prints the difference."""
@@ -238,7 +274,8 @@ def main(
         click.echo("   px micro  tokens   step s  images/s  tokens/s   share peak GiB estimated  host ms")
         for side_px in sides_px:
             for size in sizes:
-                bench.measure(side_px, size, num_steps)
+                found = bench.measure(side_px, size, num_steps)
+                click.echo(f"{side_px:5} {size:5} out of memory" if found is None else str(found))
         if resume_steps:
             bench.resume(sides_px[0], sizes[0], resume_steps)
 

@@ -16,7 +16,7 @@ DEFAULT_CONCURRENCY = 8
 JPEG_QUALITY = 95
 BATCH_VIEWS = 16
 """About what one call of `assess` brings; with too few calls at once requests would come in waves."""
-REFUSED = ("adapter", "dtype", "batch_size", "tensor_parallel_size")
+REFUSED = ("adapter", "dtype", "batch_size", "tensor_parallel_size", "vllm_option")
 
 
 @dataclass(frozen=True)

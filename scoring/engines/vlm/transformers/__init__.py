@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 NAME = "transformers"
 PACKAGES = ("transformers", "torch", "torchvision", "peft", "xgrammar")
-REFUSED = ("tensor_parallel_size", "endpoint", "concurrency")
+REFUSED = ("tensor_parallel_size", "endpoint", "concurrency", "vllm_option")
 CPU_MEMORY_FACTOR = 1.2
 """Memory on the CPU, relative to the size of the weights."""
 HOST_COST = RecordedHostCost(0.8, 13.5, f"recorded for image processor and tokenizer, {MACHINE}")

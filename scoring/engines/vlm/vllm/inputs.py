@@ -1,0 +1,86 @@
+"""Prompt and picture -> what vLLM's engine process takes, without most of what its front end does for each picture.
+
+Of two pictures of one size only the pixels differ. So vLLM itself prepares the first of each size, which is the pattern
+for the others: their pixels go through the model's image processor alone. Whether that gives the same is checked on
+every pattern; where it does not, and for models that are not of the Qwen family, vLLM prepares every picture.
+"""
+
+import threading
+from collections import OrderedDict
+from typing import Any
+
+import torch
+from PIL.Image import Image
+from vllm.multimodal.inputs import MultiModalFieldElem, MultiModalKwargsItem, MultiModalKwargsItems
+from vllm.v1.engine.async_llm import AsyncLLM
+
+from scoring.engines.vlm.prompting import Prompter, TokenPrompt
+
+MAX_PATTERNS = 512
+PIXELS = "pixel_values"
+
+
+class InputMaker:
+    """Safe to use from several threads."""
+
+    def __init__(self, engine: AsyncLLM, prompter: Prompter):
+        self._renderer = engine.renderer
+        self._prompter = prompter
+        self._lock = threading.Lock()
+        self._patterns: OrderedDict[tuple[str, tuple[int, int]], dict[str, Any] | None] = OrderedDict()
+
+    def made(self, tokens: TokenPrompt, image: Image, name: str) -> dict[str, Any]:
+        """name: of the picture, by which vLLM's caches know it."""
+        key = tokens.text, image.size
+        with self._lock:
+            pattern = self._patterns.get(key)
+            if key in self._patterns:
+                self._patterns.move_to_end(key)
+            else:
+                made = self._made_by_vllm(tokens, image, name)
+                self._patterns[key] = made if self._is_pattern(made, image) else None
+                if len(self._patterns) > MAX_PATTERNS:
+                    self._patterns.popitem(last=False)
+                return made
+            if pattern is None:
+                return self._made_by_vllm(tokens, image, name)
+        of_pattern = pattern["mm_kwargs"]["image"][0]
+        pixels = MultiModalFieldElem(data=self._pixels(image), field=of_pattern[PIXELS].field)
+        item = MultiModalKwargsItem({**of_pattern, PIXELS: pixels})
+        return {
+            **pattern,
+            "prompt_token_ids": list(pattern["prompt_token_ids"]),
+            "mm_kwargs": MultiModalKwargsItems({"image": [item]}),
+            "mm_hashes": {"image": [name]},
+        }
+
+    def _made_by_vllm(self, tokens: TokenPrompt, image: Image, name: str) -> dict[str, Any]:
+        asked = {
+            "prompt_token_ids": list(tokens.token_ids),
+            "multi_modal_data": {"image": image},
+            "multi_modal_uuids": {"image": [name]},
+        }
+        made: dict[str, Any] = self._renderer.render_cmpl([asked])[0]
+        return made
+
+    def _is_pattern(self, made: dict[str, Any], image: Image) -> bool:
+        if self._prompter.image_size is None or len(made["mm_kwargs"].get("image", ())) != 1:
+            return False
+        item = made["mm_kwargs"]["image"][0]
+        if set(item) != {PIXELS, "image_grid_thw"} or list(made["mm_hashes"]) != ["image"]:
+            return False
+        pixels = self._pixels(image)
+        theirs = item[PIXELS].data
+        return bool(theirs.dtype == pixels.dtype and torch.equal(theirs, pixels))
+
+    def _pixels(self, image: Image) -> torch.Tensor:
+        """Whole numbers, as vLLM wants them: the model scales them itself."""
+        processor = self._prompter.processor.image_processor
+        found: torch.Tensor = processor(
+            images=[image],
+            size=self._prompter.image_size,
+            do_rescale=False,
+            do_normalize=False,
+            return_tensors="pt",
+        )[PIXELS]
+        return found

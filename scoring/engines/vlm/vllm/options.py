@@ -1,0 +1,103 @@
+"""`--vllm-option NAME=VALUE`: which settings of vLLM can be chosen. None changes what is asked, or of which weights."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from ingest.errors import EngineError, did_you_mean
+
+Value = bool | int | float | str
+
+SWITCH = {"true": True, "false": False}
+
+
+@dataclass(frozen=True)
+class VllmOption:
+    """A setting that vLLM has by the same name."""
+
+    read: Callable[[str], Value]
+    """ValueError where the text is no such value."""
+
+    values: str
+    """Which values there are, in words."""
+
+    meaning: str
+
+
+def _whole(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
+
+
+def _share(text: str) -> float:
+    number = float(text)
+    if not 0 < number <= 1:
+        raise ValueError
+    return number
+
+
+def _gib(text: str) -> float:
+    number = float(text)
+    if not 0 <= number < 10_000:
+        raise ValueError
+    return number
+
+
+def _switch(text: str) -> bool:
+    if text.lower() not in SWITCH:
+        raise ValueError
+    return SWITCH[text.lower()]
+
+
+def _mode(text: str) -> str:
+    if text not in ("balanced", "throughput"):
+        raise ValueError
+    return text
+
+
+def _encoder_mode(text: str) -> str:
+    if text not in ("weights", "data"):
+        raise ValueError
+    return text
+
+
+WHOLE, SWITCHED = "a whole number from 1", "true or false"
+
+VLLM_OPTIONS: Mapping[str, VllmOption] = MappingProxyType(
+    {
+        "max_num_batched_tokens": VllmOption(_whole, WHOLE, "tokens in one step"),
+        "max_num_seqs": VllmOption(_whole, WHOLE, "requests in one step"),
+        "performance_mode": VllmOption(_mode, "balanced or throughput", "throughput doubles both defaults"),
+        "gpu_memory_utilization": VllmOption(_share, "a number above 0, at most 1", "part of the GPU's memory to take"),
+        "kv_cache_memory_bytes": VllmOption(_whole, WHOLE, "size of the cache, instead of all that is left"),
+        "cpu_offload_gb": VllmOption(_gib, "a number from 0", "GiB of weights that stay in the machine's memory"),
+        "enforce_eager": VllmOption(_switch, SWITCHED, "no CUDA graphs: a shorter start, less memory, slower"),
+        "enable_prefix_caching": VllmOption(_switch, SWITCHED, "compute the text before the picture only once"),
+        "enable_chunked_prefill": VllmOption(_switch, SWITCHED, "divide a prompt over steps"),
+        "mm_encoder_tp_mode": VllmOption(
+            _encoder_mode, "weights or data", "what GPUs that share a model divide of the vision tower"
+        ),
+    }
+)
+
+
+def vllm_options(given: tuple[str, ...] | None) -> dict[str, Value]:
+    """Setting -> value. EngineError in one line for an unknown name, a bad value, or a name given twice."""
+    found: dict[str, Value] = {}
+    for text in given or ():
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise EngineError(f'--vllm-option "{text}": give NAME=VALUE, such as max_num_seqs=512')
+        option = VLLM_OPTIONS.get(name)
+        if option is None:
+            known = ", ".join(VLLM_OPTIONS)
+            raise EngineError(f'unknown --vllm-option "{name}"{did_you_mean(name, VLLM_OPTIONS)}; there are: {known}')
+        if name in found:
+            raise EngineError(f"--vllm-option {name} is given twice; leave one of them out")
+        try:
+            found[name] = option.read(value)
+        except ValueError:
+            raise EngineError(f'--vllm-option {name}="{value}": wanted is {option.values}') from None
+    return found

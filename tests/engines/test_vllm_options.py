@@ -1,0 +1,67 @@
+"""`--vllm-option NAME=VALUE`: a checked list, refused in one line, without vLLM."""
+
+import pytest
+
+from ingest.errors import EngineError
+from scoring.assessment import EngineOptions
+from scoring.engines import engine_module
+from scoring.engines.vlm.vllm.options import VLLM_OPTIONS, vllm_options
+
+
+def test_values_are_read_by_their_types() -> None:
+    given = ("max_num_batched_tokens=16384", "gpu_memory_utilization=0.45", "enforce_eager=True", "cpu_offload_gb=0")
+    found = vllm_options((*given, "performance_mode=throughput", "mm_encoder_tp_mode=data"))
+    assert found == {
+        "max_num_batched_tokens": 16384,
+        "gpu_memory_utilization": 0.45,
+        "enforce_eager": True,
+        "cpu_offload_gb": 0.0,
+        "performance_mode": "throughput",
+        "mm_encoder_tp_mode": "data",
+    }
+    assert found["enforce_eager"] is True
+    assert vllm_options(None) == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            ("max_num_seq=8",),
+            'unknown --vllm-option "max_num_seq" (did you mean "max_num_seqs"?); there are: max_num_batched_tokens, ',
+        ),
+        (("trust_remote_code=true",), 'unknown --vllm-option "trust_remote_code"'),
+        (("max_num_seqs",), '--vllm-option "max_num_seqs": give NAME=VALUE, such as max_num_seqs=512'),
+        (("max_num_seqs=many",), '--vllm-option max_num_seqs="many": wanted is a whole number from 1'),
+        (("max_num_seqs=0",), '--vllm-option max_num_seqs="0": wanted is a whole number from 1'),
+        (("gpu_memory_utilization=1.5",), "wanted is a number above 0, at most 1"),
+        (("gpu_memory_utilization=nan",), "wanted is a number above 0, at most 1"),
+        (("enforce_eager=yes",), "wanted is true or false"),
+        (("performance_mode=fast",), "wanted is balanced or throughput"),
+        (("max_num_seqs=1", "max_num_seqs=2"), "--vllm-option max_num_seqs is given twice"),
+    ],
+)
+def test_what_is_no_such_option_is_refused_in_one_line(given: tuple[str, ...], message: str) -> None:
+    with pytest.raises(EngineError) as refused:
+        vllm_options(given)
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_wrong_option_is_found_where_vllm_is_not_installed() -> None:
+    with pytest.raises(EngineError, match="unknown --vllm-option"):
+        engine_module("vllm").describe(EngineOptions(model="owner/name", vllm_option=("max_seqs=1",)))
+
+
+@pytest.mark.parametrize("engine", ["canned", "transformers", "openai"])
+def test_other_engines_take_none(engine: str) -> None:
+    with pytest.raises(EngineError, match=f"the {engine} engine takes no --vllm-option"):
+        engine_module(engine).describe(EngineOptions(vllm_option=("max_num_seqs=1",)))
+
+
+def test_each_option_stands_in_the_documentation() -> None:
+    from pathlib import Path
+
+    text = (Path(__file__).parents[2] / "docs" / "engines.md").read_text()
+    for name, option in VLLM_OPTIONS.items():
+        assert f"| `{name}` | {option.values} | {option.meaning} |" in text
