@@ -76,6 +76,8 @@ def _on_cluster(prepared: Prepared, resources: ScanResources, feedback: Feedback
     with feedback.meter("dry run", None) as progress, ray_session(resources.ray_address):
         cpus, gpus = resources.engine_cpus, gpus_per_engine(prepared, resources)
         return on_worker(partial(dry_run, prepared), cpus, gpus, feedback, progress.phase).found
+
+
 def _counts(stated: StatedCounts) -> str:
     shards = number_of(stated.num_shards, "shard")
     if stated.num_images is None:

@@ -389,6 +389,7 @@ class _Scan:
         difference = self._stated.difference({one: self._new_by_shard[shard_id_in(one, now)] for one in whole})
         if difference is not None:
             self._feedback.notice(difference)
+
     def _keep(self, more: EngineTime) -> None:
         self._engine_time += more
         if time.monotonic() - self._kept_s > KEEP_EVERY_S:
