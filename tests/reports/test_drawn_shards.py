@@ -28,7 +28,10 @@ from tests.reports.shard_draws import coverage, interval, intervals, source
 PRIVATE, PUBLIC = answer(gov_ids=1), answer()
 BROKEN = Fault("truncated", "the file ends early")
 
-SHARDS: Mapping[str, Sequence[tuple[str, Verdict]]] = {
+Shards = Mapping[str, Sequence[tuple[str, Verdict]]]
+"""Category and verdict of each image, by shard."""
+
+SHARDS: Shards = {
     "00.tar": [("beach", PRIVATE), ("beach", PUBLIC), ("attic", PUBLIC), ("beach", PUBLIC)],
     "01.tar": [("beach", PRIVATE), ("beach", PRIVATE), ("attic", PUBLIC), ("beach", PUBLIC), ("beach", BROKEN)],
     "02.tar": [("beach", PUBLIC), ("attic", PUBLIC), ("pier", PRIVATE)],
@@ -36,9 +39,7 @@ SHARDS: Mapping[str, Sequence[tuple[str, Verdict]]] = {
 DRAW = ShardDraw(num_shards=3, num_source_shards=10, num_images=12, num_in_shards=60)
 
 
-def run_of_shards(
-    folder: Path, shards: Mapping[str, Sequence[tuple[str, Verdict]]] = SHARDS, draw: ShardDraw = DRAW
-) -> str:
+def run_of_shards(folder: Path, shards: Shards = SHARDS, draw: ShardDraw = DRAW) -> str:
     record = run_record({"name": "canned", "protocol": "canned", "assessed": ["gov_ids", "age"]})
     settings: dict[str, Any] = {"seed": 3, "sample": draw.num_images, "shards": draw.num_shards}
     settings |= {"num_source_shards": draw.num_source_shards, "num_in_shards": draw.num_in_shards}
@@ -177,7 +178,7 @@ def test_a_sample_of_all_images_of_its_shards_is_a_sample_of_shards() -> None:
     assert all(one is not None and one[1] - one[0] > 0.05 for one in found)
 
 
-def audited(folder: Path, shards: Mapping[str, Sequence[tuple[str, Verdict]]], draw: ShardDraw) -> list[dict[str, Any]]:
+def audited(folder: Path, shards: Shards, draw: ShardDraw) -> list[dict[str, Any]]:
     """The corrected rates after every picture was labelled as the run answers, so that only the draw is uncertain."""
     run = run_of_shards(folder, shards, draw)
     run_audit_sample(AuditSampleRequest(run_url=run, num_wanted=10_000, out=str(folder / "labels.csv")))
