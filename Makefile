@@ -95,8 +95,9 @@ test-ray: $(VENV)/.installed-test
 test-fetch: $(VENV)/.installed-test
 	$(BIN)/pytest -m fetch tests/jobs
 
+# Behind other work: CI runs it beside the tests of Ray, whose heads and workers give up where they get no CPU time.
 test-vllm: $(VLLM_VENV)/.installed
-	$(VLLM_BIN)/pytest -n 2 --dist loadfile -m vllm tests/vllm tests/tuning
+	nice $(VLLM_BIN)/pytest -n 2 --dist loadfile -m vllm tests/vllm tests/tuning
 
 # A head with the core packages, a worker with vLLM.
 test-cluster: $(VLLM_VENV)/.installed $(HEAD_VENV)/.installed

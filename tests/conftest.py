@@ -31,7 +31,7 @@ os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(20))
 # Where the tests run in the background, as with nohup, SIGINT is ignored, here and in each process that a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-START_LIMIT_S = 180.0
+START_LIMIT_S = 1500.0
 START_TRIES = 3
 
 STARTING_RAY = ("clusters",)

@@ -108,12 +108,12 @@ def test_a_scan_waits_for_the_first_machine_and_asks_for_all_that_may_start(
     command = [sys.executable, "-m", "jobs", *words, "--ray-address", f"127.0.0.1:{PORT}"]
     (tmp_path / "drill.json").write_text('{"*": 2.0}')
     with subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True) as scan:
-        subprocess.run([sys.executable, "-c", TWO_GPUS], cwd=ROOT, env=environment, timeout=300, check=True)
+        subprocess.run([sys.executable, "-c", TWO_GPUS], cwd=ROOT, env=environment, timeout=1500, check=True)
         assert scan.poll() is None
         scan.terminate()
-        assert "waiting for a machine with 1 free CPU and 1 free GPU" in scan.communicate(timeout=120)[1]
+        assert "waiting for a machine with 1 free CPU and 1 free GPU" in scan.communicate(timeout=1500)[1]
     (tmp_path / "drill.json").write_text("{}")
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1500)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "200 images in 20 of 20 shards: 200 scored, 0 quarantined\n"
 

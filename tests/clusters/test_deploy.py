@@ -143,7 +143,7 @@ def test_the_tasks_of_a_slurm_array_scan_together(tmp_path: Path, slurm: dict[st
     (tmp_path / "drill.json").write_text('{"*": 2}')  # seconds an image, so that the other task is there before the end
     tasks = [_task(number, tmp_path, slurm, "--num-engines", "2") for number in ("1", "0")]
     try:
-        other, head = (task.communicate(timeout=600)[0] for task in tasks)
+        other, head = (task.communicate(timeout=1500)[0] for task in tasks)
     finally:
         for task in tasks:
             task.kill()
@@ -162,7 +162,7 @@ def test_a_head_near_its_time_limit_requeues_itself_and_goes_on(tmp_path: Path, 
         while not list((tmp_path / "run").glob("run.json")) and first.poll() is None:
             time.sleep(0.5)
         first.send_signal(signal.SIGUSR1)
-        said = first.communicate(timeout=600)[0]
+        said = first.communicate(timeout=1500)[0]
     finally:
         first.kill()
     assert first.returncode == 0, said[-3000:]
@@ -173,7 +173,7 @@ def test_a_head_near_its_time_limit_requeues_itself_and_goes_on(tmp_path: Path, 
     (tmp_path / "drill.json").write_text("{}")
     again = _task("0", tmp_path, slurm | {"SLURM_RESTART_COUNT": "1"}, "--num-engines", "1")
     try:
-        said = again.communicate(timeout=600)[0]
+        said = again.communicate(timeout=1500)[0]
     finally:
         again.kill()
     assert again.returncode == 0, said[-3000:]
@@ -189,9 +189,9 @@ def test_a_refused_command_stops_its_job_and_another_failure_fails_it(ray_cluste
     for code in ("0", "1", "2"):
         submit = [*ray_command, "submit", "--submission-id", f"exits-with-{code}", "--", *wrapper]
         submit += ["python", "-c", f"raise(SystemExit({code}))"]
-        subprocess.run(submit, env=environment, capture_output=True, text=True, timeout=300)
+        subprocess.run(submit, env=environment, capture_output=True, text=True, timeout=1500)
         asked = subprocess.run(
-            [*ray_command, "status", f"exits-with-{code}"], env=environment, capture_output=True, text=True, timeout=120
+            [*ray_command, "status", f"exits-with-{code}"], env=environment, capture_output=True, text=True, timeout=1500
         )
         states[code] = next(
             word for word in ("SUCCEEDED", "FAILED", "STOPPED", "RUNNING") if word in asked.stdout.upper()

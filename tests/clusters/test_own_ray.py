@@ -28,7 +28,7 @@ def python(code: str, *arguments: object, folder: Path) -> "subprocess.Completed
         env={name: text for name, text in os.environ.items() if name != "RAY_ADDRESS"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1500,
     )
 
 

@@ -59,7 +59,7 @@ class Machine:
     environment: dict[str, str]
     """Of the user who calls `ray up`."""
 
-    def run(self, *command: object, timeout_s: float = 3000) -> "subprocess.CompletedProcess[str]":
+    def run(self, *command: object, timeout_s: float = 1500) -> "subprocess.CompletedProcess[str]":
         """Runs a command as that user, from the root of the checkout."""
         inside = ["nsenter", f"--net=/proc/{self.network}/ns/net", *map(str, command)]
         return subprocess.run(

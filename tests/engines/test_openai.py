@@ -223,7 +223,7 @@ def test_retry_after_is_honoured_and_bounded(server: ChatServer) -> None:
     server.script[sent(view(2))] = Reply((503,))
     began = time.monotonic()
     assert judged(engine(server).assess([view(2)])[0])
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - began < 300
 
 
 def test_no_more_requests_at_once_than_asked_for(server: ChatServer) -> None:

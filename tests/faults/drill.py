@@ -60,7 +60,7 @@ def start_scan(
     )
 
 
-def finish(process: subprocess.Popen[str], timeout_s: float = 240) -> tuple[int, str, str]:
+def finish(process: subprocess.Popen[str], timeout_s: float = 1500) -> tuple[int, str, str]:
     """(exit code, stdout, stderr) of a scan that comes to its end."""
     out, err = process.communicate(timeout=timeout_s)
     return process.returncode, out, err

@@ -130,7 +130,7 @@ def _cluster(wanted: bool) -> Iterator[_LocalCluster | None]:
     try:
         yield _LocalCluster(helper.stdout.readline().strip(), helper)
     finally:
-        helper.communicate(timeout=60)
+        helper.communicate(timeout=1500)
 
 
 def _kill(

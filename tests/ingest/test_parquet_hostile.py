@@ -40,7 +40,7 @@ def shared(value: bytes, num_rows: int = NUM_ROWS) -> pa.ChunkedArray:
 def read_in_a_child(file: Path, *out: Path) -> dict[str, Any]:
     """With `out`, all samples are released into that folder too."""
     command = [sys.executable, "-m", "tests.ingest.peak", str(file), *map(str, out)]
-    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=1500)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 

@@ -15,7 +15,7 @@ from safetensors.numpy import load_file
 from scoring.tuning.card import read_card
 from tests.tuning.made import Pictures, make_recipe, make_set, privsieve, tune_command
 
-LIMIT_S = 400
+LIMIT_S = 1500
 WEIGHTS = "adapter_model.safetensors"
 
 

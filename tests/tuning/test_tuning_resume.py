@@ -18,7 +18,7 @@ from safetensors.numpy import load_file
 from scoring.tuning.card import read_card
 from tests.tuning.made import make_recipe, privsieve, tune_command
 
-LIMIT_S = 300
+LIMIT_S = 1500
 WEIGHTS = "adapter_model.safetensors"
 
 

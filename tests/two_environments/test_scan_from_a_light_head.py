@@ -50,7 +50,7 @@ class Cluster:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=800,
+            timeout=1500,
         )
 
 
@@ -176,7 +176,7 @@ def test_rows_of_a_submitted_scan_are_those_of_a_local_one(
     local = f"python -m jobs scan {CORPUS} --run {tmp_path / 'here'} --engine vllm --executor inline --quiet {QUESTION}"
     weights = f"--model {models / 'base'} --adapter {models / 'adapter'}"
     subprocess.run(
-        [sys.executable, *f"{local} {weights}".split()[1:]], cwd=ROOT, env=cluster.environment, check=True, timeout=800
+        [sys.executable, *f"{local} {weights}".split()[1:]], cwd=ROOT, env=cluster.environment, check=True, timeout=1500
     )
     assert rows_of(tmp_path / "there") == rows_of(tmp_path / "here")
     assert len(rows_of(tmp_path / "there")) == 31
@@ -196,7 +196,7 @@ def test_a_job_that_is_stopped_goes_on_when_it_is_submitted_again(
     assert begun.returncode == 0, begun.stdout[-3000:]
     ray = str(Path(os.environ["PRIVSIEVE_HEAD"]) / "ray")
     stop = [ray, "job", "stop", "--address", cluster.dashboard_url, "to-be-stopped"]
-    subprocess.run(stop, env=cluster.environment, capture_output=True, check=True, timeout=200)
+    subprocess.run(stop, env=cluster.environment, capture_output=True, check=True, timeout=1500)
     done = cluster.submit(f"{scan} --takeover")
     assert done.returncode == 0, done.stdout[-3000:]
     assert "31 images in 2 of 2 shards: 27 scored, 4 quarantined" in done.stdout

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from tests.faults.drill import descendants, engine_actors, finish, make_shards, named, rows, sha256, start_scan
 
-NUM_SHARDS, NUM_IMAGES = 40, 24
+NUM_SHARDS, NUM_IMAGES = 20, 24
 """Enough that the scan is far from its end when its first result is seen, also on a quick machine."""
 
-START_LIMIT_S = 600
+START_LIMIT_S = 1500
 """Far above what a start takes, minutes on a machine that has other work."""
 
 ENGINE = ("EngineCore", "multiprocessing.spawn")
@@ -67,4 +67,4 @@ def test_every_image_has_one_row_although_vllm_was_killed(checkpoint: Path, tmp_
     numbers = range(NUM_SHARDS * NUM_IMAGES)
     assert sorted(str(row["sha256"]) for row in found) == sorted(sha256(number) for number in numbers)
     assert not any((run / "attempts").iterdir())
-    assert _wait(30, lambda: not any(map(_is_alive, engines))), "an engine outlives the scan"
+    assert _wait(300, lambda: not any(map(_is_alive, engines))), "an engine outlives the scan"
