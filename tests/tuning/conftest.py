@@ -9,6 +9,7 @@ import s3fs
 
 from tests.storage.conftest import BUCKET, moto_port, proxy_server, settings, store  # noqa: F401 - fixtures
 from tests.tuning.made import BASE, Pictures, drawn_pictures, make_recipe, make_set, privsieve, tune_command
+from tests.vllm.conftest import warm_starts  # noqa: F401 - a fixture
 
 collect_ignore_glob = [] if find_spec("vllm") else ["test_tuning_*.py"]
 

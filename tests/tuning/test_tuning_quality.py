@@ -159,9 +159,9 @@ def _view(file: Path) -> View:
 
 
 def test_the_demo_gains_by_tuning_and_leaves_the_class_without_a_mark_to_look_at(room: Path) -> None:
-    few = drawn_pictures(room / "few", per_class=4, seed=1, grain=0.6)
+    few = drawn_pictures(room / "few-signs", per_class=4, seed=1, grain=0.6)
     others = drawn_pictures(room / "others", per_class=20, seed=2, grain=0.6)
-    training_set = make_set(room / "few-set", few, "--target", "binary", "--exclude", others.labels)
+    training_set = make_set(room / "few-signs-set", few, "--target", "binary", "--exclude", others.labels)
     assert privsieve(*tune_command(training_set, RECIPE, room / "few-adapter")) == 0
     first = ["--protocol", FIRST, "--max-pixels", MAX_PIXELS]
     assert privsieve(*scan_command(others.folder, room / "demo-before", *first)) == 0

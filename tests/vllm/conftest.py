@@ -13,6 +13,7 @@ import pytest
 
 from scoring.assessment import Assessment, EngineOptions, Outcome, View
 from scoring.engines import engine_module
+from tests.vllm import warm_start
 
 collect_ignore_glob = [] if find_spec("vllm") else ["test_*.py"]
 
@@ -29,6 +30,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.vllm)
             item.add_marker(pytest.mark.filterwarnings("ignore"))  # of torch, transformers and vLLM about themselves
+
+
+@pytest.fixture(scope="session", autouse=True)
+def warm_starts() -> None:
+    warm_start.prepare()
 
 
 @pytest.fixture(scope="session")
