@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.drill import make_shards
 from tests.vllm.hub import COMMIT, Hub, serving_as_hub
 
 BASE = Path(__file__).parents[2] / "jobs" / "demo" / "tuning" / "base"
@@ -113,9 +114,9 @@ def test_a_name_that_the_hub_does_not_know_is_refused(hub: Hub, tmp_path: Path) 
 
 
 def test_only_the_small_files_are_needed_to_say_what_would_be_asked(hub: Hub, tmp_path: Path) -> None:
-    (tmp_path / "pictures").mkdir()
-    command = ["scan", tmp_path / "pictures", "--run", tmp_path / "run", "--engine", "transformers", "--model"]
-    _run(hub, tmp_path, *command, "owner/micro", "--dry-run")
+    make_shards(tmp_path / "corpus", 1, 1)
+    command = ["scan", tmp_path / "corpus", "--run", tmp_path / "run", "--engine", "transformers", "--model"]
+    assert _run(hub, tmp_path, *command, "owner/micro", "--dry-run")[0] == 0
     assert hub.fetched
     assert "model.safetensors" not in hub.fetched
     listed = json.loads(_run(hub, tmp_path, "models", "list", "--format", "json")[1])

@@ -19,7 +19,7 @@ def prepare() -> None:
 
 
 def _replace_spawn(method: str) -> None:
-    multiprocessing.get_context = partial(_context, method)  # type: ignore[assignment]
+    multiprocessing.get_context = partial(_context, method)
 
 
 def _context(instead_of_spawn: str, method: str | None = None) -> Any:
