@@ -133,6 +133,10 @@ class EngineDescription:
     """Whether views come with the caption, which then can change the answers."""
 
 
+SET_BY_SCANS = frozenset(["weights_sha256", "cpus", "gpu_share"])
+"""Fields of `EngineOptions` that no user gives."""
+
+
 @dataclass(frozen=True)
 class EngineOptions:
     """What the user chose for the engine; None where the user gave nothing. An engine refuses what it cannot use."""
@@ -172,21 +176,22 @@ class EngineOptions:
     concurrency: int | None = None
     """Requests to the endpoint at the same time."""
 
-    weights_sha256: frozenset[str] | None = None
-    """Not given by the user: the hashes of the run, one of which weights must have that a machine fetches."""
     vllm_option: tuple[str, ...] | None = None
     """`NAME=VALUE` of `scoring.engines.vlm.vllm.options`, in the order given."""
 
+    weights_sha256: frozenset[str] | None = None
+    """The hashes of the run, one of which weights must have that a machine fetches. None: any."""
+
     cpus: float | None = None
-    """CPUs that the engine may use; set by a scan from `--engine-cpus`. None: not known."""
+    """CPUs that the engine may use, from `--engine-cpus`. None: not known."""
 
     gpu_share: float | None = None
-    """Part of one GPU that the engine may take; set by a scan from `--engine-gpus` below 1. None: all of it."""
+    """Part of one GPU that the engine may take, from `--engine-gpus` below 1. None: all of it."""
 
     def refuse_all(self, engine: str) -> None:
         """EngineError if any option was given to an engine that takes none."""
         for option in fields(self):
-            if option.name != "weights_sha256" and getattr(self, option.name) is not None:
+            if option.name not in SET_BY_SCANS and getattr(self, option.name) is not None:
                 flag = "--" + option.name.replace("_", "-")
                 raise EngineError(f"the {engine} engine takes no {flag}; leave it out or choose another --engine")
 

@@ -6,6 +6,7 @@ import secrets
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -108,8 +109,12 @@ def test_a_scan_waits_for_the_first_machine_and_asks_for_all_that_may_start(
     command = [sys.executable, "-m", "jobs", *words, "--ray-address", f"127.0.0.1:{PORT}"]
     (tmp_path / "drill.json").write_text('{"*": 2.0}')
     with subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True) as scan:
-        subprocess.run([sys.executable, "-c", TWO_GPUS], cwd=ROOT, env=environment, timeout=1500, check=True)
-        assert scan.poll() is None
+        with subprocess.Popen([sys.executable, "-c", TWO_GPUS], cwd=ROOT, env=environment) as two_gpus:
+            while two_gpus.poll() is None:
+                if scan.poll() is not None:
+                    two_gpus.kill()
+                    pytest.fail(f"the scan ended before both machines came: {scan.communicate()}")
+                time.sleep(0.2)
         scan.terminate()
         assert "waiting for a machine with 1 free CPU and 1 free GPU" in scan.communicate(timeout=1500)[1]
     (tmp_path / "drill.json").write_text("{}")
