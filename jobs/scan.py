@@ -8,7 +8,7 @@ import shlex
 import click
 
 from ingest.errors import number_of
-from ingest.images.decode import ImageLimits
+from ingest.images.pixels import ImageLimits
 from jobs.console.command import OneSource
 from jobs.console.engine_options import ENGINE_HEADING, engine_option, engine_options, engine_options_from_context
 from jobs.console.executor_options import executor_options

@@ -30,7 +30,7 @@ from ingest.errors import (
     SourceError,
     StorageError,
 )
-from ingest.images.decode import ImageLimits
+from ingest.images.pixels import ImageLimits
 from jobs.caching.weights import CachedWeights, FetchedWeights, cached_weights
 from jobs.caching.weights import fetch_weights as run_fetch_weights
 from jobs.planning.arithmetic import Figure, PlanResult

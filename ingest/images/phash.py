@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from ingest.images.decode import Pixels
+from ingest.images.pixels import Pixels
 
 SIDE_PX = 32
 NUM_FREQUENCIES = 8

@@ -9,7 +9,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from ingest.errors import IncompleteError, PrivsieveError, number_of
-from ingest.images.decode import ImageLimits
+from ingest.images.pixels import ImageLimits
 from jobs.runtime.executors import Executor, refuse_address
 from jobs.runtime.requests import STRICT, Count, Name
 from scoring.assessment import EngineOptions

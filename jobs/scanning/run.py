@@ -13,7 +13,7 @@ from ingest.class_list import read_class_list
 from ingest.errors import IncompleteError, LabelsError, RunError, SourceError, StorageError, number_of
 from ingest.formats import Source, open_source, refuse_without_pictures
 from ingest.formats.stated_counts import StatedCounts, stated_counts
-from ingest.images.decode import ImageLimits
+from ingest.images.pixels import ImageLimits
 from ingest.keyword_list import read_keyword_list
 from ingest.sample import printable
 from ingest.storage.place import Place, place

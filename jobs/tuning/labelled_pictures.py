@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 
 from ingest.errors import LabelsError
 from ingest.formats import Source
-from ingest.images.decode import DecodedImage, ImageLimits, decode
+from ingest.images.decode import DecodedImage, decode
 from ingest.images.phash import SAMPLED_PX, near_duplicate_groups, phash
+from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample, printable
 from jobs.runtime.feedback import Feedback
 from jobs.runtime.hash_list import NOTHING, HashList, Listing

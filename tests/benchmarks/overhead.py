@@ -28,7 +28,8 @@ import ray.data
 from PIL import Image
 
 from ingest.formats import Source, open_source
-from ingest.images.decode import DecodedImage, ImageLimits, decode
+from ingest.images.decode import DecodedImage, decode
+from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample
 from ingest.slices import Slice
 from ingest.storage.place import place
