@@ -191,7 +191,11 @@ def test_a_refused_command_stops_its_job_and_another_failure_fails_it(ray_cluste
         submit += ["python", "-c", f"raise(SystemExit({code}))"]
         subprocess.run(submit, env=environment, capture_output=True, text=True, timeout=1500)
         asked = subprocess.run(
-            [*ray_command, "status", f"exits-with-{code}"], env=environment, capture_output=True, text=True, timeout=1500
+            [*ray_command, "status", f"exits-with-{code}"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=1500,
         )
         states[code] = next(
             word for word in ("SUCCEEDED", "FAILED", "STOPPED", "RUNNING") if word in asked.stdout.upper()
