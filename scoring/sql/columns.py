@@ -3,6 +3,7 @@
 Handing DuckDB an empty Arrow table instead would import pandas first, which takes longer than most questions.
 """
 
+import duckdb
 import pyarrow as pa
 
 from scoring.sql.names import identifier
@@ -19,15 +20,24 @@ _TYPES = {
 }
 
 
-def sql_type(kind: pa.DataType) -> str:
-    """KeyError for a type that no schema of this project has."""
+def make_empty(connection: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema) -> None:
+    """Makes a table without rows in a connection; in place of an earlier one of this name."""
+    types = [sql_type(field.type) for field in schema]
+    is_plain = None not in types and len({field.name.lower() for field in schema}) == len(types)
+    if is_plain:
+        columns = ", ".join(f"{identifier(field.name)} {kind}" for field, kind in zip(schema, types, strict=True))
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE {identifier(name)} ({columns})")
+    else:  # of another program: names that differ in case alone, or types that no file of ours has
+        connection.register(name, schema.empty_table())
+
+
+def sql_type(kind: pa.DataType) -> str | None:
+    """None for a type that no file of this project has."""
     if pa.types.is_list(kind):
-        return f"{sql_type(kind.value_type)}[]"
+        inner = sql_type(kind.value_type)
+        return None if inner is None else f"{inner}[]"
     if pa.types.is_struct(kind):
-        return f"STRUCT({', '.join(f'{identifier(field.name)} {sql_type(field.type)}' for field in kind)})"
-    return _TYPES[kind]
-
-
-def columns_sql(schema: pa.Schema) -> str:
-    """As they stand between the brackets of CREATE TABLE."""
-    return ", ".join(f"{identifier(field.name)} {sql_type(field.type)}" for field in schema)
+        fields = [(identifier(field.name), sql_type(field.type)) for field in kind]
+        known = [f"{name} {inner}" for name, inner in fields if inner is not None]
+        return f"STRUCT({', '.join(known)})" if len(known) == len(fields) else None
+    return _TYPES.get(kind)
