@@ -30,7 +30,7 @@ ROUNDING = 1.0
 """Coefficients up to this size, in greys, come from rounding to whole greys and count as 0."""
 
 SAMPLED_ROWS = 128
-"""A higher picture is first brought down to so many rows, and to less than twice as many, since a hash needs no more."""
+"""A higher picture is first brought down to so many rows, or less than twice as many: a hash needs no more."""
 
 BLOCK = 512
 """Hashes that are compared with as many others at once: 2 MB, which fits into the cache of a core."""
@@ -65,7 +65,7 @@ def phash(pixels: Pixels) -> str:
 
 
 def _fewer_rows(pixels: Pixels) -> Pixels:
-    """The means of two or four of the rows that become one: adding whole rows is far quicker than what Pillow does with them.
+    """The means of two or four of the rows that become one: adding them is quicker than what Pillow does.
 
     In whole numbers, so that every machine finds the same hash.
     """
