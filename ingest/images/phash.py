@@ -29,7 +29,7 @@ even colour or a smooth ramp, and says too little to call another picture its co
 ROUNDING = 1.0
 """Coefficients up to this size, in greys, come from rounding to whole greys and count as 0."""
 
-SAMPLED_ROWS = 128
+SAMPLED_ROWS = 192
 """A higher picture is first brought down to so many rows, or less than twice as many: a hash needs no more."""
 
 BLOCK = 512
