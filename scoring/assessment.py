@@ -133,6 +133,10 @@ class EngineDescription:
     """Whether views come with the caption, which then can change the answers."""
 
 
+SET_BY_SCANS = frozenset(["weights_sha256", "cpus", "gpu_share"])
+"""Fields of `EngineOptions` that no user gives."""
+
+
 @dataclass(frozen=True)
 class EngineOptions:
     """What the user chose for the engine; None where the user gave nothing. An engine refuses what it cannot use."""
@@ -186,7 +190,7 @@ class EngineOptions:
     def refuse_all(self, engine: str) -> None:
         """EngineError if any option was given to an engine that takes none."""
         for option in fields(self):
-            if option.name != "weights_sha256" and getattr(self, option.name) is not None:
+            if option.name not in SET_BY_SCANS and getattr(self, option.name) is not None:
                 flag = "--" + option.name.replace("_", "-")
                 raise EngineError(f"the {engine} engine takes no {flag}; leave it out or choose another --engine")
 
