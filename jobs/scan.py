@@ -8,7 +8,7 @@ import shlex
 import click
 
 from ingest.errors import number_of
-from ingest.images.decode import ImageLimits
+from ingest.images.pixels import ImageLimits
 from jobs.console.command import OneSource
 from jobs.console.engine_options import ENGINE_HEADING, engine_option, engine_options, engine_options_from_context
 from jobs.console.executor_options import executor_options
@@ -25,6 +25,7 @@ from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResource
 from scoring.runs.damage import Damage
 
 STALL_HELP = "Silence after which a slice is given up, tried again, then scanned image by image."
+PROCESSES_HELP = "Of --executor inline; default one per core, and one alone for engines with a GPU or an endpoint."
 MEMORY_HELP = "Memory for an engine that scans image by image; default half of what is free."
 
 
@@ -38,7 +39,7 @@ MEMORY_HELP = "Memory for an engine that scans image by image; default half of w
         **ENGINE_HEADING,
         "Where it runs": (
             *("--executor", "--ray-address", "--num-engines", "--max-engines"),
-            *("--engine-cpus", "--engine-gpus", "--takeover"),
+            *("--engine-cpus", "--engine-gpus", "--processes", "--takeover"),
         ),
     },
 )
@@ -85,6 +86,7 @@ MEMORY_HELP = "Memory for an engine that scans image by image; default half of w
 @click.option("--engine-gpus", type=FiniteRange(min=0), help="GPUs per engine; default what the engine asks for.")
 @click.option("--stall-seconds", type=FiniteRange(1, MAX_SECONDS), default=600, show_default=True, help=STALL_HELP)
 @click.option("--image-memory-mb", type=WholeRange(min=100), help=MEMORY_HELP)
+@click.option("--processes", type=WholeRange(min=1), help=PROCESSES_HELP)
 @click.option("--takeover", is_flag=True, help="Scan although another scan holds the run.")
 @executor_options(default="ray")
 @click.option("--quiet", is_flag=True, help="No progress.")
@@ -112,6 +114,7 @@ def scan(
     engine_gpus: float | None,
     stall_seconds: float,
     image_memory_mb: int | None,
+    processes: int | None,
     takeover: bool,
     executor: Executor | None,
     ray_address: str | None,
@@ -148,6 +151,7 @@ def scan(
         max_engines=max_engines,
         engine_cpus=engine_cpus,
         engine_gpus=engine_gpus,
+        num_processes=processes,
     )
     image_memory_bytes = image_memory_mb * 2**20 if image_memory_mb else None
     if dry_run:

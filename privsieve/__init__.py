@@ -30,7 +30,7 @@ from ingest.errors import (
     SourceError,
     StorageError,
 )
-from ingest.images.decode import ImageLimits
+from ingest.images.pixels import ImageLimits
 from jobs.caching.weights import CachedWeights, FetchedWeights, cached_weights
 from jobs.caching.weights import fetch_weights as run_fetch_weights
 from jobs.planning.arithmetic import Figure, PlanResult
@@ -145,6 +145,7 @@ def scan(
     executor: Executor = "ray",
     ray_address: str | None = None,
     num_engines: int | None = None,
+    processes: int | None = None,
     stall_seconds: float = 600,
     takeover: bool = False,
 ) -> ScanResult:
@@ -157,7 +158,8 @@ def scan(
     number of shards that are drawn first; sample is of these.
     max_pixels_in: width x height of the largest picture that is decoded. hash_list: file of hashes of pictures that the
     engine must not see; their rows say only where they are. pdq: store hashes that other lists can be compared with.
-    executor: "ray", or "inline" for this process.
+    executor: "ray", or "inline" for this process and, if the scan takes longer than some seconds, further ones beside
+    it. processes: how many with this one; by default one per core.
     stall_seconds: silence after which a slice is given up; inline, the process itself ends then.
 
     IncompleteScanError, with `.result`, where images are left without a row; SourceError, EngineError, RunError,
@@ -183,7 +185,9 @@ def scan(
             hash_list=None if hash_list is None else text("hash_list", hash_list),
             pdq=pdq,
         )
-        resources = ScanResources(executor=executor, ray_address=ray_address, num_engines=num_engines)
+        resources = ScanResources(
+            executor=executor, ray_address=ray_address, num_engines=num_engines, num_processes=processes
+        )
         supervision = Supervision(stall_s=stall_seconds, takeover=takeover)
     return run_scan(request, resources, supervision)
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ingest.errors import QueryError, RunError, did_you_mean
-from reports import summary, warehouse
-from reports.summary import Rate, Report
+from reports import warehouse
 from scoring.made_up import made_up
 from scoring.runs.coverage import Coverage, coverage
 from scoring.runs.damage import Damage
@@ -24,6 +23,8 @@ from scoring.table import SCHEMA
 
 if TYPE_CHECKING:
     import duckdb
+
+    from reports.summary import Details, Rate, Report
 
 
 MayName = Callable[["OpenRun", pa.Table], Sequence[bool]]
@@ -145,13 +146,15 @@ class OpenRun:
             rows = images_only(rows_at(self._run.root, [part], [*dict.fromkeys([*columns, "reason"])])).select(columns)
             yield from (batch for batch in rows.to_batches() if batch.num_rows)
 
-    def rates(self, by: str = "category", private: str | None = None) -> tuple[Rate, ...]:
+    def rates(self, by: str = "category", private: str | None = None) -> "tuple[Rate, ...]":
         """How many images of each group are private, highest rate first; shares are 0–1 with 95 % Wilson intervals.
 
         by: column or SQL expression that groups the images. private: SQL condition; None for what the protocol asks
         (`scoring.privacy`).
         QueryError where one of them is no such expression, or makes more than 10,000 groups.
         """
+        from reports import summary
+
         self._refuse_closed()
         return summary.rates(self._run, by, private)
 
@@ -184,13 +187,16 @@ class OpenRun:
         private: str | None = None,
         min_count: int = 1,
         top: int = 15,
-        details: summary.Details = summary.NOTHING_MORE,
-    ) -> Report:
+        details: "Details | None" = None,
+    ) -> "Report":
         """Everything that `privsieve report` says. by, private and errors: as with `rates`.
 
         min_count: groups with fewer scored images are left out of `rates`. top: how many of the highest and of the
         lowest groups `highest` and `lowest` hold.
         """
+        from reports import summary
+
         self._refuse_closed()
+        details = details or summary.NOTHING_MORE
         found = summary.summarise(self._run, by, private, min_count, top, details)
         return found.covering(self.coverage, self.record, details.sizes)

@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 
-import duckdb
-
 from ingest.errors import RunError
+from scoring.sql.columns import sql_type
 from scoring.table import LATER, SCHEMA
 
 
@@ -21,10 +20,10 @@ def score_rows(files: str, num_files: int, num_with: Mapping[str, int], where: s
                 f'{missing} of the score files in {where} have no column "{name}", so they are damaged; '
                 "scan the source into a new run"
             )
-    with duckdb.connect() as typed:
-        typed.register("no_rows", SCHEMA.empty_table())
-        types = {str(name): str(kind) for name, kind, *_ in typed.execute("DESCRIBE no_rows").fetchall()}
-    columns = [f'"{name}"' if num_with.get(name) else f'NULL::{kind} AS "{name}"' for name, kind in types.items()]
+    columns = [
+        f'"{field.name}"' if num_with.get(field.name) else f'NULL::{sql_type(field.type)} AS "{field.name}"'
+        for field in SCHEMA
+    ]
     listed = ",\n    ".join(columns)
     if not num_files:
         return f"SELECT\n    {listed}\nWHERE false"

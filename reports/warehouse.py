@@ -45,6 +45,7 @@ from scoring.runs.footers import CheckedFiles, refuse_foreign
 from scoring.runs.layout import AUDIT
 from scoring.runs.record import RunRecord
 from scoring.runs.results import Listing, is_compacted, listing
+from scoring.sql.columns import sql_type
 from scoring.sql.errors import first_line
 from scoring.sql.expressions import shown
 from scoring.sql.limits import NO_LIMITS, Limits, OutOfMemoryError, OutOfTimeError, StoppedError, Watch
@@ -57,8 +58,7 @@ AUDIT_NAME = "corrected-rates.audit"
 STALE_AUDIT = "the audit is of other rows than the run has now; draw and label a new sample (privsieve audit sample)"
 DAMAGED_AUDIT = "the audit's corrected rates are damaged or of another version; use audit apply again"
 
-_SQL_TYPES = {pa.string(): "VARCHAR", pa.float64(): "DOUBLE", pa.int64(): "BIGINT"}
-_NO_CORRECTED_RATES = ", ".join(f"NULL::{_SQL_TYPES[field.type]} AS {field.name}" for field in CORRECTED_SCHEMA)
+_NO_CORRECTED_RATES = ", ".join(f"NULL::{sql_type(field.type)} AS {field.name}" for field in CORRECTED_SCHEMA)
 
 LEVEL_COUNTS = {level: f"num_level_{level}" for level in (1, 2, 3, 4, 0)}
 """Level -> the column of `queries/rates.sql` that counts its images; most severe first, none last."""

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ingest.errors import EngineError
 from ingest.fault import Fault
-from ingest.images.decode import Pixels
+from ingest.images.pixels import Pixels
 from scoring.engine_facts import Costs, Preview, Requirements
 from scoring.taxonomy import KEYS
 

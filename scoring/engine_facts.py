@@ -6,7 +6,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ingest.images.decode import Pixels
+from ingest.images.pixels import Pixels
 
 
 @dataclass(frozen=True)

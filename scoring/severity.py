@@ -8,6 +8,8 @@ The published score ties at four band edges; `s_lex` never does, so order by `s_
 Source: Tsaprazlis et al., "Rethinking Visual Privacy", appendix A.4 (weights, bands, formula).
 """
 
+from functools import cache
+
 import numpy as np
 import numpy.typing as npt
 
@@ -47,15 +49,17 @@ def counts_of(s_lex: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 def level_of(s_lex: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """s_lex, shape (n,) -> the most severe level with an attribute, 1…4, or 0 where there is none."""
-    return _LEVEL_TABLE[s_lex]
+    return _tables()[0][s_lex]
 
 
 def score_of(s_lex: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     """s_lex, shape (n,) -> severity score in [0, 1], shape (n,)."""
-    return _SCORE_TABLE[s_lex]
+    return _tables()[1][s_lex]
 
 
-def _tabulate() -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+@cache
+def _tables() -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Level and score of each s_lex."""
     levels = np.zeros(NUM_COMBINATIONS, dtype=np.int64)
     scores = np.zeros(NUM_COMBINATIONS, dtype=np.float64)
     sizes = np.array(LEVEL_SIZES)
@@ -69,6 +73,3 @@ def _tabulate() -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
         levels[s_lex] = top + 1
         scores[s_lex] = low + (high - low) * np.sqrt((r - r_min) / (1 - r_min))
     return levels, scores
-
-
-_LEVEL_TABLE, _SCORE_TABLE = _tabulate()

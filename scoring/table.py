@@ -11,11 +11,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ingest.fault import SHARD_REASONS, Fault
-from ingest.images.unseen import UNSEEN_KINDS
+from ingest.images.unseen_kinds import UNSEEN_KINDS
 from ingest.sample import SAMPLE_COLUMNS, Column
 from scoring import severity
 from scoring.assessment import Assessment
-from scoring.captions import CAPTION_KINDS
 from scoring.gaps import UNKNOWN_LEVEL
 from scoring.taxonomy import ATTRIBUTES, KEYS, LEVELS
 
@@ -233,6 +232,8 @@ def columns_document() -> str:
     """The Markdown page docs/columns.md; a test compares them. Write it with
     `python -c "from scoring.table import columns_document; print(columns_document(), end='')" > docs/columns.md`.
     """
+    from scoring.captions import CAPTION_KINDS
+
     lines = ["# The row per image", "", "| column | type | unit | meaning |", "|---|---|---|---|"]
     for column in COLUMNS:
         kind = "list<box>" if column.name == "boxes" else str(column.type).replace("<item: ", "<")

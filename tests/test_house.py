@@ -12,6 +12,7 @@ import pytest
 
 from jobs.cli import VERBS
 from scoring.engines import ENGINES
+from tests.jobs.made import privsieve, shard
 
 ROOT = Path(__file__).parent.parent
 ROOMS = ("ingest", "scoring", "reports", "jobs", "privsieve")
@@ -89,6 +90,45 @@ print("loaded:", [name for name in {HEAVY!r} if name in sys.modules])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     assert "loaded: []" in done.stdout
     assert "scan" in done.stdout
+
+
+DECODERS = ("PIL", "simplejpeg")
+
+
+@pytest.mark.parametrize(
+    ("verb", "not_loaded"),
+    [
+        (["sql", "RUN", "SELECT count(*) FROM images"], ("scipy", "jinja2", *DECODERS)),
+        (["status", "RUN"], ("duckdb", "scipy", "jinja2", *DECODERS)),
+        (["report", "RUN"], ("jinja2", *DECODERS)),
+    ],
+    ids=lambda given: given[0],
+)
+def test_asking_a_run_loads_neither_pandas_nor_what_answers_need_not(
+    tmp_path: Path, verb: list[str], not_loaded: tuple[str, ...]
+) -> None:
+    """pandas and the decoders take longer to load than most questions take to answer."""
+    run = tmp_path / "run"
+    shard(tmp_path / "corpus.tar", 0, 3)
+    assert (
+        privsieve(
+            "scan", tmp_path / "corpus.tar", "--run", run, "--engine", "canned", "--executor", "inline", "--quiet"
+        )
+        == 0
+    )
+    arguments = [str(run) if one == "RUN" else one for one in verb]
+    heavy = ["pandas", "ray", "torch", "cv2", "onnxruntime", *not_loaded]
+    code = f"""
+import sys
+from jobs.cli import main
+try:
+    main({arguments!r})
+except SystemExit as done:
+    assert not done.code
+print("loaded:", [name for name in {heavy!r} if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert "loaded: []" in done.stdout
 
 
 @pytest.mark.parametrize("room", ROOMS)

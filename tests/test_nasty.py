@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from PIL import ExifTags, Image, TiffImagePlugin
 
-from ingest.images.decode import DecodedImage, ImageLimits, Pixels, Rejected, decode
+from ingest.images.decode import DecodedImage, Rejected, decode
+from ingest.images.pixels import ImageLimits, Pixels
 from scoring.engines.detectors.decisions import decide, embedded_findings, embedded_unread
 from scoring.taxonomy import KEYS
 from tests.nasty import (

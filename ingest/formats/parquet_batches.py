@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ingest.formats.parquet_columns import Choice, arrays_of_values
@@ -165,6 +164,8 @@ def _measured(stream: BinaryIO, file: pq.ParquetFile, group: int, part: Part) ->
 
 def _value_bytes(values: pa.Array) -> tuple[int, int]:
     """What the values take together, and the largest of them, once none shares a dictionary with another."""
+    import pyarrow.compute as pc
+
     if types.is_dictionary(values.type):
         lengths = pc.binary_length(values.dictionary.cast(pa.large_binary())).take(values.indices)
         together, largest = pc.sum(lengths).as_py() or 0, pc.max(lengths).as_py() or 0

@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ingest.formats.members import Members
 from ingest.images.magic import HEAD_BYTES, picture_format
@@ -203,6 +202,8 @@ def arrays_of_values(column: pa.Array) -> Iterator[pa.Array]:
 
 
 def _is_bad(values: pa.Array) -> bool:
+    import pyarrow.compute as pc
+
     if _is_text(values.type):
         try:
             values.validate(full=True)

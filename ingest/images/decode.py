@@ -20,11 +20,10 @@ from ingest.images import hidden, ignored, unseen
 from ingest.images.magic import HEAD_BYTES, picture_format
 from ingest.images.metadata import PNG_MAGIC, file_metadata, frame_metadata, png_metadata
 from ingest.images.pdq import pdq_of
+from ingest.images.pixels import ImageLimits, Pixels
 from ingest.images.unseen import jpeg, tiff_file
-from ingest.images.unseen.pieces import UNKNOWN_CHUNK, Piece
-
-Pixels = npt.NDArray[np.uint8]
-"""RGB, shape (height, width, 3), dtype uint8, in displayed orientation."""
+from ingest.images.unseen.pieces import Piece
+from ingest.images.unseen_kinds import UNKNOWN_CHUNK
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "PPM")
 """Pillow's names of the formats that are opened; all others are rejected by content."""
@@ -48,23 +47,6 @@ Image.init()
 Image.MAX_IMAGE_PIXELS = None
 
 _STRIP_PIXELS = 2**20
-
-
-@dataclass(frozen=True)
-class ImageLimits:
-    """What is decoded of a file."""
-
-    max_pixels: int = 178_000_000
-    """Width x height of one frame; a file with a larger frame is rejected."""
-
-    max_frames: int = 16
-    """Frames or pages that are decoded, from the first."""
-
-    max_side_px: int | None = None
-    """Frames are downscaled to this longer side; None keeps the full size."""
-
-    has_pdq: bool = False
-    """Whether `DecodedImage.pdq` is computed."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from ingest.images.decode import Pixels
+from ingest.images.pixels import Pixels
 
 SIDE_PX = 32
 NUM_FREQUENCIES = 8
@@ -29,8 +29,8 @@ even colour or a smooth ramp, and says too little to call another picture its co
 ROUNDING = 1.0
 """Coefficients up to this size, in greys, come from rounding to whole greys and count as 0."""
 
-SAMPLED_PX = 256
-"""The shorter side of larger pictures is first thinned out to about this, since a hash needs no more."""
+SAMPLED_ROWS = 192
+"""A higher picture is first brought down to so many rows, or less than twice as many: a hash needs no more."""
 
 BLOCK = 512
 """Hashes that are compared with as many others at once: 2 MB, which fits into the cache of a core."""
@@ -56,14 +56,32 @@ def phash(pixels: Pixels) -> str:
 
     pixels: RGB, shape (height, width, 3), uint8.
     """
-    step = max(1, min(pixels.shape[:2]) // SAMPLED_PX)
-    whole = pixels.view("V3")[:, :, 0]  # copying pixels as such is quicker than byte by byte
-    thinned = np.ascontiguousarray(whole[step // 2 :: step, step // 2 :: step])
-    rgb = thinned.view(np.uint8).reshape(*thinned.shape, 3)
-    small = Image.fromarray(rgb).resize((SIDE_PX, SIDE_PX), Image.Resampling.BILINEAR, reducing_gap=2.0)
+    rows = Image.fromarray(_fewer_rows(pixels))
+    small = rows.resize((SIDE_PX, SIDE_PX), Image.Resampling.BILINEAR, reducing_gap=2.0)
     coefficients = _DCT @ (np.asarray(small) @ _GREY) @ _DCT.T
     coefficients[np.abs(coefficients) <= ROUNDING] = 0
-    return np.packbits(coefficients > np.median(coefficients)).tobytes().hex()
+    below, above = np.sort(coefficients, axis=None)[NUM_BITS // 2 - 1 : NUM_BITS // 2 + 1]
+    return np.packbits(coefficients > (below + above) / 2).tobytes().hex()
+
+
+def _fewer_rows(pixels: Pixels) -> Pixels:
+    """The means of two or four of the rows that become one: adding them is quicker than what Pillow does.
+
+    In whole numbers, so that every machine finds the same hash.
+    """
+    block = max(1, pixels.shape[0] // SAMPLED_ROWS)
+    if block == 1:
+        return np.ascontiguousarray(pixels)
+    halvings = 1 if block < 4 else 2
+    firsts = [(2 * number + 1) * block >> (halvings + 1) for number in range(2**halvings)]
+    num_rows = pixels.shape[0] // block
+    one, other, *more = (pixels[first::block][:num_rows] for first in firsts)
+    total = np.add(one, other, dtype=np.uint16)
+    for rows in more:
+        total += rows
+    total += halvings  # half of the rows that were added, for rounding
+    total >>= halvings
+    return total.astype(np.uint8)
 
 
 def phash_distance(one: str, other: str) -> int:

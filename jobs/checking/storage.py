@@ -9,7 +9,8 @@ from contextlib import contextmanager, suppress
 from ingest.errors import SourceError, StorageError
 from ingest.fault import Fault
 from ingest.formats import Source, open_source
-from ingest.images.decode import ImageLimits, decode
+from ingest.images.decode import decode
+from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample
 from ingest.storage.place import PART, Place, place
 from ingest.storage.retries import RETRY_VARIABLE

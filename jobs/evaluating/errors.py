@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from ingest.images.decode import DecodedImage, ImageLimits, decode
+from ingest.images.decode import DecodedImage, decode
+from ingest.images.pixels import ImageLimits
 from ingest.sample import printable
 from jobs.reporting.gallery import SIDE_PX, thumbnail
 from jobs.runtime.feedback import Feedback

@@ -9,7 +9,7 @@ from pydantic.dataclasses import dataclass
 
 from ingest.errors import EngineError
 from ingest.formats import open_source, refuse_without_pictures
-from ingest.images.decode import ImageLimits
+from ingest.images.pixels import ImageLimits
 from jobs.planning.arithmetic import PlanResult, plan_of
 from jobs.planning.measuring import EngineUnderTest, measure
 from jobs.runtime.feedback import SILENT, Feedback

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from ingest.errors import SourceError, number_of
 from ingest.formats import Source
 from ingest.formats.stated_counts import stated_counts
-from ingest.images.decode import DecodedImage, ImageLimits, Rejected, decode
+from ingest.images.decode import DecodedImage, Rejected, decode
+from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample, printable
 from ingest.storage.place import BLOCK_BYTES
 from jobs.runtime.progress import Meter

@@ -14,7 +14,8 @@ import pyarrow as pa
 from PIL import Image, ImageDraw
 
 from ingest.errors import SourceError
-from ingest.images.decode import DecodedImage, ImageLimits, Pixels, decode
+from ingest.images.decode import DecodedImage, decode
+from ingest.images.pixels import ImageLimits, Pixels
 from ingest.sample import printable
 from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.hash_list import NOTHING, HashList, Listing

@@ -4,23 +4,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import dataclasses
 
 from ingest.errors import QueryError
-from jobs.reporting.digest import digest_of
-from jobs.reporting.gallery import pictures, without_listed
 from jobs.reporting.sizes import category_sizes
 from jobs.runtime.feedback import SILENT, Feedback
-from jobs.runtime.hash_list import hash_list_of
+from jobs.runtime.hash_list import NOTHING, hash_list_of
 from jobs.runtime.requests import STRICT, Count, Name
 from reports.opened import OpenRun, open_run
-from reports.page.render import Extras, check_path, write_page
 from reports.report.design import SourceSizes
 from reports.report.results import Report
 from reports.summary import Details
 from scoring.sql.limits import NO_LIMITS, Limits
 from scoring.taxonomy import KEYS
+
+if TYPE_CHECKING:
+    from reports.page.render import Extras
 
 
 @dataclasses.dataclass(frozen=True, config=STRICT)
@@ -74,6 +75,8 @@ class ReportResult:
 def run_report(request: ReportRequest, feedback: Feedback = SILENT) -> ReportResult:
     """Errors as of `OpenRun.summary`; StorageError or SourceError of the page. Nothing is written after an error."""
     if request.page is not None:
+        from reports.page.render import check_path
+
         check_path(request.page.path)
     hash_list = hash_list_of(request.hash_list)
     sizes: Mapping[str, int] = category_sizes(request.category_sizes) if request.category_sizes else {}
@@ -86,11 +89,16 @@ def run_report(request: ReportRequest, feedback: Feedback = SILENT) -> ReportRes
     with open_run(request.run, request.limits) as opened:
         found = opened.summary(request.by, request.private, request.min_count, request.top, details)
         _refuse_sizes(found, request)
-        screened = without_listed(opened, found.severest, hash_list, feedback)
-        found = replace(found, severest=screened.images, severest_note=screened.note)
+        if hash_list is not NOTHING:
+            from jobs.reporting.gallery import without_listed
+
+            screened = without_listed(opened, found.severest, hash_list, feedback)
+            found = replace(found, severest=screened.images, severest_note=screened.note)
         if request.page is None:
             return ReportResult(found, ())
         extras = _extras(opened, found, request.page, feedback)
+    from reports.page.render import write_page
+
     write_page(found, request.page.path, extras)
     return ReportResult(found, (request.page.path,))
 
@@ -114,7 +122,11 @@ def _refuse_sizes(found: Report, request: ReportRequest) -> None:
         )
 
 
-def _extras(opened: OpenRun, found: Report, page: PageRequest, feedback: Feedback) -> Extras:
+def _extras(opened: OpenRun, found: Report, page: PageRequest, feedback: Feedback) -> "Extras":
+    from jobs.reporting.digest import digest_of
+    from jobs.reporting.gallery import pictures
+    from reports.page.render import Extras
+
     shown = found.severest[: page.num_pictures]
     if page.num_pictures and not found.severest:
         feedback.notice("no image shows anything, so there is no picture for --gallery")

@@ -13,7 +13,8 @@ from typing import Literal
 import simplejpeg
 
 from ingest.errors import SourceError, StorageError
-from ingest.images.decode import DecodedImage, ImageLimits, decode
+from ingest.images.decode import DecodedImage, decode
+from ingest.images.pixels import ImageLimits
 from jobs.runtime.hash_list import NOTHING, HashList
 from jobs.runtime.listed import pdq_of
 from jobs.runtime.pictures import Pictures, Where

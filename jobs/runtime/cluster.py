@@ -20,6 +20,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from ingest.errors import IncompleteError, PrivsieveError
+from jobs.runtime.executors import num_cores
 from jobs.runtime.last_word import last_word, native_stderr_hidden
 from scoring.yaml_files import YamlError, load_yaml
 
@@ -112,7 +113,7 @@ def num_engines(
         size = max(now, may_start or 0)
         return min(size, at_most or size), at_most or (MAX_GROWTH if may_start is None else size)
     if wanted is None and not gpus_per_engine:
-        wanted = max(1, int(_num_cores() / max(1.0, cpus_per_engine)))
+        wanted = max(1, int(num_cores() / max(1.0, cpus_per_engine)))
     size = wanted or engines_that_fit(cluster_nodes(), cpus_per_engine, gpus_per_engine)
     return min(size, at_most or size), at_most or size
 
@@ -150,11 +151,6 @@ class _AutoscalerConfig(BaseModel):
 
     max_workers: int = 0
     available_node_types: dict[str, _NodeType] = {}
-
-
-def _num_cores() -> int:
-    """Cores that this process may use, as far as the system shows them."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.errors import IncompleteError, QueryError, RunError, SourceError, StorageError, number_of
-from ingest.images.decode import DecodedImage, decode
 from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.hash_list import NOTHING, HashList, Listing, PdqOfFile, is_complete
 from jobs.runtime.pictures import Pictures, Where
@@ -149,6 +148,8 @@ def _read(pictures: Pictures, place: Where, record: RunRecord) -> _Read:
 
 def pdq_of(encoded: bytes, record: RunRecord) -> PdqOfFile | None:
     """What the scan would have stored of a picture."""
+    from ingest.images.decode import DecodedImage, decode
+
     decoded = decode(encoded, replace(record.limits, has_pdq=True))
     return decoded.pdq if isinstance(decoded, DecodedImage) else None
 

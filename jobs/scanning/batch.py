@@ -9,8 +9,9 @@ from itertools import islice
 import pyarrow as pa
 
 from ingest.fault import Fault
-from ingest.images.decode import DecodedImage, ImageLimits, Rejected, decode
+from ingest.images.decode import DecodedImage, Rejected, decode
 from ingest.images.phash import phash
+from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample
 from jobs.runtime.hash_list import NOTHING, HashList
 from jobs.scanning.flow import Flow

@@ -13,7 +13,8 @@ from ingest.errors import number_of
 from ingest.fault import Fault
 from ingest.formats import Source
 from ingest.formats.stated_counts import StatedCounts, stated_counts
-from ingest.images.decode import ImageLimits, Pixels, decode
+from ingest.images.decode import decode
+from ingest.images.pixels import ImageLimits, Pixels
 from ingest.sample import Sample
 from jobs.console.terminal import write_line, write_lines
 from jobs.runtime.feedback import Feedback

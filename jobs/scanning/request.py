@@ -9,7 +9,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from ingest.errors import IncompleteError, PrivsieveError, number_of
-from ingest.images.decode import ImageLimits
+from ingest.images.pixels import ImageLimits
 from jobs.runtime.executors import Executor, refuse_address
 from jobs.runtime.requests import STRICT, Count, Name
 from scoring.assessment import EngineOptions
@@ -120,6 +120,10 @@ class ScanResources:
     engine_gpus: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     """GPUs that Ray sets aside for an engine; None: what the engine asks for."""
 
+    num_processes: Count | None = None
+    """Of an inline scan, each with an engine; None: one per core, and one alone for an engine that takes a GPU or many
+    pictures at once."""
+
     def __post_init__(self) -> None:
         refuse_address(self.executor, self.ray_address)
         if self.max_engines is not None and self.max_engines < (self.num_engines or 1):
@@ -131,6 +135,10 @@ class ScanResources:
                 raise PrivsieveError(
                     f"{option} {number:g}: --executor inline has one engine, in this process; leave one of them out"
                 )
+        if self.executor == "ray" and self.num_processes is not None:
+            raise PrivsieveError(
+                f"--processes {self.num_processes} is of --executor inline: give that too, or --num-engines for Ray"
+            )
 
 
 @dataclass(frozen=True, config=STRICT)

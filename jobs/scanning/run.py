@@ -13,10 +13,11 @@ from ingest.class_list import read_class_list
 from ingest.errors import IncompleteError, LabelsError, RunError, SourceError, StorageError, number_of
 from ingest.formats import Source, open_source, refuse_without_pictures
 from ingest.formats.stated_counts import StatedCounts, stated_counts
-from ingest.images.decode import ImageLimits
+from ingest.images.pixels import ImageLimits
 from ingest.keyword_list import read_keyword_list
 from ingest.sample import printable
 from ingest.storage.place import Place, place
+from jobs.runtime.executors import num_cores
 from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.hash_list import HashList, hash_list_of
 from jobs.runtime.last_word import inline_session
@@ -61,6 +62,9 @@ MIN_DECODE_THREADS = 2
 
 KEEP_EVERY_S = 10.0
 """How often the time of the engines is written, and once at the end."""
+
+FURTHER_AFTER_S = 2.0
+"""An inline scan that is done earlier needs no further process, which takes a second to start."""
 
 MAX_COUNTED_FILES = 2000
 """Results whose rows are counted before a scan continues, so that progress begins where it was; more take too long."""
@@ -261,7 +265,12 @@ class _Scan:
         if self._resources.executor == "inline":
             from jobs.scanning import inline
 
-            return inline.scan_slices
+            number = self._resources.num_processes
+            if number is not None:
+                return partial(inline.scan_slices, num_processes=number)
+            has_own_workers = self._description.num_gpus > 0 or self._description.batches_at_once > 1
+            number = 1 if has_own_workers else num_cores()
+            return partial(inline.scan_slices, num_processes=number, further_after_s=FURTHER_AFTER_S)
         from jobs.runtime.cluster import num_engines, refuse_impossible
         from jobs.scanning import on_ray
 

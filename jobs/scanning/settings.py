@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ingest.formats import Source
-from ingest.images.decode import ImageLimits
+from ingest.images.pixels import ImageLimits
 from ingest.storage.place import Place
 from jobs.runtime.hash_list import NOTHING, HashList
 from scoring.assessment import EngineOptions

@@ -12,7 +12,8 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from ingest.errors import EngineError, SourceError
 from ingest.extras import install_command
 from ingest.formats import open_source
-from ingest.images.decode import DecodedImage, ImageLimits, Pixels, decode
+from ingest.images.decode import DecodedImage, decode
+from ingest.images.pixels import ImageLimits, Pixels
 from jobs.runtime.requests import STRICT, Count
 from scoring.engines.picture import DEFAULT_MAX_PIXELS, max_side_px
 from scoring.engines.vlm.adapter import adapter, check_fits

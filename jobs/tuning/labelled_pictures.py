@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 
 from ingest.errors import LabelsError
 from ingest.formats import Source
-from ingest.images.decode import DecodedImage, ImageLimits, decode
-from ingest.images.phash import SAMPLED_PX, near_duplicate_groups, phash
+from ingest.images.decode import DecodedImage, decode
+from ingest.images.phash import near_duplicate_groups, phash
+from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample, printable
 from jobs.runtime.feedback import Feedback
 from jobs.runtime.hash_list import NOTHING, HashList, Listing
@@ -19,8 +20,8 @@ from scoring.tuning.targets import Label, Target, is_private, level_of
 EXTENSIONS = {"jpeg": "jpg"}
 """Of formats whose usual extension is not their name."""
 
-LIMITS = ImageLimits(max_frames=1, max_side_px=2 * SAMPLED_PX)
-"""Enough for a perceptual hash: on the demo corpus that differs in two bits at most from that of a scan, which takes
+LIMITS = ImageLimits(max_frames=1, max_side_px=512)
+"""Enough for a perceptual hash: on the demo corpus that differs in four bits at most from that of a scan, which takes
 all pixels. A hash list is compared with more frames."""
 
 

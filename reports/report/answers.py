@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ingest.images.unseen import UNSEEN_KINDS
+from ingest.images.unseen_kinds import UNSEEN_KINDS
 from ingest.sample import printable
 from reports.report.figures import (
     Copies,

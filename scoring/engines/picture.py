@@ -4,7 +4,7 @@ import math
 
 from PIL import Image
 
-from ingest.images.decode import Pixels
+from ingest.images.pixels import Pixels
 
 DEFAULT_MAX_PIXELS = 512 * 512
 """Width x height to which pictures are downscaled for a vision-language model."""

@@ -10,7 +10,6 @@ from itertools import count
 from typing import Annotated, Literal
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import Field
 
@@ -172,6 +171,8 @@ def _check(table: pa.Table, design: Design) -> None:
 
 
 def _within(column: pa.ChunkedArray, least: float, most: float) -> None:
+    import pyarrow.compute as pc
+
     is_within = pc.and_(pc.greater_equal(column, least), pc.less_equal(column, most))
     if column.null_count or not pc.all(is_within, min_count=0).as_py():
         raise ValueError("a value out of bounds")

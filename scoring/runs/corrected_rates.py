@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Annotated
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -167,6 +166,8 @@ def _read(root: Place, is_header_only: bool) -> tuple[pa.Table, State] | None:
 
 def _check(table: pa.Table) -> None:
     """ValueError for values that no audit has. NaN is within no bounds; null is, since it is not known."""
+    import pyarrow.compute as pc
+
     for name in (*_RATES, *_QUALITY, *_OF_SOURCE):
         rates = table[name]
         _all(pc.and_(pc.greater_equal(rates, -ROUNDING), pc.less_equal(rates, 1 + ROUNDING)))
@@ -178,5 +179,7 @@ def _check(table: pa.Table) -> None:
 
 
 def _all(is_right: pa.ChunkedArray) -> None:
+    import pyarrow.compute as pc
+
     if not pc.all(is_right, min_count=0).as_py():
         raise ValueError("a value that no audit has")

@@ -1,7 +1,6 @@
 """Which rows of a run are about a part of a damaged shard, and not about an image (`scoring.runs.damage`)."""
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ingest.fault import SHARD_REASONS
 from ingest.storage.place import Place
@@ -23,9 +22,13 @@ def damage_in_rows(run: Place, listed: Listing) -> Damage:
 
 def images_only(rows: pa.Table) -> pa.Table:
     """The rows that are about an image. rows: of a run, with the column `reason`."""
+    import pyarrow.compute as pc
+
     return rows.filter(pc.invert(is_damage(rows)))
 
 
 def is_damage(rows: pa.Table) -> pa.ChunkedArray:
     """Of each row, whether it is about a part of a shard. rows: of a run, with the column `reason`."""
+    import pyarrow.compute as pc
+
     return pc.is_in(rows["reason"], pa.array(sorted(SHARD_REASONS)))

@@ -15,7 +15,7 @@ from pydantic import (
 )
 
 from ingest.errors import RunError
-from ingest.images.decode import ImageLimits
+from ingest.images.pixels import ImageLimits
 from ingest.storage.place import Place, place
 from ingest.storage.web import without_credentials
 from scoring.runs.layout import RUN_RECORD

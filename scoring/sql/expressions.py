@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from ingest.errors import QueryError, did_you_mean
 from ingest.sample import printable
+from scoring.sql.columns import make_empty
 from scoring.sql.errors import first_line, without_advice
 from scoring.sql.expression_cost import is_too_costly, repeats_too_much
 
@@ -101,7 +102,7 @@ def _checked(text: str, schema: pa.Schema) -> tuple[str, str]:
             tree = _parse(connection, text)
             _check_nodes(tree, frozenset(schema.names), text)
             sql = _written_out(connection, tree)
-        connection.register("row_schema", schema.empty_table())
+        make_empty(connection, "row_schema", schema)
         try:
             described = connection.execute(f"DESCRIBE SELECT {sql} AS value FROM row_schema").fetchall()
             connection.execute(f"SELECT {sql} FROM row_schema")  # constants of the wrong type show only here

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ingest.images.decode import Pixels
+from ingest.images.pixels import Pixels
 from scoring.engines.picture import prepared
 from scoring.engines.vlm.adapter import Adapter
 from scoring.engines.vlm.checkpoint import Checkpoint

@@ -15,7 +15,8 @@ from PIL import Image
 from torch.utils.data import Dataset
 
 from ingest.errors import EngineError, LabelsError
-from ingest.images.decode import DecodedImage, ImageLimits, decode
+from ingest.images.decode import DecodedImage, decode
+from ingest.images.pixels import ImageLimits
 from ingest.sample import printable
 from scoring.engines.picture import max_side_px, prepared
 from scoring.engines.vlm.prompting import Prompter

@@ -12,7 +12,8 @@ import tempfile
 import numpy as np
 from PIL import Image
 
-from ingest.images.decode import DecodedImage, ImageLimits, decode
+from ingest.images.decode import DecodedImage, decode
+from ingest.images.pixels import ImageLimits
 from tests.ingest.peak import peak_mb
 
 WIDTH, HEIGHT = 8_000, 5_000

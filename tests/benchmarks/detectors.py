@@ -18,7 +18,8 @@ import click
 import numpy as np
 import numpy.typing as npt
 
-from ingest.images.decode import DecodedImage, ImageLimits, decode
+from ingest.images.decode import DecodedImage, decode
+from ingest.images.pixels import ImageLimits
 from scoring.assessment import Assessment, EngineOptions, Unscored, Values, View, not_assessed, worst
 from scoring.engines import detectors
 from scoring.taxonomy import ATTRIBUTES, KEYS

@@ -31,7 +31,8 @@ import click
 from PIL import Image
 
 from ingest.formats import open_source
-from ingest.images.decode import DecodedImage, ImageLimits, decode
+from ingest.images.decode import DecodedImage, decode
+from ingest.images.pixels import ImageLimits
 from scoring.assessment import EngineOptions, View
 from scoring.engines.picture import DEFAULT_MAX_PIXELS, max_side_px, prepared
 

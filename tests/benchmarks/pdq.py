@@ -14,8 +14,9 @@ import numpy as np
 import pdqhash
 from PIL import Image
 
-from ingest.images.decode import DecodedImage, ImageLimits, decode
+from ingest.images.decode import DecodedImage, decode
 from ingest.images.pdq import MAX_DISTANCE
+from ingest.images.pixels import ImageLimits
 
 DEMO = Path(__file__).parents[2] / "jobs" / "demo" / "corpus" / "tree"
 MAX_SIDE_PX = 1280

@@ -25,7 +25,8 @@ from onnxruntime.quantization import CalibrationDataReader, QuantType, quantize_
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
 from ingest.formats import open_source
-from ingest.images.decode import DecodedImage, ImageLimits, decode
+from ingest.images.decode import DecodedImage, decode
+from ingest.images.pixels import ImageLimits
 from scoring.engines.detectors import MAX_SIDE_PX
 from scoring.engines.detectors.models import TEXT_DETECTOR
 from scoring.engines.detectors.writing import LOOK_SCALE, SEARCH_SIDE_PX, normalized, resized

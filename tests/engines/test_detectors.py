@@ -11,7 +11,7 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 from ingest.errors import EngineError
-from ingest.images.decode import Pixels
+from ingest.images.pixels import Pixels
 from scoring.assessment import Assessment, EngineOptions, Unscored, View
 from scoring.engines import detectors
 from scoring.engines.detectors import models

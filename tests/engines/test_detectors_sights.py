@@ -5,7 +5,7 @@ import numpy.typing as npt
 import pytest
 from PIL import Image, ImageDraw
 
-from ingest.images.decode import Pixels
+from ingest.images.pixels import Pixels
 from scoring.engines.detectors.barcodes import Barcode, barcode_findings
 from scoring.engines.detectors.decisions import ASSESSED, decide, embedded_findings
 from scoring.engines.detectors.faces import Face, face_findings

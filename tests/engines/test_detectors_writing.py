@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from ingest.images.decode import Pixels
+from ingest.images.pixels import Pixels
 from scoring.assessment import Assessment, EngineOptions, View
 from scoring.engines import detectors
 from scoring.engines.detectors.faces import FACE_CONFIDENCE, FaceFinder

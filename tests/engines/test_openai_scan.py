@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ingest.images.decode import DecodedImage, ImageLimits, decode
+from ingest.images.decode import DecodedImage, decode
+from ingest.images.pixels import ImageLimits
 from scoring.engines.openai.chat import jpeg_of
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.taxonomy import KEYS

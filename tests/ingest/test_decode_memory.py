@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 from PIL import Image
 
-from ingest.images.decode import MAX_DECODE_BYTES, DecodedImage, ImageLimits, Rejected, decode
+from ingest.images.decode import MAX_DECODE_BYTES, DecodedImage, Rejected, decode
+from ingest.images.pixels import ImageLimits
 
 SIDE_PX = 64
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from ingest.images.decode import DecodedImage, ImageLimits, decode
+from ingest.images.decode import DecodedImage, decode
+from ingest.images.pixels import ImageLimits
 from tests.ingest.hiding import jpeg, scene
 from tests.nasty import encoded
 

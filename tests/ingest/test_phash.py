@@ -10,8 +10,9 @@ import pytest
 import scipy.fft
 from PIL import Image
 
-from ingest.images.decode import DecodedImage, ImageLimits, Pixels, decode
+from ingest.images.decode import DecodedImage, decode
 from ingest.images.phash import _candidates, near_duplicate_groups, phash, phash_distance
+from ingest.images.pixels import ImageLimits, Pixels
 
 DEMO = Path(__file__).parents[2] / "jobs/demo/corpus"
 

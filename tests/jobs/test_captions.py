@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ingest.formats import open_source
-from ingest.images.decode import ImageLimits
+from ingest.images.pixels import ImageLimits
 from ingest.sample import MAX_CAPTION_BYTES, Sample, caption_of
 from ingest.slices import LATER_KEYS
 from jobs.scanning.batch import BatchScorer

@@ -50,6 +50,8 @@ def test_results_are_equal_byte_by_byte(tmp_path: Path, make: object, options: t
     for executor in EXECUTORS:
         _scan(source, tmp_path / executor, executor, *options)
     assert _results(tmp_path / "ray") == _results(tmp_path / "inline")
+    _scan(source, tmp_path / "two", "inline", "--processes", 2, *options)
+    assert _results(tmp_path / "two") == _results(tmp_path / "inline")
     assert (tmp_path / "ray" / "run.json").read_bytes() == (tmp_path / "inline" / "run.json").read_bytes()
 
 

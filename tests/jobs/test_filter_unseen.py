@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ingest.fault import Fault
-from ingest.images.decode import ImageLimits
+from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample
 from jobs.releasing.decisions import decisions_of, unseen_in
 from jobs.scanning.batch import BatchScorer

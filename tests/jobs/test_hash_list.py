@@ -17,7 +17,7 @@ from PIL import Image
 
 from ingest.errors import number_of
 from ingest.formats import open_source
-from ingest.images.decode import ImageLimits
+from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample
 from ingest.storage.place import place
 from jobs.browsing.exports import MEDIA_TYPES, exported

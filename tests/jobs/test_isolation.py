@@ -12,7 +12,7 @@ import pytest
 
 from ingest.errors import SourceError, StorageError
 from ingest.formats import Source, open_source
-from ingest.images.decode import ImageLimits
+from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample
 from ingest.slices import MAX_BYTES, Slice
 from ingest.storage.place import place

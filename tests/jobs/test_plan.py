@@ -12,7 +12,7 @@ from PIL import Image
 
 from ingest.errors import SourceError
 from ingest.formats import open_source
-from ingest.images.decode import ImageLimits
+from ingest.images.pixels import ImageLimits
 from jobs.plan import TIMES, _in_unit, _sized
 from jobs.planning.arithmetic import Figure, plan_of
 from jobs.planning.estimate import PlanRequest, run_plan

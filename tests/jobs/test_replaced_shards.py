@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.formats import open_source
-from ingest.images.decode import ImageLimits
+from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
 from jobs.scanning.inline import scan_slices
 from jobs.scanning.settings import ScanSettings

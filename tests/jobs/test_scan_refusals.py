@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ingest.formats import open_source
-from ingest.images.decode import ImageLimits
+from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
 from jobs.scanning.settings import ScanSettings
 from jobs.scanning.slice_scanner import SliceScanner

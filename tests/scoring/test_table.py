@@ -55,7 +55,7 @@ def test_over_several_views_the_worst_counts_and_not_assessed_is_not_zero() -> N
 
 
 def test_the_canned_engine_gives_every_kind_of_value_and_always_the_same() -> None:
-    from ingest.images.decode import Pixels
+    from ingest.images.pixels import Pixels
     from scoring.assessment import View
 
     pixels: Pixels = np.zeros((1, 1, 3), dtype=np.uint8)

@@ -14,8 +14,9 @@ import pytest
 import webdataset as wds
 from PIL import Image
 
-from ingest.images.decode import DecodedImage, ImageLimits, decode
+from ingest.images.decode import DecodedImage, decode
 from ingest.images.phash import MAX_DISTANCE, phash, phash_distance
+from ingest.images.pixels import ImageLimits
 from scoring.taxonomy import ATTRIBUTES
 from scoring.tuning.drawing import Draw
 from scoring.tuning.training_set import SPLITS, open_set

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from ingest.images.decode import DecodedImage, ImageLimits, decode
+from ingest.images.decode import DecodedImage, decode
+from ingest.images.pixels import ImageLimits
 from scoring.assessment import View
 from scoring.engines.picture import max_side_px
 from scoring.protocols import protocol

@@ -16,26 +16,8 @@ from ingest.images.unseen import avif, bare, gif, jpeg, png, tiff, webp
 from ingest.images.unseen.copies import Scanned
 from ingest.images.unseen.jpeg import Stream
 from ingest.images.unseen.pictures import Found, Inner, PictureSearch, inner_pictures
-from ingest.images.unseen.pieces import (
-    EMBEDDED_IMAGE,
-    FRAMES,
-    IGNORED_BYTES,
-    METADATA,
-    PIXELS,
-    TRAILING_DATA,
-    UNKNOWN_CHUNK,
-    Piece,
-    unclaimed,
-)
-
-UNSEEN_KINDS = {
-    EMBEDDED_IMAGE: "another picture inside the file, unless it is a smaller copy of what was scanned",
-    FRAMES: "frames or pages after those that were scanned",
-    TRAILING_DATA: "data after the end of the picture",
-    UNKNOWN_CHUNK: "a part of the file that is neither a picture nor known metadata",
-}
-"""Every kind of content that no engine looks at."""
-
+from ingest.images.unseen.pieces import IGNORED_BYTES, METADATA, PIXELS, Piece, unclaimed
+from ingest.images.unseen_kinds import EMBEDDED_IMAGE, FRAMES, TRAILING_DATA, UNKNOWN_CHUNK
 
 MAX_INNER = 64
 """Places of one file that are given as `Unseen.pictures`; None takes the place of more."""
@@ -46,7 +28,7 @@ class Unseen:
     """Content of a file that is not scanned."""
 
     kinds: tuple[str, ...]
-    """Of `UNSEEN_KINDS`, sorted; empty if everything is scanned."""
+    """Of `ingest.images.unseen_kinds.UNSEEN_KINDS`, sorted; empty if everything is scanned."""
 
     num_bytes: int
     """Its size in the file."""
@@ -56,7 +38,7 @@ class Unseen:
     such as frames after those that were scanned. Some are missing unless `unseen_in` was asked for pictures."""
 
 
-__all__ = ["UNSEEN_KINDS", "Inner", "Scanned", "Unseen", "pieces_of", "unseen_in"]
+__all__ = ["Inner", "Scanned", "Unseen", "pieces_of", "unseen_in"]
 
 
 def pieces_of(image: ImageFile.ImageFile, encoded: bytes, num_seen: int, streams: Sequence[Stream]) -> Iterator[Piece]:

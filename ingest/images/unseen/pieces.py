@@ -3,10 +3,6 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-FRAMES = "frames"
-TRAILING_DATA = "trailing_data"
-EMBEDDED_IMAGE = "embedded_image"
-UNKNOWN_CHUNK = "unknown_chunk"
 METADATA, PIXELS = "metadata", "pixels"
 """What is looked at: it counts only where another picture lies in it."""
 

@@ -12,7 +12,8 @@ from PIL.PngImagePlugin import MAX_TEXT_MEMORY
 from ingest.images.magic import is_text
 from ingest.images.metadata import PNG_MAGIC, chunk_text, png_chunks, raw_profile
 from ingest.images.unseen.deflated import used_bytes
-from ingest.images.unseen.pieces import FRAMES, METADATA, PIXELS, TRAILING_DATA, UNKNOWN_CHUNK, Piece
+from ingest.images.unseen.pieces import METADATA, PIXELS, Piece
+from ingest.images.unseen_kinds import FRAMES, TRAILING_DATA, UNKNOWN_CHUNK
 
 _METADATA_CHUNKS = frozenset([b"eXIf", b"caBX"])
 _TEXTS = frozenset([b"tEXt", b"zTXt", b"iTXt"])

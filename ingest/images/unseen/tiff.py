@@ -10,20 +10,9 @@ from dataclasses import dataclass, field
 
 from ingest.images.unseen import jpeg
 from ingest.images.unseen.deflated import used_bytes
-from ingest.images.unseen.pieces import (
-    EMBEDDED_IMAGE,
-    FRAMES,
-    METADATA,
-    PIXELS,
-    TRAILING_DATA,
-    UNKNOWN_CHUNK,
-    Piece,
-    Range,
-    merged,
-    num_bytes_of,
-    unclaimed,
-)
+from ingest.images.unseen.pieces import METADATA, PIXELS, Piece, Range, merged, num_bytes_of, unclaimed
 from ingest.images.unseen.tiff_file import Directory, Entry, TiffFile
+from ingest.images.unseen_kinds import EMBEDDED_IMAGE, FRAMES, TRAILING_DATA, UNKNOWN_CHUNK
 
 _WIDTH, _HEIGHT, _BITS, _COMPRESSION, _SAMPLES, _PLANAR = 256, 257, 258, 259, 277, 284
 _STRIP_OFFSETS, _ROWS_PER_STRIP, _STRIP_BYTES = 273, 278, 279

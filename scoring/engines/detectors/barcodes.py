@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ingest.images.decode import Pixels
+from ingest.images.pixels import Pixels
 from scoring.engines.detectors.findings import Area, Finding, fractions
 
 _LICENCE = re.compile(r"\A@\s*(\x1e\s*)?(ANSI |AAMVA)")

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ingest.images.decode import Pixels
+from ingest.images.pixels import Pixels
 from scoring.assessment import Assessment, Outcome, Unscored, View
 from scoring.engines.detectors.barcodes import BarcodeReader, barcode_findings
 from scoring.engines.detectors.decisions import decide, embedded_findings, embedded_unread

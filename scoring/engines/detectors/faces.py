@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from ingest.images.decode import Pixels
+from ingest.images.pixels import Pixels
 from scoring.engines.detectors.findings import Finding, fractions
 from scoring.engines.detectors.models import open_session
 

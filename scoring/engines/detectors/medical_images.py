@@ -4,7 +4,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from ingest.images.decode import Pixels
+from ingest.images.pixels import Pixels
 from scoring.engines.detectors.findings import Finding
 from scoring.engines.detectors.page import Page
 from scoring.engines.detectors.patterns import has_date, tells_birth

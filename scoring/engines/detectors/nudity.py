@@ -1,6 +1,6 @@
 """Nudity with Yahoo's open_nsfw: trained on pornographic photographs only, so 0 means "no such signal"."""
 
-from ingest.images.decode import Pixels
+from ingest.images.pixels import Pixels
 from scoring.engines.detectors.findings import Finding
 from scoring.engines.detectors.models import checked_path
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ingest.images.decode import Pixels
+from ingest.images.pixels import Pixels
 from scoring.engines.detectors.findings import Area, fractions
 from scoring.engines.detectors.models import TEXT_DETECTOR, TEXT_RECOGNIZER, checked_path
 from scoring.engines.detectors.writing import SEARCH_SIDE_PX, Quad, WritingFinder

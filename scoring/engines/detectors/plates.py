@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 
-from ingest.images.decode import Pixels
+from ingest.images.pixels import Pixels
 from scoring.engines.detectors.findings import Area, Finding
 from scoring.engines.detectors.objects import Thing
 from scoring.engines.detectors.ocr import READABLE, Line

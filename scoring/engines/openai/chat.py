@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import simplejpeg
 
-from ingest.images.decode import Pixels
+from ingest.images.pixels import Pixels
 from scoring.engines.openai.endpoint import NoAnswerError
 from scoring.engines.openai.settings import JPEG_QUALITY
 from scoring.engines.picture import prepared

@@ -4,7 +4,7 @@ import math
 from functools import partial
 from pathlib import Path
 
-from ingest.images.decode import Pixels
+from ingest.images.pixels import Pixels
 from scoring.engine_facts import Preview
 from scoring.engines.picture import prepared
 from scoring.engines.vlm.checkpoint import IMAGE_PROCESSORS, read_json

@@ -1,0 +1,123 @@
+"""`scan --executor inline --processes`: the same files, and a process that dies costs no row."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from queue import SimpleQueue
+
+import pytest
+
+from ingest.formats import open_source
+from ingest.images.pixels import ImageLimits
+from ingest.storage.place import place
+from jobs.scanning.further_processes import FurtherProcess, Tasks, UnderWay
+from jobs.scanning.settings import ScanSettings
+from jobs.scanning.slice_tasks import SliceCounts, slices_left
+from scoring.assessment import EngineOptions
+from scoring.runs.ledger import Ledger
+from tests.faults.drill import descendants, finish, make_shards, rows, sha256, start_scan
+from tests.jobs.made import privsieve
+
+INLINE = ("--executor", "inline", "--processes")
+CHILD = "jobs.scanning.further_processes"
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    make_shards(tmp_path / "corpus", 4, 5)
+    return tmp_path / "corpus"
+
+
+def _children(pid: int) -> list[int]:
+    return [child for child, command in descendants(pid).items() if CHILD in command]
+
+
+def _child_of(pid: int) -> int:
+    deadline = time.monotonic() + 600
+    while not _children(pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return _children(pid)[0]
+
+
+@pytest.mark.slow
+def test_one_process_and_three_write_the_same_files(corpus: Path, tmp_path: Path) -> None:
+    for number in ("1", "3"):
+        code, out, err = finish(start_scan(corpus, tmp_path / number, *INLINE, number))
+        assert (code, err) == (0, "")
+        assert out == "20 images in 4 of 4 shards: 20 scored, 0 quarantined\n"
+    files = [
+        {file.relative_to(run): file.read_bytes() for file in run.rglob("*") if file.is_file()}
+        for run in (tmp_path / "1", tmp_path / "3")
+    ]
+    assert files[0] == files[1]
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_costs_no_row(corpus: Path, tmp_path: Path) -> None:
+    scan = start_scan(corpus, tmp_path / "run", *INLINE, "2", drill={"*": 0.2})
+    os.kill(_child_of(scan.pid), signal.SIGKILL)
+    assert finish(scan)[:2] == (0, "20 images in 4 of 4 shards: 20 scored, 0 quarantined\n")
+    assert [row["sha256"] for row in rows(tmp_path / "run")] == [sha256(number) for number in range(20)]
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_every_process_and_the_scan_goes_on_later(corpus: Path, tmp_path: Path) -> None:
+    scan = start_scan(corpus, tmp_path / "run", *INLINE, "2", drill={"*": 600.0})
+    child = _child_of(scan.pid)
+    while not list((tmp_path / "run" / "attempts").glob("*.json")):
+        time.sleep(0.02)
+    scan.send_signal(signal.SIGINT)
+    code, out, err = finish(scan)
+    assert (code, out, err.strip()) == (130, "", "privsieve: interrupted; run the same command again to continue")
+    assert not os.path.exists(f"/proc/{child}")
+    assert finish(start_scan(corpus, tmp_path / "run", *INLINE, "2"))[0] == 0
+    assert [row["sha256"] for row in rows(tmp_path / "run")] == [sha256(number) for number in range(20)]
+
+
+@pytest.mark.slow
+def test_a_process_ends_when_its_parent_is_killed(corpus: Path, tmp_path: Path) -> None:
+    scan = start_scan(corpus, tmp_path / "run", *INLINE, "2", drill={"*": 600.0})
+    child = _child_of(scan.pid)
+    scan.send_signal(signal.SIGKILL)
+    finish(scan)
+    deadline = time.monotonic() + 600
+    while os.path.exists(f"/proc/{child}") and _state(child) != "Z":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def _state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "Z"
+
+
+@pytest.mark.slow
+def test_an_image_that_kills_a_further_process_costs_one_row(
+    tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "drill.json").write_text(json.dumps({sha256(7): "crash"}))
+    monkeypatch.setenv("PRIVSIEVE_DRILL", str(tmp_path / "drill.json"))
+    source = open_source(str(corpus), None, None)
+    run = place(str(tmp_path / "run"))
+    settings = ScanSettings(source, run, "canned", EngineOptions(), ImageLimits(), "settings", code="code")
+    ended = SimpleQueue[SliceCounts | None]()
+    listed = (task for shard in source.shards for task in slices_left(settings, shard, None, Ledger({}, {})))
+    process = FurtherProcess(1, settings, Tasks(listed, ended.put), ended.put, UnderWay(lambda _: None), after_s=0)
+    process.start()
+    found = list(iter(ended.get, None))
+    process.stop()
+    assert [(counts.num_rows, counts.failure) for counts in found if counts is not None] == [(5, "")] * 4
+    reasons = [row["reason"] for row in rows(tmp_path / "run")]
+    assert reasons == [None] * 7 + ["crash"] + [None] * 12
+
+
+def test_processes_are_of_the_inline_executor(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert privsieve("scan", corpus, "--run", tmp_path / "run", "--executor", "ray", "--processes", 2) == 2
+    assert capsys.readouterr().err.endswith(
+        "--processes 2 is of --executor inline: give that too, or --num-engines for Ray\n"
+    )
