@@ -19,6 +19,7 @@ from jobs.runtime.on_worker import on_worker
 from scoring.assessment import Closable, EngineDescription, EngineOptions, RemoteEngineModule, Unscored
 from scoring.engines import engine_module
 from scoring.engines.canary import canary
+from scoring.runs.layout import PROBE
 
 
 def look(
@@ -39,7 +40,7 @@ def look(
     if new_run is None:
         return on_worker(partial(described, engine, options), num_cpus, num_gpus, feedback, waits).found
     source, run = new_run
-    probe = f"look-{uuid.uuid4().hex}"
+    probe = f"{PROBE}{uuid.uuid4().hex}"
     with new_folders_removed(run):
         run.at(probe + PART).write(probe.encode())
         try:

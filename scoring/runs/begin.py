@@ -5,7 +5,7 @@ import json
 from ingest.errors import RunError
 from ingest.storage.place import PART, Place, place
 from scoring.runs.differences import differences
-from scoring.runs.layout import ATTEMPTS, CANARY, RUN_LEASE, RUN_RECORD, SCORES
+from scoring.runs.layout import ATTEMPTS, CANARY, PROBE, RUN_LEASE, RUN_RECORD, SCORES
 from scoring.runs.record import NOT_COMPARED, RunRecord, open_run
 
 
@@ -59,8 +59,7 @@ def _write(url: str, record: RunRecord) -> None:
 
 def refuse_other_files(root: Place, url: str) -> None:
     """RunError where `root`, in which no run was begun, holds more than what a scan does before it begins one."""
-    others = [name for name in root.names() if name != RUN_LEASE and not name.endswith(PART)]
-    if others or any(not name.startswith((RUN_LEASE, RUN_RECORD)) for name in root.names()):
+    if not all(name == RUN_LEASE or _is_unfinished(name) for name in root.names()):
         raise RunError(f"{url} holds other files and is no run; use a new folder for --run")
 
 
@@ -70,3 +69,10 @@ def remove_unfinished(run: Place) -> None:
         for name in folder.names():
             if name.endswith(PART):
                 folder.at(name).remove()
+    for name in run.names():
+        if name.startswith(PROBE):
+            run.at(name).remove()
+
+
+def _is_unfinished(name: str) -> bool:
+    return name.endswith(PART) and name.startswith((RUN_LEASE, RUN_RECORD, PROBE))

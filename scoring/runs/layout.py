@@ -2,6 +2,8 @@
 
 RUN_RECORD = "run.json"
 """What the run is of and its settings; written first."""
+PROBE = "look-"
+"""Begins the names of files with which a scan finds out whether the machines of a cluster see this folder."""
 SCORES = "scores"
 """Folder of one Parquet file per finished slice."""
 COMPACT = "compact"

@@ -12,7 +12,7 @@ import pytest
 from ingest.errors import RunError, StorageError
 from ingest.formats import open_source
 from ingest.storage.place import place
-from scoring.runs.begin import start_or_continue
+from scoring.runs.begin import remove_unfinished, start_or_continue
 from scoring.runs.ledger import Ledger
 from scoring.runs.reconcile import tally
 from scoring.runs.record import RunRecord, open_run
@@ -29,8 +29,11 @@ def test_a_scan_that_was_killed_before_its_record_was_whole_begins_again(tmp_pat
     run.mkdir()
     (run / "run.json.0123abcd.part").write_bytes(b'{"privs')
     (run / "lease.json").write_bytes(b"{}")
+    (run / "look-0123abcd.part").write_bytes(b"look-0123abcd")
     start_or_continue(str(run), record)
     assert open_run(str(run))[1] == record
+    remove_unfinished(place(str(run)))
+    assert not (run / "look-0123abcd.part").exists()
     (run / "run.json").rename(run / "diary.txt")
     with pytest.raises(RunError, match="holds other files and is no run"):
         start_or_continue(str(run), record)
