@@ -112,7 +112,7 @@ lint: $(VENV)/.installed-test
 # machines, with the tests; then the tests of vLLM on CPUs. Each takes the pins of those before, so that shared ones are
 # equal. What is pinned stays while it fits: `make lock LOCK_OPTIONS=--upgrade` takes the newest of everything.
 STORES := --extra s3 --extra gs --extra az --extra hf --extra https
-LOCK = $(LOCK_VENV)/bin/uv pip compile -q pyproject.toml --python-platform linux --no-annotate \
+LOCK = $(LOCK_VENV)/bin/uv pip compile -q --system-certs pyproject.toml --python-platform linux --no-annotate \
   --custom-compile-command "make lock" $(LOCK_OPTIONS)
 lock: $(LOCK_VENV)/bin/uv
 	$(LOCK) --python-version 3.12 --extra vllm --extra tune --extra detectors --extra cluster $(STORES) \

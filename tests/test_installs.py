@@ -77,7 +77,17 @@ def test_a_pip_line_resolves_in_an_empty_environment(
     _, lock, what = line
     uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     assert uv is not None, "uv is missing, which the extra dev brings"
-    command = [uv, "pip", "install", "--dry-run", "--target", str(tmp_path / "empty"), "--python", sys.executable]
+    command = [
+        uv,
+        "pip",
+        "install",
+        "--dry-run",
+        "--system-certs",
+        "--target",
+        str(tmp_path / "empty"),
+        "--python",
+        sys.executable,
+    ]
     command += ["--python-version", "3.12", "--python-platform", "linux", *(["-c", lock] if lock else []), *what]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1500)
     assert done.returncode == 0, done.stderr[-2000:]
