@@ -8,7 +8,7 @@ from jobs.runtime.feedback import Feedback
 from jobs.runtime.pace import Pace
 from jobs.runtime.progress import Meter, duration
 from scoring.weights.cache import in_bytes
-from scoring.weights.fetching import Listener, told_to
+from scoring.weights.fetching import Listener, with_listener
 
 
 @contextmanager
@@ -34,5 +34,5 @@ def weights_shown(feedback: Feedback, meter: Meter | None = None) -> Iterator[No
                 facts.append(f"{duration(left_s)} left")
             meter.phase(", ".join(facts), is_logged=False)
 
-        with told_to(Listener(show, feedback.notice)):
+        with with_listener(Listener(show, feedback.notice)):
             yield

@@ -35,7 +35,7 @@ class BatchScorer:
         flow: Flow | None = None,
     ):
         """uses_caption: `EngineDescription.uses_caption`. hash_list: pictures that the engine never sees; if it has
-        PDQ hashes, `limits.has_pdq` must be set. flow: told what is being decoded and scored; None: nobody asks."""
+        PDQ hashes, `limits.has_pdq` must be set. flow: counts what is being decoded and scored; None: not needed."""
         self._engine = engine
         self._flow = flow or Flow()
         self._hash_list = hash_list

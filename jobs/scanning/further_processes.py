@@ -28,8 +28,8 @@ from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS
 TRIES = GIVE_UP_AFTER_DEATHS + 2
 """Children for one slice. The run gives the slice up before; with none that even starts, the parent scans it."""
 
-TELL_EVERY_S = 1.0
-"""How often a child says how many images of its slice are done."""
+REPORT_EVERY_S = 1.0
+"""How often a child reports how many images of its slice are done."""
 
 STOP_LIMIT_S = 10.0
 
@@ -189,12 +189,12 @@ def _serve(connection: Connection) -> None:
     settings: ScanSettings = connection.recv()
     tasks = SimpleQueue[SliceTask]()
     threading.Thread(target=_receive, args=(connection, tasks), daemon=True).start()
-    told_s = 0.0
+    reported_s = 0.0
 
     def looked_at(_: str, num_images: int) -> None:
-        nonlocal told_s
-        if time.monotonic() - told_s >= TELL_EVERY_S:
-            told_s = time.monotonic()
+        nonlocal reported_s
+        if time.monotonic() - reported_s >= REPORT_EVERY_S:
+            reported_s = time.monotonic()
             connection.send(num_images)
 
     scanner = SliceScanner(settings, looked_at=looked_at)

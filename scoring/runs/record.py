@@ -133,8 +133,8 @@ class RunRecord(BaseModel):
     engine: Annotated[dict[str, Any], AfterValidator(_checked_engine)]
 
     built_with: tuple[dict[str, bool | int | float | str], ...] = ()
-    """What the engines chose by their machines or were told (`scoring.assessment.TakesSteps`), each combination once;
-    none in older runs. It changes no answer."""
+    """Settings that engines chose for their machines or were given (`scoring.assessment.TakesSteps`), each
+    combination once; none in older runs. They change no answer."""
 
     @model_serializer(mode="wrap")
     def _without_unset(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:

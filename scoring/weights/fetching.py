@@ -41,7 +41,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Listener:
-    """Who is told how fetching goes on."""
+    """Receives how fetching goes on."""
 
     progress: Callable[[str, int, int], None] = lambda name, num_done, num_all: None
     """Takes what is fetched, the bytes that are here, and all bytes."""
@@ -54,8 +54,8 @@ _listener: ContextVar[Listener] = ContextVar("listener", default=Listener())  # 
 
 
 @contextmanager
-def told_to(listener: Listener) -> Iterator[None]:
-    """Whatever this thread fetches within the block is told to the listener."""
+def with_listener(listener: Listener) -> Iterator[None]:
+    """The listener hears of everything that this thread fetches within the block."""
     token = _listener.set(listener)
     try:
         yield
