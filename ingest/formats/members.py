@@ -87,10 +87,11 @@ def name_fault(name: str) -> str | None:
         return "a backslash in its name, which separates folders on Windows"
     if name.count("/") > MAX_FOLDERS:
         return f"a name of more than {MAX_FOLDERS} folders"
-    if any(unicodedata.category(character) == "Cc" for character in name):
-        return "control characters in its name"
-    if any(unicodedata.bidirectional(character) in _REORDERING for character in name):
-        return "characters in its name that change the order in which it is shown"
+    if not (name.isascii() and name.isprintable()):  # most names are, and looking at each character takes long
+        if any(unicodedata.category(character) == "Cc" for character in name):
+            return "control characters in its name"
+        if any(unicodedata.bidirectional(character) in _REORDERING for character in name):
+            return "characters in its name that change the order in which it is shown"
     if re.match("[A-Za-z]:", name):
         return "a name that begins with a drive letter"
     return None

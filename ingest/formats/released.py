@@ -4,11 +4,7 @@ A corpus may have changed since it was scanned. Then the decisions are about oth
 may be released. The hash of every copied image shows whether that happened.
 """
 
-import hashlib
 import json
-from collections import deque
-from collections.abc import Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 
 from ingest.errors import IncompleteError
@@ -19,9 +15,6 @@ RELEASE = "release.json"
 
 DECISIONS = "decisions.parquet"
 """What lies beside the shards of a release, so that a release can be scanned again."""
-
-BATCH_BYTES, MAX_WAITING = 2**20, 4
-"""Images are handed to the thread that hashes so many bytes at once; so many batches may wait for it."""
 
 
 @dataclass(frozen=True)
@@ -51,60 +44,6 @@ class Kept:
         """IncompleteError if `sha256` of a kept sample's image (None if it has none) differs from the scan's."""
         if sha256 != self.sha256[index]:
             raise changed(shard, f"sample {printable(key)} holds another image")
-
-
-class ImageHashes:
-    """Compares copied images with those that were scanned, in a thread beside the copy. All are compared on exit."""
-
-    def __init__(self, kept: Kept, shard: str):
-        self._kept, self._shard = kept, shard
-        self._thread = ThreadPoolExecutor(1, "sha256-of-images")
-        self._names, self._unhashed, self._num_bytes = list[tuple[int, str]](), list[_Unhashed](), 0
-        self._waiting = deque[tuple[list[tuple[int, str]], Future[list[str]]]]()
-
-    def __enter__(self) -> "ImageHashes":
-        return self
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        try:
-            if error is None:
-                self._hand_over()
-                self._check_until(0)
-        finally:
-            self._thread.shutdown(cancel_futures=True)
-
-    def add(self, index: int, key: str, blocks: Iterable[bytes]) -> None:
-        """blocks: of the image; all but the last are hashed here. IncompleteError for this image or one before it."""
-        digest, last = hashlib.sha256(), b""
-        for block in blocks:
-            digest.update(last)
-            last = block
-        self._names.append((index, key))
-        self._unhashed.append((digest, last))
-        self._num_bytes += len(last)
-        if self._num_bytes >= BATCH_BYTES:
-            self._hand_over()
-            self._check_until(MAX_WAITING)
-
-    def _hand_over(self) -> None:
-        self._waiting.append((self._names, self._thread.submit(_ended, self._unhashed)))
-        self._names, self._unhashed, self._num_bytes = [], [], 0
-
-    def _check_until(self, num_waiting: int) -> None:
-        while len(self._waiting) > num_waiting:
-            names, hashes = self._waiting.popleft()
-            for (index, key), sha256 in zip(names, hashes.result(), strict=True):
-                self._kept.check_image(self._shard, index, key, sha256)
-
-
-_Unhashed = tuple["hashlib._Hash", bytes]
-"""What was hashed of an image, and its last block."""
-
-
-def _ended(images: list[_Unhashed]) -> list[str]:
-    for digest, last in images:
-        digest.update(last)
-    return [digest.hexdigest() for digest, _ in images]
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ Damage in a tar becomes a sample of its own that cannot be read, so that it show
 headers, and of the members beside the image those that `ingest.formats.members` allows.
 """
 
+import hashlib
 import json
 import posixpath
 from collections import Counter
@@ -32,7 +33,7 @@ from ingest.formats.members import (
     kind_of,
     name_fault,
 )
-from ingest.formats.released import ImageHashes, Kept, Written, changed
+from ingest.formats.released import Kept, Written, changed
 from ingest.formats.shard import MAX_IMAGE_BYTES, TOO_MANY_BYTES, files_below, opened
 from ingest.formats.tar import BLOCK, END, MAX_NAME_BYTES, Damage, Member, header, walk
 from ingest.images.magic import HEAD_BYTES
@@ -233,10 +234,9 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
             num_found += 1
         kept.check_number(shard, num_found)
         with out.at(shard).create() as released, _compressing(released, codec) as target:
-            with ImageHashes(kept, shard) as hashes:
-                release = _Release(stream, shard, kept, target, hashes)
-                for index, found in taken.items():
-                    release.add(index, found)
+            release = _Release(stream, shard, kept, target)
+            for index, found in taken.items():
+                release.add(index, found)
             release.end()
     num_written = len(taken) - len(release.dropped)
     return Written(num_written, {shard: released.sha256}, release.dropped, dict(release.left_out))
@@ -255,10 +255,10 @@ def _compressing(released: NewFile, codec: str | None) -> Iterator[Any]:
 class _Release:
     """The tar of a release while it is written: plain files under safe names, their headers made anew."""
 
-    def __init__(self, stream: BinaryIO, shard: str, kept: Kept, target: Any, hashes: ImageHashes):
+    def __init__(self, stream: BinaryIO, shard: str, kept: Kept, target: Any):
         self.dropped, self.left_out = dict[int, str](), Counter[str]()
         self._stream, self._shard, self._kept, self._target = stream, shard, kept, target
-        self._names, self._num_bytes, self._hashes = Names(), 0, hashes
+        self._names, self._num_bytes = Names(), 0
 
     def add(self, index: int, found: _Group | Damage) -> None:
         """A sample, or why it is dropped. IncompleteError where an image is not the one that was scanned."""
@@ -272,10 +272,9 @@ class _Release:
             self._kept.check_image(self._shard, index, group.key, None)
         for member in (part.member for part in group.parts):
             if member == image:
-                self._hashes.add(index, group.key, self._copy(member))
+                self._kept.check_image(self._shard, index, group.key, self._copy(member))
             elif self._kept.members == "all":
-                for _ in self._copy(member):
-                    pass
+                self._copy(member)
             elif not self._taken(member) or not self._copy_listed(member):
                 self.left_out[kind_of(member.name)] += 1
 
@@ -309,19 +308,20 @@ class _Release:
         self._write(header(member) + content + b"\0" * (-member.size % BLOCK))
         return True
 
-    def _copy(self, member: Member) -> Iterator[bytes]:
-        """Yields the content in blocks as they are written."""
+    def _copy(self, member: Member) -> str:
+        """The hash of the content."""
         self._write(header(member))
-        num_left = member.size
+        digest, num_left = hashlib.sha256(), member.size
         self._stream.seek(member.data_start)
         while num_left:
             block = self._stream.read(min(num_left, 2**22))
             if not block:
                 raise changed(self._shard, "it became shorter while it was read")
             self._write(block)
-            yield block
+            digest.update(block)
             num_left -= len(block)
         self._write(b"\0" * (-member.size % BLOCK))
+        return digest.hexdigest()
 
     def _write(self, content: bytes) -> None:
         self._target.write(content)

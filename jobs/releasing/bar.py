@@ -10,7 +10,7 @@ import pyarrow as pa
 from ingest.errors import QueryError
 from scoring.policies.policy import LIMITS
 from scoring.sql.errors import without_values
-from scoring.sql.expressions import shown, value_expression
+from scoring.sql.expressions import columns_of, shown, value_expression
 from scoring.sql.limits import StoppedError, Watch
 from scoring.table import SCHEMA
 
@@ -27,6 +27,11 @@ class Bar:
 
     threshold: float
     """The lowest number that is dropped; +inf if the policy alone keeps the promise."""
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns of the row that the number follows from."""
+        return columns_of(self.by, SCHEMA)
 
     @property
     def reason(self) -> str:

@@ -130,7 +130,7 @@ class ShardCopier:
     def _decided(self, share: Share) -> tuple[pa.Table, dict[int, list[str]]]:
         """The decisions for the shard, and `unseen_in`. IncompleteError where they are not those that were counted."""
         tables, kept, unseen = [DECISIONS_SCHEMA.empty_table()], KeptHash(share.shard), dict[int, list[str]]()
-        for rows in row_chunks(self.run, share.rows):
+        for rows in row_chunks(self.run, share.rows, self.policy, self.bar):
             tables.append(decisions_of(rows, self.policy, self.bar))
             kept.update(tables[-1])
             unseen |= unseen_in(rows, tables[-1])

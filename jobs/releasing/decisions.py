@@ -29,6 +29,9 @@ from scoring.runs.rows import rows_at
 ROWS_AT_ONCE = 40_960
 """Decided together: as many as a row group of a compacted run has, so that no group is decoded twice."""
 
+_COUNTED = frozenset(["status", "unseen", "num_frames", "num_frames_scanned", "num_bytes"])
+"""Columns that the counts of a release are made of."""
+
 DECISIONS_SCHEMA = pa.schema(
     {
         "shard": pa.string(),
@@ -42,16 +45,19 @@ DECISIONS_SCHEMA = pa.schema(
 )
 
 
-def row_chunks(run: Place, ranges: Sequence[RowRange], rows_at_once: int = ROWS_AT_ONCE) -> Iterator[pa.Table]:
-    """Rows in their order. One slice at a time; of a compacted run, which has larger files, so many rows at most."""
-    for one in ranges:
-        if one.num_rows is None:
-            yield rows_at(run, [one])
+def row_chunks(
+    run: Place, ranges: Sequence[RowRange], policy: Policy, bar: Bar | None = None, rows_at_once: int = ROWS_AT_ONCE
+) -> Iterator[pa.Table]:
+    """What decisions need of the rows, in their order: a slice at a time, or `rows_at_once` of a compacted run."""
+    columns = sorted(_COUNTED | policy.columns | (bar.columns if bar else frozenset()))
+    for rows in ranges:
+        if rows.num_rows is None:
+            yield rows_at(run, [rows], columns)
             continue
-        end, first = one.first_row + one.num_rows, one.first_row
+        end, first = rows.first_row + rows.num_rows, rows.first_row
         while first < end:
             after = min(end, (first // rows_at_once + 1) * rows_at_once)
-            yield rows_at(run, [RowRange(one.path, first, after - first)])
+            yield rows_at(run, [RowRange(rows.path, first, after - first)], columns)
             first = after
 
 

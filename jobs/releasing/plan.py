@@ -139,7 +139,7 @@ class _Tally:
 
     def share(self, shard: str, ranges: list[RowRange], is_whole: bool) -> Share:
         kept, num_rows = KeptHash(shard), 0
-        for rows in row_chunks(self._run, ranges):
+        for rows in row_chunks(self._run, ranges, self._policy, self._bar):
             decisions = decisions_of(rows, self._policy, self._bar)
             kept.update(decisions)
             num_rows += decisions.num_rows

@@ -22,7 +22,7 @@ A policy can be changed and applied again without another scan, since scores do 
 import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Annotated, Any, Literal, get_args
 
 import duckdb
@@ -54,6 +54,9 @@ UNCOMPARED = "it cannot be compared with the hash list"
 
 LIMITS = Limits(seconds=600)
 """For the decisions on one shard. They take milliseconds, but a regular expression can be made to take hours."""
+
+_DECIDED_FROM = frozenset(["shard", "index", "key", "sha256", "status", "reason"])
+"""Columns that every decision needs."""
 
 _NOT_SCANNED = frozenset(["unseen", "unseen_bytes", "num_frames", "num_frames_scanned"])
 """Columns that say nothing about the content that was scanned."""
@@ -126,12 +129,27 @@ class Policy:
     not_compared: frozenset[str] = frozenset()
     """sha256 of pictures that cannot be compared with the list: the same is done with them."""
 
+    @cached_property
+    def columns(self) -> frozenset[str]:
+        """The columns of `SCHEMA` that `decide` needs."""
+        of_attributes = frozenset(self.answered_both_ways) if self._asks_unknown_level else frozenset[str]()
+        return _DECIDED_FROM | (self._asked - {UNKNOWN_LEVEL.name}) | of_attributes
+
+    @cached_property
+    def _asked(self) -> frozenset[str]:
+        """The columns of `IMAGE_SCHEMA` in the conditions."""
+        return frozenset[str]().union(*(columns_of(rule.when, IMAGE_SCHEMA) for rule in self.rules))
+
+    @property
+    def _asks_unknown_level(self) -> bool:
+        return UNKNOWN_LEVEL.name in self._asked
+
     def for_engine(self, engine: Mapping[str, Any]) -> "Policy":
         """For the rows of a run with this engine in its run.json."""
         return replace(self, answered_both_ways=not_presence_only(engine))
 
     def decide(self, rows: pa.Table) -> pa.Table:
-        """Rows of `SCHEMA` -> shard, index, key, sha256, action, rule, reason; one per row and in order.
+        """Rows with `columns` at least -> shard, index, key, sha256, action, rule, reason; one per row and in order.
 
         A condition that is null (an attribute was not assessed) does not match; `unknown_level` shows where.
         Rows of `listed` and `not_compared`, and those that the scan found on its own list, have no key and no sha256.
@@ -184,7 +202,7 @@ class Policy:
 
     def has_rule_about(self, column: str) -> bool:
         """Whether the condition of a rule looks at this column."""
-        return any(column in columns_of(rule.when, IMAGE_SCHEMA) for rule in self.rules)
+        return column in self._asked
 
     def inapplicable_rules(self, assessed: Collection[str]) -> dict[str, list[str]]:
         """Rules that cannot match, since they use only columns that were not assessed: rule -> these columns.
@@ -220,8 +238,8 @@ class Policy:
         rule = case([r.name for r in self.rules], literal(QUARANTINED), DEFAULT)
         reason = case([r.reason for r in self.rules], "reason", "no rule matched")
         columns = f'shard, "index", "key", sha256, {action} AS action, {rule} AS rule, {reason} AS reason'
-        unknown = f"{unknown_level_sql(self.answered_both_ways)} AS {UNKNOWN_LEVEL.name}"
-        return f"SELECT {columns} FROM (SELECT *, {unknown} FROM score_rows)"
+        unknown = unknown_level_sql(self.answered_both_ways) if self._asks_unknown_level else "NULL"
+        return f"SELECT {columns} FROM (SELECT *, {unknown} AS {UNKNOWN_LEVEL.name} FROM score_rows)"
 
 
 @cache
