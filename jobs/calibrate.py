@@ -9,8 +9,8 @@ from jobs.console.terminal import write_json, write_line
 from scoring.taxonomy import KEYS
 
 if TYPE_CHECKING:
-    from reports.calibrating.results import CalibrationReport
-    from reports.labelled_rows import Drawn
+    from reports.calibration.results import CalibrationReport
+    from reports.labels.rows import Drawn
 
 
 @click.command()
@@ -62,7 +62,7 @@ def calibrate(
         request = CalibrateRequest(run, labels, out, at, drawn, seed)
     report = run_calibrate(request).report
     if output == "json":
-        from reports.calibrating.results import as_json
+        from reports.calibration.results import as_json
 
         write_json(as_json(report), indent=1)
         return
@@ -73,7 +73,7 @@ def calibrate(
 
 def _write_text(report: "CalibrationReport", reliability: tuple[str, ...]) -> None:
     from jobs.console.tables import write_table
-    from reports.calibrating.tables import headlines, notes, tables
+    from reports.calibration.tables import headlines, notes, tables
 
     for line in headlines(report):
         write_line(line)

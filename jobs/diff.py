@@ -9,7 +9,7 @@ from jobs.console.hash_list_option import hash_list_option
 from jobs.console.terminal import write_json, write_line
 
 if TYPE_CHECKING:
-    from reports.comparing_runs.results import RunDifference
+    from reports.diff.results import RunDifference
 
 MAX_GROUPS = 20
 """In the terminal."""
@@ -40,11 +40,11 @@ def diff(run_a: str, run_b: str, by: str, html_path: Path | None, hash_list: str
         request = DiffRequest(run_a, run_b, by, hash_list)
     found = run_diff(request, on_terminal(quiet=True))
     if html_path is not None:
-        from reports.comparing_runs.page.render import write_page
+        from reports.diff.page import write_page
 
         write_page(found, html_path)
     if output == "json":
-        from reports.comparing_runs.results import as_json
+        from reports.diff.results import as_json
 
         write_json(as_json(found), indent=1)
         return
@@ -55,7 +55,7 @@ def diff(run_a: str, run_b: str, by: str, html_path: Path | None, hash_list: str
 
 def _write_text(found: "RunDifference") -> None:
     from jobs.console.tables import write_table
-    from reports.comparing_runs.tables import findings, headlines, notes, tables
+    from reports.diff.tables import findings, headlines, notes, tables
 
     for line in (*headlines(found), *findings(found)):
         write_line(line)

@@ -110,7 +110,7 @@ def evaluate(
     evaluation = run_evaluate(request, feedback)
     if html_path is not None:
         from jobs.evaluating.errors import pictures_of
-        from reports.evaluation.page.render import write_page
+        from reports.evaluation.page import write_page
 
         write_page(evaluation, html_path, pictures_of(run, evaluation.errors, feedback))
     if output == "json":

@@ -9,7 +9,7 @@ from jobs.console.hash_list_option import hash_list_option
 from jobs.console.terminal import write_cautions, write_json, write_line
 
 if TYPE_CHECKING:
-    from reports.explaining import Explanation
+    from reports.report.explaining import Explanation
 
 
 @click.command()
@@ -49,7 +49,7 @@ def explain(
 
 
 def _write_text(found: "Explanation") -> None:
-    from reports.explaining import facts_in_words
+    from reports.report.explaining import facts_in_words
 
     for name, value in facts_in_words(found):
         write_line(f"{name:12} {value}")

@@ -28,7 +28,7 @@ from jobs.releasing.run import (
 from jobs.runtime.executors import Executor
 from jobs.runtime.feedback import on_terminal
 from jobs.runtime.last_word import command_session
-from reports.labelled_rows import Drawn
+from reports.labels.rows import Drawn
 from scoring.policies.policy import Policy
 from scoring.policies.shipped import SHIPPED
 from scoring.sql.expressions import shown

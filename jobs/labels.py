@@ -13,7 +13,7 @@ from jobs.console.terminal import write_json, write_line
 from jobs.runtime.feedback import on_terminal
 
 if TYPE_CHECKING:
-    from reports.agreement import Agreement
+    from reports.labels.agreement import Agreement
 
 SPLITS = ("train", "validation", "test")
 METHODS = ("two-annotator", "dawid-skene")

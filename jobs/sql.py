@@ -43,8 +43,8 @@ def sql(run: str, statement: str | None, shell_setup: bool, output: str, timeout
 
     Example: privsieve sql my-run "SELECT level, count(*) FROM scored GROUP BY ALL"
     """
-    from reports.opened import open_run
-    from reports.warehouse import setup_statements
+    from reports.report.opened import open_run
+    from reports.run.warehouse import setup_statements
     from scoring.sql.limits import limits_of_command
 
     if shell_setup == (statement is not None):

@@ -56,15 +56,15 @@ from privsieve.checks import (
 )
 from privsieve.notebook import show_results_as_pages
 from privsieve.urls import Url, text
-from reports import opened
 from reports.audit.results import Audit
-from reports.comparing_runs.results import RunDifference
+from reports.diff.results import RunDifference
 from reports.evaluation.results import Evaluation
-from reports.explaining import Explanation
-from reports.labelled_rows import Drawn
-from reports.opened import OpenRun
-from reports.page.render import Extras, write_page
-from reports.summary import Rate, Report
+from reports.labels.rows import Drawn
+from reports.report import opened
+from reports.report.explaining import Explanation
+from reports.report.opened import OpenRun
+from reports.report.page import Extras, write_page
+from reports.report.summary import Rate, Report
 from scoring.assessment import EngineOptions
 from scoring.engines import DEFAULT
 

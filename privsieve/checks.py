@@ -20,13 +20,13 @@ from jobs.reviewing.run import ReviewResult, Serving, in_background, result_of
 from jobs.runtime.feedback import SILENT
 from jobs.runtime.requests import refused_in_one_line
 from privsieve.urls import Url, text, text_or_none
-from reports.agreement import AgreementTable
 from reports.audit.results import Audit
-from reports.comparing_runs.page import render as comparison_page
-from reports.comparing_runs.results import RunDifference
-from reports.evaluation.page import render as evaluation_page
+from reports.diff import page as comparison_page
+from reports.diff.results import RunDifference
+from reports.evaluation import page as evaluation_page
 from reports.evaluation.results import Evaluation
-from reports.explaining import Explanation
+from reports.labels.agreement import AgreementTable
+from reports.report.explaining import Explanation
 from scoring.labels.consensus import Consensus
 from scoring.labels.importing import Imported
 from scoring.policies.shipped import SHIPPED

@@ -4,6 +4,9 @@ import math
 
 MAX_DECIMALS = 6
 
+MAX_SHOWN_CHARACTERS = 200
+"""Of a group's name in the text and the page. A category can be pages long; JSON and CSV hold all of it."""
+
 
 def percent(share: float | None, is_lower_bound: bool = False, decimals: int | None = None) -> str:
     """A share, 0–1, in per cent; "–" where it is not known.
@@ -58,3 +61,8 @@ def decimals_of(low: float, high: float) -> int:
     """Of an interval in per cent: at least one, and so many that its length has two digits."""
     length = 100 * abs(high - low)
     return 1 if length <= 0 else min(MAX_DECIMALS, max(1, 1 - math.floor(math.log10(length))))
+
+
+def shortened(name: str, most: int = MAX_SHOWN_CHARACTERS) -> str:
+    """The name in at most so many characters, with an ellipsis where it is cut."""
+    return name if len(name) <= most else name[: most - 1] + "…"

@@ -18,9 +18,9 @@ from reports.audit.drawn_shards import drawn_fractions
 from reports.audit.other_run import audit_of_other_run
 from reports.audit.population import audit_of_source
 from reports.audit.results import Audit, as_table
-from reports.opened import OpenRun
-from reports.report.design import SAMPLES, SourceSizes, design_of
-from reports.warehouse import open_run
+from reports.report.opened import OpenRun
+from reports.run.design import SAMPLES, SourceSizes, design_of
+from reports.run.warehouse import open_run
 from scoring.labels.contradictions import contradictions
 from scoring.labels.table import LABELS_SCHEMA, Judged, checked, read_judged
 from scoring.runs.audit_sample import read_sample

@@ -18,8 +18,8 @@ from jobs.runtime.listed import READS_AGAIN, left_out_note, listings, reads_pict
 from jobs.runtime.output_file import refuse_existing
 from jobs.runtime.requests import STRICT, Name
 from reports.audit.drawing import draw
-from reports.opened import OpenRun
-from reports.warehouse import Run, open_run
+from reports.report.opened import OpenRun
+from reports.run.warehouse import Run, open_run
 from scoring.labels.csv_cells import as_csv
 from scoring.labels.label_studio import LOCAL_FILES, interface, tasks
 from scoring.labels.table import to_labels

@@ -7,7 +7,7 @@
     run.py        from start to end
     page/         HTML, CSS and JavaScript
 
-Rows, filters and counts: `reports/browsed_rows.py`. Who may talk to the server, and what a picture is before it is
-shown: `jobs/reviewing/`. Nothing is written.
+Rows, filters and counts: `reports/report/browsed_rows.py`. Who may talk to the server, and what a picture is before it
+is shown: `jobs/reviewing/`. Nothing is written.
 Start at: `run.py`.
 """

@@ -4,7 +4,7 @@ import pyarrow as pa
 
 from jobs.releasing.decisions import DECISIONS_SCHEMA, decisions_of
 from jobs.runtime.listed import row_chunks
-from reports.opened import OpenRun
+from reports.report.opened import OpenRun
 from scoring.policies.policy import Policy
 from scoring.table import SCHEMA
 

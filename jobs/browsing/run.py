@@ -20,8 +20,8 @@ from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
 from jobs.runtime.listed import COLUMNS, READS_AGAIN, listings, reads_pictures, row_chunks
 from jobs.runtime.pictures import Pictures, Where
-from reports.browsed_rows import BrowsedRows
-from reports.opened import OpenRun, open_run
+from reports.report.browsed_rows import BrowsedRows
+from reports.report.opened import OpenRun, open_run
 from scoring.policies.policy import load_policy
 from scoring.policies.shipped import SHIPPED, policy_bytes
 from scoring.sql.expressions import boolean_expression

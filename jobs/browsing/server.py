@@ -17,10 +17,10 @@ from jobs.browsing.deciding import decisions
 from jobs.browsing.exports import MEDIA_TYPES, Format, exported
 from jobs.reviewing.handling import error_answer, no_icon, number_below, page_route, posted
 from jobs.reviewing.screen import Screen
-from reports.boxes import first_frame_boxes
-from reports.browsed_rows import MAX_ROWS, SHOWN, VALUES, BrowsedRows, Filter
-from reports.explaining import explanation, facts_in_words
-from reports.opened import OpenRun
+from reports.report.boxes import first_frame_boxes
+from reports.report.browsed_rows import MAX_ROWS, SHOWN, VALUES, BrowsedRows, Filter
+from reports.report.explaining import explanation, facts_in_words
+from reports.report.opened import OpenRun
 from scoring.policies.policy import Policy
 from scoring.taxonomy import ATTRIBUTES, KEYS, LEVELS
 

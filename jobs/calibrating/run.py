@@ -12,15 +12,15 @@ from ingest.sample import printable
 from ingest.storage.place import place
 from jobs.runtime.output_file import refuse_existing
 from jobs.runtime.requests import STRICT, Name
-from reports.agreed_labels import agreed, num_undecided_of
-from reports.calibrating.calibrated import calibrated
-from reports.calibrating.results import CalibrationReport
-from reports.calibrating.tables import use_of
-from reports.calibrating.thresholds_file import thresholds_file
+from reports.calibration.calibrated import calibrated
+from reports.calibration.results import CalibrationReport
+from reports.calibration.tables import use_of
+from reports.calibration.thresholds_file import thresholds_file
 from reports.evaluation.answers import ROW_COLUMNS, truth_of
 from reports.evaluation.evaluate import engine_name
-from reports.labelled_rows import Drawn, labelled_rows
-from reports.opened import open_run
+from reports.labels.agreed import agreed, num_undecided_of
+from reports.labels.rows import Drawn, labelled_rows
+from reports.report.opened import open_run
 from scoring.labels.contradictions import contradictions
 from scoring.labels.table import read_judged
 

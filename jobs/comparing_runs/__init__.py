@@ -1,4 +1,4 @@
-"""What `diff` does; `reports.comparing_runs` makes every figure.
+"""What `diff` does; `reports.diff` makes every figure.
 
 Start at: `run.py`.
 """

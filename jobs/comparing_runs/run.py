@@ -6,8 +6,8 @@ from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.hash_list import hash_list_of
 from jobs.runtime.listed import clear_rows
 from jobs.runtime.requests import STRICT, Name
-from reports.comparing_runs.compare import compare_runs
-from reports.comparing_runs.results import RunDifference
+from reports.diff.compare import compare_runs
+from reports.diff.results import RunDifference
 
 
 @checked_dataclass(frozen=True, config=STRICT)

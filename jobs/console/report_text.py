@@ -6,8 +6,8 @@ from jobs.console.tables import write_table
 from jobs.console.terminal import write_line
 
 if TYPE_CHECKING:
-    from reports.report.figures import CorrectedRate, Prevalence, Rate
     from reports.report.results import Report
+    from reports.run.figures import CorrectedRate, Prevalence, Rate
 
 FEW = "*"
 
@@ -17,8 +17,7 @@ MAX_REASONS = 5
 
 def write_report(report: "Report") -> None:
     from reports.report import sentences
-    from reports.report.figures import shortened
-    from reports.words import percent
+    from reports.words import percent, shortened
 
     for line in sentences.headlines(report):
         write_line(line)
@@ -68,8 +67,7 @@ def _attributes(report: "Report") -> None:
 
 
 def _rates(report: "Report", title: str, rates: "tuple[Rate, ...]") -> None:
-    from reports.report.figures import shortened
-    from reports.words import percent_within, spread
+    from reports.words import percent_within, shortened, spread
 
     columns = {
         report.by_label if len(report.by_label) <= 20 else "group": [shortened(rate.group) for rate in rates],
@@ -110,7 +108,7 @@ def _total(report: "Report") -> str:
 
 def _reasons(report: "Report") -> None:
     """Of the first groups, on a line each."""
-    from reports.report.figures import shortened
+    from reports.words import shortened
 
     groups: dict[str, list[str]] = {}
     for one in report.evidence:
@@ -123,9 +121,8 @@ def _reasons(report: "Report") -> None:
 
 
 def _corrected(report: "Report") -> None:
-    from reports.report.figures import shortened
     from reports.report.sentences import correction_note, labels_of, population
-    from reports.words import percent, percent_within, spread
+    from reports.words import percent, percent_within, shortened, spread
 
     never_ruled_out = {row.attribute for row in report.prevalence if row.is_lower_bound}
 

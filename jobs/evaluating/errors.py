@@ -13,7 +13,7 @@ from jobs.runtime.hash_list import NOTHING, HashList
 from jobs.runtime.listed import COLUMNS, READS_AGAIN, left_out_note, listings, reads_pictures
 from jobs.runtime.pictures import Pictures, Where
 from reports.evaluation.results import WrongAnswer
-from reports.opened import open_run
+from reports.report.opened import open_run
 
 MAX_ERRORS = 60
 

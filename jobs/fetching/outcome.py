@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from ingest.errors import IncompleteError
 from ingest.storage.place import Place
-from reports.run_files import ReadOnlyFiles
+from reports.run.run_files import ReadOnlyFiles
 from scoring.sql.names import file_list, literal
 
 FETCHED = "fetch.parquet"

@@ -20,7 +20,7 @@ from jobs.fetching.outcome import (
 )
 from jobs.fetching.selected import RECORD, FetchRecord, SelectionRecord, clear, recorded
 from jobs.fetching.selection import write_rows
-from reports.run_files import ReadOnlyFiles
+from reports.run.run_files import ReadOnlyFiles
 from scoring.runs.differences import differences
 from scoring.sql.names import file_list, literal
 

@@ -19,7 +19,7 @@ from ingest.formats.shard import files_below
 from ingest.sample import printable
 from ingest.storage.place import Place, place
 from jobs.fetching.columns import normalised_names
-from reports.run_files import ReadOnlyFiles
+from reports.run.run_files import ReadOnlyFiles
 from scoring.sql.expressions import boolean_expression
 from scoring.sql.names import file_list, identifier, literal
 

@@ -10,7 +10,7 @@ from ingest.errors import LabelsError
 from jobs.labelling.inputs import tables_of, warn_of_contradictions
 from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.requests import STRICT, Name
-from reports.agreement import AgreementTable, agreement_table
+from reports.labels.agreement import AgreementTable, agreement_table
 from scoring.labels.attention import CHECKS, without_inattentive
 from scoring.labels.judgements import judgements
 from scoring.labels.table import read_labels

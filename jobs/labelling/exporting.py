@@ -16,7 +16,7 @@ from jobs.runtime.hash_list import NOTHING, HashList, Listing, hash_list_of
 from jobs.runtime.listed import COLUMNS, READS_AGAIN, left_out_note, listings, reads_pictures
 from jobs.runtime.output_file import refuse_existing
 from jobs.runtime.requests import STRICT, Name
-from reports.opened import open_run
+from reports.report.opened import open_run
 from scoring.labels.csv_cells import as_csv
 from scoring.labels.label_studio import LOCAL_FILES, interface, tasks
 from scoring.runs.reviews import is_reviews

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from ingest.errors import LabelsError
 from ingest.storage.place import place
 from jobs.runtime.feedback import Feedback
-from reports.opened import open_run
+from reports.report.opened import open_run
 from scoring.labels.contradictions import contradictions
 from scoring.labels.table import read_labels, to_labels
 from scoring.privacy import ROW_COLUMNS, private_of_rows

@@ -22,13 +22,13 @@ from jobs.releasing.decisions import can_be_dropped, decisions_of
 from jobs.releasing.plan import Counts
 from jobs.releasing.record import GuaranteeRecord
 from jobs.runtime.requests import STRICT, Name
-from reports.agreed_labels import agreed
 from reports.evaluation.answers import truth_of
-from reports.evaluation.binary import Flags, Numbers
-from reports.evaluation.joining import Places
-from reports.guarantee.bound import Bound, bound_of, num_needed
-from reports.guarantee.pictures import Row, evenly_taken
-from reports.labelled_rows import Drawn, LabelledRows, labelled_rows
+from reports.labels.agreed import agreed
+from reports.labels.joining import Places
+from reports.labels.rows import Drawn, LabelledRows, labelled_rows
+from reports.statistics.binary import Flags, Numbers
+from reports.statistics.pictures_drawn import Row, evenly_taken
+from reports.statistics.recall_bound import Bound, bound_of, num_needed
 from scoring.labels.contradictions import contradictions
 from scoring.labels.table import labels_content, read_judged
 from scoring.policies.policy import GUARANTEE, Policy

@@ -37,7 +37,7 @@ from jobs.runtime.last_word import inline_session
 from jobs.runtime.listed import READS_AGAIN, reads_pictures, withheld
 from jobs.runtime.progress import Meter
 from jobs.runtime.requests import STRICT, Name
-from reports.opened import open_run as open_results
+from reports.report.opened import open_run as open_results
 from scoring.policies.policy import Policy, load_policy
 from scoring.policies.shipped import policy_bytes
 from scoring.runs.layout import RUN_RECORD

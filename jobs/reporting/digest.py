@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 from ingest.errors import StorageError
 from ingest.sample import printable
-from reports.page.render import Digest
-from reports.report.figures import Evidence
+from reports.report.page import Digest
+from reports.run.figures import Evidence
 
 TIMEOUT_S = 120
 MAX_ANSWER_BYTES = 2**20

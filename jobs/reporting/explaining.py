@@ -6,8 +6,8 @@ from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.hash_list import hash_list_of
 from jobs.runtime.listed import clear_rows, refuse_listed
 from jobs.runtime.requests import STRICT, Name
-from reports.explaining import Explanation, explanation, row_named
-from reports.opened import open_run
+from reports.report.explaining import Explanation, explanation, row_named
+from reports.report.opened import open_run
 from scoring.policies.policy import load_policy
 from scoring.policies.shipped import SHIPPED, policy_bytes
 from scoring.sql.limits import NO_LIMITS, Limits

@@ -21,10 +21,10 @@ from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.hash_list import NOTHING, HashList, Listing
 from jobs.runtime.listed import COLUMNS, READS_AGAIN, left_out_note, listings, reads_pictures
 from jobs.runtime.pictures import Pictures, Where
-from reports.opened import OpenRun
-from reports.page.render import Picture
-from reports.report.figures import SevereImage
+from reports.report.opened import OpenRun
+from reports.report.page import Picture
 from reports.report.severe import whole_boxes
+from reports.run.figures import SevereImage
 
 MAX_PICTURES = 20
 SIZES = ((288, 65), (288, 40), (208, 40), (144, 35))

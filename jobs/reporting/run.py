@@ -13,15 +13,15 @@ from jobs.reporting.sizes import category_sizes
 from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.hash_list import NOTHING, hash_list_of
 from jobs.runtime.requests import STRICT, Count, Name
-from reports.opened import OpenRun, open_run
-from reports.report.design import SourceSizes
+from reports.report.opened import OpenRun, open_run
 from reports.report.results import Report
-from reports.summary import Details
+from reports.report.summary import Details
+from reports.run.design import SourceSizes
 from scoring.sql.limits import NO_LIMITS, Limits
 from scoring.taxonomy import KEYS
 
 if TYPE_CHECKING:
-    from reports.page.render import Extras
+    from reports.report.page import Extras
 
 
 @dataclasses.dataclass(frozen=True, config=STRICT)
@@ -75,7 +75,7 @@ class ReportResult:
 def run_report(request: ReportRequest, feedback: Feedback = SILENT) -> ReportResult:
     """Errors as of `OpenRun.summary`; StorageError or SourceError of the page. Nothing is written after an error."""
     if request.page is not None:
-        from reports.page.render import check_path
+        from reports.page.pages import check_path
 
         check_path(request.page.path)
     hash_list = hash_list_of(request.hash_list)
@@ -97,7 +97,7 @@ def run_report(request: ReportRequest, feedback: Feedback = SILENT) -> ReportRes
         if request.page is None:
             return ReportResult(found, ())
         extras = _extras(opened, found, request.page, feedback)
-    from reports.page.render import write_page
+    from reports.report.page import write_page
 
     write_page(found, request.page.path, extras)
     return ReportResult(found, (request.page.path,))
@@ -125,7 +125,7 @@ def _refuse_sizes(found: Report, request: ReportRequest) -> None:
 def _extras(opened: OpenRun, found: Report, page: PageRequest, feedback: Feedback) -> "Extras":
     from jobs.reporting.digest import digest_of
     from jobs.reporting.gallery import pictures
-    from reports.page.render import Extras
+    from reports.report.page import Extras
 
     shown = found.severest[: page.num_pictures]
     if page.num_pictures and not found.severest:

@@ -12,8 +12,8 @@ from jobs.reviewing.queue import Queue, distinct, rows_of
 from jobs.reviewing.request import Judged
 from jobs.runtime.feedback import SILENT, Feedback
 from reports.evaluation.answers import truth_of
-from reports.evaluation.joining import join
-from reports.opened import OpenRun
+from reports.labels.joining import join
+from reports.report.opened import OpenRun
 from scoring.labels.attention import CHECKS
 from scoring.labels.contradictions import contradictions
 from scoring.labels.table import LABELS_SCHEMA, read_labels, to_labels

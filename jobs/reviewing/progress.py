@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from ingest.errors import LabelsError
 from jobs.reviewing.asking import Asking
 from jobs.reviewing.tally import tally_of
-from reports.review_progress import Estimate, agreement_of, answers_by_person, enough_labels
+from reports.audit.review_progress import Estimate, agreement_of, answers_by_person, enough_labels
 from scoring.labels.attention import CHECKS, without_inattentive
 from scoring.labels.judgements import judgements
 from scoring.labels.table import LABELS_SCHEMA

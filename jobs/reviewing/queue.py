@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from ingest.errors import QueryError, RunError
 from ingest.storage.place import Place
 from reports.evaluation.answers import ROW_COLUMNS
-from reports.opened import OpenRun
+from reports.report.opened import OpenRun
 from scoring.gaps import UNKNOWN_LEVEL
 from scoring.privacy import DECISIVE_KEYS, MIN_PRIVATE_SCORE, PRIVATE_LEVELS, PROBABILITY_SQL
 from scoring.runs.audit_sample import AuditSample, has_sample, read_sample

@@ -24,9 +24,9 @@ from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
 from jobs.runtime.listed import READS_AGAIN, listings, reads_pictures
 from jobs.runtime.pictures import Pictures, Where
-from reports.opened import OpenRun
-from reports.review_progress import estimate_of
-from reports.warehouse import open_run
+from reports.audit.review_progress import estimate_of
+from reports.report.opened import OpenRun
+from reports.run.warehouse import open_run
 from scoring.privacy import private_condition, private_for_people
 from scoring.runs.layout import REVIEWS
 from scoring.runs.reviews import Answers

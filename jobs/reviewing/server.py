@@ -17,7 +17,7 @@ from jobs.reviewing.posted import MAX_BODY_BYTES, PostedAnswer, PostedName
 from jobs.reviewing.progress import progress
 from jobs.reviewing.request import checked_name
 from jobs.reviewing.tally import next_commands
-from reports.review_progress import Estimate
+from reports.audit.review_progress import Estimate
 from scoring.runs.audit_sample import AuditSample
 from scoring.taxonomy import ATTRIBUTES, LEVELS
 

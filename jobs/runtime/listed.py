@@ -14,7 +14,7 @@ from ingest.errors import IncompleteError, QueryError, RunError, SourceError, St
 from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.hash_list import NOTHING, HashList, Listing, PdqOfFile, is_complete
 from jobs.runtime.pictures import Pictures, Where
-from reports.opened import MayName, OpenRun, all_named
+from reports.report.opened import MayName, OpenRun, all_named
 from scoring.runs.record import RunRecord
 from scoring.table import LISTED
 

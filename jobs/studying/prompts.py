@@ -16,7 +16,7 @@ from jobs.tuning.evaluation_pictures import evaluation_pictures
 from reports.evaluation.comparing import spread_of
 from reports.evaluation.evaluate import EvaluationOptions, evaluate_run
 from reports.evaluation.results import RunsSpread
-from reports.opened import open_run
+from reports.report.opened import open_run
 from scoring.assessment import EngineOptions
 from scoring.engines.vlm.adapter import adapter
 from scoring.engines.vlm.checkpoint import checkpoint

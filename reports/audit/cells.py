@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from reports.warehouse import Run
+from reports.run.warehouse import Run
 from scoring.gaps import not_presence_only
 from scoring.privacy import PRIVATE_LEVELS, PROBABILITY_SQL, private_sql
 from scoring.runs.audit_sample import NUM_CELLS, PRIVATE

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 
 from ingest.errors import LabelsError, RunError
-from reports.agreed_labels import in_words, num_undecided_of
 from reports.audit.categories import CategoryEstimate, LabelsOfCategories, category_estimates
 from reports.audit.cells import IS_YES, Counts, Flags, Numbers, audit_sql
 from reports.audit.counting import MAX_CATEGORIES, NO_CATEGORY, CellCounts, RawCounts, cell_counts, raw_counts
@@ -33,7 +32,8 @@ from reports.audit.results import (
     SubjectRates,
 )
 from reports.audit.second_looks import NONE, SecondLooks, allowing_for, allowing_for_part, second_looks
-from reports.warehouse import STALE_AUDIT, Run
+from reports.labels.agreed import in_words, num_undecided_of
+from reports.run.warehouse import STALE_AUDIT, Run
 from scoring.labels.table import Judged
 from scoring.privacy import follows_taxonomy
 from scoring.runs.audit_sample import PRIVATE, SUBJECTS, AuditSample

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reports.audit.cells import AuditSql, Counts
-from reports.warehouse import Run
+from reports.run.warehouse import Run
 from scoring.runs.audit_sample import NUM_CELLS, SUBJECTS
 
 MAX_CATEGORIES = 1_000

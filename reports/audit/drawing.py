@@ -11,7 +11,7 @@ from ingest.errors import RunError
 from reports.audit.cells import Counts, Numbers, audit_sql
 from reports.audit.counting import cell_counts
 from reports.audit.design import EVEN_SHARE, densities, largest_density, scale_of
-from reports.warehouse import Run
+from reports.run.warehouse import Run
 from scoring.privacy import private_condition
 from scoring.runs.audit_sample import NUM_CELLS, PRIVATE, SAMPLE_SCHEMA, AuditSample, Design, Purpose
 from scoring.sql.names import literal

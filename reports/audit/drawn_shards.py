@@ -8,13 +8,13 @@ from collections.abc import Mapping
 
 from reports.audit.cells import audit_sql
 from reports.audit.counting import NO_CATEGORY
-from reports.drawn_shards import degrees_sql, effective_size_sql, fraction_of, residual_sql
-from reports.warehouse import Run
+from reports.run.drawn_shards import degrees_sql, effective_size_sql, fraction_of, residual_sql
+from reports.run.warehouse import Run
 from scoring.runs.audit_sample import SUBJECTS
 
 Fractions = Mapping[tuple[str, str | None], float]
 """Subject and category, None for the whole run -> what stands for the drawn share of the source
-(`reports.drawn_shards.fraction_of`)."""
+(`reports.run.drawn_shards.fraction_of`)."""
 
 
 def drawn_fractions(run: Run, private: str) -> Fractions:

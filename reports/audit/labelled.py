@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 
 from ingest.errors import LabelsError
-from reports.agreed_labels import agreed
 from reports.audit.cells import Counts, Flags, Numbers
 from reports.audit.results import LabelCounts
-from reports.evaluation.joining import join
+from reports.labels.agreed import agreed
+from reports.labels.joining import join
 from scoring.labels.table import Judged, attribute_values
 from scoring.privacy import private_of_labels
 from scoring.runs.audit_sample import PRIVATE, SUBJECTS

@@ -19,9 +19,9 @@ from reports.audit.cells import Numbers
 from reports.audit.drawn_shards import Fractions
 from reports.audit.estimates import Estimate
 from reports.audit.results import SCORED_OF_SOURCE, Audit, SubjectRates
-from reports.report.design import SAMPLES, Kind
-from reports.report.intervals import Stratum, post_stratified, sampled, with_both_errors
-from reports.warehouse import Run
+from reports.run.design import SAMPLES, Kind
+from reports.run.warehouse import Run
+from reports.statistics.shares import Stratum, post_stratified, sampled, with_both_errors
 
 
 def audit_of_source(audit: Audit, kind: Kind, fractions: Fractions) -> Audit:

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from ingest.errors import number_of
 from reports.audit.cells import Counts, Numbers
 from reports.audit.estimates import Estimate
-from reports.report.intervals import with_both_errors
 from reports.statistics.effective_size import kish_size
 from reports.statistics.exact import clopper_pearson
+from reports.statistics.shares import with_both_errors
 from reports.words import percent
 
 MIN_TWICE = 20

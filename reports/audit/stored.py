@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from ingest.errors import RunError
-from reports.warehouse import STALE_AUDIT, Run
+from reports.run.warehouse import STALE_AUDIT, Run
 from scoring.runs.corrected_rates import read_stored
 
 

@@ -17,8 +17,7 @@ from reports.audit.results import (
 )
 from reports.audit.second_looks import label_errors
 from reports.evaluation.tables import Table
-from reports.summary import shortened
-from reports.words import decimals_of, percent
+from reports.words import decimals_of, percent, shortened
 from scoring.runs.audit_sample import PRIVATE, SUBJECTS
 
 MAX_CATEGORIES_SHOWN = 20

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from reports.evaluation.binary import Numbers
 from reports.evaluation.severity import Levels, band_of
+from reports.statistics.binary import Numbers
 from scoring import severity
 from scoring.labels import derived
 from scoring.labels.table import attribute_values

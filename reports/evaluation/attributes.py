@@ -10,10 +10,10 @@ from typing import Literal
 
 import numpy as np
 
-from reports.evaluation.binary import BinaryMetrics, Numbers, cells, known, of_counts, rates
-from reports.evaluation.calibration import Calibration, calibration
-from reports.evaluation.intervals import Interval, of_macro_f1, of_shares
 from reports.statistics.bayesian_bootstrap import Draws
+from reports.statistics.binary import BinaryMetrics, Numbers, cells, known, of_counts, rates
+from reports.statistics.calibration import Calibration, calibration
+from reports.statistics.intervals import Interval, of_macro_f1, of_shares
 from scoring.taxonomy import KEYS
 
 Ambiguous = Literal["absent", "present"]

@@ -7,15 +7,16 @@ import pyarrow as pa
 
 from ingest.errors import LabelsError
 from ingest.sample import printable
-from reports.evaluation import binary, severity
+from reports.evaluation import severity
 from reports.evaluation.attributes import Ambiguous
-from reports.evaluation.binary import rejections_as_wrong
 from reports.evaluation.evaluate import OF_BOTH_SIDES, EvaluationOptions, Judged
 from reports.evaluation.groups import near_duplicates
-from reports.evaluation.paired import difference, mcnemar
 from reports.evaluation.results import Comparison, Evaluation, Flips, RunsSpread
-from reports.evaluation.spread import spread
+from reports.statistics import binary
 from reports.statistics.bayesian_bootstrap import Draws
+from reports.statistics.binary import rejections_as_wrong
+from reports.statistics.paired import difference, mcnemar
+from reports.statistics.spread import spread
 from scoring.taxonomy import KEYS
 
 METRICS = ("mcc", "balanced_accuracy", "f1", "recall", "precision", "specificity")

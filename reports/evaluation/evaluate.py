@@ -13,16 +13,16 @@ from ingest.sample import printable
 from reports.evaluation import severity
 from reports.evaluation.answers import ROW_COLUMNS, Answers, Truth, answers_of, truth_of
 from reports.evaluation.attributes import Ambiguous, attribute_metrics
-from reports.evaluation.binary import Numbers, binary_metrics, cells, rejections_as_wrong
-from reports.evaluation.calibration import calibration
-from reports.evaluation.classes import classwise, per_class
 from reports.evaluation.groups import near_duplicates
-from reports.evaluation.intervals import of_private, of_scores
-from reports.evaluation.joining import Joined, join
 from reports.evaluation.results import Evaluation, GroupResult, PrivateResult, ScoreResult
-from reports.evaluation.stability import FRACTIONS, stability
-from reports.opened import open_run
+from reports.labels.joining import Joined, join
+from reports.report.opened import open_run
 from reports.statistics.bayesian_bootstrap import Draws
+from reports.statistics.binary import Numbers, binary_metrics, cells, rejections_as_wrong
+from reports.statistics.calibration import calibration
+from reports.statistics.classes import classwise, per_class
+from reports.statistics.intervals import of_private, of_scores
+from reports.statistics.stability import FRACTIONS, stability
 
 By = Literal["class", "category"]
 

@@ -1,8 +1,8 @@
 """What an evaluation found, in sentences: they come before any table."""
 
-from reports.evaluation.intervals import Interval
 from reports.evaluation.results import Comparison, Evaluation, PrivateResult
-from reports.summary import shortened
+from reports.statistics.intervals import Interval
+from reports.words import shortened
 
 
 def findings(evaluation: Evaluation) -> tuple[str, ...]:

@@ -5,15 +5,15 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from reports.evaluation.attributes import AttributeMetrics, AttributeSummary
-from reports.evaluation.binary import BinaryMetrics
-from reports.evaluation.calibration import Calibration
-from reports.evaluation.classes import Classwise, PrivateClass
-from reports.evaluation.intervals import Interval
-from reports.evaluation.joining import JoinCounts
-from reports.evaluation.paired import Difference, McNemar
 from reports.evaluation.severity import ScoreMetrics
-from reports.evaluation.spread import Spread
-from reports.evaluation.stability import Stability
+from reports.labels.joining import JoinCounts
+from reports.statistics.binary import BinaryMetrics
+from reports.statistics.calibration import Calibration
+from reports.statistics.classes import Classwise, PrivateClass
+from reports.statistics.intervals import Interval
+from reports.statistics.paired import Difference, McNemar
+from reports.statistics.spread import Spread
+from reports.statistics.stability import Stability
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from reports.evaluation.binary import Numbers, known, ratio
-from reports.evaluation.pairs import PairwiseAccuracy, pairwise_by_level
+from reports.statistics.binary import Numbers, known, ratio
+from reports.statistics.pairs import PairwiseAccuracy, pairwise_by_level
 from scoring.severity import BANDS
 
 Levels = npt.NDArray[np.int64]

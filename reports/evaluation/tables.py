@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from reports.evaluation import binary, severity
-from reports.evaluation.intervals import NUM_FEW, Interval
+from reports.evaluation import severity
 from reports.evaluation.results import Comparison, Evaluation, PrivateResult, RunsSpread, ScoreResult
-from reports.summary import shortened
+from reports.statistics import binary
+from reports.statistics.intervals import NUM_FEW, Interval
+from reports.words import shortened
 
 NAMES = {
     "mcc": "MCC",

@@ -1,1 +1,4 @@
-"""The report as one self-contained HTML page: `render.py` fills `page.html.j2`, `charts.py` draws."""
+"""HTML pages that need nothing else: one environment of templates, one style, one writer.
+
+May import: `ingest`. Start at: `pages.py`. What a page says, and its template, are where its figures are made.
+"""

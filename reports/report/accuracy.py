@@ -1,9 +1,9 @@
 """Cautions about corrected rates: what the labels that corrected them leave open."""
 
 from ingest.errors import number_of
-from reports.agreed_labels import in_words
 from reports.audit.results import ALL_LABELLED
 from reports.audit.second_looks import label_errors
+from reports.labels.agreed import in_words
 from reports.report.headline import corrected_whole
 from reports.report.results import Report
 from scoring.runs.corrected_rates import MIN_LABELS

@@ -5,7 +5,9 @@ from typing import Any
 
 from ingest.images.unseen_kinds import UNSEEN_KINDS
 from ingest.sample import printable
-from reports.report.figures import (
+from reports.report.laws import rules
+from reports.report.severe import may_hold_own_words
+from reports.run.figures import (
     Copies,
     Evidence,
     GroupLevels,
@@ -15,9 +17,7 @@ from reports.report.figures import (
     Rate,
     UnseenContent,
 )
-from reports.report.laws import rules
-from reports.report.severe import may_hold_own_words
-from reports.warehouse import LEVEL_COUNTS, Run
+from reports.run.warehouse import LEVEL_COUNTS, Run
 from scoring.runs.damage import Damage
 from scoring.sql.names import literal
 from scoring.taxonomy import LEVELS, Attribute

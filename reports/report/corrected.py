@@ -8,9 +8,9 @@ from reports.audit.drawn_shards import Fractions, drawn_fractions
 from reports.audit.estimates import Estimate
 from reports.audit.population import of_source
 from reports.audit.results import CONTRADICTED
-from reports.report.design import Design
-from reports.report.figures import CorrectedRate, Rate
-from reports.warehouse import Run
+from reports.run.design import Design
+from reports.run.figures import CorrectedRate, Rate
+from reports.run.warehouse import Run
 from scoring.runs.audit_sample import PRIVATE
 from scoring.runs.corrected_rates import LabelGaps, read_stored
 

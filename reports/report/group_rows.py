@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import fields
 
-from reports.report.figures import CorrectedRate, Rate
 from reports.report.results import Report
+from reports.run.figures import CorrectedRate, Rate
 from scoring.runs.audit_sample import PRIVATE
 
 _RATE = tuple(field.name for field in fields(Rate))

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from reports.report.figures import CorrectedRate
 from reports.report.results import Report
+from reports.run.figures import CorrectedRate
 from scoring.runs.audit_sample import PRIVATE
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from ingest import __version__
 from ingest.sample import printable
-from reports.report.figures import Fact
+from reports.run.figures import Fact
 from scoring.runs.record import RunRecord
 
 _SHOWN_OF_HASH = 16

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field, replace
 
 from reports.report.corrected import Corrected, of_reported_images
-from reports.report.design import Design, Overall, SourceSizes, design_of, fraction_of, in_source, overall
-from reports.report.figures import (
+from reports.run.design import Design, Overall, SourceSizes, design_of, fraction_of, in_source, overall
+from reports.run.figures import (
     Copies,
     CorrectedRate,
     Evidence,

@@ -6,10 +6,10 @@ from ingest.errors import number_of
 from ingest.sample import printable
 from reports.audit.results import CONTRADICTED
 from reports.report.accuracy import audit_cautions
-from reports.report.figures import CorrectedRate, Rate, shortened
 from reports.report.headline import Headline, corrected_whole, headline_of
 from reports.report.results import Report
-from reports.words import percent, percent_within, spread, with_interval
+from reports.run.figures import CorrectedRate, Rate
+from reports.words import percent, percent_within, shortened, spread, with_interval
 from scoring.privacy import BY_ANSWER, BY_LEVEL, BY_SCORE, PRIVATE_LEVELS, SHOWS_PRIVATE
 from scoring.runs.audit_sample import PRIVATE
 from scoring.taxonomy import KEYS

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ingest.sample import printable
-from reports.report.figures import SevereImage
-from reports.warehouse import Run
+from reports.run.figures import SevereImage
+from reports.run.warehouse import Run
 from scoring.severity import WEIGHTS
 from scoring.taxonomy import ATTRIBUTES
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 from ingest.storage.place import place
 from jobs.releasing.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee
 from reports.audit.drawing import draw
-from reports.warehouse import open_run
+from reports.run.warehouse import open_run
 from scoring.assessment import EngineOptions
 from scoring.engines import canned
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels

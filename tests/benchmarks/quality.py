@@ -17,7 +17,7 @@ from ingest import __version__
 from jobs.evaluating.run import EvaluateRequest, run_evaluate
 from reports.evaluation.results import Evaluation
 from reports.evaluation.tables import Table, notes, number, tables
-from reports.opened import open_run
+from reports.report.opened import open_run
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "jobs" / "demo"

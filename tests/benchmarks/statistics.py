@@ -20,8 +20,8 @@ from reports.audit.design import PRIVATE_SHARE, densities
 from reports.audit.estimates import Estimate, evidence, prevalence, sensitivity, specificity
 from reports.audit.population import CategoryWeights, of_source
 from reports.audit.prior_shift import can_tell
-from reports.report.intervals import Stratum, post_stratified
-from reports.report.ranks import Counted, standings
+from reports.statistics.ranks import Counted, standings
+from reports.statistics.shares import Stratum, post_stratified
 from scoring.labels.table import Judged, to_labels
 from scoring.runs.audit_sample import NUM_CELLS, PRIVATE, SAMPLE_SCHEMA, AuditSample, Design
 from tests.benchmarks.coverage import Row

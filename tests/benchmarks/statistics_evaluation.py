@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reports.agreement import agreement
-from reports.comparing_runs.scores import mean_change
-from reports.comparing_runs.testing import adjusted_p_values, seldom_denies
+from reports.diff.scores import mean_change
+from reports.diff.testing import adjusted_p_values, seldom_denies
 from reports.evaluation.attributes import attribute_metrics
-from reports.evaluation.binary import METRICS, Flags, Numbers, cells, rates
-from reports.evaluation.intervals import Interval, of_private, of_scores
-from reports.evaluation.paired import difference
 from reports.evaluation.severity import as_four_levels, band_of, weighted_spearman
+from reports.labels.agreement import agreement
 from reports.statistics.bayesian_bootstrap import Draws
+from reports.statistics.binary import METRICS, Flags, Numbers, cells, rates
+from reports.statistics.intervals import Interval, of_private, of_scores
+from reports.statistics.paired import difference
 from scoring import severity
 from scoring.taxonomy import KEYS
 from tests.benchmarks.coverage import Row

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from reports.comparing_runs.compare import compare_runs
-from reports.comparing_runs.page.render import render
+from reports.diff.compare import compare_runs
+from reports.diff.page import render
 from tests.browser.conftest import OpenPage
 from tests.browser.test_report_page import SIDEWAYS, WIDTH_PHONE_PX
 from tests.reports.comparing_runs.test_compare import PictureRow, make

@@ -7,7 +7,7 @@ import numpy as np
 
 from jobs.reporting.gallery import thumbnail
 from reports.evaluation.evaluate import evaluate_run
-from reports.evaluation.page.render import render
+from reports.evaluation.page import render
 from reports.evaluation.results import WrongAnswer
 from tests.browser.conftest import OpenPage
 from tests.reports.evaluation.conftest import BINARY, MakeRun, answered, by_hash, hash_of, make_run

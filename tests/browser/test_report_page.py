@@ -14,10 +14,10 @@ from playwright.sync_api import expect
 from ingest.fault import Fault
 from jobs.reporting.gallery import MAX_BYTES, Wanted, small_picture, thumbnail
 from jobs.runtime.pictures import Where
-from reports.page.render import Extras, Picture, render
-from reports.report.figures import CorrectedRate, SevereImage
-from reports.summary import Details, summarise
-from reports.warehouse import open_run
+from reports.report.page import Extras, Picture, render
+from reports.report.summary import Details, summarise
+from reports.run.figures import CorrectedRate, SevereImage
+from reports.run.warehouse import open_run
 from tests.browser.conftest import OpenPage
 from tests.reports.conftest import HOSTILE, ROWS, MakeRun, Row, answer
 

@@ -17,7 +17,7 @@ from jobs.browsing.run import Serving
 from jobs.reviewing.screen import Screen
 from jobs.runtime.feedback import SILENT
 from jobs.runtime.pictures import Pictures, Where
-from reports.opened import open_run
+from reports.report.opened import open_run
 from scoring.policies.shipped import SHIPPED
 from scoring.table import Facts
 from scoring.taxonomy import KEYS
@@ -395,7 +395,7 @@ def test_a_wrong_command_is_one_line_and_code_2(run: Path, capsys: Capture, argu
 def test_more_rows_than_fit_in_memory_are_refused_with_what_to_do(
     run: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reports.browsed_rows.MAX_ROWS", 6)
+    monkeypatch.setattr("reports.report.browsed_rows.MAX_ROWS", 6)
     assert privsieve("browse", run) == 2
     assert "7 rows are too many to browse at once; choose at most 6 with --where" in capsys.readouterr().err
 

@@ -21,8 +21,8 @@ from ingest.storage.place import place
 from reports.audit.other_run import audit_of_other_run
 from reports.audit.stored import read_corrected_rates
 from reports.report.accuracy import audit_cautions
-from reports.summary import summarise
-from reports.warehouse import open_run, setup_statements
+from reports.report.summary import summarise
+from reports.run.warehouse import open_run, setup_statements
 from scoring.assessment import Assessment
 from scoring.labels.table import read_judged
 from scoring.runs.audit_sample import SUBJECTS, read_sample

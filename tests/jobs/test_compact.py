@@ -21,8 +21,8 @@ from ingest.errors import RunError
 from ingest.fault import Fault
 from ingest.formats import open_source
 from ingest.storage.place import Place, place
-from reports import warehouse
-from reports.warehouse import open_run, setup_statements
+from reports.run import warehouse
+from reports.run.warehouse import open_run, setup_statements
 from scoring.assessment import View
 from scoring.engines.canned import CannedEngine
 from scoring.runs.layout import MANIFEST

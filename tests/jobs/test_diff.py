@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ingest.fault import Fault
-from reports.comparing_runs.compare import compare_runs
-from reports.comparing_runs.page.render import render
+from reports.diff.compare import compare_runs
+from reports.diff.page import render
 from tests.jobs.made import privsieve
 from tests.reports.comparing_runs.test_compare import PictureRow, make
 from tests.reports.evaluation.conftest import found, hash_of

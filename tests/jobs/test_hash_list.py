@@ -33,7 +33,7 @@ from jobs.scanning.isolation import isolated_rows
 from jobs.scanning.settings import ScanSettings
 from privsieve import filter as release
 from privsieve import open_run, scan
-from reports.browsed_rows import Filter
+from reports.report.browsed_rows import Filter
 from scoring.assessment import EngineOptions, View
 from scoring.engines.canned import CannedEngine
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels

@@ -12,7 +12,7 @@ import pytest
 
 from ingest.errors import RunError
 from ingest.storage.place import place
-from reports.warehouse import open_run, setup_statements
+from reports.run.warehouse import open_run, setup_statements
 from scoring.assessment import EngineOptions
 from scoring.engines import canned
 from scoring.runs.results import results

@@ -18,8 +18,8 @@ from PIL import Image
 from ingest.errors import StorageError
 from jobs.reporting.digest import digest_of
 from jobs.reporting.gallery import thumbnail
-from reports.opened import open_run
-from reports.report.figures import Evidence
+from reports.report.opened import open_run
+from reports.run.figures import Evidence
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, tar
 from tests.reports.conftest import MakeRun, answer, make_run

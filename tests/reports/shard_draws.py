@@ -6,8 +6,8 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
-from reports.drawn_shards import NUM_TABULATED, degrees_sql, effective_size_sql, of_t
-from reports.report.intervals import wilson
+from reports.run.drawn_shards import NUM_TABULATED, degrees_sql, effective_size_sql, of_t
+from reports.statistics.shares import wilson
 from scoring.runs.record import ShardDraw
 
 Counts = npt.NDArray[np.int64]

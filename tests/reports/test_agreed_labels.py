@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from reports.agreed_labels import AgreedLabels, agreed, num_undecided_of
+from reports.labels.agreed import AgreedLabels, agreed, num_undecided_of
 from scoring.labels.table import Judged, to_labels
 from scoring.privacy import BY_LEVEL
 from scoring.taxonomy import ATTRIBUTES, KEYS

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from reports.agreement import agreement, pairwise_agreement
+from reports.labels.agreement import agreement, pairwise_agreement
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from scoring.taxonomy import KEYS
 from tests.jobs.made import privsieve

@@ -7,12 +7,12 @@ import pytest
 
 from ingest.fault import Fault
 from reports.report.corrected import Corrected
-from reports.report.design import SourceSizes
-from reports.report.figures import CorrectedRate
-from reports.report.intervals import wilson
 from reports.report.sentences import all_images, bounds, bounds_of_all, copies_note, findings, interval_note
-from reports.summary import Details, Report, summarise
-from reports.warehouse import open_run
+from reports.report.summary import Details, Report, summarise
+from reports.run.design import SourceSizes
+from reports.run.figures import CorrectedRate
+from reports.run.warehouse import open_run
+from reports.statistics.shares import wilson
 from scoring.runs.coverage import Coverage
 from tests.reports.conftest import MakeRun, answer
 

@@ -15,10 +15,10 @@ import pytest
 from ingest.fault import Fault
 from jobs.auditing.applying import AuditApplyRequest, run_audit_apply
 from jobs.auditing.sampling import AuditSampleRequest, run_audit_sample
-from reports.drawn_shards import NUM_TABULATED, fraction_of, of_t, of_t_sql
-from reports.opened import open_run
-from reports.report.intervals import sampled, wilson
+from reports.report.opened import open_run
 from reports.report.sentences import findings, interval_note
+from reports.run.drawn_shards import NUM_TABULATED, fraction_of, of_t, of_t_sql
+from reports.statistics.shares import sampled, wilson
 from scoring.runs.record import ShardDraw
 from scoring.table import Facts, Verdict, to_table
 from tests.records import run_record, write_result

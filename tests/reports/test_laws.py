@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from reports.page.render import render
 from reports.report.laws import law_map, rules
-from reports.summary import summarise
-from reports.warehouse import open_run
+from reports.report.page import render
+from reports.report.summary import summarise
+from reports.run.warehouse import open_run
 from tests.reports.conftest import MakeRun, answer
 
 

@@ -14,9 +14,9 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from ingest.errors import QueryError, RunError
 from ingest.fault import Fault
-from reports import warehouse
-from reports.opened import OpenRun, open_run
-from reports.summary import Rate
+from reports.report.opened import OpenRun, open_run
+from reports.report.summary import Rate
+from reports.run import warehouse
 from scoring.table import SCHEMA
 from tests.jobs.made import privsieve
 from tests.reports.conftest import ROWS, MakeRun, answer

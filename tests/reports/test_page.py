@@ -10,15 +10,15 @@ from html.parser import HTMLParser
 import pytest
 
 from jobs.console.report_text import write_report
-from reports.page.pairs import matrix
-from reports.page.render import Digest, Extras, Picture, render
-from reports.report.figures import CorrectedRate, Evidence
 from reports.report.group_rows import HEADS, group_rows
 from reports.report.headline import Headline, headline_of
 from reports.report.making import facts_of
+from reports.report.page import Digest, Extras, Picture, render
+from reports.report.pairs import matrix
 from reports.report.sentences import findings, quality_note
-from reports.summary import Details, Report, summarise
-from reports.warehouse import open_run
+from reports.report.summary import Details, Report, summarise
+from reports.run.figures import CorrectedRate, Evidence
+from reports.run.warehouse import open_run
 from reports.words import percent
 from scoring.taxonomy import ATTRIBUTES
 from tests.reports.conftest import HOSTILE, ROWS, MakeRun, answer

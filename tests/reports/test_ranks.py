@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from reports.report.intervals import Stratum, post_stratified, sampled, wilson
-from reports.report.ranks import Counted, standings
+from reports.statistics.ranks import Counted, standings
+from reports.statistics.shares import Stratum, post_stratified, sampled, wilson
 
 
 def test_the_interval_shrinks_to_the_rate_as_the_sample_becomes_the_source() -> None:

@@ -15,8 +15,8 @@ import pytest
 
 from ingest.errors import StorageError
 from ingest.storage.place import Place, place
-from reports.run_files import ReadOnlyFiles, RunFiles
-from reports.warehouse import open_run
+from reports.run.run_files import ReadOnlyFiles, RunFiles
+from reports.run.warehouse import open_run
 from tests.reports.conftest import MakeRun
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ingest.errors import QueryError
-from reports.statements import TABLE_FUNCTIONS
-from reports.warehouse import open_run
+from reports.run.statements import TABLE_FUNCTIONS
+from reports.run.warehouse import open_run
 from scoring.sql.expressions import FUNCTIONS, value_expression
 from scoring.sql.limits import Limits
 from scoring.table import IMAGE_SCHEMA

@@ -8,11 +8,11 @@ import pytest
 
 from ingest.errors import QueryError
 from ingest.fault import Fault
-from reports import summary
-from reports.page.render import render
+from reports.report import summary
+from reports.report.page import render
 from reports.report.sentences import headlines, notes, unseen_note
-from reports.summary import Report, summarise
-from reports.warehouse import open_run
+from reports.report.summary import Report, summarise
+from reports.run.warehouse import open_run
 from scoring.taxonomy import KEYS
 from tests.reports.conftest import HOSTILE, ROWS, MakeRun, answer, nothing
 

@@ -8,8 +8,8 @@ import pytest
 from scipy.stats import binomtest
 
 from ingest.errors import QueryError, RunError, StorageError
-from reports.statements import VIEWS
-from reports.warehouse import Run, open_run, setup_statements
+from reports.run.statements import VIEWS
+from reports.run.warehouse import Run, open_run, setup_statements
 from scoring.table import SCHEMA
 from scoring.taxonomy import ATTRIBUTES
 from tests.reports.conftest import ROWS, MakeRun

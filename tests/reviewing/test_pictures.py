@@ -16,7 +16,7 @@ from ingest.extras import install_command
 from jobs.reviewing.run import result_of
 from jobs.runtime.feedback import SILENT
 from jobs.runtime.pictures import pictures_of
-from reports.opened import open_run
+from reports.report.opened import open_run
 from tests.audits import write_drawn
 from tests.ingest.test_decode_memory import webp
 from tests.jobs.in_process import scan_in_process

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ingest.fault import Fault
-from reports.summary import summarise
-from reports.warehouse import open_run
+from reports.report.summary import summarise
+from reports.run.warehouse import open_run
 from scoring.assessment import Assessment, Unscored, not_assessed, worst
 from scoring.protocols import protocol
 from scoring.protocols.interface import ProtocolOptions, SlotAnswer, TextAnswer

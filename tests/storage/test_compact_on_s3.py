@@ -6,7 +6,7 @@ import pytest
 import s3fs
 
 from ingest.storage.place import place
-from reports.warehouse import open_run
+from reports.run.warehouse import open_run
 from tests.jobs.made import privsieve
 from tests.jobs.test_compact import SHARDS, made_run
 from tests.storage.conftest import BUCKET, Proxy

@@ -18,7 +18,7 @@ from jobs.studying.curve import run_curve
 from jobs.studying.leave_one_out import LeaveOneOutResult, run_leave_one_out
 from jobs.studying.points import PointResult, StudyRequest
 from jobs.studying.prompts import PromptsRequest, run_prompts
-from reports.agreement import agreement_table
+from reports.labels.agreement import agreement_table
 from scoring.labels.judgements import judgements
 from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
 

@@ -6,7 +6,7 @@ from jobs.studying.leave_one_out import LeaveOneOutResult
 from jobs.studying.points import PointResult
 from jobs.studying.prompts import PromptsResult
 from reports.evaluation.results import RunsSpread
-from reports.evaluation.spread import spread
+from reports.statistics.spread import spread
 
 
 def point(size: int, mcc: float | None, left_out: str | None = None, recall: float | None = None) -> PointResult:

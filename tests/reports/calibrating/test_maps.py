@@ -7,11 +7,11 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss
 
-from reports.calibrating.fitting import MIN_TO_FIT, Points, cross_fitted, method_of
-from reports.calibrating.maps import isotonic, logits, platt
-from reports.evaluation.binary import Flags, Numbers
-from reports.evaluation.calibration import calibration
+from reports.statistics.binary import Flags, Numbers
+from reports.statistics.calibration import calibration
 from reports.statistics.effective_size import kish_size
+from reports.statistics.fitting import MIN_TO_FIT, Points, cross_fitted, method_of
+from reports.statistics.probability_maps import isotonic, logits, platt
 
 GRID = np.linspace(0, 1, 501)
 

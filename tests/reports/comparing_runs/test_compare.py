@@ -14,10 +14,10 @@ from sklearn.metrics import cohen_kappa_score
 from ingest.errors import PrivsieveError, QueryError
 from ingest.fault import Fault
 from ingest.storage.place import place
-from reports.comparing_runs.compare import ROW_BYTES, compare_runs
-from reports.comparing_runs.holm import holm
-from reports.comparing_runs.results import LEVEL_STATES, PRIVATE_STATES, RunDifference
-from reports.comparing_runs.tables import findings, headlines, notes, percent, tables
+from reports.diff.compare import ROW_BYTES, compare_runs
+from reports.diff.results import LEVEL_STATES, PRIVATE_STATES, RunDifference
+from reports.diff.tables import findings, headlines, notes, percent, tables
+from reports.statistics.holm import holm
 from scoring.runs.results import CompactFile, Listing, Manifest, listing, row_ranges
 from scoring.runs.rows import rows_at
 from scoring.table import Facts, Verdict, to_table

@@ -10,10 +10,10 @@ from ingest.fault import Fault
 from reports.evaluation.answers import answers_of, truth_of
 from reports.evaluation.comparing import compare, spread_of
 from reports.evaluation.evaluate import EvaluationOptions, Judged, evaluation_of
-from reports.evaluation.joining import join
-from reports.evaluation.page.render import render
+from reports.evaluation.page import render
 from reports.evaluation.results import as_json
 from reports.evaluation.tables import tables
+from reports.labels.joining import join
 from scoring.assessment import Assessment, not_assessed
 from scoring.labels.table import to_labels
 from scoring.table import Facts, Verdict, to_table

@@ -12,7 +12,7 @@ from reports.evaluation.evaluate import EvaluationOptions, evaluate_run
 from reports.evaluation.groups import near_duplicates
 from reports.evaluation.results import as_json
 from reports.evaluation.tables import notes
-from reports.opened import open_run
+from reports.report.opened import open_run
 from scoring import severity
 from scoring.labels.table import to_labels
 from scoring.taxonomy import KEYS

@@ -6,11 +6,11 @@ Left out: of Samson et al., Table 15, GPT-4, ShareGPT and InternVL (misprints); 
 import numpy as np
 import pytest
 
-from reports.evaluation.binary import Numbers, rates
-from reports.evaluation.classes import classwise, per_class
 from reports.evaluation.severity import score_metrics
-from reports.evaluation.spread import spread
-from reports.evaluation.stability import stability
+from reports.statistics.binary import Numbers, rates
+from reports.statistics.classes import classwise, per_class
+from reports.statistics.spread import spread
+from reports.statistics.stability import stability
 
 NUM = 160
 """Pictures of each side in PrivBench and PrivBench-H."""

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from reports.evaluation.attributes import attribute_metrics
-from reports.evaluation.binary import binary_metrics, cells, rates
-from reports.evaluation.calibration import calibration
-from reports.evaluation.classes import classwise
+from reports.statistics.binary import binary_metrics, cells, rates
+from reports.statistics.calibration import calibration
+from reports.statistics.classes import classwise
 
 metrics = pytest.importorskip("sklearn.metrics")
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from reports.guarantee.bound import (
+from reports.statistics.recall_bound import (
     Numbers,
     bound_of,
     evenly_thinned,

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from reports.guarantee.bound import Numbers, bound_of, evenly_thinned
-from reports.guarantee.pictures import Row, evenly_taken, lot_of
+from reports.statistics.pictures_drawn import Row, evenly_taken, lot_of
+from reports.statistics.recall_bound import Numbers, bound_of, evenly_thinned
 
 NUM_DRAWS = 1000
 RECALL, CONFIDENCE = 0.95, 0.9

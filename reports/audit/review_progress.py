@@ -1,0 +1,95 @@
+"""How far a review is: who answered how much, how far people agree, and whether the labels are enough."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from reports.audit.cells import audit_sql
+from reports.audit.correcting import private_rate
+from reports.audit.counting import cell_counts
+from reports.labels.agreement import Agreement, agreement
+from reports.run.warehouse import Run
+from scoring.labels.judgements import judgements
+from scoring.labels.table import as_judged
+from scoring.runs.audit_sample import PRIVATE, AuditSample
+
+
+@dataclass(frozen=True)
+class Enough:
+    """How much of an audit sample is labelled."""
+
+    num_answered: int
+    """Drawn pictures that at least one person judged: skipped and unclear ones do not count."""
+
+    num_drawn: int
+
+    num_for_second_look: int
+    """Drawn pictures that a second person is asked for."""
+
+    num_judged_twice: int
+    """Drawn pictures that at least two people judged."""
+
+    interval: tuple[float, float] | None
+    """95 % interval of the corrected share of private pictures with these labels, None if it is not computed."""
+
+
+Estimate = Callable[[pa.Table], tuple[float, float] | None]
+"""Labels -> 95 % interval of the corrected share of private pictures, None if they do not give one."""
+
+
+def estimate_of(run: Run, sample: AuditSample) -> Estimate:
+    """Reads once what the correction needs of the run; the estimate itself is quick and needs no open run."""
+    num_images = cell_counts(run, audit_sql(run, sample.design.private)).of_run[PRIVATE]
+
+    def estimate(labels: pa.Table) -> tuple[float, float] | None:
+        found = private_rate(sample, num_images, as_judged(labels))
+        return None if found.low is None or found.high is None else (found.low, found.high)
+
+    return estimate
+
+
+def enough_labels(sample: AuditSample, labels: pa.Table, estimate: Estimate) -> Enough:
+    """labels: of `LABELS_SCHEMA`. estimate: of `estimate_of`."""
+    num_people = Counter(
+        sha256
+        for sha256, *values in zip(*(labels[name].to_pylist() for name in _judged_columns(labels)), strict=True)
+        if any(value is not None for value in values)
+    )
+    drawn = sample.table["sha256"].to_pylist()
+    return Enough(
+        num_answered=sum(num_people[sha256] > 0 for sha256 in drawn),
+        num_drawn=len(drawn),
+        num_for_second_look=sum(sample.is_for_second_look),
+        num_judged_twice=sum(num_people[sha256] > 1 for sha256 in drawn),
+        interval=estimate(labels),
+    )
+
+
+def agreement_of(labels: pa.Table) -> tuple[Agreement, ...]:
+    """On `private` and on all attributes, whichever people were asked; none with fewer than two people.
+
+    labels: of `LABELS_SCHEMA`, one row per person and picture.
+    """
+    if len(set(labels["annotator"].to_pylist())) < 2:
+        return ()
+    found = judgements([("reviews", labels)])
+    rows = (
+        agreement("private", found.private.astype(np.float64)),
+        agreement("all attributes", found.values.reshape(len(found.annotators), -1).astype(np.float64)),
+    )
+    return tuple(row for row in rows if row.num_items)
+
+
+def answers_by_person(labels: pa.Table) -> dict[str, int]:
+    """Name -> pictures, most first."""
+    return dict(Counter(labels["annotator"].to_pylist()).most_common())
+
+
+def _judged_columns(labels: pa.Table) -> list[str]:
+    return ["sha256", *(name for name in labels.column_names if labels.schema.field(name).type in _NUMBERS)]
+
+
+_NUMBERS = (pa.int8(), pa.float32())

@@ -1,0 +1,104 @@
+"""Everything that `calibrate` says, as frozen data."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from reports.labels.joining import JoinCounts
+from reports.labels.rows import Drawn
+from reports.statistics.calibration import Calibration
+from reports.statistics.fitting import Method
+
+
+@dataclass(frozen=True)
+class SubjectCalibration:
+    """The private decision, or one attribute."""
+
+    subject: str
+    """"private", or the attribute's key."""
+
+    level: int | None
+    """Of the attribute."""
+
+    probability: str
+    """Which number of the row was calibrated."""
+
+    num_pictures: int
+    """Labelled, with a probability."""
+
+    num_present: int
+    """Of these, labelled present (1); 0.5 counts as absent."""
+
+    num_effective: float
+    """As many equally drawn pictures that show it would say as much; `num_present` without weights."""
+
+    method: Method | None
+    """None if there are too few labels."""
+
+    pooled_with: tuple[str, ...]
+    """Rare attributes of the same level that share the map."""
+
+    before: Calibration
+    """Of the probabilities as they were given."""
+
+    after: Calibration | None
+    """Of the same pictures, each by a map that was fitted without it."""
+
+    wrong_before: float | None
+    """Share of these pictures that the run answers wrong, 0–1; None where the run has no answer."""
+
+    wrong_after: float | None
+    """The same by thresholds that were chosen without the picture."""
+
+    threshold: float | None
+    """Smallest probability given from which it is present, by the map of all pictures; None without a map."""
+
+    note: str | None
+    """What to know of the threshold."""
+
+
+@dataclass(frozen=True)
+class CalibrationReport:
+    """Of one run and its labels."""
+
+    run: str
+    engine: str
+    cautions: tuple[str, ...]
+    """Of the run."""
+
+    has_attributes: bool
+    """Whether the run judges attributes. The protocol `binary` asks only whether a picture is private."""
+
+    join: JoinCounts
+    """Rows and labels, joined and not."""
+
+    drawn: Drawn
+    """How the labelled pictures were drawn."""
+
+    num_drawn: int | None
+    """Pictures of the audit sample; None if drawn evenly."""
+
+    num_labelled: int
+    """Pictures that the figures are of."""
+
+    num_open: int
+    """Of these, those that are neither private nor public, since some attribute of level 1 or 2 is not labelled."""
+
+    num_undecided: dict[str, int]
+    """Subject -> pictures on which people differ, or which none could judge; they are in no figure of it."""
+
+    at: float
+    """Calibrated probability from which an attribute is present."""
+
+    seed: int
+    """Of the folds."""
+
+    subjects: tuple[SubjectCalibration, ...]
+    """The private decision first, then attributes in their order."""
+
+    without: tuple[str, ...]
+    """Attributes without a labelled picture that has a probability."""
+
+
+def as_json(report: CalibrationReport) -> dict[str, Any]:
+    """Plain data for JSON: what is not defined is null."""
+    return asdict(report)

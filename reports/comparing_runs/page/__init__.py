@@ -1,1 +1,0 @@
-"""The comparison as one self-contained HTML page: `render.py` fills `page.html.j2`."""

@@ -1,0 +1,137 @@
+"""Which row of one run is the same picture as which row of the other.
+
+Pictures are the same if their bytes are (sha256). Of copies inside a run the first that was scored is compared.
+A row without a hash (its bytes could not be read) is compared with the row of the same `shard/key`, else of the same
+key, if that row was not joined by its hash and no other row on either side has this name.
+
+Rows come in parts, all copies of a picture in the same one. What may still be joined by its name is kept until the last
+part was seen.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import duckdb
+
+from reports.diff.loading import Name
+from scoring.taxonomy import KEYS
+
+NAMES = ("shard || '/' || \"key\"", '"key"')
+"""By which rows without a hash are joined, in this order."""
+
+SIDES: tuple[Name, Name] = ("a", "b")
+
+
+@dataclass
+class Matched:
+    """Counts of one run, added up over the parts."""
+
+    num_rows: int = 0
+    num_copies: int = 0
+    num_differing_copies: int = 0
+    num_ambiguous: int = 0
+    num_only_here: int = 0
+
+
+@dataclass
+class Pairs:
+    """What was matched so far."""
+
+    a: Matched
+    b: Matched
+    num: int = 0
+    num_by_name: int = 0
+
+
+def match_hashes(database: duckdb.DuckDBPyConnection, pairs: Pairs) -> None:
+    """Makes the table `compared`, one row per picture of both runs, from the part in the tables `a` and `b`: its
+    columns are those of `a` and `b` with this prefix. What is left for `match_names` is added to `kept_a` and `kept_b`.
+
+    The first part must hold all rows without a hash.
+    """
+    for side in SIDES:
+        database.execute(f"""CREATE TABLE pictures_{side} AS
+            SELECT sha256, count(*) AS num, coalesce(min(n) FILTER (NOT is_quarantined), min(n)) AS n,
+                min(answers) <> max(answers) AS differs
+            FROM {side} WHERE sha256 IS NOT NULL GROUP BY sha256""")
+        database.execute(f"CREATE TABLE IF NOT EXISTS kept_{side} AS FROM {side} LIMIT 0")
+    database.execute("""CREATE TABLE IF NOT EXISTS wanted AS
+        SELECT "key" FROM a WHERE sha256 IS NULL UNION SELECT "key" FROM b WHERE sha256 IS NULL""")
+    database.execute("""CREATE TABLE pairs AS
+        SELECT pictures_a.n AS n_a, pictures_b.n AS n_b FROM pictures_a JOIN pictures_b USING (sha256)""")
+    num_pairs = _number(database, "SELECT count(*) FROM pairs")
+    for side in SIDES:
+        database.execute(f"""CREATE TABLE alone AS
+            SELECT one.n, "key" IN (FROM wanted) AS is_kept
+            FROM (SELECT n FROM pictures_{side} AS one ANTI JOIN pairs ON one.n = n_{side}) AS one
+            JOIN {side} USING (n)""")
+        num_before = _number(database, f"SELECT count(*) FROM kept_{side}")
+        database.execute(f"""INSERT INTO kept_{side} FROM {side}
+            WHERE sha256 IS NULL OR n IN (SELECT n FROM alone WHERE is_kept)""")
+        num_kept = _number(database, f"SELECT count(*) FROM kept_{side}") - num_before
+        found: Matched = getattr(pairs, side)
+        num_rows = _number(database, f"SELECT count(*) FROM {side}")
+        num_copies = _number(database, f"SELECT coalesce(sum(num - 1), 0) FROM pictures_{side}")
+        num_alone = _number(database, "SELECT count(*) FROM alone WHERE NOT is_kept")
+        # Counted one by one, not as what is left over: a row in two pairs would be noticed here.
+        assert num_rows == num_pairs + num_copies + num_alone + num_kept, "the rows of a run do not add up"
+        found.num_rows += num_rows
+        found.num_copies += num_copies
+        found.num_differing_copies += _number(database, f"SELECT count(*) FROM pictures_{side} WHERE differs")
+        found.num_only_here += num_alone
+        database.execute("DROP TABLE alone")
+    pairs.num += num_pairs
+    _compare(database, "a", "b")
+    for side in SIDES:
+        database.execute(f"DROP TABLE pictures_{side}")
+
+
+def match_names(database: duckdb.DuckDBPyConnection, pairs: Pairs) -> None:
+    """The same of what was kept, once all parts were seen; joined by names."""
+    for side in SIDES:
+        database.execute(f"""CREATE TABLE left_{side} AS
+            SELECT n, shard, "key", sha256 IS NOT NULL AS has_hash FROM kept_{side}""")
+    database.execute("CREATE TABLE pairs (n_a BIGINT, n_b BIGINT)")
+    for name in NAMES:
+        database.execute(f"""INSERT INTO pairs
+            WITH named_a AS (SELECT {name} AS name, min(n) AS n, bool_or(has_hash) AS has_hash FROM left_a
+                GROUP BY ALL HAVING count(*) = 1),
+            named_b AS (SELECT {name} AS name, min(n) AS n, bool_or(has_hash) AS has_hash FROM left_b
+                GROUP BY ALL HAVING count(*) = 1)
+            SELECT named_a.n, named_b.n FROM named_a JOIN named_b USING (name)
+            WHERE NOT (named_a.has_hash AND named_b.has_hash)""")
+        for side in SIDES:
+            database.execute(f"DELETE FROM left_{side} WHERE n IN (SELECT n_{side} FROM pairs)")
+    num_pairs = _number(database, "SELECT count(*) FROM pairs")
+    for side, other in (SIDES, SIDES[::-1]):
+        found: Matched = getattr(pairs, side)
+        found.num_ambiguous = _number(
+            database,
+            f'SELECT count(*) FROM left_{side} WHERE NOT has_hash AND "key" IN (SELECT "key" FROM left_{other})',
+        )
+        num_left = _number(database, f"SELECT count(*) FROM left_{side}")
+        assert num_left + num_pairs == _number(database, f"SELECT count(*) FROM kept_{side}"), "rows do not add up"
+        found.num_only_here += num_left - found.num_ambiguous
+    pairs.num += num_pairs
+    pairs.num_by_name = num_pairs
+    _compare(database, "kept_a", "kept_b")
+
+
+def _compare(database: duckdb.DuckDBPyConnection, of_a: str, of_b: str) -> None:
+    """The table `compared` of the table `pairs`, which is dropped. of_a, of_b: tables that hold the rows."""
+    database.execute(f"""CREATE TABLE compared AS SELECT {", ".join(_columns())}
+        FROM pairs JOIN {of_a} AS a ON a.n = n_a JOIN {of_b} AS b ON b.n = n_b""")
+    database.execute("DROP TABLE pairs")
+
+
+def _columns() -> Iterator[str]:
+    yield from ("a.n AS a_n", 'a."key" AS "key"', "a.phash AS phash", "a.shard AS shard", 'a."index" AS "index"')
+    yield "a.sha256 AS sha256"
+    for side in SIDES:
+        for column in ("category", "is_quarantined", "level", "score", "holistic_score", "is_private", *KEYS):
+            yield f"{side}.{column} AS {side}_{column}"
+
+
+def _number(database: duckdb.DuckDBPyConnection, question: str) -> int:
+    (answer,) = database.execute(question).fetchall()
+    return int(answer[0])

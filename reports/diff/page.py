@@ -1,0 +1,39 @@
+"""Fills the page. Names of corpora are hostile: Jinja escapes them, and the page may run no script."""
+
+from pathlib import Path
+
+from reports.diff.results import LEVEL_STATES, PRIVATE_STATES, RunDifference
+from reports.diff.tables import findings, headlines, notes, percent, tables
+from reports.page.pages import fill, write
+from reports.words import shortened
+
+MAX_GROUPS = 2_000
+"""On the page, which stays below 1.5 MB; JSON has all."""
+
+
+MINOR = frozenset(
+    ["pictures", "known", "only A", "only B", "doubt", "κ", "p", "in A, open in B", "in B, open in A", "95 % interval"]
+)
+"""Columns that a phone has no room for."""
+
+
+def render(found: RunDifference) -> str:
+    """One HTML page that needs nothing else and may load nothing."""
+    return fill(
+        "diff",
+        {"percent": percent, "shortened": shortened},
+        found=found,
+        headlines=list(headlines(found)),
+        findings=list(findings(found)),
+        notes=list(notes(found)),
+        minor=MINOR,
+        by=shortened(found.by),
+        tables=list(tables(found, MAX_GROUPS)),
+        level_states=LEVEL_STATES,
+        private_states=PRIVATE_STATES,
+    )
+
+
+def write_page(found: RunDifference, path: Path) -> None:
+    """The page as a file of this machine, whole or not at all. StorageError."""
+    write(render(found), path)

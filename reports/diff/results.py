@@ -1,0 +1,272 @@
+"""Everything that `diff` says, as frozen data. Text, JSON and HTML are only ways to show it."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from reports.statistics.intervals import Interval
+
+LEVEL_STATES = ("1", "2", "3", "4", "0", "unknown", "quarantined")
+"""The level of a picture, the most severe first; unknown: scored, but no attribute was assessed."""
+
+PRIVATE_STATES = ("private", "public", "unknown", "quarantined")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two runs. num_rows = num_pairs + num_copies + num_only_here + num_ambiguous."""
+
+    run: str
+    source: str
+    """What was scanned."""
+
+    engine: str
+    """Name, model and protocol."""
+
+    cautions: tuple[str, ...]
+    """Why its figures are not those of the whole source, or of no picture at all."""
+
+    private_from: str
+    """What says whether a picture is private."""
+
+    num_rows: int
+
+    num_quarantined: int
+    """Of `num_rows`."""
+
+    num_copies: int
+    """Rows with the hash of an earlier row of the same run; of each picture one row is compared."""
+
+    num_differing_copies: int
+    """Pictures whose copies have different answers in this run."""
+
+    num_only_here: int
+    """Pictures that the other run does not have."""
+
+    num_ambiguous: int
+    """Rows without a hash whose name several rows have; they are compared with none."""
+
+    num_private: int
+    """Of all rows."""
+
+    num_known: int
+    """Rows of which it is known whether they are private."""
+
+    @property
+    def num_pictures(self) -> int:
+        """Different ones, as far as their bytes tell."""
+        return self.num_rows - self.num_copies
+
+
+@dataclass(frozen=True)
+class PairedRate:
+    """How many pictures are private in each run, of those of which both runs know it."""
+
+    num_pictures: int
+    num_private_a: int
+    num_private_b: int
+
+    num_only_a: int
+    """Private in the first run only."""
+
+    num_only_b: int
+    """Private in the second run only."""
+
+    rate_a: float | None
+    """0–1; None without such pictures, and so are all that follow."""
+
+    rate_b: float | None
+
+    change: float | None
+    """rate_b − rate_a."""
+
+    num_private_a_open_b: int
+    """Private in the first run and unknown in the second, though scored; not in `num_pictures`."""
+
+    num_private_b_open_a: int
+    """Private in the second run and unknown in the first, though scored."""
+
+    seldom_denied_in: tuple[str, ...]
+    """The runs ("a", "b") that leave more pictures unknown than they call public. Then nothing is tested, since whether
+    a picture is known depends on the answer."""
+
+    p_value: float | None
+    """Of McNemar's exact test (`testing.py`); None without a test, and where no picture changed."""
+
+
+@dataclass(frozen=True)
+class GroupChange(PairedRate):
+    """One category."""
+
+    group: str
+    """As the first run has it; "(none)" for pictures without."""
+
+    num_pairs: int
+    """Pictures of both runs, known or not."""
+
+    p_holm: float | None
+    """Adjusted by Holm's method for all groups that have a p_value."""
+
+
+@dataclass(frozen=True)
+class AttributeChange:
+    """One attribute over the pictures of both runs."""
+
+    level: int
+
+    num_assessed: int
+    """Pictures in which both runs assessed it."""
+
+    num_only_a: int
+    """Assessed by the first run only."""
+
+    num_only_b: int
+    """Assessed by the second run only."""
+
+    num_present_a: int
+    """Present (1) in the first run, of `num_assessed`."""
+
+    num_present_b: int
+
+    num_appeared: int
+    """Present in the second run only."""
+
+    num_vanished: int
+    """Present in the first run only."""
+
+    num_doubt_changed: int
+    """Present in neither, but ambiguous (0.5) in one of them only."""
+
+    num_present_a_open_b: int
+    """Present in the first run and without an answer in the second, though scored; not in `num_assessed`."""
+
+    num_present_b_open_a: int
+    """Present in the second run and without an answer in the first, though scored."""
+
+    seldom_denied_in: tuple[str, ...]
+    """The runs ("a", "b") that have no answer in more pictures than they answer with 0, or that declare that they never
+    answer with 0. Then nothing is tested, since whether a picture has an answer depends on the answer."""
+
+    kappa: float | None
+    """Cohen's κ of present or not, −1…1; None if nothing was assessed by both, all answers are the same, or a run
+    seldom denies it."""
+
+    p_value: float | None
+    """Of McNemar's exact test (`testing.py`); None without a test, and where no picture changed."""
+
+    p_holm: float | None
+    """Adjusted by Holm's method for all attributes that have a p_value."""
+
+
+@dataclass(frozen=True)
+class MeanChange:
+    """A severity score over the pictures that have one in both runs."""
+
+    num_pictures: int
+    mean_a: float
+    mean_b: float
+
+    change: float
+    """Mean of score in b − score in a."""
+
+    interval: Interval | None
+    """95 % interval of `change`, for independent pictures; few if fewer than `NUM_FEW` of them changed their score.
+    None if shards were drawn (`RunDifference.shards_drawn_in`)."""
+
+
+@dataclass(frozen=True)
+class GroupScores(MeanChange):
+    """One category."""
+
+    group: str
+    """As the first run has it."""
+
+
+@dataclass(frozen=True)
+class ScoreChange(MeanChange):
+    """One kind of severity score."""
+
+    column: str
+    """holistic_score: the model's own; score: by the formula from the attributes."""
+
+    spearman: float | None
+    """Rank correlation of the two runs, −1…1; None if one of them is constant."""
+
+    groups: tuple[GroupScores, ...]
+    """Largest change first."""
+
+
+@dataclass(frozen=True)
+class ChangedPicture:
+    """One picture whose level differs."""
+
+    key: str
+    group: str
+    level_a: int
+    level_b: int
+
+
+@dataclass(frozen=True)
+class RunDifference:
+    """Two runs."""
+
+    a: Side
+    b: Side
+
+    settings: tuple[str, ...]
+    """Settings that differ, in words: of the first run, and of the second."""
+
+    by: str
+    """What the pictures are grouped by."""
+
+    shards_drawn_in: tuple[str, ...]
+    """The runs ("a", "b") that are of random shards. Pictures of one shard are alike, so that there are no tests and no
+    intervals, which take pictures as independent."""
+
+    num_pairs: int
+    """Pictures of both runs."""
+
+    num_by_name: int
+    """Of these, joined by name, since one of the rows has no hash."""
+
+    num_lookalikes: int
+    """Of the pairs, pictures whose perceptual hash another one before them has in the first run."""
+
+    num_moved: int
+    """Of the pairs, those that are in another group in the second run."""
+
+    levels: tuple[tuple[int, ...], ...]
+    """Pictures by `LEVEL_STATES` of the first run (rows) and the second (columns)."""
+
+    private_states: tuple[tuple[int, ...], ...]
+    """Pictures by `PRIVATE_STATES` of the first run (rows) and the second (columns)."""
+
+    private: PairedRate
+    """Over all pictures of both runs."""
+
+    private_kappa: float | None
+    """Cohen's κ of the private decision; None if a run seldom calls a picture public."""
+
+    attributes: Mapping[str, AttributeChange]
+    """By key, in their order."""
+
+    scores: tuple[ScoreChange, ...]
+    """Of each kind of score that some picture has in both runs."""
+
+    groups: tuple[GroupChange, ...]
+    """Smallest adjusted p-value first, then largest change."""
+
+    num_unnamed_groups: int
+    """Groups left out of `groups`: they hold only pictures on the operator's hash list, or not to be compared with it,
+    so that their names could name these."""
+
+    pictures: tuple[ChangedPicture, ...]
+    """Some pictures whose level changed most."""
+
+    num_unnamed: int
+    """Of these, left out: on the operator's hash list, or not to be compared with it."""
+
+
+def as_json(found: RunDifference) -> dict[str, Any]:
+    """Plain data for JSON, with the names of the rows and columns of the tables."""
+    return asdict(found) | {"level_states": LEVEL_STATES, "private_states_named": PRIVATE_STATES}

@@ -1,1 +1,0 @@
-"""The evaluation as one self-contained HTML page: `render.py` fills `page.html.j2`, `drawings.py` draws."""

@@ -1,0 +1,137 @@
+"""One answer per picture from the labels of several people, and the questions that they leave undecided.
+
+Of those who judged, the majority counts: of one person the one answer. A question is undecided if as many say yes as
+no, or if all who came to the picture could not say or skipped it. Undecided pictures are the hard ones, so they may not
+be taken for pictures that chance left without a label: rates and guarantees count them as the worst that they may be.
+
+A file of `labels consensus` has one row per picture already. There an attribute's 0.5, and a null `private`, are what
+the people did not agree on.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from reports.statistics.binary import Flags, Numbers
+from scoring.labels.consensus import ANNOTATOR as CONSENSUS
+from scoring.labels.table import Judged, attribute_values
+from scoring.privacy import BY_LEVEL, IS_DECISIVE, follows_taxonomy, private_of_labels
+from scoring.runs.audit_sample import SUBJECTS
+from scoring.taxonomy import KEYS
+
+Places = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class AgreedLabels:
+    """What people say together."""
+
+    labels: pa.Table
+    """Of `LABELS_SCHEMA`, one row per picture. A picture that one person labelled has that row."""
+
+    undecided: Flags
+    """Shape (rows, 23), as `SUBJECTS`. Such a question has no answer, whatever the row says."""
+
+    num_yes: npt.NDArray[np.int64]
+    """Shape (rows, 23): people who say yes."""
+
+    num_no: npt.NDArray[np.int64]
+    """Shape (rows, 23): people who say no."""
+
+
+def agreed(judged: Judged, condition: str = BY_LEVEL) -> AgreedLabels:
+    """condition: what is private, as of `scoring.privacy.private_of_labels`."""
+    labels = judged.labels
+    names = zip(labels["sha256"].to_pylist(), labels["key"].to_pylist(), strict=True)
+    first_rows, pictures = _numbered([key if sha256 is None else sha256 for sha256, key in names])
+    votes = _votes(labels, condition)
+    num_yes, num_no = (_per_picture(votes == answer, pictures, len(first_rows)) for answer in (1, 0))
+    is_asked = ~np.isnan(votes).all(axis=0)
+    could_not_say = _per_picture(_could_not_say(judged, votes), pictures, len(first_rows)) > 0
+    undecided = is_asked & (num_yes == num_no) & ((num_yes > 0) | could_not_say)
+    answers = np.where(num_yes == num_no, np.nan, num_yes > num_no)
+    return AgreedLabels(_joined(labels, first_rows, pictures, answers), undecided, num_yes, num_no)
+
+
+def _numbered(names: list[str]) -> tuple[Places, Places]:
+    """The first row of each picture, and the number of each row's picture, in the order of the first rows."""
+    numbers = dict[str, int]()
+    pictures = np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.int64)
+    return np.unique(pictures, return_index=True)[1].astype(np.int64), pictures
+
+
+def _votes(labels: pa.Table, condition: str) -> Numbers:
+    """Shape (rows, 23): 1, 0 or NaN. An attribute's 0.5 is 0: a person who sees it so would not call it present."""
+    given = np.asarray(labels["private"].cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
+    values = attribute_values(labels).astype(np.float64)
+    private = private_of_labels(given, values, condition)
+    values[values == 0.5] = 0
+    votes = np.column_stack([private, values])
+    is_joined, half = _of_consensus(labels)
+    votes[:, 1:][half] = np.nan
+    if follows_taxonomy(condition):  # no 1 beside it: else the picture is private for certain
+        is_open = is_joined & np.isnan(given) & half[:, IS_DECISIVE].any(axis=1) & (votes[:, 0] != 1)
+        votes[is_open, 0] = np.nan
+    return votes
+
+
+def _could_not_say(judged: Judged, votes: Numbers) -> Flags:
+    """Shape (rows, 23): the person looked at the picture and gave no answer."""
+    found = np.tile((judged.is_unclear | judged.is_skipped)[:, None], (1, len(SUBJECTS)))
+    is_joined, half = _of_consensus(judged.labels)
+    found[:, 1:] |= half
+    found[:, 0] |= is_joined & np.isnan(votes[:, 0])
+    found |= judged.is_complete[:, None] & np.isnan(votes)
+    return np.asarray(found, dtype=np.bool_)
+
+
+def _of_consensus(labels: pa.Table) -> tuple[Flags, Flags]:
+    """Which rows are a consensus, shape (rows,), and which of their attributes are 0.5, shape (rows, 22)."""
+    is_joined = np.array([name == CONSENSUS for name in labels["annotator"].to_pylist()], dtype=np.bool_)
+    return is_joined, np.asarray(is_joined[:, None] & (attribute_values(labels) == 0.5), dtype=np.bool_)
+
+
+def _per_picture(flags: Flags, pictures: Places, num_pictures: int) -> npt.NDArray[np.int64]:
+    """Shape (rows, 23) -> (pictures, 23): how many rows have it."""
+    counts = np.zeros((num_pictures, len(SUBJECTS)), dtype=np.int64)
+    np.add.at(counts, pictures, flags)
+    return counts
+
+
+def _joined(labels: pa.Table, first_rows: Places, pictures: Places, answers: Numbers) -> pa.Table:
+    """One row per picture: the only one that it has, or its first one with the answers of the majority."""
+    joined = labels.take(pa.array(first_rows))
+    several = np.bincount(pictures, minlength=len(first_rows)) > 1
+    if not several.any():
+        return joined
+    people = np.array(labels["annotator"].to_pylist(), dtype=object)
+    whose = joined["annotator"].to_pylist()
+    for picture in np.flatnonzero(several):
+        whose[picture] = ", ".join(sorted(people[pictures == picture]))
+    unknown = np.full(len(several), np.nan)
+    changed: dict[str, pa.Array] = {"annotator": pa.array(whose), "score": _replaced(joined, "score", several, unknown)}
+    for place, subject in enumerate(SUBJECTS):
+        changed[subject] = _replaced(joined, subject, several, answers[:, place])
+    for name, values in changed.items():
+        field = joined.schema.field(name)
+        joined = joined.set_column(joined.schema.get_field_index(name), field, values)
+    return joined
+
+
+def _replaced(labels: pa.Table, name: str, members: Flags, values: Numbers) -> pa.Array:
+    """The column with other values for the members. NaN is null."""
+    own = np.asarray(labels[name].cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
+    return pa.array(np.where(members, values, own), from_pandas=True).cast(labels.schema.field(name).type)
+
+
+def num_undecided_of(undecided: Flags) -> dict[str, int]:
+    """Subject -> pictures, of those that have any. undecided: shape (m, 23)."""
+    counts = undecided.sum(axis=0).tolist()
+    return {subject: count for subject, count in zip((SUBJECTS[0], *KEYS), counts, strict=True) if count}
+
+
+def in_words(num_undecided: dict[str, int]) -> str:
+    """As "private 12, biometrics 3". num_undecided: of `num_undecided_of`."""
+    return ", ".join(f"{subject} {count:,}" for subject, count in num_undecided.items())

@@ -1,0 +1,225 @@
+"""How far annotators agree: pairwise agreement, Cohen's and Fleiss' kappa, Krippendorff's alpha.
+
+Answers have the shape (A annotators, N items); NaN is no answer. Items with one answer say nothing and are left out. A
+figure is None where it is not defined, as where all answers are the same: chance then explains every agreement.
+"""
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ingest.errors import LabelsError
+from reports.statistics.agreement import cohen, fleiss, nominal_alpha, ordinal_alpha, share_of_same_pairs
+from reports.statistics.agreement_intervals import intervals_of
+from reports.statistics.intervals import Interval
+from scoring.labels.attention import AttentionChecks
+from scoring.labels.judgements import Judgements
+from scoring.taxonomy import ATTRIBUTES, LEVELS
+
+Floats = npt.NDArray[np.floating]
+
+MAX_ANNOTATORS_FOR_COHEN = 100
+"""Cohen's kappa is of pairs of annotators: of more, crowds mostly, it is left out."""
+
+MAX_PAIRS_WITH_INTERVAL = 10
+"""Of annotators: with more, Cohen's kappa has no interval, since each pair has sums of its own."""
+
+ONE_ANSWER = 0.9
+"""If one answer has a larger share, chance explains most agreement: κ and α can be near 0 though most pairs agree."""
+
+LOW_ALPHA = 0.5
+"""Our choice."""
+
+BANDS = {"none": 0.25, "poor": 0.5, "moderate": 0.75, "high": 1.0}
+"""Band of an item's pairwise agreement -> its upper end; the first one ends below 0.25. Source: Zhao et al.,
+"PrivacyAlert"."""
+
+SEVERITY_ORDER = np.array([0, 4, 3, 2, 1], np.float32)
+"""Level 0–4 -> its place from harmless to severe."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Of one question; shares and coefficients, None where not defined."""
+
+    name: str
+    num_items: int
+    """Pictures with at least two answers. In rows over several attributes each picture counts once per attribute."""
+
+    num_answers: int
+    fewest_judged_by_pair: int
+    """Items that both of two annotators answered: of the pair of annotators that has fewest; 0 if a pair has none."""
+
+    most_judged_by_pair: int
+    """The same of the pair that has most."""
+
+    most_common: float | None
+    """Share of the most frequent answer, of all answers."""
+
+    identical: float | None
+    """Share of items of which all answers are the same."""
+
+    percent: float | None
+    """Share of pairs of answers to one item that are the same, mean over items."""
+
+    cohen: float | None
+    """Cohen's kappa, mean over pairs of annotators."""
+
+    fleiss: float | None
+    alpha_nominal: float | None
+    """Krippendorff's alpha, any difference counting the same."""
+
+    alpha_ordinal: float | None
+    """Krippendorff's alpha in which a larger difference counts more; None if the answers have no order."""
+
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    """95 % interval, over pictures, of each of the four coefficients that is defined."""
+
+    @property
+    def is_mostly_chance(self) -> bool:
+        """Whether nearly all answers are the same one, and α is low or not defined though most pairs agree."""
+        is_low = self.alpha_nominal is None or self.alpha_nominal < LOW_ALPHA
+        return self.most_common is not None and self.most_common > ONE_ANSWER and is_low
+
+
+@dataclass(frozen=True)
+class PairwiseAgreement:
+    """Mean over items of 1 - |a - b| over pairs of annotators (PA of Zhao et al., "PrivacyAlert")."""
+
+    of: str
+    """Column that was compared: `score` or `private`."""
+
+    num_items: int
+    mean: float | None
+    bands: dict[str, int]
+    """Items per band: none, poor, moderate, high."""
+
+
+@dataclass(frozen=True)
+class AgreementTable:
+    annotators: tuple[str, ...]
+    """Those that were compared."""
+
+    num_pictures: int
+    """Listed by at least two of them."""
+
+    rows: tuple[Agreement, ...]
+    pairwise: PairwiseAgreement
+    checks: AttentionChecks | None = None
+
+
+def agreement_table(found: Judgements, checks: AttentionChecks | None = None) -> AgreementTable:
+    """One row per attribute, per level's attributes, for all attributes, the level, `private` and `class`.
+
+    LabelsError if there are fewer than two annotators, or one shares no picture with the others.
+    """
+    if len(found.annotators) < 2:
+        raise LabelsError(f"there is {len(found.annotators)} annotator to compare; agreement needs at least two")
+    found.refuse_strangers()
+    num_annotators = len(found.annotators)
+    rows = [agreement(a.key, found.values[:, :, i]) for i, a in enumerate(ATTRIBUTES)]
+    for level in (1, 2, 3, 4):
+        places = [i for i, attribute in enumerate(ATTRIBUTES) if attribute.level == level]
+        answers = found.values[:, :, places].reshape(num_annotators, -1)
+        rows.append(agreement(f"attributes of level {level} ({LEVELS[level]})", answers, num_per_picture=len(places)))
+    answers = found.values.reshape(num_annotators, -1)
+    rows.append(agreement("all attributes", answers, num_per_picture=len(ATTRIBUTES)))
+    levels = found.levels()
+    is_known = ~np.isnan(levels)
+    levels[is_known] = SEVERITY_ORDER[levels[is_known].astype(int)]
+    rows.append(agreement("level", levels))
+    rows.append(agreement("private", found.private))
+    rows.append(agreement("class", _numbered(found.texts["class"]), has_order=False))
+    num_scored = (~np.isnan(found.score)).any(axis=1).sum()
+    of, answers = ("score", found.score) if num_scored >= 2 else ("private", found.private)
+    return AgreementTable(
+        found.annotators,
+        int((found.is_listed.sum(axis=0) >= 2).sum()),
+        tuple(row for row in rows if row.num_items),
+        pairwise_agreement(answers, of),
+        checks,
+    )
+
+
+def agreement(name: str, answers: Floats, has_order: bool = True, num_per_picture: int = 1) -> Agreement:
+    """num_per_picture: so many items after each other are of one picture."""
+    is_kept = (~np.isnan(answers)).sum(axis=0) >= 2
+    kept = answers[:, is_kept].astype(np.float64)
+    if not kept.size:
+        return Agreement(name, 0, 0, 0, 0, None, None, None, None, None, None, None)
+    known = np.unique(kept[~np.isnan(kept)])
+    counts = np.stack([(kept == k).sum(axis=0) for k in known], axis=1).astype(np.float64)
+    same, of_answers = share_of_same_pairs(counts), counts.sum(axis=0)
+    judged = (~np.isnan(kept)).astype(np.float64)
+    judged_by_pairs = (judged @ judged.T)[np.triu_indices(len(kept), 1)]
+    cohens = _cohens(kept)
+    values = {
+        "cohen": float(np.mean(list(cohens.values()))) if cohens else None,
+        "fleiss": _known(fleiss(same.sum(), np.array(len(same)), of_answers)),
+        "alpha_nominal": _known(nominal_alpha((counts.sum(axis=1) * (1 - same)).sum(), of_answers)),
+        "alpha_ordinal": _known(ordinal_alpha(_coincidences(counts))) if has_order else None,
+    }
+    _, pictures = np.unique(np.flatnonzero(is_kept) // num_per_picture, return_inverse=True)
+    with_interval = {name: value for name, value in values.items() if value is not None}
+    if len(cohens) > MAX_PAIRS_WITH_INTERVAL:
+        del with_interval["cohen"]
+    return Agreement(
+        name,
+        len(counts),
+        int(counts.sum()),
+        int(judged_by_pairs.min()),
+        int(judged_by_pairs.max()),
+        float(of_answers.max() / of_answers.sum()),
+        float((same == 1).mean()),
+        float(same.mean()),
+        **values,
+        intervals=intervals_of(kept, known, pictures, list(cohens) if "cohen" in with_interval else [], with_interval),
+    )
+
+
+def pairwise_agreement(scores: Floats, of: str = "score") -> PairwiseAgreement:
+    """scores: shape (A, N), 0–1, in any steps. PrivacyAlert's four are 0, 0.25, 0.75 and 1."""
+    kept = scores[:, (~np.isnan(scores)).sum(axis=0) >= 2].astype(np.float64)
+    num_answers = (~np.isnan(kept)).sum(axis=0)
+    # Sorted, the sum of all |a - b| is a sum of values with the weights 1-n, 3-n, … n-1.
+    ordered, places = np.sort(kept, axis=0), np.arange(len(kept))[:, None]
+    weights = 2 * places + 1 - num_answers
+    differences = np.where(np.isnan(ordered), 0, ordered * weights).sum(axis=0)  # NaN is sorted last
+    agreements = 1 - differences / (num_answers * (num_answers - 1) / 2)
+    ends = np.array(list(BANDS.values())[1:-1])
+    bands = np.where(agreements < BANDS["none"], 0, 1 + (agreements[:, None] > ends + 1e-9).sum(axis=1))
+    found = {name: int((bands == place).sum()) for place, name in enumerate(BANDS)}
+    return PairwiseAgreement(of, kept.shape[1], float(agreements.mean()) if kept.shape[1] else None, found)
+
+
+def _coincidences(counts: Floats) -> npt.NDArray[np.float64]:
+    """Shape (N, K) -> (K, K): as `ordinal_alpha` takes them."""
+    weighted = counts / (counts.sum(axis=1) - 1)[:, None]
+    return np.asarray(weighted.T @ counts - np.diag(weighted.sum(axis=0)), dtype=np.float64)
+
+
+def _cohens(answers: Floats) -> dict[tuple[int, int], float]:
+    """Of each pair of annotators that has one; none if there are too many annotators."""
+    if len(answers) > MAX_ANNOTATORS_FOR_COHEN:
+        return {}
+    found = {}
+    for a, b in itertools.combinations(range(len(answers)), 2):
+        both = ~np.isnan(answers[a]) & ~np.isnan(answers[b])
+        first, second = answers[a][both], answers[b][both]
+        shares = [[(one == k).sum() for k in np.union1d(first, second)] for one in (first, second)]
+        kappa = _known(cohen((first == second).sum(), both.sum(), *np.array(shares, float))) if both.any() else None
+        if kappa is not None:
+            found[a, b] = kappa
+    return found
+
+
+def _known(value: npt.NDArray[np.float64]) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def _numbered(texts: npt.NDArray[np.object_]) -> npt.NDArray[np.float64]:
+    known = {text: float(i) for i, text in enumerate(sorted({text for text in texts.ravel() if text is not None}))}
+    return np.array([[known.get(text, np.nan) for text in row] for row in texts], np.float64).reshape(texts.shape)

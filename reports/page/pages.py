@@ -1,0 +1,56 @@
+"""Fill a template of `reports`, and write the page whole or not at all.
+
+Names of corpora and labels are hostile: Jinja escapes them, and pages may load nothing and run no script but their own.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from ingest.errors import StorageError
+
+
+def text_of(folder: str, name: str) -> str:
+    """The content of a file in a folder of `reports`."""
+    return resources.files("reports").joinpath(*folder.split("/"), name).read_text(encoding="utf-8")
+
+
+def fill(folder: str, filters: Mapping[str, Callable[..., object]], **values: Any) -> str:
+    """The text of `page.html.j2` in a folder of `reports`, with the common style as `style`."""
+    import jinja2
+    from markupsafe import Markup
+
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(lambda name: text_of(folder, name)),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"count": "{:,}".format, **filters}
+    return environment.get_template("page.html.j2").render(style=Markup(text_of("page", "page.css")), **values)
+
+
+def check_path(path: Path) -> None:
+    """StorageError if the path cannot be that of a page on this machine."""
+    if not path.name:
+        raise StorageError(f"--html {path} names no file")
+    if ":/" in str(path):
+        raise StorageError(f"--html {path}: the page is written to a file of this machine; give a path, not a URL")
+
+
+def write(page: str, path: Path) -> None:
+    """Write a page under another name and rename it, so that it is never there in part.
+
+    StorageError if the path is none of this machine or cannot be written.
+    """
+    check_path(path)
+    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        aside.write_text(page, encoding="utf-8")
+        os.replace(aside, path)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        raise StorageError(f"{path} cannot be written: {error.strerror}") from None

@@ -1,0 +1,255 @@
+"""The rows of a run by filters: how many fit, how many each value has, and one page of them.
+
+What filters ask is read once into a table in memory, with the rows in the order of the run. Only a SQL condition and a
+policy need more: their answers are made when they are first asked for, and kept.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import duckdb
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from ingest.errors import QueryError
+from reports.report.opened import OpenRun
+from scoring.policies.policy import Action
+from scoring.sql.errors import without_values
+from scoring.sql.expressions import boolean_expression
+from scoring.sql.names import literal
+from scoring.table import IMAGE_SCHEMA, LISTED
+from scoring.taxonomy import KEYS
+
+MAX_ROWS = 1_000_000
+"""In memory; more would take gigabytes."""
+
+MAX_VALUES = 500
+"""Categories, kinds and reasons that are counted, the most frequent first."""
+
+MAX_CONDITIONS = 8
+"""SQL conditions whose rows are kept."""
+
+NULL = "null"
+"""How a filter names a value that is null."""
+
+VALUES = ("1", "0.5", "0", NULL)
+"""Of an attribute, as a filter names them; null: not assessed."""
+
+SHOWN = ("key", "category", "format", "width", "height", "num_frames", "status", "reason", "level")
+_COLUMNS = ("shard", "index", "sha256", *SHOWN, "score", "s_lex", *KEYS)
+
+Text = Annotated[str, Field(max_length=10_000)]
+Value = Literal["1", "0.5", "0", "null"]
+
+
+class Filter(BaseModel):
+    """A row fits if it fits everything that is given; None asks nothing."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    category: Text | None = None
+
+    has_no_category: bool = False
+    """Rows whose category is null."""
+
+    level: Literal["0", "1", "2", "3", "4", "null"] | None = None
+
+    attributes: dict[str, Value] = {}
+    """Attribute -> its value."""
+
+    kind: Text | None = None
+    """A kind of evidence that a box of the row has."""
+
+    policy: Text | None = None
+    """A policy whose decisions were added."""
+
+    action: Action | None = None
+    """What this policy decides."""
+
+    status: Literal["scored", "quarantined"] | None = None
+
+    reason: Text | None = None
+    """Why the row is quarantined."""
+
+    condition: Text | None = None
+    """SQL over the columns of the view `images`, as people write it."""
+
+    @field_validator("attributes")
+    @classmethod
+    def _known(cls, attributes: dict[str, Value]) -> dict[str, Value]:
+        if not attributes.keys() <= set(KEYS):
+            raise ValueError("no attribute")
+        return attributes
+
+
+class BrowsedRows:
+    """The rows of one run by their number, which counts them in the order of the run, from 0. For several threads."""
+
+    def __init__(self, run: OpenRun, hidden: pa.Table, where: str | None = None):
+        """hidden: shard and index of rows that are left out beside those that the scan found on its hash list.
+        where: a checked SQL condition; only rows that fit it are taken.
+
+        QueryError if there are more than `MAX_ROWS`, or a limit of the run is reached.
+        """
+        self._run, self._lock = run, threading.RLock()
+        self._policies = dict[str, str]()
+        self._fitting = OrderedDict[str, str]()
+        self._num_tables = 0
+        fits = f"coalesce(reason, '') <> {literal(LISTED)} AND {where or 'true'}"
+        found = run.sql(f"SELECT count(*) AS num_rows FROM images WHERE {fits}")["num_rows"][0].as_py()
+        if found > MAX_ROWS:
+            raise QueryError(
+                f"{found:,} rows are too many to browse at once; choose at most {MAX_ROWS:,} with --where, such as "
+                '"level IN (1, 2)"'
+            )
+        columns = ", ".join(f'"{name}"' for name in _COLUMNS)
+        with run.joined_with("hidden_rows", hidden.select(["shard", "index"])):
+            run.connection.execute(
+                'CREATE TEMP TABLE browsed AS SELECT row_number() OVER (ORDER BY shard, "index") - 1 AS number, '
+                f"{columns}, boxes, list_distinct([box.kind FOR box IN boxes]) AS kinds "
+                f'FROM (FROM images WHERE {fits}) ANTI JOIN hidden_rows USING (shard, "index")'
+            )
+        self.num_rows = int(self._all("SELECT count(*) AS num_rows FROM browsed")[0]["num_rows"])
+
+    def places(self) -> pa.Table:
+        """shard, index, sha256 and key of every row, by number."""
+        with self._lock:
+            return self._asked('SELECT shard, "index", sha256, key FROM browsed ORDER BY number')
+
+    def row_at(self, number: int) -> pa.Table:
+        """The row with this number of the view `images`."""
+        with self._lock:
+            place = self._all(f'SELECT shard, "index" FROM browsed WHERE number = {number:d}')[0]
+            where = f'shard = {literal(place["shard"])} AND "index" = {place["index"]}'
+            return self._run.sql(f"SELECT * FROM images WHERE {where}")
+
+    def has_decisions(self, policy: str) -> bool:
+        return policy in self._policies
+
+    def add_decisions(self, policy: str, decisions: pa.Table) -> None:
+        """decisions: shard, index, action and rule of every row of the run."""
+        with self._lock:
+            self._policies[policy] = self._kept(
+                'SELECT number, action, rule FROM browsed JOIN given USING (shard, "index")',
+                decisions.select(["shard", "index", "action", "rule"]),
+            )
+
+    def page(self, wanted: Filter, first: int, most: int) -> tuple[int, list[dict[str, Any]]]:
+        """How many rows fit, and at most so many of them, from the first-th on: number, `SHOWN`, boxes, sha256,
+        attributes. QueryError as with `counts`."""
+        with self._lock:
+            where = _all_of(self._conditions(wanted))
+            num_rows = self._all(f"SELECT count(*) AS num_rows FROM browsed WHERE {where}")[0]["num_rows"]
+            rows = self._all(f"SELECT * FROM browsed WHERE {where} ORDER BY number LIMIT {most:d} OFFSET {first:d}")
+            return num_rows, rows
+
+    def table(self, wanted: Filter) -> pa.Table:
+        """All rows that fit, in order: the columns of the row that filters know, boxes, and `action` and `rule` of the
+        policy, if the filter names one. QueryError as with `counts`."""
+        with self._lock:
+            where = _all_of(self._conditions(wanted))
+            decided = "" if wanted.policy is None else f"JOIN {self._policies[wanted.policy]} USING (number)"
+            return self._asked(f"SELECT * EXCLUDE kinds FROM browsed {decided} WHERE {where} ORDER BY number")
+
+    def counts(self, wanted: Filter) -> dict[str, Any]:
+        """How many rows each value of each filter would leave, if all else in the filter stays.
+
+        category, level, kind, status, reason, action -> list of value and num_rows; attributes -> attribute -> value ->
+        num_rows. QueryError in one line where the SQL condition is wrong.
+        """
+        with self._lock:
+            asked = self._conditions(wanted)
+            counted: dict[str, Any] = {
+                name: self._counted(name, "browsed", asked) for name in ("category", "level", "status", "reason")
+            }
+            kinds = "(SELECT number, unnest(kinds) AS kind FROM browsed WHERE {where})"
+            counted["kind"] = self._counted("kind", kinds, asked)
+            decided = self._policies.get(wanted.policy or "")
+            with_action = f"(FROM browsed JOIN {decided} USING (number))"
+            counted["action"] = self._counted("action", with_action, asked) if decided else []
+            counted["attributes"] = self._attribute_counts(asked)
+            return counted
+
+    def _counted(self, name: str, source: str, asked: Mapping[str, str]) -> list[dict[str, Any]]:
+        where = _all_of(asked, but=name)
+        source, where = (source.format(where=where), "true") if "{where}" in source else (source, where)
+        return self._all(
+            f"SELECT {name} AS value, count(*) AS num_rows FROM {source} WHERE {where} "
+            f"GROUP BY ALL ORDER BY num_rows DESC, value LIMIT {MAX_VALUES}"
+        )
+
+    def _attribute_counts(self, asked: Mapping[str, str]) -> dict[str, dict[str, int]]:
+        others = {name: condition for name, condition in asked.items() if name not in KEYS}
+        cells = [
+            f"count(*) FILTER (WHERE {_all_of({k: asked[k] for k in KEYS if k in asked and k != key})} "
+            f"AND {_is_value(key, value)})"
+            for key in KEYS
+            for value in VALUES
+        ]
+        names = [f"cell_{number}" for number in range(len(cells))]
+        columns = ", ".join(f"{cell} AS {name}" for cell, name in zip(cells, names, strict=True))
+        row = self._all(f"SELECT {columns} FROM browsed WHERE {_all_of(others)}")[0]
+        counts = iter(row[name] for name in names)
+        return {key: {value: next(counts) for value in VALUES} for key in KEYS}
+
+    def _conditions(self, wanted: Filter) -> dict[str, str]:
+        """What is asked of the table `browsed`: filter or attribute -> SQL."""
+        found = {key: _is_value(key, value) for key, value in wanted.attributes.items()}
+        for name in ("category", "status", "reason"):
+            if (value := getattr(wanted, name)) is not None:
+                found[name] = f"{name} = {literal(value)}"
+        if wanted.has_no_category:
+            found["category"] = "category IS NULL"
+        if wanted.level is not None:
+            found["level"] = "level IS NULL" if wanted.level == NULL else f"level = {wanted.level}"
+        if wanted.kind is not None:
+            found["kind"] = f"list_contains(kinds, {literal(wanted.kind)})"
+        if wanted.policy is not None and wanted.policy not in self._policies:
+            raise QueryError("there are no decisions of this policy; choose one on the page")
+        if wanted.action is not None and wanted.policy is None:
+            raise QueryError("an action is one of a policy; choose a policy, too")
+        if wanted.action is not None and wanted.policy is not None:
+            decided = self._policies[wanted.policy]
+            found["action"] = f"number IN (SELECT number FROM {decided} WHERE action = {literal(wanted.action)})"
+        if wanted.condition is not None and wanted.condition.strip():
+            found["condition"] = f"number IN (SELECT number FROM {self._fits(wanted.condition)})"
+        return found
+
+    def _fits(self, condition: str) -> str:
+        """A table of the numbers of the rows that fit."""
+        checked = boolean_expression(condition, IMAGE_SCHEMA)
+        if checked not in self._fitting:
+            found = self._run.sql(f'SELECT shard, "index" FROM images WHERE {checked}')
+            self._fitting[checked] = self._kept('SELECT number FROM browsed JOIN given USING (shard, "index")', found)
+        self._fitting.move_to_end(checked)
+        while len(self._fitting) > MAX_CONDITIONS:
+            self._run.connection.execute(f"DROP TABLE {self._fitting.popitem(last=False)[1]}")
+        return self._fitting[checked]
+
+    def _kept(self, statement: str, given: pa.Table) -> str:
+        """The name of a new table of the answer; the statement can use the table `given`."""
+        self._num_tables += 1
+        name = f"browsed_{self._num_tables}"
+        with self._run.joined_with("given", given):
+            self._run.connection.execute(f"CREATE TEMP TABLE {name} AS {statement}")
+        return name
+
+    def _asked(self, statement: str) -> pa.Table:
+        try:
+            return self._run.connection.sql(statement).to_arrow_table()
+        except duckdb.Error as error:
+            raise QueryError(f"the rows cannot be asked: {without_values(error, '')}") from None
+
+    def _all(self, statement: str) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = self._asked(statement).to_pylist()
+        return rows
+
+
+def _all_of(conditions: Mapping[str, str], but: str = "") -> str:
+    return " AND ".join(condition for name, condition in conditions.items() if name != but) or "true"
+
+
+def _is_value(key: str, value: str) -> str:
+    return f"{key} IS NULL" if value == NULL else f"{key} = {value}"

@@ -1,0 +1,308 @@
+"""One image of a run in words: what its row says, and what policies do with it and why."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from ingest.errors import QueryError, number_of
+from ingest.fault import SHARD_REASONS
+from ingest.sample import printable
+from reports.report.opened import MayName, OpenRun, all_named
+from reports.report.severe import MAX_RATIONALE, boxes_in_words, may_hold_own_words, whole_boxes
+from scoring.policies.policy import DAMAGED_SHARD, UNREADABLE, Policy
+from scoring.privacy import private_of_rows
+from scoring.sql.expressions import columns_of, shown
+from scoring.sql.names import literal
+from scoring.table import SCHEMA
+from scoring.taxonomy import ATTRIBUTES, LEVELS
+
+PrivateState = Literal["private", "public", "unknown"]
+STATE_OF_ANSWER: Mapping[float, PrivateState] = {1.0: "private", 0.0: "public"}
+
+MAX_LISTED = 10
+"""Rows with the same key that an error names."""
+
+MAX_NEAR = 3
+MAX_VALUES = 6
+"""Columns of a condition whose values are shown."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What one policy does with the image."""
+
+    policy: str
+
+    action: str
+    """keep, flag or drop; none where the policy can decide nothing about the run."""
+
+    rule: str
+    """Its name; in brackets where no rule of the policy decided."""
+
+    reason: str
+
+    condition: str | None
+    """SQL of the rule; None where no rule decided."""
+
+    values: tuple[tuple[str, str], ...]
+    """Columns of the condition and what this image has there, those that are 0 left out."""
+
+    @property
+    def condition_in_words(self) -> str:
+        """Such as "when level = 1; here level = 1"; empty where no rule decided."""
+        here = ", ".join(f"{name} = {value}" for name, value in self.values)
+        return f"when {self.condition}{f'; here {here}' if here else ''}" if self.condition else ""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One row of a run."""
+
+    shard: str
+    index: int
+    key: str
+    category: str | None
+    sha256: str | None
+    format: str | None
+    width: int | None
+    height: int | None
+    num_bytes: int | None
+    status: str
+
+    reason: str | None
+    """Why it is quarantined."""
+
+    private: PrivateState | None
+    """None if it is quarantined."""
+
+    level: int | None
+    level_name: str | None
+    score: float | None
+    score_high: float | None
+    s_lex: int | None
+
+    holistic_score: float | None
+    """The severity score that the model gave itself, 0–1."""
+
+    prob_private: float | None
+    """Probability that the model gives for private, 0–1."""
+
+    present: tuple[str, ...]
+    """Titles of attributes; so are the next three."""
+
+    doubtful: tuple[str, ...]
+    absent: tuple[str, ...]
+    not_judged: tuple[str, ...]
+
+    rationale: str | None
+    """None where it may hold a model's own words."""
+
+    boxes: tuple[str, ...]
+    unseen: tuple[str, ...]
+    decisions: tuple[Decision, ...]
+
+
+def explain(run: OpenRun, name: str, shard: str | None, policies: Sequence[Policy]) -> Explanation:
+    """`row_named` and what it means, in one."""
+    return explanation(run, row_named(run, name, shard), policies)
+
+
+def row_named(run: OpenRun, name: str, shard: str | None, may_name: MayName = all_named) -> pa.Table:
+    """One row of the view `all_rows`. QueryError in one line where no image has the name, or several have it.
+
+    name: the first of these that any image has: its key, SHARD/KEY, SHARD#INDEX, its sha256. shard: as the column of
+    that name has it. may_name: asked of each image that an error would name.
+    """
+    for condition in _ways(name):
+        found = _places(run, condition, shard)
+        if found.num_rows > 1:
+            clear = found.filter(pa.array(may_name(run, found), pa.bool_()))
+            raise QueryError(_several(found.num_rows, clear.to_pylist(), name, shard))
+        if found.num_rows:
+            place = found.to_pylist()[0]
+            where = f'shard = {literal(place["shard"])} AND "index" = {place["index"]}'
+            return run.sql(f"SELECT * FROM all_rows WHERE {where}")
+    raise QueryError(_unknown(run, name, shard, may_name))
+
+
+def explanation(run: OpenRun, rows: pa.Table, policies: Sequence[Policy]) -> Explanation:
+    """rows: the image's one row of the view `all_rows`."""
+    engine = run.record.engine
+    decisions = tuple(
+        _no_decision(one) if one.is_blind(engine["assessed"]) else _decision(one.for_engine(engine), rows)
+        for one in policies
+    )
+    private = STATE_OF_ANSWER.get(private_of_rows(rows.select(SCHEMA.names), engine)[0], "unknown")
+    return _explained(rows.to_pylist()[0], private, may_hold_own_words(engine), decisions)
+
+
+def facts_in_words(found: Explanation) -> list[tuple[str, str]]:
+    """Name and value of all but the decisions; what has no value is left out."""
+    size = f"{found.width} x {found.height} px" if found.width else None
+    num_bytes = None if found.num_bytes is None else f"{found.num_bytes:,} bytes"
+    lines = [
+        ("image", found.key),
+        ("where", f"shard {found.shard}, index {found.index}"),
+        ("category", found.category),
+        ("file", ", ".join(filter(None, (found.format, size, num_bytes)))),
+        ("sha256", found.sha256),
+        ("not scanned", ", ".join(found.unseen)),
+        ("quarantined", found.reason),
+        ("private", found.private),
+        ("score", None if found.holistic_score is None else f"{found.holistic_score:.3f}, as the model gave it"),
+        ("probability", None if found.prob_private is None else f"{found.prob_private:.3f} that it is private"),
+        ("level", _level(found)),
+        ("shows", ", ".join(found.present)),
+        ("doubtful", ", ".join(found.doubtful)),
+        ("absent", ", ".join(found.absent)),
+        ("not judged", ", ".join(found.not_judged)),
+        ("evidence", "not shown: it may hold a model's own words" if found.rationale is None else found.rationale),
+        ("boxes", "; ".join(found.boxes)),
+    ]
+    return [(name, value) for name, value in lines if value]
+
+
+def _level(found: Explanation) -> str | None:
+    if found.level is None or found.score is None:
+        return None
+    more = ""
+    if found.score_high is not None and found.score_high > found.score:
+        more = f", {found.score_high:.3f} with what is doubtful"
+    return f"{found.level} {found.level_name}, severity score {found.score:.3f}{more}"
+
+
+def _ways(name: str) -> Iterator[str]:
+    """SQL conditions, the most usual first."""
+    yield f"key = {literal(name)}"
+    if "/" in name:
+        yield f"concat(shard, '/', key) = {literal(name)}"
+    if re.fullmatch(r".+#[0-9]{1,18}", name, re.DOTALL):
+        yield f"concat(shard, '#', \"index\") = {literal(name)}"
+    if re.fullmatch(r"[0-9a-fA-F]{64}", name):
+        yield f"sha256 = {literal(name.lower())}"
+
+
+def _places(run: OpenRun, condition: str, shard: str | None) -> pa.Table:
+    in_shard = "" if shard is None else f" AND shard = {literal(shard)}"
+    return run.sql(
+        f'SELECT shard, "index", key, sha256 FROM all_rows WHERE {condition}{in_shard} ORDER BY ALL '
+        f"LIMIT {MAX_LISTED + 1}"
+    )
+
+
+def _several(num: int, found: Sequence[Mapping[str, Any]], name: str, shard: str | None) -> str:
+    """In words that can be given instead of the name. num: images with the name; found: those that may be named."""
+    named = [f"{printable(place['shard'])}/{printable(place['key'])}" for place in found]
+    if len(set(named)) < len(named):  # SHARD/KEY does not tell them apart
+        named = [f"{printable(place['shard'])}#{place['index']}" for place in found]
+    more = ", ..." if len(found) > MAX_LISTED else ""
+    at_least = "at least " if num > MAX_LISTED else ""
+    where = "" if shard is None else f' in the shard "{shown(shard)}"'
+    listed = ", ".join(f'"{shown(one)}"' for one in named[:MAX_LISTED])
+    what = f'{at_least}{number_of(num, "image")} have the name "{shown(name)}"{where}'
+    if not found:
+        return f"{what}; none of them may be named: they are on the hash list, or cannot be compared with it"
+    unnamed = ", those that the hash list allows to name" if len(found) < num else ""
+    return f"{what}; give one of {listed}{more}{unnamed}"
+
+
+def _unknown(run: OpenRun, key: str, shard: str | None, may_name: MayName) -> str:
+    """With the nearest keys, where some differ in a few characters only, and no image with such a key is unnamed."""
+    where = "" if shard is None else f' in the shard "{shown(shard)}"'
+    most = max(1, min(3, len(key) // 4))
+    distance = f"levenshtein(key, {literal(key)})"
+    in_shard = "true" if shard is None else f"shard = {literal(shard)}"
+    near = (
+        f"SELECT key, {distance} AS distance FROM all_rows WHERE {in_shard} AND abs(len(key) - {len(key)}) <= {most} "
+        f"AND distance <= {most} GROUP BY key ORDER BY distance, key LIMIT {MAX_NEAR}"
+    )
+    keys = [row["key"] for row in run.sql(near).to_pylist()] if len(key) < 1000 else []
+    named = [f'"{shown(printable(one))}"' for one in keys if _all_may_be_named(run, one, may_name)]
+    meant = f" (did you mean {' or '.join(named)}?)" if named else ""
+    ways = "give its key, SHARD/KEY, SHARD#INDEX or sha256, as the columns of these names have them"
+    return f'the run has no image "{shown(key)}"{where}{meant}; {ways}'
+
+
+def _all_may_be_named(run: OpenRun, key: str, may_name: MayName) -> bool:
+    """Whether the images with this key may be named; not, if there are too many of them to ask."""
+    if may_name is all_named:
+        return True
+    found = _places(run, f"key = {literal(key)}", None)
+    return found.num_rows <= MAX_LISTED and all(may_name(run, found))
+
+
+def _explained(
+    row: Mapping[str, Any], private: PrivateState, hides_rationale: bool, decisions: tuple[Decision, ...]
+) -> Explanation:
+    def titles(value: float | None) -> tuple[str, ...]:
+        return tuple(one.title for one in ATTRIBUTES if row[one.key] == value) if row["status"] == "scored" else ()
+
+    def text(name: str) -> str | None:
+        return None if row[name] is None else printable(row[name])
+
+    return Explanation(
+        shard=printable(row["shard"]),
+        index=row["index"],
+        key=printable(row["key"]),
+        category=text("category"),
+        sha256=text("sha256"),
+        format=text("format"),
+        width=row["width"],
+        height=row["height"],
+        num_bytes=row["num_bytes"],
+        status=printable(row["status"]),
+        reason=None if row["reason"] is None else f"{text('reason')}: {text('error_message') or 'no more is known'}",
+        private=private if row["status"] == "scored" else None,
+        level=row["level"],
+        level_name=None if row["level"] is None else LEVELS[row["level"]],
+        score=row["score"],
+        score_high=row["score_high"],
+        s_lex=row["s_lex"],
+        holistic_score=row["holistic_score"],
+        prob_private=row["prob_private"],
+        present=titles(1),
+        doubtful=titles(0.5),
+        absent=titles(0),
+        not_judged=titles(None),
+        rationale=None if hides_rationale else (text("rationale") or "")[: 2 * MAX_RATIONALE],
+        boxes=boxes_in_words(whole_boxes(row["boxes"])),
+        unseen=tuple(map(printable, row["unseen"] or ())),
+        decisions=decisions,
+    )
+
+
+def _no_decision(policy: Policy) -> Decision:
+    reason = "no rule looks at anything that the engine judges, so filter refuses this policy for the run"
+    return Decision(policy.name, "none", "(none)", reason, None, ())
+
+
+def _decision(policy: Policy, rows: pa.Table) -> Decision:
+    """rows: the image's one row of the view `all_rows`."""
+    decided = policy.decide(rows.select(SCHEMA.names)).to_pylist()[0]
+    row = rows.to_pylist()[0]
+    if row["reason"] in SHARD_REASONS:
+        return Decision(policy.name, "drop", DAMAGED_SHARD, "it is a part of a damaged shard, not an image", None, ())
+    if row["sha256"] is None and decided["action"] != "drop":
+        return Decision(policy.name, "drop", UNREADABLE, "it has no readable bytes, so it cannot be copied", None, ())
+    rule = next((one for one in policy.rules if one.name == decided["rule"]), None)
+    values: list[tuple[str, str]] = []
+    if rule is not None:
+        used = columns_of(rule.when, rows.schema)
+        # What is 0 or null made no condition of the shipped kind true.
+        held = [name for name in rows.column_names if name in used and row[name] not in (None, 0)]
+        values = [(name, _value(row[name])) for name in held[:MAX_VALUES]]
+    condition = None if rule is None else " ".join(rule.when.split())
+    return Decision(
+        policy.name, decided["action"], decided["rule"], str(decided["reason"] or ""), condition, tuple(values)
+    )
+
+
+def _value(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, list):
+        return ", ".join(printable(str(one))[:40] for one in value[:3])
+    return printable(str(value))[:80]

@@ -1,0 +1,202 @@
+"""A run that was opened once, as programs and commands ask it: its rows, rates, summary, and SQL over its views."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ingest.errors import QueryError, RunError, did_you_mean
+from reports.run import warehouse
+from scoring.made_up import made_up
+from scoring.runs.coverage import Coverage, coverage
+from scoring.runs.damage import Damage
+from scoring.runs.damaged_rows import images_only
+from scoring.runs.record import RunRecord
+from scoring.runs.results import results, row_ranges
+from scoring.runs.rows import rows_at
+from scoring.sql.expressions import shown
+from scoring.sql.limits import NO_LIMITS, Limits, is_left_behind
+from scoring.table import SCHEMA
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from reports.report.summary import Details, Rate, Report
+
+
+MayName = Callable[["OpenRun", pa.Table], Sequence[bool]]
+"""Whether each row of a run may be named; the rows have the columns shard, index, sha256 and key.
+
+An operator's list of pictures (jobs/runtime/hash_list.py) says which may not.
+"""
+
+
+def all_named(run: "OpenRun", rows: pa.Table) -> Sequence[bool]:
+    """`MayName` without such a list."""
+    return [True] * rows.num_rows
+
+
+def open_run(url: str, limits: Limits = NO_LIMITS) -> "OpenRun":
+    """Open a run folder or URL, list its files and check the footer of each. Nothing in the run is changed.
+
+    limits: of time and memory, for each statement and for all questions of a summary together.
+    RunError where there is no run, or a file of it is damaged or of another run; StorageError where it cannot be
+    reached.
+    """
+    return OpenRun(warehouse.open_run(url, limits))
+
+
+class OpenRun:
+    """One opened run; every answer is of the files that it had when it was opened. For one thread at a time.
+
+    Use it in a `with` block, or call `close`. Every method can raise RunError where the run was compacted or damaged
+    since, StorageError where its storage does not answer, and QueryError where a limit was reached.
+    """
+
+    def __init__(self, run: warehouse.Run):
+        self._run = run
+        self._is_closed = False
+
+    def __enter__(self) -> "OpenRun":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; the run cannot be asked afterwards.
+
+        Not while a statement that did not stop at a limit still runs: closing would wait for its end.
+        """
+        self._is_closed = True
+        if not is_left_behind():
+            self._run.connection.close()
+
+    def _refuse_closed(self) -> None:
+        if self._is_closed:
+            raise QueryError("the run is closed; open it again")
+
+    @property
+    def url(self) -> str:
+        """As it was given."""
+        return self._run.url
+
+    @property
+    def record(self) -> RunRecord:
+        """What `run.json` says: the source and the settings."""
+        return self._run.record
+
+    @property
+    def connection(self) -> "duckdb.DuckDBPyConnection":
+        """A DuckDB connection with the views of `privsieve sql`: images, scored, quarantined, damaged, rates, ….
+
+        It reads the score files of the run, no other file, and can write none; its settings are locked. Unlike `sql`
+        it has no limits, takes several statements, and raises DuckDB's own errors.
+        """
+        return self._run.connection
+
+    @cached_property
+    def coverage(self) -> Coverage:
+        """Whether the scan came to its end. May list the source, the first time."""
+        run = self._run
+        return coverage(run.root, run.record, results(run.root, run.listed), run.num_rows())
+
+    @property
+    def damage(self) -> Damage:
+        """Shards of the source of which an unknown number of images was not seen; mostly none."""
+        return self._run.damage
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Why figures are not those of the whole source, or of no picture at all; one line each, mostly none."""
+        part = None if self.record.is_whole or self.coverage.has_all else self.record.scope
+        return tuple(filter(None, (part, self.damage.caution, self.coverage.warning, made_up(self.record.engine))))
+
+    def rows(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """One row per image, in memory: the columns of docs/columns.md, or those named, with their types.
+
+        Rows of a shard follow each other in the order of `index`. A row takes about 1 KB in memory with all columns:
+        name columns, or use `batches`, where the run is large. QueryError where a column is unknown.
+        """
+        return self.batches(columns).read_all()
+
+    def batches(self, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
+        """The same rows in parts, at most a score file at once, for runs larger than the memory."""
+        self._refuse_closed()
+        if isinstance(columns, str):
+            raise QueryError(f'columns are given as a list, such as ["{shown(columns)}"]')
+        chosen = SCHEMA.names if columns is None else [str(name) for name in columns]
+        for name in chosen:
+            if name not in SCHEMA.names:
+                raise QueryError(
+                    f'no column "{shown(name)}"{did_you_mean(name, SCHEMA.names)}; privsieve help columns lists them'
+                )
+        if not chosen or len(set(chosen)) < len(chosen):
+            raise QueryError("name at least one column, and none twice")
+        schema = pa.schema([SCHEMA.field(name) for name in chosen])
+        return pa.RecordBatchReader.from_batches(schema, self._batches(chosen))
+
+    def _batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        for part in row_ranges(self._run.listed):
+            rows = images_only(rows_at(self._run.root, [part], [*dict.fromkeys([*columns, "reason"])])).select(columns)
+            yield from (batch for batch in rows.to_batches() if batch.num_rows)
+
+    def rates(self, by: str = "category", private: str | None = None) -> "tuple[Rate, ...]":
+        """How many images of each group are private, highest rate first; shares are 0–1 with 95 % Wilson intervals.
+
+        by: column or SQL expression that groups the images. private: SQL condition; None for what the protocol asks
+        (`scoring.privacy`).
+        QueryError where one of them is no such expression, or makes more than 10,000 groups.
+        """
+        from reports.report import summary
+
+        self._refuse_closed()
+        return summary.rates(self._run, by, private)
+
+    def sql(self, statement: str) -> pa.Table:
+        """The answer of one SELECT over the views. QueryError, in one line, where it is anything else or fails."""
+        self._refuse_closed()
+        return self._run.table(statement)
+
+    @contextmanager
+    def joined_with(self, name: str, table: pa.Table) -> Iterator[None]:
+        """Inside the block, statements of `connection` can use the table by this name. RunError if they fail."""
+        import duckdb
+
+        self.connection.register(name, table)
+        try:
+            yield
+        except duckdb.Error:
+            raise RunError(f"{self.url}: its rows cannot be read; privsieve report says what is wrong") from None
+        finally:
+            self.connection.unregister(name)
+
+    def select(self, statement: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
+        """Column names and rows of the same, for answers larger than the memory; read them before the next question."""
+        self._refuse_closed()
+        return self._run.select(statement)
+
+    def summary(
+        self,
+        by: str = "category",
+        private: str | None = None,
+        min_count: int = 1,
+        top: int = 15,
+        details: "Details | None" = None,
+    ) -> "Report":
+        """Everything that `privsieve report` says. by, private and errors: as with `rates`.
+
+        min_count: groups with fewer scored images are left out of `rates`. top: how many of the highest and of the
+        lowest groups `highest` and `lowest` hold.
+        """
+        from reports.report import summary
+
+        self._refuse_closed()
+        details = details or summary.NOTHING_MORE
+        found = summary.summarise(self._run, by, private, min_count, top, details)
+        return found.covering(self.coverage, self.record, details.sizes)

@@ -1,0 +1,150 @@
+"""Fills the page. Names of the corpus are hostile: Jinja escapes them, and the page may run its own script only."""
+
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from reports.page.pages import check_path, fill, text_of, write
+from reports.report import sentences
+from reports.report.accuracy import audit_cautions
+from reports.report.group_rows import HEADS, group_rows
+from reports.report.headline import headline_of
+from reports.report.laws import LAWS, law_map
+from reports.report.pairs import matrix
+from reports.report.results import Report
+from reports.words import percent, shortened
+from scoring.taxonomy import ATTRIBUTES, LEVELS
+
+MAX_GROUPS = 1_000
+"""Groups of the page, highest first: all of them are in its CSV."""
+
+MAX_BYTES = 1_450_000
+"""Of the page. The table has fewer groups if they do not fit."""
+
+FEWEST_GROUPS = 40
+"""In the table, whatever the size."""
+
+MEANINGS = {
+    1: "identify a person on their own, such as a face or a passport",
+    2: "are sensitive, or identify a person together with other data",
+    3: "identify a person only in combination",
+    4: "are harmless in most contexts",
+    0: "nothing of the 22 attributes was found",
+}
+"""What attributes of each level do, after the taxonomy's definitions."""
+
+_TEMPLATES = "report/templates"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A thumbnail with the boxes drawn."""
+
+    key: str
+    caption: str
+    jpeg: bytes
+
+    is_reduced: bool = False
+    """Smaller or coarser than usual, since the page would become too large."""
+
+
+@dataclass(frozen=True)
+class Digest:
+    """A language model's summary of the stored kinds of evidence."""
+
+    model: str
+    by_group: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Extras:
+    """What a page can hold beside the report."""
+
+    title: str | None = None
+    """Of the page; None for the name of the source."""
+
+    made_on: date | None = None
+    pictures: Sequence[Picture] = ()
+    is_blurred: bool = True
+    digest: Digest | None = None
+
+
+def render(report: Report, extras: Extras | None = None) -> str:
+    """One HTML page that needs nothing else: style and script are inside, and it may load nothing.
+
+    It has at most `MAX_BYTES` in UTF-8, unless `FEWEST_GROUPS` and the pictures alone are more.
+    """
+    extras = extras or Extras()
+    most = min(MAX_GROUPS, len(report.rates))
+    page = _filled(report, extras, most)
+    num_without = 0
+    while len(page.encode()) > MAX_BYTES and most > FEWEST_GROUPS:
+        num_without = num_without or len(_filled(report, extras, 0).encode())
+        share = (MAX_BYTES - num_without) / (len(page.encode()) - num_without)
+        most = max(FEWEST_GROUPS, int(0.97 * share * most))
+        page = _filled(report, extras, most)
+    return page
+
+
+def _filled(report: Report, extras: Extras, most_groups: int) -> str:
+    """most_groups: in the table."""
+    from markupsafe import Markup
+
+    script = text_of(_TEMPLATES, "page.js")
+    return fill(
+        _TEMPLATES,
+        {"percent": percent, "shortened": shortened, "jpeg": lambda jpeg: base64.b64encode(jpeg).decode()},
+        report=report,
+        extras=extras,
+        words=sentences,
+        all_images=sentences.all_images(report),
+        headline=headline_of(report),
+        audit_cautions=audit_cautions(report),
+        matrix=matrix(report),
+        shown=report.rates[:most_groups],
+        num_in_csv=min(MAX_GROUPS, len(report.rates)),
+        levels={row.group: row.nums for row in report.levels_by_group},
+        corrected={row.category: row for row in report.corrected if row.subject == "private"},
+        corrected_by_key={row.subject: row for row in report.corrected if row.category is None},
+        evidence=_by_group(report),
+        law_map={law.attribute: law for law in law_map()},
+        laws=LAWS,
+        attributes={attribute.key: attribute for attribute in ATTRIBUTES},
+        level_names=LEVELS,
+        meanings=MEANINGS,
+        figures=Markup(_figures(report)),
+        script=Markup(script),
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    )
+
+
+def _by_group(report: Report) -> list[tuple[str, list[Any]]]:
+    found: dict[str, list[Any]] = {}
+    for one in report.evidence:
+        found.setdefault(one.group, []).append(one)
+    return list(found.items())
+
+
+def _figures(report: Report) -> str:
+    """Every figure of the groups in the table, for the CSV that a reader can save."""
+    rows = [
+        [shortened(value) if isinstance(value, str) else _rounded(value) for value in row]
+        for row in group_rows(report, MAX_GROUPS)
+    ]
+    # A "<" inside a script element could end it; in JSON it can be written otherwise.
+    return json.dumps({"heads": HEADS, "rows": rows}, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _rounded(value: object) -> object:
+    return round(value, 6) if isinstance(value, float) else value
+
+
+def write_page(report: Report, path: Path, extras: Extras | None = None) -> None:
+    """Write the page whole or not at all. StorageError."""
+    check_path(path)
+    write(render(report, extras), path)

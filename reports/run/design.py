@@ -1,0 +1,259 @@
+"""How the images of a run were chosen from its source, and what that allows to say of the source."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from reports.run import drawn_shards
+from reports.run.figures import SMALL_GROUP, Rate
+from reports.statistics.ranks import Counted, Standing, standings
+from reports.statistics.shares import CONFIDENCE, Stratum, post_stratified, sampled
+from scoring.runs.damage import NO_DAMAGE, Damage
+from scoring.runs.record import RunRecord
+
+Kind = Literal["whole", "random", "shards", "per category", "first", "unfinished", "damaged"]
+
+SAMPLES: tuple[Kind, ...] = ("random", "shards", "per category")
+"""Those whose figures are estimates for the source."""
+
+
+@dataclass(frozen=True)
+class SourceSizes:
+    """What the user knows of the source; a run does not record it."""
+
+    num_images: int | None = None
+    """In the whole source."""
+
+    by_category: Mapping[str, int] = field(default_factory=dict)
+    """Images of each category; empty if that is not known."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """How the images were chosen."""
+
+    kind: Kind
+    sentence: str
+    """For people: which part of the source this is."""
+
+    num_in_source: int | None
+    """Images of the source; None if that is not known."""
+
+    is_certain: bool = True
+    """False if the source cannot be listed now, so that it may hold more than the run."""
+
+    is_damaged: bool = False
+    """Whether shards are damaged, so that figures are of the images that could be read."""
+
+    @property
+    def is_random(self) -> bool:
+        return self.kind in SAMPLES
+
+    @property
+    def is_exhaustive(self) -> bool:
+        """Whether every image that can be read was scanned."""
+        return self.kind in ("whole", "damaged")
+
+
+@dataclass(frozen=True)
+class Overall:
+    """The rate over all images of the source, as far as the choice of the images allows one."""
+
+    rate: float | None
+    low: float | None
+    high: float | None
+    """95 % interval; equal to the rate where all images were scanned."""
+
+    sentence: str
+    """What the figures are, or why there are none."""
+
+
+def design_of(
+    record: RunRecord,
+    num_images: int,
+    is_complete: bool | None,
+    has_all: bool,
+    sizes: SourceSizes,
+    damage: Damage = NO_DAMAGE,
+) -> Design:
+    """num_images: of the run. is_complete, has_all: of `Coverage`."""
+    design = _design_of(record, num_images, is_complete, has_all, sizes)
+    if not damage.num_parts:
+        return design
+    if design.kind != "whole":
+        return replace(design, is_damaged=True)
+    sentence = f"The {num_images:,} images of the source that could be read." if design.is_certain else design.sentence
+    return Design("damaged", sentence, None, design.is_certain, is_damaged=True)
+
+
+def _design_of(
+    record: RunRecord, num_images: int, is_complete: bool | None, has_all: bool, sizes: SourceSizes
+) -> Design:
+    known = sizes.num_images or (sum(sizes.by_category.values()) or None)
+    if record.sample is None and (record.limit is None or has_all):
+        if is_complete:
+            return Design("whole", f"The whole source: all {num_images:,} images.", num_images)
+        if is_complete is None:
+            sentence = f"All {num_images:,} images of the run. The source cannot be listed now, so it may hold more."
+            return Design("whole", sentence, num_images, is_certain=False)
+        return Design("unfinished", f"The {num_images:,} images scanned so far, not the whole source.", known)
+    if record.limit is not None:
+        return Design("first", f"The first {num_images:,} images only (--limit), which are not representative.", known)
+    if not is_complete:
+        return Design("unfinished", f"The {num_images:,} images of a random sample that were scanned so far.", known)
+    if record.per_category:
+        sentence = f"A random sample of up to {record.sample:,} images of each category (seed {record.seed})."
+        return Design("per category", sentence, known)
+    if (drawn := record.shard_draw) is not None:
+        sentence = (
+            f"A random sample of {num_images:,} images in {drawn.num_shards:,} random shards of "
+            f"{drawn.num_source_shards:,} (seed {record.seed}), which hold {drawn.num_in_shards:,}."
+        )
+        return Design("shards", sentence, None)
+    of = f" of {known:,} in the source" if known else ""
+    return Design("random", f"A random sample of {num_images:,} images{of} (seed {record.seed}).", known)
+
+
+def in_source(rates: tuple[Rate, ...], design: Design, sizes: SourceSizes, num_images: int) -> tuple[Rate, ...]:
+    """The rates with their intervals for the source and ranks, highest lower end first.
+
+    num_images: of the run.
+    """
+    ordered = sorted(rates, key=_by_lower_end)
+    judged = [rate for rate in ordered if rate.num_judged]
+    fractions = {rate.group: fraction_of(rate, design, sizes, num_images) for rate in judged}
+    counted = [
+        Counted(one.num_private, one.num_judged, _for_ranks(one, fractions[one.group], design, len(judged)))
+        for one in judged
+    ]
+    ranked = (design.is_exhaustive or design.is_random) and len(judged) > 1
+    standing = dict(zip([one.group for one in judged], standings(counted), strict=True)) if ranked else {}
+    return tuple(
+        _placed(rate, place, _interval(rate, design, fractions.get(rate.group, 0.0)), standing.get(rate.group))
+        for place, rate in enumerate(ordered, 1)
+    )
+
+
+def _placed(rate: Rate, place: int, interval: tuple[float | None, float | None], standing: Standing | None) -> Rate:
+    """The rate at this place of the order; standing: None where no claim is made about ranks."""
+    return replace(
+        rate,
+        source_low=interval[0],
+        source_high=interval[1],
+        is_small=rate.num_judged < SMALL_GROUP,
+        rank=place if standing else None,
+        rank_low=standing.rank_low if standing else None,
+        rank_high=standing.rank_high if standing else None,
+    )
+
+
+def overall(total: Rate, rates: tuple[Rate, ...], by: str, design: Design, sizes: SourceSizes) -> Overall:
+    """rates: all groups by `by`; they are the strata of a sample of each category."""
+    estimated = _overall(total, rates, by, design, sizes)
+    if not design.is_damaged or estimated.rate is None:
+        return estimated
+    return replace(estimated, sentence=f"{estimated.sentence} It is of the images that could be read.")
+
+
+def _overall(total: Rate, rates: tuple[Rate, ...], by: str, design: Design, sizes: SourceSizes) -> Overall:
+    rate = total.privacy_rate
+    if rate is None:
+        return Overall(None, None, None, "No image was judged, so there is no rate.")
+    if design.kind == "whole" and design.is_certain:
+        return Overall(rate, rate, rate, "All images were scanned, so the overall rate has no sampling error.")
+    if design.kind == "whole":
+        sentence = "A count of the images of the run. Whether these are all of the source is not known now."
+        return Overall(rate, rate, rate, sentence)
+    if design.kind == "random":
+        num_images = total.num_scored + total.num_quarantined
+        fraction = num_images / design.num_in_source if design.num_in_source else 0.0
+        low, high = sampled(total.num_private, total.num_judged, fraction)
+        size = "" if design.num_in_source else "; the size of the source is not known here (--source-size)"
+        return Overall(rate, low, high, f"Estimated from a random sample, with its 95 % interval{size}.")
+    if design.kind == "shards":
+        if total.rate_low is None:
+            return Overall(
+                rate,
+                None,
+                None,
+                "Estimated from a single shard, so there is no interval: how much shards differ is not known.",
+            )
+        sentence = (
+            f"Estimated from images of {total.num_shards:,} random shards, with a 95 % interval that has the variance "
+            "between them."
+        )
+        return Overall(rate, total.rate_low, total.rate_high, sentence)
+    if design.kind == "per category":
+        return _weighted(rates, by, sizes)
+    if design.kind == "damaged":
+        unseen = "shards are damaged, and an unknown number of its images was not seen"
+        return Overall(None, None, None, f"No claim about the whole source: {unseen}.")
+    why = "the first images" if design.kind == "first" else "what was scanned first"
+    return Overall(None, None, None, f"No claim about the source: {why} are no random sample of it.")
+
+
+def _weighted(rates: tuple[Rate, ...], by: str, sizes: SourceSizes) -> Overall:
+    none = "No overall rate: each category has the same weight in this sample, whatever its size in the source"
+    if not sizes.by_category:
+        return Overall(None, None, None, f"{none} (--category-sizes).")
+    found = {rate.group: rate for rate in rates}
+    missing = [name for name in sizes.by_category if name not in found or not found[name].num_judged]
+    unnamed = sorted(found.keys() - sizes.by_category.keys())
+    if unnamed:
+        why = f"{len(unnamed):,} of its categories have no size there, such as {unnamed[0]:.60}"
+        return Overall(None, None, None, f"{none}; {why} (--category-sizes).")
+    drawn = {name: found[name].num_scored + found[name].num_quarantined for name in sizes.by_category if name in found}
+    larger = next((name for name, num in drawn.items() if num > sizes.by_category[name]), None)
+    if larger is not None:
+        why = f"of {larger:.60} the run has {drawn[larger]:,} images, and {sizes.by_category[larger]:,} are given"
+        return Overall(None, None, None, f"{none}; {why} (--category-sizes).")
+    if by != "category" or missing:
+        have = "has" if len(missing) == 1 else "have"
+        why = (
+            f"; {len(missing):,} of its categories {have} no judged image" if missing else "; group by category for it"
+        )
+        return Overall(None, None, None, f"{none}{why}.")
+    strata = [
+        Stratum(size, one.num_scored + one.num_quarantined, one.num_judged, one.num_private)
+        for name, size in sizes.by_category.items()
+        for one in [found[name]]
+    ]
+    weighted = post_stratified(strata)
+    assert weighted is not None
+    sizes_of = "size of 1 category" if len(strata) == 1 else f"sizes of {len(strata):,} categories"
+    sentence = f"Weighted with the {sizes_of} in the source, with its 95 % interval."
+    return Overall(*weighted, sentence)
+
+
+def _by_lower_end(rate: Rate) -> tuple[bool, float, float, str]:
+    return rate.rate_low is None, -(rate.rate_low or 0.0), -(rate.privacy_rate or 0.0), rate.group
+
+
+def fraction_of(rate: Rate, design: Design, sizes: SourceSizes, num_images: int) -> float:
+    """The drawn share of the group in the source; 0 where it is not known. See `drawn_shards.fraction_of` too."""
+    if design.kind == "shards":
+        return drawn_shards.fraction_of(rate.num_judged, rate.effective_size, rate.degrees)
+    if design.kind == "per category":
+        size = sizes.by_category.get(rate.group)
+        return min(1.0, (rate.num_scored + rate.num_quarantined) / size) if size else 0.0
+    if design.kind == "random" and design.num_in_source:
+        return min(1.0, num_images / design.num_in_source)
+    return 0.0
+
+
+def _for_ranks(rate: Rate, fraction: float, design: Design, num_groups: int) -> float:
+    """Ranks of a whole source are those of a draw from more such images: else any two counts would differ."""
+    if design.kind == "shards":  # the t distribution has longer tails the further out one looks
+        confidence = CONFIDENCE ** (1 / num_groups)
+        return drawn_shards.fraction_of(rate.num_judged, rate.effective_size, rate.degrees, confidence)
+    return 0.0 if design.is_exhaustive else fraction
+
+
+def _interval(rate: Rate, design: Design, fraction: float) -> tuple[float | None, float | None]:
+    if not rate.num_judged:
+        return None, None
+    if design.kind == "whole":
+        return rate.privacy_rate, rate.privacy_rate
+    if design.kind == "shards":
+        return rate.rate_low, rate.rate_high
+    return sampled(rate.num_private, rate.num_judged, fraction) if design.is_random else (None, None)

@@ -1,0 +1,266 @@
+"""The parts of a report, each a frozen row of figures. Shares and rates are 0–1, None where nothing defines them."""
+
+from dataclasses import dataclass
+
+SMALL_GROUP = 20
+"""A group with fewer judged images is marked: its rate says little."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """share: of the scored images, 0–1, None where none is scored."""
+
+    level: int
+    name: str
+    num_images: int
+    share: float | None
+
+
+@dataclass(frozen=True)
+class Prevalence:
+    """share: present among the images where it was assessed, 0–1; None where it never was.
+
+    is_lower_bound: the engine affirms the attribute but never denies it; then the share is of all scored images, and
+    None if it was found in none.
+    """
+
+    attribute: str
+    title: str
+    level: int
+    num_present: int
+    num_ambiguous: int
+    num_absent: int
+    num_not_assessed: int
+    share: float | None
+    is_lower_bound: bool
+
+    @property
+    def is_never_found(self) -> bool:
+        """Looked for and found in no image; the engine cannot rule it out."""
+        return self.is_lower_bound and self.share is None
+
+
+@dataclass(frozen=True)
+class Rate:
+    """One group of images, or all of them."""
+
+    group: str
+    num_scored: int
+    """N: without quarantined images."""
+
+    num_private: int
+
+    num_unknown: int
+    """Scored, but the condition is null there."""
+
+    privacy_rate: float | None
+    """num_private / (num_scored - num_unknown)."""
+
+    rate_low: float | None
+    """95 % Wilson interval of the rate, as if the images were drawn at random from many more; if shards were drawn, of
+    the rate in the source."""
+
+    rate_high: float | None
+    num_quarantined: int
+
+    share_if_none_private: float | None = None
+    """Of all images, quarantined ones included, if no unknown and no quarantined image is private. None if shards are
+    damaged, so that the number of images is not known."""
+
+    share_if_all_private: float | None = None
+    """The same if all of them are."""
+
+    source_low: float | None = None
+    """95 % interval of the rate over all images of the group in the source, from how the images were chosen. Equal to
+    the rate if all were scanned; None if they were not chosen at random."""
+
+    source_high: float | None = None
+    is_small: bool = False
+    """Fewer than `SMALL_GROUP` images were judged."""
+
+    rank: int | None = None
+    """1 for the group with the highest lower end of its interval."""
+
+    rank_low: int | None = None
+    """The joint 95 % interval of the rank: see `reports.statistics.ranks`."""
+
+    rank_high: int | None = None
+
+    effective_size: float | None = None
+    """If shards were drawn: judged images that would say as much, drawn from all shards alike
+    (`reports.run.drawn_shards`). None without an interval, and of other runs."""
+
+    degrees: int | None = None
+    """If shards were drawn: degrees of freedom of the interval."""
+
+    num_shards: int | None = None
+    """If shards were drawn: those with judged images of the group."""
+
+    num_distinct: int | None = None
+    """Images that differ by their perceptual hash; None where copies were not looked for."""
+
+    rate_distinct: float | None = None
+    """The rate with one vote for each of them."""
+
+    @property
+    def num_judged(self) -> int:
+        """Scored images for which the condition is known."""
+        return self.num_scored - self.num_unknown
+
+
+@dataclass(frozen=True)
+class Reason:
+    reason: str
+    num_images: int
+
+
+@dataclass(frozen=True)
+class UnseenContent:
+    """num_images: with content that was not scanned; by_kind: of each kind in it (`ingest.images.unseen.UNSEEN_KINDS`).
+
+    num_unknown: decoded images of which it is not known, since an older version scanned them.
+    """
+
+    num_images: int
+    num_unknown: int
+    by_kind: dict[str, int]
+
+
+@dataclass(frozen=True)
+class GroupLevels:
+    """nums: scored images of levels 1, 2, 3, 4 and 0, in that order."""
+
+    group: str
+    nums: tuple[int, int, int, int, int]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """num_images: scored images that show `attribute`. num_assessed: those of them in which `other` was assessed.
+
+    share: num_both / num_images, 0–1; None where `other` was assessed in none of them. is_lower_bound: where it was not
+    assessed in some.
+    """
+
+    attribute: str
+    other: str
+    num_both: int
+    num_images: int
+    num_assessed: int
+    share: float | None
+    is_lower_bound: bool
+
+
+@dataclass(frozen=True)
+class SevereImage:
+    """One of the most severe images, in words: no picture and no found text."""
+
+    shard: str
+    index: int
+    key: str
+    category: str | None
+    level: int
+    s_lex: int
+    score: float
+    attributes: tuple[str, ...]
+    """Keys of those at 1, most severe first."""
+
+    rationale: str | None
+    """Kinds of evidence; None where it may hold a model's own words."""
+
+    boxes: tuple[str, ...]
+    """Where they are, such as "face, top left"."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """How often a kind of evidence stands in the rationales of a group's private images."""
+
+    group: str
+    kind: str
+    num_images: int
+    num_private: int
+    """Private images of the group."""
+
+
+@dataclass(frozen=True)
+class LawCount:
+    """Scored images that show an attribute to which a rule of law refers.
+
+    They are the most that can fall under the rule, as far as the engine judges it: whether they do depends on the use.
+    """
+
+    law: str
+    article: str
+    about: str
+    attributes: tuple[str, ...]
+    num_images: int
+    share: float | None
+    """Of all scored images."""
+
+    is_lower_bound: bool
+    """Some of the attributes were not judged in some images, or in none. Then more can fall under the rule."""
+
+    together_with: tuple[str, ...] = ()
+    """Only images that also show one of these are counted; empty: no such condition."""
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Images with the same perceptual hash count as copies of one picture; images without a hash have none."""
+
+    num_images: int
+    """For which the condition is known."""
+
+    num_distinct: int
+
+    num_in_largest: int
+    """Images of the picture that has most copies."""
+
+    rate_each: float | None
+    """With one vote per image, so that a picture counts as often as it lies in the corpus."""
+
+    rate_distinct: float | None
+    """With one vote per picture."""
+
+
+@dataclass(frozen=True)
+class CorrectedRate:
+    """A rate corrected by labels of people, as `audit apply` wrote it; see `reports.report.corrected`."""
+
+    subject: str
+    category: str | None
+    raw_rate: float | None
+    raw_low: float | None
+    raw_high: float | None
+    corrected_rate: float | None
+    low: float | None
+    high: float | None
+    method: str
+    num_labels: int
+    note: str | None
+
+    sensitivity: float | None = None
+    """Share of the private images that the engine finds, and its 95 % interval; only of the whole run."""
+
+    sensitivity_low: float | None = None
+    sensitivity_high: float | None = None
+
+    specificity: float | None = None
+    """The same for images that are not private, which it takes as such."""
+
+    specificity_low: float | None = None
+    specificity_high: float | None = None
+
+    @property
+    def is_of_other_run(self) -> bool:
+        """The labels are of another run: the rate holds only if the engine errs as often here as there."""
+        return self.method == "rogan-gladen"
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One line of how the report was made."""
+
+    name: str
+    value: str

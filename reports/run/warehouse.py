@@ -1,0 +1,365 @@
+"""A run as a read-only DuckDB database.
+
+Views over the score files of a run, made from the row of `scoring.table` and the taxonomy:
+
+    images       every image that was seen, one row each, with `unknown_level` (scoring.gaps)
+    scored       the images that have a score
+    quarantined  the images that have none, with their reason
+    damaged      parts of shards that could not be read: an unknown number of images each (scoring.runs.damage)
+    all_rows     the rows of `images` and of `damaged` together, as the score files hold them
+    attributes   one row per image and attribute; value 0 | 0.5 | 1, null = not assessed
+    answers      `images` with its attributes as a list, for questions about pairs
+    patterns     one row per distinct set of answers of the scored images, with `num_images`: far fewer rows
+    rates        one row per category: how many scored images are private (scoring.privacy), of how many that is unknown
+    corrected_rates  what `audit apply` found: one row per subject, and per subject and category; else empty
+
+and the macros `wilson_low(k, n)`, `wilson_high(k, n)`: 95 % Wilson score interval of a share k/n.
+Source of the interval: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", 1927.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import resources
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from ingest.errors import PrivsieveError, QueryError, RunError, StorageError
+from ingest.storage.place import Place
+from reports.run.drawn_shards import degrees_sql, effective_size_sql, of_t_sql, residual_sql
+from reports.run.run_files import RUN_URL, RunFiles
+from reports.run.score_rows import score_rows
+from reports.run.statements import check_reads_only, refuse
+from scoring.gaps import UNKNOWN_LEVEL, not_presence_only, unknown_level_sql
+from scoring.privacy import private_condition, private_sql
+from scoring.runs import record
+from scoring.runs.audited_rows import AuditedRows
+from scoring.runs.corrected_rates import CORRECTED_RATES, CORRECTED_SCHEMA, read_state
+from scoring.runs.damage import Damage, damage_of
+from scoring.runs.damaged_rows import IS_DAMAGE_SQL
+from scoring.runs.footers import CheckedFiles, refuse_foreign
+from scoring.runs.layout import AUDIT
+from scoring.runs.record import RunRecord
+from scoring.runs.results import Listing, is_compacted, listing
+from scoring.sql.columns import sql_type
+from scoring.sql.errors import first_line
+from scoring.sql.expressions import shown
+from scoring.sql.limits import NO_LIMITS, Limits, OutOfMemoryError, OutOfTimeError, StoppedError, Watch
+from scoring.sql.names import literal, location, without_wildcards
+from scoring.taxonomy import ATTRIBUTES, KEYS
+
+AUDIT_NAME = "corrected-rates.audit"
+"""Under this name the connection reaches the corrected rates; no score file is named so."""
+
+STALE_AUDIT = "the audit is of other rows than the run has now; draw and label a new sample (privsieve audit sample)"
+DAMAGED_AUDIT = "the audit's corrected rates are damaged or of another version; use audit apply again"
+
+_NO_CORRECTED_RATES = ", ".join(f"NULL::{sql_type(field.type)} AS {field.name}" for field in CORRECTED_SCHEMA)
+
+LEVEL_COUNTS = {level: f"num_level_{level}" for level in (1, 2, 3, 4, 0)}
+"""Level -> the column of `queries/rates.sql` that counts its images; most severe first, none last."""
+
+OF_SHARDS = ("effective_size", "degrees", "num_shards")
+"""Columns of `rates_text`, only if shards were drawn."""
+
+_Z = "1.959963984540054"  # the 97.5 % point of the normal distribution
+
+# Divided step by step, since n * n leaves the integers for large corpora.
+# The ends are exact only if they are written out: rounding leaves 4.9e-17 for none of n.
+_WILSON = f"""CREATE OR REPLACE MACRO wilson_{{side}}(k, n) AS CASE
+    WHEN n > 0 AND k = {{edge}} THEN {{bound}}
+    WHEN n > 0 THEN (k / n + pow({_Z}, 2) / 2 / n
+     {{sign}} {_Z} * sqrt((k / n) * (1 - k / n) / n + pow({_Z} / 2 / n, 2))) / (1 + pow({_Z}, 2) / n) END"""
+
+
+@dataclass(frozen=True)
+class Run:
+    """An opened run: its files were listed once, and every question is about these files."""
+
+    url: str
+    """As it was given."""
+    root: Place
+    record: RunRecord
+    """Its run.json."""
+    listed: Listing
+    rows_sha256: str
+    """Hash of all rows that the listed files hold."""
+    connection: duckdb.DuckDBPyConnection
+    """Locked, with the views."""
+    files: RunFiles
+    """How the connection reaches the score files."""
+    limits: Limits
+    """Of one statement that a user writes."""
+    asking: Watch
+    """Runs the questions of a report, which have the same limits all together."""
+
+    def select(self, statement: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
+        """Column names and rows of one SELECT that a user wrote. QueryError in one line where it is anything else."""
+        watch = Watch(self.connection, self.limits)
+        with self._refusing(statement):
+            watch.run(lambda: check_reads_only(self.connection, statement))
+            watch.run(lambda: self.connection.execute(statement))
+        described = self.connection.description or []
+        for name, kind, *_ in described:
+            if "TIMESTAMP WITH TIME ZONE" in str(kind):  # DuckDB would want the package pytz
+                raise QueryError(f'column "{shown(str(name))}" has times with a time zone; cast them to TIMESTAMP')
+        return [str(column[0]) for column in described], self._fetched(statement, watch)
+
+    def table(self, statement: str) -> pa.Table:
+        """The whole answer of one SELECT that a user wrote. Errors as with `select`."""
+        watch = Watch(self.connection, self.limits)
+        with self._refusing(statement):
+            watch.run(lambda: check_reads_only(self.connection, statement))
+            answer = watch.run(lambda: self.connection.sql(statement).to_arrow_table())
+        self._check_not_replaced()
+        return answer
+
+    def ask(self, question: str, **placeholders: str) -> list[dict[str, Any]]:
+        """The rows of `queries/<question>.sql` as dicts. Placeholders must be checked SQL (scoring.sql.expressions)."""
+        return self._asked(query_text(question, **placeholders))
+
+    def ask_rates(self, by: str, private: str, most: str) -> list[dict[str, Any]]:
+        """The rows of `rates_text` of this run. by, private: checked SQL."""
+        return self._asked(rates_text(self.record, by, private, most))
+
+    def _asked(self, text: str) -> list[dict[str, Any]]:
+        rows = self._run(text)
+        names = [str(column[0]) for column in self.connection.description or []]
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    @contextmanager
+    def patterns_kept(self) -> Iterator[None]:
+        """Inside the block the view `patterns`, which takes a pass over all rows, is a table that is made once.
+
+        DuckDB looks for a name among temporary tables first, so the questions need not know.
+        """
+        self._run("CREATE TEMP TABLE patterns AS FROM patterns")
+        try:
+            yield
+        finally:
+            self.connection.execute("DROP TABLE temp.patterns")
+
+    def _run(self, text: str) -> list[tuple[Any, ...]]:
+        with self._refusing(statement=""):  # the user wrote but the placeholders
+            rows = self.asking.run(lambda: self.connection.execute(text).fetchall())
+        self._check_not_replaced()
+        return rows
+
+    def has_rows_of(self, audited: AuditedRows) -> bool:
+        """Whether an audit is of the rows that the run has now."""
+        return audited.are(self.record.settings_hash(), self.num_rows(), self.rows_sha256)
+
+    def num_rows(self) -> int:
+        """Of images and of damaged parts of shards."""
+        return int(self._counted("SELECT count(*) FROM all_rows")[0][0])
+
+    @cached_property
+    def damage(self) -> Damage:
+        """Shards of which an unknown number of images was not seen."""
+        rows = self._counted("SELECT shard, reason, count(*) FROM damaged GROUP BY ALL")
+        return damage_of((shard, {reason: number}) for shard, reason, number in rows)
+
+    def num_images(self) -> int:
+        """Rows of the view `images`."""
+        return self.num_rows() - self.damage.num_parts
+
+    def _counted(self, statement: str) -> list[tuple[Any, ...]]:
+        """Without limits: they are for what a user asks."""
+        with self._refusing(statement=""):
+            rows = Watch(self.connection).run(lambda: self.connection.execute(statement).fetchall())
+        self._check_not_replaced()
+        return rows
+
+    def _fetched(self, statement: str, watch: Watch) -> Iterator[tuple[Any, ...]]:
+        while True:
+            with self._refusing(statement):
+                rows = watch.run(lambda: self.connection.fetchmany(10_000))
+            if not rows:
+                self._check_not_replaced()
+                return
+            yield from rows
+
+    @contextmanager
+    def _refusing(self, statement: str) -> Iterator[None]:
+        """What goes wrong in DuckDB, in one line for the user."""
+        self.files.failure = None
+        try:
+            yield
+        except StoppedError as stop:
+            raise self._stopped(stop, statement) from None
+        except duckdb.Error as error:
+            if isinstance(error, duckdb.OutOfMemoryException) and self.limits.memory_bytes is not None:
+                raise self._stopped(OutOfMemoryError(self.limits.memory_bytes), statement) from None
+            self._check_not_replaced()
+            if self.files.failure is not None:
+                raise StorageError(self.files.failure) from None
+            if first_line(error) in (STALE_AUDIT, DAMAGED_AUDIT):  # the view's own words, and not a value of a row
+                raise RunError(f"{self.url}: {first_line(error)}") from None
+            refuse(error, statement)
+
+    def _stopped(self, stop: StoppedError, statement: str) -> QueryError:
+        what, remedy = ("statement", "ask for less at once") if statement else ("report", "simplify --by or --private")
+        more = ", or allow more with --timeout" if isinstance(stop, OutOfTimeError) else ""
+        return QueryError(f"the {what} was stopped {stop}; {remedy}{more}")
+
+    def _check_not_replaced(self) -> None:
+        """RunError where rows may have been missing in an answer, since files that the views read may be gone."""
+        if is_compacted(self.root) != (self.listed.manifest is not None):
+            raise RunError(f"{self.url} was compacted meanwhile; ask again")
+
+
+def open_run(run: str, limits: Limits = NO_LIMITS) -> Run:
+    """Open a run folder or URL. RunError where there is no run.json, StorageError where it cannot be reached."""
+    root, described = record.open_run(run)
+    listed = listing(root)
+    try:
+        return _opened(run, root, described, listed, limits)
+    except PrivsieveError:
+        if listing(root) == listed:
+            raise
+    # The run was compacted after its files were listed, and these are gone.
+    return _opened(run, root, described, listing(root), limits)
+
+
+def _opened(run: str, root: Place, described: RunRecord, listed: Listing, limits: Limits) -> Run:
+    checked = refuse_foreign(root, described.settings_hash(), listed)
+    connection = duckdb.connect()
+    files = RunFiles(root.at(listed.folder), listed.score_files, {AUDIT_NAME: root.at(AUDIT, CORRECTED_RATES)})
+    connection.register_filesystem(files)
+    try:
+        paths = [f"{RUN_URL}*.parquet"]
+        connection.execute(_statements(root, described, listed, checked, paths, RUN_URL + AUDIT_NAME))
+        _lock(connection, limits)
+    except duckdb.Error as error:
+        if files.failure is not None:
+            raise StorageError(files.failure) from None
+        message = first_line(error).replace(RUN_URL, "")
+        raise RunError(f"the score files of {run} cannot be read: {message}") from None
+    return Run(run, root, described, listed, checked.rows_sha256, connection, files, limits, Watch(connection, limits))
+
+
+def setup_statements(run: str) -> str:
+    """The statements that make the same views in a user's own DuckDB; they read the score files where they lie."""
+    root, described = record.open_run(run)
+    listed = listing(root)
+    folder = without_wildcards(location(root.at(listed.folder)))
+    names = ["*.parquet"] if listed.manifest is None else listed.score_files
+    corrected = without_wildcards(location(root.at(AUDIT, CORRECTED_RATES)))
+    checked = refuse_foreign(root, described.settings_hash(), listed)
+    return _statements(root, described, listed, checked, [f"{folder}/{name}" for name in names], corrected)
+
+
+def query_text(question: str, **placeholders: str) -> str:
+    """The SQL of one question of `queries/`, with its `{name}` placeholders filled in."""
+    text = resources.files("reports").joinpath("run", "queries", f"{question}.sql").read_text(encoding="utf-8")
+    # In one pass, so that a placeholder inside a quoted string of another one stays text.
+    return re.sub(r"\{(\w+)\}", lambda match: placeholders.get(match[1], match[0]), text)
+
+
+def rates_text(described: RunRecord, by: str, private: str, most: str) -> str:
+    """The SQL of `queries/rates.sql`: one row per group, with its rate and interval.
+
+    Of a run whose shards were drawn, the interval has the variance between them, and three more columns say of how much
+    use the images are (`OF_SHARDS`, `reports.run.drawn_shards`).
+    """
+    draw = described.shard_draw
+    if draw is None:
+        empty = dict.fromkeys(("shard", "by_shard", "of_shards", "effective_size"), "")
+        return query_text("rates", by=by, private=private, most=most, scale="1", **empty)
+    by_shard = query_text(
+        "rates_by_shard",
+        residual=residual_sql("k_i", "n_i", "k_all", "n_all"),
+        effective_size=effective_size_sql(draw),
+        degrees=degrees_sql(),
+        of_t=of_t_sql("degrees"),
+    )
+    return query_text(
+        "rates",
+        by=by,
+        private=private,
+        most=most,
+        shard="shard, ",
+        by_shard=by_shard,
+        of_shards=" LEFT JOIN sized USING (group_name)",
+        scale="(effective_size * of_t / num_judged)",
+        effective_size="".join(f", {name}" for name in OF_SHARDS),
+    )
+
+
+def _statements(
+    root: Place, described: RunRecord, listed: Listing, checked: CheckedFiles, paths: Iterable[str], corrected: str
+) -> str:
+    """Macros and views, as SQL. Without a score file yet `all_rows` is an empty table of the same columns.
+
+    paths: names and patterns of the listed score files, as DuckDB reaches them; corrected: the same of the corrected
+    rates, whether or not there are any.
+    """
+    files = f"[{', '.join(map(literal, paths))}]"
+    source = score_rows(files, len(listed.score_files), checked.num_with_column, root.path)
+    private = private_sql(private_condition(described.engine), described.engine)
+    rates = rates_text(described, by="category", private=private, most="ALL")
+    hidden = [*LEVEL_COUNTS.values(), *(() if described.shard_draw is None else OF_SHARDS)]
+    unknown = f"{unknown_level_sql(not_presence_only(described.engine))} AS {UNKNOWN_LEVEL.name}"
+    answers = ",\n    ".join(
+        f"{{'attribute': {literal(a.key)}, 'attribute_level': {a.level}, 'value': {a.key}}}" for a in ATTRIBUTES
+    )
+    wanted = (
+        _WILSON.format(side="low", edge="0", bound="0.0", sign="-"),
+        _WILSON.format(side="high", edge="n", bound="1.0", sign="+"),
+        f"CREATE OR REPLACE VIEW all_rows AS SELECT *, {unknown}\nFROM ({source})",
+        f"CREATE OR REPLACE VIEW images AS SELECT * FROM all_rows WHERE NOT {IS_DAMAGE_SQL}",
+        'CREATE OR REPLACE VIEW damaged AS SELECT shard, "index", key, reason, error_message\n'
+        f"FROM all_rows WHERE {IS_DAMAGE_SQL}",
+        "CREATE OR REPLACE VIEW scored AS SELECT * FROM all_rows WHERE status = 'scored'",
+        "CREATE OR REPLACE VIEW quarantined AS SELECT * FROM images WHERE status = 'quarantined'",
+        f"CREATE OR REPLACE VIEW answers AS SELECT *, [\n    {answers}\n] AS answers FROM images",
+        f"CREATE OR REPLACE VIEW patterns AS SELECT [\n    {answers}\n] AS answers, num_images\n"
+        f"FROM (SELECT {', '.join(KEYS)}, count(*) AS num_images FROM scored GROUP BY ALL)",
+        'CREATE OR REPLACE VIEW attributes AS SELECT shard, "index", key, category, answer.attribute, '
+        "answer.attribute_level, answer.value, status\n"
+        'FROM (SELECT shard, "index", key, category, status, unnest(answers) AS answer FROM answers)',
+        "CREATE OR REPLACE VIEW rates AS "
+        f"SELECT group_name AS category, * EXCLUDE (group_name, {', '.join(hidden)})\n"
+        f"FROM (\n{rates.strip().rstrip(';')}\n)",
+        f"CREATE OR REPLACE VIEW corrected_rates AS {_corrected_rates(root, described, checked, corrected)}",
+    )
+    return ";\n\n".join(wanted) + ";\n"
+
+
+def _corrected_rates(root: Place, described: RunRecord, checked: CheckedFiles, path: str) -> str:
+    """A SELECT of the corrected rates, which fails if the run has other rows than when it was audited."""
+    try:
+        state = read_state(root)
+    except RunError:
+        return f"SELECT {_NO_CORRECTED_RATES} WHERE error({literal(DAMAGED_AUDIT)}) IS NULL"
+    if state is None:
+        return f"SELECT {_NO_CORRECTED_RATES} WHERE false"
+    is_same = state.are(described.settings_hash(), state.num_rows, checked.rows_sha256)
+    condition = f"num_rows = {state.num_rows}" if is_same else "false"
+    given = {field.name: field.name for field in CORRECTED_SCHEMA}
+    if not state.has_source_intervals:
+        given |= {name: f"NULL::DOUBLE AS {name}" for name in ("source_low", "source_high")}
+    columns = ", ".join(given.values())
+    return (
+        f"SELECT {columns}\nFROM read_parquet({literal(path)}, hive_partitioning = false), "
+        "(SELECT count(*) AS num_rows FROM all_rows)\n"
+        f"WHERE CASE WHEN {condition} THEN true ELSE error({literal(STALE_AUDIT)}) END"
+    )
+
+
+def _lock(connection: duckdb.DuckDBPyConnection, limits: Limits) -> None:
+    """From here on the connection reaches `run://` for reading and nothing else, and no setting can be changed.
+
+    No spilling to disk: there is no file system for it.
+    """
+    if limits.memory_bytes is not None:
+        connection.execute(f"SET memory_limit = '{limits.memory_bytes}B'")
+    connection.execute(
+        "SET python_enable_replacements = false; SET autoinstall_known_extensions = false; "
+        "SET autoload_known_extensions = false; SET temp_directory = ''; SET disabled_filesystems = 'LocalFileSystem'; "
+        f"SET allowed_directories = ['{RUN_URL}']; SET enable_external_access = false; SET lock_configuration = true"
+    )

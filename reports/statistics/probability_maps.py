@@ -1,0 +1,119 @@
+"""Maps from the probability that was given to the share for which it is true. They never fall.
+
+Sources: Platt, "Probabilistic Outputs for Support Vector Machines", 1999; Zadrozny and Elkan, "Transforming Classifier
+Scores into Accurate Multiclass Probability Estimates", 2002 (isotonic regression).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import isotonic_regression, minimize
+from scipy.special import expit, logit
+
+from reports.statistics.binary import Flags, Numbers
+
+EDGE = 1e-6
+"""Probabilities nearer to 0 or 1 than this count as this near: single precision knows them no better."""
+
+TOLERANCE = 1e-9
+"""Shares nearer than this are equal: the mean of 24 pictures that show it and 24 that do not can be 0.5 - 1e-16."""
+
+
+@dataclass(frozen=True)
+class Isotonic:
+    """Straight lines between knots, constant outside of them; free of any shape."""
+
+    given: Numbers
+    """Shape (k,), rising: probabilities that were given."""
+
+    meant: Numbers
+    """Shape (k,), never falling: the share for which they are true."""
+
+    def apply(self, probabilities: Numbers) -> Numbers:
+        return np.asarray(np.interp(probabilities, self.given, self.meant), dtype=np.float64)
+
+    def reaching(self, share: float) -> float | None:
+        """The smallest probability given that means at least `share`, 0–1; None if none does."""
+        place = int(np.searchsorted(self.meant, share - TOLERANCE))
+        if place == len(self.meant):
+            return None
+        if place == 0:
+            return 0.0
+        between = self.meant[place - 1 : place + 1], self.given[place - 1 : place + 1]
+        return float(np.interp(share, *between))
+
+
+@dataclass(frozen=True)
+class Platt:
+    """A logistic curve over the logit of the probability given: two numbers, for few labels."""
+
+    slope: float
+    """0 or more; 0 if the truth does not rise with the probabilities."""
+
+    intercept: float
+
+    def apply(self, probabilities: Numbers) -> Numbers:
+        return np.asarray(expit(self.slope * logits(probabilities) + self.intercept), dtype=np.float64)
+
+    def reaching(self, share: float) -> float | None:
+        """As `Isotonic.reaching`."""
+        lowest, highest = self.apply(np.array([0.0, 1.0]))
+        if highest < share:
+            return None
+        if lowest >= share:
+            return 0.0
+        return float(expit((logit(share) - self.intercept) / self.slope))
+
+
+ProbabilityMap = Isotonic | Platt
+
+
+def isotonic(truth: Flags, probabilities: Numbers, weights: Numbers) -> Isotonic:
+    """The never falling function of least weighted squared error; all of shape (n,), n > 0."""
+    given, places = np.unique(probabilities, return_inverse=True)
+    masses = np.bincount(places, weights=weights)
+    shares = np.bincount(places, weights=weights * truth) / masses
+    meant = isotonic_regression(shares, weights=masses).x
+    is_knot = np.ones(len(meant), dtype=np.bool_)
+    is_knot[1:-1] = (meant[1:-1] != meant[:-2]) | (meant[1:-1] != meant[2:])
+    return Isotonic(given[is_knot], np.clip(meant[is_knot], 0.0, 1.0))
+
+
+def platt(truth: Flags, probabilities: Numbers, weights: Numbers) -> Platt:
+    """The most likely curve, with Platt's targets, which keep it finite where labels are separated; n > 0."""
+    present, absent = float(weights[truth].sum()), float(weights[~truth].sum())
+    # In units of pictures at hand, so that large weights do not count as more labels.
+    scale = len(truth) / (present + absent)
+    weights, present, absent = weights * scale, present * scale, absent * scale
+    targets = np.where(truth, (present + 1) / (present + 2), 1 / (absent + 2))
+    columns = np.stack([logits(probabilities), np.ones(len(truth))], axis=1)
+    slope, intercept = _logistic(columns, targets, weights)
+    if slope < 0:
+        (intercept,) = _logistic(columns[:, 1:], targets, weights)
+        slope = 0.0
+    return Platt(float(slope), float(intercept))
+
+
+def logits(probabilities: Numbers) -> Numbers:
+    """Shape (n,) -> (n,), finite."""
+    inside = np.clip(probabilities, EDGE, 1 - EDGE)
+    return np.asarray(logit(inside), dtype=np.float64)
+
+
+def _logistic(columns: Numbers, targets: Numbers, weights: Numbers) -> Numbers:
+    """The most likely logistic regression; targets in (0, 1). Shape (columns,)."""
+
+    def loss(found: Numbers) -> tuple[float, Numbers]:
+        values = columns @ found
+        each = np.logaddexp(0, values) - targets * values
+        return float((weights * each).sum()), columns.T @ (weights * (expit(values) - targets))
+
+    def curvature(found: Numbers) -> Numbers:
+        shares = expit(columns @ found)
+        return np.asarray((columns * (weights * shares * (1 - shares))[:, None]).T @ columns, dtype=np.float64)
+
+    start = np.zeros(columns.shape[1])
+    found = minimize(
+        loss, start, jac=True, hess=curvature, method="trust-exact", options={"gtol": TOLERANCE * weights.sum()}
+    )
+    return np.asarray(found.x, dtype=np.float64)

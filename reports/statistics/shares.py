@@ -1,0 +1,118 @@
+"""Intervals of a rate in the source, from how its images were chosen. 95 % unless another confidence is given.
+
+- A simple random sample: Wilson's interval at the effective size n / (1 - f), where f is the sampled share of the
+  source. This is the finite population correction (Cochran, "Sampling Techniques", 3rd ed. 1977, section 2.6): the
+  interval shrinks to the rate itself as f approaches 1. Without a known size of the source f counts as 0, which is
+  never too narrow.
+- A sample of each category: the overall rate weights each category with its size in the source, with Wilson's
+  interval at the effective size that its variance gives. How many images of a category can be judged is estimated too,
+  so the rate is the ratio of two estimated totals (Cochran chapter 5A; Särndal, Swensson and Wretman, "Model Assisted
+  Survey Sampling", 1992, section 5.8, for the linearised variance of the rate of such a domain).
+- A sample of shards, and of images in them: Wilson's interval at the effective size that the variance between shards
+  gives (`reports.run.drawn_shards`), which is passed as an f below 0.
+- What a run is a sample of, corrected by labels of a part of it: both errors together.
+
+Wilson's interval: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", 1927.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+import numpy.typing as npt
+
+from reports.statistics.exact import clopper_pearson
+
+CONFIDENCE = 0.95
+
+Interval = tuple[float, float]
+Numbers = npt.NDArray[np.float64]
+
+
+def z_of(confidence: float) -> float:
+    """The two-sided point of the normal distribution: 1.96 for 0.95."""
+    return NormalDist().inv_cdf((1 + confidence) / 2)
+
+
+def wilson(num_private: float, num_judged: float, z: float = z_of(CONFIDENCE)) -> Interval:
+    """Wilson's score interval of num_private / num_judged. Both may be effective, not whole; num_judged > 0."""
+    share = num_private / num_judged
+    centre = share + z * z / (2 * num_judged)
+    width = z * (share * (1 - share) / num_judged + (z / (2 * num_judged)) ** 2) ** 0.5
+    scale = 1 + z * z / num_judged
+    low = 0.0 if num_private <= 0 else (centre - width) / scale
+    high = 1.0 if num_private >= num_judged else (centre + width) / scale
+    return max(0.0, low), min(1.0, high)
+
+
+def sampled(num_private: float, num_judged: float, fraction: float = 0.0, z: float = z_of(CONFIDENCE)) -> Interval:
+    """Of a simple random sample; counts may be estimates. fraction: the sampled share of the source, at most 1, where
+    there is nothing left to draw; below 0 if the sample says less than a simple random one."""
+    if fraction >= 1:
+        return num_private / num_judged, num_private / num_judged
+    effective = 1 / (1 - fraction)
+    return wilson(num_private * effective, num_judged * effective, z)
+
+
+def exact(num_private: Numbers, num_judged: Numbers, fraction: Numbers, confidence: float) -> tuple[Numbers, Numbers]:
+    """Clopper and Pearson's interval of each of n simple random samples, at the effective size n / (1 - f).
+
+    All of shape (n,), num_judged > 0. fraction: as of `sampled`; at 1 both ends are the rate.
+    """
+    left = np.where(fraction < 1, 1 - fraction, 1.0)
+    low, high = clopper_pearson(num_private / left, num_judged / left, confidence)
+    is_whole, rate = fraction >= 1, num_private / num_judged
+    return np.where(is_whole, rate, low), np.where(is_whole, rate, high)
+
+
+def with_both_errors(rate: float, one: Interval, other: Interval) -> Interval:
+    """The interval of a rate with two independent errors, from the interval that each of them alone would give.
+
+    The distances of the ends add up as squares. Source: G. Zou and A. Donner, "Construction of confidence limits about
+    effect measures: a general approach", Statistics in Medicine 27 (2008).
+    """
+    low = rate - float(np.hypot(rate - one[0], rate - other[0]))
+    high = rate + float(np.hypot(one[1] - rate, other[1] - rate))
+    return max(0.0, low), min(1.0, high)
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """A category of which images were drawn at random."""
+
+    num_in_source: int
+    num_images: int
+    """Drawn, quarantined and unknown ones included."""
+
+    num_judged: int
+    num_private: float
+    """A whole number, or an estimate."""
+
+
+def post_stratified(strata: Sequence[Stratum]) -> tuple[float, float, float] | None:
+    """Rate over all images of the source, and its 95 % interval; None if of some category nothing was judged.
+
+    A category counts with the images of it that could be judged, which its sample estimates. The variance of a category
+    is that of its rate with one private and one other image added, so that a rate of 0 is not taken as certain.
+    """
+    if not strata or any(not one.num_judged for one in strata):
+        return None
+    weights = [one.num_in_source * one.num_judged / one.num_images for one in strata]
+    total = sum(weights)
+    rate = sum(w * one.num_private / one.num_judged for w, one in zip(weights, strata, strict=True)) / total
+    smoothed = [(one.num_private + 1) / (one.num_judged + 2) for one in strata]
+    expected = sum(w * share for w, share in zip(weights, smoothed, strict=True)) / total
+    variance = 0.0
+    for weight, share, one in zip(weights, smoothed, strata, strict=True):
+        left = 1 - min(1.0, one.num_images / one.num_in_source)
+        variance += (weight / total) ** 2 * left * share * (1 - share) / one.num_judged
+        # How many can be judged is of the sample too, and moves the rate towards that of the category.
+        judged = one.num_judged / one.num_images
+        moves = one.num_in_source / total * (share - expected)
+        variance += moves**2 * left * judged * (1 - judged) / one.num_images
+    if variance <= 0:
+        return rate, rate, rate
+    effective = expected * (1 - expected) / variance  # smoothed as the variance is: a rate near 0 would leave nothing
+    low, high = wilson(rate * effective, effective)
+    return rate, low, high

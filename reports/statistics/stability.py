@@ -1,0 +1,46 @@
+"""How much a metric depends on which pictures the benchmark happens to hold: parts of it, drawn without replacement.
+
+Source: Samson et al., "Privacy-Aware Visual Language Models", Figure 7. A bootstrap would give larger deviations.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from reports.statistics.binary import Numbers, rates
+
+FRACTIONS = (0.5, 0.9)
+NUM_SPLITS = 1000
+
+
+@dataclass(frozen=True)
+class Stability:
+    """The MCC over random parts of the pictures."""
+
+    fraction: float
+    """Share of the pictures in each part, 0–1."""
+
+    num_splits: int
+    """Parts drawn in which the MCC is defined."""
+
+    mcc_mean: float
+    """Over these parts."""
+
+    mcc_sd: float
+    """Standard deviation over these parts (n − 1)."""
+
+
+def stability(counts: Numbers, fraction: float, num_splits: int = NUM_SPLITS, seed: int = 0) -> Stability | None:
+    """From confusion counts, shape (4,). None if fewer than two parts have an MCC.
+
+    Drawing pictures without replacement and counting them is drawing counts from the multivariate hypergeometric
+    distribution, which needs no pictures.
+    """
+    whole = np.asarray(counts, dtype=np.int64)
+    size = int(whole.sum() * fraction)
+    drawn = np.random.default_rng(seed).multivariate_hypergeometric(whole, size, size=num_splits, method="marginals")
+    mccs = rates(drawn.astype(np.float64))["mcc"]
+    mccs = mccs[~np.isnan(mccs)]
+    if len(mccs) < 2:
+        return None
+    return Stability(fraction, len(mccs), float(mccs.mean()), float(mccs.std(ddof=1)))
