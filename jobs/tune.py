@@ -8,7 +8,7 @@ from jobs.console.terminal import write_line
 from jobs.runtime.feedback import on_terminal
 from jobs.runtime.last_word import command_session
 from jobs.tuning.tuning import TuneRequest, run_tune
-from scoring.tuning.card import Card, scan_command
+from scoring.engines.vlm.adapter_card import Card, scan_command
 from scoring.tuning.recipe import SHIPPED
 
 

@@ -6,7 +6,7 @@ Only kinds leave this module, never words of the caption. The rules are plain Py
 import re
 from collections.abc import Callable
 
-from scoring.engines.detectors import names, patterns
+from scoring.text_rules import names, patterns
 
 MAX_LINE_CHARACTERS = 200
 """The rules are made for the short lines of a page."""

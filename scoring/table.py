@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ingest.fault import SHARD_REASONS, Fault
-from ingest.images.unseen_kinds import UNSEEN_KINDS
+from ingest.images.files.unseen_kinds import UNSEEN_KINDS
 from ingest.sample import SAMPLE_COLUMNS, Column
 from scoring import severity
 from scoring.assessment import Assessment

@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from ingest.class_list import ClassList
+from ingest.categories.class_list import ClassList
+from ingest.categories.keyword_list import KeywordList
 from ingest.errors import SourceError, did_you_mean, number_of
 from ingest.formats import parquet, tree, webdataset
 from ingest.formats.members import IMAGE_EXTENSIONS, begins_like_picture, extension_of
 from ingest.formats.released import Kept, Written
 from ingest.formats.shard import folders_below, storage_faults
-from ingest.images.magic import HEAD_BYTES
-from ingest.keyword_list import KeywordList
+from ingest.images.files.magic import HEAD_BYTES
 from ingest.sample import Sample, printable
 from ingest.slices import Slice
 from ingest.storage.place import Place, place

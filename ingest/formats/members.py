@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Literal
 
-from ingest.images.magic import HEAD_BYTES, picture_format, picture_in_place_of_text
+from ingest.images.files.magic import HEAD_BYTES, picture_format, picture_in_place_of_text
 
 Members = Literal["listed", "image-only", "all"]
 """listed: what `LISTED` names, if it holds that. image-only: nothing. all: whatever is no picture."""

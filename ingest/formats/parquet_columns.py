@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ingest.formats.members import Members
-from ingest.images.magic import HEAD_BYTES, picture_format
+from ingest.images.files.magic import HEAD_BYTES, picture_format
 from ingest.sample import printable
 
 HUGGING_FACE = b"huggingface"

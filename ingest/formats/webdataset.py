@@ -36,7 +36,7 @@ from ingest.formats.members import (
 from ingest.formats.released import Kept, Written, changed
 from ingest.formats.shard import MAX_IMAGE_BYTES, TOO_MANY_BYTES, files_below, opened
 from ingest.formats.tar import BLOCK, END, MAX_NAME_BYTES, Damage, Member, header, walk
-from ingest.images.magic import HEAD_BYTES
+from ingest.images.files.magic import HEAD_BYTES
 from ingest.sample import Sample, caption_of, printable, url_sha256_of
 from ingest.slices import Locator, Slice, cut
 from ingest.storage.place import NewFile, Place

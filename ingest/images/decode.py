@@ -16,14 +16,14 @@ import simplejpeg
 from PIL import Image, ImageFile, UnidentifiedImageError
 
 from ingest.fault import Fault
-from ingest.images import hidden, ignored, unseen
-from ingest.images.magic import HEAD_BYTES, picture_format
-from ingest.images.metadata import PNG_MAGIC, file_metadata, frame_metadata, png_metadata
+from ingest.images import hidden, ignored
+from ingest.images.files import jpeg, tiff_file, unseen
+from ingest.images.files.magic import HEAD_BYTES, picture_format
+from ingest.images.files.metadata import PNG_MAGIC, file_metadata, frame_metadata, png_metadata
+from ingest.images.files.pieces import Piece
+from ingest.images.files.unseen_kinds import UNKNOWN_CHUNK
 from ingest.images.pdq import pdq_of
 from ingest.images.pixels import ImageLimits, Pixels
-from ingest.images.unseen import jpeg, tiff_file
-from ingest.images.unseen.pieces import Piece
-from ingest.images.unseen_kinds import UNKNOWN_CHUNK
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "PPM")
 """Pillow's names of the formats that are opened; all others are rejected by content."""
@@ -73,10 +73,10 @@ class DecodedImage:
     """How many of them are in `views`."""
 
     metadata: frozenset[str]
-    """Kinds of embedded metadata that have a value (`ingest.images.metadata`), never the values."""
+    """Kinds of embedded metadata that have a value (`ingest.images.files.metadata`), never the values."""
 
     unseen: tuple[str, ...]
-    """Kinds of content of the file that are not in `views` (`ingest.images.unseen`)."""
+    """Kinds of content of the file that are not in `views` (`ingest.images.files`)."""
 
     unseen_bytes: int
     """Size of that content in the file, roughly."""

@@ -11,9 +11,9 @@ from importlib.metadata import version as package_version
 from packaging.requirements import Requirement
 
 from ingest.extras import install_command
+from ingest.memory import available_bytes
 from ingest.storage.place import Place, place
 from jobs.checking.findings import ProblemError
-from scoring.memory import available_bytes
 
 GIB = 2**30
 MIN_MEMORY_BYTES = 2 * GIB

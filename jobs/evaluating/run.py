@@ -18,8 +18,8 @@ from reports.evaluation.errors import wrong_answers
 from reports.evaluation.evaluate import EvaluationOptions, evaluation_of, judged
 from reports.evaluation.results import Evaluation
 from scoring.labels.contradictions import contradictions
+from scoring.labels.reviews import caution_of_chosen
 from scoring.labels.table import read_labels_and_origin
-from scoring.runs.reviews import caution_of_chosen
 
 MAX_DRAWS = 100_000
 

@@ -19,7 +19,7 @@ from jobs.runtime.requests import STRICT, Name
 from reports.report.opened import open_run
 from scoring.labels.csv_cells import as_csv
 from scoring.labels.label_studio import LOCAL_FILES, interface, tasks
-from scoring.runs.reviews import is_reviews
+from scoring.labels.reviews import is_reviews
 
 
 @dataclasses.dataclass(frozen=True, config=STRICT)

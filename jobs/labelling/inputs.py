@@ -11,9 +11,9 @@ from ingest.storage.place import place
 from jobs.runtime.feedback import Feedback
 from reports.report.opened import open_run
 from scoring.labels.contradictions import contradictions
+from scoring.labels.reviews import is_reviews
 from scoring.labels.table import read_labels, to_labels
 from scoring.privacy import ROW_COLUMNS, private_of_rows
-from scoring.runs.reviews import is_reviews
 from scoring.table import LISTED
 from scoring.taxonomy import KEYS
 

@@ -14,8 +14,8 @@ from jobs.runtime.output_file import refuse_existing
 from jobs.runtime.requests import STRICT, Name
 from scoring.labels.consensus import Consensus, Method, consensus
 from scoring.labels.judgements import judgements
+from scoring.labels.reviews import caution_of_chosen
 from scoring.labels.table import write_labels
-from scoring.runs.reviews import caution_of_chosen
 
 
 @dataclass(frozen=True, config=STRICT)

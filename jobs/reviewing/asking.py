@@ -17,7 +17,7 @@ from jobs.reviewing.request import Judged
 from jobs.reviewing.screen import Screen
 from reports.evaluation.answers import answers_of
 from reports.report.boxes import first_frame_boxes
-from scoring.runs.reviews import MAX_BOXES_CHARS, MAX_SECONDS, SKIP, UNDO, Answers, standing
+from scoring.labels.reviews import MAX_BOXES_CHARS, MAX_SECONDS, SKIP, UNDO, Answers, standing
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
 AHEAD = 10

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from scoring.runs.reviews import ANSWERS
+from scoring.labels.reviews import ANSWERS
 from scoring.taxonomy import KEYS
 
 MAX_BODY_BYTES = 2**16
@@ -40,7 +40,7 @@ class PostedAnswer(_Strict):
     """Of the picture, as the server gave it."""
 
     answer: str
-    """One of `scoring.runs.reviews.ANSWERS`."""
+    """One of `scoring.labels.reviews.ANSWERS`."""
 
     values: dict[str, float | None] | None = None
     """Each of the 22 attributes -> 0, 0.5 or 1, None if the person cannot say."""

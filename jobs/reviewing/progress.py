@@ -13,9 +13,9 @@ from jobs.reviewing.tally import tally_of
 from reports.audit.review_progress import Estimate, agreement_of, answers_by_person, enough_labels
 from scoring.labels.attention import CHECKS, without_inattentive
 from scoring.labels.judgements import judgements
+from scoring.labels.reviews import SKIP, standing
 from scoring.labels.table import LABELS_SCHEMA
 from scoring.runs.audit_sample import AuditSample
-from scoring.runs.reviews import SKIP, standing
 
 
 def progress(

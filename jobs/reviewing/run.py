@@ -27,9 +27,9 @@ from jobs.runtime.pictures import Pictures, Where
 from reports.audit.review_progress import estimate_of
 from reports.report.opened import OpenRun
 from reports.run.warehouse import open_run
+from scoring.labels.reviews import Answers
 from scoring.privacy import private_condition, private_for_people
 from scoring.runs.layout import REVIEWS
-from scoring.runs.reviews import Answers
 
 if TYPE_CHECKING:
     from jobs.reviewing.server import Review

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ingest.errors import number_of
 from jobs.reviewing.asking import Asking
-from scoring.runs.reviews import SKIP, standing
+from scoring.labels.reviews import SKIP, standing
 
 UNCLEAR = "unclear"
 

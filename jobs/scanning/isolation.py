@@ -26,12 +26,12 @@ from ingest.errors import EngineError, PrivsieveError, StorageError
 from ingest.fault import Fault
 from ingest.formats import parquet
 from ingest.formats.parquet_rows import READ_BYTES
+from ingest.memory import available_bytes, resident_bytes
 from ingest.sample import printable
 from ingest.slices import Locator, Slice
 from jobs.scanning.batch import BatchScorer, facts_of, quarantined
 from jobs.scanning.settings import ScanSettings
 from scoring.engines import engine_module
-from scoring.memory import available_bytes, resident_bytes
 from scoring.table import Facts
 
 START_LIMIT_S = 600

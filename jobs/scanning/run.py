@@ -9,12 +9,12 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ingest.class_list import read_class_list
+from ingest.categories.class_list import read_class_list
+from ingest.categories.keyword_list import read_keyword_list
 from ingest.errors import IncompleteError, LabelsError, RunError, SourceError, StorageError, number_of
 from ingest.formats import Source, open_source, refuse_without_pictures
 from ingest.formats.stated_counts import StatedCounts, stated_counts
 from ingest.images.pixels import ImageLimits
-from ingest.keyword_list import read_keyword_list
 from ingest.sample import printable
 from ingest.storage.place import Place, place
 from jobs.runtime.executors import num_cores

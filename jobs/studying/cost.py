@@ -17,8 +17,8 @@ from ingest.images.pixels import ImageLimits, Pixels
 from jobs.runtime.requests import STRICT, Count
 from scoring.engines.picture import DEFAULT_MAX_PIXELS, max_side_px
 from scoring.engines.vlm.adapter import adapter, check_fits
+from scoring.engines.vlm.adapter_card import read_card
 from scoring.engines.vlm.checkpoint import checkpoint
-from scoring.tuning.card import read_card
 
 if TYPE_CHECKING:
     from scoring.tuning.cost import Cost

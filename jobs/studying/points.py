@@ -23,10 +23,10 @@ from reports.evaluation.evaluate import EvaluationOptions, evaluate_run
 from reports.evaluation.results import Evaluation
 from scoring.assessment import EngineOptions
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
+from scoring.engines.vlm.adapter_card import ENGINE
 from scoring.engines.vlm.checkpoint import checkpoint
 from scoring.labels.contradictions import contradictions
 from scoring.labels.table import read_labels
-from scoring.tuning.card import ENGINE
 from scoring.tuning.drawing import Draw
 from scoring.tuning.recipe import recipe
 from scoring.tuning.targets import PROTOCOLS

@@ -19,10 +19,10 @@ from reports.evaluation.results import RunsSpread
 from reports.report.opened import open_run
 from scoring.assessment import EngineOptions
 from scoring.engines.vlm.adapter import adapter
+from scoring.engines.vlm.adapter_card import ENGINE
 from scoring.engines.vlm.checkpoint import checkpoint
 from scoring.labels.contradictions import contradictions
 from scoring.labels.table import labels_sha256, read_labels
-from scoring.tuning.card import ENGINE
 
 WORDINGS = ("p1", "p2", "p3", "p4")
 

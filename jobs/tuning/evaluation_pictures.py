@@ -8,8 +8,8 @@ from ingest.images.phash import near_duplicate_groups
 from ingest.storage.place import place
 from jobs.runtime.feedback import SILENT, Feedback
 from reports.report.opened import open_run
+from scoring.labels.reviews import is_reviews
 from scoring.labels.table import read_labels
-from scoring.runs.reviews import is_reviews
 from scoring.tuning.training_set import RECORD
 
 

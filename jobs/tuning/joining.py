@@ -12,8 +12,8 @@ from ingest.errors import LabelsError
 from ingest.sample import Sample, printable
 from ingest.storage.place import place
 from scoring.assessment import Values
+from scoring.labels.reviews import is_reviews
 from scoring.labels.table import attribute_values, read_labels
-from scoring.runs.reviews import is_reviews
 from scoring.tuning.targets import Label
 
 MAX_SHOWN = 20

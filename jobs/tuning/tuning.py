@@ -22,10 +22,10 @@ from jobs.runtime.weights_progress import weights_shown
 from jobs.tuning.uploading import refuse_read_only, staging_folder, upload
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.engines.vlm.adapter import adapter, check_fits
+from scoring.engines.vlm.adapter_card import BEGUN, CARD, PACKAGES, PAGE, Card, card_at, page
 from scoring.engines.vlm.checkpoint import Checkpoint, checkpoint
 from scoring.runs.layout import RUN_LEASE
 from scoring.runs.lease import Lease, lease
-from scoring.tuning.card import BEGUN, CARD, PACKAGES, PAGE, Card, card_at, page
 from scoring.tuning.recipe import Recipe, recipe
 from scoring.tuning.training_set import TrainingSet, open_set
 

@@ -9,8 +9,8 @@ from ingest.errors import LabelsError, StorageError
 from ingest.storage.place import Place
 from ingest.storage.web import named
 from jobs.runtime.progress import Meter
+from scoring.engines.vlm.adapter_card import BEGUN, CARD
 from scoring.runs.layout import RUN_LEASE
-from scoring.tuning.card import BEGUN, CARD
 from scoring.weights.cache import WEIGHTS_SUFFIX, cache_root, in_bytes
 
 PIECE_BYTES = 8 * 2**20

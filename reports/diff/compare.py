@@ -9,6 +9,7 @@ import duckdb
 import pyarrow as pa
 
 from ingest.errors import PrivsieveError, QueryError, StorageError
+from ingest.memory import available_bytes
 from ingest.sample import printable
 from ingest.storage.place import place
 from reports.diff import attributes, private_shares, scores
@@ -25,7 +26,6 @@ from reports.diff.results import (
 from reports.evaluation.evaluate import engine_name
 from reports.report.opened import MayName, OpenRun, all_named, open_run
 from scoring.gaps import presence_only
-from scoring.memory import available_bytes
 from scoring.runs.differences import all_differences
 from scoring.sql.errors import first_line
 from scoring.sql.expressions import value_expression

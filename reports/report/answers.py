@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ingest.images.unseen_kinds import UNSEEN_KINDS
+from ingest.images.files.unseen_kinds import UNSEEN_KINDS
 from ingest.sample import printable
 from reports.report.laws import rules
 from reports.report.severe import may_hold_own_words

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reports.evaluation.severity import moments, pearson_of_sums, weighted_spearman
 from reports.statistics.bayesian_bootstrap import Draws
 from reports.statistics.binary import FN, FP, TN, TP, Flags, Numbers, rates, ratio
+from reports.statistics.correlation import moments, pearson_of_sums, weighted_spearman
 from reports.statistics.exact import clopper_pearson
 
 NUM_FEW = 50

@@ -22,7 +22,7 @@ from scoring.assessment import Values
 from scoring.labels.columns import LABELS_SCHEMA
 from scoring.labels.csv_cells import NULL_NUMBERS, as_csv, text_columns, unescaped
 from scoring.labels.parquet_file import MAX_TEXT_CHARS, bounded_table, refuse_unknown
-from scoring.runs.reviews import OF_ATTRIBUTES, SKIP, UNCLEAR, read_reviews, standing
+from scoring.labels.reviews import OF_ATTRIBUTES, SKIP, UNCLEAR, read_reviews, standing
 from scoring.taxonomy import KEYS
 
 __all__ = [

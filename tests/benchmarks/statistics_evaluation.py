@@ -11,10 +11,11 @@ import numpy as np
 from reports.diff.scores import mean_change
 from reports.diff.testing import adjusted_p_values, seldom_denies
 from reports.evaluation.attributes import attribute_metrics
-from reports.evaluation.severity import as_four_levels, band_of, weighted_spearman
+from reports.evaluation.severity import as_four_levels, band_of
 from reports.labels.agreement import agreement
 from reports.statistics.bayesian_bootstrap import Draws
 from reports.statistics.binary import METRICS, Flags, Numbers, cells, rates
+from reports.statistics.correlation import weighted_spearman
 from reports.statistics.intervals import Interval, of_private, of_scores
 from reports.statistics.paired import difference
 from scoring import severity

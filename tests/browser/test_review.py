@@ -13,8 +13,8 @@ from playwright.sync_api import Page, expect
 
 from ingest.storage.place import place
 from jobs.reviewing.run import Serving
+from scoring.labels.reviews import read_reviews
 from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
-from scoring.runs.reviews import read_reviews
 from scoring.taxonomy import KEYS
 from tests.browser.conftest import OpenPage
 from tests.reviewing.made import run_of, served

@@ -7,13 +7,13 @@ import pytest
 
 from scoring.assessment import Assessment
 from scoring.captions import CAPTION_KINDS
-from scoring.engines.detectors import check_digits, names, patterns
 from scoring.engines.detectors.decisions import decide
 from scoring.engines.detectors.fields import split_label
 from scoring.engines.detectors.ocr import Line
 from scoring.engines.detectors.page import Page
 from scoring.engines.detectors.rules import TEXT_ATTRIBUTES, text_findings
 from scoring.taxonomy import KEYS
+from scoring.text_rules import check_digits, names, patterns
 
 WIDTH, HEIGHT = 1000, 800
 

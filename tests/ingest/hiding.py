@@ -1,6 +1,6 @@
 """Picture files that hold a card where no engine looks, in memory and deterministic.
 
-`HIDING`: name -> (maker, kinds of `ingest.images.unseen` that must be found). `SHOWING`: files with nothing unseen.
+`HIDING`: name -> (maker, kinds of `ingest.images.files` that must be found). `SHOWING`: files with nothing unseen.
 """
 
 import base64

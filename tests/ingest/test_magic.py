@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from ingest.images.decode import FORMATS, Rejected, decode
-from ingest.images.magic import HEAD_BYTES, picture_format, picture_in_place_of_text
+from ingest.images.files.magic import HEAD_BYTES, picture_format, picture_in_place_of_text
 from ingest.images.pixels import ImageLimits
 from tests.ingest.made import jpeg
 

@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from ingest.images.decode import DecodedImage, Rejected, decode
+from ingest.images.files import avif as avif_walker
+from ingest.images.files import bare as bare_walker
+from ingest.images.files import gif as gif_walker
+from ingest.images.files import jpeg as jpeg_walker
+from ingest.images.files import png as png_walker
+from ingest.images.files import tiff as tiff_walker
+from ingest.images.files import webp as webp_walker
+from ingest.images.files.pieces import Piece
+from ingest.images.files.unseen_kinds import UNSEEN_KINDS
 from ingest.images.pixels import ImageLimits
-from ingest.images.unseen import avif as avif_walker
-from ingest.images.unseen import bare as bare_walker
-from ingest.images.unseen import gif as gif_walker
-from ingest.images.unseen import jpeg as jpeg_walker
-from ingest.images.unseen import png as png_walker
-from ingest.images.unseen import tiff as tiff_walker
-from ingest.images.unseen import webp as webp_walker
-from ingest.images.unseen.pieces import Piece
-from ingest.images.unseen_kinds import UNSEEN_KINDS
 from ingest.sample import Sample
 from jobs.scanning.batch import BatchScorer
 from scoring.engines.canned import CannedEngine

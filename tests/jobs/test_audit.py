@@ -24,10 +24,10 @@ from reports.report.accuracy import audit_cautions
 from reports.report.summary import summarise
 from reports.run.warehouse import open_run, setup_statements
 from scoring.assessment import Assessment
+from scoring.labels.reviews import Answers
 from scoring.labels.table import read_judged
 from scoring.runs.audit_sample import SUBJECTS, read_sample
 from scoring.runs.record import RunRecord
-from scoring.runs.reviews import Answers
 from scoring.table import Facts, Verdict, to_table
 from scoring.taxonomy import KEYS
 from tests.jobs.made import privsieve

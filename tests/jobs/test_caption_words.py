@@ -6,8 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from ingest.categories.keyword_list import read_keyword_list
 from ingest.errors import LabelsError
-from ingest.keyword_list import read_keyword_list
 from tests.ingest.made import parquet_file
 from tests.jobs.made import jpeg, privsieve, rows, tar
 

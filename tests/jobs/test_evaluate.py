@@ -13,8 +13,8 @@ from ingest.storage.place import place
 from jobs.evaluate import evaluate
 from jobs.evaluating.run import EvaluateRequest, run_evaluate
 from jobs.labelling.joining import ConsensusRequest, run_consensus
+from scoring.labels.reviews import Answers
 from scoring.labels.table import LabelsOrigin, write_labels
-from scoring.runs.reviews import Answers
 from scoring.taxonomy import KEYS
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve

@@ -21,9 +21,9 @@ from jobs.labelling.joining import ConsensusRequest, run_consensus
 from jobs.review import summary
 from jobs.reviewing.run import result_of
 from jobs.runtime.feedback import SILENT
+from scoring.labels.reviews import PART_ROWS, REVIEWS_SCHEMA, Answers, read_reviews
 from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
 from scoring.runs.audit_sample import read_sample
-from scoring.runs.reviews import PART_ROWS, REVIEWS_SCHEMA, Answers, read_reviews
 from scoring.taxonomy import KEYS
 from tests.jobs.made import privsieve
 from tests.reviewing.made import EVERY, Person, run_of, served, source_of

@@ -11,8 +11,8 @@ from safetensors.torch import load_file, save_file
 
 from ingest.errors import EngineError
 from scoring.assessment import EngineOptions
+from scoring.engines.vlm.adapter_card import BEGUN, PACKAGES, WARNING, page, read_card
 from scoring.engines.vlm.settings import Settings, description, settings
-from scoring.tuning.card import BEGUN, PACKAGES, WARNING, page, read_card
 from scoring.tuning.recipe import recipe
 from scoring.tuning.training_set import open_set
 from tests.tuning.made import BASE, MAX_PIXELS, make_recipe, privsieve, tune_command

@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterator
 
-from scoring.engines.detectors import names, patterns, people
+from scoring.engines.detectors import people
 from scoring.engines.detectors.findings import Finding
 from scoring.engines.detectors.ocr import Line
 from scoring.engines.detectors.page import Page, found
-from scoring.engines.detectors.vocabulary import terms, words
+from scoring.text_rules import names, patterns
+from scoring.text_rules.vocabulary import terms, words
 
 
 def _is_personal(page: Page) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scoring.engines.detectors.ocr import Line
-from scoring.engines.detectors.vocabulary import field_kinds, squashed
+from scoring.text_rules.vocabulary import field_kinds, squashed
 
 _NUMBERED = re.compile(r"\A(?:\(?\d{1,2}[a-dA-D]?[.)]?\s?|[a-f]\s)(?=[A-Za-z])")
 """Field numbers, as printed on driving licences ("4b EXP") and tax forms."""

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from ingest.images.pixels import Pixels
 from scoring.engines.detectors.findings import Finding
 from scoring.engines.detectors.page import Page
-from scoring.engines.detectors.patterns import has_date, tells_birth
+from scoring.text_rules.patterns import has_date, tells_birth
 
 SIDE_PX = 256
 """Pictures are scaled to this size."""

@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from scoring.engines.detectors import patterns
 from scoring.engines.detectors.fields import Field, read_fields, same_row
 from scoring.engines.detectors.findings import Finding
 from scoring.engines.detectors.ocr import LINE_SHAPE, READABLE, SURELY_READ, Line
-from scoring.engines.detectors.vocabulary import terms
+from scoring.text_rules import patterns
+from scoring.text_rules.vocabulary import terms
 
 _LATIN = re.compile(r"[0-9A-Za-zÀ-ɏ]")
 _MOST_UNREAD = 0.1

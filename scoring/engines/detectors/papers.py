@@ -3,11 +3,11 @@
 import re
 from collections.abc import Callable, Iterator
 
-from scoring.engines.detectors import names, patterns
 from scoring.engines.detectors.findings import Finding
 from scoring.engines.detectors.ocr import Line
 from scoring.engines.detectors.page import Page, found
-from scoring.engines.detectors.vocabulary import terms
+from scoring.text_rules import names, patterns
+from scoring.text_rules.vocabulary import terms
 
 
 def identity_document(page: Page) -> Iterator[Finding]:

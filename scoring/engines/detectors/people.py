@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterator
 
-from scoring.engines.detectors import names, patterns
 from scoring.engines.detectors.findings import Finding
 from scoring.engines.detectors.ocr import Line
 from scoring.engines.detectors.page import Page, found, greeting, has_social_words
-from scoring.engines.detectors.vocabulary import plain
+from scoring.text_rules import names, patterns
+from scoring.text_rules.vocabulary import plain
 
 
 def machine_readable_zone(page: Page) -> Iterator[Finding]:

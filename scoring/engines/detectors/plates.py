@@ -14,7 +14,7 @@ from scoring.engines.detectors.objects import Thing
 from scoring.engines.detectors.ocr import READABLE, Line
 from scoring.engines.detectors.page import Page
 from scoring.engines.detectors.scene import VEHICLES
-from scoring.engines.detectors.vocabulary import rows, squashed, words
+from scoring.text_rules.vocabulary import rows, squashed, words
 
 MIN_DISTINCT = 7
 """Signs of a number such as "AB12CDE", whose letters stand before and behind digits or the other way round: few other

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterator
 
-from scoring.engines.detectors import contacts, papers, patterns, people
+from scoring.engines.detectors import contacts, papers, people
 from scoring.engines.detectors.findings import Finding
 from scoring.engines.detectors.page import Page, found
-from scoring.engines.detectors.vocabulary import terms
+from scoring.text_rules import patterns
+from scoring.text_rules.vocabulary import terms
 
 TEXT_ATTRIBUTES = (
     "contact_details",

@@ -9,10 +9,10 @@ from ingest.extras import install_command
 from scoring.assessment import EngineDescription, EngineOptions
 from scoring.engines.picture import DEFAULT_MAX_PIXELS, max_side_px
 from scoring.engines.vlm.adapter import Adapter, adapter_in, check_fits
+from scoring.engines.vlm.adapter_card import BEGUN, CARD, Card, read_card
 from scoring.engines.vlm.checkpoint import Checkpoint, checkpoint
 from scoring.protocols import chosen_protocol
 from scoring.protocols.interface import Protocol
-from scoring.tuning.card import BEGUN, CARD, Card, read_card
 from scoring.weights.sources import find_weights
 
 DEFAULT_PROTOCOL = "slots"

@@ -4,7 +4,7 @@ import struct
 from dataclasses import dataclass
 from functools import cached_property
 
-from ingest.images.unseen.pieces import Range
+from ingest.images.files.pieces import Range
 
 _TYPE_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8}
 _NUMBERS = {1: "B", 3: "H", 4: "I", 13: "I", 16: "Q", 18: "Q"}

@@ -5,8 +5,8 @@ Source: RFC 9649, "WebP Image Format".
 
 from collections.abc import Iterator, Sequence
 
-from ingest.images.unseen.pieces import METADATA, PIXELS, Piece
-from ingest.images.unseen_kinds import FRAMES, TRAILING_DATA, UNKNOWN_CHUNK
+from ingest.images.files.pieces import METADATA, PIXELS, Piece
+from ingest.images.files.unseen_kinds import FRAMES, TRAILING_DATA, UNKNOWN_CHUNK
 
 _HEADER_BYTES, _FRAME_HEADER_BYTES = 12, 16
 _METADATA_CHUNKS = frozenset([b"ICCP", b"EXIF", b"XMP ", b"C2PA"])

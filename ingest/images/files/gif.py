@@ -6,9 +6,9 @@ Source: CompuServe, "Graphics Interchange Format, Version 89a".
 import re
 from collections.abc import Iterator
 
-from ingest.images.magic import is_text
-from ingest.images.unseen.pieces import METADATA, PIXELS, Piece
-from ingest.images.unseen_kinds import FRAMES, TRAILING_DATA, UNKNOWN_CHUNK
+from ingest.images.files.magic import is_text
+from ingest.images.files.pieces import METADATA, PIXELS, Piece
+from ingest.images.files.unseen_kinds import FRAMES, TRAILING_DATA, UNKNOWN_CHUNK
 
 _SCREEN_BYTES, _IMAGE_BYTES = 13, 10
 _EXTENSION, _IMAGE, _TRAILER = 0x21, 0x2C, 0x3B

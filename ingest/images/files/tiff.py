@@ -8,11 +8,11 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ingest.images.unseen import jpeg
-from ingest.images.unseen.deflated import used_bytes
-from ingest.images.unseen.pieces import METADATA, PIXELS, Piece, Range, merged, num_bytes_of, unclaimed
-from ingest.images.unseen.tiff_file import Directory, Entry, TiffFile
-from ingest.images.unseen_kinds import EMBEDDED_IMAGE, FRAMES, TRAILING_DATA, UNKNOWN_CHUNK
+from ingest.images.files import jpeg
+from ingest.images.files.deflated import used_bytes
+from ingest.images.files.pieces import METADATA, PIXELS, Piece, Range, merged, num_bytes_of, unclaimed
+from ingest.images.files.tiff_file import Directory, Entry, TiffFile
+from ingest.images.files.unseen_kinds import EMBEDDED_IMAGE, FRAMES, TRAILING_DATA, UNKNOWN_CHUNK
 
 _WIDTH, _HEIGHT, _BITS, _COMPRESSION, _SAMPLES, _PLANAR = 256, 257, 258, 259, 277, 284
 _STRIP_OFFSETS, _ROWS_PER_STRIP, _STRIP_BYTES = 273, 278, 279

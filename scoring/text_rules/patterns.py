@@ -3,8 +3,8 @@
 import re
 from functools import cache
 
-from scoring.engines.detectors import check_digits
-from scoring.engines.detectors.vocabulary import wordings, words
+from scoring.text_rules import check_digits
+from scoring.text_rules.vocabulary import wordings, words
 
 _MONTH = (
     r"(?:jan|feb|fev|m[aä]r|mrz|apr|abr|avr|ma[iy]|jun|jui|jul|aug|ago|ao[uû]|sep|set|o[ck]t|out|nov|de[czs]|d[ée]c)"

@@ -2,7 +2,7 @@
 
 import zlib
 
-from ingest.images.unseen.pieces import IGNORED_BYTES
+from ingest.images.files.pieces import IGNORED_BYTES
 
 _HEADER_BYTES, _CHECKSUM_BYTES = 2, 4
 _READ_BYTES, _UNPACKED_BYTES = 2**16, 2**20

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from scoring.engines.detectors.vocabulary import plain, terms, words
+from scoring.text_rules.vocabulary import plain, terms, words
 
 _WORD = re.compile(r"[^\W\d_][^\W\d_'\u2019-]*[^\W\d_]\.?|[A-Z]\.?")
 _TITLE = re.compile(

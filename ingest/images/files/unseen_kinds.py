@@ -1,4 +1,4 @@
-"""Kinds of content of a file that no engine looks at; what finds them is `ingest.images.unseen`.
+"""Kinds of content of a file that no engine looks at; what finds them is `ingest.images.files`.
 
 By themselves, since the schema of the rows needs them and no decoder.
 """

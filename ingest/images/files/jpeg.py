@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ingest.images.magic import is_text
-from ingest.images.unseen.pieces import METADATA, Piece, unclaimed
-from ingest.images.unseen_kinds import EMBEDDED_IMAGE, TRAILING_DATA, UNKNOWN_CHUNK
+from ingest.images.files.magic import is_text
+from ingest.images.files.pieces import METADATA, Piece, unclaimed
+from ingest.images.files.unseen_kinds import EMBEDDED_IMAGE, TRAILING_DATA, UNKNOWN_CHUNK
 
 _SOI_BYTES, _EOI, _SOS = 2, 0xD9, 0xDA
 _APP0, _COM = 0xE0, 0xFE

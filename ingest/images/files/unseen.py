@@ -12,12 +12,12 @@ from itertools import islice
 
 from PIL import ImageFile
 
-from ingest.images.unseen import avif, bare, gif, jpeg, png, tiff, webp
-from ingest.images.unseen.copies import Scanned
-from ingest.images.unseen.jpeg import Stream
-from ingest.images.unseen.pictures import Found, Inner, PictureSearch, inner_pictures
-from ingest.images.unseen.pieces import IGNORED_BYTES, METADATA, PIXELS, Piece, unclaimed
-from ingest.images.unseen_kinds import EMBEDDED_IMAGE, FRAMES, TRAILING_DATA, UNKNOWN_CHUNK
+from ingest.images.files import avif, bare, gif, jpeg, png, tiff, webp
+from ingest.images.files.copies import Scanned
+from ingest.images.files.jpeg import Stream
+from ingest.images.files.pictures import Found, Inner, PictureSearch, inner_pictures
+from ingest.images.files.pieces import IGNORED_BYTES, METADATA, PIXELS, Piece, unclaimed
+from ingest.images.files.unseen_kinds import EMBEDDED_IMAGE, FRAMES, TRAILING_DATA, UNKNOWN_CHUNK
 
 MAX_INNER = 64
 """Places of one file that are given as `Unseen.pictures`; None takes the place of more."""
@@ -28,7 +28,7 @@ class Unseen:
     """Content of a file that is not scanned."""
 
     kinds: tuple[str, ...]
-    """Of `ingest.images.unseen_kinds.UNSEEN_KINDS`, sorted; empty if everything is scanned."""
+    """Of `ingest.images.files.unseen_kinds.UNSEEN_KINDS`, sorted; empty if everything is scanned."""
 
     num_bytes: int
     """Its size in the file."""

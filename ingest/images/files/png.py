@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 from PIL.PngImagePlugin import MAX_TEXT_MEMORY
 
-from ingest.images.magic import is_text
-from ingest.images.metadata import PNG_MAGIC, chunk_text, png_chunks, raw_profile
-from ingest.images.unseen.deflated import used_bytes
-from ingest.images.unseen.pieces import METADATA, PIXELS, Piece
-from ingest.images.unseen_kinds import FRAMES, TRAILING_DATA, UNKNOWN_CHUNK
+from ingest.images.files.deflated import used_bytes
+from ingest.images.files.magic import is_text
+from ingest.images.files.metadata import PNG_MAGIC, chunk_text, png_chunks, raw_profile
+from ingest.images.files.pieces import METADATA, PIXELS, Piece
+from ingest.images.files.unseen_kinds import FRAMES, TRAILING_DATA, UNKNOWN_CHUNK
 
 _METADATA_CHUNKS = frozenset([b"eXIf", b"caBX"])
 _TEXTS = frozenset([b"tEXt", b"zTXt", b"iTXt"])

@@ -10,11 +10,11 @@ from typing import Literal
 
 from PIL import Image
 
-from ingest.images.magic import BMP_HEADER, HEAD_BYTES, picture_in_place_of_text
-from ingest.images.unseen import jpeg
-from ingest.images.unseen.copies import Scanned
-from ingest.images.unseen.pieces import IGNORED_BYTES, METADATA, Range
-from ingest.images.unseen.tiff_file import second_directory
+from ingest.images.files import jpeg
+from ingest.images.files.copies import Scanned
+from ingest.images.files.magic import BMP_HEADER, HEAD_BYTES, picture_in_place_of_text
+from ingest.images.files.pieces import IGNORED_BYTES, METADATA, Range
+from ingest.images.files.tiff_file import second_directory
 
 _MAGICS: tuple[tuple[bytes, int, str], ...] = (
     (b"\xff\xd8\xff", 0, "JPEG"),
@@ -34,7 +34,7 @@ _MAGICS: tuple[tuple[bytes, int, str], ...] = (
 )
 """What stands near the beginning of a picture, how far behind it, and Pillow's name; "" for what is not decoded.
 
-Only marks that are long enough to be looked for anywhere; the beginning of a piece is asked of `ingest.images.magic`.
+Only marks that are long enough to be looked for anywhere; `ingest.images.files.magic` judges the beginning of a piece.
 """
 _IN_PIXELS = _MAGICS[:2]
 _HEADERS = (("BMP", BMP_HEADER),)

@@ -1,0 +1,4 @@
+"""Categories that users give: a list of classes of a dataset, or words of captions.
+
+May import: `ingest.storage`, `ingest.errors`, `ingest.sample`. Start at: `class_list.py`.
+"""

@@ -1,0 +1,4 @@
+"""People's labels next to the rows of a run: which label is of which picture, and what several people agree on.
+
+May import: `ingest`, `scoring`, and of reports `statistics`. Start at: `joining.py`.
+"""

@@ -1,0 +1,4 @@
+"""A run as DuckDB sees it: its files, views and locked connection, and which images its figures describe.
+
+May import: `ingest`, `scoring`, and of reports `statistics`. Start at: `warehouse.py`; `queries/` has the questions.
+"""

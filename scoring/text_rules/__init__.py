@@ -1,0 +1,4 @@
+"""What text says of private things: names, numbers, addresses and fields of documents, by patterns and word lists.
+
+May import: nothing of other rooms. Start at: `patterns.py`; `data/` has the word lists.
+"""
