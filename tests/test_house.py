@@ -68,7 +68,8 @@ def test_every_room_has_its_sign(room: str) -> None:
 def test_jobs_know_no_engine_by_name() -> None:
     """What an engine needs, asks and costs it says itself (`scoring.assessment.EngineModule`)."""
     shared = ["scoring.engines", "scoring.engines.canary", "scoring.engines.picture"]
-    shared += ["scoring.engines.vlm.checkpoint", "scoring.engines.vlm.adapter"]  # files, which tuning reads and makes
+    files = ("checkpoint", "adapter", "adapter_card")  # which tuning reads and makes
+    shared += [f"scoring.engines.vlm.{name}" for name in files]
     for path in (ROOT / "jobs").rglob("*.py"):
         nodes = ast.walk(ast.parse(path.read_text()))
         named = [node.value for node in nodes if isinstance(node, ast.Constant) and node.value in ENGINES]

@@ -16,6 +16,7 @@ from jobs.releasing.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guaran
 from jobs.reviewing.request import ReviewRequest
 from jobs.reviewing.run import prepared
 from privsieve import open_run
+from reports.report.explaining import explanation, row_named
 from scoring.assessment import Assessment, EngineOptions, not_assessed
 from scoring.engines import canned
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
@@ -177,11 +178,13 @@ def of_review(made: Made, read: Callable[[], str]) -> States:
 
 
 def of_explain(made: Made, read: Callable[[], str]) -> States:
-    found: dict[str, State] = {}
-    for key in made.states:
-        assert privsieve("explain", made.run, key, "--format", "json") == 0
-        found[key] = {"private": True, "public": False, "unknown": None}[json.loads(read())["private"]]
-    return found
+    states: dict[str, State] = {"private": True, "public": False, "unknown": None}
+    with open_run(str(made.run)) as run:
+        given = {key: explanation(run, row_named(run, key, None), ()).private for key in made.states}
+    first = next(iter(given))
+    assert privsieve("explain", made.run, first, "--format", "json") == 0
+    assert json.loads(read())["private"] == given[first]
+    return {key: states[private] for key, private in given.items()}
 
 
 def of_labels(made: Made, read: Callable[[], str]) -> States:

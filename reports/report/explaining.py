@@ -105,11 +105,6 @@ class Explanation:
     decisions: tuple[Decision, ...]
 
 
-def explain(run: OpenRun, name: str, shard: str | None, policies: Sequence[Policy]) -> Explanation:
-    """`row_named` and what it means, in one."""
-    return explanation(run, row_named(run, name, shard), policies)
-
-
 def row_named(run: OpenRun, name: str, shard: str | None, may_name: MayName = all_named) -> pa.Table:
     """One row of the view `all_rows`. QueryError in one line where no image has the name, or several have it.
 
