@@ -69,5 +69,5 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def number_of(count: int, noun: str) -> str:
-    """The number with its noun: `1 shard`, `2 shards`."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    """The number with its noun: `1 shard`, `2,000 shards`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -12,7 +12,6 @@ from jobs.console.terminal import write_cautions, write_json, write_line
 
 if TYPE_CHECKING:
     from jobs.auditing.sampling import Replaced
-    from reports.audit.results import Audit
 
 
 @click.group()
@@ -150,20 +149,8 @@ def apply(
         table = as_table(found)
         write_rows(table.column_names, [tuple(row.values()) for row in table.to_pylist()], "csv")
     else:
-        _write_text(found)
+        from jobs.console.tables import write_document
+        from reports.audit.tables import document
+
+        write_document(document(found))
         write_line(f"next: privsieve report {run_url} --html report.html")
-
-
-def _write_text(found: "Audit") -> None:
-    from jobs.console.tables import write_table
-    from reports.audit.tables import endnotes, headlines, tables
-
-    for line in headlines(found):
-        write_line(line)
-    for table in tables(found):
-        write_line()
-        write_line(table.title, nl=False)
-        words = {0, *(place for place, head in enumerate(table.heads) if head == "note")}
-        write_table(table.heads, table.rows, set(range(len(table.heads))) - words)
-    for line in endnotes(found):
-        write_line(line)

@@ -9,7 +9,6 @@ from jobs.console.terminal import write_json, write_line
 from scoring.taxonomy import KEYS
 
 if TYPE_CHECKING:
-    from reports.calibration.results import CalibrationReport
     from reports.labels.rows import Drawn
 
 
@@ -66,22 +65,9 @@ def calibrate(
 
         write_json(as_json(report), indent=1)
         return
-    _write_text(report, reliability or ("private",))
+    from jobs.console.tables import write_document
+    from reports.calibration.tables import document
+
+    write_document(document(report, reliability or ("private",)))
     if out is not None:
         write_line(f"thresholds written to {out}")
-
-
-def _write_text(report: "CalibrationReport", reliability: tuple[str, ...]) -> None:
-    from jobs.console.tables import write_table
-    from reports.calibration.tables import headlines, notes, tables
-
-    for line in headlines(report):
-        write_line(line)
-    for table in tables(report, reliability):
-        write_line()
-        write_line(table.title)
-        write_table(
-            table.heads, table.rows, [place for place in range(1, len(table.heads)) if table.heads[place] != "map"]
-        )
-    for note in notes(report):
-        write_line(note)

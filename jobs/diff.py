@@ -9,7 +9,7 @@ from jobs.console.hash_list_option import hash_list_option
 from jobs.console.terminal import write_json, write_line
 
 if TYPE_CHECKING:
-    from reports.diff.results import RunDifference
+    pass
 
 MAX_GROUPS = 20
 """In the terminal."""
@@ -48,20 +48,9 @@ def diff(run_a: str, run_b: str, by: str, html_path: Path | None, hash_list: str
 
         write_json(as_json(found), indent=1)
         return
-    _write_text(found)
+    from jobs.console.tables import write_document
+    from reports.diff.tables import document
+
+    write_document(document(found, MAX_GROUPS))
     if html_path is not None:
         write_line(f"page written to {html_path}")
-
-
-def _write_text(found: "RunDifference") -> None:
-    from jobs.console.tables import write_table
-    from reports.diff.tables import findings, headlines, notes, tables
-
-    for line in (*headlines(found), *findings(found)):
-        write_line(line)
-    for table in tables(found, MAX_GROUPS):
-        write_line()
-        write_line(table.title)
-        write_table(table.heads, table.rows, range(1, len(table.heads)))
-    for note in notes(found):
-        write_line(note)

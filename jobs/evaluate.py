@@ -10,7 +10,7 @@ from jobs.console.option_types import FiniteRange, WholeRange
 from jobs.console.terminal import write_json, write_line
 
 if TYPE_CHECKING:
-    from reports.evaluation.results import Evaluation
+    pass
 
 
 @click.command()
@@ -118,24 +118,9 @@ def evaluate(
 
         write_json(as_json(evaluation), indent=1)
         return
-    _write_text(evaluation)
+    from jobs.console.tables import write_document
+    from reports.evaluation.tables import document
+
+    write_document(document(evaluation))
     if html_path is not None:
         write_line(f"page written to {html_path}")
-
-
-def _write_text(evaluation: "Evaluation") -> None:
-    from jobs.console.tables import write_table
-    from reports.evaluation.findings import findings
-    from reports.evaluation.tables import headlines, notes, tables
-
-    for line in headlines(evaluation):
-        write_line(line)
-    write_line()
-    for sentence in findings(evaluation):
-        write_line(sentence)
-    for table in tables(evaluation):
-        write_line()
-        write_line(table.title, nl=False)
-        write_table(table.heads, table.rows, range(1, len(table.heads)))
-    for note in notes(evaluation):
-        write_line(note)

@@ -1,11 +1,48 @@
-"""Figures in words: shares, intervals, counts. Every text and every page writes them alike."""
+"""Figures in words: shares, intervals, p-values, tables, documents. All texts and pages write them the same way."""
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 MAX_DECIMALS = 6
 
 MAX_SHOWN_CHARACTERS = 200
 """Of a group's name in the text and the page. A category can be pages long; JSON and CSV hold all of it."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells of text, with a title."""
+
+    title: str
+    """With what a reader must know to read it."""
+
+    heads: list[str]
+    """Of the columns."""
+
+    rows: list[list[str]]
+    """Cells; "–" if a metric is not defined."""
+
+    columns_of_words: tuple[int, ...] = (0,)
+    """Indices of the columns that do not hold numbers."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """What a command prints of its figures: lines, then tables, then notes."""
+
+    headlines: Sequence[str]
+    tables: Sequence[Table]
+    notes: Sequence[str]
+
+
+def number(value: float | None, form: str = ".3f") -> str:
+    """A number with three digits, "–" if it is not defined."""
+    return "–" if value is None else format(value, form).replace("-", "−")
+
+
+def p_text(p_value: float | None) -> str:
+    return "–" if p_value is None else "< 0.0001" if p_value < 0.0001 else f"{p_value:.4f}"
 
 
 def percent(share: float | None, is_lower_bound: bool = False, decimals: int | None = None) -> str:

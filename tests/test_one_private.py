@@ -178,7 +178,7 @@ def of_review(made: Made, read: Callable[[], str]) -> States:
 
 
 def of_explain(made: Made, read: Callable[[], str]) -> States:
-    states: dict[str, State] = {"private": True, "public": False, "unknown": None}
+    states: dict[str | None, State] = {"private": True, "public": False, "unknown": None}
     with open_run(str(made.run)) as run:
         given = {key: explanation(run, row_named(run, key, None), ()).private for key in made.states}
     first = next(iter(given))

@@ -13,6 +13,8 @@ from jobs.console.terminal import as_json, escaped, write_line
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from reports.words import Document
+
 MIN_WORDS = 16
 """Columns of words are folded down to this width on a narrow screen; numbers never are."""
 _PADDINGS = ((1, 1), (0, 1), (0, 0))
@@ -42,6 +44,18 @@ def write_rows(
         stream.write(before + as_json(dict(zip(names, map(_plain, row), strict=True)), default=str))
         before = ",\n"
     stream.write("\n]\n" if before == ",\n" else "[]\n")
+
+
+def write_document(document: "Document") -> None:
+    """Headlines, tables with their titles, and notes, on stdout."""
+    for line in document.headlines:
+        write_line(line)
+    for table in document.tables:
+        write_line()
+        write_line(table.title, nl=False)
+        write_table(table.heads, table.rows, set(range(len(table.heads))) - set(table.columns_of_words))
+    for line in document.notes:
+        write_line(line)
 
 
 def write_table(heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: Collection[int]) -> None:

@@ -16,8 +16,7 @@ from reports.audit.results import (
     LabelCounts,
 )
 from reports.audit.second_looks import label_errors
-from reports.evaluation.tables import Table
-from reports.words import decimals_of, percent, shortened
+from reports.words import Document, Table, decimals_of, percent, shortened
 from scoring.runs.audit_sample import PRIVATE, SUBJECTS
 
 MAX_CATEGORIES_SHOWN = 20
@@ -31,6 +30,10 @@ SENTENCES: Mapping[str, str] = {
     NOT_IDENTIFIED: "Not identified, since the engine's errors alone could explain its answers: {subjects}.",
 }
 """Note -> what it means for the reader. Others are explained by the notes of the whole audit."""
+
+
+def document(audit: Audit) -> Document:
+    return Document(headlines(audit), tuple(tables(audit)), endnotes(audit))
 
 
 def headlines(audit: Audit) -> tuple[str, ...]:
@@ -85,7 +88,7 @@ def tables(audit: Audit) -> Iterator[Table]:
         more = f"; the first {len(shown)} of {len(found):,}, --format csv gives all" if len(found) > len(shown) else ""
         title = f"Private by category, highest lower bound first{more}"
         heads = ["category", "scored", "labels", "raw", "corrected", "by", "note"]
-        yield Table(title, heads, [_category(one) for one in shown])
+        yield Table(title, heads, [_category(one) for one in shown], (0, heads.index("note")))
 
 
 def endnotes(audit: Audit) -> tuple[str, ...]:

@@ -3,9 +3,14 @@
 from collections.abc import Iterator, Sequence
 
 from reports.calibration.results import CalibrationReport, SubjectCalibration
-from reports.evaluation.tables import Table, number
 from reports.labels.agreed import in_words
 from reports.statistics.calibration import ReliabilityBin
+from reports.words import Document, Table, number
+
+
+def document(report: CalibrationReport, reliability_of: Sequence[str]) -> Document:
+    """reliability_of: subjects that get a reliability table."""
+    return Document(tuple(headlines(report)), tuple(tables(report, reliability_of)), tuple(notes(report)))
 
 
 def headlines(report: CalibrationReport) -> Iterator[str]:
@@ -35,6 +40,7 @@ def tables(report: CalibrationReport, reliability_of: Sequence[str]) -> Iterator
         f"Threshold: {present} with a probability of {report.at:g} or more",
         ["subject", "pictures", present, "map", "Brier", "ECE", "wrong answers", "threshold"],
         [_row(one) for one in report.subjects],
+        (0, 3),
     )
     for one in report.subjects:
         if one.subject in reliability_of:

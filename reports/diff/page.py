@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from reports.diff.results import LEVEL_STATES, PRIVATE_STATES, RunDifference
-from reports.diff.tables import findings, headlines, notes, percent, tables
+from reports.diff.tables import findings, headlines, notes, tables
 from reports.page.pages import fill, write
-from reports.words import shortened
+from reports.words import percent, shortened
 
 MAX_GROUPS = 2_000
 """On the page, which stays below 1.5 MB; JSON has all."""

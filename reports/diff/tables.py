@@ -13,9 +13,9 @@ from reports.diff.results import (
     ScoreChange,
     Side,
 )
-from reports.evaluation.tables import Table, interval_cell, number
+from reports.evaluation.tables import interval_cell
 from reports.statistics.intervals import NUM_FEW
-from reports.words import shortened
+from reports.words import Document, Table, number, p_text, percent, shortened
 from scoring.taxonomy import LEVELS
 
 MAX_SETTINGS = 20
@@ -23,6 +23,11 @@ MAX_SETTINGS = 20
 
 SCORES = {"holistic_score": "the model's own score", "score": "score by formula"}
 """Column -> what it is."""
+
+
+def document(found: RunDifference, most_groups: int | None = None) -> Document:
+    """most_groups: None for all."""
+    return Document((*headlines(found), *findings(found)), tuple(tables(found, most_groups)), tuple(notes(found)))
 
 
 def headlines(found: RunDifference) -> Iterator[str]:
@@ -241,21 +246,6 @@ def _independence(found: RunDifference) -> str:
         f"picture and {them}. Tests and intervals take all as independent, so p-values are too small and intervals too "
         "narrow: trust small changes the less, the more copies there are."
     )
-
-
-def percent(share: float | None) -> str:
-    """Never "0.0 %" or "100.0 %" of a share that is not 0 or 1."""
-    if share is None:
-        return "–"
-    if 0 < share < 0.0005:
-        return "< 0.1 %"
-    return "> 99.9 %" if 0.9995 <= share < 1 else f"{100 * share:.1f} %"
-
-
-def p_text(p_value: float | None) -> str:
-    if p_value is None:
-        return "–"
-    return "< 0.0001" if p_value < 0.0001 else f"{p_value:.4f}"
 
 
 def _equals(p_value: float | None) -> str:

@@ -1,13 +1,14 @@
 """An evaluation as tables of text, for the terminal and the page."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from ingest.errors import number_of
 from reports.evaluation import severity
+from reports.evaluation.findings import findings
 from reports.evaluation.results import Comparison, Evaluation, PrivateResult, RunsSpread, ScoreResult
 from reports.statistics import binary
 from reports.statistics.intervals import NUM_FEW, Interval
-from reports.words import shortened
+from reports.words import Document, Table, number, shortened
 
 NAMES = {
     "mcc": "MCC",
@@ -29,18 +30,9 @@ FEW_NOTE = (
 )
 
 
-@dataclass(frozen=True)
-class Table:
-    """The first column holds words, the others numbers."""
-
-    title: str
-    """With what a reader must know to read it."""
-
-    heads: list[str]
-    """Of the columns."""
-
-    rows: list[list[str]]
-    """Cells; "–" where a metric is not defined."""
+def document(evaluation: Evaluation) -> Document:
+    lines = (*headlines(evaluation), "", *findings(evaluation))
+    return Document(lines, tuple(tables(evaluation)), notes(evaluation))
 
 
 def headlines(evaluation: Evaluation) -> tuple[str, ...]:
@@ -50,8 +42,8 @@ def headlines(evaluation: Evaluation) -> tuple[str, ...]:
         *evaluation.cautions,
         f"run     {evaluation.run}",
         f"engine  {evaluation.engine}",
-        f"labels  {_count(join.num_labels, 'label')} by {shortened(', '.join(evaluation.annotators))}",
-        f"joined  {join.num_joined_rows:,} of {_count(join.num_rows, 'row')} have a label "
+        f"labels  {number_of(join.num_labels, 'label')} by {shortened(', '.join(evaluation.annotators))}",
+        f"joined  {join.num_joined_rows:,} of {number_of(join.num_rows, 'row')} have a label "
         f"({join.num_rows_without_label:,} have none); {join.num_labels_without_row:,} labels are of no row",
     )
 
@@ -119,7 +111,7 @@ def _private(private: PrivateResult) -> Iterator[Table]:
             "answered wrong"
         )
     yield Table(
-        f"Private or public: {_count(private.num_pictures, 'picture')}, {sides}; {unanswered}{asked}",
+        f"Private or public: {number_of(private.num_pictures, 'picture')}, {sides}; {unanswered}{asked}",
         ["metric", "value", "95 % interval", "of the answered"],
         [
             [
@@ -196,7 +188,7 @@ def _score(score: ScoreResult) -> Table:
     for name, pairs in (("across", score.pairwise_inter), ("inside of", score.pairwise_intra)):
         rows.append([f"pairs {name} levels in order ({pairs.num_pairs:,})", number(pairs.accuracy), "–"])
     return Table(
-        f"Severity ({score.column}): {_count(score.num_pictures, 'picture')}{missing}",
+        f"Severity ({score.column}): {number_of(score.num_pictures, 'picture')}{missing}",
         ["metric", "value", "95 % interval"],
         rows,
     )
@@ -207,7 +199,7 @@ def _attributes(evaluation: Evaluation) -> Table:
     assert summary is not None
     title = f"Attributes of the pictures that were answered (0.5 counts as {summary.ambiguous}): "
     title += f"macro-F1 {number(summary.macro_f1)} ({_interval(summary.intervals, 'macro_f1')}) "
-    title += f"over {_count(summary.num_in_macro, 'attribute')}"
+    title += f"over {number_of(summary.num_in_macro, 'attribute')}"
     rows = [
         [
             key,
@@ -262,7 +254,7 @@ def _spread(spread: RunsSpread) -> Table:
 
 
 def _comparison(comparison: Comparison) -> Iterator[Table]:
-    pictures = _count(comparison.num_pictures, "picture")
+    pictures = number_of(comparison.num_pictures, "picture")
     if comparison.mcnemar:
         test = comparison.mcnemar
         tested = "there is nothing to test"
@@ -293,15 +285,6 @@ def _comparison(comparison: Comparison) -> Iterator[Table]:
                 for key, one in changed.items()
             ],
         )
-
-
-def number(value: float | None, form: str = ".3f") -> str:
-    """Three digits, "–" where it is not defined."""
-    return "–" if value is None else format(value, form).replace("-", "−")
-
-
-def _count(num: int, noun: str) -> str:
-    return f"{num:,} {noun}{'' if num == 1 else 's'}"
 
 
 def _interval(intervals: Mapping[str, Interval], metric: str) -> str:

@@ -16,8 +16,9 @@ import privsieve
 from ingest import __version__
 from jobs.evaluating.run import EvaluateRequest, run_evaluate
 from reports.evaluation.results import Evaluation
-from reports.evaluation.tables import Table, notes, number, tables
+from reports.evaluation.tables import notes, tables
 from reports.report.opened import open_run
+from reports.words import Table, number
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "jobs" / "demo"

@@ -16,8 +16,9 @@ from ingest.fault import Fault
 from ingest.storage.place import place
 from reports.diff.compare import ROW_BYTES, compare_runs
 from reports.diff.results import LEVEL_STATES, PRIVATE_STATES, RunDifference
-from reports.diff.tables import findings, headlines, notes, percent, tables
+from reports.diff.tables import findings, headlines, notes, tables
 from reports.statistics.holm import holm
+from reports.words import percent
 from scoring.runs.results import CompactFile, Listing, Manifest, listing, row_ranges
 from scoring.runs.rows import rows_at
 from scoring.table import Facts, Verdict, to_table
@@ -210,7 +211,7 @@ def test_an_interval_has_width_though_no_score_or_every_score_changed_alike(tmp_
 
 def test_a_share_that_is_not_0_or_1_is_not_shown_as_such() -> None:
     shares = (None, 0.0, 0.0004, 0.5, 0.99951, 1.0)
-    assert [percent(share) for share in shares] == ["–", "0.0 %", "< 0.1 %", "50.0 %", "> 99.9 %", "100.0 %"]
+    assert [percent(share) for share in shares] == ["–", "0.0 %", "0.040 %", "50.0 %", "99.951 %", "100.0 %"]
 
 
 def test_a_run_that_judged_every_picture_is_tested_though_it_never_answers_0(tmp_path: Path) -> None:
