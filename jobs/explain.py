@@ -32,7 +32,7 @@ def explain(
     KEY is the image's key. If several images have it, write SHARD/KEY, or SHARD#INDEX as in the report; its sha256 will
     do as well. The picture is not opened, unless a hash list has PDQ hashes. No found text is shown: none is stored.
     """
-    from jobs.reporting.explaining import ExplainRequest, run_explain
+    from jobs.report.explaining import ExplainRequest, run_explain
     from jobs.runtime.feedback import on_terminal
     from jobs.runtime.requests import refused_in_one_line
     from scoring.policies.shipped import SHIPPED

@@ -31,16 +31,16 @@ from ingest.errors import (
     StorageError,
 )
 from ingest.images.pixels import ImageLimits
-from jobs.caching.weights import CachedWeights, FetchedWeights, cached_weights
-from jobs.caching.weights import fetch_weights as run_fetch_weights
-from jobs.planning.arithmetic import Figure, PlanResult
-from jobs.planning.estimate import PlanRequest, run_plan
-from jobs.releasing.guaranteeing import GuaranteeRequest
-from jobs.releasing.run import FilterRequest, FilterResources, FilterResult, run_filter
+from jobs.filter.guaranteeing import GuaranteeRequest
+from jobs.filter.run import FilterRequest, FilterResources, FilterResult, run_filter
+from jobs.models.weights import CachedWeights, FetchedWeights, cached_weights
+from jobs.models.weights import fetch_weights as run_fetch_weights
+from jobs.plan.arithmetic import Figure, PlanResult
+from jobs.plan.run import PlanRequest, run_plan
 from jobs.runtime.executors import Executor
 from jobs.runtime.requests import refused_in_one_line
-from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
-from jobs.scanning.run import run_scan
+from jobs.scan.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
+from jobs.scan.run import run_scan
 from privsieve.checks import (
     Review,
     agreement,

@@ -5,18 +5,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from jobs.auditing.applying import AuditApplyRequest, run_audit_apply
-from jobs.auditing.sampling import AuditSampleRequest, AuditSampleResult, run_audit_sample
-from jobs.comparing_runs.run import DiffRequest, run_diff
-from jobs.evaluating.errors import pictures_of
-from jobs.evaluating.run import EvaluateRequest, run_evaluate
-from jobs.labelling.comparing import AgreementRequest, run_agreement
-from jobs.labelling.exporting import ExportRequest, ExportResult, run_export
-from jobs.labelling.importing import ImportRequest, run_import
-from jobs.labelling.joining import ConsensusRequest, run_consensus
-from jobs.reporting.explaining import ExplainRequest, run_explain
-from jobs.reviewing.request import ReviewRequest
-from jobs.reviewing.run import ReviewResult, Serving, in_background, result_of
+from jobs.audit.applying import AuditApplyRequest, run_audit_apply
+from jobs.audit.sampling import AuditSampleRequest, AuditSampleResult, run_audit_sample
+from jobs.diff.run import DiffRequest, run_diff
+from jobs.evaluate.errors import pictures_of
+from jobs.evaluate.run import EvaluateRequest, run_evaluate
+from jobs.labels.comparing import AgreementRequest, run_agreement
+from jobs.labels.exporting import ExportRequest, ExportResult, run_export
+from jobs.labels.importing import ImportRequest, run_import
+from jobs.labels.joining import ConsensusRequest, run_consensus
+from jobs.report.explaining import ExplainRequest, run_explain
+from jobs.review.request import ReviewRequest
+from jobs.review.run import ReviewResult, Serving, in_background, result_of
 from jobs.runtime.feedback import SILENT
 from jobs.runtime.requests import refused_in_one_line
 from privsieve.urls import Url, text, text_or_none

@@ -9,9 +9,9 @@ import click
 import pytest
 import yaml
 
-from jobs.checking.doctor import DoctorRequest, run_doctor
 from jobs.cli import VERBS, cli
 from jobs.console.engine_options import engine_options_from_context
+from jobs.doctor.run import DoctorRequest, run_doctor
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("README.md", "docs/clusters.md", "docs/gpu.md")

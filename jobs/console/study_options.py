@@ -9,7 +9,7 @@ from jobs.console.option_types import Numbers, WholeRange, YamlFile
 from scoring.tuning.targets import PROTOCOLS
 
 if TYPE_CHECKING:
-    from jobs.studying.points import StudyRequest
+    from jobs.study.points import StudyRequest
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -58,6 +58,6 @@ def study_options(command: Command) -> Command:
 
 def study_request_from_context() -> "StudyRequest":
     """The options that were given to the running command."""
-    from jobs.studying.points import StudyRequest
+    from jobs.study.points import StudyRequest
 
     return StudyRequest(**click.get_current_context().meta[_KEY])

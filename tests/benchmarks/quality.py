@@ -14,7 +14,7 @@ import click
 
 import privsieve
 from ingest import __version__
-from jobs.evaluating.run import EvaluateRequest, run_evaluate
+from jobs.evaluate.run import EvaluateRequest, run_evaluate
 from reports.evaluation.results import Evaluation
 from reports.evaluation.tables import Table, notes, number, tables
 from reports.opened import open_run

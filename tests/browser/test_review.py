@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from ingest.storage.place import place
-from jobs.reviewing.run import Serving
+from jobs.review.run import Serving
 from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
 from scoring.runs.reviews import read_reviews
 from scoring.taxonomy import KEYS

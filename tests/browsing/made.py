@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ingest.fault import Fault
-from jobs.browsing.request import BrowseRequest
-from jobs.browsing.run import Serving, serving
+from jobs.browse.request import BrowseRequest
+from jobs.browse.run import Serving, serving
 from jobs.runtime.feedback import SILENT, Feedback
 from scoring.assessment import Assessment, Box, EngineOptions
 from scoring.engines import canned

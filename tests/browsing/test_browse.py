@@ -13,8 +13,8 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
-from jobs.browsing.run import Serving
-from jobs.reviewing.screen import Screen
+from jobs.browse.run import Serving
+from jobs.review.screen import Screen
 from jobs.runtime.feedback import SILENT
 from jobs.runtime.pictures import Pictures, Where
 from reports.opened import open_run

@@ -17,7 +17,7 @@ import ray
 import yaml
 
 from jobs.console.engine_options import engine_options_from_context
-from jobs.scan import scan
+from jobs.scan.command import scan
 from scoring.engines.canned import DRILL
 from tests.clusters.conftest import RayCluster
 from tests.conftest import free_ports, ray_folder

@@ -10,9 +10,9 @@ from click.testing import CliRunner, Result
 
 from ingest.errors import LabelsError, PrivsieveError, RunError, StorageError
 from ingest.storage.place import place
-from jobs.evaluate import evaluate
-from jobs.evaluating.run import EvaluateRequest, run_evaluate
-from jobs.labelling.joining import ConsensusRequest, run_consensus
+from jobs.evaluate.command import evaluate
+from jobs.evaluate.run import EvaluateRequest, run_evaluate
+from jobs.labels.joining import ConsensusRequest, run_consensus
 from scoring.labels.table import LabelsOrigin, write_labels
 from scoring.runs.reviews import Answers
 from scoring.taxonomy import KEYS

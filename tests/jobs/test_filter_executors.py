@@ -14,11 +14,11 @@ import pytest
 
 from ingest.errors import IncompleteError, RunError
 from ingest.storage.place import place
-from jobs.releasing.copying import decisions_file
-from jobs.releasing.decisions import DECISIONS_SCHEMA, KeptHash, kept_of, row_chunks
-from jobs.releasing.finishing import join_decisions
-from jobs.releasing.plan import Counts, Plan, Share
-from jobs.releasing.run import (
+from jobs.filter.copying import decisions_file
+from jobs.filter.decisions import DECISIONS_SCHEMA, KeptHash, kept_of, row_chunks
+from jobs.filter.finishing import join_decisions
+from jobs.filter.plan import Counts, Plan, Share
+from jobs.filter.run import (
     INLINE_BYTES,
     INLINE_IMAGES,
     FilterRequest,

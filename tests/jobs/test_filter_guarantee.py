@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import privsieve as api
-from jobs.releasing.guaranteeing import GuaranteeRequest
-from jobs.releasing.run import FilterRequest, run_filter
+from jobs.filter.guaranteeing import GuaranteeRequest
+from jobs.filter.run import FilterRequest, run_filter
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from tests.audits import write_drawn
 from tests.jobs.in_process import scan_in_process

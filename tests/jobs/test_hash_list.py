@@ -20,17 +20,17 @@ from ingest.formats import open_source
 from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample
 from ingest.storage.place import place
-from jobs.browsing.exports import MEDIA_TYPES, exported
-from jobs.browsing.request import BrowseRequest
-from jobs.browsing.run import prepared as prepared_to_browse
+from jobs.browse.exports import MEDIA_TYPES, exported
+from jobs.browse.request import BrowseRequest
+from jobs.browse.run import prepared as prepared_to_browse
 from jobs.cli import VERBS
-from jobs.reviewing.request import ReviewRequest
-from jobs.reviewing.run import prepared
+from jobs.review.request import ReviewRequest
+from jobs.review.run import prepared
 from jobs.runtime.feedback import SILENT
 from jobs.runtime.hash_list import read_hash_list
-from jobs.scanning.batch import BatchScorer
-from jobs.scanning.isolation import isolated_rows
-from jobs.scanning.settings import ScanSettings
+from jobs.scan.batch import BatchScorer
+from jobs.scan.isolation import isolated_rows
+from jobs.scan.settings import ScanSettings
 from privsieve import filter as release
 from privsieve import open_run, scan
 from reports.browsed_rows import Filter

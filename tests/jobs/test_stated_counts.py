@@ -10,8 +10,8 @@ import pytest
 from ingest.formats import open_source
 from ingest.formats.stated_counts import stated_counts
 from jobs.runtime.feedback import on_terminal
-from jobs.scanning.request import ScanRequest, ScanResources
-from jobs.scanning.run import run_scan
+from jobs.scan.request import ScanRequest, ScanResources
+from jobs.scan.run import run_scan
 from tests.jobs.made import privsieve, rows, shard
 
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from ingest.fault import Fault
-from jobs.auditing.applying import AuditApplyRequest, run_audit_apply
-from jobs.auditing.sampling import AuditSampleRequest, run_audit_sample
+from jobs.audit.applying import AuditApplyRequest, run_audit_apply
+from jobs.audit.sampling import AuditSampleRequest, run_audit_sample
 from reports.drawn_shards import NUM_TABULATED, fraction_of, of_t, of_t_sql
 from reports.opened import open_run
 from reports.report.intervals import sampled, wilson

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 from PIL import Image
 
-from jobs.reviewing.request import ReviewRequest
-from jobs.reviewing.run import Serving, serving
+from jobs.review.request import ReviewRequest
+from jobs.review.run import Serving, serving
 from jobs.runtime.feedback import SILENT, Feedback
 from tests.jobs.in_process import scan_in_process
 from tests.tuning_sets.made import files, webdataset

@@ -17,9 +17,9 @@ import pytest
 
 from ingest.errors import LabelsError
 from ingest.storage.place import place
-from jobs.labelling.joining import ConsensusRequest, run_consensus
-from jobs.review import summary
-from jobs.reviewing.run import result_of
+from jobs.labels.joining import ConsensusRequest, run_consensus
+from jobs.review.command import summary
+from jobs.review.run import result_of
 from jobs.runtime.feedback import SILENT
 from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
 from scoring.runs.audit_sample import read_sample

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from ingest.extras import install_command
-from jobs.reviewing.run import result_of
+from jobs.review.run import result_of
 from jobs.runtime.feedback import SILENT
 from jobs.runtime.pictures import pictures_of
 from reports.opened import open_run

@@ -9,7 +9,7 @@ import pytest
 from ingest.formats import Source
 from ingest.sample import Sample
 from ingest.slices import Slice
-from jobs.studying.cost import CostRequest, drawn_pictures
+from jobs.study.cost import CostRequest, drawn_pictures
 from tests.tuning_sets import made
 
 MAX_PIXELS = 64 * 64

@@ -1,0 +1,128 @@
+"""All checks in order: what on this machine would stop a scan."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from ingest.errors import PrivsieveError
+from jobs.doctor.engines import check_adapter, check_engine
+from jobs.doctor.findings import Finding, finding
+from jobs.doctor.gpus import check_gpu, gpus
+from jobs.doctor.machine import check_disk, check_memory, check_packages, check_python, check_shared_memory
+from jobs.doctor.ray_start import check_ray, list_executors
+from jobs.doctor.storage import check_run, check_source, short_retries
+from jobs.runtime.feedback import SILENT
+from scoring.assessment import EngineOptions, RemoteEngineModule
+from scoring.engine_facts import LocalModel
+from scoring.engines import DEFAULT, engine_module
+
+Check = tuple[str, Callable[[], str]]
+"""Its name, and what finds out."""
+
+
+@dataclass(frozen=True)
+class DoctorRequest:
+    engine: str = DEFAULT
+
+    options: EngineOptions = field(default_factory=EngineOptions)
+
+    source: str | None = None
+    """A corpus to list and read; None checks none."""
+
+    run_url: str | None = None
+    """A run to write to; None checks none."""
+
+    ray_address: str | None = None
+    """A Ray cluster to join; None for RAY_ADDRESS, else one of its own."""
+
+
+def run_doctor(request: DoctorRequest, report: Callable[[Finding], None] = lambda finding: None) -> list[Finding]:
+    """One finding per check; `report` receives each as soon as it is known. EngineError for an unknown engine.
+
+    On a cluster that answers, the engine is checked on a machine that could run it, source and run there and here.
+    """
+    from jobs.runtime.cluster import is_this_machine
+
+    if not is_this_machine(request.ray_address):
+        here: list[Check] = [("python", check_python), ("packages", partial(check_packages, None))]
+        ray = finding(*_of_ray(request)[0])
+        if ray.is_ok:
+            findings = _made([*here, ("ray", lambda: ray.text), *_of_storage(request)], report)
+            for found in _findings_on_worker(request):
+                findings.append(found)
+                report(found)
+            return findings
+    return _made([*_of_machine(request), *_of_ray(request), *_of_engine(request), *_of_storage(request)], report)
+
+
+def findings_on_machine(request: DoctorRequest) -> list[Finding]:
+    """Of the machine that runs this: all checks but those of Ray."""
+    return _made([*_of_machine(request), *_of_engine(request), *_of_storage(request)], lambda finding: None)
+
+
+def _made(checks: Sequence[Check], report: Callable[[Finding], None]) -> list[Finding]:
+    findings = []
+    with short_retries():
+        for name, check in checks:
+            found = finding(name, check)
+            findings.append(found)
+            report(found)
+    return findings
+
+
+def _findings_on_worker(request: DoctorRequest) -> list[Finding]:
+    from jobs.runtime.cluster import ray_session
+    from jobs.runtime.on_worker import on_worker
+
+    required = engine_module(request.engine).requirements(request.options)
+    num_gpus = 0 if required.local_model is None else required.local_model.num_gpus
+    try:
+        with ray_session(request.ray_address):
+            found = on_worker(partial(findings_on_machine, request), 1, num_gpus, SILENT, lambda _: None)
+    except PrivsieveError as error:
+        return [Finding("worker", False, str(error))]
+    on_machine = [replace(one, check=f"{one.check}*") for one in found.found]
+    return [Finding("worker", True, f"{found.machine}; what follows (*) was found there"), *on_machine]
+
+
+def _of_machine(request: DoctorRequest) -> list[Check]:
+    required = engine_module(request.engine).requirements(request.options)
+    return [
+        ("python", check_python),
+        ("packages", partial(check_packages, required.extra)),
+        ("gpu", partial(check_gpu, request.engine, required.local_model)),
+        ("memory", partial(_check_memory, required.local_model)),
+        ("/dev/shm", check_shared_memory),
+        ("disk", partial(check_disk, request.run_url)),
+    ]
+
+
+def _of_ray(request: DoctorRequest) -> list[Check]:
+    return [("ray", partial(check_ray, request.ray_address)), ("executors", list_executors)]
+
+
+def _of_engine(request: DoctorRequest) -> list[Check]:
+    engine, options = request.engine, request.options
+    module = engine_module(engine)
+    checks: list[Check] = [("engine", partial(check_engine, engine, replace(options, adapter=None)))]
+    if options.adapter is not None:
+        model = module.requirements(options).local_model
+        checks.append(("adapter", partial(check_adapter, engine, options, model)))
+    if isinstance(module, RemoteEngineModule):
+        checks.append(("endpoint", partial(module.check, options)))
+    return checks
+
+
+def _of_storage(request: DoctorRequest) -> list[Check]:
+    checks: list[Check] = []
+    if request.source is not None:
+        checks.append(("source", partial(check_source, request.source)))
+    if request.run_url is not None:
+        checks.append(("run", partial(check_run, request.run_url)))
+    return checks
+
+
+def _check_memory(model: LocalModel | None) -> str:
+    """A model takes the machine's own memory only where there is no GPU."""
+    runs_on_cpu = model is not None and model.cpu_memory_bytes > 0 and not gpus()
+    return check_memory(model.cpu_memory_bytes if model is not None and runs_on_cpu else 0)
