@@ -38,9 +38,10 @@ from jobs.models.weights import fetch_weights as run_fetch_weights
 from jobs.plan.arithmetic import Figure, PlanResult
 from jobs.plan.run import PlanRequest, run_plan
 from jobs.runtime.executors import Executor
-from jobs.runtime.requests import refused_in_one_line
+from jobs.runtime.requests import asked, refused_in_one_line
 from jobs.scan.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from jobs.scan.run import run_scan
+from privsieve.asking import takes
 from privsieve.checks import (
     Review,
     agreement,
@@ -123,6 +124,7 @@ def __dir__() -> list[str]:
 show_results_as_pages()
 
 
+@takes(ScanRequest, ScanResources, Supervision)
 def scan(
     source: Url,
     run: Url,
@@ -151,45 +153,11 @@ def scan(
 ) -> ScanResult:
     """Score every image of `source` into `run`; continue where a scan into this run was interrupted.
 
-    source: folder, tar, Parquet file, glob or fsspec URL. source_format: webdataset, tree or parquet, recognised by
-    default. category: JSON field, cls, or Parquet column. labels: file with a class for each image's name, instead of
-    category. caption_words: file of words of captions and the category that each gives.
-    sample, limit: number of images, at random or from the first. per_category: sample is of each category. shards:
-    number of shards that are drawn first; sample is of these.
-    max_pixels_in: width x height of the largest picture that is decoded. hash_list: file of hashes of pictures that the
-    engine must not see; their rows say only where they are. pdq: store hashes that other lists can be compared with.
-    executor: "ray", or "inline" for this process and, if the scan takes longer than some seconds, further ones beside
-    it. processes: how many with this one; by default one per core.
-    stall_seconds: silence after which a slice is given up; inline, the process itself ends then.
-
     IncompleteScanError, with `.result`, where images are left without a row; SourceError, EngineError, RunError,
     StorageError before a row is written.
     """
-    with refused_in_one_line():
-        request = ScanRequest(
-            source=text("source", source),
-            run=text("run", run),
-            engine=engine,
-            options=options or EngineOptions(),
-            format=source_format,
-            category=category,
-            labels=None if labels is None else text("labels", labels),
-            caption_words=None if caption_words is None else text("caption_words", caption_words),
-            sample=sample,
-            shards=shards,
-            per_category=per_category,
-            seed=seed,
-            limit=limit,
-            max_pixels=max_pixels_in,
-            max_frames=max_frames,
-            hash_list=None if hash_list is None else text("hash_list", hash_list),
-            pdq=pdq,
-        )
-        resources = ScanResources(
-            executor=executor, ray_address=ray_address, num_engines=num_engines, num_processes=processes
-        )
-        supervision = Supervision(stall_s=stall_seconds, takeover=takeover)
-    return run_scan(request, resources, supervision)
+    given = locals()
+    return run_scan(asked(ScanRequest, given), asked(ScanResources, given), asked(Supervision, given))
 
 
 def open_run(run: Url) -> OpenRun:
@@ -268,6 +236,7 @@ def filter(
     return run_filter(request, resources)
 
 
+@takes(PlanRequest)
 def plan(
     source: Url,
     *,
@@ -282,22 +251,9 @@ def plan(
 ) -> PlanResult:
     """Estimate images, hours, cost and storage of a scan from a small random sample. Writes nothing.
 
-    num_engines: GPUs, or processes of an engine without GPU. price_per_hour: of one of them, in any currency. sample:
-    number of images to look at. SourceError, EngineError.
+    SourceError, EngineError.
     """
-    with refused_in_one_line():
-        request = PlanRequest(
-            source=text("source", source),
-            engine=engine,
-            options=options or EngineOptions(),
-            num_engines=num_engines,
-            price_per_hour=price_per_hour,
-            sample=sample,
-            seed=seed,
-            format_name=source_format,
-            category=category,
-        )
-    return run_plan(request)
+    return run_plan(asked(PlanRequest, locals()))
 
 
 def fetch_weights(weights: Url) -> FetchedWeights:

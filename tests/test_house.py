@@ -154,9 +154,7 @@ def test_a_command_that_has_a_folder_is_declared_in_its_file_command() -> None:
     assert "scan" in folders
     for name in folders:
         assert isinstance(getattr(command_module(name), name), click.Command)
-        assert len(list((ROOT / "jobs" / name).glob("*.py"))) > 2, (
-            f"make jobs/{name}/ a file"
-        )
+        assert len(list((ROOT / "jobs" / name).glob("*.py"))) > 2, f"make jobs/{name}/ a file"
 
 
 def test_no_import_circle() -> None:

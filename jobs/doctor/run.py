@@ -1,10 +1,13 @@
 """All checks in order: what on this machine would stop a scan."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 
+from pydantic.dataclasses import dataclass as checked_dataclass
+
 from ingest.errors import PrivsieveError
+from jobs.console.engine_options import ChosenOptions, EngineName
 from jobs.doctor.engines import check_adapter, check_engine
 from jobs.doctor.findings import Finding, finding
 from jobs.doctor.gpus import check_gpu, gpus
@@ -12,6 +15,7 @@ from jobs.doctor.machine import check_disk, check_memory, check_packages, check_
 from jobs.doctor.ray_start import check_ray, list_executors
 from jobs.doctor.storage import check_run, check_source, short_retries
 from jobs.runtime.feedback import SILENT
+from jobs.runtime.requests import STRICT, Url
 from scoring.assessment import EngineOptions, RemoteEngineModule
 from scoring.engine_facts import LocalModel
 from scoring.engines import DEFAULT, engine_module
@@ -20,20 +24,22 @@ Check = tuple[str, Callable[[], str]]
 """Its name, and what finds out."""
 
 
-@dataclass(frozen=True)
+@checked_dataclass(frozen=True, config=STRICT)
 class DoctorRequest:
-    engine: str = DEFAULT
+    engine: EngineName = DEFAULT
+    """Check what this engine needs: {}"""
 
-    options: EngineOptions = field(default_factory=EngineOptions)
+    options: ChosenOptions = field(default_factory=EngineOptions)
+    """What the engine is given."""
 
-    source: str | None = None
-    """A corpus to list and read; None checks none."""
+    source: Url | None = None
+    """A corpus: can it be listed and read?"""
 
-    run_url: str | None = None
-    """A run to write to; None checks none."""
+    run: Url | None = None
+    """A run: can it be written? Nothing is left there."""
 
     ray_address: str | None = None
-    """A Ray cluster to join; None for RAY_ADDRESS, else one of its own."""
+    """Ray cluster to join; default RAY_ADDRESS, else one of its own."""
 
 
 def run_doctor(request: DoctorRequest, report: Callable[[Finding], None] = lambda finding: None) -> list[Finding]:
@@ -93,7 +99,7 @@ def _of_machine(request: DoctorRequest) -> list[Check]:
         ("gpu", partial(check_gpu, request.engine, required.local_model)),
         ("memory", partial(_check_memory, required.local_model)),
         ("/dev/shm", check_shared_memory),
-        ("disk", partial(check_disk, request.run_url)),
+        ("disk", partial(check_disk, request.run)),
     ]
 
 
@@ -117,8 +123,8 @@ def _of_storage(request: DoctorRequest) -> list[Check]:
     checks: list[Check] = []
     if request.source is not None:
         checks.append(("source", partial(check_source, request.source)))
-    if request.run_url is not None:
-        checks.append(("run", partial(check_run, request.run_url)))
+    if request.run is not None:
+        checks.append(("run", partial(check_run, request.run)))
     return checks
 
 

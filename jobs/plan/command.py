@@ -9,10 +9,8 @@ from dataclasses import asdict
 import click
 
 from ingest.errors import number_of
-from jobs.console.command import OneSource
-from jobs.console.engine_options import ENGINE_HEADING, engine_option, engine_options, engine_options_from_context
 from jobs.console.old_spellings import with_old_spellings
-from jobs.console.option_types import FiniteRange, WholeRange
+from jobs.console.request_options import headings, takes
 from jobs.console.terminal import escaped, write_json
 from jobs.plan.arithmetic import Figure, PlanResult
 from jobs.plan.run import PlanRequest, run_plan
@@ -20,62 +18,17 @@ from jobs.runtime.feedback import on_terminal
 
 
 @click.command(
-    cls=with_old_spellings({"--gpus": "--num-engines", "--sample-size": "--sample"}),
-    headings={
-        "What is measured": ("--sample", "--seed", "--source-format", "--category"),
-        **ENGINE_HEADING,
-        "What it costs": ("--num-engines", "--price-per-hour"),
-        "Where it runs": ("--ray-address",),
-    },
+    cls=with_old_spellings({"--gpus": "--num-engines", "--sample-size": "--sample"}), headings=headings(PlanRequest)
 )
-@click.argument("source", cls=OneSource)
-@engine_option("What would assess the images")
-@engine_options
-@click.option(
-    "--num-engines",
-    type=WholeRange(min=1),
-    default=PlanRequest.num_engines,
-    show_default=True,
-    help="Engines that share the scan: GPUs, or processes of an engine without GPU.",
-)
-@click.option("--price-per-hour", type=FiniteRange(min=0), help="Of one GPU or process, in any currency.")
-@click.option(
-    "--sample",
-    type=WholeRange(min=1),
-    default=PlanRequest.sample,
-    show_default=True,
-    help="Images to look at.",
-)
-@click.option("--seed", type=WholeRange(min=0), default=PlanRequest.seed, show_default=True, help="Seed of the sample.")
-@click.option("--source-format", help="As of scan: webdataset, tree or parquet; recognised if not given.")
-@click.option("--category", help="As of scan.")
-@click.option("--ray-address", help="Ray cluster on which to measure; default RAY_ADDRESS, else this machine.")
+@takes(PlanRequest)
 @click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--quiet", is_flag=True, help="No progress.")
-def plan(
-    source: str,
-    engine: str,
-    num_engines: int,
-    price_per_hour: float | None,
-    sample: int,
-    seed: int,
-    source_format: str | None,
-    category: str | None,
-    ray_address: str | None,
-    output: str,
-    quiet: bool,
-) -> None:
+def plan(request: PlanRequest, output: str, quiet: bool) -> None:
     """Estimate images, hours, cost and storage of a scan of SOURCE from a small random sample. Writes nothing.
 
     Up to 16 shards are listed, which reads remote tars of small images whole.
     """
-    options = engine_options_from_context()
-    found = run_plan(
-        PlanRequest(
-            source, engine, options, num_engines, price_per_hour, sample, seed, source_format, category, ray_address
-        ),
-        on_terminal(quiet),
-    )
+    found = run_plan(request, on_terminal(quiet))
     if output == "json":
         write_json(asdict(found), indent=1)
     else:

@@ -10,46 +10,52 @@ from pydantic.dataclasses import dataclass
 from ingest.errors import EngineError
 from ingest.formats import open_source, refuse_without_pictures
 from ingest.images.pixels import ImageLimits
+from jobs.console.engine_options import ChosenOptions, EngineName
 from jobs.plan.arithmetic import PlanResult, plan_of
 from jobs.plan.measuring import EngineUnderTest, measure
 from jobs.runtime.feedback import SILENT, Feedback
-from jobs.runtime.requests import STRICT, Count, Name
+from jobs.runtime.requests import STRICT, Count, Name, Option, Seed, Url
 from jobs.runtime.weights_progress import weights_shown
 from jobs.scan.categories import check_category
 from scoring.assessment import Closable, EngineOptions
 from scoring.engines import DEFAULT, engine_module, placeholder_engine
 from scoring.engines.picture import max_side_px
 
+MEASURED = Option(heading="What is measured")
+COSTS = Option(heading="What it costs")
+
 
 @dataclass(frozen=True, config=STRICT)
 class PlanRequest:
-    source: Name
-    """Folder, tar, Parquet file, glob or fsspec URL."""
+    source: Annotated[Url, Option(argument="SOURCE")]
+    """Folder, tar, Parquet file, picture, glob, brace range, or fsspec URL."""
 
-    engine: str = DEFAULT
+    sample: Annotated[Count, MEASURED] = 64
+    """Images to look at."""
 
-    options: EngineOptions = field(default_factory=EngineOptions)
+    seed: Annotated[Seed, MEASURED] = 0
+    """Seed of the sample."""
 
-    num_engines: Count = 1
-    """GPUs, or processes of an engine without GPU, that share the scan."""
+    source_format: Annotated[str | None, MEASURED] = None
+    """webdataset, tree or parquet, as in scan; recognised by default."""
 
-    price_per_hour: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    """Of one of them, in any currency; None leaves the cost out."""
+    category: Annotated[Name | None, MEASURED] = None
+    """What names a sample's class, as in scan."""
 
-    sample: Count = 64
-    """Images to read and score."""
+    engine: EngineName = DEFAULT
+    """What would assess the images: {}"""
 
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    """Of the random sample."""
+    options: ChosenOptions = field(default_factory=EngineOptions)
+    """What the engine is given."""
 
-    format_name: str | None = None
-    """webdataset, tree or parquet; None to recognise it."""
+    num_engines: Annotated[Count, COSTS] = 1
+    """Engines that share the scan: GPUs, or processes of an engine without GPU."""
 
-    category: Name | None = None
-    """As for a scan."""
+    price_per_hour: Annotated[Annotated[float, Field(ge=0, allow_inf_nan=False)] | None, COSTS] = None
+    """Price of one GPU or process, in any currency."""
 
-    ray_address: str | None = None
-    """HOST:PORT of a Ray head; None: RAY_ADDRESS, else no Ray at all."""
+    ray_address: Annotated[str | None, Option(heading="Where it runs")] = None
+    """Ray cluster on which to measure; default RAY_ADDRESS, else this machine."""
 
 
 def run_plan(request: PlanRequest, feedback: Feedback = SILENT) -> PlanResult:
@@ -80,7 +86,7 @@ def plan_here(request: PlanRequest, feedback: Feedback = SILENT) -> PlanResult:
         tested = _engine_under_test(request.engine, request.options)
         try:
             progress.phase("listing shards", is_logged="://" in request.source)
-            corpus = open_source(request.source, request.format_name, request.category)
+            corpus = open_source(request.source, request.source_format, request.category)
             refuse_without_pictures(corpus, request.source)
             contradiction = check_category(corpus)
             if contradiction:

@@ -35,7 +35,7 @@ def record_of(
         caption_words=None if source.keyword_list is None else source.keyword_list.sha256,
         pdq=request.pdq or hash_list.needs_pdq,
         hash_list=None if request.hash_list is None else hash_list.digest,
-        max_pixels=request.max_pixels,
+        max_pixels=request.max_pixels_in,
         max_frames=request.max_frames,
         taxonomy=TAXONOMY_VERSION,
         engine=_comparable(engine),

@@ -10,11 +10,19 @@ from pydantic.dataclasses import dataclass
 
 from ingest.errors import IncompleteError, PrivsieveError, number_of
 from ingest.images.pixels import ImageLimits
+from jobs.console.engine_options import ChosenOptions, EngineName
+from jobs.console.option_types import MAX_SECONDS, NumberOrAuto
 from jobs.runtime.executors import Executor, refuse_address
-from jobs.runtime.requests import STRICT, Count, Name
+from jobs.runtime.requests import STRICT, Count, HashListUrl, Name, Option, Seed, Url
 from scoring.assessment import EngineOptions
 from scoring.engines import DEFAULT
 from scoring.runs.damage import NO_DAMAGE, Damage
+
+WHICH = Option(heading="Which images")
+CATEGORIES = Option(heading="Categories")
+UNSEEN = Option(heading="Pictures that must not be seen")
+LIMITS = Option(heading="Limits")
+WHERE = Option(heading="Where it runs")
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -24,55 +32,57 @@ class ScanRequest:
     PrivsieveError where it contradicts itself.
     """
 
-    source: Name
-    """Folder, tar, Parquet file, glob, brace range, or fsspec URL."""
+    source: Annotated[Url, Option(argument="SOURCE")]
+    """Folder, tar, Parquet file, picture, glob, brace range, or fsspec URL."""
 
-    run: Name
-    """Folder or fsspec URL; continued where it exists."""
+    run: Url
+    """Folder or fsspec URL of the run; continued if it exists."""
 
-    engine: str = DEFAULT
-    """A name of `scoring.engines.ENGINES`."""
+    source_format: Annotated[str | None, WHICH] = None
+    """webdataset, tree or parquet; recognised by default."""
 
-    options: EngineOptions = field(default_factory=EngineOptions)
+    category: Annotated[Name | None, CATEGORIES] = None
+    """JSON field (a.b: inside of a), cls, or Parquet column that names a sample's class."""
 
-    format: str | None = None
-    """webdataset, tree or parquet; None: recognised."""
+    labels: Annotated[Url | None, CATEGORIES] = None
+    """File with a class for each image's name: a labels file, CSV, TSV, or Places365's lists."""
 
-    category: Name | None = None
-    """JSON field, cls, or Parquet column that names a sample's class."""
+    caption_words: Annotated[Url | None, CATEGORIES] = None
+    """CSV with a category and a word per line: the category by words of the caption."""
 
-    labels: Name | None = None
-    """File or URL of a list that gives each image its class; None: the corpus itself gives it."""
+    sample: Annotated[Count | None, WHICH] = None
+    """Scan a uniform random sample of this many images."""
 
-    caption_words: Name | None = None
-    """File or URL of words that give an image its class by its caption; None: the corpus itself gives it."""
+    shards: Annotated[Count | None, WHICH] = None
+    """With --sample: draw this many shards first, and read no other."""
 
-    sample: Count | None = None
-    """Number of images of a uniform random sample; None: no sample."""
+    per_category: Annotated[bool, WHICH] = False
+    """With --sample: this many images of each category."""
 
-    per_category: bool = False
-    """Whether `sample` is the number of images of each category."""
+    seed: Annotated[Seed | None, WHICH] = None
+    """Seed of --sample; default 0."""
 
-    shards: Count | None = None
-    """Number of shards that are drawn first, so that `sample` images are drawn of them alone; None: of all."""
+    limit: Annotated[Count | None, WHICH] = None
+    """Scan only this many images, from the first."""
 
-    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
-    """Of the sample; None: 0."""
+    hash_list: Annotated[HashListUrl, UNSEEN] = None
+    """File of hashes (sha256 or PDQ, one a line); a picture on it is not shown to the engine, and its row says only
+    where it is."""
 
-    limit: Count | None = None
-    """Number of images to scan, from the first; None: all."""
+    pdq: Annotated[bool, UNSEEN] = False
+    """Store PDQ hashes, so that other commands can compare them with a hash list."""
 
-    max_pixels: Count = ImageLimits.max_pixels
-    """Width x height; larger pictures are quarantined unread."""
+    max_pixels_in: Annotated[Count, LIMITS] = ImageLimits.max_pixels
+    """Pictures of more pixels (width x height) are quarantined unread."""
 
-    max_frames: Count = ImageLimits.max_frames
+    max_frames: Annotated[Count, LIMITS] = ImageLimits.max_frames
     """Frames or pages that are scanned, from the first."""
 
-    hash_list: Name | None = None
-    """File of hashes of pictures that no engine may see: their rows say only where they are."""
+    engine: EngineName = DEFAULT
+    """What assesses the images: {}"""
 
-    pdq: bool = False
-    """Whether rows have PDQ hashes; they do, too, if the hash list has some."""
+    options: ChosenOptions = field(default_factory=EngineOptions)
+    """What the engine is given."""
 
     def __post_init__(self) -> None:
         if self.sample is not None and self.limit is not None:
@@ -103,26 +113,27 @@ class ScanRequest:
 class ScanResources:
     """Where a scan runs. None of it changes a row. PrivsieveError where it contradicts itself."""
 
-    executor: Executor = "ray"
+    num_engines: Annotated[Count | None, Option(kind=NumberOrAuto(), default="auto"), WHERE] = None
+    """Engine actors; default auto: as many as fit, and on a cluster those of machines that it may still start."""
 
-    ray_address: str | None = None
-    """HOST:PORT of a Ray head; None: RAY_ADDRESS, else a Ray of this scan's own."""
+    max_engines: Annotated[Count | None, WHERE] = None
+    """Add engines up to this number while slices wait."""
 
-    num_engines: Count | None = None
-    """Engine actors; None: as many as fit."""
+    engine_cpus: Annotated[float, Field(ge=0.5, allow_inf_nan=False), WHERE] = 1
+    """CPUs per engine."""
 
-    max_engines: Count | None = None
-    """Ray adds engines up to this number while slices wait; None: it adds none."""
+    engine_gpus: Annotated[Annotated[float, Field(ge=0, allow_inf_nan=False)] | None, WHERE] = None
+    """GPUs per engine; default what the engine asks for."""
 
-    engine_cpus: Annotated[float, Field(ge=0.5, allow_inf_nan=False)] = 1
-    """CPUs that Ray sets aside for an engine."""
+    processes: Annotated[Count | None, WHERE] = None
+    """Processes of --executor inline, each with an engine; default one per core, and one alone for engines with a GPU
+    or an endpoint."""
 
-    engine_gpus: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    """GPUs that Ray sets aside for an engine; None: what the engine asks for."""
+    executor: Annotated[Executor, WHERE] = "ray"
+    """Where the work runs: on Ray, or in this process and further ones that it starts; default ray."""
 
-    num_processes: Count | None = None
-    """Of an inline scan, each with an engine; None: one per core, and one alone for an engine that takes a GPU or many
-    pictures at once."""
+    ray_address: Annotated[str | None, WHERE] = None
+    """Ray cluster to use; default RAY_ADDRESS, else one of its own."""
 
     def __post_init__(self) -> None:
         refuse_address(self.executor, self.ray_address)
@@ -135,9 +146,9 @@ class ScanResources:
                 raise PrivsieveError(
                     f"{option} {number:g}: --executor inline has one engine, in this process; leave one of them out"
                 )
-        if self.executor == "ray" and self.num_processes is not None:
+        if self.executor == "ray" and self.processes is not None:
             raise PrivsieveError(
-                f"--processes {self.num_processes} is of --executor inline: give that too, or --num-engines for Ray"
+                f"--processes {self.processes} is of --executor inline: give that too, or --num-engines for Ray"
             )
 
 
@@ -145,14 +156,18 @@ class ScanResources:
 class Supervision:
     """What happens to work that hangs, and to other scans of the same run."""
 
-    stall_s: Annotated[float, Field(ge=1, le=10**7, allow_inf_nan=False)] = 600
-    """Seconds without a finished batch after which a worker ends; its slice is tried again, then image by image."""
+    stall_seconds: Annotated[float, Field(ge=1, le=MAX_SECONDS, allow_inf_nan=False), LIMITS] = 600
+    """Silence after which a slice is given up, tried again, then scanned image by image."""
 
-    image_memory_bytes: Count | None = None
-    """What the process that scans image by image may take; None: half of what is free."""
+    image_memory_mb: Annotated[Annotated[int, Field(ge=100, lt=2**43)] | None, LIMITS] = None
+    """Memory for an engine that scans image by image; default half of what is free."""
 
-    takeover: bool = False
-    """Whether to scan although another scan holds the run."""
+    takeover: Annotated[bool, WHERE] = False
+    """Scan although another scan holds the run."""
+
+    @property
+    def image_memory_bytes(self) -> int | None:
+        return None if self.image_memory_mb is None else self.image_memory_mb * 2**20
 
 
 @plain_dataclass(frozen=True)

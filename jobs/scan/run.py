@@ -55,7 +55,7 @@ from scoring.table import LISTED
 
 SILENT_STALLS = 3
 MIN_SILENCE_S = 1800
-"""After so many times `Supervision.stall_s` without a result, and so many seconds at least, a notice says so."""
+"""After so many times `Supervision.stall_seconds` without a result, and so many seconds at least, a notice says so."""
 
 MIN_DECODE_THREADS = 2
 """For an engine of one CPU, too: its thread waits for the model most of the time."""
@@ -85,7 +85,7 @@ class Prepared:
     def limits(self, description: EngineDescription) -> ImageLimits:
         """Of the pictures that the engine gets."""
         has_pdq = self.request.pdq or self.hash_list.needs_pdq
-        return ImageLimits(self.request.max_pixels, self.request.max_frames, description.max_side_px, has_pdq)
+        return ImageLimits(self.request.max_pixels_in, self.request.max_frames, description.max_side_px, has_pdq)
 
 
 def prepare(request: ScanRequest) -> Prepared:
@@ -93,7 +93,7 @@ def prepare(request: ScanRequest) -> Prepared:
     module = engine_module(request.engine)
     class_list = None if request.labels is None else read_class_list(request.labels)
     keyword_list = None if request.caption_words is None else read_keyword_list(request.caption_words)
-    source = open_source(request.source, request.format, request.category, class_list, keyword_list)
+    source = open_source(request.source, request.source_format, request.category, class_list, keyword_list)
     return Prepared(request, module, source, hash_list_of(request.hash_list))
 
 
@@ -265,7 +265,7 @@ class _Scan:
         if self._resources.executor == "inline":
             from jobs.scan import inline
 
-            number = self._resources.num_processes
+            number = self._resources.processes
             if number is not None:
                 return partial(inline.scan_slices, num_processes=number)
             has_own_workers = self._description.num_gpus > 0 or self._description.batches_at_once > 1
@@ -308,7 +308,7 @@ class _Scan:
             limits=self._prepared.limits(description),
             settings_hash=begun.settings_hash(),
             code=self._record.code or "",
-            stall_s=self._supervision.stall_s,
+            stall_s=self._supervision.stall_seconds,
             batches_at_once=description.batches_at_once,
             uses_caption=description.uses_caption,
             has_canary=description.num_gpus > 0,
@@ -371,7 +371,7 @@ class _Scan:
         """Shows how the scan goes on; returns why slices have no result, one line each."""
         failures: list[str] = []
         num_ended = num_shards - num_left
-        silence_s = max(MIN_SILENCE_S, SILENT_STALLS * self._supervision.stall_s)
+        silence_s = max(MIN_SILENCE_S, SILENT_STALLS * self._supervision.stall_seconds)
         for counts in heard(found, silence_s, lambda: self._notice_silence(silence_s)):
             held.check()
             if counts.built_with:

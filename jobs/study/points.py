@@ -226,7 +226,7 @@ def _measured(
         prompt_file=request.prompt_file,
         max_pixels=request.max_pixels,
     )
-    scan = ScanRequest(request.evaluation_source, str(at / RUN), ENGINE, options)
+    scan = ScanRequest(request.evaluation_source, str(at / RUN), engine=ENGINE, options=options)
     run_scan(scan, ScanResources(executor="inline"), Supervision(), feedback)
     labels = read_labels(request.evaluation_labels)
     evaluation = evaluate_run(str(at / RUN), labels, EvaluationOptions(num_draws=0))

@@ -68,7 +68,10 @@ def run_prompts(request: PromptsRequest, feedback: Feedback) -> PromptsResult:
             model=request.model, adapter=request.adapter, protocol=name, max_pixels=request.max_pixels
         )
         run_scan(
-            ScanRequest(request.source, run, ENGINE, options), ScanResources(executor="inline"), Supervision(), feedback
+            ScanRequest(request.source, run, engine=ENGINE, options=options),
+            ScanResources(executor="inline"),
+            Supervision(),
+            feedback,
         )
         if wording == WORDINGS[0]:
             _refuse_shared(request, run)

@@ -81,7 +81,7 @@ def test_wrong_counts_change_no_row_and_are_said(tmp_path: Path, capfd: pytest.C
     shards = corpus(tmp_path)
 
     def scan(name: str) -> str:
-        request = ScanRequest(str(shards), str(tmp_path / name), "canned")
+        request = ScanRequest(str(shards), str(tmp_path / name), engine="canned")
         run_scan(request, ScanResources(executor="inline"), feedback=on_terminal(quiet=False))
         return capfd.readouterr().err
 
