@@ -19,15 +19,18 @@ import tempfile
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 from pathlib import Path
+from typing import Annotated
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest import __version__
 from ingest.storage.place import Place
 from jobs.compact.joining import bytes_in, check_seams, is_made_of, open_duckdb, write_joined
 from jobs.compact.removal import remove_slices
 from jobs.compact.slices import (
+    SLICES_PER_FILE,
     SliceFile,
     finished_shards,
     grouped,
@@ -38,6 +41,7 @@ from jobs.compact.slices import (
     rows_in,
     slice_files,
 )
+from jobs.runtime.requests import STRICT, Count, Option, RunUrl
 from scoring.runs.layout import COMPACT, COMPACT_SHARDS, MANIFEST, RUN_LEASE
 from scoring.runs.lease import Lease, lease
 from scoring.runs.ledger import Ledger
@@ -52,16 +56,16 @@ NAMED_DIGITS = 12
 """Of the hash of what a file holds, in its name: two attempts with other files never write to the same name."""
 
 
-@dataclass(frozen=True)
+@checked_dataclass(frozen=True, config=STRICT)
 class CompactRequest:
-    run_url: str
+    run: RunUrl
     """Folder or fsspec URL of a finished run."""
 
-    rows_per_file: int = ROWS_PER_FILE
-    """A large file ends at so many rows, or at `jobs.compact.slices.SLICES_PER_FILE` slices."""
+    rows_per_file: Annotated[Count, Option(fill=f"{SLICES_PER_FILE:,}")] = ROWS_PER_FILE
+    """A file ends at this many rows, or at {} slices."""
 
     takeover: bool = False
-    """Go on although another command has marked the run as being worked on."""
+    """Compact although another command holds the run."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +82,8 @@ class CompactResult:
 
 def run_compact(request: CompactRequest) -> CompactResult:
     """The errors are those of `ingest.errors`. Always in this process, which mostly waits for the storage."""
-    run, record = open_run(request.run_url)
-    with lease(run.at(RUN_LEASE), request.run_url, request.takeover) as held:
+    run, record = open_run(request.run)
+    with lease(run.at(RUN_LEASE), request.run, request.takeover) as held:
         before = manifest(run)
         compacted = before or _compacted(run, record, request, held)
         num_removed = remove_slices(run, held)
@@ -89,11 +93,11 @@ def run_compact(request: CompactRequest) -> CompactResult:
 def _compacted(run: Place, record: RunRecord, request: CompactRequest, held: Lease) -> Manifest:
     """Steps 1 and 2."""
     ledger = results(run).ledger
-    shards = finished_shards(request.run_url, record, ledger)
+    shards = finished_shards(request.run, record, ledger)
     slices: Iterable[SliceFile] = slice_files(run, record, shards, ledger)
     if record.sample is not None or record.limit is not None:
         slices = list(slices)
-        refuse_missing(request.run_url, record, slices, ledger)
+        refuse_missing(request.run, record, slices, ledger)
     joined = _joined(run, grouped(slices, request.rows_per_file), ledger, held)
     check_seams(run, joined.files, joined.parts)
     made = Manifest(

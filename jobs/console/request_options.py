@@ -68,6 +68,7 @@ def _declared(parameter: Parameter) -> Callable[[Function], Function]:
     if metavar == "SOURCE":
         return click.argument(parameter.name, cls=OneSource)
     if metavar is not None:
+        metavar = None if metavar == parameter.name.upper() else metavar  # click adds dots where several are taken
         return click.argument(
             parameter.name, metavar=metavar, type=kind, nargs=-1 if is_several else 1, required=is_required
         )

@@ -9,6 +9,11 @@ import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
+
+import click
+from pydantic import Field, InstanceOf
+from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest import __version__
 from ingest.errors import PrivsieveError
@@ -19,64 +24,70 @@ from jobs.fetch.outcome import FETCHED, SELECTED, finished_shards, reconcile
 from jobs.fetch.retrying import retry_of
 from jobs.fetch.selected import FetchRecord, SelectionRecord, only_fetch, recorded, refuse_other_files, selected_rows
 from jobs.runtime.feedback import SILENT, Feedback
+from jobs.runtime.requests import STRICT, Count, Name, Option, Url
+
+WHICH = Option(heading="Which images")
+REQUESTS = Option(heading="Requests")
+WHERE = Option(heading="Where it runs")
 
 
-@dataclass(frozen=True)
+@checked_dataclass(frozen=True, config=STRICT)
 class FetchRequest:
-    metadata: str
+    metadata: Annotated[Url, Option(argument="METADATA")]
     """Parquet, CSV or TSV: a file, folder, glob or fsspec URL."""
 
-    out: str
-    """Folder or fsspec URL of the shards; a fetch that lies there is continued."""
+    out: Url
+    """Folder or fsspec URL of the shards; continued if it exists."""
 
-    where: str | None = None
-    """SQL condition over the metadata row; None selects all rows."""
+    where: Annotated[Name | None, WHICH] = None
+    """SQL condition over the metadata row, as: punsafe < 0.1 AND width >= 256"""
 
-    caption_keywords: tuple[str, ...] = ()
-    """Classes of words, one of which the caption must hold; empty for any caption."""
+    caption_keywords: Annotated[tuple[str, ...], Option(metavar="CLASS"), WHICH] = ()
+    """Only captions with words of CLASS, as: card."""
 
-    limit: int | None = None
-    """Only the first rows that are selected."""
+    limit: Annotated[Count | None, WHICH] = None
+    """Fetch only this many of the selected rows, from the first."""
 
-    images_per_shard: int = 1_000
+    retry_failed: Annotated[bool, WHICH] = False
+    """Ask URLs again that failed for a reason that can change."""
 
-    timeout_s: float = 10
-    """For each URL, redirections included."""
+    images_per_shard: Annotated[int, Field(ge=2, lt=2**63)] = 1_000
+    """Images in a shard."""
 
-    retries: int = 0
-    """After any failure of a URL."""
+    timeout_seconds: Annotated[float, Field(ge=0.1, allow_inf_nan=False), Option("--timeout"), REQUESTS] = 10
+    """Seconds per URL, redirections included."""
 
-    max_bytes: int = 20_000_000
-    """Of one image."""
+    retries: Annotated[int, Field(ge=0, lt=2**63), REQUESTS] = 0
+    """How often a failed URL is tried again."""
 
-    user_agent_token: str = "privsieve"
+    max_bytes: Annotated[Count, REQUESTS] = 20_000_000
+    """Bytes per image."""
+
+    user_agent_token: Annotated[str, REQUESTS] = "privsieve"
     """The name that hosts see."""
 
-    retry_failed: bool = False
-    """Whether URLs of a finished fetch are tried again that failed for a reason that can change."""
-
-    private_addresses: bool = False
-    """Whether hosts in private networks may be asked."""
+    private_addresses: Annotated[bool, REQUESTS] = False
+    """Also ask hosts in private networks and this machine."""
 
 
-@dataclass(frozen=True)
+@checked_dataclass(frozen=True, config=STRICT)
 class FetchResources:
     """What does the work. Changes nothing in the shards."""
 
-    processes: int | None = None
-    """Shards at the same time; None for one per CPU core. For one machine only."""
+    processes: Annotated[Count | None, REQUESTS] = None
+    """Shards at once; default one per CPU core."""
 
-    threads: int = 16
-    """Requests at the same time, in each process."""
+    threads: Annotated[Count, REQUESTS] = 16
+    """Requests per process."""
 
-    environment: Path | None = None
-    """Where img2dataset is installed, once; None for a folder of the user's cache."""
+    environment: Annotated[InstanceOf[Path] | None, Option(kind=click.Path(path_type=Path)), WHERE] = None
+    """Folder for an environment with img2dataset; made once."""
 
-    ray_address: str | None = None
-    """Of a cluster; None for RAY_ADDRESS, else a Ray of its own."""
+    ray_address: Annotated[str | None, WHERE] = None
+    """Ray cluster to use; default RAY_ADDRESS, else one of its own."""
 
-    shows_messages: bool = False
-    """Whether img2dataset's own messages go to stderr."""
+    verbose: bool = False
+    """Show what img2dataset says."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +137,7 @@ def _downloaded(out: Place, selected: SelectionRecord, resources: FetchResources
         folder = resources.environment or default_folder()
         python = python_of(folder.absolute(), requirements(out), feedback.notice)
         address = resources.ray_address or os.environ.get("RAY_ADDRESS") or LOCAL
-        workers = Workers(address, resources.processes, resources.threads, resources.shows_messages)
+        workers = Workers(address, resources.processes, resources.threads, resources.verbose)
         download(python, out, selected, done, workers, feedback)
     return reconcile(out, selected.num_rows, selected.settings.images_per_shard)
 
@@ -145,7 +156,7 @@ def _record(request: FetchRequest) -> FetchRecord:
         caption_keywords=tuple(sorted(set(request.caption_keywords))),
         limit=request.limit,
         images_per_shard=request.images_per_shard,
-        timeout_seconds=request.timeout_s,
+        timeout_seconds=request.timeout_seconds,
         retries=request.retries,
         max_bytes=request.max_bytes,
         user_agent_token=request.user_agent_token,

@@ -110,6 +110,9 @@ Name = InstanceOf[str]
 Url = Annotated[InstanceOf[str], BeforeValidator(_url)]
 """A path of this machine or an fsspec URL, as it may be written and printed (`ingest.storage.web`)."""
 
+PagePath = Annotated[InstanceOf[Path], BeforeValidator(lambda value: Path(_url(value)).expanduser())]
+"""A file of this machine to write a page to."""
+
 RunUrl = Annotated[Url, Option(argument="RUN")]
 
 HASH_LIST_VARIABLE = "PRIVSIEVE_HASH_LIST"

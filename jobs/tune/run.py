@@ -17,7 +17,7 @@ from ingest.errors import EngineError, LabelsError, PrivsieveError
 from ingest.extras import install_command
 from ingest.storage.place import Place, place
 from jobs.runtime.feedback import Feedback
-from jobs.runtime.requests import STRICT, Count
+from jobs.runtime.requests import STRICT, Count, Option, Url
 from jobs.runtime.weights_progress import weights_shown
 from jobs.tune.uploading import refuse_read_only, staging_folder, upload
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
@@ -26,7 +26,7 @@ from scoring.engines.vlm.checkpoint import Checkpoint, checkpoint
 from scoring.runs.layout import RUN_LEASE
 from scoring.runs.lease import Lease, lease
 from scoring.tuning.card import BEGUN, CARD, PACKAGES, PAGE, Card, card_at, page
-from scoring.tuning.recipe import Recipe, recipe
+from scoring.tuning.recipe import SHIPPED, Recipe, recipe
 from scoring.tuning.training_set import TrainingSet, open_set
 
 if TYPE_CHECKING:
@@ -62,23 +62,39 @@ by up to 0.03."""
 class TuneRequest:
     """What `tune` was asked for."""
 
-    training_set: str
-    model: str
-    out: str
-    recipe: str
+    training_set: Annotated[Url, Option(argument="SET")]
+    """Folder that tune-set made."""
+
+    model: Url
+    """A folder, a hub name such as owner/name, or a URL."""
+
+    out: Url
+    """Folder or URL of the adapter: a new one, or that of a killed run to continue. With several machines, a folder
+    that all of them share."""
+
+    recipe: Annotated[Url, Option(fill=", ".join(SHIPPED))]
+    """Hyper-parameters: {}, or a YAML file (privsieve help tuning)."""
+
     max_pixels: Count = DEFAULT_MAX_PIXELS
-    """To which pictures are downscaled, as `scan --max-pixels` does."""
+    """Width x height to which pictures are downscaled, as in scan."""
 
-    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = 0
+    """Seed of the tuning."""
+
     micro_batch_size: Count = 8
-    steps_per_checkpoint: Count | None = None
-    """None: ten times in a run, and at least every 100 steps."""
+    """Pictures at once on a device; the recipe's batch is made of several."""
 
-    num_processes: Count = 1
-    """GPUs, or processes on a machine without; more than one run on Ray."""
+    steps_per_checkpoint: Count | None = None
+    """After how many steps a killed run can continue; else ten times in a run, and at least every 100 steps."""
+
+    num_gpus: Count = 1
+    """GPUs that share the work, on Ray; processes if the cluster has no GPU."""
 
     ray_address: str | None = None
+    """Ray cluster, as of scan."""
+
     keep_checkpoints: bool = False
+    """Keep the checkpoints when the adapter is done."""
 
 
 def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
@@ -104,7 +120,7 @@ def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
         "max_pixels": request.max_pixels,
         "seed": request.seed,
         "micro_batch_size": request.micro_batch_size,
-        "num_processes": request.num_processes,
+        "num_processes": request.num_gpus,
     }
     if (card := _finished(out, request.out, content, feedback)) is not None:
         return card
@@ -152,7 +168,7 @@ def _tuned_here(
     if (card := _finished(out, name, content, feedback)) is not None:
         return card
     _is_begun(out, name, content)
-    check(work, request.num_processes)
+    check(work, request.num_gpus)
     with lease(out.at(RUN_LEASE), name, takeover=None) as held:
         held.confirm()  # of two commands that began at once the last one holds it
         if (card := _finished(out, name, content, feedback)) is not None:  # by a command that has ended just now
@@ -258,10 +274,10 @@ def _short(value: object) -> str:
 
 def _trained(work: "TrainingRequest", request: TuneRequest, held: Lease, feedback: Feedback) -> "Trained":
     chosen = work.recipe
-    if request.num_processes > 1:
+    if request.num_gpus > 1:
         from jobs.tune.on_ray import train_on_ray
 
-        return train_on_ray(work, request.num_processes, request.ray_address, feedback)
+        return train_on_ray(work, request.num_gpus, request.ray_address, feedback)
     from scoring.tuning.training import train
 
     with feedback.meter("tuning", None) as meter:
@@ -319,7 +335,7 @@ def _card(
         counts=record.counts,
         num_excluded=record.num_excluded,
         seed=request.seed,
-        num_processes=request.num_processes,
+        num_processes=request.num_gpus,
         num_steps=trained.num_steps,
         num_parameters=trained.num_parameters,
         seconds=round(seconds, 1),

@@ -6,16 +6,19 @@ The corpus is read twice: once to join it with the labels and hash every picture
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Annotated
 
+import click
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest import __version__
 from ingest.errors import LabelsError
 from ingest.formats import open_source
 from ingest.storage.place import place
+from jobs.console.option_types import EitherOr
 from jobs.runtime.feedback import Feedback
 from jobs.runtime.hash_list import hash_list_of
-from jobs.runtime.requests import STRICT, Name
+from jobs.runtime.requests import STRICT, Below, HashListUrl, Option, Url
 from jobs.tune_set.evaluation_pictures import EvaluationPictures, evaluation_pictures
 from jobs.tune_set.joining import labels_by_picture
 from jobs.tune_set.labelled_pictures import Found, labelled_pictures
@@ -35,39 +38,58 @@ from scoring.tuning.training_set import FORMAT_VERSION, RECORD, SPLITS, UNFINISH
 class TuneSetRequest:
     """What `tune-set` was asked for."""
 
-    source: Name
-    labels: Name
-    """Labels file with one annotator per picture."""
+    source: Annotated[Url, Option(argument="SOURCE")]
+    """Folder, tar, Parquet file, glob or fsspec URL of the pictures."""
 
-    out: Name
-    """Folder on this machine that does not exist yet, is empty, or holds what an interrupted tune-set left."""
+    labels: Url
+    """Labels file with one label per picture (privsieve help labels)."""
 
-    target: str
+    out: Url
+    """Folder of the training set on this machine; a new one."""
+
+    target: Annotated[str, Option(kind=click.Choice(list(PROTOCOLS)))]
+    """What the model learns to answer."""
+
     protocol: str | None = None
-    """Whose prompt the model is tuned on; None: that of the target."""
+    """Whose prompt the model is tuned on, such as binary:p2; that of the target by default."""
 
     prompt_file: bytes | None = None
-    """Content of a file that replaces texts of the protocol."""
+    """YAML file that replaces texts of the protocol, as in scan."""
 
-    dialogues: Name | None = None
-    """JSONL file of conversations, for the target `dialogue`."""
+    dialogues: Url | None = None
+    """For --target dialogue: conversations, one per line of JSON."""
 
     source_format: str | None = None
-    split: str | None = None
-    """Only labels of this split; None: all."""
+    """webdataset, tree or parquet; recognised if not given."""
 
-    draw: Draw = Draw()
-    exclude: tuple[Name, ...] = ()
-    """Runs or labels files of evaluation sets; their pictures and near duplicates of these are left out."""
+    split: str | None = None
+    """Only labels of this split, such as train."""
+
+    draw: Annotated[
+        Draw,
+        Below(
+            {
+                "num_pictures": Option("--n"),
+                "equal_levels": Option("--levels", kind=EitherOr(["natural", "equal"]), default="natural"),
+                "leave_out": Option(metavar="CLASS"),
+                "validation_share": Option("--validation"),
+            }
+        ),
+    ] = Draw()
+    """How many pictures of which kind are drawn."""
+
+    exclude: Annotated[tuple[Url, ...], Option(metavar="RUN|LABELS")] = ()
+    """An evaluation set, as a run or labels file: its pictures, and near duplicates of those in runs, are left out.
+    Repeatable."""
 
     keep_ambiguous: bool = False
-    """For slots: 0.5 is a class of its own."""
+    """For slots: 0.5 is a class of its own, not 0."""
 
     licence: str | None = None
-    """Of the pictures, for the card."""
+    """Licence of the pictures, for the adapter's card."""
 
-    hash_list_url: Name | None = None
-    """File of hashes of pictures that are never copied."""
+    hash_list: HashListUrl = None
+    """File of hashes (sha256 or PDQ, one a line); a picture on it is not copied into the set."""
 
 
 def run_tune_set(request: TuneSetRequest, feedback: Feedback) -> SetRecord:
@@ -81,7 +103,7 @@ def run_tune_set(request: TuneSetRequest, feedback: Feedback) -> SetRecord:
     labels = labels_by_picture(request.labels, request.split)
     targets = targets_of(request.target, asked, request.keep_ambiguous, request.dialogues)
     source = open_source(request.source, request.source_format, None)
-    hash_list = hash_list_of(request.hash_list_url)
+    hash_list = hash_list_of(request.hash_list)
     excluded = evaluation_pictures(request.exclude, feedback)
     if caution := contradictions_of(labels.private, labels.values):
         feedback.notice(f"caution: {request.labels}: {caution}")
