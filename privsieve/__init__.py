@@ -15,7 +15,6 @@ command would print. May import: all rooms. Imported by: no room. Start at: `sca
 
 import os
 from datetime import date
-from pathlib import Path
 
 import jobs  # noqa: F401  (first: it names the package that hides a room, where there is one)
 from ingest import __version__
@@ -31,14 +30,14 @@ from ingest.errors import (
     StorageError,
 )
 from ingest.images.pixels import ImageLimits
-from jobs.filter.guaranteeing import GuaranteeRequest
 from jobs.filter.run import FilterRequest, FilterResources, FilterResult, run_filter
-from jobs.models.weights import CachedWeights, FetchedWeights, cached_weights
-from jobs.models.weights import fetch_weights as run_fetch_weights
+from jobs.models import CachedWeights, FetchedWeights, cached_weights
+from jobs.models import fetch_weights as run_fetch_weights
 from jobs.plan.arithmetic import Figure, PlanResult
 from jobs.plan.run import PlanRequest, run_plan
+from jobs.report.request import ReportRequest
 from jobs.runtime.executors import Executor
-from jobs.runtime.requests import asked, refused_in_one_line
+from jobs.runtime.requests import asked
 from jobs.scan.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from jobs.scan.run import run_scan
 from privsieve.asking import takes
@@ -165,6 +164,7 @@ def open_run(run: Url) -> OpenRun:
     return opened.open_run(text("run", run))
 
 
+@takes(ReportRequest)
 def report(
     run: Url,
     *,
@@ -175,18 +175,17 @@ def report(
 ) -> Report:
     """Everything that `privsieve report` says of a run.
 
-    html: path of this machine to write the page to. by: column or SQL expression that groups the images. private: SQL
-    condition, by default "level IN (1, 2)". min_count: scored images that a group must have to be listed.
-
     RunError, StorageError, QueryError.
     """
-    with open_run(run) as asked:
-        found = asked.summary(by, private, min_count)
-    if html is not None:
-        write_page(found, Path(text("html", html)).expanduser(), Extras(made_on=date.today()))
+    request = asked(ReportRequest, locals())
+    with open_run(run) as opened_run:
+        found = opened_run.summary(request.by, request.private, request.min_count)
+    if request.html is not None:
+        write_page(found, request.html, Extras(made_on=date.today()))
     return found
 
 
+@takes(FilterRequest, FilterResources)
 def filter(
     run: Url,
     policy: Url | None,
@@ -206,34 +205,13 @@ def filter(
 ) -> FilterResult:
     """Write the corpus of a run again, in its own layout, without what a policy drops.
 
-    policy: a YAML file, or the name of a policy that is shipped; None with a guarantee alone. out: folder or URL of the
-    release. guarantee: the share of the private pictures that is dropped with this confidence; the labels prove it.
-    guarantee_by: the number that its threshold is on. drawn: how the labelled pictures were drawn. accept_all: go on
-    although the guarantee drops every image with a score. resume: continue a release that was interrupted. overwrite:
-    replace an earlier one. hash_list: file of hashes of pictures that no release may have. executor: by default, small
-    releases are written in this process and large ones on Ray.
+    Without executor, small releases are written in this process and large ones on Ray.
 
     IncompleteError where the source changed since the scan, or a copy failed (continue with resume=True); PolicyError,
     RunError, SourceError, StorageError before anything is written.
     """
-    if (guarantee is None) != (labels is None):
-        raise PrivsieveError("guarantee and labels go together: the labels prove the guarantee")
-    with refused_in_one_line():
-        wanted = None
-        if guarantee is not None and labels is not None:
-            url = text("labels", labels)
-            wanted = GuaranteeRequest(url, guarantee, confidence, guarantee_by, drawn, accept_all)
-        request = FilterRequest(
-            run_url=text("run", run),
-            policy=None if policy is None else text("policy", policy),
-            out_url=text("out", out),
-            guarantee=wanted,
-            resume=resume,
-            overwrite=overwrite,
-            hash_list_url=None if hash_list is None else text("hash_list", hash_list),
-        )
-        resources = FilterResources(executor=executor, ray_address=ray_address)
-    return run_filter(request, resources)
+    given = locals()
+    return run_filter(asked(FilterRequest, given), asked(FilterResources, given))
 
 
 @takes(PlanRequest)

@@ -7,12 +7,10 @@ from datetime import UTC, datetime
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest.errors import PrivsieveError
-from ingest.storage.place import place
+from jobs.audit.request import AuditApplyRequest
 from jobs.report.sizes import category_sizes
-from jobs.runtime.requests import STRICT, Name
 from reports.audit.correcting import audit_of_sample
 from reports.audit.drawn_shards import drawn_fractions
 from reports.audit.other_run import audit_of_other_run
@@ -27,43 +25,14 @@ from scoring.runs.audit_sample import read_sample
 from scoring.runs.corrected_rates import LabelGaps, State, write_corrected_rates
 
 
-@checked_dataclass(frozen=True, config=STRICT)
-class AuditApplyRequest:
-    run_url: Name
-    """Folder or fsspec URL of the run."""
-
-    labels_urls: tuple[Name, ...]
-    """Labels (`scoring.labels.table`), of one or several people; each file can be of other people."""
-
-    sensitivity_from: Name | None = None
-    """Another run of the same engine, of whose pictures the labels are; None if they are of this run's sample."""
-
-    private: str | None = None
-    """With `sensitivity_from`: SQL condition of what counts as the answer "private"; None for what the protocol asks.
-    The sample of a run has its own."""
-
-    category_sizes: Name | None = None
-    """CSV file with the images of each category in the source, for a run of `--sample --per-category`."""
-
-    def __post_init__(self) -> None:
-        if not self.labels_urls:
-            raise PrivsieveError("name at least one file of labels")
-        if self.category_sizes is not None and self.sensitivity_from is not None:
-            raise PrivsieveError("--category-sizes weights labels of the run itself; leave out --sensitivity-from")
-        if self.private is not None and self.sensitivity_from is None:
-            raise PrivsieveError("--private is chosen with audit sample; here it goes with --sensitivity-from only")
-        if self.sensitivity_from is not None and place(self.sensitivity_from).is_same(place(self.run_url)):
-            raise PrivsieveError(f"--sensitivity-from {self.sensitivity_from} is the audited run; give another one")
-
-
 def run_audit_apply(request: AuditApplyRequest) -> Audit:
     """The rates of the images that the run is a sample of; it keeps those of the scored images.
 
     Errors in one line; the rates that the run has from an earlier audit stay as they are then.
     """
-    labels = _read(request.labels_urls, is_drawn=request.sensitivity_from is None)
+    labels = _read(request.labels, is_drawn=request.sensitivity_from is None)
     sizes = None if request.category_sizes is None else category_sizes(request.category_sizes)
-    run = open_run(request.run_url)
+    run = open_run(request.run)
     with OpenRun(run) as opened:
         if sizes is not None and not run.record.per_category:
             raise PrivsieveError("--category-sizes is for a run of scan --sample N --per-category; leave it out")

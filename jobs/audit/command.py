@@ -1,13 +1,13 @@
 """The verb `audit`: rates corrected for what the engine gets wrong, from a few hundred labels."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from ingest.errors import number_of
-from jobs.console.hash_list_option import hash_list_option
-from jobs.console.option_types import WholeRange
+from jobs.audit.request import AuditApplyRequest, AuditSampleRequest
+from jobs.console.request_options import takes
 from jobs.console.terminal import write_cautions, write_json, write_line
 
 if TYPE_CHECKING:
@@ -24,33 +24,8 @@ def audit() -> None:
 
 
 @audit.command()
-@click.argument("run_url", metavar="RUN")
-@click.option(
-    "--n", "num_wanted", type=WholeRange(1, 100_000), default=400, show_default=True, help="Pictures to draw."
-)
-@click.option(
-    "--for",
-    "purpose",
-    type=click.Choice(["both", "private", "attributes"]),
-    default="both",
-    show_default=True,
-    help="Which rates are to have the shortest intervals. All of them can be estimated in any case.",
-)
-@click.option("--seed", type=WholeRange(min=0), default=0, show_default=True, help="Draws the same pictures again.")
-@click.option("--private", metavar="CONDITION", help="What counts as private; default what the protocol of RUN asks.")
-@click.option("--out", required=True, help="Labels file to fill in: .csv, or .json for Label Studio.")
-@click.option("--replace", is_flag=True, help="Draw anew although RUN has another sample, which is kept aside.")
-@hash_list_option("is counted and not in the labels file")
-def sample(
-    run_url: str,
-    num_wanted: int,
-    purpose: Any,
-    seed: int,
-    private: str | None,
-    out: str,
-    replace: bool,
-    hash_list: str | None,
-) -> None:
+@takes(AuditSampleRequest)
+def sample(request: AuditSampleRequest) -> None:
     """Draw pictures of RUN for people to label.
 
     Pictures about which the answers are unsure are drawn more often; how likely each was to be drawn is stored in
@@ -60,19 +35,17 @@ def sample(
 
     Example: privsieve audit sample my-run --n 400 --out labels.csv
     """
-    from jobs.audit.sampling import AuditSampleRequest, run_audit_sample
+    from jobs.audit.sampling import run_audit_sample
     from jobs.runtime.feedback import on_terminal
-    from jobs.runtime.requests import refused_in_one_line
 
-    with refused_in_one_line():
-        request = AuditSampleRequest(run_url, out, num_wanted, purpose, seed, private, replace, hash_list_url=hash_list)
+    run, out = request.run, request.out
     found = run_audit_sample(request, on_terminal(quiet=True))
     write_cautions(found.cautions)
     drawn, design = found.sample.table.num_rows, found.sample.design
-    expected = f"{num_wanted} expected, seed {seed}"
+    expected = f"{request.n} expected, seed {request.seed}"
     write_line(f"drew {number_of(drawn, 'picture')} of {design.num_scored:,} scored images ({expected})")
     if found.earlier is not None:
-        _write_replaced(run_url, found.earlier)
+        _write_replaced(run, found.earlier)
     if found.left_out:
         write_line(f"{found.left_out}; apply counts such pictures as without a label")
     if found.num_quarantined:
@@ -87,8 +60,8 @@ def sample(
         write_line(f"labelling interface: {found.interface}")
         write_line("then: privsieve labels import label-studio EXPORTED.json --out labels.parquet")
         out = "labels.parquet"
-    write_line(f"next: privsieve review {run_url} --queue audit --as NAME, to look at them in the browser")
-    write_line(f"  or: privsieve audit apply {run_url} {' '.join(filter(None, (out, found.second_list)))}")
+    write_line(f"next: privsieve review {run} --queue audit --as NAME, to look at them in the browser")
+    write_line(f"  or: privsieve audit apply {run} {' '.join(filter(None, (out, found.second_list)))}")
 
 
 def _write_replaced(run_url: str, earlier: "Replaced") -> None:
@@ -103,28 +76,9 @@ def _write_replaced(run_url: str, earlier: "Replaced") -> None:
 
 
 @audit.command()
-@click.argument("run_url", metavar="RUN")
-@click.argument("labels", nargs=-1, required=True)
-@click.option(
-    "--sensitivity-from",
-    metavar="RUN2",
-    help="LABELS are of RUN2, another corpus scanned with the same engine (Rogan-Gladen).",
-)
-@click.option("--private", metavar="CONDITION", help="With --sensitivity-from: what counts as private.")
-@click.option(
-    "--category-sizes",
-    metavar="FILE",
-    help="CSV with the columns category and images: for the rates of the source of a run of --sample --per-category.",
-)
+@takes(AuditApplyRequest)
 @click.option("--format", "output", type=click.Choice(["text", "json", "csv"]), default="text", show_default=True)
-def apply(
-    run_url: str,
-    labels: tuple[str, ...],
-    sensitivity_from: str | None,
-    private: str | None,
-    category_sizes: str | None,
-    output: str,
-) -> None:
+def apply(request: AuditApplyRequest, output: str) -> None:
     """Correct the rates of RUN by LABELS of the pictures that "audit sample" drew.
 
     LABELS is the file that was filled in, RUN/reviews, or any other labels of one or several people; give several files
@@ -134,11 +88,8 @@ def apply(
 
     Example: privsieve audit apply my-run labels.csv
     """
-    from jobs.audit.applying import AuditApplyRequest, run_audit_apply
-    from jobs.runtime.requests import refused_in_one_line
+    from jobs.audit.applying import run_audit_apply
 
-    with refused_in_one_line():
-        request = AuditApplyRequest(run_url, labels, sensitivity_from, private, category_sizes)
     found = run_audit_apply(request)
     if output == "json":
         write_json(asdict(found), indent=1)
@@ -151,7 +102,7 @@ def apply(
         write_rows(table.column_names, [tuple(row.values()) for row in table.to_pylist()], "csv")
     else:
         _write_text(found)
-        write_line(f"next: privsieve report {run_url} --html report.html")
+        write_line(f"next: privsieve report {request.run} --html report.html")
 
 
 def _write_text(found: "Audit") -> None:

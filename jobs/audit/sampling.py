@@ -2,61 +2,30 @@
 
 import posixpath
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
-from pydantic import Field
-from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest.errors import LabelsError, RunError
 from ingest.storage.place import Place, place
+from jobs.audit.request import AuditSampleRequest
 from jobs.labels.joining import refuse_as_output
 from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.hash_list import HashList, hash_list_of
 from jobs.runtime.listed import READS_AGAIN, left_out_note, listings, reads_pictures
 from jobs.runtime.output_file import refuse_existing
-from jobs.runtime.requests import STRICT, Name
 from reports.audit.drawing import draw
 from reports.opened import OpenRun
 from reports.warehouse import Run, open_run
 from scoring.labels.csv_cells import as_csv
 from scoring.labels.label_studio import LOCAL_FILES, interface, tasks
 from scoring.labels.table import to_labels
-from scoring.runs.audit_sample import AuditSample, Purpose, has_sample, keep_as_earlier, read_sample, write_sample
+from scoring.runs.audit_sample import AuditSample, has_sample, keep_as_earlier, read_sample, write_sample
 from scoring.runs.corrected_rates import read_state, remove_corrected_rates
 from scoring.runs.layout import AUDIT_LEASE
 from scoring.runs.lease import Lease, lease
 from scoring.taxonomy import KEYS
-
-MAX_LABELS = 100_000
-
-
-@checked_dataclass(frozen=True, config=STRICT)
-class AuditSampleRequest:
-    run_url: Name
-    """Folder or fsspec URL of the run."""
-
-    out: Name
-    """Labels file to write: `.csv`, or `.json` for tasks of Label Studio."""
-
-    num_wanted: Annotated[int, Field(ge=1, le=MAX_LABELS)] = 400
-    """Expected number of pictures; how many are drawn is up to chance."""
-
-    purpose: Purpose = "both"
-    """Which rates are to have the shortest intervals."""
-
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    """The same seed draws the same pictures; a larger number of them holds a smaller one."""
-
-    private: str | None = None
-    """SQL condition: what counts as the run's answer "private"; None for what its protocol asks."""
-
-    replace: bool = False
-    """Draw anew although the run has another sample, of which a copy is kept."""
-
-    hash_list_url: Name | None = None
-    """File of hashes of pictures that nobody may see; they stay in the sample and are not in the labels file."""
 
 
 @dataclass(frozen=True)
@@ -104,12 +73,12 @@ def run_audit_sample(request: AuditSampleRequest, feedback: Feedback = SILENT) -
     stem, extension = posixpath.splitext(request.out)
     if extension not in (".csv", ".json"):
         raise LabelsError(f"--out {request.out}: give a name that ends in .csv, or in .json for Label Studio")
-    refuse_as_output(request.out, (request.run_url,))
+    refuse_as_output(request.out, (request.run,))
     second_list = f"{stem}.second.csv" if extension == ".csv" else None
     refuse_existing(request.out, second_list or f"{stem}.xml")
-    hash_list = hash_list_of(request.hash_list_url)
-    run = open_run(request.run_url)
-    with OpenRun(run) as opened, lease(run.root.at(AUDIT_LEASE), request.run_url, takeover=None) as held:
+    hash_list = hash_list_of(request.hash_list)
+    run = open_run(request.run)
+    with OpenRun(run) as opened, lease(run.root.at(AUDIT_LEASE), request.run, takeover=None) as held:
         return _sampled(request, run, opened, hash_list, held, feedback)
 
 
@@ -118,15 +87,15 @@ def _sampled(
 ) -> AuditSampleResult:
     """As `run_audit_sample`, by the one process that samples this run now."""
     earlier = _earlier(run.root, request.replace)
-    sample = draw(run, request.num_wanted, request.purpose, request.seed, request.private)
+    sample = draw(run, request.n, request.purpose, request.seed, request.private)
     is_same = earlier is not None and _is_same(earlier, sample)
     if earlier is not None and not is_same and not request.replace:
         raise RunError(
-            f"{request.run_url} has an audit sample already ({earlier.table.num_rows} pictures, seed "
+            f"{request.run} has an audit sample already ({earlier.table.num_rows} pictures, seed "
             f"{earlier.design.seed}), drawn in another way or of other rows; --replace draws a new one"
         )
     if not sample.table.num_rows:
-        raise RunError(f"no picture was drawn, since so few were asked for; raise --n {request.num_wanted}")
+        raise RunError(f"no picture was drawn, since so few were asked for; raise --n {request.n}")
     has_rates_of_now = _has_rates_of_now(run)
     pictures = _pictures(sample.table)
     if reads_pictures(run.record, hash_list):
@@ -177,7 +146,7 @@ def _refuse_drawn_meanwhile(request: AuditSampleRequest, root: Place, earlier: A
     both take the lease; the later one finds the sample of the first here."""
     now = _earlier(root, request.replace)
     if (now and now.design) != (earlier and earlier.design):
-        raise RunError(f"{request.run_url} got an audit sample from another command meanwhile; ask again")
+        raise RunError(f"{request.run} got an audit sample from another command meanwhile; ask again")
 
 
 def _is_same(earlier: AuditSample, sample: AuditSample) -> bool:

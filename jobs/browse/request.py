@@ -5,22 +5,24 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.dataclasses import dataclass as checked_dataclass
 
-from jobs.runtime.requests import STRICT, Name
+from jobs.runtime.requests import STRICT, HashListUrl, Name, Option, RunUrl, Url
+from scoring.policies.shipped import SHIPPED
 
 
 @checked_dataclass(frozen=True, config=STRICT)
 class BrowseRequest:
-    run_url: Name
+    run: RunUrl
     """Folder or fsspec URL of the run."""
 
-    where: Name | None = None
-    """SQL condition over the view `images`: only such rows are taken."""
+    where: Annotated[Name | None, Option(metavar="SQL")] = None
+    """Only rows that fit this condition, such as "level IN (1, 2)"."""
 
-    policy: Name | None = None
-    """A policy file or the name of a shipped one, whose decisions the page shows at first."""
+    policy: Annotated[Url | None, Option(offers=SHIPPED, fill=", ".join(SHIPPED))] = None
+    """Begin with the decisions of this policy: a YAML file, or one that is shipped ({})."""
 
-    hash_list_url: Name | None = None
-    """File of hashes of pictures that nobody may see."""
+    hash_list: HashListUrl = None
+    """File of hashes (sha256 or PDQ, one a line); a picture on it is never shown, named or exported, and only
+    counted."""
 
     port: Annotated[int, Field(ge=0, le=65535)] = 0
-    """0: a free one."""
+    """Port of this machine. [default: a free one]"""

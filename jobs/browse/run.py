@@ -44,15 +44,15 @@ def prepared(request: BrowseRequest, feedback: Feedback = SILENT) -> Iterator["B
     """Everything but the server. RunError, PolicyError, LabelsError, SourceError or QueryError in one line."""
     from jobs.browse.server import Browsing
 
-    hash_list = hash_list_of(request.hash_list_url)
+    hash_list = hash_list_of(request.hash_list)
     names = list(dict.fromkeys([*SHIPPED, *([] if request.policy is None else [request.policy])]))
     policies = {name: load_policy(policy_bytes(name), name) for name in names}
-    with open_run(request.run_url, limits_of_command(SECONDS_OF_A_CONDITION)) as run:
+    with open_run(request.run, limits_of_command(SECONDS_OF_A_CONDITION)) as run:
         where = _condition(request.where)
         hidden, withheld = _hidden(run, hash_list, feedback)
         rows = BrowsedRows(run, hidden, where)
         if not rows.num_rows:
-            raise RunError(f"{request.run_url}: there is no row to browse{_and_withheld(withheld)}")
+            raise RunError(f"{request.run}: there is no row to browse{_and_withheld(withheld)}")
         if request.policy is not None:
             refuse_blind(policies[request.policy], run.record)
         policies = {name: one for name, one in policies.items() if not one.is_blind(run.record.engine["assessed"])}
@@ -68,9 +68,7 @@ def prepared(request: BrowseRequest, feedback: Feedback = SILENT) -> Iterator["B
         )
         whole = Screen(pictures, places, run.record, {}, kept=KEPT_PICTURES)
         try:
-            yield Browsing(
-                run, rows, thumbnails, whole, policies, request.policy, place(request.run_url).name, withheld
-            )
+            yield Browsing(run, rows, thumbnails, whole, policies, request.policy, place(request.run).name, withheld)
         finally:
             thumbnails.close()
             whole.close()

@@ -7,30 +7,22 @@ import click
 
 from ingest.errors import number_of
 from ingest.formats.members import Members
-from jobs.console.completion import offering
-from jobs.console.executor_options import executor_options
-from jobs.console.hash_list_option import hash_list_option
-from jobs.console.option_types import FiniteRange, Recall
+from jobs.console.request_options import takes
 from jobs.console.terminal import write_line
 from jobs.filter.bar import readable
-from jobs.filter.guaranteeing import BY, GuaranteeRequest, percent
+from jobs.filter.guaranteeing import percent
 from jobs.filter.plan import Counts
 from jobs.filter.record import GuaranteeRecord
 from jobs.filter.run import (
-    INLINE_BYTES,
-    INLINE_IMAGES,
     FilterRequest,
     FilterResources,
     carry_out,
     check_destination,
     plan_filter,
 )
-from jobs.runtime.executors import Executor
 from jobs.runtime.feedback import on_terminal
 from jobs.runtime.last_word import command_session
-from reports.labelled_rows import Drawn
 from scoring.policies.policy import Policy
-from scoring.policies.shipped import SHIPPED
 from scoring.sql.expressions import shown
 
 MEANINGS: dict[Members, str] = {
@@ -42,89 +34,16 @@ MEANINGS: dict[Members, str] = {
 MAX_KINDS_PRINTED = 8
 """Of members and columns that were left out."""
 
-DEFAULT_EXECUTOR = (
-    f"ray where a cluster is named or the release is above {INLINE_BYTES / 1e9:g} GB or {INLINE_IMAGES:,} images, "
-    "else inline"
-)
-
 
 @click.command()
-@click.argument("run_url", metavar="RUN")
-@click.option(
-    "--policy",
-    shell_complete=offering(SHIPPED),
-    help="YAML file of rules, or one that is shipped: strict, identity-documents-only, research.",
-)
-@click.option(
-    "--out",
-    "out_url",
-    required=True,
-    help="Folder or fsspec URL of the release; a new one, unless --resume or --overwrite is given.",
-)
+@takes(FilterRequest, FilterResources)
 @click.option("--dry-run", is_flag=True, help="Show what would be dropped and any problem with --out; write nothing.")
-@click.option("--resume", is_flag=True, help="Continue an interrupted filter into the same --out.")
-@click.option("--overwrite", is_flag=True, help="Replace an earlier release.")
-@click.option(
-    "--guarantee",
-    "recall",
-    type=Recall(),
-    metavar="recall=SHARE",
-    help="Drop at least this share of the private pictures, too, such as recall=0.95; the labels prove it.",
-)
-@click.option(
-    "--confidence",
-    type=FiniteRange(0, 1, min_open=True, max_open=True),
-    default=0.9,
-    show_default=True,
-    help="Probability with which the guarantee holds.",
-)
-@click.option("--labels", metavar="FILE", help="For --guarantee: labels of a random sample, or of the audit sample.")
-@click.option(
-    "--guarantee-by",
-    metavar="COLUMN",
-    help=f"Number that the guarantee has its threshold on: column or SQL expression.  [default: {', else '.join(BY)}]",
-)
-@click.option(
-    "--drawn",
-    type=click.Choice(["audit", "evenly"]),
-    help="How the labelled images were drawn.  [default: audit if all are of the audit sample]",
-)
-@click.option("--accept-all", is_flag=True, help="With --guarantee: go on although every scored image is dropped.")
-@hash_list_option("is in no release, whatever the policy says")
-@executor_options(DEFAULT_EXECUTOR)
 @click.option("--quiet", is_flag=True, help="No progress.")
-def filter(
-    run_url: str,
-    policy: str | None,
-    out_url: str,
-    dry_run: bool,
-    resume: bool,
-    overwrite: bool,
-    recall: float | None,
-    confidence: float,
-    labels: str | None,
-    guarantee_by: str | None,
-    drawn: Drawn | None,
-    accept_all: bool,
-    hash_list: str | None,
-    executor: Executor | None,
-    ray_address: str | None,
-    quiet: bool,
-) -> None:
+def filter(request: FilterRequest, resources: FilterResources, dry_run: bool, quiet: bool) -> None:
     """Write the corpus of RUN again, in its own layout, without what a policy drops.
 
     With --guarantee, images from a threshold on are dropped beside those of the policy.
     """
-    resources = FilterResources(executor, ray_address)
-    if (recall is None) != (labels is None):
-        raise click.UsageError("--guarantee and --labels go together: the labels prove the guarantee")
-    if recall is None and (guarantee_by or drawn or accept_all):
-        message = "--guarantee-by, --drawn and --accept-all are of --guarantee; give it, or leave them out"
-        raise click.UsageError(message)
-    guarantee = None
-    if recall is not None and labels is not None:
-        guarantee = GuaranteeRequest(labels, recall, confidence, guarantee_by, drawn, accept_all)
-    request = FilterRequest(run_url, policy, out_url, resume, overwrite, guarantee, hash_list)
     planned = plan_filter(request, on_terminal(quiet))
     if not dry_run:
         check_destination(planned)
@@ -142,8 +61,10 @@ def filter(
     _print_guarantee(result.guarantee, result.counts)
     _print_unseen(result.counts, planned.policy)
     _print_left_out(result.left_out)
-    write_line(f"release written to {out_url}: decisions.parquet says why of each image, release.json has the counts")
-    write_line(f"next: privsieve scan {quote(out_url)} --run NEW_RUN, to check the release as a corpus of its own")
+    write_line(
+        f"release written to {request.out}: decisions.parquet says why of each image, release.json has the counts"
+    )
+    write_line(f"next: privsieve scan {quote(request.out)} --run NEW_RUN, to check the release as a corpus of its own")
 
 
 def _print(counts: Counts, policy: str, members: Members, verb: str) -> None:

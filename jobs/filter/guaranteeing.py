@@ -21,7 +21,7 @@ from jobs.filter.bar import Bar, readable, scores_of
 from jobs.filter.decisions import can_be_dropped, decisions_of
 from jobs.filter.plan import Counts
 from jobs.filter.record import GuaranteeRecord
-from jobs.runtime.requests import STRICT, Name
+from jobs.runtime.requests import STRICT, Url
 from reports.agreed_labels import agreed
 from reports.evaluation.answers import truth_of
 from reports.evaluation.binary import Flags, Numbers
@@ -64,7 +64,7 @@ Share = Annotated[float, Field(gt=0, lt=1)]
 
 @checked_dataclass(frozen=True, config=STRICT)
 class GuaranteeRequest:
-    labels_url: Name
+    labels: Url
     """Labels of images of the run (`scoring.labels.table`), one row per picture."""
 
     recall: Share
@@ -121,7 +121,7 @@ def guarantee(request: GuaranteeRequest, run: Place, record: RunRecord, policy: 
     LabelsError with the number of missing labels if there are too few, or if too many private images have no score
     and are kept by the policy; PolicyError if the policy keeps quarantined images, of which an audit draws none.
     """
-    given = read_judged(request.labels_url)
+    given = read_judged(request.labels)
     labels = agreed(given)
     found = labelled_rows(run, record, labels, SCHEMA.names, request.drawn)
     if found.drawn == "audit" and policy.quarantined != "drop":
@@ -160,7 +160,7 @@ def guarantee(request: GuaranteeRequest, run: Place, record: RunRecord, policy: 
         num_private_drawn=private.num_drawn,
         num_undecided=len(undecided),
         num_undecided_as_private=num_as_private,
-        labels_sha256=_sha256(request.labels_url),
+        labels_sha256=_sha256(request.labels),
         assumption=ASSUMPTIONS[found.drawn],
         promise=PROMISE.format(recall=recall, confidence=confidence),
     )
@@ -195,13 +195,13 @@ def _private(found: LabelledRows, request: GuaranteeRequest, run: Place) -> _Pri
     num_open = truth_of(found.joined.labels.filter(pa.array(~is_undecided))).num_open
     if num_open:
         raise LabelsError(
-            f"{request.labels_url}: of {number_of(num_open, 'labelled picture')} only some of the attributes are "
+            f"{request.labels}: of {number_of(num_open, 'labelled picture')} only some of the attributes are "
             "labelled that make a picture private (levels 1 and 2), so it is not known whether they are; fill in the "
             "column private, or all of these attributes"
         )
     is_private = (truth.private == 1) & ~is_undecided
     if not is_private.any():
-        raise LabelsError(f"{request.labels_url}: no label says that a picture of the run is private")
+        raise LabelsError(f"{request.labels}: no label says that a picture of the run is private")
     if found.sample is not None:
         return _of_audit(found, is_private, is_undecided, _least_probability(found.sample.design, run))
     is_used = is_private | is_undecided
@@ -246,11 +246,11 @@ def _least_probability(design: Design, run: Place) -> float:
     )
 
 
-def _sha256(labels_url: str) -> str:
+def _sha256(labels: str) -> str:
     """Of the file; of a folder of labels, of the lines that `sha256sum *` would print."""
-    folder = place(labels_url)
+    folder = place(labels)
     if not folder.is_dir():
-        return hashlib.sha256(labels_content(labels_url)).hexdigest()
+        return hashlib.sha256(labels_content(labels)).hexdigest()
     lines = [f"{hashlib.sha256(folder.at(name).read()).hexdigest()}  {name}\n" for name in sorted(folder.names())]
     return hashlib.sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
 

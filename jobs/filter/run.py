@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 from pydantic.dataclasses import dataclass as checked_dataclass
 
@@ -22,11 +23,12 @@ from ingest.formats.members import Members
 from ingest.formats.released import Written
 from ingest.storage.place import Place, place
 from ingest.storage.removal import remove_half_written, remove_tree
+from jobs.console.option_types import Recall
 from jobs.filter.bar import Bar
 from jobs.filter.cautions import cautions, refuse_blind
 from jobs.filter.copying import Copied, ShardCopier
 from jobs.filter.finishing import as_json, finish, left_out
-from jobs.filter.guaranteeing import GUARANTEE_ONLY, Guarantee, GuaranteeRequest, guarantee
+from jobs.filter.guaranteeing import BY, GUARANTEE_ONLY, Guarantee, GuaranteeRequest, Share, guarantee
 from jobs.filter.plan import Counts, Plan, counts_of, plan_release
 from jobs.filter.record import RELEASE_LEASE, UNFINISHED, GuaranteeRecord, ReleaseRecord
 from jobs.filter.refusals import refuse_loss, refuse_misplaced, refuse_own_names
@@ -36,10 +38,11 @@ from jobs.runtime.hash_list import NOTHING, hash_list_of
 from jobs.runtime.last_word import inline_session
 from jobs.runtime.listed import READS_AGAIN, reads_pictures, withheld
 from jobs.runtime.progress import Meter
-from jobs.runtime.requests import STRICT, Name
+from jobs.runtime.requests import STRICT, HashListUrl, Option, RunUrl, Url
+from reports.labelled_rows import Drawn
 from reports.opened import open_run as open_results
 from scoring.policies.policy import Policy, load_policy
-from scoring.policies.shipped import policy_bytes
+from scoring.policies.shipped import SHIPPED, policy_bytes
 from scoring.runs.layout import RUN_RECORD
 from scoring.runs.lease import Lease, lease
 from scoring.runs.record import RunRecord, open_run
@@ -51,41 +54,72 @@ INLINE_IMAGES = 20_000
 
 @checked_dataclass(frozen=True, config=STRICT)
 class FilterRequest:
-    run_url: Name
+    run: RunUrl
     """Folder or fsspec URL of a finished run."""
 
-    policy: Name | None
-    """File of rules, or the name of a policy that is shipped. None, with a guarantee: keep whatever has a score."""
+    out: Url
+    """Folder or fsspec URL of the release; a new one, unless --resume or --overwrite is given."""
 
-    out_url: Name
-    """Folder or fsspec URL of the release."""
+    policy: Annotated[Url | None, Option(offers=SHIPPED)] = None
+    """YAML file of rules, or one that is shipped: strict, identity-documents-only, research. Not needed with
+    --guarantee."""
 
     resume: bool = False
-    """Continue a filter into the same folder that was interrupted."""
+    """Continue an interrupted filter into the same --out."""
 
     overwrite: bool = False
     """Replace an earlier release."""
 
-    guarantee: GuaranteeRequest | None = None
-    """At least a share of the private images is dropped beside what the policy drops."""
+    guarantee: Annotated[Share | None, Option(metavar="recall=SHARE", kind=Recall())] = None
+    """Drop at least this share of the private pictures, too, such as recall=0.95; the labels prove it."""
 
-    hash_list_url: Name | None = None
-    """File of hashes of pictures that no release may have."""
+    confidence: Share = 0.9
+    """Probability with which the guarantee holds."""
+
+    labels: Annotated[Url | None, Option(metavar="FILE")] = None
+    """For --guarantee: labels of a random sample, or of the audit sample."""
+
+    guarantee_by: Annotated[str | None, Option(metavar="COLUMN", fill=", else ".join(BY))] = None
+    """Number that the guarantee has its threshold on: column or SQL expression. [default: {}]"""
+
+    drawn: Drawn | None = None
+    """How the labelled images were drawn. [default: audit if all are of the audit sample]"""
+
+    accept_all: bool = False
+    """With --guarantee: go on although every scored image is dropped."""
+
+    hash_list: HashListUrl = None
+    """File of hashes (sha256 or PDQ, one a line); a picture on it is in no release, whatever the policy says."""
 
     def __post_init__(self) -> None:
+        if (self.guarantee is None) != (self.labels is None):
+            raise PrivsieveError("--guarantee and --labels go together: the labels prove the guarantee")
+        if self.guarantee is None and (self.guarantee_by or self.drawn or self.accept_all):
+            raise PrivsieveError(
+                "--guarantee-by, --drawn and --accept-all are of --guarantee; give it, or leave them out"
+            )
         if self.policy is None and self.guarantee is None:
             raise PrivsieveError("give --policy, or --guarantee with --labels, or both")
         if self.resume and self.overwrite:
             raise PrivsieveError("--resume and --overwrite exclude each other: give one of them")
 
+    @property
+    def promise(self) -> GuaranteeRequest | None:
+        """What the labels are to prove."""
+        if self.guarantee is None or self.labels is None:
+            return None
+        return GuaranteeRequest(
+            self.labels, self.guarantee, self.confidence, self.guarantee_by, self.drawn, self.accept_all
+        )
+
 
 @checked_dataclass(frozen=True, config=STRICT)
 class FilterResources:
-    executor: Executor | None = None
-    """None: Ray where `ray_address` or RAY_ADDRESS names a cluster, or where the release is large."""
+    executor: Annotated[Executor | None, Option(fill=f"{INLINE_BYTES / 1e9:g} GB or {INLINE_IMAGES:,} images")] = None
+    """Where the work runs; default ray where a cluster is named or the release is above {}, else inline."""
 
     ray_address: str | None = None
-    """Cluster to use; None: RAY_ADDRESS, else a Ray of its own."""
+    """Ray cluster to use; default RAY_ADDRESS, else one of its own."""
 
     def __post_init__(self) -> None:
         refuse_address(self.executor, self.ray_address)
@@ -146,26 +180,27 @@ def run_filter(
 def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPlan:
     """Decides for every row and writes nothing."""
     policy = _policy(request.policy)
-    run, record = open_run(request.run_url)
+    run, record = open_run(request.run)
     corpus = open_source(record.source, record.format, record.category)
     policy = policy.for_engine(record.engine)
     refuse_blind(policy, record)
-    hash_list = hash_list_of(request.hash_list_url)
+    hash_list = hash_list_of(request.hash_list)
     if hash_list is not NOTHING or record.hash_list is not None:
         if reads_pictures(record, hash_list):
             feedback.notice(READS_AGAIN)
-        with open_results(request.run_url) as opened:
+        with open_results(request.run) as opened:
             found_listed = withheld(opened, hash_list)
         policy = replace(policy, listed=found_listed.listed, not_compared=found_listed.not_compared)
-    if request.guarantee is None:
+    promise = request.promise
+    if promise is None:
         plan = plan_release(run, record, corpus, policy)
         return FilterPlan(request, run, record, corpus, policy, plan, tuple(cautions(record, plan, policy)), None, None)
-    found = guarantee(request.guarantee, run, record, policy)
+    found = guarantee(promise, run, record, policy)
     plan = plan_release(run, record, corpus, policy, found.bar)
     found = found.with_price(plan.counts)
     notes = (
         *cautions(record, plan, policy),
-        *filter(None, [found.caution, _refuse_nothing_left(found, plan, request.guarantee)]),
+        *filter(None, [found.caution, _refuse_nothing_left(found, plan, promise)]),
     )
     return FilterPlan(request, run, record, corpus, policy, plan, notes, found.bar, found.record)
 
@@ -190,21 +225,21 @@ def _policy(name: str | None) -> Policy:
 
 def check_destination(planned: FilterPlan) -> None:
     """StorageError where the release cannot be written to where the request wants it."""
-    request, corpus, out = planned.request, planned.corpus, place(planned.request.out_url)
+    request, corpus, out = planned.request, planned.corpus, place(planned.request.out)
     is_folder = place(planned.record.source).is_dir()
-    refuse_misplaced(out, request.out_url, planned.run, corpus.root, is_folder)
+    refuse_misplaced(out, request.out, planned.run, corpus.root, is_folder)
     refuse_own_names(planned.plan, corpus, planned.run, planned.policy, planned.bar)
-    refuse_loss(out, request.out_url, _identity(planned), request.resume, request.overwrite)
+    refuse_loss(out, request.out, _identity(planned), request.resume, request.overwrite)
 
 
 def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedback) -> FilterResult:
     """Writes the release that was planned. IncompleteError where the source or the run has changed since."""
     check_destination(planned)
-    request, policy, out = planned.request, planned.policy, place(planned.request.out_url)
+    request, policy, out = planned.request, planned.policy, place(planned.request.out)
     if request.overwrite:
         remove_tree(out)
     identity = _identity(planned)
-    with lease(out.at(RELEASE_LEASE), request.out_url, takeover=None) as held:
+    with lease(out.at(RELEASE_LEASE), request.out, takeover=None) as held:
         _begin(out, identity)
         copier = ShardCopier(planned.corpus, planned.run, policy, out, request.resume, planned.bar)
         counts, written = _copy_all(copier, planned.plan, resources, feedback, held)

@@ -6,50 +6,20 @@ from dataclasses import dataclass
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import dataclasses
 
 from ingest.errors import LabelsError, SourceError
 from ingest.storage.place import place
 from jobs.fetch.selection import keyword_pattern, keywords, open_metadata
 from jobs.labels.inputs import labels_of
+from jobs.labels.request import PrivbenchRequest, VisprRequest
 from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.output_file import refuse_existing
-from jobs.runtime.requests import STRICT, Count, Name
 from scoring.labels.candidates import Candidates, candidates
 from scoring.labels.importers import importer_of
 from scoring.labels.importing import import_labels
 from scoring.labels.mapping import load_mapping
 from scoring.labels.table import LabelsOrigin, write_labels
 from scoring.sql.names import literal
-
-
-@dataclasses.dataclass(frozen=True, config=STRICT)
-class VisprRequest:
-    root: Name
-    """VISPR in either layout."""
-
-    out: Name
-    like_paper: bool = False
-    """Draw as many evaluation pictures of each level as the paper has."""
-
-    labels: Name | None = None
-    """Labels of a consensus, which give the levels."""
-
-    seed: int | None = None
-    """Of the draw of --like-paper; None for 0."""
-
-
-@dataclasses.dataclass(frozen=True, config=STRICT)
-class PrivbenchRequest:
-    metadata: Name
-    """Parquet, CSV or TSV with URLs and captions, as `fetch` takes it."""
-
-    out: Name
-    per_class: Count | None = None
-    """Draw so many candidates per class; None for all."""
-
-    seed: int | None = None
-    """Of that draw; None for 0."""
 
 
 @dataclass(frozen=True)

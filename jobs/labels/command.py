@@ -1,22 +1,27 @@
 """The verb `labels`: what people, benchmarks and models say about pictures, as one table."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from ingest.errors import number_of
-from jobs.console.hash_list_option import hash_list_option
-from jobs.console.option_types import FiniteRange, WholeRange
+from jobs.console.request_options import takes
 from jobs.console.tables import write_table
 from jobs.console.terminal import write_json, write_line
+from jobs.labels.request import (
+    AgreementRequest,
+    ConsensusRequest,
+    ExportRequest,
+    ImportRequest,
+    PrivbenchRequest,
+    VisprRequest,
+)
 from jobs.runtime.feedback import on_terminal
 
 if TYPE_CHECKING:
     from reports.agreement import Agreement
 
-SPLITS = ("train", "validation", "test")
-METHODS = ("two-annotator", "dawid-skene")
 MAX_SHOWN = 12
 """Unmapped labels on one line; the footer of the file has them all."""
 
@@ -27,26 +32,9 @@ def labels() -> None:
 
 
 @labels.command("import")
-@click.argument("name")
-@click.argument("root")
-@click.option("--out", required=True, help="Labels file to write: .parquet, or .csv.")
-@click.option(
-    "--split", type=click.Choice(SPLITS), help="Only this split; data sets without splits get it as their split."
-)
-@click.option("--annotator", help="Who gave the labels; default the name of the data set.")
-@click.option("--mapping", metavar="FILE", help="Mapping onto the 22 attributes instead of the importer's own.")
-@click.option("--ignore-columns", is_flag=True, help="csv: leave out every column that is no label; takes no names.")
+@takes(ImportRequest)
 @click.option("--quiet", is_flag=True, help="No progress bar.")
-def import_(
-    name: str,
-    root: str,
-    out: str,
-    split: Any,
-    annotator: str | None,
-    mapping: str | None,
-    ignore_columns: bool,
-    quiet: bool,
-) -> None:
+def import_(request: ImportRequest, quiet: bool) -> None:
     """Make a labels file from the data set NAME below ROOT.
 
     NAME is vispr, privacyalert, privacyalert-curated, privbench (also PrivBench-H and PrivTune), biv-priv, places365,
@@ -55,15 +43,13 @@ def import_(
 
     Example: privsieve labels import privbench PrivBench --out labels.parquet
     """
-    from jobs.labels.importing import ImportRequest, run_import
-    from jobs.runtime.requests import refused_in_one_line
+    from jobs.labels.importing import run_import
 
-    with refused_in_one_line():
-        request = ImportRequest(name, root, out, split, annotator, mapping, ignore_columns)
     found = run_import(request, on_terminal(quiet))
     origin = found.origin
+    num_pictures, num_rows = found.num_listed, found.labels.num_rows
     write_line(
-        f"{number_of(found.num_listed, 'labelled picture')}: {number_of(found.labels.num_rows, 'row')} in {out}, "
+        f"{number_of(num_pictures, 'labelled picture')}: {number_of(num_rows, 'row')} in {request.out}, "
         f"{found.labels.num_rows - found.num_missing} with sha256"
     )
     if origin.unmapped:
@@ -76,12 +62,8 @@ def import_(
 
 
 @labels.command()
-@click.argument("inputs", nargs=-1, required=True, metavar="LABELS_OR_RUN...")
-@click.option("--out", required=True, help="Labels file to write: .parquet, or .csv.")
-@click.option("--method", type=click.Choice(METHODS), help="Default two-annotator if there are two, else dawid-skene.")
-@click.option("--paper-rule", is_flag=True, help="Where two annotators differ: 0, not 0.5.")
-@click.option("--min-posterior", type=FiniteRange(0, 1), help="dawid-skene: null below this.  [default: 0.5]")
-def consensus(inputs: tuple[str, ...], out: str, method: Any, paper_rule: bool, min_posterior: float | None) -> None:
+@takes(ConsensusRequest)
+def consensus(request: ConsensusRequest) -> None:
     """Join what several annotators say into one label per picture.
 
     Inputs are labels files and runs. Pictures are joined by sha256, or by key where one has none. Of two annotators an
@@ -90,14 +72,11 @@ def consensus(inputs: tuple[str, ...], out: str, method: Any, paper_rule: bool, 
 
     Example: privsieve labels consensus run-a run-b --out labels.parquet
     """
-    from jobs.labels.joining import ConsensusRequest, run_consensus
-    from jobs.runtime.requests import refused_in_one_line
+    from jobs.labels.joining import run_consensus
 
-    with refused_in_one_line():
-        request = ConsensusRequest(inputs, out, method, paper_rule, min_posterior)
     found = run_consensus(request, on_terminal(quiet=True))
     num_rows = found.labels.num_rows
-    write_line(f"{number_of(num_rows, 'picture')} in {out}, {found.num_shared} with a row of every annotator")
+    write_line(f"{number_of(num_rows, 'picture')} in {request.out}, {found.num_shared} with a row of every annotator")
     write_line(f"method {found.method}, {len(found.annotators)} annotators: {', '.join(found.annotators)}")
     for what, counts in (("values of attributes", found.num_values), ("private", found.num_private)):
         write_line(f"{what}: " + ", ".join(f"{count:,} are {value}" for value, count in counts.items()))
@@ -106,15 +85,9 @@ def consensus(inputs: tuple[str, ...], out: str, method: Any, paper_rule: bool, 
 
 
 @labels.command()
-@click.argument("inputs", nargs=-1, required=True, metavar="LABELS_OR_RUN...")
-@click.option("--attention-checks", metavar="LABELS", help="Labels of pictures whose answer is known.")
-@click.option(
-    "--min-attention",
-    type=FiniteRange(0, 1),
-    help="Annotators with a smaller share of these right are dropped.  [default: 0.75]",
-)
+@takes(AgreementRequest)
 @click.option("--format", "output", type=click.Choice(["table", "json"]), default="table", show_default=True)
-def agreement(inputs: tuple[str, ...], attention_checks: str | None, min_attention: float | None, output: str) -> None:
+def agreement(request: AgreementRequest, output: str) -> None:
     """Show how far annotators agree: per attribute, level, private and class.
 
     by a pair: pictures that both of two annotators judged. identical: pictures on which all agree. same: pairs of
@@ -124,12 +97,9 @@ def agreement(inputs: tuple[str, ...], attention_checks: str | None, min_attenti
 
     Example: privsieve labels agreement run-a run-b people.parquet
     """
-    from jobs.labels.comparing import AgreementRequest, run_agreement
-    from jobs.runtime.requests import refused_in_one_line
+    from jobs.labels.comparing import run_agreement
     from reports.evaluation.tables import FEW_NOTE
 
-    with refused_in_one_line():
-        request = AgreementRequest(inputs, attention_checks, min_attention)
     found = run_agreement(request, on_terminal(quiet=True))
     if output == "json":
         write_json(asdict(found), indent=2)
@@ -159,15 +129,8 @@ def agreement(inputs: tuple[str, ...], attention_checks: str | None, min_attenti
 
 
 @labels.command()
-@click.argument("source", metavar="LABELS_OR_RUN")
-@click.option("--format", "output", type=click.Choice(["label-studio", "csv"]), required=True)
-@click.option("--out", required=True, help="File to write; .json for label-studio.")
-@click.option(
-    "--image-prefix",
-    help="Before the path of a picture in a task; default /data/local-files/?d= (Label Studio's local storage).",
-)
-@hash_list_option("is left out")
-def export(source: str, output: Any, out: str, image_prefix: str | None, hash_list: str | None) -> None:
+@takes(ExportRequest)
+def export(request: ExportRequest) -> None:
     """Write labels or the answers of a run for people to correct.
 
     label-studio makes tasks with the labels filled in, and beside them the labelling interface (.xml) to paste into the
@@ -175,20 +138,16 @@ def export(source: str, output: Any, out: str, image_prefix: str | None, hash_li
 
     Example: privsieve labels export my-run --format label-studio --out tasks.json
     """
-    from jobs.labels.exporting import ExportRequest, run_export
-    from jobs.runtime.requests import refused_in_one_line
+    from jobs.labels.exporting import run_export
 
-    with refused_in_one_line():
-        request = ExportRequest(source, out, output, image_prefix, hash_list)
     found = run_export(request, on_terminal(quiet=True))
     if found.left_out:
         write_line(found.left_out)
-    write_line(f"{number_of(found.labels.num_rows, 'row')} in {out}")
+    write_line(f"{number_of(found.labels.num_rows, 'row')} in {request.out}")
     if found.interface:
         write_line(f"labelling interface: {found.interface}")
-    write_line(
-        f"next: privsieve labels import {output} {'EXPORTED.json' if found.interface else out} --out labels.parquet"
-    )
+    corrected = "EXPORTED.json" if found.interface else request.out
+    write_line(f"next: privsieve labels import {request.format} {corrected} --out labels.parquet")
 
 
 def _agreement_cells(row: "Agreement") -> list[str]:
@@ -220,46 +179,33 @@ def build() -> None:
 
 
 @build.command("vispr")
-@click.argument("root")
-@click.option("--out", required=True, help="Labels file to write, with a class and split per candidate.")
-@click.option("--like-paper", is_flag=True, help="Draw as many evaluation pictures of each level as the paper has.")
-@click.option("--labels", "annotated", metavar="LABELS", help="Labels of a consensus, which give the levels.")
-@click.option("--seed", type=WholeRange(min=0), help="Of the draw of --like-paper.  [default: 0]")
+@takes(VisprRequest)
 @click.option("--quiet", is_flag=True, help="No progress bar.")
-def build_vispr(root: str, out: str, like_paper: bool, annotated: str | None, seed: int | None, quiet: bool) -> None:
+def build_vispr(request: VisprRequest, quiet: bool) -> None:
     """Candidates of VISPR: pictures with labels of levels 1 and 2, and safe ones for levels 3 and 4.
 
     Test pictures are for evaluation, validation pictures for tuning. The level of a safe picture is known only once it
     is annotated: annotate the candidates, then draw with --like-paper --labels.
     """
-    from jobs.labels.building import VisprRequest, run_build_vispr
-    from jobs.runtime.requests import refused_in_one_line
+    from jobs.labels.building import run_build_vispr
 
-    with refused_in_one_line():
-        request = VisprRequest(root, out, like_paper, annotated, seed)
     found = run_build_vispr(request, on_terminal(quiet))
     for use, classes in found.num_found.items():
         write_line(f"candidates for {use}: " + ", ".join(f"{name} {count:,}" for name, count in classes.items()))
-    write_line(f"{number_of(found.labels.num_rows, 'picture')} in {out}")
+    write_line(f"{number_of(found.labels.num_rows, 'picture')} in {request.out}")
     for line in found.too_few:
         write_line(f"too few of {line}")
 
 
 @build.command("privbench")
-@click.argument("metadata")
-@click.option("--out", required=True, help="Parquet file to write: url and class, for privsieve fetch.")
-@click.option("--per-class", type=WholeRange(min=1), help="Draw so many candidates per class.")
-@click.option("--seed", type=WholeRange(min=0), help="Of the draw of --per-class.  [default: 0]")
-def build_privbench(metadata: str, out: str, per_class: int | None, seed: int | None) -> None:
+@takes(PrivbenchRequest)
+def build_privbench(request: PrivbenchRequest) -> None:
     """Candidates by words in captions, for the eight private classes, public and hard public pictures.
 
     METADATA is Parquet, CSV or TSV with URLs and captions. A word only makes a candidate: people decide.
     """
-    from jobs.labels.building import PrivbenchRequest, run_build_privbench
-    from jobs.runtime.requests import refused_in_one_line
+    from jobs.labels.building import run_build_privbench
 
-    with refused_in_one_line():
-        request = PrivbenchRequest(metadata, out, per_class, seed)
     found = run_build_privbench(request)
     rows = [
         [class_, word, f"{count:,}", _percent(count / found.num_rows if found.num_rows else None)]
@@ -267,4 +213,6 @@ def build_privbench(metadata: str, out: str, per_class: int | None, seed: int | 
         for word, count in words.items()
     ]
     write_table(["class", "keyword", "captions", "of all"], rows, {2, 3})
-    write_line(f"{found.num_rows:,} rows; in {out}: " + ", ".join(f"{k} {n:,}" for k, n in found.num_chosen.items()))
+    write_line(
+        f"{found.num_rows:,} rows; in {request.out}: " + ", ".join(f"{k} {n:,}" for k, n in found.num_chosen.items())
+    )

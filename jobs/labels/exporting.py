@@ -2,42 +2,22 @@
 
 import posixpath
 from dataclasses import dataclass
-from typing import Literal
 
 import pyarrow as pa
-from pydantic import dataclasses
 
 from ingest.errors import LabelsError
 from ingest.storage.place import place
 from jobs.labels.inputs import labels_of, warn_of_contradictions
 from jobs.labels.joining import refuse_as_output
+from jobs.labels.request import ExportRequest
 from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.hash_list import NOTHING, HashList, Listing, hash_list_of
 from jobs.runtime.listed import COLUMNS, READS_AGAIN, left_out_note, listings, reads_pictures
 from jobs.runtime.output_file import refuse_existing
-from jobs.runtime.requests import STRICT, Name
 from reports.opened import open_run
 from scoring.labels.csv_cells import as_csv
 from scoring.labels.label_studio import LOCAL_FILES, interface, tasks
 from scoring.runs.reviews import is_reviews
-
-
-@dataclasses.dataclass(frozen=True, config=STRICT)
-class ExportRequest:
-    source: Name
-    """A labels file or a run."""
-
-    out: Name
-    format: Literal["label-studio", "csv"]
-    image_prefix: str | None = None
-    """Before the path of each picture in a Label Studio task; None for Label Studio's local storage."""
-
-    hash_list_url: Name | None = None
-    """File of hashes of pictures that nobody may see."""
-
-    def __post_init__(self) -> None:
-        if self.image_prefix is not None and self.format != "label-studio":
-            raise LabelsError("--image-prefix is for --format label-studio; leave it out")
 
 
 @dataclass(frozen=True)
@@ -57,7 +37,7 @@ def run_export(request: ExportRequest, feedback: Feedback = SILENT) -> ExportRes
     if request.format == "label-studio" and extension != ".json":
         raise LabelsError(f"--out {request.out}: Label Studio takes tasks from a file that ends in .json")
     refuse_existing(request.out, *([f"{stem}.xml"] if request.format == "label-studio" else []))
-    hash_list = hash_list_of(request.hash_list_url)
+    hash_list = hash_list_of(request.hash_list)
     labels = labels_of(request.source)
     warn_of_contradictions([(request.source, labels)], feedback)
     found = _listings(request.source, labels, hash_list, feedback)

@@ -1,15 +1,10 @@
 """`labels import`: a labelled data set becomes one labels file."""
 
-from typing import Annotated, Literal
-
-from pydantic import Field
-from pydantic.dataclasses import dataclass
-
 from ingest.errors import LabelsError
 from ingest.storage.place import place
+from jobs.labels.request import ImportRequest
 from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.output_file import refuse_existing
-from jobs.runtime.requests import STRICT, Name
 from scoring.labels.contradictions import contradictions
 from scoring.labels.importers import importer_of
 from scoring.labels.importers.csv_file import CsvFile
@@ -17,38 +12,12 @@ from scoring.labels.importing import Imported, import_labels
 from scoring.labels.mapping import load_mapping
 from scoring.labels.table import write_labels
 
-Split = Literal["train", "validation", "test"]
-
-
-@dataclass(frozen=True, config=STRICT)
-class ImportRequest:
-    name: str
-    """Of the importer, such as `vispr`."""
-
-    root: Name
-    """Folder of the data set, or its one file."""
-
-    out: Name
-    """The labels file to write, `.parquet` or `.csv`."""
-
-    split: Split | None = None
-    """Only pictures of this split; data sets without splits get it as their split."""
-
-    annotator: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    """Who gave the labels; None for the name of the data set."""
-
-    mapping: Name | None = None
-    """A mapping instead of the importer's own: a shipped name or a YAML file."""
-
-    ignores_columns: bool = False
-    """Of a CSV file: whether columns that are no labels are left out."""
-
 
 def run_import(request: ImportRequest, feedback: Feedback = SILENT) -> Imported:
     """Nothing is written if anything is wrong. LabelsError in one line; StorageError if `out` cannot be written."""
     refuse_existing(request.out)
     importer = importer_of(request.name)
-    if request.ignores_columns:
+    if request.ignore_columns:
         if not isinstance(importer, CsvFile):
             raise LabelsError(f"--ignore-columns is for csv, not for {request.name}; leave it out")
         importer = CsvFile(ignores_columns=True)

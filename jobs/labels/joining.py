@@ -1,37 +1,17 @@
 """`labels consensus`: runs and labels files become one label per picture."""
 
 from dataclasses import replace
-from typing import Annotated
-
-from pydantic import Field
-from pydantic.dataclasses import dataclass
 
 from ingest.errors import LabelsError
 from ingest.storage.place import place
 from jobs.labels.inputs import tables_of, warn_of_contradictions
+from jobs.labels.request import ConsensusRequest
 from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.output_file import refuse_existing
-from jobs.runtime.requests import STRICT, Name
-from scoring.labels.consensus import Consensus, Method, consensus
+from scoring.labels.consensus import Consensus, consensus
 from scoring.labels.judgements import judgements
 from scoring.labels.table import write_labels
 from scoring.runs.reviews import caution_of_chosen
-
-
-@dataclass(frozen=True, config=STRICT)
-class ConsensusRequest:
-    inputs: tuple[Name, ...]
-    """Run folders and labels files."""
-
-    out: Name
-    method: Method | None = None
-    """None: the rule of two annotators if there are two, else Dawid–Skene."""
-
-    paper_rule: bool = False
-    """Where two annotators differ: 0 instead of 0.5."""
-
-    min_posterior: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Dawid–Skene: null below this; None for 0.5."""
 
 
 def run_consensus(request: ConsensusRequest, feedback: Feedback = SILENT) -> Consensus:

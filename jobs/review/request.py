@@ -6,7 +6,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest.errors import PrivsieveError
-from jobs.runtime.requests import STRICT, Name
+from jobs.runtime.requests import STRICT, HashListUrl, Name, Option, RunUrl, Seed, Url
 from scoring.labels.attention import CHECKS
 
 Judged = Literal["private", "attributes"]
@@ -17,39 +17,39 @@ MAX_PICTURES = 100_000
 
 @checked_dataclass(frozen=True, config=STRICT)
 class ReviewRequest:
-    run_url: Name
+    run: RunUrl
     """Folder or fsspec URL of the run."""
 
-    queue: Name | None = None
-    """audit, borderline, or a SQL condition over the view `images`; None: audit if a sample was drawn, else
-    borderline."""
+    queue: Annotated[Name | None, Option(metavar="audit|borderline|SQL")] = None
+    """Which pictures: the drawn audit sample, those near the decision, or a SQL condition such as "level = 1 AND
+    biometrics IS NULL". [default: audit if a sample was drawn, else borderline]"""
 
-    judged: Judged = "private"
-    """Whether people say if a picture is private, or which of the 22 attributes it shows."""
+    judged: Annotated[Judged, Option("--for")] = "private"
+    """What people say of a picture: whether it is private, or which attributes it shows."""
 
-    reviewer: Name | None = None
-    """Who looks, and may see everybody's share of right answers; None: the page asks for a name."""
+    reviewer: Annotated[Name | None, Option("--as", metavar="NAME")] = None
+    """Who looks; without it the page asks for a name."""
 
-    num_pictures: Annotated[int, Field(ge=1, le=MAX_PICTURES)] | None = None
-    """None: all of an audit sample, else `queue.DEFAULT_PICTURES`."""
+    num_pictures: Annotated[Annotated[int, Field(ge=1, le=MAX_PICTURES)] | None, Option("--n")] = None
+    """Pictures. [default: the audit sample, else 400]"""
 
-    gold_url: Name | None = None
-    """Labels of pictures of the run that are known to be right."""
+    gold: Annotated[Url | None, Option(metavar="LABELS")] = None
+    """Labels that are known to be right; such pictures are mixed in unmarked."""
 
     gold_share: Annotated[float, Field(ge=0, le=0.5)] = 0.05
-    """Of the pictures that are asked, those with a known answer."""
+    """Share of all pictures that these make up."""
 
-    hash_list_url: Name | None = None
-    """File of hashes of pictures that nobody may see."""
+    hash_list: HashListUrl = None
+    """File of hashes (sha256 or PDQ, one a line); a picture on it is never shown, and only counted."""
 
     again: bool = False
     """Ask what a person has answered before, too."""
 
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    """Of the order and of every draw."""
+    seed: Seed = 0
+    """Seed of the order and of every draw."""
 
     port: Annotated[int, Field(ge=0, le=65535)] = 0
-    """0: a free one."""
+    """Port of this machine. [default: a free one]"""
 
     def __post_init__(self) -> None:
         if self.reviewer is not None:

@@ -40,14 +40,14 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator["R
     """Everything but the server. RunError, LabelsError, SourceError or QueryError in one line; nothing is written."""
     from jobs.review.server import Review
 
-    hash_list = hash_list_of(request.hash_list_url)
-    root, checks = place(request.run_url), None
-    opened = open_run(request.run_url)
+    hash_list = hash_list_of(request.hash_list)
+    root, checks = place(request.run), None
+    opened = open_run(request.run)
     with OpenRun(opened) as run:
         queue = queue_of(run, root, request.queue, request.judged, request.num_pictures, request.seed)
         rows = queue.rows
-        if request.gold_url is not None:
-            gold, checks = known_answers(run, request.gold_url, request.judged, feedback)
+        if request.gold is not None:
+            gold, checks = known_answers(run, request.gold, request.judged, feedback)
             rows = mixed(queue, gold, request.gold_share, request.seed)
         record = run.record
         hidden = _hidden(run, rows, hash_list)
@@ -78,7 +78,7 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator["R
         feedback.notice(_asked(queue, asking, request.reviewer))
         private = private_condition(record.engine) if queue.sample is None else queue.sample.design.private
         means = private_for_people(private)
-        yield Review(asking, root.name, request.reviewer, audit, checks, means, request.run_url, root.at(REVIEWS).path)
+        yield Review(asking, root.name, request.reviewer, audit, checks, means, request.run, root.at(REVIEWS).path)
     finally:
         screen.close()
 

@@ -24,8 +24,8 @@ from pydantic_core import PydanticCustomError
 from ingest.errors import PrivsieveError
 from ingest.storage.web import named
 
-STRICT = ConfigDict(strict=True)
-"""For pydantic's dataclasses: a value of another type is refused, not converted."""
+STRICT = ConfigDict(strict=True, extra="forbid")
+"""For pydantic's dataclasses: a value of another type is refused, not converted, and so is a name of no field."""
 
 R = TypeVar("R")
 
@@ -114,6 +114,8 @@ PagePath = Annotated[InstanceOf[Path], BeforeValidator(lambda value: Path(_url(v
 """A file of this machine to write a page to."""
 
 RunUrl = Annotated[Url, Option(argument="RUN")]
+
+Urls = Annotated[tuple[Url, ...], BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)]
 
 HASH_LIST_VARIABLE = "PRIVSIEVE_HASH_LIST"
 """One for all commands, so that an operator can set it once."""

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobs.console.option_types import Numbers, WholeRange
-from jobs.console.study_options import study_options, study_request_from_context
+from jobs.console.option_types import Numbers
+from jobs.console.request_options import takes
 from jobs.console.terminal import write_json, write_line
 from jobs.runtime.feedback import on_terminal
 from jobs.runtime.last_word import command_session
 from jobs.runtime.weights_progress import weights_shown
+from jobs.study.request import CostRequest, PromptsRequest, StudyRequest
 
 if TYPE_CHECKING:
     from jobs.study.points import PointResult
@@ -24,22 +25,19 @@ def study() -> None:
 
 FORMAT = click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 QUIET = click.option("--quiet", is_flag=True, help="No progress.")
-MODEL = click.option("--model", required=True, help="A folder, a hub name such as owner/name, or a URL.")
-MAX_PIXELS = click.option("--max-pixels", type=WholeRange(min=28 * 28), help="Width x height of pictures, as in scan.")
-OUT = click.option("--out", required=True, help="Folder of the study; continued if it exists.")
 
 
 @study.command()
-@study_options
+@takes(StudyRequest)
 @FORMAT
 @QUIET
 @click.option("--sizes", type=Numbers(), default="0,10,50,100", show_default=True, help="Pictures; 0 is untuned.")
-def curve(sizes: tuple[int, ...], output: str, quiet: bool) -> None:
+def curve(request: StudyRequest, sizes: tuple[int, ...], output: str, quiet: bool) -> None:
     """Tune on more and more pictures of SOURCE, and evaluate each model."""
     from jobs.study.curve import run_curve
 
     with command_session(), weights_shown(on_terminal(quiet)):
-        result = run_curve(study_request_from_context(), sizes, on_terminal(quiet))
+        result = run_curve(request, sizes, on_terminal(quiet))
     if output == "json":
         write_json(asdict(result), indent=1)
         return
@@ -50,18 +48,18 @@ def curve(sizes: tuple[int, ...], output: str, quiet: bool) -> None:
 
 
 @study.command(name="leave-one-class-out")
-@study_options
+@takes(StudyRequest)
 @FORMAT
 @QUIET
 @click.option(
     "--class", "classes", multiple=True, help="A class to leave out; repeatable. Every private one by default."
 )
-def leave_one_class_out(classes: tuple[str, ...], output: str, quiet: bool) -> None:
+def leave_one_class_out(request: StudyRequest, classes: tuple[str, ...], output: str, quiet: bool) -> None:
     """Tune without one class of SOURCE at a time: is it still found?"""
     from jobs.study.leave_one_out import run_leave_one_out
 
     with command_session(), weights_shown(on_terminal(quiet)):
-        result = run_leave_one_out(study_request_from_context(), classes, on_terminal(quiet))
+        result = run_leave_one_out(request, classes, on_terminal(quiet))
     if output == "json":
         write_json(asdict(result), indent=1)
         return
@@ -82,34 +80,13 @@ def leave_one_class_out(classes: tuple[str, ...], output: str, quiet: bool) -> N
 
 
 @study.command()
-@click.argument("source")
-@click.option("--labels", required=True, help="Labels of SOURCE.")
-@MODEL
-@click.option("--adapter", help="Folder of a tuned adapter.")
-@click.option("--reading", type=click.Choice(["lenient", "first"]), help="How answers are read; strictly by default.")
-@click.option(
-    "--exclude", "evaluation", multiple=True, metavar="RUN|LABELS", help="An evaluation set; SOURCE must share nothing."
-)
-@MAX_PIXELS
-@OUT
+@takes(PromptsRequest)
 @FORMAT
 @QUIET
-def prompts(
-    source: str,
-    labels: str,
-    model: str,
-    adapter: str | None,
-    reading: str | None,
-    evaluation: tuple[str, ...],
-    max_pixels: int | None,
-    out: str,
-    output: str,
-    quiet: bool,
-) -> None:
+def prompts(request: PromptsRequest, output: str, quiet: bool) -> None:
     """Ask in each of the four wordings of the binary protocol: how much do the answers differ?"""
-    from jobs.study.prompts import PromptsRequest, run_prompts
+    from jobs.study.prompts import run_prompts
 
-    request = PromptsRequest(out, source, labels, model, adapter, reading, max_pixels, evaluation)
     with command_session(), weights_shown(on_terminal(quiet)):
         result = run_prompts(request, on_terminal(quiet))
     if output == "json":
@@ -126,21 +103,14 @@ def prompts(
 
 
 @study.command()
-@click.argument("adapter")
-@MODEL
-@click.option("--pictures", required=True, help="Corpus of neutral pictures, unlike those of the tuning.")
-@click.option("--n", "num_pictures", type=WholeRange(min=1), default=200, show_default=True)
-@click.option("--seed", type=WholeRange(min=0), default=0, show_default=True, help="Of the draw of pictures.")
-@MAX_PIXELS
+@takes(CostRequest)
 @FORMAT
-def cost(
-    adapter: str, model: str, pictures: str, num_pictures: int, seed: int, max_pixels: int | None, output: str
-) -> None:
+def cost(request: CostRequest, output: str) -> None:
     """How far ADAPTER moves the model's next word on pictures that have nothing to do with privacy."""
-    from jobs.study.cost import CostRequest, run_cost
+    from jobs.study.cost import run_cost
 
     with command_session(), weights_shown(on_terminal(quiet=False)):
-        result = run_cost(CostRequest(adapter, model, pictures, num_pictures, seed, max_pixels))
+        result = run_cost(request)
     if output == "json":
         write_json(asdict(result), indent=1)
         return

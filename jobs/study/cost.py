@@ -4,17 +4,14 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated
-
-from pydantic import Field
-from pydantic.dataclasses import dataclass as checked_dataclass
+from typing import TYPE_CHECKING
 
 from ingest.errors import EngineError, SourceError
 from ingest.extras import install_command
 from ingest.formats import open_source
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits, Pixels
-from jobs.runtime.requests import STRICT, Count
+from jobs.study.request import CostRequest
 from scoring.engines.picture import DEFAULT_MAX_PIXELS, max_side_px
 from scoring.engines.vlm.adapter import adapter, check_fits
 from scoring.engines.vlm.checkpoint import checkpoint
@@ -22,19 +19,6 @@ from scoring.tuning.card import read_card
 
 if TYPE_CHECKING:
     from scoring.tuning.cost import Cost
-
-
-@checked_dataclass(frozen=True, config=STRICT)
-class CostRequest:
-    """Which adapter is compared with its base model, on what."""
-
-    adapter: str
-    model: str
-    pictures: str
-    num_pictures: Count = 200
-    seed: Annotated[int, Field(ge=0)] = 0
-    max_pixels: Count | None = None
-    """None: what the adapter was tuned with."""
 
 
 def run_cost(request: CostRequest) -> "Cost":

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from ingest.errors import LabelsError
 from jobs.runtime.feedback import Feedback
-from jobs.study.points import PointResult, StudyRequest, begin, draw_set, tuned, untuned
+from jobs.study.points import PointResult, begin, draw_set, tuned, untuned
+from jobs.study.request import StudyRequest
 from scoring.tuning.drawing import Draw
 
 

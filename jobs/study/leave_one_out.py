@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from ingest.errors import LabelsError, did_you_mean
 from jobs.runtime.feedback import Feedback
-from jobs.study.points import PointResult, StudyRequest, begin, draw_set, tuned, untuned
+from jobs.study.points import PointResult, begin, draw_set, tuned, untuned
+from jobs.study.request import StudyRequest
 from jobs.tune_set.joining import labels_by_picture
 from scoring.tuning.drawing import Draw
 from scoring.tuning.targets import is_private

@@ -5,24 +5,19 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated
-
-from pydantic import Field
-from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest.errors import IncompleteError, LabelsError
 from ingest.formats import open_source
 from ingest.storage.place import place
 from jobs.runtime.feedback import Feedback
-from jobs.runtime.requests import STRICT, Count
 from jobs.scan.request import ScanRequest, ScanResources, Supervision
 from jobs.scan.run import run_scan
+from jobs.study.request import StudyRequest
 from jobs.tune.run import TuneRequest, installed_packages, run_tune
 from jobs.tune_set.run import TuneSetRequest, run_tune_set
 from reports.evaluation.evaluate import EvaluationOptions, evaluate_run
 from reports.evaluation.results import Evaluation
 from scoring.assessment import EngineOptions
-from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.engines.vlm.checkpoint import checkpoint
 from scoring.labels.contradictions import contradictions
 from scoring.labels.table import read_labels
@@ -35,42 +30,6 @@ RECORD = "study.json"
 RESULT = "point.json"
 UNTUNED = "untuned"
 SET, ADAPTER, RUN = "set", "adapter", "run"
-
-
-@checked_dataclass(frozen=True, config=STRICT)
-class StudyRequest:
-    """What all points of a study share."""
-
-    out: str
-    """Folder on this machine; continued if it is of the same request."""
-
-    source: str
-    """Pictures to tune on."""
-
-    labels: str
-    """Of these pictures."""
-
-    evaluation_source: str
-    """Pictures to evaluate on. None of them, nor a near duplicate, is tuned on."""
-
-    evaluation_labels: str
-    """Of these pictures."""
-
-    target: str
-    model: str
-    recipe: str
-    protocol: str | None = None
-    """With which the evaluation pictures are scanned; None: that of the target."""
-
-    prompt_file: bytes | None = None
-    """Content of a file that replaces texts of the protocol."""
-
-    max_pixels: Count = DEFAULT_MAX_PIXELS
-    seeds: tuple[Annotated[int, Field(ge=0, lt=2**32)], ...] = (0,)
-    """Each gives a draw and a tuning run of its own."""
-
-    micro_batch_size: Count = 8
-    keep_ambiguous: bool = False
 
 
 @dataclass(frozen=True)
@@ -120,7 +79,7 @@ def begin(request: StudyRequest, kind: str) -> Path:
     if not where.is_local:
         raise LabelsError(f"{request.out}: a study is written to a folder of this machine")
     folder = Path(where.path)
-    content = {"kind": kind, **asdict(replace(request, seeds=()))}
+    content = {"kind": kind, "keep_ambiguous": False, **asdict(replace(request, seeds=()))}
     content["prompt_file"] = None if request.prompt_file is None else hashlib.sha256(request.prompt_file).hexdigest()
     del content["seeds"], content["out"]
     # What lies behind the names: points of other pictures, labels or models are not comparable.
@@ -185,7 +144,6 @@ def draw_set(request: StudyRequest, folder: Path, name: str, draw: Draw, feedbac
                 prompt_file=request.prompt_file,
                 draw=draw,
                 exclude=(str(folder / UNTUNED / RUN),),
-                keep_ambiguous=request.keep_ambiguous,
             ),
             feedback,
         )

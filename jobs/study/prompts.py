@@ -3,15 +3,13 @@
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pydantic.dataclasses import dataclass as checked_dataclass
-
 from ingest.errors import LabelsError
 from ingest.storage.place import place
 from jobs.runtime.feedback import Feedback
-from jobs.runtime.requests import STRICT, Count
 from jobs.scan.request import ScanRequest, ScanResources, Supervision
 from jobs.scan.run import run_scan
 from jobs.study.points import begin_folder
+from jobs.study.request import PromptsRequest
 from jobs.tune_set.evaluation_pictures import evaluation_pictures
 from reports.evaluation.comparing import spread_of
 from reports.evaluation.evaluate import EvaluationOptions, evaluate_run
@@ -25,23 +23,6 @@ from scoring.labels.table import labels_sha256, read_labels
 from scoring.tuning.card import ENGINE
 
 WORDINGS = ("p1", "p2", "p3", "p4")
-
-
-@checked_dataclass(frozen=True, config=STRICT)
-class PromptsRequest:
-    """Which model is asked about which pictures."""
-
-    out: str
-    source: str
-    labels: str
-    model: str
-    adapter: str | None = None
-    reading: str | None = None
-    """How answers are read: a variant of the binary protocol such as first; None: strictly."""
-
-    max_pixels: Count | None = None
-    evaluation: tuple[str, ...] = ()
-    """Runs or labels files of evaluation sets, with which the pictures must have nothing in common."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from ingest.storage.place import place
 from jobs.console.option_types import EitherOr
 from jobs.runtime.feedback import Feedback
 from jobs.runtime.hash_list import hash_list_of
-from jobs.runtime.requests import STRICT, Below, HashListUrl, Option, Url
+from jobs.runtime.requests import STRICT, Below, HashListUrl, Option, Url, Urls
 from jobs.tune_set.evaluation_pictures import EvaluationPictures, evaluation_pictures
 from jobs.tune_set.joining import labels_by_picture
 from jobs.tune_set.labelled_pictures import Found, labelled_pictures
@@ -78,7 +78,7 @@ class TuneSetRequest:
     ] = Draw()
     """How many pictures of which kind are drawn."""
 
-    exclude: Annotated[tuple[Url, ...], Option(metavar="RUN|LABELS")] = ()
+    exclude: Annotated[Urls, Option(metavar="RUN|LABELS")] = ()
     """An evaluation set, as a run or labels file: its pictures, and near duplicates of those in runs, are left out.
     Repeatable."""
 

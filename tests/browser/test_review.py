@@ -235,7 +235,7 @@ def test_a_listed_picture_never_reaches_the_browser_and_hostile_names_are_text(t
     gold = to_labels({"key": ["002"], "annotator": ["us"], "private": pa.array([1])}, 1)
     write_labels(gold, str(tmp_path / "gold.csv"), LabelsOrigin("hand"))
     server, page = opened(
-        run, 390, reviewer="ana", hash_list_url=str(tmp_path / "list.txt"), gold_url=str(tmp_path / "gold.csv")
+        run, 390, reviewer="ana", hash_list=str(tmp_path / "list.txt"), gold=str(tmp_path / "gold.csv")
     )
     received: dict[str, str] = {}
     page.on("response", lambda answer: received.update({answer.url: answer.headers["content-type"]}))

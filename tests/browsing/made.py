@@ -92,7 +92,7 @@ def written(folder: Path, facts: Sequence[Facts], verdicts: Sequence[Verdict]) -
 
 @contextmanager
 def served(run: Path, feedback: Feedback = SILENT, **more: Any) -> Iterator[Serving]:
-    with serving(BrowseRequest(run_url=str(run), **more), feedback) as one:
+    with serving(BrowseRequest(run=str(run), **more), feedback) as one:
         thread = threading.Thread(target=one.run)
         thread.start()
         try:

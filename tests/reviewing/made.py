@@ -30,7 +30,7 @@ def run_of(folder: Path, pictures: dict[str, bytes] | None = None) -> Path:
 
 @contextmanager
 def served(run: Path | str, queue: str | None = EVERY, feedback: Feedback = SILENT, **more: Any) -> Iterator[Serving]:
-    with serving(ReviewRequest(run_url=str(run), queue=queue, **more), feedback) as one:
+    with serving(ReviewRequest(run=str(run), queue=queue, **more), feedback) as one:
         thread = threading.Thread(target=one.run)
         thread.start()
         try:

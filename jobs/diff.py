@@ -1,0 +1,86 @@
+"""The verb `diff`: what one run says of the same pictures that another does not."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import click
+from pydantic.dataclasses import dataclass as checked_dataclass
+
+from jobs.console.request_options import takes
+from jobs.console.terminal import write_json, write_line
+from jobs.runtime.feedback import SILENT, Feedback, on_terminal
+from jobs.runtime.requests import STRICT, HashListUrl, Option, PagePath, Url
+
+if TYPE_CHECKING:
+    from reports.comparing_runs.results import RunDifference
+
+MAX_GROUPS = 20
+"""In the terminal."""
+
+
+@checked_dataclass(frozen=True, config=STRICT)
+class DiffRequest:
+    run_a: Annotated[Url, Option(argument="RUN_A")]
+    """Folder or fsspec URL of the first run."""
+
+    run_b: Annotated[Url, Option(argument="RUN_B")]
+    """Folder or fsspec URL of the second run."""
+
+    by: str = "category"
+    """Column or SQL expression that groups the pictures."""
+
+    html: PagePath | None = None
+    """Write one self-contained page as well, to this file."""
+
+    hash_list: HashListUrl = None
+    """File of hashes (sha256 or PDQ, one a line); a picture on it is counted and not named."""
+
+
+def run_diff(request: DiffRequest, feedback: Feedback = SILENT) -> "RunDifference":
+    """Nothing is written but the page.
+
+    RunError, StorageError of the runs; QueryError if `by` is no expression over the row. LabelsError of the hash list;
+    SourceError if its PDQ hashes need pictures that cannot be read.
+    """
+    from jobs.runtime.hash_list import hash_list_of
+    from jobs.runtime.listed import clear_rows
+    from reports.comparing_runs.compare import compare_runs
+    from reports.comparing_runs.page.render import write_page
+
+    hash_list = hash_list_of(request.hash_list)
+    found = compare_runs(request.run_a, request.run_b, request.by, clear_rows(hash_list, feedback))
+    if request.html is not None:
+        write_page(found, request.html)
+    return found
+
+
+@click.command()
+@takes(DiffRequest)
+@click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def diff(request: DiffRequest, output: str) -> None:
+    """Compare two runs on the pictures that both hold: levels, attributes, and the private share of each category.
+
+    Pictures are joined by the hash of their bytes, so the runs may be of different engines, versions or crawls.
+    """
+    found = run_diff(request, on_terminal(quiet=True))
+    if output == "json":
+        from reports.comparing_runs.results import as_json
+
+        write_json(as_json(found), indent=1)
+        return
+    _write_text(found)
+    if request.html is not None:
+        write_line(f"page written to {request.html}")
+
+
+def _write_text(found: "RunDifference") -> None:
+    from jobs.console.tables import write_table
+    from reports.comparing_runs.tables import findings, headlines, notes, tables
+
+    for line in (*headlines(found), *findings(found)):
+        write_line(line)
+    for table in tables(found, MAX_GROUPS):
+        write_line()
+        write_line(table.title)
+        write_table(table.heads, table.rows, range(1, len(table.heads)))
+    for note in notes(found):
+        write_line(note)

@@ -1,4 +1,0 @@
-"""What `diff` does; `reports.comparing_runs` makes every figure.
-
-Start at: `run.py`.
-"""
