@@ -15,8 +15,10 @@ slices go into a file follows from their names and row counts alone: what an ear
 """
 
 import hashlib
+import posixpath
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -26,9 +28,9 @@ import pyarrow.parquet as pq
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest import __version__
+from ingest.errors import RunError
 from ingest.storage.place import Place
 from jobs.compact.joining import bytes_in, check_seams, is_made_of, open_duckdb, write_joined
-from jobs.compact.removal import remove_slices
 from jobs.compact.slices import (
     SLICES_PER_FILE,
     SliceFile,
@@ -42,9 +44,9 @@ from jobs.compact.slices import (
     slice_files,
 )
 from jobs.runtime.requests import STRICT, Count, Option, RunUrl
-from scoring.runs.layout import COMPACT, COMPACT_SHARDS, MANIFEST, RUN_LEASE
+from scoring.runs.layout import COMPACT, COMPACT_SHARDS, MANIFEST, RUN_LEASE, SCORES
 from scoring.runs.lease import Lease, lease
-from scoring.runs.ledger import Ledger
+from scoring.runs.ledger import Ledger, shard_id_of_result
 from scoring.runs.record import RunRecord, open_run
 from scoring.runs.results import PARTS_SCHEMA, CompactFile, Manifest, Part, manifest, results
 from scoring.runs.rows_hash import hash_of_marks
@@ -158,3 +160,40 @@ def _decided_meanwhile(run: Place, held: Lease) -> Manifest | None:
     """What another process has written although this one took its lease over. IncompleteError where ours was taken."""
     held.confirm()
     return manifest(run)
+
+
+REMOVED_AT_ONCE = 1_000
+REMOVERS = 16
+"""An object store takes its time for each file, whatever the others do."""
+
+
+def remove_slices(run: Place, held: Lease) -> int:
+    """Step 3: removes the result files whose rows the compacted files hold, and no others; returns how many."""
+    names, shard_ids = run.at(SCORES).names(), results(run).ledger.present
+    replaced = [name for name in names if shard_id_of_result(name) in shard_ids]
+    compacted = _seen(run, len(replaced))
+    for start in range(0, len(replaced), REMOVED_AT_ONCE):
+        held.confirm()
+        _remove(run.at(SCORES), replaced[start : start + REMOVED_AT_ONCE])
+    held.confirm()
+    _remove(run.at(COMPACT), sorted(set(run.at(COMPACT).names()) - {file.name for file in compacted.files}))
+    return len(replaced)
+
+
+def _seen(run: Place, num_slices_left: int) -> Manifest:
+    """The manifest as it lies there. RunError where the files are not what it says."""
+    compacted = manifest(run)
+    assert compacted is not None
+    sizes = {posixpath.basename(entry["name"]): entry["size"] for entry in run.at(COMPACT).entries()}
+    wrong = next((file.name for file in compacted.files if sizes.get(file.name) != file.num_bytes), None)
+    if wrong is not None:
+        is_whole = num_slices_left == compacted.num_slices
+        remedy = f"delete {MANIFEST} and compact again" if is_whole else "restore it from a copy"
+        raise RunError(f"{run.at(COMPACT, wrong).path} is not what {MANIFEST} says; nothing was removed; {remedy}")
+    return compacted
+
+
+def _remove(folder: Place, names: Sequence[str]) -> None:
+    with ThreadPoolExecutor(REMOVERS) as threads:
+        for _ in threads.map(lambda name: folder.at(name).remove(), names):
+            pass

@@ -8,7 +8,7 @@ import click
 from ingest.errors import IncompleteError
 from jobs.console.request_options import takes
 from jobs.console.terminal import write_line
-from jobs.doctor.findings import Finding
+from jobs.doctor.machine import Finding
 from jobs.doctor.run import DoctorRequest, run_doctor
 from jobs.runtime.feedback import on_terminal
 from jobs.runtime.weights_progress import weights_shown

@@ -1,19 +1,66 @@
-"""Python, packages, memory and disk of this machine."""
+"""What a check finds, and the checks of this machine: Python, packages, memory, disk, GPUs and their driver."""
 
 import os
 import platform
 import posixpath
 import shutil
+import subprocess
+import sys
 import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, metadata, requires
 from importlib.metadata import version as package_version
 
 from packaging.requirements import Requirement
 
+from ingest.errors import PrivsieveError
 from ingest.extras import install_command
 from ingest.storage.place import Place, place
-from jobs.doctor.findings import ProblemError
+from scoring.engine_facts import LocalModel
 from scoring.memory import available_bytes
+
+
+class ProblemError(Exception):
+    """What is wrong and what to do, in one line."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    check: str
+    """Name of the check, a word."""
+
+    is_ok: bool
+
+    text: str
+    """What was found; of a problem, also what to do."""
+
+
+def finding(name: str, check: Callable[[], str]) -> Finding:
+    """Runs a check."""
+    try:
+        return Finding(name, True, check())
+    except (ProblemError, PrivsieveError) as error:
+        return Finding(name, False, str(error))
+    except (OSError, subprocess.SubprocessError, PackageNotFoundError) as error:
+        return Finding(name, False, f"could not be checked ({type(error).__name__})")
+
+
+PROCESS_LIMIT_S = 120
+
+
+def python_process(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Runs the same Python with the same modules to its end."""
+    path = os.pathsep.join(p or os.getcwd() for p in sys.path)
+    return subprocess.run(
+        [sys.executable, "-P", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=PROCESS_LIMIT_S,
+        env=os.environ | {"PYTHONPATH": path},
+        check=False,
+    )
+
 
 GIB = 2**30
 MIN_MEMORY_BYTES = 2 * GIB
@@ -89,3 +136,86 @@ def _nearest_folder(run: Place) -> str:
     while not os.path.isdir(folder):
         folder = posixpath.dirname(folder)
     return folder
+
+
+TORCH = "import torch; print(torch.__version__, torch.version.cuda or 'none', torch.cuda.is_available())"
+
+
+@dataclass(frozen=True)
+class Gpu:
+    name: str
+
+    driver: str
+    """Version of the driver."""
+
+    memory_mib: int
+    """As the driver counts; 0 if it does not say."""
+
+    free_mib: int
+    """As the driver counts; more than any GPU has if it does not say."""
+
+
+def check_gpu(engine: str, model: LocalModel | None) -> str:
+    """model: None for an engine that uses no GPU."""
+    found = gpus()
+    if model is None:
+        return f"{_listed(found)}; the {engine} engine needs none"
+    if not found:
+        if model.without_gpu is not None:
+            raise ProblemError(f"none found, and {engine} needs one: {model.without_gpu}")
+        return "none found; the model runs on the CPU, slowly"
+    if model.num_gpus > len(found):
+        raise ProblemError(f"{_listed(found)}, but --tensor-parallel-size is {model.num_gpus}; lower it")
+    needed_mib = model.weight_bytes / model.num_gpus / 2**20
+    if needed_mib > (free_mib := min(gpu.free_mib for gpu in found)):
+        raise ProblemError(
+            f"{_listed(found)}, of which {free_mib:,} MiB are free; the weights take {needed_mib:,.0f} MiB on each: "
+            "stop other programs on it, raise --tensor-parallel-size or choose a smaller model"
+        )
+    return f"{_listed(found)}; {_seen_by_torch(found[0]) if installed_version('torch') else 'torch is not installed'}"
+
+
+def gpus() -> list[Gpu]:
+    command = [
+        "nvidia-smi",
+        "--query-gpu=name,driver_version,memory.total,memory.free",
+        "--format=csv,noheader,nounits",
+    ]
+    if shutil.which(command[0]) is None:
+        return []
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PROCESS_LIMIT_S, check=False)
+    if done.returncode:
+        raise ProblemError(
+            f"nvidia-smi fails ({done.returncode}): the driver does not work; install it again or reboot"
+        )
+    return gpus_of(done.stdout)
+
+
+def gpus_of(listed: str) -> list[Gpu]:
+    """Reads what nvidia-smi lists: name, driver, memory and free memory in MiB, one line per GPU.
+
+    A GPU that shares the machine's memory shows "[N/A]": then memory is never the reason of a problem.
+    """
+    found = []
+    for line in listed.strip().splitlines():
+        name, driver, *memory = (part.strip() for part in line.rsplit(",", 3))
+        total, free = (int(mib) if mib.isdigit() else None for mib in memory)
+        found.append(Gpu(name, driver, total or 0, 2**40 if free is None else free))
+    return found
+
+
+def _listed(found: Sequence[Gpu]) -> str:
+    if not found:
+        return "none found"
+    return f"{len(found)} x {found[0].name}, {found[0].memory_mib:,} MiB, driver {found[0].driver}"
+
+
+def _seen_by_torch(gpu: Gpu) -> str:
+    done = python_process("-c", TORCH)
+    torch, cuda, is_available = done.stdout.split()[-3:] if not done.returncode else ("torch", "unknown", "False")
+    if is_available != "True":
+        raise ProblemError(
+            f"torch {torch} (for CUDA {cuda}) cannot use it with driver {gpu.driver}; install the torch for that "
+            "driver, or a newer driver"
+        )
+    return f"torch {torch} for CUDA {cuda} sees it"

@@ -7,13 +7,23 @@ from functools import partial
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest.errors import PrivsieveError
+from ingest.storage.web import named
 from jobs.console.engine_options import ChosenOptions, EngineName
-from jobs.doctor.engines import check_adapter, check_engine
-from jobs.doctor.findings import Finding, finding
-from jobs.doctor.gpus import check_gpu, gpus
-from jobs.doctor.machine import check_disk, check_memory, check_packages, check_python, check_shared_memory
-from jobs.doctor.ray_start import check_ray, list_executors
+from jobs.doctor.machine import (
+    Finding,
+    ProblemError,
+    check_disk,
+    check_gpu,
+    check_memory,
+    check_packages,
+    check_python,
+    check_shared_memory,
+    finding,
+    gpus,
+    python_process,
+)
 from jobs.doctor.storage import check_run, check_source, short_retries
+from jobs.runtime.executors import EXECUTORS, Executor
 from jobs.runtime.feedback import SILENT
 from jobs.runtime.requests import STRICT, Url
 from scoring.assessment import EngineOptions, RemoteEngineModule
@@ -132,3 +142,54 @@ def _check_memory(model: LocalModel | None) -> str:
     """A model takes the machine's own memory only where there is no GPU."""
     runs_on_cpu = model is not None and model.cpu_memory_bytes > 0 and not gpus()
     return check_memory(model.cpu_memory_bytes if model is not None and runs_on_cpu else 0)
+
+
+RAY = """
+import sys
+from ingest.errors import PrivsieveError
+from jobs.runtime.cluster import cluster_nodes, ray_session
+try:
+    with ray_session(sys.argv[1] or None):
+        nodes = cluster_nodes()
+        cpus, gpus = sum(node.num_cpus for node in nodes), sum(node.num_gpus for node in nodes)
+        print(f"starts; machines: {len(nodes)}, logical CPUs: {cpus:g}, GPUs: {gpus:g}")
+except PrivsieveError as error:
+    print(error)
+    sys.exit(3)
+"""
+
+MEANING: dict[Executor, str] = {
+    "ray": "the cores of this machine, or a cluster",
+    "inline": "this process only, without Ray",
+}
+
+
+def check_ray(address: str | None) -> str:
+    done = python_process("-c", RAY, address or "")
+    last = (done.stdout.strip().splitlines() or [""])[-1]
+    if done.returncode == 3:
+        raise ProblemError(last)
+    if done.returncode:
+        raise ProblemError(
+            f"does not start (exit code {done.returncode}); look at the logs below /tmp/ray/session_latest"
+        )
+    return last
+
+
+def list_executors() -> str:
+    return "; ".join(f"{executor}: {MEANING[executor]}" for executor in EXECUTORS)
+
+
+def check_engine(engine: str, options: EngineOptions) -> str:
+    found = engine_module(engine).describe(options)
+    weights = f"; {', '.join(found.weights)}" if found.weights else ""
+    return f"{found.name}, {found.protocol}{weights}"
+
+
+def check_adapter(engine: str, options: EngineOptions, model: LocalModel | None) -> str:
+    """The adapter is compared with the weights where these are on this machine."""
+    engine_module(engine).describe(options)
+    is_compared = model is not None and model.weight_bytes > 0
+    return f"{named(options.adapter or '')}: " + (
+        "fits the model" if is_compared else "is complete; whether it fits shows when the model is loaded"
+    )

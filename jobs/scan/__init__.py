@@ -2,7 +2,8 @@
 
 request.py        what is asked, with what, and what came of it
 run.py            `run_scan`: the steps in order
-selection.py      which samples: all, the first, or a random draw
+prepared.py       its source and lists, opened
+choosing.py, selection.py   which samples: all, the first, or a random draw
 slice_tasks.py    shards -> slices without a result
 on_ray.py, inline.py   the two executors, with one signature; further_processes.py beside the second
 slice_scanner.py  one slice -> its result file; engine_host.py, batch_window.py, batch.py on the way

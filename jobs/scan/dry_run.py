@@ -18,8 +18,8 @@ from ingest.images.pixels import ImageLimits, Pixels
 from ingest.sample import Sample
 from jobs.console.terminal import write_line, write_lines
 from jobs.runtime.feedback import Feedback
+from jobs.scan.prepared import Prepared, gpus_per_engine, is_on_cluster, prepare
 from jobs.scan.request import ScanRequest, ScanResources
-from jobs.scan.run import Prepared, gpus_per_engine, is_on_cluster, prepare
 from scoring.assessment import EngineDescription
 from scoring.engine_facts import Preview
 from scoring.taxonomy import KEYS

@@ -11,8 +11,7 @@ from functools import partial
 from ingest.errors import EngineError, StorageError
 from ingest.formats import Source
 from ingest.storage.place import PART, Place
-from jobs.doctor.findings import finding
-from jobs.doctor.gpus import check_gpu
+from jobs.doctor.machine import check_gpu, finding
 from jobs.doctor.storage import first_sample, new_folders_removed
 from jobs.runtime.feedback import Feedback
 from jobs.runtime.on_worker import on_worker

@@ -4,14 +4,16 @@ import os
 from typing import Any
 
 from ingest import __version__
-from ingest.errors import SourceError
+from ingest.errors import RunError, SourceError, number_of
 from ingest.formats import Source
 from ingest.sample import printable
 from jobs.runtime.hash_list import NOTHING, HashList
 from jobs.runtime.source_hash import code_hash
 from jobs.scan.request import ScanRequest
 from scoring.assessment import EngineDescription
+from scoring.runs.ledger import finished, shard_ids_of_others
 from scoring.runs.record import RunRecord
+from scoring.runs.results import Results
 from scoring.taxonomy import TAXONOMY_VERSION
 
 
@@ -69,3 +71,21 @@ def _unicode(text: str) -> str:
             f"{printable(text)} has bytes that are not UTF-8, as run.json is; rename it, or give a link to it"
         ) from None
     return text
+
+
+def refuse_other_shards(run_url: str, shards: list[str], found: Results) -> None:
+    """RunError where the source lost shards that have rows, or a compacted run, which is closed, would get more."""
+    gone = shard_ids_of_others(shards, found.ledger)
+    if gone:
+        are = "is" if len(gone) == 1 else "are"
+        raise RunError(
+            f"{number_of(len(gone), 'shard')} that {run_url} has rows of {are} gone from the source "
+            f"({printable(gone[0])} first); "
+            "restore them, or scan the source into a new run"
+        )
+    new = [shard for shard in shards if not finished(shard, found.ledger)]
+    if new and found.ranges is not None:
+        raise RunError(
+            f"{run_url} is compacted, and the source has {number_of(len(new), 'shard')} more "
+            f"({printable(new[0])} first); scan them into a run of their own"
+        )

@@ -6,32 +6,29 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
-from ingest.class_list import read_class_list
-from ingest.errors import IncompleteError, LabelsError, RunError, SourceError, StorageError, number_of
-from ingest.formats import Source, open_source, refuse_without_pictures
+from ingest.errors import IncompleteError, RunError, StorageError, number_of
+from ingest.formats import refuse_without_pictures
 from ingest.formats.stated_counts import StatedCounts, stated_counts
-from ingest.images.pixels import ImageLimits
-from ingest.keyword_list import read_keyword_list
 from ingest.sample import printable
 from ingest.storage.place import Place, place
 from jobs.runtime.executors import num_cores
 from jobs.runtime.feedback import SILENT, Feedback
-from jobs.runtime.hash_list import HashList, hash_list_of
 from jobs.runtime.last_word import inline_session
 from jobs.runtime.progress import Meter
 from jobs.runtime.weights_progress import weights_shown
 from jobs.scan.categories import check_category, no_category
-from jobs.scan.recording import record_of
+from jobs.scan.choosing import chosen_samples
+from jobs.scan.prepared import gpus_per_engine, is_on_cluster, prepare, refuse_foreign_list
+from jobs.scan.recording import record_of, refuse_other_shards
 from jobs.scan.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
-from jobs.scan.selection import Chosen, draw, draw_per_category, draw_shards, first
+from jobs.scan.selection import Chosen
 from jobs.scan.settings import ScanSettings
 from jobs.scan.slice_tasks import ShowUnderWay, SliceCounts
 from jobs.scan.watchdog import heard
-from scoring.assessment import EngineDescription, EngineModule, EngineOptions, RemoteEngineModule
-from scoring.engines import engine_module
+from scoring.assessment import EngineDescription, EngineOptions, RemoteEngineModule
 from scoring.runs.attempts import Attempts
 from scoring.runs.begin import refuse_other, refuse_other_files, remove_unfinished, start_or_continue, with_built
 from scoring.runs.engine_time import EngineTime, add_engine_time
@@ -46,7 +43,6 @@ from scoring.runs.ledger import (
     result_names,
     shard_id_in,
     shard_id_of_result,
-    shard_ids_of_others,
 )
 from scoring.runs.reconcile import tally
 from scoring.runs.record import RunRecord
@@ -73,30 +69,6 @@ ScanSlices = Callable[[ScanSettings, list[str], Chosen, Ledger, ShowUnderWay], G
 """The one signature of executors: `inline.scan_slices`, and `on_ray.scan_slices` with its engines."""
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """A request whose source and lists were found to be right. The engine is not asked, and nothing is written."""
-
-    request: ScanRequest
-    module: EngineModule
-    source: Source
-    hash_list: HashList
-
-    def limits(self, description: EngineDescription) -> ImageLimits:
-        """Of the pictures that the engine gets."""
-        has_pdq = self.request.pdq or self.hash_list.needs_pdq
-        return ImageLimits(self.request.max_pixels_in, self.request.max_frames, description.max_side_px, has_pdq)
-
-
-def prepare(request: ScanRequest) -> Prepared:
-    """EngineError for an unknown engine; SourceError, LabelsError or StorageError where the scan could not begin."""
-    module = engine_module(request.engine)
-    class_list = None if request.labels is None else read_class_list(request.labels)
-    keyword_list = None if request.caption_words is None else read_keyword_list(request.caption_words)
-    source = open_source(request.source, request.source_format, request.category, class_list, keyword_list)
-    return Prepared(request, module, source, hash_list_of(request.hash_list))
-
-
 def run_scan(
     request: ScanRequest,
     resources: ScanResources | None = None,
@@ -111,23 +83,6 @@ def run_scan(
     with feedback.meter("scan", None) as progress, weights_shown(feedback, progress):
         progress.phase("listing shards", is_logged="://" in request.source)
         return _Scan(request, resources or ScanResources(), supervision or Supervision(), feedback, progress).run()
-
-
-def is_on_cluster(resources: ScanResources) -> bool:
-    """Whether the work is done by a cluster rather than by this machine alone."""
-    from jobs.runtime.cluster import is_this_machine
-
-    return resources.executor == "ray" and not is_this_machine(resources.ray_address)
-
-
-def gpus_per_engine(prepared: Prepared, resources: ScanResources) -> float:
-    """What Ray sets aside for an engine: to be called inside of `ray_session`."""
-    if resources.engine_gpus is not None:
-        return resources.engine_gpus
-    from jobs.runtime.cluster import default_num_gpus
-
-    model = prepared.module.requirements(prepared.request.options).local_model
-    return default_num_gpus(resources.ray_address, 0 if model is None else model.num_gpus)
 
 
 class _Scan:
@@ -207,13 +162,15 @@ class _Scan:
         self._check_category()
 
     def _scanned(self, held: Lease) -> ScanResult:
-        self._refuse_foreign_list()
-        chosen = self._chosen()
+        refuse_foreign_list(self._prepared.source)
+        executor, notice = self._resources.executor, self._feedback.notice
+        chosen, facts = chosen_samples(self._request, self._prepared.source, executor, notice)
+        self._record = self._record.model_copy(update=facts)
         shards = [shard for shard in self._prepared.source.shards if chosen is None or shard in chosen]
         scan_left = self._executor()
         begun = start_or_continue(self._request.run, self._record)
         before = results(self._run)
-        _refuse_other_shards(self._request.run, shards, before)
+        refuse_other_shards(self._request.run, shards, before)
         settings = self._settings(begun)
         left = [shard for shard in shards if not finished(shard, before.ledger)]
         if left and begun.code not in (None, self._record.code):
@@ -314,55 +271,6 @@ class _Scan:
             has_canary=description.num_gpus > 0,
             hash_list=self._prepared.hash_list,
             image_memory_bytes=self._supervision.image_memory_bytes,
-        )
-
-    def _chosen(self) -> Chosen:
-        """The samples to scan, None for all. To draw from all, every shard has to be listed first.
-
-        What the draw found out goes into the record.
-        """
-        request, source = self._request, self._prepared.source
-        if request.limit is not None:
-            return first(*_first_counts(source, request.limit), request.limit)
-        if request.sample is None:
-            return None
-        shards = list(source.shards)
-        if self._resources.executor == "inline":
-            from jobs.scan.inline import categories_of, count_samples
-        else:
-            from jobs.scan.on_ray import categories_of, count_samples
-        if request.per_category:
-            categories = categories_of(source, shards)
-            chosen, num_without = draw_per_category(shards, categories, request.sample, request.seed or 0)
-            if num_without:
-                self._feedback.notice(f"{number_of(num_without, 'image')} without a category cannot be drawn")
-            self._record = self._record.model_copy(update={"drawn": sum(map(len, chosen.values()))})
-            return chosen
-        if request.shards is None:
-            return draw(shards, count_samples(source, shards), request.sample, request.seed or 0)
-        shards = draw_shards(shards, request.shards, request.seed or 0)
-        counts = count_samples(source, shards)
-        if request.sample > sum(counts):
-            raise SourceError(
-                f"--sample {request.sample}: the {number_of(len(shards), 'drawn shard')} hold only "
-                f"{number_of(sum(counts), 'image')}; draw more with --shards, or fewer with --sample"
-            )
-        self._record = self._record.model_copy(update={"num_in_shards": sum(counts)})
-        return draw(shards, counts, request.sample, request.seed or 0)
-
-    def _refuse_foreign_list(self) -> None:
-        """LabelsError where `--labels` names no image of the source. Stops at the first that it names."""
-        source = self._prepared.source
-        if source.class_list is None:
-            return
-        try:
-            if any(of for shard in source.shards for of in source.categories(shard)):
-                return
-        except StorageError:  # the scan says of which shard, and the class may stand in it
-            return
-        raise LabelsError(
-            f"{source.class_list.url}: none of its {number_of(source.class_list.num_names, 'name')} is one of the "
-            "source's images; names must be the keys of the rows, with or without folders and extension"
         )
 
     def _follow(
@@ -477,31 +385,3 @@ def _discounting_interruption(run: Place) -> Iterator[None]:
         with suppress(StorageError):
             Attempts(run.at(ATTEMPTS)).discount_interrupted()
         raise
-
-
-def _refuse_other_shards(run_url: str, shards: list[str], found: Results) -> None:
-    """RunError where the source lost shards that have rows, or a compacted run, which is closed, would get more."""
-    gone = shard_ids_of_others(shards, found.ledger)
-    if gone:
-        are = "is" if len(gone) == 1 else "are"
-        raise RunError(
-            f"{number_of(len(gone), 'shard')} that {run_url} has rows of {are} gone from the source "
-            f"({printable(gone[0])} first); "
-            "restore them, or scan the source into a new run"
-        )
-    new = [shard for shard in shards if not finished(shard, found.ledger)]
-    if new and found.ranges is not None:
-        raise RunError(
-            f"{run_url} is compacted, and the source has {number_of(len(new), 'shard')} more "
-            f"({printable(new[0])} first); scan them into a run of their own"
-        )
-
-
-def _first_counts(source: Source, limit: int) -> tuple[list[str], list[int]]:
-    """The first shards and how many samples each has, as many as hold `limit` samples."""
-    counts: list[int] = []
-    for shard in source.shards:
-        counts.append(sum(len(one.locators) for one in source.slices(shard)))
-        if sum(counts) >= limit:
-            break
-    return list(source.shards[: len(counts)]), counts

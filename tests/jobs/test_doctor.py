@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from ingest.extras import install_command
-from jobs.doctor.findings import Finding, ProblemError
-from jobs.doctor.gpus import Gpu, check_gpu, gpus_of
+from jobs.doctor.machine import Finding, Gpu, ProblemError, check_gpu, gpus_of
 from jobs.doctor.run import DoctorRequest, run_doctor
 from scoring.engine_facts import LocalModel
 from tests.engines.chat_server import SECRET, ChatServer
