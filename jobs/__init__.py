@@ -1,8 +1,7 @@
-"""Room 4 of 4: the commands, one file each, and the folders of what they do.
+"""Room 4 of 4: the commands, each in a file or a folder of its name.
 
-What lives here: `fetch`, `plan`, `doctor`, `scan`, `status`, `compact`, `report`, `sql`, `filter`, and for models
-of one's own `review`, `labels`, `tune-set`, `tune`, `evaluate`, `study`; Ray; deployment
-files and the demo corpus.
+The command `diff` is `diff.py`; `scan` is `scan/`, and `scan/command.py` declares its options. Not commands: `cli.py`
+lists them, `console/` and `runtime/` are what they share, `deploy/` and `demo/` are files for users.
 May import: `ingest`, `scoring` and `reports`. Imported by: the package `privsieve`.
 Start at: `cli.py` for the list of commands, then the file of one command.
 """

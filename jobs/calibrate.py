@@ -1,33 +1,116 @@
 """The verb `calibrate`: whether probabilities mean what they say, and thresholds that follow from labels."""
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import click
+from pydantic import Field
+from pydantic.dataclasses import dataclass as checked_dataclass
 
-from jobs.console.option_types import FiniteRange, WholeRange
+from ingest.errors import LabelsError
+from ingest.storage.place import place
+from jobs.console.request_options import takes
 from jobs.console.terminal import write_json, write_line
+from jobs.runtime.requests import STRICT, Option, RunUrl, Seed, Url
 from scoring.taxonomy import KEYS
 
 if TYPE_CHECKING:
-    from reports.labels.rows import Drawn
+    from reports.calibration.results import CalibrationReport
+
+
+@checked_dataclass(frozen=True, config=STRICT)
+class CalibrateRequest:
+    run: RunUrl
+    """Folder or fsspec URL of the run."""
+
+    labels: Annotated[Url, Option(metavar="FILE")]
+    """Labels as Parquet or CSV, of one or several people."""
+
+    out: Annotated[Url | None, Option(metavar="FILE")] = None
+    """Write the thresholds of the attributes to this file, for scan --thresholds."""
+
+    at: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """Calibrated probability from which an attribute is present."""
+
+    drawn: Literal["audit", "evenly"] | None = None
+    """How the labelled pictures were drawn. [default: audit if all are of the audit sample]"""
+
+    seed: Seed = 0
+    """Seed of the folds."""
+
+
+@dataclass(frozen=True)
+class CalibrateResult:
+    report: "CalibrationReport"
+    thresholds: str | None
+    """Content of the file; None if no attribute has a threshold."""
+
+
+def run_calibrate(request: CalibrateRequest) -> CalibrateResult:
+    """LabelsError if the labels are wrong, too few for a file of thresholds that is asked for, or belong to no picture
+    of the run; RunError, StorageError of the run."""
+    import pyarrow as pa
+
+    from ingest.sample import printable
+    from jobs.runtime.output_file import refuse_existing
+    from reports.calibration.calibrated import calibrated
+    from reports.calibration.results import CalibrationReport
+    from reports.calibration.thresholds_file import thresholds_file
+    from reports.evaluation.answers import ROW_COLUMNS, truth_of
+    from reports.evaluation.evaluate import engine_name
+    from reports.labels.agreed import agreed, num_undecided_of
+    from reports.labels.rows import labelled_rows
+    from reports.report.opened import open_run
+    from scoring.labels.contradictions import contradictions
+    from scoring.labels.table import read_judged
+
+    if request.out is not None:
+        refuse_existing(request.out)
+    given = read_judged(request.labels)
+    labels = agreed(given)
+    run = place(request.run)
+    with open_run(request.run) as opened:
+        record, cautions = opened.record, tuple(map(printable, opened.cautions))
+    found = labelled_rows(run, record, labels, ROW_COLUMNS, request.drawn)
+    subjects, without = calibrated(found, record, request.at, request.seed)
+    report = CalibrationReport(
+        run=printable(request.run),
+        engine=engine_name(record.engine),
+        cautions=tuple(filter(None, (*cautions, contradictions(given.labels)))),
+        has_attributes=bool(record.engine["assessed"]),
+        join=found.joined.counts,
+        drawn=found.drawn,
+        num_drawn=None if found.sample is None else found.sample.table.num_rows,
+        num_labelled=len(found.one_per_picture),
+        num_open=truth_of(found.joined.labels.take(pa.array(found.one_per_picture))).num_open,
+        num_undecided=num_undecided_of(found.undecided[found.one_per_picture]),
+        at=request.at,
+        seed=request.seed,
+        subjects=subjects,
+        without=without,
+    )
+    thresholds = thresholds_file(report)
+    if request.out is not None:
+        if thresholds is None:
+            raise LabelsError(_nothing_to_write(report))
+        place(request.out).write(thresholds.encode())
+    return CalibrateResult(report, thresholds)
+
+
+def _nothing_to_write(report: "CalibrationReport") -> str:
+    from reports.calibration.tables import use_of
+
+    if report.has_attributes:
+        return "no attribute has a threshold, so there is nothing to write; leave out --out to see what was found"
+    first = "--out writes thresholds of attributes, and this run judges none: its protocol asks for the whole picture"
+    threshold = report.subjects[0].threshold
+    if threshold is None:
+        return f"{first}; leave out --out to see what was found"
+    return f"{first}; leave out --out, and {use_of(threshold)}"
 
 
 @click.command()
-@click.argument("run")
-@click.option("--labels", required=True, metavar="FILE", help="Labels as Parquet or CSV, one row per picture.")
-@click.option("--out", metavar="FILE", help="Write the thresholds of the attributes, for scan --thresholds.")
-@click.option(
-    "--at",
-    type=FiniteRange(0, 1, min_open=True, max_open=True),
-    default=0.5,
-    show_default=True,
-    help="Calibrated probability from which an attribute is present.",
-)
-@click.option(
-    "--drawn",
-    type=click.Choice(["audit", "evenly"]),
-    help="How the labelled pictures were drawn.  [default: audit if all are of the audit sample]",
-)
+@takes(CalibrateRequest)
 @click.option(
     "--reliability",
     multiple=True,
@@ -35,18 +118,8 @@ if TYPE_CHECKING:
     metavar="ATTRIBUTE",
     help="Show the reliability table of this attribute, or of private; may be given several times.  [default: private]",
 )
-@click.option("--seed", type=WholeRange(min=0, max=2**63 - 1), default=0, show_default=True)
 @click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def calibrate(
-    run: str,
-    labels: str,
-    out: str | None,
-    at: float,
-    drawn: "Drawn | None",
-    reliability: tuple[str, ...],
-    seed: int,
-    output: str,
-) -> None:
+def calibrate(request: CalibrateRequest, reliability: tuple[str, ...], output: str) -> None:
     """Compare the probabilities of RUN with labels, and choose thresholds.
 
     Reliability, Brier score and expected calibration error, before and after a map that is fitted on the labels.
@@ -54,11 +127,6 @@ def calibrate(
     RUN must hold probabilities: those of vision-language models read with slots, json or binary. The engine detectors
     gives none; evaluate judges its answers, and audit corrects its rates.
     """
-    from jobs.calibrating.run import CalibrateRequest, run_calibrate
-    from jobs.runtime.requests import refused_in_one_line
-
-    with refused_in_one_line():
-        request = CalibrateRequest(run, labels, out, at, drawn, seed)
     report = run_calibrate(request).report
     if output == "json":
         from reports.calibration.results import as_json
@@ -69,5 +137,5 @@ def calibrate(
     from reports.calibration.tables import document
 
     write_document(document(report, reliability or ("private",)))
-    if out is not None:
-        write_line(f"thresholds written to {out}")
+    if request.out is not None:
+        write_line(f"thresholds written to {request.out}")

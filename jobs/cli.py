@@ -4,6 +4,7 @@ import importlib
 import os
 import sys
 from contextlib import suppress
+from types import ModuleType
 
 import click
 
@@ -39,7 +40,7 @@ VERBS: dict[str, str] = {
     "help": "Show a page of the documentation.",
     "compact": "Join the small result files of a finished run into few large ones.",
 }
-"""Verb -> one line of help; the command lies in `jobs.VERB` (with _ for -) as a click command of that name."""
+"""Verb -> one line of help. The click command has the name of the verb (with _ for -), in `command_module(verb)`."""
 
 HEADINGS: dict[str, tuple[str, ...]] = {
     "Before a scan": ("fetch", "models", "plan", "doctor"),
@@ -82,6 +83,12 @@ CONTINUED = {
 """Verb that leaves something to continue when it is interrupted -> how."""
 
 
+def command_module(verb: str) -> ModuleType:
+    """The module that declares a command: `jobs/VERB.py`, or `jobs/VERB/command.py` if the command has a folder."""
+    module = importlib.import_module(f"jobs.{verb.replace('-', '_')}")
+    return importlib.import_module(f"{module.__name__}.command") if hasattr(module, "__path__") else module
+
+
 class _Verbs(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(VERBS)
@@ -90,7 +97,7 @@ class _Verbs(click.Group):
         if cmd_name not in VERBS:
             return None
         name = cmd_name.replace("-", "_")
-        command = getattr(importlib.import_module(f"jobs.{name}"), name)
+        command = getattr(command_module(cmd_name), name)
         assert isinstance(command, click.Command)
         add_settings(command, (cmd_name,), VERBS, EXAMPLES.get(cmd_name, ()))
         return command

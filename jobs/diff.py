@@ -1,48 +1,67 @@
 """The verb `diff`: what one run says of the same pictures that another does not."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import click
+from pydantic.dataclasses import dataclass as checked_dataclass
 
-from jobs.console.hash_list_option import hash_list_option
+from jobs.console.request_options import takes
 from jobs.console.terminal import write_json, write_line
+from jobs.runtime.feedback import SILENT, Feedback, on_terminal
+from jobs.runtime.requests import STRICT, HashListUrl, Option, PagePath, Url
 
 if TYPE_CHECKING:
-    pass
+    from reports.diff.results import RunDifference
 
 MAX_GROUPS = 20
 """In the terminal."""
 
 
+@checked_dataclass(frozen=True, config=STRICT)
+class DiffRequest:
+    run_a: Annotated[Url, Option(argument="RUN_A")]
+    """Folder or fsspec URL of the first run."""
+
+    run_b: Annotated[Url, Option(argument="RUN_B")]
+    """Folder or fsspec URL of the second run."""
+
+    by: str = "category"
+    """Column or SQL expression that groups the pictures."""
+
+    html: PagePath | None = None
+    """Write one self-contained page as well, to this file."""
+
+    hash_list: HashListUrl = None
+    """File of hashes (sha256 or PDQ, one a line); a picture on it is counted and not named."""
+
+
+def run_diff(request: DiffRequest, feedback: Feedback = SILENT) -> "RunDifference":
+    """Nothing is written but the page.
+
+    RunError, StorageError of the runs; QueryError if `by` is no expression over the row. LabelsError of the hash list;
+    SourceError if its PDQ hashes need pictures that cannot be read.
+    """
+    from jobs.runtime.hash_list import hash_list_of
+    from jobs.runtime.listed import clear_rows
+    from reports.diff.compare import compare_runs
+    from reports.diff.page import write_page
+
+    hash_list = hash_list_of(request.hash_list)
+    found = compare_runs(request.run_a, request.run_b, request.by, clear_rows(hash_list, feedback))
+    if request.html is not None:
+        write_page(found, request.html)
+    return found
+
+
 @click.command()
-@click.argument("run_a", metavar="RUN_A")
-@click.argument("run_b", metavar="RUN_B")
-@click.option("--by", default="category", show_default=True, help="Column or SQL expression that groups the pictures.")
-@click.option(
-    "--html",
-    "html_path",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write one self-contained page as well.",
-)
-@hash_list_option("is counted and not named")
+@takes(DiffRequest)
 @click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def diff(run_a: str, run_b: str, by: str, html_path: Path | None, hash_list: str | None, output: str) -> None:
+def diff(request: DiffRequest, output: str) -> None:
     """Compare two runs on the pictures that both hold: levels, attributes, and the private share of each category.
 
     Pictures are joined by the hash of their bytes, so the runs may be of different engines, versions or crawls.
     """
-    from jobs.comparing_runs.run import DiffRequest, run_diff
-    from jobs.runtime.feedback import on_terminal
-    from jobs.runtime.requests import refused_in_one_line
-
-    with refused_in_one_line():
-        request = DiffRequest(run_a, run_b, by, hash_list)
     found = run_diff(request, on_terminal(quiet=True))
-    if html_path is not None:
-        from reports.diff.page import write_page
-
-        write_page(found, html_path)
     if output == "json":
         from reports.diff.results import as_json
 
@@ -52,5 +71,5 @@ def diff(run_a: str, run_b: str, by: str, html_path: Path | None, hash_list: str
     from reports.diff.tables import document
 
     write_document(document(found, MAX_GROUPS))
-    if html_path is not None:
-        write_line(f"page written to {html_path}")
+    if request.html is not None:
+        write_line(f"page written to {request.html}")

@@ -1,118 +1,186 @@
 """The verb `evaluate`: how good the answers of a run are, judged by labels."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import click
+from pydantic import Field
+from pydantic.dataclasses import dataclass as checked_dataclass
 
-from jobs.console.hash_list_option import hash_list_option
-from jobs.console.option_types import FiniteRange, WholeRange
+from ingest.errors import LabelsError, PrivsieveError
+from ingest.sample import printable
+from ingest.storage.place import place
+from jobs.console.request_options import takes
 from jobs.console.terminal import write_json, write_line
+from jobs.runtime.feedback import SILENT, Feedback, on_terminal
+from jobs.runtime.requests import STRICT, HashListUrl, Option, PagePath, RunUrl, Seed, Url, Urls
 
 if TYPE_CHECKING:
-    pass
+    from jobs.runtime.hash_list import HashList
+    from reports.evaluation.results import Evaluation, WrongAnswer
+
+MAX_DRAWS = 100_000
+MAX_ERRORS = 60
+
+
+@checked_dataclass(frozen=True, config=STRICT)
+class EvaluateRequest:
+    run: RunUrl
+    """Folder or fsspec URL of the run that is evaluated."""
+
+    labels: Annotated[Url, Option(metavar="FILE")]
+    """Labels as Parquet or CSV, one row per picture."""
+
+    split: Annotated[str | None, Option(metavar="NAME")] = None
+    """Use only the labels of this split, such as test."""
+
+    compare: Annotated[Url | None, Option(metavar="BEFORE")] = None
+    """The run before, on the same pictures: what changed, and by how much. Gains of RUN are positive."""
+
+    runs: Annotated[Urls, Option(metavar="RUN3")] = ()
+    """One more run on the same pictures, such as another wording; may be given several times. Gives mean and standard
+    deviation over all."""
+
+    by: Literal["class", "category"] | None = None
+    """Also per class of the labels, or category."""
+
+    threshold: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Take a picture as private from this prob_private on."""
+
+    ambiguous: Literal["absent", "present"] = "absent"
+    """What an attribute's 0.5 counts as, in labels and answers."""
+
+    num_draws: Annotated[Annotated[int, Field(ge=0, le=MAX_DRAWS)], Option("--draws")] = 1000
+    """Draws for the intervals of metrics that are no shares; 0 for none of these."""
+
+    seed: Seed = 0
+    """Seed of these draws, of the batches per class and of the parts of the benchmark."""
+
+    errors: Annotated[int, Field(ge=0, le=MAX_ERRORS)] = 0
+    """Name this many wrong answers, those first of which the run was most sure; --html shows their pictures, blurred
+    until held."""
+
+    hash_list: HashListUrl = None
+    """File of hashes (sha256 or PDQ, one a line); a picture on it is not among the errors."""
+
+    html: PagePath | None = None
+    """Write one self-contained page as well, to this file."""
+
+    def __post_init__(self) -> None:
+        if self.run in (self.compare, *self.runs):
+            raise PrivsieveError(f"{self.run} is given twice; compare it with another run")
+
+
+def run_evaluate(request: EvaluateRequest, feedback: Feedback = SILENT) -> "Evaluation":
+    """Nothing is written but the page.
+
+    LabelsError if the labels are wrong or belong to no picture of a run; RunError, StorageError of the runs.
+    SourceError if pictures must be compared with a hash list and cannot be read.
+    """
+    from jobs.runtime.hash_list import NOTHING, hash_list_of
+    from reports.evaluation.comparing import compare, spread_of
+    from reports.evaluation.errors import wrong_answers
+    from reports.evaluation.evaluate import EvaluationOptions, evaluation_of, judged
+    from scoring.labels.contradictions import contradictions
+    from scoring.labels.reviews import caution_of_chosen
+    from scoring.labels.table import read_labels_and_origin
+
+    hash_list = hash_list_of(request.hash_list) if request.errors else NOTHING
+    labels, origin = read_labels_and_origin(request.labels)
+    if request.split is not None:
+        import pyarrow.compute as pc
+
+        found = labels["split"].unique().drop_null().to_pylist()
+        labels = labels.filter(pc.equal(labels["split"], request.split))
+        if not labels.num_rows:
+            there = f"there are: {', '.join(sorted(found))}" if found else "the labels name no split"
+            raise LabelsError(f'{request.labels}: no label is of the split "{request.split}"; {there}')
+    options = EvaluationOptions(request.seed, request.num_draws, request.threshold, request.by, request.ambiguous)
+    one = judged(request.run, labels, options)
+    evaluation = evaluation_of(one, options)
+    of_labels = filter(None, (contradictions(labels), caution_of_chosen(place(request.labels))))
+    evaluation = replace(evaluation, cautions=(*evaluation.cautions, *of_labels))
+    if origin is not None and origin.notes:
+        notes = tuple(f"Of the labels: {printable(note)}" for note in origin.notes)
+        evaluation = replace(evaluation, notes=(*evaluation.notes, *notes))
+    if request.errors:
+        errors, left_out = may_be_named(request.run, wrong_answers(one), request.errors, hash_list, feedback)
+        evaluation = replace(evaluation, errors=errors, errors_note=left_out)
+    if request.runs:
+        without_draws = replace(options, num_draws=0, by=None)
+        others = (judged(url, labels, without_draws) for url in request.runs)
+        spread = spread_of([evaluation, *(evaluation_of(other, without_draws) for other in others)])
+        evaluation = replace(evaluation, spread=spread)
+    if request.compare is not None:
+        comparison = compare(one, judged(request.compare, labels, options), options)
+        evaluation = replace(evaluation, comparison=comparison)
+    if request.html is not None:
+        from reports.evaluation.page import write_page
+
+        write_page(evaluation, request.html, pictures_of(request.run, evaluation.errors, feedback))
+    return evaluation
+
+
+def may_be_named(
+    run_url: str, wrong: Sequence["WrongAnswer"], most: int, hash_list: "HashList", feedback: Feedback
+) -> tuple[tuple["WrongAnswer", ...], str | None]:
+    """The first of them that are not on the hash list, and how many others are left out. SourceError, StorageError."""
+    import pyarrow as pa
+
+    from jobs.runtime.hash_list import NOTHING
+    from jobs.runtime.listed import COLUMNS, READS_AGAIN, left_out_note, listings, reads_pictures
+    from reports.report.opened import open_run
+
+    if hash_list is NOTHING or not wrong:
+        return tuple(wrong[:most]), None
+    first = wrong[: 2 * most]  # enough, unless most of them are listed
+    with open_run(run_url) as run:
+        if reads_pictures(run.record, hash_list):
+            feedback.notice(READS_AGAIN)
+        rows = pa.table({name: [getattr(one, name) for one in first] for name in COLUMNS})
+        found = listings(run, rows, hash_list)
+    clear = tuple(one for one, listing in zip(first, found, strict=True) if listing == "clear")
+    return clear[:most], left_out_note(found, "picture")
+
+
+def pictures_of(run_url: str, wrong: Sequence["WrongAnswer"], feedback: Feedback) -> dict[str, bytes]:
+    """sha256 -> a small JPEG of each that the source still holds as it was scanned. SourceError, StorageError."""
+    from ingest.images.decode import DecodedImage, decode
+    from ingest.images.pixels import ImageLimits
+    from jobs.report.gallery import SIDE_PX, thumbnail
+    from jobs.runtime.pictures import Pictures, Where
+    from reports.report.opened import open_run
+
+    found = dict[str, bytes]()
+    if not wrong:
+        return found
+    with open_run(run_url) as run:
+        record = run.record
+    places = [Where(one.shard, one.index, one.sha256, one.key) for one in wrong]
+    source = Pictures(record, places)
+    limits = ImageLimits(max_pixels=record.max_pixels, max_frames=1, max_side_px=4 * SIDE_PX)
+    for picture in places:
+        decoded = decode(source.read(picture).encoded, limits)
+        if isinstance(decoded, DecodedImage) and picture.sha256:
+            found[picture.sha256] = thumbnail(decoded.views[0], (), is_clear=True)
+    if missing := len(wrong) - len(found):
+        feedback.notice(
+            f"{missing} of {len(wrong)} pictures are left out: {printable(record.source)} holds them no more as scanned"
+        )
+    return found
 
 
 @click.command()
-@click.argument("run")
-@click.option("--labels", required=True, metavar="FILE", help="Labels as Parquet or CSV, one row per picture.")
-@click.option("--split", metavar="NAME", help="Use only the labels of this split, such as test.")
-@click.option(
-    "--compare",
-    metavar="BEFORE",
-    help="The run before, on the same pictures: what changed, and by how much. Gains of RUN are positive.",
-)
-@click.option(
-    "--runs",
-    multiple=True,
-    metavar="RUN3",
-    help="One more run on the same pictures, such as another wording; may be given several times. Gives mean and "
-    "standard deviation over all.",
-)
-@click.option("--by", type=click.Choice(["class", "category"]), help="Also per class of the labels, or category.")
-@click.option(
-    "--threshold",
-    type=FiniteRange(min=0, max=1),
-    help="Take a picture as private from this prob_private on.",
-)
-@click.option(
-    "--ambiguous",
-    type=click.Choice(["absent", "present"]),
-    default="absent",
-    show_default=True,
-    help="What an attribute's 0.5 counts as, in labels and answers.",
-)
-@click.option(
-    "--draws",
-    type=WholeRange(min=0, max=100_000),
-    default=1000,
-    show_default=True,
-    help="Draws for the intervals of metrics that are no shares; 0 for none of these.",
-)
-@click.option("--seed", type=WholeRange(min=0, max=2**63 - 1), default=0, show_default=True)
-@click.option(
-    "--errors",
-    type=WholeRange(min=0, max=60),
-    default=0,
-    show_default=True,
-    help="Name so many wrong answers, those first of which the run was most sure; --html shows their pictures, blurred "
-    "until held.",
-)
-@hash_list_option("is not among the errors")
-@click.option(
-    "--html",
-    "html_path",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write one self-contained page as well.",
-)
+@takes(EvaluateRequest)
 @click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def evaluate(
-    run: str,
-    labels: str,
-    split: str | None,
-    compare: str | None,
-    runs: tuple[str, ...],
-    by: Literal["class", "category"] | None,
-    threshold: float | None,
-    ambiguous: Literal["absent", "present"],
-    draws: int,
-    seed: int,
-    errors: int,
-    hash_list: str | None,
-    html_path: Path | None,
-    output: str,
-) -> None:
+def evaluate(request: EvaluateRequest, output: str) -> None:
     """Judge the answers of RUN by labels: private or public, severity score, attributes.
 
     Labels are joined by sha256, else by key. A picture without an answer (quarantined, or unknown to the run) counts as
     answered wrong; a column shows the figures of the answered pictures alone. All intervals are 95 % intervals.
     """
-    from jobs.evaluating.run import EvaluateRequest, run_evaluate
-    from jobs.runtime.feedback import on_terminal
-    from jobs.runtime.requests import refused_in_one_line
-
-    with refused_in_one_line():
-        request = EvaluateRequest(
-            run_url=run,
-            labels_url=labels,
-            split=split,
-            compare_url=compare,
-            further_urls=runs,
-            by=by,
-            threshold=threshold,
-            ambiguous=ambiguous,
-            num_draws=draws,
-            seed=seed,
-            num_errors=errors,
-            hash_list_url=hash_list,
-        )
-    feedback = on_terminal(quiet=True)
-    evaluation = run_evaluate(request, feedback)
-    if html_path is not None:
-        from jobs.evaluating.errors import pictures_of
-        from reports.evaluation.page import write_page
-
-        write_page(evaluation, html_path, pictures_of(run, evaluation.errors, feedback))
+    evaluation = run_evaluate(request, on_terminal(quiet=True))
     if output == "json":
         from reports.evaluation.results import as_json
 
@@ -122,5 +190,5 @@ def evaluate(
     from reports.evaluation.tables import document
 
     write_document(document(evaluation))
-    if html_path is not None:
-        write_line(f"page written to {html_path}")
+    if request.html is not None:
+        write_line(f"page written to {request.html}")

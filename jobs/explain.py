@@ -1,45 +1,69 @@
 """The verb `explain`: one image in words, and what policies do with it and why."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import click
+from pydantic.dataclasses import dataclass as checked_dataclass
 
-from jobs.console.hash_list_option import hash_list_option
+from jobs.console.request_options import takes
 from jobs.console.terminal import write_cautions, write_json, write_line
+from jobs.runtime.feedback import SILENT, Feedback, on_terminal
+from jobs.runtime.requests import STRICT, HashListUrl, Option, RunUrl, Urls
+from scoring.policies.shipped import SHIPPED
+from scoring.sql.limits import NO_LIMITS, Limits, limits_of_command
 
 if TYPE_CHECKING:
     from reports.report.explaining import Explanation
 
 
+@checked_dataclass(frozen=True, config=STRICT)
+class ExplainRequest:
+    run: RunUrl
+    """Folder or fsspec URL of the run."""
+
+    key: Annotated[str, Option(argument="KEY")]
+    """Key of the image, SHARD/KEY, SHARD#INDEX or its sha256."""
+
+    shard: str | None = None
+    """Look in this shard only."""
+
+    policies: Annotated[Urls, Option("--policy")] = SHIPPED
+    """Policies to apply, a file or a shipped one; may be repeated. [default: all that are shipped]"""
+
+    hash_list: HashListUrl = None
+    """File of hashes (sha256 or PDQ, one a line); a picture on it is not explained."""
+
+
+def run_explain(
+    request: ExplainRequest, feedback: Feedback = SILENT, limits: Limits = NO_LIMITS
+) -> tuple["Explanation", tuple[str, ...]]:
+    """The explanation, and the cautions of the run. QueryError where no image, or several, have that key."""
+    from jobs.runtime.hash_list import hash_list_of
+    from jobs.runtime.listed import clear_rows, refuse_listed
+    from reports.report.explaining import explanation, row_named
+    from reports.report.opened import open_run
+    from scoring.policies.policy import load_policy
+    from scoring.policies.shipped import policy_bytes
+
+    loaded = [load_policy(policy_bytes(name), name) for name in request.policies]
+    listed = hash_list_of(request.hash_list)
+    may_name = clear_rows(listed, feedback)
+    with open_run(request.run, limits) as opened:
+        row = row_named(opened, request.key, request.shard, may_name)
+        refuse_listed(opened, row, listed)
+        return explanation(opened, row, loaded), tuple(opened.cautions)
+
+
 @click.command()
-@click.argument("run")
-@click.argument("key")
-@click.option("--shard", help="Look in this shard only.")
-@click.option(
-    "--policy",
-    "policies",
-    multiple=True,
-    help="Policies to apply, a file or a shipped one; may be repeated.  [default: all that are shipped]",
-)
-@hash_list_option("is not explained")
+@takes(ExplainRequest)
 @click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def explain(
-    run: str, key: str, shard: str | None, policies: tuple[str, ...], hash_list: str | None, output: str
-) -> None:
+def explain(request: ExplainRequest, output: str) -> None:
     """Say in words what RUN knows of the image with this KEY, and what policies do with it and why.
 
     KEY is the image's key. If several images have it, write SHARD/KEY, or SHARD#INDEX as in the report; its sha256 will
     do as well. The picture is not opened, unless a hash list has PDQ hashes. No found text is shown: none is stored.
     """
-    from jobs.reporting.explaining import ExplainRequest, run_explain
-    from jobs.runtime.feedback import on_terminal
-    from jobs.runtime.requests import refused_in_one_line
-    from scoring.policies.shipped import SHIPPED
-    from scoring.sql.limits import limits_of_command
-
-    with refused_in_one_line():
-        request = ExplainRequest(run, key, shard, policies or SHIPPED, hash_list)
     found, cautions = run_explain(request, on_terminal(quiet=True), limits_of_command(600))
     if output == "json":
         write_json(asdict(found), indent=1)

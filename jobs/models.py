@@ -1,14 +1,125 @@
 """The verb `models`: the weights of models and adapters on this machine."""
 
+from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 import click
 
-from ingest.errors import IncompleteError, number_of
+from ingest.errors import IncompleteError, RunError, number_of
+from ingest.storage.web import named
 from jobs.console.tables import write_rows, write_table
 from jobs.console.terminal import write_line
-from jobs.runtime.feedback import on_terminal
+from jobs.runtime.feedback import SILENT, Feedback, on_terminal
 from jobs.runtime.last_word import command_session
+from jobs.runtime.weights_progress import weights_shown
+from scoring.engines.vlm.adapter import adapter_in
+from scoring.engines.vlm.checkpoint import ADAPTER_CONFIG, checkpoint_in
+from scoring.weights.cache import Entry, Slot, cache_root, checked, entries, entries_of, in_bytes
+from scoring.weights.sources import find_weights
+
+
+@dataclass(frozen=True)
+class FetchedWeights:
+    """A model or an adapter that a scan can load from this machine."""
+
+    asked: str
+    """The name or URL, without credentials."""
+
+    name: str
+    """As run.json has it."""
+
+    sha256: str
+    """As run.json has it."""
+
+    folder: Path
+
+    num_bytes: int
+
+
+@dataclass(frozen=True)
+class CachedWeights:
+    """What the cache holds of a name or URL, in one version."""
+
+    asked: str
+
+    source: str
+    """The URL; for a name of the hub with the commit."""
+
+    folder: Path
+
+    num_bytes: int
+    """Of all files, also of those that are not here yet."""
+
+    missing: tuple[str, ...]
+    """Files that are not here, or not whole."""
+
+    is_whole: bool
+
+    is_in_use: bool
+    """By a process of this machine, so that it cannot be removed."""
+
+    last_used: float
+    """Unix time in seconds."""
+
+
+def fetch_weights(asked: str, feedback: Feedback = SILENT) -> FetchedWeights:
+    """The weights are on this machine afterwards, whole and checked. EngineError or StorageError in one line."""
+    with weights_shown(feedback):
+        found = find_weights(asked, "model")
+        if (found.folder / ADAPTER_CONFIG).is_file():
+            name, digest = f"adapter {found.name}", adapter_in(found).digest()
+        else:
+            name, digest = found.name, checkpoint_in(found).digest()
+    num_bytes = sum(file.stat().st_size for file in found.folder.iterdir() if file.is_file())
+    return FetchedWeights(found.shown, name, digest, found.folder, num_bytes)
+
+
+def cached_weights() -> list[CachedWeights]:
+    """What was used last comes first."""
+    return [_cached(slot, entry) for slot, entry in entries()]
+
+
+def verify_weights(asked: str | None = None) -> list[tuple[CachedWeights, list[str]]]:
+    """Reads every file, and names those whose SHA-256 differs from that of the fetched one: they will be fetched again.
+
+    asked: a name or URL; None for all. RunError if the cache has nothing of it.
+    """
+    found = []
+    for slot, entry in entries() if asked is None else _of(asked):
+        now, changed = checked(slot, entry, by_content=True)
+        found.append((_cached(slot, now), changed))
+    return found
+
+
+def remove_weights(asked: str) -> list[CachedWeights]:
+    """All versions are gone from the cache. RunError if there are none, or a process uses one."""
+    gone = []
+    for slot, entry in _of(asked):
+        cached = _cached(slot, entry)
+        if not slot.remove():
+            raise RunError(f"{entry.asked} is used by a process of this machine; end it first")
+        gone.append(cached)
+    return gone
+
+
+def _of(asked: str) -> list[tuple[Slot, Entry]]:
+    if not (found := entries_of(named(asked))):
+        raise RunError(f"the cache has nothing of {named(asked)}; privsieve models list shows what it has")
+    return found
+
+
+def _cached(slot: Slot, entry: Entry) -> CachedWeights:
+    return CachedWeights(
+        entry.asked,
+        entry.source,
+        slot.folder(entry),
+        entry.num_bytes,
+        tuple(entry.missing),
+        entry.is_whole,
+        slot.is_in_use,
+        slot.last_used,
+    )
 
 
 @click.group()
@@ -31,9 +142,6 @@ def fetch(weights: tuple[str, ...], quiet: bool) -> None:
 
     Example: privsieve models fetch s3://bucket/models/Qwen3-VL-8B
     """
-    from jobs.caching.weights import fetch_weights
-    from scoring.weights.cache import in_bytes
-
     with command_session():
         for one in weights:
             found = fetch_weights(one, on_terminal(quiet))
@@ -44,8 +152,6 @@ def fetch(weights: tuple[str, ...], quiet: bool) -> None:
 @click.option("--format", "output", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True)
 def list_(output: str) -> None:
     """List what the cache holds, the last used first."""
-    from jobs.caching.weights import CachedWeights, cached_weights
-    from scoring.weights.cache import cache_root, in_bytes
 
     def state(one: CachedWeights) -> str:
         if one.is_in_use:
@@ -77,8 +183,6 @@ def verify(weights: str | None) -> None:
     WEIGHTS: a hub name or URL; default all. Files that differ are fetched again when they are next needed. Exit code 1
     if there are any.
     """
-    from jobs.caching.weights import verify_weights
-
     found = verify_weights(weights)
     for one, changed in found:
         if changed:
@@ -100,8 +204,5 @@ def remove(weights: str) -> None:
 
     WEIGHTS: a hub name or URL. What a process uses is not removed.
     """
-    from jobs.caching.weights import remove_weights
-    from scoring.weights.cache import in_bytes
-
     for one in remove_weights(weights):
         write_line(f"removed {one.source}, {in_bytes(one.num_bytes)}")

@@ -15,7 +15,6 @@ command would print. May import: all rooms. Imported by: no room. Start at: `sca
 
 import os
 from datetime import date
-from pathlib import Path
 
 import jobs  # noqa: F401  (first: it names the package that hides a room, where there is one)
 from ingest import __version__
@@ -31,16 +30,17 @@ from ingest.errors import (
     StorageError,
 )
 from ingest.images.pixels import ImageLimits
-from jobs.caching.weights import CachedWeights, FetchedWeights, cached_weights
-from jobs.caching.weights import fetch_weights as run_fetch_weights
-from jobs.planning.arithmetic import Figure, PlanResult
-from jobs.planning.estimate import PlanRequest, run_plan
-from jobs.releasing.guaranteeing import GuaranteeRequest
-from jobs.releasing.run import FilterRequest, FilterResources, FilterResult, run_filter
+from jobs.filter.run import FilterRequest, FilterResources, FilterResult, run_filter
+from jobs.models import CachedWeights, FetchedWeights, cached_weights
+from jobs.models import fetch_weights as run_fetch_weights
+from jobs.plan.arithmetic import Figure, PlanResult
+from jobs.plan.run import PlanRequest, run_plan
+from jobs.report.request import ReportRequest
 from jobs.runtime.executors import Executor
-from jobs.runtime.requests import refused_in_one_line
-from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
-from jobs.scanning.run import run_scan
+from jobs.runtime.requests import asked
+from jobs.scan.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
+from jobs.scan.run import run_scan
+from privsieve.asking import takes
 from privsieve.checks import (
     Review,
     agreement,
@@ -123,6 +123,7 @@ def __dir__() -> list[str]:
 show_results_as_pages()
 
 
+@takes(ScanRequest, ScanResources, Supervision)
 def scan(
     source: Url,
     run: Url,
@@ -151,45 +152,11 @@ def scan(
 ) -> ScanResult:
     """Score every image of `source` into `run`; continue where a scan into this run was interrupted.
 
-    source: folder, tar, Parquet file, glob or fsspec URL. source_format: webdataset, tree or parquet, recognised by
-    default. category: JSON field, cls, or Parquet column. labels: file with a class for each image's name, instead of
-    category. caption_words: file of words of captions and the category that each gives.
-    sample, limit: number of images, at random or from the first. per_category: sample is of each category. shards:
-    number of shards that are drawn first; sample is of these.
-    max_pixels_in: width x height of the largest picture that is decoded. hash_list: file of hashes of pictures that the
-    engine must not see; their rows say only where they are. pdq: store hashes that other lists can be compared with.
-    executor: "ray", or "inline" for this process and, if the scan takes longer than some seconds, further ones beside
-    it. processes: how many with this one; by default one per core.
-    stall_seconds: silence after which a slice is given up; inline, the process itself ends then.
-
     IncompleteScanError, with `.result`, where images are left without a row; SourceError, EngineError, RunError,
     StorageError before a row is written.
     """
-    with refused_in_one_line():
-        request = ScanRequest(
-            source=text("source", source),
-            run=text("run", run),
-            engine=engine,
-            options=options or EngineOptions(),
-            format=source_format,
-            category=category,
-            labels=None if labels is None else text("labels", labels),
-            caption_words=None if caption_words is None else text("caption_words", caption_words),
-            sample=sample,
-            shards=shards,
-            per_category=per_category,
-            seed=seed,
-            limit=limit,
-            max_pixels=max_pixels_in,
-            max_frames=max_frames,
-            hash_list=None if hash_list is None else text("hash_list", hash_list),
-            pdq=pdq,
-        )
-        resources = ScanResources(
-            executor=executor, ray_address=ray_address, num_engines=num_engines, num_processes=processes
-        )
-        supervision = Supervision(stall_s=stall_seconds, takeover=takeover)
-    return run_scan(request, resources, supervision)
+    given = locals()
+    return run_scan(asked(ScanRequest, given), asked(ScanResources, given), asked(Supervision, given))
 
 
 def open_run(run: Url) -> OpenRun:
@@ -197,6 +164,7 @@ def open_run(run: Url) -> OpenRun:
     return opened.open_run(text("run", run))
 
 
+@takes(ReportRequest)
 def report(
     run: Url,
     *,
@@ -207,18 +175,17 @@ def report(
 ) -> Report:
     """Everything that `privsieve report` says of a run.
 
-    html: path of this machine to write the page to. by: column or SQL expression that groups the images. private: SQL
-    condition, by default "level IN (1, 2)". min_count: scored images that a group must have to be listed.
-
     RunError, StorageError, QueryError.
     """
-    with open_run(run) as asked:
-        found = asked.summary(by, private, min_count)
-    if html is not None:
-        write_page(found, Path(text("html", html)).expanduser(), Extras(made_on=date.today()))
+    request = asked(ReportRequest, locals())
+    with open_run(run) as opened_run:
+        found = opened_run.summary(request.by, request.private, request.min_count)
+    if request.html is not None:
+        write_page(found, request.html, Extras(made_on=date.today()))
     return found
 
 
+@takes(FilterRequest, FilterResources)
 def filter(
     run: Url,
     policy: Url | None,
@@ -238,36 +205,16 @@ def filter(
 ) -> FilterResult:
     """Write the corpus of a run again, in its own layout, without what a policy drops.
 
-    policy: a YAML file, or the name of a policy that is shipped; None with a guarantee alone. out: folder or URL of the
-    release. guarantee: the share of the private pictures that is dropped with this confidence; the labels prove it.
-    guarantee_by: the number that its threshold is on. drawn: how the labelled pictures were drawn. accept_all: go on
-    although the guarantee drops every image with a score. resume: continue a release that was interrupted. overwrite:
-    replace an earlier one. hash_list: file of hashes of pictures that no release may have. executor: by default, small
-    releases are written in this process and large ones on Ray.
+    Without executor, small releases are written in this process and large ones on Ray.
 
     IncompleteError where the source changed since the scan, or a copy failed (continue with resume=True); PolicyError,
     RunError, SourceError, StorageError before anything is written.
     """
-    if (guarantee is None) != (labels is None):
-        raise PrivsieveError("guarantee and labels go together: the labels prove the guarantee")
-    with refused_in_one_line():
-        wanted = None
-        if guarantee is not None and labels is not None:
-            url = text("labels", labels)
-            wanted = GuaranteeRequest(url, guarantee, confidence, guarantee_by, drawn, accept_all)
-        request = FilterRequest(
-            run_url=text("run", run),
-            policy=None if policy is None else text("policy", policy),
-            out_url=text("out", out),
-            guarantee=wanted,
-            resume=resume,
-            overwrite=overwrite,
-            hash_list_url=None if hash_list is None else text("hash_list", hash_list),
-        )
-        resources = FilterResources(executor=executor, ray_address=ray_address)
-    return run_filter(request, resources)
+    given = locals()
+    return run_filter(asked(FilterRequest, given), asked(FilterResources, given))
 
 
+@takes(PlanRequest)
 def plan(
     source: Url,
     *,
@@ -282,22 +229,9 @@ def plan(
 ) -> PlanResult:
     """Estimate images, hours, cost and storage of a scan from a small random sample. Writes nothing.
 
-    num_engines: GPUs, or processes of an engine without GPU. price_per_hour: of one of them, in any currency. sample:
-    number of images to look at. SourceError, EngineError.
+    SourceError, EngineError.
     """
-    with refused_in_one_line():
-        request = PlanRequest(
-            source=text("source", source),
-            engine=engine,
-            options=options or EngineOptions(),
-            num_engines=num_engines,
-            price_per_hour=price_per_hour,
-            sample=sample,
-            seed=seed,
-            format_name=source_format,
-            category=category,
-        )
-    return run_plan(request)
+    return run_plan(asked(PlanRequest, locals()))
 
 
 def fetch_weights(weights: Url) -> FetchedWeights:

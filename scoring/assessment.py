@@ -7,10 +7,11 @@ declares it (`EngineDescription.uses_caption`) gets the caption too; none that a
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Annotated, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from ingest.errors import EngineError
 from ingest.fault import Fault
@@ -139,45 +140,49 @@ SET_BY_SCANS = frozenset(["weights_sha256", "cpus", "gpu_share"])
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """What the user chose for the engine; None where the user gave nothing. An engine refuses what it cannot use."""
+    """What the user chose for the engine; None where the user gave nothing. An engine refuses what it cannot use.
+
+    Commands derive their options from these fields (`jobs.console.engine_options`), with the limits of numbers.
+    """
 
     model: str | None = None
-    """A folder, a name on the Hugging Face hub, or a URL."""
+    """Model folder, hub name or URL (vllm, transformers); name at the endpoint (openai)."""
 
     adapter: str | None = None
-    """A LoRA adapter: as for `model`."""
+    """Folder, hub name or URL of a LoRA adapter for the model."""
 
     protocol: str | None = None
-    """Name of the protocol, with its variant if it has one."""
+    """What is asked: {}; see privsieve help protocols."""
 
     prompt_file: bytes | None = None
-    """Content of the file, since a worker may be on another machine."""
+    """YAML file with wordings that replace the protocol's own."""  # its content: a worker may be on another machine
 
     thresholds: bytes | None = None
-    """Content of the file, as for `prompt_file`."""
+    """YAML file: attribute -> probability from which it is present."""  # its content, too
 
     keep_rationale: bool | None = None
+    """Keep the model's words."""
 
-    max_pixels: int | None = None
-    """Pictures are downscaled to this many pixels, width x height."""
+    max_pixels: Annotated[int, Field(ge=28 * 28)] | None = None
+    """Pictures are downscaled to this many pixels (width x height) for the model."""
 
     dtype: str | None = None
-    """float32, bfloat16 or float16; None as the model is stored."""
+    """float32, bfloat16 or float16; default as the model is stored."""
 
-    batch_size: int | None = None
-    """Pictures in one forward pass."""
+    batch_size: Annotated[int, Field(ge=1)] | None = None
+    """Pictures in one pass of the model."""
 
-    tensor_parallel_size: int | None = None
+    tensor_parallel_size: Annotated[int, Field(ge=1)] | None = None
     """GPUs that share one model."""
 
-    endpoint: str | None = None
-    """Base URL of a server."""
-
-    concurrency: int | None = None
-    """Requests to the endpoint at the same time."""
-
     vllm_option: tuple[str, ...] | None = None
-    """`NAME=VALUE` of `scoring.engines.vlm.vllm.options`, in the order given."""
+    """Setting of vLLM, such as max_num_seqs=512; can be given several times; see privsieve help engines."""
+
+    endpoint: str | None = None
+    """Base URL of an OpenAI-compatible server, such as http://127.0.0.1:8000/v1 (openai)."""
+
+    concurrency: Annotated[int, Field(ge=1, le=256)] | None = None
+    """Requests to the endpoint at the same time, of one engine (openai)."""
 
     weights_sha256: frozenset[str] | None = None
     """The hashes of the run, one of which weights must have that a machine fetches. None: any."""

@@ -9,9 +9,9 @@ import click
 import pytest
 import yaml
 
-from jobs.checking.doctor import DoctorRequest, run_doctor
 from jobs.cli import VERBS, cli
-from jobs.console.engine_options import engine_options_from_context
+from jobs.doctor.run import DoctorRequest, run_doctor
+from jobs.runtime.requests import asked
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("README.md", "docs/clusters.md", "docs/gpu.md")
@@ -58,15 +58,15 @@ def test_each_file_has_commands() -> None:
 def test_the_option_parser_takes_it(command: tuple[str, tuple[str, ...]]) -> None:
     with parsed(command[1]) as context:
         if context.params.get("engine") in ("vllm", "transformers"):
-            assert engine_options_from_context().model
+            assert context.params["model"]
 
 
 def test_doctor_takes_what_the_page_has_and_names_what_this_machine_lacks() -> None:
-    (asked,) = [arguments for file, arguments in commands() if file == "docs/gpu.md" and arguments[0] == "doctor"]
-    with parsed(asked) as context:
-        options = engine_options_from_context()
+    (shown,) = [arguments for file, arguments in commands() if file == "docs/gpu.md" and arguments[0] == "doctor"]
+    with parsed(shown) as context:
         corpus = ROOT / "jobs" / "demo" / "corpus" / "shards"
-        request = DoctorRequest(context.params["engine"], options, str(corpus), None, "127.0.0.1:1")
+        given = context.params | {"source": str(corpus), "run": None, "ray_address": "127.0.0.1:1"}
+    request = asked(DoctorRequest, given)
     findings = {found.check: found for found in run_doctor(request, lambda _: None)}
     assert findings["source"].is_ok
     assert not findings["gpu"].is_ok

@@ -8,9 +8,10 @@ from collections.abc import Collection
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import click
 import pytest
 
-from jobs.cli import VERBS
+from jobs.cli import VERBS, command_module
 from scoring.engines import ENGINES
 from tests.jobs.made import privsieve, shard
 
@@ -139,9 +140,22 @@ def test_a_wheel_has_every_module(room: str) -> None:
     assert not [folder for folder in folders if not (folder / "__init__.py").exists()]
 
 
-def test_a_file_directly_in_jobs_is_a_command() -> None:
-    files = {path.stem for path in (ROOT / "jobs").glob("*.py")}
-    assert files - {"__init__", "__main__", "cli"} == {verb.replace("-", "_") for verb in VERBS}
+SHARED = {"console", "runtime"}
+"""Folders of jobs/ that commands share."""
+NO_CODE = {"deploy", "demo", "docs"}
+
+
+def test_every_file_and_folder_of_jobs_has_the_name_of_its_command() -> None:
+    names = {path.stem for path in (ROOT / "jobs").iterdir() if path.name != "__pycache__"}
+    assert names - {"__init__", "__main__", "cli"} - SHARED - NO_CODE == {verb.replace("-", "_") for verb in VERBS}
+
+
+def test_a_command_that_has_a_folder_is_declared_in_its_file_command() -> None:
+    folders = {path.name for path in (ROOT / "jobs").iterdir() if path.is_dir()} - SHARED - NO_CODE - {"__pycache__"}
+    assert "scan" in folders
+    for name in folders:
+        assert isinstance(getattr(command_module(name), name), click.Command)
+        assert len(list((ROOT / "jobs" / name).glob("*.py"))) > 2, f"make jobs/{name}/ a file"
 
 
 def test_no_import_circle() -> None:

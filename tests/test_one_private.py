@@ -11,10 +11,10 @@ import pytest
 from ingest.errors import LabelsError
 from ingest.fault import Fault
 from ingest.storage.place import place
-from jobs.labelling.inputs import labels_of
-from jobs.releasing.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee
-from jobs.reviewing.request import ReviewRequest
-from jobs.reviewing.run import prepared
+from jobs.filter.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee
+from jobs.labels.inputs import labels_of
+from jobs.review.request import ReviewRequest
+from jobs.review.run import prepared
 from privsieve import open_run
 from reports.report.explaining import explanation, row_named
 from scoring.assessment import Assessment, EngineOptions, not_assessed

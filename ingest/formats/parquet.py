@@ -3,43 +3,47 @@
 A file is a shard, a row is a sample. Slices are row ranges of one row group, sized by what its metadata says.
 """
 
-import hashlib
 import io
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import replace
-from itertools import compress, groupby
+from itertools import groupby
 from typing import Any, BinaryIO, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.domains import domain_of
-from ingest.errors import SourceError, StorageError, did_you_mean
+from ingest.errors import StorageError
 from ingest.fault import CORRUPT_SHARD, NO_IMAGE_COLUMN, TOO_MANY_ROWS, Fault
-from ingest.formats.parquet_batches import batches
-from ingest.formats.parquet_columns import MAX_NAME_CHARACTERS, Choice, choose, joined, plain_rows
-from ingest.formats.parquet_pages import DamagedPageError, LargePageError
+from ingest.formats.parquet_pages import LargePageError
+from ingest.formats.parquet_release import write
 from ingest.formats.parquet_rows import MAX_IMAGE_PAGE_BYTES, MAX_TEXT_PAGE_BYTES, AmbiguousColumnError, Leaf, rows
-from ingest.formats.released import DECISIONS, RELEASE, Kept, Written, changed
+from ingest.formats.parquet_schema import (
+    DAMAGED,
+    category_column,
+    image_and_key,
+    image_column,
+    is_bytes,
+    is_hugging_face,
+    is_text,
+    parquet_file,
+    value_type,
+)
+from ingest.formats.parquet_values import TOO_LARGE, sample_of, value_of
+from ingest.formats.released import DECISIONS, RELEASE
 from ingest.formats.shard import files_below, opened
 from ingest.sample import Sample, caption_of, printable, url_sha256_of
 from ingest.slices import MAX_BYTES, MAX_SAMPLES, Locator, Slice
 from ingest.storage.place import Place
 
+__all__ = ["SUFFIX", "captions", "check", "lost", "names", "num_downloaded", "read", "shards", "slices", "write"]
+
 SUFFIX = ".parquet"
-IMAGE_NAMES = ("image", "jpg", "jpeg", "png", "webp", "img", "image_bytes", "bytes", "content", "data")
-KEY_NAMES = ("key", "__key__", "id", "uid", "image_id", "file_name", "filename", "path")
-DEFAULT_CATEGORY = "category"
 CAPTION_NAMES = ("caption", "text", "TEXT", "alt")
 URL_NAMES = ("url", "URL")
 STATUS = "status"
-CHECKED_ROWS = 64
-"""Rows that become Python objects at once."""
 
-MAX_TEXT_BYTES = 2**16
-"""Of a key or a category: a slice holds 1,024 of each."""
 
 MAX_ROWS = 2**20
 """A file with more rows than this and more rows than bytes is not listed row by row."""
@@ -47,12 +51,6 @@ MAX_ROWS = 2**20
 MAX_EXPANSION = 1024
 """Times the size of the file: what its footer may say that a row group takes, to be believed when slices are cut."""
 
-DAMAGED = (OSError, pa.ArrowException, UnicodeDecodeError, DamagedPageError)
-"""What a damaged file raises; failures of the storage are StorageErrors before pyarrow sees them."""
-
-TOO_LARGE = "too_large"
-NAMES_OF_URLS = ("url", "image_url", "img_url", "image_link")
-"""Columns that hold the URLs of images, in lower case."""
 
 MAX_CHECKED = 64
 """Files whose columns are looked at before a scan is refused because none has an image column."""
@@ -76,68 +74,19 @@ def check(root: Place, names: Sequence[str], category: str | None) -> None:
     for shard in names:
         try:
             with opened(root, shard) as stream:
-                file = _file(stream)
+                file = parquet_file(stream)
         except StorageError:
             continue  # the scan makes it a row with a reason
         if file is None:
             continue
         if image_column(file.schema_arrow) is not None:
-            _label(file.schema_arrow, shard, category)
+            category_column(file.schema_arrow, shard, category)
             return
         without.append((file.schema_arrow, shard))
         if len(without) == MAX_CHECKED:
             break
     if without:
-        _columns(*without[0])
-
-
-def _file(stream: BinaryIO) -> pq.ParquetFile | None:
-    """None where the footer cannot be read."""
-    try:
-        file = pq.ParquetFile(stream)
-        return file if file.schema_arrow.names else None
-    except DAMAGED:
-        return None
-
-
-def image_column(schema: pa.Schema) -> str | None:
-    """The column with image bytes: one with a known name, else the only binary one; None if there is none."""
-    found = [f.name for f in schema if _is_bytes(f.type) or _is_hugging_face(f.type)]
-    named = [name for name in IMAGE_NAMES if name in found]
-    if named:
-        return named[0]
-    return found[0] if len(found) == 1 else None
-
-
-def _value_type(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    kind, types = _value_type(kind), pa.types
-    return bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind))
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    kind, types = _value_type(kind), pa.types
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
-
-
-def _gives_categories(kind: pa.DataType) -> bool:
-    """Bytes and nested columns may hold pictures, and nothing of a picture may reach a row."""
-    inner, types = _value_type(kind), pa.types
-    return _is_text(kind) or bool(types.is_boolean(inner) or types.is_integer(inner) or types.is_null(inner))
-
-
-def _gives_keys(kind: pa.DataType) -> bool:
-    stored = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
-    if pa.types.is_fixed_size_binary(_value_type(stored)) and _value_type(stored).byte_width > MAX_TEXT_BYTES:
-        return False  # even a null takes this much
-    return not _is_bytes(stored) and not pa.types.is_nested(_value_type(stored))
-
-
-def _is_hugging_face(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_struct(kind)) and any(f.name == "bytes" and _is_bytes(f.type) for f in kind)
+        image_and_key(*without[0])
 
 
 def slices(root: Place, shard: str, category: str | None) -> Iterator[Slice]:
@@ -152,14 +101,14 @@ def slices(root: Place, shard: str, category: str | None) -> Iterator[Slice]:
 def _ranges(root: Place, shard: str, category: str | None) -> Iterator[list[Locator]]:
     """Locators of rows that are read together. What the footer hides or contradicts is a sample that cannot be read."""
     with opened(root, shard) as stream:
-        file = _file(stream)
+        file = parquet_file(stream)
         if file is None:
             yield [_unlisted(CORRUPT_SHARD, "the file is cut or damaged: its footer cannot be read")]
             return
         if image_column(file.schema_arrow) is None:
             yield [_unlisted(NO_IMAGE_COLUMN, "the file has no column with image bytes")]
             return
-        _label(file.schema_arrow, shard, category)
+        category_column(file.schema_arrow, shard, category)
         groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
         num_rows = [rows.num_rows for rows in groups]
         if min(num_rows, default=0) < 0 or sum(num_rows) != file.metadata.num_rows:
@@ -197,7 +146,7 @@ def _rows_per_slice(rows: pq.RowGroupMetaData, file_bytes: int) -> int:
 def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
     """Rows of a row group that cannot be decoded, or only with too much memory, have no bytes, each."""
     with opened(root, slice_.shard) as stream:
-        file = _file(stream)
+        file = parquet_file(stream)
         for group, located in groupby(slice_.locators, key=lambda locator: locator.get("group")):
             locators = list(located)
             if file is None or group is None or group >= file.num_row_groups:
@@ -205,14 +154,17 @@ def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
                     lost(slice_.shard, at, Fault(*at["fault"]) if "fault" in at else CHANGED) for at in locators
                 )
                 continue
-            names = (*_columns(file.schema_arrow, slice_.shard), _label(file.schema_arrow, slice_.shard, category))
+            names = (
+                *image_and_key(file.schema_arrow, slice_.shard),
+                category_column(file.schema_arrow, slice_.shard, category),
+            )
             yield from _samples(stream, file, slice_.shard, group, locators, *names)
 
 
 def names(root: Place, shard: str, category: str | None) -> Iterator[tuple[str, str | None]]:
     """Reads the columns of key and category only; rows of a group where these cannot be read are lost ones."""
     with opened(root, shard) as stream:
-        file = _file(stream)
+        file = parquet_file(stream)
         for slice_ in slices(root, shard, category):
             for group, located in groupby(slice_.locators, key=lambda locator: locator.get("group")):
                 locators, found = list(located), list[tuple[str, str | None]]()
@@ -226,7 +178,7 @@ def names(root: Place, shard: str, category: str | None) -> Iterator[tuple[str, 
 
 def captions(root: Place, shard: str) -> Iterator[str | None]:
     with opened(root, shard) as stream:
-        file = _file(stream)
+        file = parquet_file(stream)
         for slice_ in slices(root, shard, None):
             for group, located in groupby(slice_.locators, key=lambda locator: locator.get("group")):
                 numbers = [at.get("row", 0) for at in located]
@@ -242,7 +194,7 @@ def num_downloaded(root: Place, name: str) -> int | None:
     StorageError where it cannot be read.
     """
     with opened(root, name) as stream:
-        file = _file(stream)
+        file = parquet_file(stream)
         if file is None or not 0 <= file.metadata.num_rows <= MAX_ROWS or STATUS not in file.schema_arrow.names:
             return None
         found = 0
@@ -258,18 +210,18 @@ def num_downloaded(root: Place, name: str) -> int | None:
 def _names(
     stream: BinaryIO, file: pq.ParquetFile, shard: str, group: int, locators: Sequence[Locator], category: str | None
 ) -> Iterator[tuple[str, str | None]]:
-    column, key = _columns(file.schema_arrow, shard)
-    label = _label(file.schema_arrow, shard, category)
+    column, key = image_and_key(file.schema_arrow, shard)
+    label = category_column(file.schema_arrow, shard, category)
     wanted = [(name, leaf) for name, leaf in _leaves(file.schema_arrow, column, key, label) if not leaf.is_image]
     if not wanted:
         yield from ((f"{at['index']:09d}", None) for at in locators)
         return
     leaves = [leaf for _, leaf in wanted]
     for at, values in zip(
-        locators, rows(stream, file, group, [at["row"] for at in locators], leaves, _value), strict=True
+        locators, rows(stream, file, group, [at["row"] for at in locators], leaves, value_of), strict=True
     ):
         row: dict[str, Any] = {column: {}, **{name: value for (name, _), value in zip(wanted, values, strict=True)}}
-        sample = _sample(shard, at["index"], row, column, key, label)
+        sample = sample_of(shard, at["index"], row, column, key, label)
         yield sample.key, sample.category
 
 
@@ -295,11 +247,11 @@ def _samples(
     beside = _texts(stream, file, group, [at["row"] for at in locators])
     try:
         names, leaves = zip(*_leaves(file.schema_arrow, column, key, label), strict=True)
-        for values in rows(stream, file, group, [at["row"] for at in locators], leaves, _value):
+        for values in rows(stream, file, group, [at["row"] for at in locators], leaves, value_of):
             row: dict[str, Any] = {}
             for name, found in zip(names, values, strict=True):
                 row[name] = row[name] | found if row.get(name) else found  # a struct comes in parts
-            sample = _sample(shard, next(left)["index"], row, column, key, label)
+            sample = sample_of(shard, next(left)["index"], row, column, key, label)
             caption, (url_sha256, domain) = next(beside)
             yield replace(sample, caption=caption, url_sha256=url_sha256, domain=domain)
     except AmbiguousColumnError:
@@ -332,7 +284,7 @@ def _made_of_column(
 ) -> list[Made | None]:
     """Of the first of these columns that holds text, what is made of each row; all None where it cannot be read."""
     kinds = {f.name: f.type for f in file.schema_arrow}
-    name = next((name for name in names if name in kinds and _is_text(kinds[name])), None)
+    name = next((name for name in names if name in kinds and is_text(kinds[name])), None)
     if name is None:
         return [None] * len(numbers)
     leaf = Leaf(name, False, pa.types.is_dictionary(kinds[name]))
@@ -344,7 +296,7 @@ def _made_of_column(
 
 
 def _made(array: pa.Array, made_of: Callable[[bytes], Made | None]) -> Made | None:
-    value = _value(array)
+    value = value_of(array)
     return made_of(value) if isinstance(value, bytes) else None
 
 
@@ -354,200 +306,16 @@ def _leaves(schema: pa.Schema, column: str, key: str | None, label: str | None) 
     AmbiguousColumnError where several columns of this name hold images.
     """
     kinds = {f.name: f.type for f in schema}
-    image, *others = [f.type for f in schema if f.name == column and (_is_bytes(f.type) or _is_hugging_face(f.type))]
+    image, *others = [f.type for f in schema if f.name == column and (is_bytes(f.type) or is_hugging_face(f.type))]
     if others:
         raise AmbiguousColumnError
     if pa.types.is_struct(image):
         parts = {f.name: f.type for f in image}
         yield column, Leaf(f"{column}.bytes", True, pa.types.is_dictionary(parts["bytes"]))
-        if key is None and "path" in parts and not pa.types.is_nested(_value_type(parts["path"])):
+        if key is None and "path" in parts and not pa.types.is_nested(value_type(parts["path"])):
             yield column, Leaf(f"{column}.path", False, pa.types.is_dictionary(parts["path"]))
     else:
         yield column, Leaf(column, True, pa.types.is_dictionary(image))
     for name in dict.fromkeys((key, label)):
         if name is not None:
             yield name, Leaf(name, False, pa.types.is_dictionary(kinds[name]))
-
-
-def _value(array: pa.Array) -> Any:
-    """The value of an array of length 1: text as bytes, since it may be invalid, and times as text."""
-    if pa.types.is_struct(array.type):
-        if array.null_count:
-            return None
-        return {f.name: _value(array.field(number)) for number, f in enumerate(array.type)}
-    plain = array.cast(_untexted_type(array.type))
-    return _bytes(plain) if pa.types.is_large_binary(plain.type) else plain[0].as_py()
-
-
-def _bytes(array: pa.LargeBinaryArray) -> bytes | None:
-    """The one value of the array. `as_py` would copy it twice."""
-    _, offsets, content = array.buffers()
-    if array.null_count or content is None:
-        return None if array.null_count else b""
-    begin, end = memoryview(offsets).cast("q")[array.offset : array.offset + 2]
-    return bytes(memoryview(content)[begin:end])
-
-
-def _untexted(table: pa.Table) -> pa.Table:
-    """Text -> its bytes, times -> text, dictionaries and views -> their values."""
-    return table.cast(pa.schema([pa.field(f.name, _untexted_type(f.type)) for f in table.schema]))
-
-
-def _untexted_type(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(f.name, _untexted_type(f.type)) for f in kind])
-    if _is_text(kind) or _is_bytes(kind):
-        return pa.large_binary()
-    return pa.string() if pa.types.is_temporal(kind) else kind
-
-
-def _text(value: object) -> str:
-    return printable(value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value))
-
-
-def _sample(shard: str, index: int, row: dict[str, object], column: str, key: str | None, label: str | None) -> Sample:
-    image = row[column]
-    path = image.get("path") if isinstance(image, dict) else None
-    encoded = image.get("bytes") if isinstance(image, dict) else image
-    named = row[key] if key else path
-    value = row[label] if label else None
-    if any(isinstance(text, bytes | str) and len(text) > MAX_TEXT_BYTES for text in (named, value)):
-        fault = Fault(TOO_LARGE, f"its key or category has more than {MAX_TEXT_BYTES} bytes")
-        return Sample(printable(shard), index, f"{index:09d}", None, b"", fault)
-    return Sample(
-        shard=printable(shard),
-        index=index,
-        key=_text(named) if named is not None else f"{index:09d}",
-        category=None if value is None else _text(value),
-        encoded=encoded if isinstance(encoded, bytes) else b"",
-        fault=None if isinstance(encoded, bytes) else Fault("no_image", "the row has no image bytes"),
-    )
-
-
-def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
-    """The kept rows with the columns that `ingest.formats.parquet_columns` chooses, each row group on its own."""
-    num_written, writer, nulled, dropped = 0, None, Counter[str](), dict[int, str]()
-    with opened(root, shard) as stream:
-        file = _file(stream)
-        if file is None:
-            raise changed(shard, "its footer cannot be read")
-        kept.check_number(shard, file.metadata.num_rows)
-        schema = file.schema_arrow
-        image, key = _columns(schema, shard)
-        choice = choose(schema, schema.names.index(image), (key, _label(schema, shard, kept.category)), kept.members)
-        with out.at(shard).create() as released, ExitStack() as stack:
-            for group, indices, mask in _kept_rows(file, kept):
-                try:
-                    for rows, nulled_here in _released(stream, file, shard, group, mask, indices, kept, choice):
-                        if writer is None:  # the footer's facts about columns are read only after they were decoded
-                            compression = _compression(file.metadata.row_group(group))
-                            writer = stack.enter_context(
-                                pq.ParquetWriter(released, choice.schema, compression=compression)
-                            )
-                        writer.write_table(rows)
-                        num_written += rows.num_rows
-                        nulled += nulled_here
-                except LargePageError:
-                    dropped |= dict.fromkeys(indices, f"row group {group} takes too much memory to be released")
-            if writer is None:
-                pq.write_table(choice.schema.empty_table(), released)
-    left_out = Counter(dict.fromkeys(choice.left_out, num_written)) if num_written else Counter[str]()
-    return Written(num_written, {shard: released.sha256}, dropped, dict(left_out + nulled))
-
-
-def _kept_rows(file: pq.ParquetFile, kept: Kept) -> Iterator[tuple[int, list[int], list[bool]]]:
-    """Row groups that hold kept rows: the group's number, the indices of these rows, and for each row if it is kept."""
-    first = 0
-    for group in range(file.num_row_groups):
-        num_rows = file.metadata.row_group(group).num_rows
-        indices = range(first, first + num_rows)
-        mask = [index in kept.sha256 for index in indices]
-        if any(mask):
-            yield group, [*compress(indices, mask)], mask
-        first += num_rows
-
-
-def _released(
-    stream: BinaryIO,
-    file: pq.ParquetFile,
-    shard: str,
-    group: int,
-    mask: Sequence[bool],
-    indices: Sequence[int],
-    kept: Kept,
-    choice: Choice,
-) -> Iterator[tuple[pa.Table, Counter[str]]]:
-    """The kept rows of a row group, a slice's worth at once, and how many cells of them became null.
-
-    LargePageError, before the first of them, where the group cannot be read in a bounded part of the memory.
-    """
-    first, seen, waiting, nulled = 0, iter(indices), list[pa.Table](), Counter[str]()
-    try:
-        for batch in batches(stream, file, group, choice):
-            wanted, first = mask[first : first + batch.num_rows], first + batch.num_rows
-            if any(wanted):
-                rows, nulled_here = plain_rows(pa.Table.from_batches([batch]), wanted, choice)
-                _check(rows, shard, seen, kept, choice)
-                waiting.append(rows)
-                nulled += nulled_here
-            if sum(rows.nbytes for rows in waiting) >= MAX_BYTES:
-                yield joined(waiting, choice), nulled
-                waiting, nulled = [], Counter()
-        if waiting:
-            yield joined(waiting, choice), nulled
-    except DAMAGED:
-        raise changed(shard, f"row group {group} cannot be decoded") from None
-
-
-def _check(rows: pa.Table, shard: str, indices: Iterator[int], kept: Kept, choice: Choice) -> None:
-    """IncompleteError if an image has changed since the scan. Columns by position, since names may occur twice."""
-    image, key = _columns(rows.schema, shard)
-    numbers = [choice.image]
-    if key is not None:  # of several the last, as when they are read
-        numbers.append(max(number for number, name in enumerate(rows.schema.names) if name == key))
-    wanted = _untexted(rows.select(numbers))
-    for batch in wanted.to_batches(CHECKED_ROWS):
-        for row in batch.to_pylist():
-            sample = _sample(shard, next(indices), row, image, key, None)
-            sha256 = None if sample.fault else hashlib.sha256(sample.encoded).hexdigest()
-            kept.check_image(shard, sample.index, sample.key, sha256)
-
-
-def _compression(rows: pq.RowGroupMetaData) -> str:
-    name = str(rows.column(0).compression).lower()
-    return "none" if name == "uncompressed" else name
-
-
-def _columns(schema: pa.Schema, shard: str) -> tuple[str, str | None]:
-    """Names of the image column and of the key column. SourceError where there is no image."""
-    column = image_column(schema)
-    if column is None:
-        message = "has no column with image bytes (binary or struct<bytes, path>)"
-        urls = [name for name in schema.names if name.lower() in NAMES_OF_URLS]
-        advice = "; it lists URLs: download them first with privsieve fetch" if urls else ""
-        raise SourceError(f"{printable(shard)} {message}: {_listed(schema.names)}{advice}")
-    unfit = {f.name for f in schema if not _gives_keys(f.type)} | {column}  # names may stand twice
-    return column, next((name for name in KEY_NAMES if name in schema.names and name not in unfit), None)
-
-
-def _label(schema: pa.Schema, shard: str, category: str | None) -> str | None:
-    """Name of the category column. SourceError where there is no such column, or it gives no category."""
-    if category is not None and category not in schema.names:
-        close = did_you_mean(category, map(printable, schema.names))
-        raise SourceError(f'{printable(shard)} has no column "{printable(category)}" for --category{close}')
-    label = category or (DEFAULT_CATEGORY if DEFAULT_CATEGORY in schema.names else None)
-    if label is None:
-        return None
-    kinds = [f.type for f in schema if f.name == label]  # names may stand twice
-    unfit = next((kind for kind in kinds if not _gives_categories(kind)), None)
-    if unfit is None:
-        return label
-    fitting = [f.name for f in schema if _gives_categories(f.type)]
-    advice = f"name another with --category: {_listed(fitting)}" if fitting else "it has no column that would do"
-    message = f'the category column "{printable(label)}" holds {printable(str(unfit).partition("<")[0])}'
-    raise SourceError(f"{printable(shard)}: {message}, not text, boolean or whole numbers; {advice}")
-
-
-def _listed(names: Sequence[str]) -> str:
-    """The first names, each cut where it is long."""
-    return ", ".join(printable(name)[:MAX_NAME_CHARACTERS] for name in names[:12])

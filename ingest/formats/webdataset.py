@@ -6,43 +6,26 @@ Damage in a tar becomes a sample of its own that cannot be read, so that it show
 headers, and of the members beside the image those that `ingest.formats.members` allows.
 """
 
-import hashlib
 import json
-import posixpath
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice
-from typing import Any, BinaryIO, cast
-
-import pyarrow as pa
+from typing import Any, BinaryIO
 
 from ingest.domains import domain_of
-from ingest.fault import CORRUPT_SHARD, TRUNCATED_SHARD, Fault
-from ingest.formats.compressed import Decompressed, codec_of
+from ingest.fault import Fault
 from ingest.formats.members import (
-    IMAGE_EXTENSIONS,
     MAX_LISTED_BYTES,
-    Names,
-    begins_like_picture,
-    extension_of,
-    holds_what_it_says,
-    is_listed,
-    kind_of,
-    name_fault,
 )
-from ingest.formats.released import Kept, Written, changed
-from ingest.formats.shard import MAX_IMAGE_BYTES, TOO_MANY_BYTES, files_below, opened
-from ingest.formats.tar import BLOCK, END, MAX_NAME_BYTES, Damage, Member, header, walk
-from ingest.images.files.magic import HEAD_BYTES
+from ingest.formats.shard import files_below
+from ingest.formats.tar import Damage
+from ingest.formats.tar_samples import MAX_MEMBERS, Group, content, damaged, groups, key_and_extension, members
+from ingest.formats.webdataset_release import write
 from ingest.sample import Sample, caption_of, printable, url_sha256_of
 from ingest.slices import Locator, Slice, cut
-from ingest.storage.place import NewFile, Place
+from ingest.storage.place import Place
 
-MAX_MEMBERS = 1000
-"""Of one sample; a key that more members share is one row that cannot be read."""
+__all__ = ["SUFFIXES", "Beside", "captions", "field_at", "looked_at", "names", "read", "shards", "slices", "write"]
 
 USUAL_KEY = 255
 """Characters of a key above this count as bytes of the slice that holds it."""
@@ -58,127 +41,15 @@ MAX_LOOKED_AT = 100
 SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.zstd")
 """How shards are found. Compression is recognised by content."""
 
-TAR_RECORD_BYTES = 20 * BLOCK
-"""Tars are filled up with zeros to whole records."""
-
 
 def shards(root: Place) -> list[str]:
     """Every tar below the folder, as paths relative to it, sorted."""
     return [path for path in files_below(root) if path.lower().endswith(SUFFIXES)]
 
 
-@contextmanager
-def content(root: Place, shard: str) -> Iterator[BinaryIO]:
-    """The tar, decompressed where it is compressed, as a seekable stream."""
-    with opened(root, shard) as stream:
-        codec = codec_of(stream.read(4))
-        stream.seek(0)
-        yield cast(BinaryIO, Decompressed(stream, codec)) if codec else stream
-
-
-@dataclass(frozen=True)
-class _Part:
-    """One member of a sample."""
-
-    member: Member
-
-    is_image: bool
-    """By its extension or by how it begins. It may still be a link."""
-
-    @property
-    def is_plain(self) -> bool:
-        return self.member.is_file and not self.member.is_sparse
-
-    def fault(self) -> str | None:
-        """Why the member may not be in a release, None where it may."""
-        if self.member.is_folder:
-            return "a member is a folder"
-        if not self.is_plain:
-            return "a member is a link, a device or a sparse file"
-        if self.member.has_set_id:
-            return "a member is a program that runs as another user (set-uid or set-gid)"
-        fault = name_fault(self.member.name)
-        return f"a member has {fault}" if fault else None
-
-
-@dataclass(frozen=True)
-class _Group:
-    """The members of one sample, in order; of a key that too many share the first ones only."""
-
-    key: str
-    parts: list[_Part]
-
-    @cached_property
-    def images(self) -> list[_Part]:
-        return [part for part in self.parts if part.is_image]
-
-    @property
-    def image(self) -> Member | None:
-        """The image's member where the sample has one that can be read."""
-        if len(self.images) != 1 or self.fault() is not None:
-            return None
-        return self.images[0].member
-
-    def fault(self) -> Fault | None:
-        """Why the sample has no image to decode, as in `Sample`."""
-        if any(part.member.is_name_shortened for part in self.parts):
-            return Fault("name_too_long", f"a member's name has more than {MAX_NAME_BYTES} bytes")
-        if len(self.parts) > MAX_MEMBERS:
-            return Fault("too_many_members", f"more than {MAX_MEMBERS} members share this key")
-        if not self.images:
-            return Fault("no_image", "no member is an image, by its extension (.jpg .png .webp …) or how it begins")
-        if len(self.images) > 1:
-            return Fault("several_images", f"{len(self.images)} members are images, one is expected")
-        if self.images[0].member.size > MAX_IMAGE_BYTES:
-            return TOO_MANY_BYTES
-        if not self.images[0].is_plain:
-            return Fault("not_a_file", "the image member is a link, a device or a sparse file, not a plain file")
-        return None
-
-
-def _found(stream: BinaryIO) -> Iterator[_Part | Damage]:
-    """What the tar holds; what cannot be decompressed is damage after its last byte."""
-    size = stream.seek(0, 2)
-    for item in walk(stream, size, stream.fault if isinstance(stream, Decompressed) else None):
-        yield item if isinstance(item, Damage) else _Part(item, _is_image(stream, item))
-
-
-def _is_image(stream: BinaryIO, member: Member) -> bool:
-    """Members with the extension of an image count as such whatever they hold, others by how they begin. These bytes
-    are only read where they are needed: they lie behind the header."""
-    if extension_of(member.name) in IMAGE_EXTENSIONS:
-        return True
-    if not member.is_file or member.is_sparse:
-        return False
-    stream.seek(member.data_start)
-    return begins_like_picture(member.name, stream.read(min(member.size, HEAD_BYTES)))
-
-
-def _groups(found: Iterator[_Part | Damage]) -> Iterator[_Group | Damage]:
-    """The samples in order. Folders are no samples, nor are links and devices whose key no file has."""
-    group = _Group("", [])
-    for item in found:
-        if isinstance(item, _Part) and group.parts and item.member.name and _split(item.member.name)[0] == group.key:
-            if len(group.parts) <= MAX_MEMBERS:
-                group.parts.append(item)
-            continue
-        yield from _samples_of(group)
-        group = _Group("", [])
-        if isinstance(item, Damage):
-            yield item
-        elif not item.member.is_folder:
-            group = _Group(_split(item.member.name)[0], [item])
-    yield from _samples_of(group)
-
-
-def _samples_of(group: _Group) -> Iterator[_Group]:
-    if any(part.member.is_file or part.is_image or part.member.is_name_shortened for part in group.parts):
-        yield group
-
-
 def slices(root: Place, shard: str, category: str | None) -> Iterator[Slice]:
     with content(root, shard) as stream:
-        yield from cut(shard, (_located(n, found) for n, found in enumerate(_groups(_found(stream)))))
+        yield from cut(shard, (_located(n, found) for n, found in enumerate(groups(members(stream)))))
 
 
 def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
@@ -222,150 +93,21 @@ def captions(root: Place, shard: str) -> Iterator[str | None]:
                 yield _caption(parts, _parsed(parts.get("json", b"")))
 
 
-def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
-    """The shard with the kept samples only: contents byte for byte, order kept, compressed again if it was."""
-    with opened(root, shard) as stream:
-        codec = codec_of(stream.read(4))
-    with content(root, shard) as stream:
-        num_found, taken = 0, dict[int, _Group | Damage]()
-        for found in _groups(_found(stream)):
-            if num_found in kept.sha256:
-                taken[num_found] = found
-            num_found += 1
-        kept.check_number(shard, num_found)
-        with out.at(shard).create() as released, _compressing(released, codec) as target:
-            release = _Release(stream, shard, kept, target)
-            for index, found in taken.items():
-                release.add(index, found)
-            release.end()
-    num_written = len(taken) - len(release.dropped)
-    return Written(num_written, {shard: released.sha256}, release.dropped, dict(release.left_out))
-
-
-@contextmanager
-def _compressing(released: NewFile, codec: str | None) -> Iterator[Any]:
-    """The file itself, or a stream that compresses into it."""
-    if codec is None:
-        yield released
-        return
-    with pa.CompressedOutputStream(pa.PythonFile(released, "w"), codec) as target:
-        yield target
-
-
-class _Release:
-    """The tar of a release while it is written: plain files under safe names, their headers made anew."""
-
-    def __init__(self, stream: BinaryIO, shard: str, kept: Kept, target: Any):
-        self.dropped, self.left_out = dict[int, str](), Counter[str]()
-        self._stream, self._shard, self._kept, self._target = stream, shard, kept, target
-        self._names, self._num_bytes = Names(), 0
-
-    def add(self, index: int, found: _Group | Damage) -> None:
-        """A sample, or why it is dropped. IncompleteError where an image is not the one that was scanned."""
-        group = _Group(_damaged(index, found)["key"], []) if isinstance(found, Damage) else found
-        fault = self._fault(group)
-        if fault is not None:
-            self.dropped[index] = fault
-            return
-        image = group.image
-        if image is None:
-            self._kept.check_image(self._shard, index, group.key, None)
-        for member in (part.member for part in group.parts):
-            if member == image:
-                self._kept.check_image(self._shard, index, group.key, self._copy(member))
-            elif self._kept.members == "all":
-                self._copy(member)
-            elif not self._taken(member) or not self._copy_listed(member):
-                self.left_out[kind_of(member.name)] += 1
-
-    def end(self) -> None:
-        end = END + b"\0" * (-(self._num_bytes + len(END)) % TAR_RECORD_BYTES)
-        self._target.write(end)
-
-    def _fault(self, group: _Group) -> str | None:
-        if len(group.images) > 1:  # a scan by an older version knew fewer kinds of images
-            return f"{len(group.images)} members are images, and only one was scanned"
-        fault = next((fault for part in group.parts if (fault := part.fault())), None)
-        image = group.image
-        wanted = [m.name for m in (part.member for part in group.parts) if m == image or self._taken(m)]
-        if fault is None and not self._names.add(wanted):
-            fault = "a member has the name of another file or folder of the release"
-        return fault
-
-    def _taken(self, member: Member) -> bool:
-        """Whether it goes with the image, judged by its name and size."""
-        by_name = self._kept.members == "listed" and is_listed(member.name, member.size)
-        return by_name or self._kept.members == "all"
-
-    def _copy_listed(self, member: Member) -> bool:
-        """Whether the member holds what its name says, and is written."""
-        self._stream.seek(member.data_start)
-        content = self._stream.read(member.size)
-        if len(content) < member.size:
-            raise changed(self._shard, "it became shorter while it was read")
-        if not holds_what_it_says(member.name, content):
-            return False
-        self._write(header(member) + content + b"\0" * (-member.size % BLOCK))
-        return True
-
-    def _copy(self, member: Member) -> str:
-        """The hash of the content."""
-        self._write(header(member))
-        digest, num_left = hashlib.sha256(), member.size
-        self._stream.seek(member.data_start)
-        while num_left:
-            block = self._stream.read(min(num_left, 2**22))
-            if not block:
-                raise changed(self._shard, "it became shorter while it was read")
-            self._write(block)
-            digest.update(block)
-            num_left -= len(block)
-        self._write(b"\0" * (-member.size % BLOCK))
-        return digest.hexdigest()
-
-    def _write(self, content: bytes) -> None:
-        self._target.write(content)
-        self._num_bytes += len(content)
-
-
-def _split(name: str) -> tuple[str, str]:
-    """Member name -> (key, lower-case extension): everything up to, and after, the first dot of the base name."""
-    folder, base = posixpath.split(name)
-    stem, _, extension = base.partition(".")
-    return posixpath.join(folder, stem), extension.lower()
-
-
-def _located(index: int, found: _Group | Damage) -> tuple[Locator, int]:
+def _located(index: int, found: Group | Damage) -> tuple[Locator, int]:
     if isinstance(found, Damage):
-        return _damaged(index, found), 0
+        return damaged(index, found), 0
     fault = found.fault()
     # The span is not read, but it is part of the hash by which a continued scan recognises its slices.
     span = [[part.member.start, part.member.end] for part in found.parts[:MAX_MEMBERS]]
     locator: Locator = {"index": index, "key": found.key, "span": span}
     for part in found.parts[:MAX_MEMBERS]:
-        extension = _split(part.member.name)[1]
+        extension = key_and_extension(part.member.name)[1]
         if extension in READ_MEMBERS and part.is_plain and part.member.size <= MAX_LISTED_BYTES:
             locator[extension] = [part.member.data_start, part.member.size]
     long_key = max(0, len(found.key) - USUAL_KEY)
     if found.image is None:
         return locator | {"fault": [fault.reason, fault.message] if fault else []}, long_key
     return locator | {"image": [found.image.data_start, found.image.size]}, found.image.size + long_key
-
-
-def _damaged(index: int, damage: Damage) -> Locator:
-    where = f"bytes {damage.start} to {damage.end}"
-    if damage.name is not None:
-        fault = [TRUNCATED_SHARD, f"the tar ends inside this sample ({where})"]
-        key = _split(damage.name)[0]
-    elif damage.cause is not None:
-        fault = [CORRUPT_SHARD, f"the tar cannot be decompressed after byte {damage.start}: {damage.cause}"]
-        key = f"@{damage.start}"
-    elif damage.start == damage.end:
-        fault = [TRUNCATED_SHARD, f"the tar ends at byte {damage.start} without an end marker: the rest is lost"]
-        key = f"@{damage.start}"
-    else:
-        fault, key = [CORRUPT_SHARD, f"{where} of the tar hold no readable header"], f"@{damage.start}"
-    return {"index": index, "key": key, "span": [], "fault": fault}
 
 
 @dataclass(frozen=True)
@@ -388,7 +130,7 @@ def looked_at(root: Place, shard: str, category: str | None) -> Beside:
     """The first `MAX_LOOKED_AT` samples of a shard. StorageError if the storage fails."""
     fields, num_with_category, num_contradicting = dict[str, None](), 0, 0
     with content(root, shard) as stream:
-        found = [_located(0, sample)[0] for sample in islice(_groups(_found(stream)), MAX_LOOKED_AT)]
+        found = [_located(0, sample)[0] for sample in islice(groups(members(stream)), MAX_LOOKED_AT)]
         for locator in found:
             beside = {name: place for name, place in locator.items() if name in ("cls", "json")}
             parts = _parts(stream, beside, None)

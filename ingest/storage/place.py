@@ -19,8 +19,8 @@ from fsspec.implementations.local import LocalFileSystem
 from ingest.errors import StorageError
 from ingest.extras import install_command
 from ingest.storage.blocks import blocks_sha256
-from ingest.storage.hashing import HashThread
 from ingest.storage.retries import may_pass, reason_of, retried, store_errors
+from ingest.storage.streams import NewFile, RangeReader
 from ingest.storage.web import open_web, refuse_credentials, without_credentials
 
 __all__ = ["PART", "NewFile", "Place", "place", "reason_of", "version_mark_of"]
@@ -33,9 +33,6 @@ BLOCK_BYTES = 4 * 2**20
 4 MiB the wait for an answer (some 50 ms) is about as long as the transfer, and a lone image of a sample costs little.
 Longer reads, such as a column of a Parquet file, are one request."""
 
-WRITTEN_BACK_BYTES = 16 * 2**20
-"""The system is asked to begin with the disk each time so many bytes were written: else the flush at the end waits for
-all of them."""
 
 EXTRAS = {
     **dict.fromkeys(["s3", "s3a"], "s3"),
@@ -105,7 +102,7 @@ class Place:
         if self.is_local:
             stream: BinaryIO = self.fs.open(self.path, "rb")
             return stream
-        return io.BufferedReader(_Ranges(self, self.size()), BLOCK_BYTES)
+        return io.BufferedReader(RangeReader(self.read_range, self.size()), BLOCK_BYTES)
 
     def content(self) -> bytes:
         """The whole file, for callers that handle a missing file; errors as with `open`."""
@@ -165,7 +162,7 @@ class Place:
             raise StorageError(f"cannot write {self.path}: {reason_of(error)}") from None
 
     @contextmanager
-    def create(self) -> Iterator["NewFile"]:
+    def create(self) -> Iterator[NewFile]:
         """A new file to write: it is there, whole, when the block ends, and not at all when an error ends it.
 
         Locally aside, flushed to disk, then renamed; elsewhere a transaction of the driver. Blocks do not nest.
@@ -310,78 +307,6 @@ class Place:
         except store_errors() as error:
             tried = "; tried again without success" if may_pass(error) else ""
             raise StorageError(f"cannot {verb} {self.path}: {reason_of(error)}{tried}") from None
-
-
-class _Ranges(io.RawIOBase):
-    """A remote file of a known size in bytes, read by ranges."""
-
-    def __init__(self, source: Place, size: int):
-        self._source, self._size, self._offset = source, size, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        self._offset = max(0, offset + (0, self._offset, self._size)[whence])
-        return self._offset
-
-    def tell(self) -> int:
-        return self._offset
-
-    def readinto(self, target: Any, /) -> int:
-        view = memoryview(target).cast("B")
-        start, end = self._offset, min(self._offset + len(view), self._size)
-        if start >= end:
-            return 0
-        found = self._source.read_range(start, end)
-        view[: len(found)] = found
-        self._offset = end
-        return len(found)
-
-
-class NewFile(io.RawIOBase):
-    """A file that is being written, see `Place.create`; hashes what passes. A failed write is a StorageError."""
-
-    def __init__(self, stream: BinaryIO, path: str, is_local: bool):
-        self._stream, self._path, self._is_local = stream, path, is_local
-        self._hash, self._num_bytes, self._num_written_back = HashThread(), 0, 0
-
-    @property
-    def sha256(self) -> str:
-        """Hex hash of what was written so far."""
-        return self._hash.hexdigest()
-
-    def end_hash(self) -> None:
-        """Ends the thread that hashes; the hash can still be read."""
-        self._hash.close()
-
-    def writable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._num_bytes
-
-    def write(self, content: Any, /) -> int:
-        try:
-            self._stream.write(content)
-            if self._is_local and self._num_bytes - self._num_written_back >= WRITTEN_BACK_BYTES:
-                self._write_back()
-        except store_errors() as error:
-            raise StorageError(f"cannot write {self._path}: {reason_of(error)}") from None
-        self._hash.update(content)
-        self._num_bytes += len(content)
-        return len(content)
-
-    def _write_back(self) -> None:
-        """Linux begins to write what is declared as not needed; other systems may do nothing."""
-        if hasattr(os, "posix_fadvise"):
-            self._stream.flush()
-            num_bytes = self._num_bytes - self._num_written_back
-            os.posix_fadvise(self._stream.fileno(), self._num_written_back, num_bytes, os.POSIX_FADV_DONTNEED)
-        self._num_written_back = self._num_bytes
 
 
 def is_local(url: str) -> bool:

@@ -72,7 +72,9 @@ def _naming_variables(callback: Callable[..., Any] | None) -> Callable[..., Any]
     @wraps(callback)
     def naming(*args: Any, **kwargs: Any) -> Any:
         try:
-            return callback(*args, **{name: _named(value) for name, value in kwargs.items()})
+            if not hasattr(callback, "names_urls"):
+                kwargs = {name: _named(value) for name, value in kwargs.items()}
+            return callback(*args, **kwargs)
         except PrivsieveError as error:
             error.args = (f"{error}{by_variables(str(error), click.get_current_context(silent=True))}",)
             raise

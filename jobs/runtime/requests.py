@@ -1,26 +1,208 @@
-"""What the fields of requests and resources may hold; they are checked when a request is made."""
+"""Requests: what a command, or the function of `privsieve` of the same name, is asked to do.
 
-from collections.abc import Iterator
+A request is a frozen dataclass that is checked when it is made. Each field is written once: its type, default and
+docstring are those of the option on the command line (`jobs.console.request_options`) and of the parameter in Python
+(`privsieve.asking`). A field has the name of its option, unless `Option` gives another one.
+"""
+
+import ast
+import dataclasses
+import inspect
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated
+from dataclasses import MISSING, dataclass, field
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from pydantic import ConfigDict, Field, InstanceOf, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field, InstanceOf, ValidationError
+from pydantic_core import PydanticCustomError
 
 from ingest.errors import PrivsieveError
+from ingest.storage.web import named
 
-STRICT = ConfigDict(strict=True)
-"""Of pydantic's dataclasses: a value of another type is refused, not converted."""
+STRICT = ConfigDict(strict=True, extra="forbid")
+"""For pydantic's dataclasses: a value of another type is refused, not converted, and so is a name of no field."""
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Option:
+    """How a field is spelled on the command line, where that does not follow from the field. Metadata of `Annotated`.
+
+    If a field has several, the first that says something about a point counts.
+    """
+
+    name: str | None = None
+    """Such as `--n`; by default the field's name. `--blur/--clear` for a flag with an opposite."""
+
+    argument: str | None = None
+    """The field is an argument, and help shows this for it."""
+
+    metavar: str | None = None
+
+    heading: str | None = None
+    """`--help` lists the option below it."""
+
+    kind: Any = None
+    """A type of click, where the field's type has none."""
+
+    default: Any = None
+    """What click takes for the default, where the command line spells it otherwise."""
+
+    offers: Sequence[str] = ()
+    """What the shell completes; any other value is accepted, too."""
+
+    fill: str | None = None
+    """Takes the place of `{}` in the docstring."""
+
+    if_blank: str | None = None
+    """Refuses an empty value with this advice."""
+
+    variable: str | None = None
+    """One environment variable for all commands."""
+
+
+@dataclass(frozen=True)
+class Below:
+    """Metadata of a field that is a group of options: how its own fields are spelled."""
+
+    spellings: Mapping[str, Option] = field(default_factory=dict)
+    left_out: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A field of a request, as its option and its parameter need it."""
+
+    name: str
+    type: Any
+    """Without None and without metadata."""
+
+    metadata: tuple[Any, ...]
+    default: Any
+    """`dataclasses.MISSING` if there is none."""
+
+    text: str
+    """The docstring of the field, on one line."""
+
+    def spelled(self, what: str) -> Any:
+        """A field of `Option`."""
+        options = [one for one in self.metadata if isinstance(one, Option)]
+        return next((value for one in options if (value := getattr(one, what)) not in (None, ())), None)
+
+
+def _url(value: Any) -> Any:
+    if not isinstance(value, (str, os.PathLike)) or "\0" in os.fspath(value):
+        raise PydanticCustomError("url", "give a path or URL")
+    return named(os.fspath(value))
+
 
 Count = Annotated[int, Field(ge=1, lt=2**63)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Name = InstanceOf[str]
-"""A path or name as the system gives it. A plain `str` refuses lone surrogates, which stand for bytes of no UTF-8."""
+"""A text as the system gives it. A plain `str` refuses lone surrogates, which stand for bytes of no UTF-8."""
+
+Url = Annotated[InstanceOf[str], BeforeValidator(_url)]
+"""A path of this machine or an fsspec URL, as it may be written and printed (`ingest.storage.web`)."""
+
+PagePath = Annotated[InstanceOf[Path], BeforeValidator(lambda value: Path(_url(value)).expanduser())]
+"""A file of this machine to write a page to."""
+
+RunUrl = Annotated[Url, Option(argument="RUN")]
+
+Urls = Annotated[tuple[Url, ...], BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)]
+
+HASH_LIST_VARIABLE = "PRIVSIEVE_HASH_LIST"
+"""One for all commands, so that an operator can set it once."""
+
+HashListUrl = Annotated[Url | None, Option(metavar="FILE", variable=HASH_LIST_VARIABLE)]
 
 
 @contextmanager
 def refused_in_one_line() -> Iterator[None]:
-    """PrivsieveError with name and value of the first wrong field, for callers whom no command line has checked."""
+    """PrivsieveError with name and value of the first wrong field."""
     try:
         yield
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise PrivsieveError(f"{first['loc'][0]}={first['input']!r:.80}: {first['msg'].lower()}") from None
+        message = first["msg"][:1].lower() + first["msg"][1:]
+        raise PrivsieveError(f"{first['loc'][0]}={first['input']!r:.80}: {message}") from None
+
+
+def asked(request: type[R], given: Mapping[str, Any]) -> R:
+    """A request of what was given by name; other names are left alone. PrivsieveError in one line."""
+    with refused_in_one_line():
+        return _made(request, given)
+
+
+def _made(request: type[R], given: Mapping[str, Any]) -> R:
+    values = dict[str, Any]()
+    kinds: type = request
+    for name, (kind, _) in _types(kinds).items():
+        if not dataclasses.is_dataclass(kind):
+            values |= {name: given[name]} if name in given else {}
+        elif given.get(name) is not None:
+            values[name] = given[name]
+        elif name not in given:
+            values[name] = _made(kind, given)  # type: ignore[arg-type]  # a class, not an instance
+    return request(**values)
+
+
+@cache
+def parameters(request: type) -> tuple[Parameter, ...]:
+    """The fields of a request; in the place of a field that is a group of options, the fields of that group."""
+    found = list[Parameter]()
+    texts = docstrings(request)
+    for one in dataclasses.fields(request):
+        kind, metadata = _types(request)[one.name]
+        if dataclasses.is_dataclass(kind):
+            below = next((each for each in metadata if isinstance(each, Below)), Below())
+            shared = tuple(each for each in metadata if isinstance(each, Option))
+            for each in parameters(kind):  # type: ignore[arg-type]  # a class, not an instance
+                if each.name not in below.left_out:
+                    own = (below.spellings[each.name],) if each.name in below.spellings else ()
+                    found.append(dataclasses.replace(each, metadata=(*own, *each.metadata, *shared)))
+            continue
+        made = one.default_factory() if one.default_factory is not MISSING else one.default
+        parameter = Parameter(one.name, kind, metadata, made, texts.get(one.name, ""))
+        found.append(parameter)
+    return tuple(found)
+
+
+def text_of(parameter: Parameter) -> str:
+    """What the option or parameter is for."""
+    return parameter.text.replace("{}", parameter.spelled("fill") or "{}")
+
+
+@cache
+def _types(request: type) -> dict[str, tuple[Any, tuple[Any, ...]]]:
+    """Field -> its type without None, and what `Annotated` says about it, the outermost first."""
+    hints = get_type_hints(request, include_extras=True)
+    return {one.name: _bare(hints[one.name]) for one in dataclasses.fields(request)}
+
+
+def _bare(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    if get_origin(hint) is Annotated:
+        kind, inner = _bare(hint.__origin__)
+        return kind, (*reversed(hint.__metadata__), *inner)
+    if get_origin(hint) in (Union, UnionType):
+        others = [one for one in get_args(hint) if one is not NoneType]
+        return _bare(others[0]) if len(others) == 1 else (hint, ())
+    return hint, ()
+
+
+@cache
+def docstrings(request: type) -> dict[str, str]:
+    """Field -> the docstring below it."""
+    tree = ast.parse(Path(inspect.getfile(request)).read_text(encoding="utf-8"))
+    classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    texts = dict[str, str]()
+    for before, after in pairwise(next(one.body for one in classes if one.name == request.__name__)):
+        if isinstance(before, ast.AnnAssign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+            texts[ast.unparse(before.target)] = " ".join(str(after.value.value).split())
+    return texts

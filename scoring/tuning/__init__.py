@@ -14,5 +14,5 @@
 
 May import `ingest` and the rest of `scoring`. `examples.py`, `training.py`, `trainer.py`, `outcome.py`, `checks.py` and
 `cost.py` import torch, the others do not. The loops around them
-are in `jobs.tuning`. Start at: `targets.py`.
+are in `jobs.tune`. Start at: `targets.py`.
 """

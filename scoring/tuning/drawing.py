@@ -64,21 +64,22 @@ class Draw:
     """How many pictures of which kind are drawn."""
 
     seed: Annotated[int, Field(ge=0)] = 0
+    """Seed of every draw."""
 
     per_class: Annotated[int, Field(ge=1)] | None = None
-    """Pictures of each private class; as many public ones as private ones in total. None: all."""
+    """Pictures of each private class, and as many public ones."""
 
     num_pictures: Annotated[int, Field(ge=2)] | None = None
-    """Pictures in total, each class in proportion. None: all."""
+    """Pictures in total, each class in proportion."""
 
     equal_levels: bool = False
-    """Whether each severity level gets as many pictures as the smallest has."""
+    """equal: as many pictures of each severity level as of the rarest."""
 
     leave_out: tuple[str, ...] = ()
-    """Classes of which no picture is drawn."""
+    """A class of which no picture is taken; repeatable."""
 
     validation_share: Annotated[float, Field(ge=0, le=0.5)] = 0.1
-    """Share of the near-duplicate groups that is held back, 0–0.5."""
+    """Share that is held back, by groups of near duplicates."""
 
 
 def drawn(candidates: Sequence[Candidate], draw: Draw) -> list[Candidate]:

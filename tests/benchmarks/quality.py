@@ -14,7 +14,7 @@ import click
 
 import privsieve
 from ingest import __version__
-from jobs.evaluating.run import EvaluateRequest, run_evaluate
+from jobs.evaluate import EvaluateRequest, run_evaluate
 from reports.evaluation.results import Evaluation
 from reports.evaluation.tables import notes, tables
 from reports.report.opened import open_run
@@ -154,7 +154,7 @@ def main(out: Path) -> None:
         privsieve.scan(pictures, run, engine="detectors", executor="inline")
         with open_run(str(run)) as opened:
             protocol = str(opened.record.engine["protocol"])
-        evaluation = run_evaluate(EvaluateRequest(run_url=str(run), labels_url=str(LABELS), by="class"))
+        evaluation = run_evaluate(EvaluateRequest(run=str(run), labels=str(LABELS), by="class"))
     out.write_text(page(evaluation, protocol), encoding="utf-8")
     assert evaluation.private is not None
     click.echo(f"{out}: MCC {number(evaluation.private.mcc)} on {evaluation.private.num_pictures} pictures")

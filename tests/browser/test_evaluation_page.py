@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jobs.reporting.gallery import thumbnail
+from jobs.report.gallery import thumbnail
 from reports.evaluation.evaluate import evaluate_run
 from reports.evaluation.page import render
 from reports.evaluation.results import WrongAnswer

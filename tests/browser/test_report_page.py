@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 from ingest.fault import Fault
-from jobs.reporting.gallery import MAX_BYTES, Wanted, small_picture, thumbnail
+from jobs.report.gallery import MAX_BYTES, Wanted, small_picture, thumbnail
 from jobs.runtime.pictures import Where
 from reports.report.page import Extras, Picture, render
 from reports.report.summary import Details, summarise

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from ingest.storage.place import place
-from jobs.reviewing.run import Serving
+from jobs.review.run import Serving
 from scoring.labels.reviews import read_reviews
 from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
 from scoring.taxonomy import KEYS
@@ -235,7 +235,7 @@ def test_a_listed_picture_never_reaches_the_browser_and_hostile_names_are_text(t
     gold = to_labels({"key": ["002"], "annotator": ["us"], "private": pa.array([1])}, 1)
     write_labels(gold, str(tmp_path / "gold.csv"), LabelsOrigin("hand"))
     server, page = opened(
-        run, 390, reviewer="ana", hash_list_url=str(tmp_path / "list.txt"), gold_url=str(tmp_path / "gold.csv")
+        run, 390, reviewer="ana", hash_list=str(tmp_path / "list.txt"), gold=str(tmp_path / "gold.csv")
     )
     received: dict[str, str] = {}
     page.on("response", lambda answer: received.update({answer.url: answer.headers["content-type"]}))

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ingest.fault import Fault
-from jobs.browsing.request import BrowseRequest
-from jobs.browsing.run import Serving, serving
+from jobs.browse.request import BrowseRequest
+from jobs.browse.run import Serving, serving
 from jobs.runtime.feedback import SILENT, Feedback
 from scoring.assessment import Assessment, Box, EngineOptions
 from scoring.engines import canned
@@ -92,7 +92,7 @@ def written(folder: Path, facts: Sequence[Facts], verdicts: Sequence[Verdict]) -
 
 @contextmanager
 def served(run: Path, feedback: Feedback = SILENT, **more: Any) -> Iterator[Serving]:
-    with serving(BrowseRequest(run_url=str(run), **more), feedback) as one:
+    with serving(BrowseRequest(run=str(run), **more), feedback) as one:
         thread = threading.Thread(target=one.run)
         thread.start()
         try:

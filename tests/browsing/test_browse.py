@@ -13,8 +13,8 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
-from jobs.browsing.run import Serving
-from jobs.reviewing.screen import Screen
+from jobs.browse.run import Serving
+from jobs.review.screen import Screen
 from jobs.runtime.feedback import SILENT
 from jobs.runtime.pictures import Pictures, Where
 from reports.report.explaining import explanation, row_named
@@ -278,7 +278,7 @@ def test_what_is_on_a_hash_list_is_never_shown_named_or_exported(run: Path, tmp_
     (tmp_path / "list.txt").write_text(text)
     notices = list[str]()
     feedback = replace(SILENT, notice=notices.append)
-    with served(run, feedback, hash_list_url=str(tmp_path / "list.txt")) as server:
+    with served(run, feedback, hash_list=str(tmp_path / "list.txt")) as server:
         person = Person(server.address)
         withheld = {"listed": 2} if kind == "sha256" else {"listed": 2, "not_compared": 1}
         assert person.get("/api/state").json["withheld"] == withheld

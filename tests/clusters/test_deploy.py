@@ -16,8 +16,7 @@ import pytest
 import ray
 import yaml
 
-from jobs.console.engine_options import engine_options_from_context
-from jobs.scan import scan
+from jobs.scan.command import scan
 from scoring.engines.canned import DRILL
 from tests.clusters.conftest import RayCluster
 from tests.conftest import free_ports, ray_folder
@@ -60,8 +59,8 @@ def test_the_rayjob_runs_a_scan_with_this_ray_and_retries_it(rayjob: dict[str, A
     assert "stop_if_refused.sh /usr/local/bin/stop-if-refused" in (DEPLOY / "Dockerfile").read_text()
     with scan.make_context("scan", [source, *options]) as asked:
         assert (asked.params["engine"], asked.params["takeover"]) == ("vllm", True)
-        weights = engine_options_from_context()
-    assert (weights.model, weights.adapter) == ("s3://BUCKET/models/MODEL", "s3://BUCKET/adapters/ADAPTER")
+        weights = (asked.params["model"], asked.params["adapter"])
+    assert weights == ("s3://BUCKET/models/MODEL", "s3://BUCKET/adapters/ADAPTER")
     assert spec["backoffLimit"] >= 1
     assert spec["rayClusterSpec"]["rayVersion"] == ray.__version__
     assert spec["rayClusterSpec"]["authOptions"] == {"mode": "token"}

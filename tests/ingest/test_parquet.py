@@ -12,7 +12,7 @@ import pytest
 from ingest import slices
 from ingest.errors import IncompleteError, SourceError, StorageError
 from ingest.fault import Fault
-from ingest.formats import open_source, parquet
+from ingest.formats import open_source, parquet, parquet_schema
 from ingest.formats.released import Kept
 from ingest.sample import Sample
 from ingest.storage.place import place
@@ -176,7 +176,7 @@ def test_bytes_and_nested_columns_give_no_keys(file: Path) -> None:
 )
 def test_which_column_holds_the_image(names: list[str], column: str | None) -> None:
     schema = pa.schema([*((name, pa.binary()) for name in names), ("text", pa.string())])
-    assert parquet.image_column(schema) == column
+    assert parquet_schema.image_column(schema) == column
 
 
 def test_a_missing_column_is_reported_at_once(file: Path) -> None:

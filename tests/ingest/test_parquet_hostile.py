@@ -12,7 +12,7 @@ import pytest
 
 from ingest.errors import SourceError
 from ingest.fault import Fault
-from ingest.formats import open_source, parquet, parquet_pages, parquet_rows
+from ingest.formats import open_source, parquet, parquet_pages, parquet_rows, parquet_schema
 from ingest.formats.parquet_pages import DamagedPageError, page_header
 from tests.ingest.made import jpeg, samples_of, slices_of
 
@@ -112,10 +112,10 @@ def test_rows_that_are_not_held_are_read_once_more(file: Path, monkeypatch: pyte
 
 @pytest.mark.parametrize("column", ["key", "category"])
 def test_a_text_that_is_no_name_costs_its_row(file: Path, column: str) -> None:
-    texts = ["a", "b" * parquet.MAX_TEXT_BYTES, "c" * (parquet.MAX_TEXT_BYTES + 1)]
+    texts = ["a", "b" * parquet_schema.MAX_TEXT_BYTES, "c" * (parquet_schema.MAX_TEXT_BYTES + 1)]
     pq.write_table(pa.table({"image": [jpeg(n) for n in range(3)], column: texts}), file)
     samples = samples_of(open_source(str(file), None, None))
-    message = f"its key or category has more than {parquet.MAX_TEXT_BYTES} bytes"
+    message = f"its key or category has more than {parquet_schema.MAX_TEXT_BYTES} bytes"
     assert [s.fault for s in samples] == [None, None, Fault("too_large", message)]
     assert (samples[2].key, samples[2].category, samples[2].encoded) == ("000000002", None, b"")
 

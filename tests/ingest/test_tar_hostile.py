@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest import slices
-from ingest.formats import open_source, tar, webdataset
+from ingest.formats import open_source, tar, tar_samples, webdataset
 from ingest.formats.compressed import Decompressed
 from ingest.formats.tar import Damage, Member, walk
 from ingest.sample import Sample
@@ -221,7 +221,7 @@ def test_long_keys_count_as_bytes_of_their_slice(tmp_path: Path, monkeypatch: py
 
 
 def test_a_key_that_thousands_of_members_share_is_one_row(tmp_path: Path) -> None:
-    members = [(f"0.{n}", b"") for n in range(webdataset.MAX_MEMBERS + 500)]
+    members = [(f"0.{n}", b"") for n in range(tar_samples.MAX_MEMBERS + 500)]
     samples = read(tmp_path, tar_bytes([*members, ("1.jpg", jpeg(1))]), end=b"")
     assert reasons(samples) == [("0", "too_many_members"), ("1", None)]
 
@@ -282,7 +282,9 @@ def test_every_byte_is_in_a_member_or_in_damage(seed: int, num_changed: int, cut
 def test_every_member_belongs_to_exactly_one_sample(names: list[tuple[str, str]]) -> None:
     content = tar_bytes([(f"{key}.{extension}", b"x" * n) for n, (key, extension) in enumerate(names)])
     stream = io.BytesIO(content)
-    found = [webdataset._located(n, group)[0] for n, group in enumerate(webdataset._groups(webdataset._found(stream)))]
+    found = [
+        webdataset._located(n, group)[0] for n, group in enumerate(tar_samples.groups(tar_samples.members(stream)))
+    ]
     spans = [tuple(span) for locator in found for span in locator["span"]]
     assert spans == [(m.start, m.end) for m in walk(stream, len(content)) if isinstance(m, Member)]
     assert [locator["index"] for locator in found] == list(range(len(found)))

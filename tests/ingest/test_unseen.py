@@ -21,7 +21,7 @@ from ingest.images.files.pieces import Piece
 from ingest.images.files.unseen_kinds import UNSEEN_KINDS
 from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample
-from jobs.scanning.batch import BatchScorer
+from jobs.scan.batch import BatchScorer
 from scoring.engines.canned import CannedEngine
 from tests.ingest.hiding import CARD, HIDING, SHOWING, frames, gif, jpeg, segment, tiff, with_chunks, with_segments
 from tests.nasty import chunk, encoded

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from ingest.errors import LabelsError
-from jobs.releasing.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee
+from jobs.filter.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee
 from scoring.assessment import Assessment
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from scoring.policies.policy import load_policy

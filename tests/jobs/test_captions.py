@@ -14,7 +14,7 @@ from ingest.formats import open_source
 from ingest.images.pixels import ImageLimits
 from ingest.sample import MAX_CAPTION_BYTES, Sample, caption_of
 from ingest.slices import LATER_KEYS
-from jobs.scanning.batch import BatchScorer
+from jobs.scan.batch import BatchScorer
 from scoring.assessment import EngineOptions, Outcome, View
 from scoring.captions import CAPTION_KINDS, caption_kinds
 from scoring.engines import ENGINES, canned, engine_module

@@ -1,12 +1,12 @@
 """The command line itself."""
 
-import importlib
 import re
 from pathlib import Path
 
 import click
 import pytest
 
+from jobs.cli import command_module
 from tests.jobs.made import privsieve
 
 
@@ -35,7 +35,7 @@ def test_ctrl_c_says_how_to_continue_where_there_is_something_to(
     def interrupted() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(importlib.import_module(f"jobs.{verb}"), verb, interrupted)
+    monkeypatch.setattr(command_module(verb), verb, interrupted)
     assert privsieve(verb) == 130
     assert capsys.readouterr().err.strip() == f"privsieve: interrupted{advice}"
 

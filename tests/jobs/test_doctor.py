@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from ingest.extras import install_command
-from jobs.checking.doctor import DoctorRequest, run_doctor
-from jobs.checking.findings import Finding, ProblemError
-from jobs.checking.gpus import Gpu, check_gpu, gpus_of
+from jobs.doctor.machine import Finding, Gpu, ProblemError, check_gpu, gpus_of
+from jobs.doctor.run import DoctorRequest, run_doctor
 from scoring.engine_facts import LocalModel
 from tests.engines.chat_server import SECRET, ChatServer
 from tests.jobs.made import privsieve, tar

@@ -10,9 +10,9 @@ from click.testing import CliRunner, Result
 
 from ingest.errors import LabelsError, PrivsieveError, RunError, StorageError
 from ingest.storage.place import place
-from jobs.evaluate import evaluate
-from jobs.evaluating.run import EvaluateRequest, run_evaluate
-from jobs.labelling.joining import ConsensusRequest, run_consensus
+from jobs.evaluate import EvaluateRequest, evaluate, run_evaluate
+from jobs.labels.joining import run_consensus
+from jobs.labels.request import ConsensusRequest
 from scoring.labels.reviews import Answers
 from scoring.labels.table import LabelsOrigin, write_labels
 from scoring.taxonomy import KEYS
@@ -166,7 +166,7 @@ def test_wrong_input_is_one_line_and_exit_code_2(run: Path, tmp_path: Path, caps
 
 def test_a_run_compared_with_itself_is_refused() -> None:
     with pytest.raises(PrivsieveError, match="run is given twice"):
-        EvaluateRequest(run_url="run", labels_url="labels", compare_url="run")
+        EvaluateRequest(run="run", labels="labels", compare="run")
 
 
 @pytest.mark.slow

@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.errors import PrivsieveError
-from jobs.fetching.columns import normalised_names
-from jobs.fetching.download import PROGRAM
-from jobs.fetching.fetch import FetchRequest, FetchResources, run_fetch
-from jobs.fetching.outcome import REASONS
-from jobs.fetching.selection import keywords
+from jobs.fetch.columns import normalised_names
+from jobs.fetch.download import PROGRAM
+from jobs.fetch.outcome import REASONS
+from jobs.fetch.run import FetchRequest, FetchResources, run_fetch
+from jobs.fetch.selection import keywords
 from tests.jobs.fetch_host import picture
 from tests.jobs.made import privsieve
 

@@ -14,11 +14,11 @@ import pytest
 
 from ingest.errors import IncompleteError, RunError
 from ingest.storage.place import place
-from jobs.releasing.copying import decisions_file
-from jobs.releasing.decisions import DECISIONS_SCHEMA, KeptHash, kept_of, row_chunks
-from jobs.releasing.finishing import join_decisions
-from jobs.releasing.plan import Counts, Plan, Share
-from jobs.releasing.run import (
+from jobs.filter.copying import decisions_file
+from jobs.filter.decisions import DECISIONS_SCHEMA, KeptHash, kept_of, row_chunks
+from jobs.filter.finishing import join_decisions
+from jobs.filter.plan import Counts, Plan, Share
+from jobs.filter.run import (
     INLINE_BYTES,
     INLINE_IMAGES,
     FilterRequest,
@@ -98,7 +98,7 @@ def test_a_large_release_or_a_named_cluster_takes_ray(
     run: Path, policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    plan = plan_filter(FilterRequest(str(run), str(policy), str(tmp_path / "out"))).plan
+    plan = plan_filter(FilterRequest(str(run), str(tmp_path / "out"), str(policy))).plan
     assert executor_for(plan, FilterResources()) == "inline"
     assert executor_for(replace(plan, num_kept_bytes=INLINE_BYTES + 1), FilterResources()) == "ray"
     many = [replace(plan.shares[0], num_kept=INLINE_IMAGES + 1)]
@@ -112,7 +112,7 @@ def test_a_large_release_or_a_named_cluster_takes_ray(
 def test_a_caller_in_python_gets_the_counts_and_nothing_is_printed(
     run: Path, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    request = FilterRequest(str(run), str(policy), str(tmp_path / "out"))
+    request = FilterRequest(str(run), str(tmp_path / "out"), str(policy))
     result = run_filter(request, FilterResources("inline"), SILENT)
     assert capsys.readouterr() == ("", "")
     summary = json.loads((tmp_path / "out" / "release.json").read_text())
@@ -218,7 +218,7 @@ def test_of_a_compacted_shard_only_some_rows_are_read_at_once(tmp_path: Path) ->
 
 
 def test_a_plan_holds_counts_and_no_rows(run: Path, policy: Path, tmp_path: Path) -> None:
-    plan = plan_filter(FilterRequest(str(run), str(policy), str(tmp_path / "out"))).plan
+    plan = plan_filter(FilterRequest(str(run), str(tmp_path / "out"), str(policy))).plan
     assert isinstance(plan, Plan)
     assert [(share.shard, share.num_rows) for share in plan.shares] == [("00000.tar", 20), ("00001.tar", 15)]
     assert plan.counts == Counts(Counter(dict(plan.counts.by_rule)))

@@ -3,14 +3,14 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import privsieve as api
-from jobs.releasing.guaranteeing import GuaranteeRequest
-from jobs.releasing.run import FilterRequest, run_filter
+from jobs.filter.run import FilterRequest, run_filter
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from tests.audits import write_drawn
 from tests.jobs.in_process import scan_in_process
@@ -162,8 +162,8 @@ def test_the_guarantee_drops_what_a_policy_flags_and_leaves_what_a_rule_keeps(ru
     (tmp_path / "exempt.yaml").write_text(EXEMPT)
     labels = str(labels_of(tmp_path, [r["key"] for r in by_severity(run)]))
     out = tmp_path / "flags"
-    request = GuaranteeRequest(labels, 0.8)
-    found = run_filter(FilterRequest(str(run), str(tmp_path / "flag.yaml"), str(out), guarantee=request)).guarantee
+    promised: Any = {"labels": labels, "guarantee": 0.8}
+    found = run_filter(FilterRequest(str(run), str(out), str(tmp_path / "flag.yaml"), **promised)).guarantee
     assert found is not None
     assert found.threshold is not None
     ids = {r["key"] for r in rows(run) if r["gov_ids"] == 1}
@@ -172,14 +172,14 @@ def test_the_guarantee_drops_what_a_policy_flags_and_leaves_what_a_rule_keeps(ru
     expected = {r["key"] for r in by_severity(run) if float(str(r["s_lex"])) >= found.threshold} - ids
     assert {key for key, (_, rule) in decided(out).items() if rule == "(guarantee)"} == expected
     exempt = tmp_path / "exempt"
-    run_filter(FilterRequest(str(run), str(tmp_path / "exempt.yaml"), str(exempt), guarantee=request))
+    run_filter(FilterRequest(str(run), str(exempt), str(tmp_path / "exempt.yaml"), **promised))
     assert {decided(exempt)[f"{n:05d}"] for n in range(10)} == {("keep", "consent")}
 
 
 def test_a_policy_that_drops_enough_needs_no_threshold(run: Path, tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text("name: p\nrules: []\ndefault: drop\n")
-    request = GuaranteeRequest(str(labels_of(tmp_path, [r["key"] for r in by_severity(run)[:45]])), 0.95)
-    found = run_filter(FilterRequest(str(run), str(tmp_path / "p.yaml"), str(tmp_path / "out"), guarantee=request))
+    promised: Any = {"labels": str(labels_of(tmp_path, [r["key"] for r in by_severity(run)[:45]])), "guarantee": 0.95}
+    found = run_filter(FilterRequest(str(run), str(tmp_path / "out"), str(tmp_path / "p.yaml"), **promised))
     assert found.guarantee is not None
     assert found.guarantee.threshold is None
     assert (found.guarantee.num_dropped, found.guarantee.num_dropped_by_policy) == (0, 45)
@@ -300,8 +300,8 @@ def test_a_guarantee_that_drops_every_image_is_refused_and_says_which_pictures_m
 
 def test_a_policy_that_drops_every_image_by_itself_is_not_refused(run: Path, tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text("name: p\nrules: []\ndefault: drop\n")
-    request = GuaranteeRequest(str(labels_of(tmp_path, [r["key"] for r in by_severity(run)])), 0.95)
-    found = run_filter(FilterRequest(str(run), str(tmp_path / "p.yaml"), str(tmp_path / "out"), guarantee=request))
+    promised: Any = {"labels": str(labels_of(tmp_path, [r["key"] for r in by_severity(run)])), "guarantee": 0.95}
+    found = run_filter(FilterRequest(str(run), str(tmp_path / "out"), str(tmp_path / "p.yaml"), **promised))
     assert found.counts.actions()["drop"] == 121
 
 

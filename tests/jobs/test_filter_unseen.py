@@ -10,8 +10,8 @@ import pytest
 from ingest.fault import Fault
 from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample
-from jobs.releasing.decisions import decisions_of, unseen_in
-from jobs.scanning.batch import BatchScorer
+from jobs.filter.decisions import decisions_of, unseen_in
+from jobs.scan.batch import BatchScorer
 from scoring.assessment import Assessment, Outcome, View
 from scoring.policies.policy import load_policy
 from scoring.policies.shipped import policy_bytes

@@ -20,17 +20,17 @@ from ingest.formats import open_source
 from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample
 from ingest.storage.place import place
-from jobs.browsing.exports import MEDIA_TYPES, exported
-from jobs.browsing.request import BrowseRequest
-from jobs.browsing.run import prepared as prepared_to_browse
+from jobs.browse.exports import MEDIA_TYPES, exported
+from jobs.browse.request import BrowseRequest
+from jobs.browse.run import prepared as prepared_to_browse
 from jobs.cli import VERBS
-from jobs.reviewing.request import ReviewRequest
-from jobs.reviewing.run import prepared
+from jobs.review.request import ReviewRequest
+from jobs.review.run import prepared
 from jobs.runtime.feedback import SILENT
 from jobs.runtime.hash_list import read_hash_list
-from jobs.scanning.batch import BatchScorer
-from jobs.scanning.isolation import isolated_rows
-from jobs.scanning.settings import ScanSettings
+from jobs.scan.batch import BatchScorer
+from jobs.scan.isolation import isolated_rows
+from jobs.scan.settings import ScanSettings
 from privsieve import filter as release
 from privsieve import open_run, scan
 from reports.report.browsed_rows import Filter
@@ -368,7 +368,7 @@ def test_a_run_with_hashes_is_compared_without_its_pictures(
     assert {one["group"].partition("-")[0] for one in compared["groups"]} == {"clear"}
     assert compared["num_unnamed_groups"] == NUM_WITHHELD
     feedback: list[str] = []
-    request = ReviewRequest(run_url=str(runs["pdq"]), queue="index >= 0", hash_list_url=str(hash_list))
+    request = ReviewRequest(run=str(runs["pdq"]), queue="index >= 0", hash_list=str(hash_list))
     with prepared(request, replace(SILENT, notice=feedback.append)) as review:
         states = review.asking.screen.states()
         keys = review.asking.rows["key"].to_pylist()
@@ -422,7 +422,7 @@ def test_a_run_without_hashes_and_one_with_them_give_the_same(
         if command == "browse":
             return browsed(run, hash_list)
         if command == "review":
-            request = ReviewRequest(run_url=str(run), queue="index >= 0", hash_list_url=str(hash_list))
+            request = ReviewRequest(run=str(run), queue="index >= 0", hash_list=str(hash_list))
             with prepared(request) as review:
                 screen = review.asking.screen
                 return [
@@ -523,7 +523,7 @@ def contents(folder: Path) -> str:
 def browsed(run: Path, hash_list: Path | None) -> str:
     """All rows and counts that `browse` has, and its exports."""
     given = None if hash_list is None else str(hash_list)
-    with prepared_to_browse(BrowseRequest(run_url=str(run), hash_list_url=given)) as browsing:
+    with prepared_to_browse(BrowseRequest(run=str(run), hash_list=given)) as browsing:
         rows = browsing.rows
         found = [str(rows.page(Filter(), 0, 1000)), str(rows.counts(Filter())), str(rows.places().to_pylist())]
         found += [exported(rows.table(Filter()), format, "tree").decode() for format in MEDIA_TYPES]
@@ -565,7 +565,7 @@ def test_no_command_names_a_listed_picture(
             said = capsys.readouterr()
             is_asked = any(SECRET in part for part in asked)
             printed += (said.out + said.err).replace(f'"{asked[-1]}"', "") if is_asked else said.out + said.err
-    with prepared(ReviewRequest(run_url=str(run), queue="index >= 0", hash_list_url=str(hash_list))) as review:
+    with prepared(ReviewRequest(run=str(run), queue="index >= 0", hash_list=str(hash_list))) as review:
         shown = [n for n in range(len(review.asking.hashes)) if review.asking.screen.picture(n).state == "shown"]
         printed += json.dumps([review.asking.model_answer(number) for number in shown])
     printed += browsed(run, hash_list if name != "list" else None)

@@ -16,9 +16,9 @@ from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample
 from ingest.slices import MAX_BYTES, Slice
 from ingest.storage.place import place
-from jobs.scanning.batch_window import batches
-from jobs.scanning.isolation import isolated_rows
-from jobs.scanning.settings import ScanSettings
+from jobs.scan.batch_window import batches
+from jobs.scan.isolation import isolated_rows
+from jobs.scan.settings import ScanSettings
 from scoring.assessment import EngineOptions
 from tests.ingest.made import jpeg, parquet_file, tar_bytes
 

@@ -16,8 +16,8 @@ import pytest
 from PIL import Image
 
 from ingest.errors import StorageError
-from jobs.reporting.digest import digest_of
-from jobs.reporting.gallery import thumbnail
+from jobs.report.digest import digest_of
+from jobs.report.gallery import thumbnail
 from reports.report.opened import open_run
 from reports.run.figures import Evidence
 from tests.jobs.in_process import scan_in_process

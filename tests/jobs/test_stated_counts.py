@@ -10,8 +10,8 @@ import pytest
 from ingest.formats import open_source
 from ingest.formats.stated_counts import stated_counts
 from jobs.runtime.feedback import on_terminal
-from jobs.scanning.request import ScanRequest, ScanResources
-from jobs.scanning.run import run_scan
+from jobs.scan.request import ScanRequest, ScanResources
+from jobs.scan.run import run_scan
 from tests.jobs.made import privsieve, rows, shard
 
 
@@ -81,7 +81,7 @@ def test_wrong_counts_change_no_row_and_are_said(tmp_path: Path, capfd: pytest.C
     shards = corpus(tmp_path)
 
     def scan(name: str) -> str:
-        request = ScanRequest(str(shards), str(tmp_path / name), "canned")
+        request = ScanRequest(str(shards), str(tmp_path / name), engine="canned")
         run_scan(request, ScanResources(executor="inline"), feedback=on_terminal(quiet=False))
         return capfd.readouterr().err
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from jobs.releasing.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee
+from jobs.filter.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee
 from scoring.labels.contradictions import contradictions
 from scoring.labels.csv_cells import as_csv
 from scoring.labels.table import to_labels

@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ingest.errors import QueryError, RunError, StorageError
-from jobs.report import report
+from jobs.report.command import report
 from jobs.sql import sql
 from tests.jobs.made import privsieve
 from tests.jobs.test_compact import made_run
@@ -273,7 +273,7 @@ def test_sql_wants_a_statement_or_the_setup(make_run: MakeRun) -> None:
 
 def test_verbs_are_light_to_import() -> None:
     heavy = ["duckdb", "jinja2", "rich", "pyarrow", "numpy", "ray"]
-    code = f"import sys, jobs.report, jobs.sql; print([m for m in {heavy!r} if m in sys.modules])"
+    code = f"import sys, jobs.report.command, jobs.sql; print([m for m in {heavy!r} if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert found.strip() == "[]"
 

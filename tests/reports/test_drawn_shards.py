@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from ingest.fault import Fault
-from jobs.auditing.applying import AuditApplyRequest, run_audit_apply
-from jobs.auditing.sampling import AuditSampleRequest, run_audit_sample
+from jobs.audit.applying import run_audit_apply
+from jobs.audit.request import AuditApplyRequest, AuditSampleRequest
+from jobs.audit.sampling import run_audit_sample
 from reports.report.opened import open_run
 from reports.report.sentences import findings, interval_note
 from reports.run.drawn_shards import NUM_TABULATED, fraction_of, of_t, of_t_sql
@@ -181,7 +182,7 @@ def test_a_sample_of_all_images_of_its_shards_is_a_sample_of_shards() -> None:
 def audited(folder: Path, shards: Shards, draw: ShardDraw) -> list[dict[str, Any]]:
     """The corrected rates after every picture was labelled as the run answers, so that only the draw is uncertain."""
     run = run_of_shards(folder, shards, draw)
-    run_audit_sample(AuditSampleRequest(run_url=run, num_wanted=10_000, out=str(folder / "labels.csv")))
+    run_audit_sample(AuditSampleRequest(run=run, n=10_000, out=str(folder / "labels.csv")))
     with open_run(run) as opened:
         private = {row["sha256"]: row["level"] == 1 for row in opened.rows(["sha256", "level"]).to_pylist()}
     with (folder / "labels.csv").open() as file:
@@ -190,7 +191,7 @@ def audited(folder: Path, shards: Shards, draw: ShardDraw) -> list[dict[str, Any
         writer = csv.DictWriter(file, list(labels[0]))
         writer.writeheader()
         writer.writerows(labels)
-    run_audit_apply(AuditApplyRequest(run_url=run, labels_urls=(str(folder / "labels.csv"),)))
+    run_audit_apply(AuditApplyRequest(run=run, labels=(str(folder / "labels.csv"),)))
     with open_run(run) as opened:
         return list(opened.sql("SELECT * FROM corrected_rates WHERE subject = 'private'").to_pylist())
 

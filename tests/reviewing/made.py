@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 from PIL import Image
 
-from jobs.reviewing.request import ReviewRequest
-from jobs.reviewing.run import Serving, serving
+from jobs.review.request import ReviewRequest
+from jobs.review.run import Serving, serving
 from jobs.runtime.feedback import SILENT, Feedback
 from tests.jobs.in_process import scan_in_process
 from tests.tuning_sets.made import files, webdataset
@@ -30,7 +30,7 @@ def run_of(folder: Path, pictures: dict[str, bytes] | None = None) -> Path:
 
 @contextmanager
 def served(run: Path | str, queue: str | None = EVERY, feedback: Feedback = SILENT, **more: Any) -> Iterator[Serving]:
-    with serving(ReviewRequest(run_url=str(run), queue=queue, **more), feedback) as one:
+    with serving(ReviewRequest(run=str(run), queue=queue, **more), feedback) as one:
         thread = threading.Thread(target=one.run)
         thread.start()
         try:

@@ -17,9 +17,10 @@ import pytest
 
 from ingest.errors import LabelsError
 from ingest.storage.place import place
-from jobs.labelling.joining import ConsensusRequest, run_consensus
-from jobs.review import summary
-from jobs.reviewing.run import result_of
+from jobs.labels.joining import run_consensus
+from jobs.labels.request import ConsensusRequest
+from jobs.review.command import summary
+from jobs.review.run import result_of
 from jobs.runtime.feedback import SILENT
 from scoring.labels.reviews import PART_ROWS, REVIEWS_SCHEMA, Answers, read_reviews
 from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
@@ -255,7 +256,7 @@ def test_known_answers_are_mixed_in_and_counted_for_the_owner_or_at_the_end(run:
     )
     write_labels(gold, str(tmp_path / "gold.parquet"), LabelsOrigin("hand"))
     others = "key NOT IN ('000', '001')"
-    with served(run, others, gold_url=str(tmp_path / "gold.parquet"), gold_share=0.2, reviewer="owner") as server:
+    with served(run, others, gold=str(tmp_path / "gold.parquet"), gold_share=0.2, reviewer="owner") as server:
         assert len(server.review.asking.hashes) == 5  # four, and one of the two as a fifth of all
         ben = Person(server.address, "ben")
         known = next(n for n, one in enumerate(server.review.asking.hashes) if one in gold["sha256"].to_pylist())

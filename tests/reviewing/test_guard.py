@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from jobs.reviewing.run import Serving
+from jobs.review.run import Serving
 from tests.reviewing.made import Person, run_of, served
 
 PATHS = ("/", "/review.js", "/api/state", "/api/next", "/api/picture/0", "/api/progress")

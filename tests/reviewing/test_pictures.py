@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from ingest.extras import install_command
-from jobs.reviewing.run import result_of
+from jobs.review.run import result_of
 from jobs.runtime.feedback import SILENT
 from jobs.runtime.pictures import pictures_of
 from reports.report.opened import open_run
@@ -103,7 +103,7 @@ def test_what_is_on_the_hash_list_is_never_shown_answered_or_named(tmp_path: Pat
     (tmp_path / "list.txt").write_text("\n".join(listed))
     notices = list[str]()
     feedback = replace(SILENT, notice=notices.append)
-    with served(run, reviewer="ana", hash_list_url=str(tmp_path / "list.txt"), seed=3, feedback=feedback) as server:
+    with served(run, reviewer="ana", hash_list=str(tmp_path / "list.txt"), seed=3, feedback=feedback) as server:
         assert notices[-1] == "8 pictures: those that fit the condition; 1 more picture on the hash list, never shown"
         ana = Person(server.address)
         keys = server.review.asking.rows["key"].to_pylist()

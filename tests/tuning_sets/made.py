@@ -12,7 +12,7 @@ from PIL import Image
 
 from jobs.demo.tuning.signs import picture
 from jobs.runtime.feedback import SILENT
-from jobs.tuning.set_making import TuneSetRequest, run_tune_set
+from jobs.tune_set.run import TuneSetRequest, run_tune_set
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from scoring.taxonomy import KEYS
 from scoring.tuning.training_set import SetRecord

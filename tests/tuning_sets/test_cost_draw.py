@@ -9,7 +9,8 @@ import pytest
 from ingest.formats import Source
 from ingest.sample import Sample
 from ingest.slices import Slice
-from jobs.studying.cost import CostRequest, drawn_pictures
+from jobs.study.cost import drawn_pictures
+from jobs.study.request import CostRequest
 from tests.tuning_sets import made
 
 MAX_PIXELS = 64 * 64

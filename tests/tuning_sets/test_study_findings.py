@@ -1,10 +1,10 @@
 """A study begins with its finding."""
 
-from jobs.studying.curve import CurveResult
-from jobs.studying.findings import of_curve, of_leave_one_out, of_prompts
-from jobs.studying.leave_one_out import LeaveOneOutResult
-from jobs.studying.points import PointResult
-from jobs.studying.prompts import PromptsResult
+from jobs.study.curve import CurveResult
+from jobs.study.findings import of_curve, of_leave_one_out, of_prompts
+from jobs.study.leave_one_out import LeaveOneOutResult
+from jobs.study.points import PointResult
+from jobs.study.prompts import PromptsResult
 from reports.evaluation.results import RunsSpread
 from reports.statistics.spread import spread
 

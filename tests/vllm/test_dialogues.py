@@ -56,7 +56,7 @@ def test_a_model_is_tuned_on_conversations(checkpoint: Path, tmp_path: Path) -> 
     import json
 
     from jobs.runtime.feedback import SILENT
-    from jobs.tuning.tuning import TuneRequest, run_tune
+    from jobs.tune.run import TuneRequest, run_tune
     from scoring.tuning.drawing import Draw
 
     pictures = made.files(4)

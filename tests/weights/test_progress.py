@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from jobs.caching.weights import fetch_weights
+from jobs.models import fetch_weights
 from jobs.runtime.feedback import Feedback
 from jobs.runtime.progress import Meter
 from tests.weights.served import Served

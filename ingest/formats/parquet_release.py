@@ -1,0 +1,120 @@
+"""The kept rows of a Parquet file, written again."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from itertools import compress
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ingest.formats.parquet_batches import batches
+from ingest.formats.parquet_columns import Choice, choose, joined, plain_rows
+from ingest.formats.parquet_pages import LargePageError
+from ingest.formats.parquet_schema import DAMAGED, category_column, image_and_key, parquet_file
+from ingest.formats.parquet_values import sample_of, untexted
+from ingest.formats.released import Kept, Written, changed
+from ingest.formats.shard import opened
+from ingest.slices import MAX_BYTES
+from ingest.storage.place import Place
+
+CHECKED_ROWS = 64
+"""Rows that become Python objects at once."""
+
+
+def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
+    """The kept rows with the columns that `ingest.formats.parquet_columns` chooses, each row group on its own."""
+    num_written, writer, nulled, dropped = 0, None, Counter[str](), dict[int, str]()
+    with opened(root, shard) as stream:
+        file = parquet_file(stream)
+        if file is None:
+            raise changed(shard, "its footer cannot be read")
+        kept.check_number(shard, file.metadata.num_rows)
+        schema = file.schema_arrow
+        image, key = image_and_key(schema, shard)
+        choice = choose(
+            schema, schema.names.index(image), (key, category_column(schema, shard, kept.category)), kept.members
+        )
+        with out.at(shard).create() as released, ExitStack() as stack:
+            for group, indices, mask in _kept_rows(file, kept):
+                try:
+                    for rows, nulled_here in _released(stream, file, shard, group, mask, indices, kept, choice):
+                        if writer is None:  # the footer's facts about columns are read only after they were decoded
+                            compression = _compression(file.metadata.row_group(group))
+                            writer = stack.enter_context(
+                                pq.ParquetWriter(released, choice.schema, compression=compression)
+                            )
+                        writer.write_table(rows)
+                        num_written += rows.num_rows
+                        nulled += nulled_here
+                except LargePageError:
+                    dropped |= dict.fromkeys(indices, f"row group {group} takes too much memory to be released")
+            if writer is None:
+                pq.write_table(choice.schema.empty_table(), released)
+    left_out = Counter(dict.fromkeys(choice.left_out, num_written)) if num_written else Counter[str]()
+    return Written(num_written, {shard: released.sha256}, dropped, dict(left_out + nulled))
+
+
+def _kept_rows(file: pq.ParquetFile, kept: Kept) -> Iterator[tuple[int, list[int], list[bool]]]:
+    """Row groups that hold kept rows: the group's number, the indices of these rows, and for each row if it is kept."""
+    first = 0
+    for group in range(file.num_row_groups):
+        num_rows = file.metadata.row_group(group).num_rows
+        indices = range(first, first + num_rows)
+        mask = [index in kept.sha256 for index in indices]
+        if any(mask):
+            yield group, [*compress(indices, mask)], mask
+        first += num_rows
+
+
+def _released(
+    stream: BinaryIO,
+    file: pq.ParquetFile,
+    shard: str,
+    group: int,
+    mask: Sequence[bool],
+    indices: Sequence[int],
+    kept: Kept,
+    choice: Choice,
+) -> Iterator[tuple[pa.Table, Counter[str]]]:
+    """The kept rows of a row group, a slice's worth at once, and how many cells of them became null.
+
+    LargePageError, before the first of them, where the group cannot be read in a bounded part of the memory.
+    """
+    first, seen, waiting, nulled = 0, iter(indices), list[pa.Table](), Counter[str]()
+    try:
+        for batch in batches(stream, file, group, choice):
+            wanted, first = mask[first : first + batch.num_rows], first + batch.num_rows
+            if any(wanted):
+                rows, nulled_here = plain_rows(pa.Table.from_batches([batch]), wanted, choice)
+                _check(rows, shard, seen, kept, choice)
+                waiting.append(rows)
+                nulled += nulled_here
+            if sum(rows.nbytes for rows in waiting) >= MAX_BYTES:
+                yield joined(waiting, choice), nulled
+                waiting, nulled = [], Counter()
+        if waiting:
+            yield joined(waiting, choice), nulled
+    except DAMAGED:
+        raise changed(shard, f"row group {group} cannot be decoded") from None
+
+
+def _check(rows: pa.Table, shard: str, indices: Iterator[int], kept: Kept, choice: Choice) -> None:
+    """IncompleteError if an image has changed since the scan. Columns by position, since names may occur twice."""
+    image, key = image_and_key(rows.schema, shard)
+    numbers = [choice.image]
+    if key is not None:  # of several the last, as when they are read
+        numbers.append(max(number for number, name in enumerate(rows.schema.names) if name == key))
+    wanted = untexted(rows.select(numbers))
+    for batch in wanted.to_batches(CHECKED_ROWS):
+        for row in batch.to_pylist():
+            sample = sample_of(shard, next(indices), row, image, key, None)
+            sha256 = None if sample.fault else hashlib.sha256(sample.encoded).hexdigest()
+            kept.check_image(shard, sample.index, sample.key, sha256)
+
+
+def _compression(rows: pq.RowGroupMetaData) -> str:
+    name = str(rows.column(0).compression).lower()
+    return "none" if name == "uncompressed" else name

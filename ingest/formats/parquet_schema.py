@@ -1,0 +1,111 @@
+"""What the columns of a Parquet file are: which one holds images, which ones keys and categories."""
+
+from collections.abc import Sequence
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ingest.errors import SourceError, did_you_mean
+from ingest.formats.parquet_columns import MAX_NAME_CHARACTERS
+from ingest.formats.parquet_pages import DamagedPageError
+from ingest.sample import printable
+
+IMAGE_NAMES = ("image", "jpg", "jpeg", "png", "webp", "img", "image_bytes", "bytes", "content", "data")
+
+KEY_NAMES = ("key", "__key__", "id", "uid", "image_id", "file_name", "filename", "path")
+
+DEFAULT_CATEGORY = "category"
+
+NAMES_OF_URLS = ("url", "image_url", "img_url", "image_link")
+"""Columns that hold the URLs of images, in lower case."""
+
+MAX_TEXT_BYTES = 2**16
+"""Of a key or a category: a slice holds 1,024 of each."""
+
+DAMAGED = (OSError, pa.ArrowException, UnicodeDecodeError, DamagedPageError)
+"""What a damaged file raises; failures of the storage are StorageErrors before pyarrow sees them."""
+
+
+def parquet_file(stream: BinaryIO) -> pq.ParquetFile | None:
+    """None where the footer cannot be read."""
+    try:
+        file = pq.ParquetFile(stream)
+        return file if file.schema_arrow.names else None
+    except DAMAGED:
+        return None
+
+
+def image_column(schema: pa.Schema) -> str | None:
+    """The column with image bytes: one with a known name, else the only binary one; None if there is none."""
+    found = [f.name for f in schema if is_bytes(f.type) or is_hugging_face(f.type)]
+    named = [name for name in IMAGE_NAMES if name in found]
+    if named:
+        return named[0]
+    return found[0] if len(found) == 1 else None
+
+
+def value_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def is_bytes(kind: pa.DataType) -> bool:
+    kind, types = value_type(kind), pa.types
+    return bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind))
+
+
+def is_text(kind: pa.DataType) -> bool:
+    kind, types = value_type(kind), pa.types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def _gives_categories(kind: pa.DataType) -> bool:
+    """Bytes and nested columns may hold pictures, and nothing of a picture may reach a row."""
+    inner, types = value_type(kind), pa.types
+    return is_text(kind) or bool(types.is_boolean(inner) or types.is_integer(inner) or types.is_null(inner))
+
+
+def _gives_keys(kind: pa.DataType) -> bool:
+    stored = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+    if pa.types.is_fixed_size_binary(value_type(stored)) and value_type(stored).byte_width > MAX_TEXT_BYTES:
+        return False  # even a null takes this much
+    return not is_bytes(stored) and not pa.types.is_nested(value_type(stored))
+
+
+def is_hugging_face(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_struct(kind)) and any(f.name == "bytes" and is_bytes(f.type) for f in kind)
+
+
+def image_and_key(schema: pa.Schema, shard: str) -> tuple[str, str | None]:
+    """Names of the image column and of the key column. SourceError where there is no image."""
+    column = image_column(schema)
+    if column is None:
+        message = "has no column with image bytes (binary or struct<bytes, path>)"
+        urls = [name for name in schema.names if name.lower() in NAMES_OF_URLS]
+        advice = "; it lists URLs: download them first with privsieve fetch" if urls else ""
+        raise SourceError(f"{printable(shard)} {message}: {_listed(schema.names)}{advice}")
+    unfit = {f.name for f in schema if not _gives_keys(f.type)} | {column}  # names may stand twice
+    return column, next((name for name in KEY_NAMES if name in schema.names and name not in unfit), None)
+
+
+def category_column(schema: pa.Schema, shard: str, category: str | None) -> str | None:
+    """Name of the category column. SourceError where there is no such column, or it gives no category."""
+    if category is not None and category not in schema.names:
+        close = did_you_mean(category, map(printable, schema.names))
+        raise SourceError(f'{printable(shard)} has no column "{printable(category)}" for --category{close}')
+    label = category or (DEFAULT_CATEGORY if DEFAULT_CATEGORY in schema.names else None)
+    if label is None:
+        return None
+    kinds = [f.type for f in schema if f.name == label]  # names may stand twice
+    unfit = next((kind for kind in kinds if not _gives_categories(kind)), None)
+    if unfit is None:
+        return label
+    fitting = [f.name for f in schema if _gives_categories(f.type)]
+    advice = f"name another with --category: {_listed(fitting)}" if fitting else "it has no column that would do"
+    message = f'the category column "{printable(label)}" holds {printable(str(unfit).partition("<")[0])}'
+    raise SourceError(f"{printable(shard)}: {message}, not text, boolean or whole numbers; {advice}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first names, each cut where it is long."""
+    return ", ".join(printable(name)[:MAX_NAME_CHARACTERS] for name in names[:12])

@@ -1,0 +1,162 @@
+"""The members of a tar as samples: consecutive members with the same key belong together."""
+
+import posixpath
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import BinaryIO, cast
+
+from ingest.fault import CORRUPT_SHARD, TRUNCATED_SHARD, Fault
+from ingest.formats.compressed import Decompressed, codec_of
+from ingest.formats.members import (
+    IMAGE_EXTENSIONS,
+    begins_like_picture,
+    extension_of,
+    name_fault,
+)
+from ingest.formats.shard import MAX_IMAGE_BYTES, TOO_MANY_BYTES, opened
+from ingest.formats.tar import MAX_NAME_BYTES, Damage, Member, walk
+from ingest.images.files.magic import HEAD_BYTES
+from ingest.slices import Locator
+from ingest.storage.place import Place
+
+MAX_MEMBERS = 1000
+"""Of one sample; a key that more members share is one row that cannot be read."""
+
+
+@contextmanager
+def content(root: Place, shard: str) -> Iterator[BinaryIO]:
+    """The tar, decompressed where it is compressed, as a seekable stream."""
+    with opened(root, shard) as stream:
+        codec = codec_of(stream.read(4))
+        stream.seek(0)
+        yield cast(BinaryIO, Decompressed(stream, codec)) if codec else stream
+
+
+@dataclass(frozen=True)
+class Part:
+    """One member of a sample."""
+
+    member: Member
+
+    is_image: bool
+    """By its extension or by how it begins. It may still be a link."""
+
+    @property
+    def is_plain(self) -> bool:
+        return self.member.is_file and not self.member.is_sparse
+
+    def fault(self) -> str | None:
+        """Why the member may not be in a release, None where it may."""
+        if self.member.is_folder:
+            return "a member is a folder"
+        if not self.is_plain:
+            return "a member is a link, a device or a sparse file"
+        if self.member.has_set_id:
+            return "a member is a program that runs as another user (set-uid or set-gid)"
+        fault = name_fault(self.member.name)
+        return f"a member has {fault}" if fault else None
+
+
+@dataclass(frozen=True)
+class Group:
+    """The members of one sample, in order; of a key that too many share the first ones only."""
+
+    key: str
+    parts: list[Part]
+
+    @cached_property
+    def images(self) -> list[Part]:
+        return [part for part in self.parts if part.is_image]
+
+    @property
+    def image(self) -> Member | None:
+        """The image's member where the sample has one that can be read."""
+        if len(self.images) != 1 or self.fault() is not None:
+            return None
+        return self.images[0].member
+
+    def fault(self) -> Fault | None:
+        """Why the sample has no image to decode, as in `Sample`."""
+        if any(part.member.is_name_shortened for part in self.parts):
+            return Fault("name_too_long", f"a member's name has more than {MAX_NAME_BYTES} bytes")
+        if len(self.parts) > MAX_MEMBERS:
+            return Fault("too_many_members", f"more than {MAX_MEMBERS} members share this key")
+        if not self.images:
+            return Fault("no_image", "no member is an image, by its extension (.jpg .png .webp …) or how it begins")
+        if len(self.images) > 1:
+            return Fault("several_images", f"{len(self.images)} members are images, one is expected")
+        if self.images[0].member.size > MAX_IMAGE_BYTES:
+            return TOO_MANY_BYTES
+        if not self.images[0].is_plain:
+            return Fault("not_a_file", "the image member is a link, a device or a sparse file, not a plain file")
+        return None
+
+
+def members(stream: BinaryIO) -> Iterator[Part | Damage]:
+    """What the tar holds; what cannot be decompressed is damage after its last byte."""
+    size = stream.seek(0, 2)
+    for item in walk(stream, size, stream.fault if isinstance(stream, Decompressed) else None):
+        yield item if isinstance(item, Damage) else Part(item, _is_image(stream, item))
+
+
+def _is_image(stream: BinaryIO, member: Member) -> bool:
+    """Members with the extension of an image count as such whatever they hold, others by how they begin. These bytes
+    are only read where they are needed: they lie behind the header."""
+    if extension_of(member.name) in IMAGE_EXTENSIONS:
+        return True
+    if not member.is_file or member.is_sparse:
+        return False
+    stream.seek(member.data_start)
+    return begins_like_picture(member.name, stream.read(min(member.size, HEAD_BYTES)))
+
+
+def groups(found: Iterator[Part | Damage]) -> Iterator[Group | Damage]:
+    """The samples in order. Folders are no samples, nor are links and devices whose key no file has."""
+    group = Group("", [])
+    for item in found:
+        if (
+            isinstance(item, Part)
+            and group.parts
+            and item.member.name
+            and key_and_extension(item.member.name)[0] == group.key
+        ):
+            if len(group.parts) <= MAX_MEMBERS:
+                group.parts.append(item)
+            continue
+        yield from _samples_of(group)
+        group = Group("", [])
+        if isinstance(item, Damage):
+            yield item
+        elif not item.member.is_folder:
+            group = Group(key_and_extension(item.member.name)[0], [item])
+    yield from _samples_of(group)
+
+
+def _samples_of(group: Group) -> Iterator[Group]:
+    if any(part.member.is_file or part.is_image or part.member.is_name_shortened for part in group.parts):
+        yield group
+
+
+def key_and_extension(name: str) -> tuple[str, str]:
+    """Member name -> (key, lower-case extension): everything up to, and after, the first dot of the base name."""
+    folder, base = posixpath.split(name)
+    stem, _, extension = base.partition(".")
+    return posixpath.join(folder, stem), extension.lower()
+
+
+def damaged(index: int, damage: Damage) -> Locator:
+    where = f"bytes {damage.start} to {damage.end}"
+    if damage.name is not None:
+        fault = [TRUNCATED_SHARD, f"the tar ends inside this sample ({where})"]
+        key = key_and_extension(damage.name)[0]
+    elif damage.cause is not None:
+        fault = [CORRUPT_SHARD, f"the tar cannot be decompressed after byte {damage.start}: {damage.cause}"]
+        key = f"@{damage.start}"
+    elif damage.start == damage.end:
+        fault = [TRUNCATED_SHARD, f"the tar ends at byte {damage.start} without an end marker: the rest is lost"]
+        key = f"@{damage.start}"
+    else:
+        fault, key = [CORRUPT_SHARD, f"{where} of the tar hold no readable header"], f"@{damage.start}"
+    return {"index": index, "key": key, "span": [], "fault": fault}

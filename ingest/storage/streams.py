@@ -1,0 +1,86 @@
+"""A remote file as a stream that is read by ranges, and a new file that is hashed while it is written."""
+
+import io
+import os
+from collections.abc import Callable
+from typing import Any, BinaryIO
+
+from ingest.errors import StorageError
+from ingest.storage.hashing import HashThread
+from ingest.storage.retries import reason_of, store_errors
+
+WRITTEN_BACK_BYTES = 16 * 2**20
+"""The system is asked to begin with the disk each time so many bytes were written: else the flush at the end waits for
+all of them."""
+
+
+class RangeReader(io.RawIOBase):
+    """A remote file of a known size in bytes, read by ranges."""
+
+    def __init__(self, read_range: Callable[[int, int], bytes], size: int):
+        self._read_range, self._size, self._offset = read_range, size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        self._offset = max(0, offset + (0, self._offset, self._size)[whence])
+        return self._offset
+
+    def tell(self) -> int:
+        return self._offset
+
+    def readinto(self, target: Any, /) -> int:
+        view = memoryview(target).cast("B")
+        start, end = self._offset, min(self._offset + len(view), self._size)
+        if start >= end:
+            return 0
+        found = self._read_range(start, end)
+        view[: len(found)] = found
+        self._offset = end
+        return len(found)
+
+
+class NewFile(io.RawIOBase):
+    """A file that is being written, see `Place.create`; hashes what passes. A failed write is a StorageError."""
+
+    def __init__(self, stream: BinaryIO, path: str, is_local: bool):
+        self._stream, self._path, self._is_local = stream, path, is_local
+        self._hash, self._num_bytes, self._num_written_back = HashThread(), 0, 0
+
+    @property
+    def sha256(self) -> str:
+        """Hex hash of what was written so far."""
+        return self._hash.hexdigest()
+
+    def end_hash(self) -> None:
+        """Ends the thread that hashes; the hash can still be read."""
+        self._hash.close()
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._num_bytes
+
+    def write(self, content: Any, /) -> int:
+        try:
+            self._stream.write(content)
+            if self._is_local and self._num_bytes - self._num_written_back >= WRITTEN_BACK_BYTES:
+                self._write_back()
+        except store_errors() as error:
+            raise StorageError(f"cannot write {self._path}: {reason_of(error)}") from None
+        self._hash.update(content)
+        self._num_bytes += len(content)
+        return len(content)
+
+    def _write_back(self) -> None:
+        """Linux begins to write what is declared as not needed; other systems may do nothing."""
+        if hasattr(os, "posix_fadvise"):
+            self._stream.flush()
+            num_bytes = self._num_bytes - self._num_written_back
+            os.posix_fadvise(self._stream.fileno(), self._num_written_back, num_bytes, os.POSIX_FADV_DONTNEED)
+        self._num_written_back = self._num_bytes

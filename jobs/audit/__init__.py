@@ -1,0 +1,4 @@
+"""`audit`: a random sample of a run for people to label, and the rates of the run corrected by their labels.
+
+May import: `ingest`, `scoring`, `reports`, and `jobs.runtime`. Start at: `sampling.py`, then `applying.py`.
+"""

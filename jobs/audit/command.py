@@ -1,0 +1,107 @@
+"""The verb `audit`: rates corrected for what the engine gets wrong, from a few hundred labels."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from ingest.errors import number_of
+from jobs.audit.request import AuditApplyRequest, AuditSampleRequest
+from jobs.console.request_options import takes
+from jobs.console.terminal import write_cautions, write_json, write_line
+
+if TYPE_CHECKING:
+    from jobs.audit.sampling import Replaced
+
+
+@click.group()
+def audit() -> None:
+    """Correct the rates of a run by a few hundred labels.
+
+    First "audit sample" draws pictures for people to label, then "audit apply" corrects the rates by their labels.
+    """
+
+
+@audit.command()
+@takes(AuditSampleRequest)
+def sample(request: AuditSampleRequest) -> None:
+    """Draw pictures of RUN for people to label.
+
+    Pictures about which the answers are unsure are drawn more often; how likely each was to be drawn is stored in
+    RUN/audit/sample.parquet. Quarantined images are not drawn. How many pictures are drawn varies around --n by chance.
+
+    Label in the order of the list: then a part of it is a random sample too.
+
+    Example: privsieve audit sample my-run --n 400 --out labels.csv
+    """
+    from jobs.audit.sampling import run_audit_sample
+    from jobs.runtime.feedback import on_terminal
+
+    run, out = request.run, request.out
+    found = run_audit_sample(request, on_terminal(quiet=True))
+    write_cautions(found.cautions)
+    drawn, design = found.sample.table.num_rows, found.sample.design
+    expected = f"{request.n} expected, seed {request.seed}"
+    write_line(f"drew {number_of(drawn, 'picture')} of {design.num_scored:,} scored images ({expected})")
+    if found.earlier is not None:
+        _write_replaced(run, found.earlier)
+    if found.left_out:
+        write_line(f"{found.left_out}; apply counts such pictures as without a label")
+    if found.num_quarantined:
+        write_line(f"{found.num_quarantined:,} quarantined images cannot be drawn")
+    write_line(f"private is: {design.private}")
+    write_line(f"{number_of(found.num_pictures, 'row')} to fill in: {out} (1 yes, 0 no, empty if not judged)")
+    if found.num_for_second_look:
+        first = number_of(found.num_for_second_look, "picture")
+        where = f": {found.second_list}" if found.second_list else " (the first of the list)"
+        write_line(f"{first} for a second person, which shows how often labels are wrong{where}")
+    if found.interface:
+        write_line(f"labelling interface: {found.interface}")
+        write_line("then: privsieve labels import label-studio EXPORTED.json --out labels.parquet")
+        out = "labels.parquet"
+    write_line(f"next: privsieve review {run} --queue audit --as NAME, to look at them in the browser")
+    write_line(f"  or: privsieve audit apply {run} {' '.join(filter(None, (out, found.second_list)))}")
+
+
+def _write_replaced(run_url: str, earlier: "Replaced") -> None:
+    write_line(
+        f"the earlier sample is kept as {earlier.kept_as}: labels of its pictures count only with it; to use them "
+        "again, put it back as sample.parquet"
+    )
+    if earlier.rates == "kept":
+        write_line(f"its corrected rates stay in {run_url} until audit apply replaces them")
+    elif earlier.rates == "removed":
+        write_line("its corrected rates were of other rows than the run has now, or damaged: they were removed")
+
+
+@audit.command()
+@takes(AuditApplyRequest)
+@click.option("--format", "output", type=click.Choice(["text", "json", "csv"]), default="text", show_default=True)
+def apply(request: AuditApplyRequest, output: str) -> None:
+    """Correct the rates of RUN by LABELS of the pictures that "audit sample" drew.
+
+    LABELS is the file that was filled in, RUN/reviews, or any other labels of one or several people; give several files
+    if each person has one. A picture without an answer to a question is left out of that question. If people differ,
+    the majority counts; without one, intervals cover both answers. The rates are stored in RUN, where "report" and the
+    view corrected_rates of "sql" find them.
+
+    Example: privsieve audit apply my-run labels.csv
+    """
+    from jobs.audit.applying import run_audit_apply
+
+    found = run_audit_apply(request)
+    if output == "json":
+        write_json(asdict(found), indent=1)
+    elif output == "csv":
+        from jobs.console.tables import write_rows
+        from reports.audit.results import as_table
+
+        write_cautions((*found.cautions, *found.notes))
+        table = as_table(found)
+        write_rows(table.column_names, [tuple(row.values()) for row in table.to_pylist()], "csv")
+    else:
+        from jobs.console.tables import write_document
+        from reports.audit.tables import document
+
+        write_document(document(found))
+        write_line(f"next: privsieve report {request.run} --html report.html")

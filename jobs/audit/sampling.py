@@ -1,0 +1,202 @@
+"""`audit sample`: draws the pictures, and writes an empty labels file for people to fill in."""
+
+import posixpath
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from ingest.errors import LabelsError, RunError
+from ingest.storage.place import Place, place
+from jobs.audit.request import AuditSampleRequest
+from jobs.labels.joining import refuse_as_output
+from jobs.runtime.feedback import SILENT, Feedback
+from jobs.runtime.hash_list import HashList, hash_list_of
+from jobs.runtime.listed import READS_AGAIN, left_out_note, listings, reads_pictures
+from jobs.runtime.output_file import refuse_existing
+from reports.audit.drawing import draw
+from reports.report.opened import OpenRun
+from reports.run.warehouse import Run, open_run
+from scoring.labels.csv_cells import as_csv
+from scoring.labels.label_studio import LOCAL_FILES, interface, tasks
+from scoring.labels.table import to_labels
+from scoring.runs.audit_sample import AuditSample, has_sample, keep_as_earlier, read_sample, write_sample
+from scoring.runs.corrected_rates import read_state, remove_corrected_rates
+from scoring.runs.layout import AUDIT_LEASE
+from scoring.runs.lease import Lease, lease
+from scoring.taxonomy import KEYS
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """What became of the sample that was replaced, and of its corrected rates."""
+
+    kept_as: str
+    """Path of a copy of the sample."""
+
+    rates: Literal["none", "kept", "removed"]
+    """The corrected rates: `kept` until `audit apply` replaces them, since they are of the rows that the run has;
+    `removed` if they were of other rows, or damaged."""
+
+
+@dataclass(frozen=True)
+class AuditSampleResult:
+    sample: AuditSample
+    num_pictures: int
+    """Rows of the labels file; copies of a picture are one."""
+
+    interface: str | None
+    """The file with the labelling interface of Label Studio."""
+
+    cautions: tuple[str, ...]
+    """Why figures of the run are not those of the whole source."""
+
+    num_quarantined: int
+    """Images of the run, which cannot be drawn."""
+
+    earlier: Replaced | None
+    """What became of another sample that the run had; None if it had none."""
+
+    left_out: str | None = None
+    """How many drawn pictures the hash list keeps out of the labels file, in words; None if none."""
+
+    num_for_second_look: int = 0
+    """Rows of the labels file that a second person is asked for, too: its first ones."""
+
+    second_list: str | None = None
+    """The labels file of the second person; None for tasks of Label Studio, of which several people have the same."""
+
+
+def run_audit_sample(request: AuditSampleRequest, feedback: Feedback = SILENT) -> AuditSampleResult:
+    """Errors in one line, before anything is written."""
+    stem, extension = posixpath.splitext(request.out)
+    if extension not in (".csv", ".json"):
+        raise LabelsError(f"--out {request.out}: give a name that ends in .csv, or in .json for Label Studio")
+    refuse_as_output(request.out, (request.run,))
+    second_list = f"{stem}.second.csv" if extension == ".csv" else None
+    refuse_existing(request.out, second_list or f"{stem}.xml")
+    hash_list = hash_list_of(request.hash_list)
+    run = open_run(request.run)
+    with OpenRun(run) as opened, lease(run.root.at(AUDIT_LEASE), request.run, takeover=None) as held:
+        return _sampled(request, run, opened, hash_list, held, feedback)
+
+
+def _sampled(
+    request: AuditSampleRequest, run: Run, opened: OpenRun, hash_list: HashList, held: Lease, feedback: Feedback
+) -> AuditSampleResult:
+    """As `run_audit_sample`, by the one process that samples this run now."""
+    earlier = _earlier(run.root, request.replace)
+    sample = draw(run, request.n, request.purpose, request.seed, request.private)
+    is_same = earlier is not None and _is_same(earlier, sample)
+    if earlier is not None and not is_same and not request.replace:
+        raise RunError(
+            f"{request.run} has an audit sample already ({earlier.table.num_rows} pictures, seed "
+            f"{earlier.design.seed}), drawn in another way or of other rows; --replace draws a new one"
+        )
+    if not sample.table.num_rows:
+        raise RunError(f"no picture was drawn, since so few were asked for; raise --n {request.n}")
+    has_rates_of_now = _has_rates_of_now(run)
+    pictures = _pictures(sample.table)
+    if reads_pictures(run.record, hash_list):
+        feedback.notice(READS_AGAIN)
+    found = listings(opened, pictures, hash_list)
+    shown = pictures.filter(pa.array([one == "clear" for one in found], pa.bool_()))
+    labels = _template(shown)
+    for_second = labels.filter(pa.array(AuditSample(shown, sample.design).is_for_second_look, pa.bool_()))
+    num_quarantined = run.num_images() - sample.design.num_scored
+    stem, extension = posixpath.splitext(request.out)
+    second_list = f"{stem}.second.csv" if extension == ".csv" else None
+    interface_url = None if extension == ".csv" else f"{stem}.xml"
+    held.confirm()
+    _refuse_drawn_meanwhile(request, run.root, earlier)
+    # First, since it can fail by where it lies: the run keeps its sample and its rates until then.
+    if interface_url is None:
+        place(request.out).write(as_csv(labels.select(["key", "sha256", "private", *KEYS])))
+        if second_list is not None and for_second.num_rows:
+            place(second_list).write(as_csv(for_second.select(["key", "sha256", "private", *KEYS])))
+    else:
+        place(interface_url).write(interface(labels))
+        place(request.out).write(
+            tasks(labels, _paths(sample.table) if run.record.format == "tree" else {}, LOCAL_FILES)
+        )
+    replaced = None
+    if has_sample(run.root) and not is_same:
+        kept = keep_as_earlier(run.root).path
+        replaced = Replaced(kept, "none" if has_rates_of_now is None else "kept" if has_rates_of_now else "removed")
+    if earlier is None or earlier.design != sample.design:
+        write_sample(run.root, sample)
+    if has_rates_of_now is False:
+        remove_corrected_rates(run.root)
+    return AuditSampleResult(
+        sample,
+        labels.num_rows,
+        interface_url,
+        opened.cautions,
+        num_quarantined,
+        replaced,
+        left_out_note(found, "drawn picture"),
+        for_second.num_rows,
+        second_list if for_second.num_rows else None,
+    )
+
+
+def _refuse_drawn_meanwhile(request: AuditSampleRequest, root: Place, earlier: AuditSample | None) -> None:
+    """RunError if the sample of the run is not the one that was read. Two processes that begin at the same moment can
+    both take the lease; the later one finds the sample of the first here."""
+    now = _earlier(root, request.replace)
+    if (now and now.design) != (earlier and earlier.design):
+        raise RunError(f"{request.run} got an audit sample from another command meanwhile; ask again")
+
+
+def _is_same(earlier: AuditSample, sample: AuditSample) -> bool:
+    """Whether the same pictures were drawn from the same rows, in the same way. An older version stored less of it."""
+    later = {name for name in ("rows_sha256", "least_probability") if getattr(earlier.design, name) is None}
+    left_out = {"privsieve", *later}
+    before, now = (one.design.model_dump(exclude=left_out) for one in (earlier, sample))
+    return before == now and earlier.table.equals(sample.table)
+
+
+def _has_rates_of_now(run: Run) -> bool | None:
+    """Whether the corrected rates of the run are of its rows; None if it has none."""
+    try:
+        state = read_state(run.root)
+    except RunError:
+        return False
+    return None if state is None else run.has_rows_of(state)
+
+
+def _earlier(root: Place, is_replaced: bool) -> AuditSample | None:
+    """The sample of the run, None if there is none. RunError if it is damaged and not to be replaced."""
+    if not has_sample(root):
+        return None
+    try:
+        return read_sample(root)
+    except RunError:
+        if is_replaced:
+            return None
+        raise
+
+
+def _pictures(drawn: pa.Table) -> pa.Table:
+    """The first row of each picture, in the order of the sample."""
+    hashes = drawn["sha256"].to_pylist()
+    first = sorted({sha256: place for place, sha256 in reversed(list(enumerate(hashes)))}.values())
+    return drawn.take(pa.array(np.array(first, dtype=np.int64)))
+
+
+def _template(rows: pa.Table) -> pa.Table:
+    """A labels table of these rows without any answer, not even the run's: people are to decide alone."""
+    keys, names = rows["key"].to_pylist(), rows["name"].to_pylist()
+    columns = {
+        "sha256": rows["sha256"].to_pylist(),
+        "key": [key if name is None else name for key, name in zip(keys, names, strict=True)],
+        "annotator": ["labels"] * rows.num_rows,
+    }
+    return to_labels(columns, rows.num_rows)
+
+
+def _paths(drawn: pa.Table) -> dict[str, str]:
+    """sha256 -> path below the source, of a folder tree."""
+    rows = drawn.select(["sha256", "shard", "key"]).to_pylist()
+    return {row["sha256"]: posixpath.normpath(posixpath.join(row["shard"], row["key"])) for row in rows}

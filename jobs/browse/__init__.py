@@ -1,0 +1,13 @@
+"""What `browse` does: a page on this machine that shows the pictures of a run by filters, and exports what it shows.
+
+    request.py    what is asked for
+    deciding.py   what a policy decides for the rows
+    exports.py    rows -> CSV, COCO, FiftyOne, CVAT
+    server.py     addresses of the page
+    run.py        from start to end
+    page/         HTML, CSS and JavaScript
+
+Rows, filters and counts: `reports/report/browsed_rows.py`. Who may talk to the server, and what a picture is before it
+is shown: `jobs/review/`. Nothing is written.
+Start at: `run.py`.
+"""

@@ -1,0 +1,131 @@
+"""`browse` from start to end: a server on this machine, until it is interrupted."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ingest.errors import QueryError, RunError, number_of
+from ingest.storage.place import place
+from jobs.browse.deciding import decisions
+from jobs.browse.request import BrowseRequest
+from jobs.filter.cautions import refuse_blind
+from jobs.review.local_server import LocalServer, local_server, refuse_missing
+from jobs.review.screen import Screen
+from jobs.runtime.feedback import SILENT, Feedback
+from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
+from jobs.runtime.listed import COLUMNS, READS_AGAIN, listings, reads_pictures, row_chunks
+from jobs.runtime.pictures import Pictures, Where
+from reports.report.browsed_rows import BrowsedRows
+from reports.report.opened import OpenRun, open_run
+from scoring.policies.policy import load_policy
+from scoring.policies.shipped import SHIPPED, policy_bytes
+from scoring.sql.expressions import boolean_expression
+from scoring.sql.limits import limits_of_command
+from scoring.table import IMAGE_SCHEMA, LISTED, SCHEMA
+
+if TYPE_CHECKING:
+    from jobs.browse.server import Browsing
+
+SECONDS_OF_A_CONDITION = 60
+
+THUMBNAIL_SIDE_PX = 320
+KEPT_THUMBNAILS = 2_000
+KEPT_THUMBNAIL_BYTES = 64 * 2**20
+KEPT_PICTURES = 16
+
+
+@contextmanager
+def prepared(request: BrowseRequest, feedback: Feedback = SILENT) -> Iterator["Browsing"]:
+    """Everything but the server. RunError, PolicyError, LabelsError, SourceError or QueryError in one line."""
+    from jobs.browse.server import Browsing
+
+    hash_list = hash_list_of(request.hash_list)
+    names = list(dict.fromkeys([*SHIPPED, *([] if request.policy is None else [request.policy])]))
+    policies = {name: load_policy(policy_bytes(name), name) for name in names}
+    with open_run(request.run, limits_of_command(SECONDS_OF_A_CONDITION)) as run:
+        where = _condition(request.where)
+        hidden, withheld = _hidden(run, hash_list, feedback)
+        rows = BrowsedRows(run, hidden, where)
+        if not rows.num_rows:
+            raise RunError(f"{request.run}: there is no row to browse{_and_withheld(withheld)}")
+        if request.policy is not None:
+            refuse_blind(policies[request.policy], run.record)
+        policies = {name: one for name, one in policies.items() if not one.is_blind(run.record.engine["assessed"])}
+        if request.policy is not None:
+            rows.add_decisions(request.policy, decisions(run, policies[request.policy]))
+        for line in run.cautions:
+            feedback.notice(line)
+        feedback.notice(f"{number_of(rows.num_rows, 'row')}{_and_withheld(withheld)}")
+        places = [Where(**row) for row in rows.places().to_pylist()]
+        pictures = Pictures(run.record, places)
+        thumbnails = Screen(
+            pictures, places, run.record, {}, NOTHING, THUMBNAIL_SIDE_PX, KEPT_THUMBNAILS, KEPT_THUMBNAIL_BYTES
+        )
+        whole = Screen(pictures, places, run.record, {}, kept=KEPT_PICTURES)
+        try:
+            yield Browsing(run, rows, thumbnails, whole, policies, request.policy, place(request.run).name, withheld)
+        finally:
+            thumbnails.close()
+            whole.close()
+
+
+def _condition(where: str | None) -> str | None:
+    try:
+        return None if where is None else boolean_expression(where, IMAGE_SCHEMA)
+    except QueryError as error:
+        raise QueryError(f"--where: {error}") from None
+
+
+def _hidden(run: OpenRun, hash_list: HashList, feedback: Feedback) -> tuple[pa.Table, Mapping[str, int]]:
+    """Shard and index of the rows that a list withholds, and why -> how many, with those that the scan withheld.
+
+    All rows are compared before any is named.
+    """
+    statement = f"SELECT count(*) AS num_rows FROM images WHERE reason = '{LISTED}'"
+    withheld = Counter(listed=run.sql(statement)["num_rows"][0].as_py())
+    hidden = [SCHEMA.empty_table().select(["shard", "index"])]
+    if hash_list is not NOTHING:
+        if reads_pictures(run.record, hash_list):
+            feedback.notice(READS_AGAIN)
+        for all_rows in row_chunks(run, (*COLUMNS, "reason", *(["pdq"] if run.record.pdq else []))):
+            rows = all_rows.filter(pc.fill_null(pc.not_equal(all_rows["reason"], LISTED), True))
+            found = listings(run, rows, hash_list)
+            withheld.update("listed" if one == "listed" else "not_compared" for one in found if one != "clear")
+            is_hidden = pa.array([one != "clear" for one in found], pa.bool_())
+            hidden.append(rows.filter(is_hidden).select(["shard", "index"]))
+    return pa.concat_tables(hidden), +withheld
+
+
+def _and_withheld(withheld: Mapping[str, int]) -> str:
+    why = {"listed": "on the hash list", "not_compared": "that cannot be compared with the hash list"}
+    return "".join(f"; {number_of(withheld[w], 'more row')} {why[w]}, never shown" for w in why if w in withheld)
+
+
+@dataclass(frozen=True)
+class Serving(LocalServer):
+    """The server of a page."""
+
+    browsing: "Browsing"
+
+
+@contextmanager
+def serving(request: BrowseRequest, feedback: Feedback = SILENT) -> Iterator[Serving]:
+    """PrivsieveError in one line if the extra `review` is not installed, or the port is taken; else as `prepared`."""
+    refuse_missing("browse")
+    from jobs.browse.server import app
+
+    with prepared(request, feedback) as browsing, local_server(app(browsing), "browse", request.port) as local:
+        yield Serving(local.address, local.server, local.listening, browsing)
+
+
+def run_browse(request: BrowseRequest, opened: Callable[[str], None], feedback: Feedback = SILENT) -> None:
+    """Serves the page until the process is interrupted. opened: takes the address. Errors as of `serving`."""
+    with serving(request, feedback) as served:
+        opened(served.address)
+        with suppress(KeyboardInterrupt):
+            served.run()

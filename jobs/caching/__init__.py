@@ -1,4 +1,0 @@
-"""What `models` does: the weights in the cache of this machine.
-
-Start at: `weights.py`.
-"""

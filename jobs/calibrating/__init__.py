@@ -1,4 +1,0 @@
-"""What `calibrate` does: labels and a run are read, and `reports.calibration` makes the figures and the thresholds.
-
-Start at: `run.py`.
-"""

@@ -1,4 +1,0 @@
-"""What `diff` does; `reports.diff` makes every figure.
-
-Start at: `run.py`.
-"""

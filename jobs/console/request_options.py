@@ -1,0 +1,125 @@
+"""Options of a command, derived from the fields of its requests (`jobs.runtime.requests`)."""
+
+from collections.abc import Callable
+from dataclasses import MISSING
+from functools import wraps
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import click
+from pydantic.fields import FieldInfo
+
+from jobs.console.command import OneSource
+from jobs.console.completion import offering
+from jobs.console.option_types import FiniteRange, WholeRange, YamlFile
+from jobs.runtime.requests import Parameter, asked, parameters, text_of
+
+Function = Callable[..., Any]
+
+
+def takes(*requests: type) -> Callable[[Function], Function]:
+    """A function that takes these requests, and options of its own, becomes one that takes options.
+
+    For `click.command`. Two fields of the same name would be one option, so they are refused.
+    """
+    found = [one for request in requests for one in parameters(request)]
+    names = [one.name for one in found]
+    assert len(names) == len(set(names)), f"two fields have the same name: {sorted(names)}"
+
+    def decorate(function: Function) -> Function:
+        @wraps(function)
+        def called(**values: Any) -> Any:
+            given = {name: values.pop(name) for name in names}
+            given = {one.name: given[one.name] for one in found if _is_given(given[one.name], one)}
+            return function(*(asked(request, given) for request in requests), **values)
+
+        command: Function = called
+        for one in reversed(found):
+            command = _declared(one)(command)
+        command.names_urls = True  # type: ignore[attr-defined]  # the fields of requests do it, each by its type
+        return command
+
+    return decorate
+
+
+def headings(*requests: type) -> dict[str, tuple[str, ...]]:
+    """Heading -> names of options, for `jobs.console.command.Command`."""
+    found: dict[str, tuple[str, ...]] = {}
+    for one in (one for request in requests for one in parameters(request)):
+        if heading := one.spelled("heading"):
+            found[heading] = (*found.get(heading, ()), _names(one)[0].partition("/")[0])
+    return found
+
+
+def _is_given(value: Any, parameter: Parameter) -> bool:
+    return value is not None and value != () and (value is not False or parameter.default is not None)
+
+
+def _names(parameter: Parameter) -> tuple[str, ...]:
+    name = parameter.spelled("name")
+    return (name or f"--{parameter.name.replace('_', '-')}", parameter.name)
+
+
+def _declared(parameter: Parameter) -> Callable[[Function], Function]:
+    is_several = get_origin(parameter.type) is tuple
+    metavar = parameter.spelled("argument")
+    kind = parameter.spelled("kind") or _kind(parameter)
+    is_required = parameter.default is MISSING
+    if metavar == "SOURCE":
+        return click.argument(parameter.name, cls=OneSource)
+    if metavar is not None:
+        metavar = None if metavar == parameter.name.upper() else metavar  # click adds dots where several are taken
+        return click.argument(
+            parameter.name, metavar=metavar, type=kind, nargs=-1 if is_several else 1, required=is_required
+        )
+    text, default, variable = text_of(parameter), parameter.spelled("default"), parameter.spelled("variable")
+    if default is None and not is_required and parameter.default not in (None, ()):
+        default = parameter.default
+    more: dict[str, Any] = {"is_flag": True} if parameter.type is bool and kind is None else {"type": kind}
+    more |= {} if default is None else {"default": default}
+    is_opposed = "/" in _names(parameter)[0]
+    is_shown = default not in (None, "") and (default is not False or is_opposed) and "default" not in text
+    return click.option(
+        *_names(parameter),
+        **more,
+        required=is_required,
+        multiple=is_several and kind is None,
+        metavar=parameter.spelled("metavar"),
+        envvar=variable,
+        show_default=is_shown,
+        help=f"{text} For all commands: {variable}." if variable else text,
+        shell_complete=offering(offers) if (offers := parameter.spelled("offers")) else None,
+        callback=_refusing_blank(advice) if (advice := parameter.spelled("if_blank")) else None,
+    )
+
+
+def _kind(parameter: Parameter) -> Any:
+    """The type for click; None: a text or a flag."""
+    limits = [each for one in parameter.metadata for each in (one.metadata if isinstance(one, FieldInfo) else ())]
+    low, is_open_low = _limit(limits, "ge", "gt")
+    high, is_open_high = _limit(limits, "le", "lt")
+    if parameter.type is int:
+        return WholeRange(min=low, max=None if is_open_high else high)
+    if parameter.type is float:
+        return FiniteRange(low, high, min_open=is_open_low, max_open=is_open_high)
+    if parameter.type is bytes:
+        return YamlFile()
+    if parameter.type is Path:
+        return click.Path(dir_okay=False, path_type=Path)
+    return click.Choice(get_args(parameter.type)) if get_origin(parameter.type) is Literal else None
+
+
+def _limit(limits: list[Any], closed: str, is_open: str) -> tuple[Any, bool]:
+    """The limit, and whether it is outside of the range itself."""
+    inside = next((getattr(one, closed) for one in limits if getattr(one, closed, None) is not None), None)
+    outside = next((getattr(one, is_open) for one in limits if getattr(one, is_open, None) is not None), None)
+    return (outside, True) if outside is not None else (inside, False)
+
+
+def _refusing_blank(advice: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    def refusing(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+        if isinstance(value, str) and not value.strip():
+            raise click.BadParameter(f"it is empty; {advice}", context, parameter)
+        return value
+
+    return refusing

@@ -1,0 +1,42 @@
+"""`privsieve fetch METADATA --out SHARDS`: image URLs become WebDataset shards, each URL with an outcome.
+
+The work is in `jobs.fetch`.
+"""
+
+import shlex
+
+import click
+
+from ingest.errors import IncompleteError, number_of
+from jobs.console.command import Command
+from jobs.console.request_options import headings, takes
+from jobs.console.terminal import write_line
+from jobs.fetch.run import FetchRequest, FetchResources, FetchResult, run_fetch
+from jobs.runtime.feedback import on_terminal
+
+
+@click.command(cls=Command, headings=headings(FetchRequest, FetchResources))
+@takes(FetchRequest, FetchResources)
+@click.option("--quiet", is_flag=True, help="No progress bar.")
+def fetch(request: FetchRequest, resources: FetchResources, quiet: bool) -> None:
+    """Download the images of METADATA (Parquet, CSV or TSV: a file, folder, glob or fsspec URL) as shards.
+
+    Images that ask not to be used for AI (X-Robots-Tag, TDM-Reservation) are not kept. Bytes are kept as they are.
+    """
+    _print(run_fetch(request, resources, on_terminal(quiet)), request)
+
+
+def _print(found: FetchResult, request: FetchRequest) -> None:
+    """IncompleteError if nothing was downloaded."""
+    num_failed = found.num_urls - found.num_downloaded
+    reasons = ", ".join(f"{reason} {count}" for reason, count in found.failures.items())
+    if found.num_tried_again is not None:
+        write_line(f"{number_of(found.num_tried_again, 'URL')} tried again")
+    write_line(
+        f"{number_of(found.num_urls, 'URL')}: {found.num_downloaded} downloaded, {num_failed} failed"
+        f"{f' ({reasons})' if reasons else ''}"
+    )
+    if found.num_urls and not found.num_downloaded:
+        again = f"privsieve fetch {shlex.quote(request.metadata)} --out {shlex.quote(request.out)} --retry-failed"
+        raise IncompleteError(f"no image was downloaded; to try the failed URLs again: {again}")
+    write_line(f"next: privsieve scan {shlex.quote(request.out)} --run RUN")

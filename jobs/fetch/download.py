@@ -1,0 +1,148 @@
+"""Starts img2dataset in its own environment and follows it to its end."""
+
+import json
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ingest.errors import IncompleteError
+from ingest.storage.place import Place
+from jobs.fetch.environment import cluster_requirements
+from jobs.fetch.outcome import SELECTED, num_rows_announced
+from jobs.fetch.selected import SelectionRecord
+from jobs.runtime.feedback import Feedback
+from scoring.sql.names import location
+
+PROGRAM = Path(__file__).parent / "program.py"
+LOCAL = "local"
+"""The Ray address of a Ray that the program starts for itself."""
+OPT_OUT = ("noai", "noimageai", "noindex", "noimageindex", "none")
+"""Directives of X-Robots-Tag that img2dataset obeys: the image is not kept."""
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Who downloads. Changes nothing in the shards."""
+
+    ray_address: str
+    """Of a cluster, or `LOCAL`."""
+
+    processes: int | None
+    """Shards at the same time; None for one per CPU core. Only where `ray_address` is `LOCAL`."""
+
+    threads: int
+    """Requests at the same time, in each process."""
+
+    shows_messages: bool
+    """Whether img2dataset's own messages go to stderr."""
+
+
+def download(
+    python: Path, out: Place, selected: SelectionRecord, done: dict[str, int], workers: Workers, feedback: Feedback
+) -> None:
+    """Downloads all shards that are not in `done` (shard -> rows).
+
+    IncompleteError if the program failed; the shards that it finished before stay.
+    """
+    settings = _settings(out, selected, workers)
+    with tempfile.TemporaryFile() as errors:
+        stderr = None if workers.shows_messages else errors
+        with _program(python, settings, stderr) as process, feedback.meter("fetch", selected.num_rows) as bar:
+            bar.resume(sum(done.values()), selected.num_rows)
+            while process.poll() is None:
+                time.sleep(0.5)
+                bar.advance(num_rows_announced(out, done))
+        errors.seek(0)
+        # Only the kind of the error is shown: its text may hold URLs and captions.
+        kinds = re.findall(rb"^([A-Za-z_]\w*\.[\w.]+|\w+(?:Error|Exception)): ", errors.read(), re.MULTILINE)
+    if process.returncode:
+        kind = f" ({kinds[-1].decode()})" if kinds else ""
+        raise IncompleteError(
+            f"img2dataset ended with code {process.returncode}{kind}; --verbose shows what it says; "
+            "give the same command again to continue"
+        )
+
+
+def _settings(out: Place, selected: SelectionRecord, workers: Workers) -> dict[str, Any]:
+    """What `program.py` reads."""
+    record, is_local = selected.settings, workers.ray_address == LOCAL
+    ray: dict[str, Any] = {
+        "address": workers.ray_address,
+        "log_to_driver": workers.shows_messages,
+        "logging_level": logging.ERROR,
+    }
+    if is_local:
+        ray["num_cpus"] = workers.processes or os.cpu_count() or 1
+    return {
+        "bounds": {
+            "max_bytes": record.max_bytes,
+            "timeout_seconds": record.timeout_seconds,
+            "private_addresses": record.private_addresses,
+        },
+        "ray": ray,
+        "runtime_env": {} if is_local else {"pip": cluster_requirements(out)},
+        "download": _img2dataset_arguments(out, selected, workers.threads),
+    }
+
+
+def _img2dataset_arguments(out: Place, selected: SelectionRecord, threads: int) -> dict[str, Any]:
+    """Of img2dataset.download: the original bytes under the name .jpg, nothing resized or re-encoded."""
+    folder = location(out)
+    record = selected.settings
+    return {
+        "url_list": f"{folder}/{SELECTED}",
+        "input_format": "parquet",
+        "url_col": "url",
+        "caption_col": "caption" if "caption" in selected.columns else None,
+        "save_additional_columns": [name for name in selected.columns if name not in ("url", "caption")],
+        "output_folder": folder,
+        "output_format": "webdataset",
+        "number_sample_per_shard": record.images_per_shard,
+        "incremental_mode": "incremental",
+        "distributor": "ray",
+        "thread_count": threads,
+        "timeout": record.timeout_seconds,
+        "retries": record.retries,
+        "user_agent_token": record.user_agent_token,
+        "disallowed_header_directives": list(OPT_OUT),
+        "disable_all_reencoding": True,
+        "resize_mode": "no",
+        "extract_exif": False,
+        "compute_hash": "sha256",
+    }
+
+
+@contextmanager
+def _program(python: Path, settings: dict[str, Any], errors: Any) -> Iterator["subprocess.Popen[bytes]"]:
+    """`program.py` as a process that ends when this one does, however that ends."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    quiet = {"RAY_USAGE_STATS_ENABLED": "0", "WANDB_MODE": "disabled", "NO_ALBUMENTATIONS_UPDATE": "1"}
+    if settings["ray"]["address"] == LOCAL:
+        quiet["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # Ray listens on the loopback interface only
+    process = subprocess.Popen(
+        [str(python), "-I", str(PROGRAM), json.dumps(settings)],
+        stdin=subprocess.PIPE,
+        stdout=errors or sys.stderr,
+        stderr=errors or sys.stderr,
+        env=inherited | quiet,
+        process_group=0,
+        cwd=python.parent,  # Ray's workers import from the folder they start in, which others may be able to write
+    )
+    assert process.stdin is not None
+    try:
+        yield process
+    finally:
+        process.stdin.close()
+        process.wait()
+        with suppress(ProcessLookupError):  # there are processes left only if it was killed
+            os.killpg(process.pid, signal.SIGKILL)

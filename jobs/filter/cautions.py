@@ -1,0 +1,42 @@
+"""What to know before the counts: of which images they are, and which rules may not do what was meant."""
+
+from collections.abc import Iterator
+
+from ingest.errors import PolicyError, number_of
+from jobs.filter.plan import Plan
+from scoring.made_up import made_up
+from scoring.policies.level_zero import ADVICE, matches_level_0_too
+from scoring.policies.policy import Policy
+from scoring.runs.damage import scope_of
+from scoring.runs.record import RunRecord
+
+
+def refuse_blind(policy: Policy, record: RunRecord) -> None:
+    """PolicyError where every rule looks only at what the run's engine does not judge."""
+    if policy.is_blind(record.engine["assessed"]):
+        raise PolicyError(
+            f"{policy.file}: this policy can decide nothing about this run: no rule looks at anything that the "
+            f"{record.engine['name']} engine judges (protocol {record.engine['protocol']})"
+        )
+
+
+def scope(record: RunRecord, plan: Plan) -> str:
+    """Which images of the source the decisions are of; all where `--limit` asked for more than there are."""
+    num_rows = plan.counts.num_images + plan.counts.num_damaged_parts
+    return scope_of(record, record.limit is not None and num_rows < record.limit, plan.damage)
+
+
+def cautions(record: RunRecord, plan: Plan, policy: Policy) -> Iterator[str]:
+    yield scope(record, plan)
+    if plan.damage.caution:
+        yield plan.damage.caution
+    if fake := made_up(record.engine):
+        yield fake
+    for rule, columns in policy.inapplicable_rules(record.engine["assessed"]).items():
+        yield f'  rule "{rule}" decided nothing: the {record.engine["name"]} engine does not judge {", ".join(columns)}'
+    for one, sql in zip(policy.rules, policy.sql, strict=True):
+        if one.then != "keep" and matches_level_0_too(sql):
+            yield f'  rule "{one.name}" {ADVICE}'
+    if plan.num_older:
+        rows = f"{number_of(plan.num_older, 'row')} {'was' if plan.num_older == 1 else 'were'}"
+        yield (f"  {rows} scanned by an older version that did not record unseen content; scan again to have it judged")

@@ -1,0 +1,123 @@
+"""`privsieve filter RUN --policy POLICY --out DEST`: the corpus again, without what the policy drops."""
+
+from collections.abc import Mapping
+from shlex import quote
+
+import click
+
+from ingest.errors import number_of
+from ingest.formats.members import Members
+from jobs.console.request_options import takes
+from jobs.console.terminal import write_line
+from jobs.filter.bar import readable
+from jobs.filter.guaranteeing import percent
+from jobs.filter.plan import Counts
+from jobs.filter.record import GuaranteeRecord
+from jobs.filter.run import (
+    FilterRequest,
+    FilterResources,
+    carry_out,
+    check_destination,
+    plan_filter,
+)
+from jobs.runtime.feedback import on_terminal
+from jobs.runtime.last_word import command_session
+from scoring.policies.policy import Policy
+from scoring.sql.expressions import shown
+
+MEANINGS: dict[Members, str] = {
+    "listed": "text and JSON go with an image, of a table columns of text, numbers and times",
+    "image-only": "an image goes alone, of a table with its key and category",
+    "all": "whatever is no picture goes with an image",
+}
+
+MAX_KINDS_PRINTED = 8
+"""Of members and columns that were left out."""
+
+
+@click.command()
+@takes(FilterRequest, FilterResources)
+@click.option("--dry-run", is_flag=True, help="Show what would be dropped and any problem with --out; write nothing.")
+@click.option("--quiet", is_flag=True, help="No progress.")
+def filter(request: FilterRequest, resources: FilterResources, dry_run: bool, quiet: bool) -> None:
+    """Write the corpus of RUN again, in its own layout, without what a policy drops.
+
+    With --guarantee, images from a threshold on are dropped beside those of the policy.
+    """
+    planned = plan_filter(request, on_terminal(quiet))
+    if not dry_run:
+        check_destination(planned)
+    for line in planned.cautions:
+        write_line(line)
+    if dry_run:
+        _print(planned.counts, planned.policy.name, planned.policy.members, "would be")
+        _print_guarantee(planned.guarantee, planned.counts)
+        _print_unseen(planned.counts, planned.policy)
+        check_destination(planned)
+        return
+    with command_session():
+        result = carry_out(planned, resources, on_terminal(quiet))
+    _print(result.counts, result.policy, result.members, "were")
+    _print_guarantee(result.guarantee, result.counts)
+    _print_unseen(result.counts, planned.policy)
+    _print_left_out(result.left_out)
+    write_line(
+        f"release written to {request.out}: decisions.parquet says why of each image, release.json has the counts"
+    )
+    write_line(f"next: privsieve scan {quote(request.out)} --run NEW_RUN, to check the release as a corpus of its own")
+
+
+def _print(counts: Counts, policy: str, members: Members, verb: str) -> None:
+    for (action, rule), count in sorted(counts.by_rule.items(), key=lambda item: (-item[1], item[0])):
+        write_line(f"  {action:4}  {count:8}  {rule}")
+    actions = counts.actions()
+    write_line(
+        f'policy "{policy}": of {counts.num_images} images {actions["keep"]} {verb} kept, '
+        f"{actions['flag']} kept and flagged, {actions['drop']} dropped"
+    )
+    write_line(f"members: {members} ({MEANINGS[members]})")
+
+
+def _print_guarantee(promised: GuaranteeRecord | None, counts: Counts) -> None:
+    if promised is None:
+        return
+    by = shown(promised.by)
+    rule = "the policy alone drops enough" if promised.threshold is None else f"{by} >= {readable(promised.threshold)}"
+    write_line(f"guarantee: {promised.promise}")
+    write_line(f"  threshold  {rule}")
+    drawn = ""
+    if promised.drawn == "audit":
+        drawn = f" (of {promised.num_private_drawn:,} of the audit, thinned to equal probabilities)"
+    missed = f"{promised.num_missed:,} {'was' if promised.num_missed == 1 else 'were'} missed"
+    write_line(
+        f"  proof      {promised.num_private_labelled:,} private labelled pictures{drawn}: {missed} "
+        f"({promised.num_missed_allowed:,} allowed). If the true recall were below {percent(promised.recall)}, a "
+        f"result this good would occur in at most {100 * promised.failure_probability:.1f} % of samples."
+    )
+    if promised.num_undecided:
+        write_line(
+            f"  undecided  {number_of(promised.num_undecided, 'labelled picture')}: people differ, or cannot say. The "
+            f"promise holds whichever are private; the proof takes {promised.num_undecided_as_private:,} as private"
+        )
+    write_line(
+        f"  price      {promised.num_dropped:,} of {counts.num_images:,} images ({percent(promised.share_dropped)}) "
+        f"beside those that the policy drops"
+    )
+    write_line(f"  assumes    {promised.assumption}")
+
+
+def _print_unseen(counts: Counts, policy: Policy) -> None:
+    """The rule that would have found them is named unless the policy has one."""
+    if counts.num_unseen:
+        kinds = ", ".join(f"{kind} {number:,}" for kind, number in counts.unseen_kinds.items())
+        rule = "" if policy.has_rule_about("unseen") else "; rule: len(unseen) > 0"
+        hold = "hold" if counts.num_unseen > 1 else "holds"
+        images = number_of(counts.num_unseen, "kept image")
+        write_line(f"{images} {hold} content that was not scanned ({kinds}){rule}")
+
+
+def _print_left_out(left_out: Mapping[str, int]) -> None:
+    if left_out:
+        first = [f"{count} {kind}" for kind, count in left_out.items()][:MAX_KINDS_PRINTED]
+        more = f" and {len(left_out) - len(first)} more kinds" if len(left_out) > len(first) else ""
+        write_line(f"left out beside the images: {', '.join(first)}{more}")

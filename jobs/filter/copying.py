@@ -1,0 +1,189 @@
+"""One shard of a release: decide again, copy what is kept, and keep a record of both below `release.unfinished/`."""
+
+import hashlib
+import json
+from collections import Counter
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ingest.errors import IncompleteError, PrivsieveError
+from ingest.formats import FORMATS, Source
+from ingest.formats.members import name_fault
+from ingest.formats.released import Kept, Written, changed
+from ingest.formats.tree import ROOT
+from ingest.sample import printable
+from ingest.storage.place import Place, reason_of
+from jobs.filter.bar import Bar
+from jobs.filter.decisions import (
+    DECISIONS_SCHEMA,
+    KeptHash,
+    counted,
+    decisions_of,
+    kept_of,
+    kept_rows,
+    row_chunks,
+    unseen_in,
+    with_dropped,
+)
+from jobs.filter.plan import Share
+from jobs.filter.record import DONE
+from scoring.policies.policy import Policy
+from scoring.runs.footers import blocks_at
+
+NOTHING = Written(0, {}, {}, {})
+
+
+@dataclass(frozen=True)
+class Copied:
+    """What became of one shard."""
+
+    number: int
+    """Of the share in the plan."""
+
+    written: Written = NOTHING
+    by_rule: tuple[tuple[str, str, int], ...] = ()
+    """(action, rule, rows) after the copy."""
+
+    num_unseen: int = 0
+    """Released images that hold content that was not scanned."""
+
+    unseen_kinds: tuple[tuple[str, int], ...] = ()
+    """(kind, images) of this content."""
+
+    changed: str = ""
+    """Why the shard cannot be released; the other shards are copied all the same."""
+
+    failure: str = ""
+    """Why no shard can be written now."""
+
+    def to_json(self) -> str:
+        """ASCII only: undecodable file names survive as lone surrogate escapes."""
+        written = self.written.to_json()
+        unseen = [self.num_unseen, self.unseen_kinds]
+        return json.dumps([self.number, written, self.by_rule, *unseen, self.changed, self.failure])
+
+    @staticmethod
+    def from_json(text: str) -> "Copied":
+        number, written, by_rule, num_unseen, unseen_kinds, changed, failure = json.loads(text)
+        rules = tuple((action, rule, count) for action, rule, count in by_rule)
+        kinds = tuple((kind, count) for kind, count in unseen_kinds)
+        return Copied(number, Written.from_json(written), rules, num_unseen, kinds, changed, failure)
+
+
+@dataclass(frozen=True)
+class ShardCopier:
+    """Copies shards, in this process or in the workers."""
+
+    corpus: Source
+    run: Place
+    policy: Policy
+    out: Place
+    resume: bool
+    """What an earlier filter has copied is taken over, if it is whole."""
+
+    bar: Bar | None = None
+    """Of a guarantee."""
+
+    def outcome(self, number: int, share: Share) -> Copied:
+        """Errors become text: an exception that leaves a worker of Ray would arrive without its message."""
+        try:
+            written, by_rule, unseen = self._copy(share)
+        except IncompleteError as error:
+            return Copied(number, changed=str(error))
+        except PrivsieveError as error:
+            return Copied(number, failure=str(error))
+        written = replace(written, dropped={})  # the decisions have them: no need to hold them for all shards
+        rules = tuple((action, rule, n) for (action, rule), n in sorted(by_rule.items()))
+        kinds = Counter(kind for kinds in unseen.values() for kind in kinds)
+        return Copied(number, written, rules, len(unseen), tuple(sorted(kinds.items())))
+
+    def _copy(self, share: Share) -> tuple[Written, Counter[tuple[str, str]], dict[int, list[str]]]:
+        """Also the index of each released image with content that was not scanned, and its kinds."""
+        decisions, unseen = self._decided(share)
+        written = self._released(share, decisions) if share.num_kept else NOTHING
+        self._refuse_replaced(share)
+        decisions = with_dropped(decisions, written.dropped)
+        num_left = kept_rows(decisions).num_rows
+        if written.num_samples != num_left or num_left + len(written.dropped) != share.num_kept:
+            raise IncompleteError(
+                f"{printable(share.shard)}: {written.num_samples} samples written of {share.num_kept} that are kept; "
+                "nothing is released"
+            )
+        with decisions_file(self.out, share).create() as stream:
+            pq.write_table(decisions, stream, compression="zstd", write_page_checksum=True)
+        left = {index: kinds for index, kinds in unseen.items() if index not in written.dropped}
+        return written, counted(decisions), left
+
+    def _refuse_replaced(self, share: Share) -> None:
+        """IncompleteError where the shard shows other content than when it was scanned.
+
+        Not by its time, since a corpus may have been restored from a copy. Last, since a picture that differs from the
+        scanned one is a more precise reason.
+        """
+        scanned = blocks_at(self.run, share.rows)
+        now = self.corpus.blocks_sha256(share.shard) if scanned else ""
+        if now and scanned != {now}:
+            raise changed(share.shard, "its content was replaced")
+
+    def _decided(self, share: Share) -> tuple[pa.Table, dict[int, list[str]]]:
+        """The decisions for the shard, and `unseen_in`. IncompleteError where they are not those that were counted."""
+        tables, kept, unseen = [DECISIONS_SCHEMA.empty_table()], KeptHash(share.shard), dict[int, list[str]]()
+        for rows in row_chunks(self.run, share.rows, self.policy, self.bar):
+            tables.append(decisions_of(rows, self.policy, self.bar))
+            kept.update(tables[-1])
+            unseen |= unseen_in(rows, tables[-1])
+        if kept.hexdigest(share.is_whole) != share.kept_sha256:
+            raise IncompleteError(
+                f"{printable(share.shard)} was scanned again since the decisions were made; nothing is released; "
+                "filter again with --overwrite"
+            )
+        return pa.concat_tables(tables), unseen
+
+    def _released(self, share: Share, decisions: pa.Table) -> Written:
+        """What is kept of a shard, and a record of it; IncompleteError where the source has changed."""
+        record = _file_of(self.out, share, ".json")
+        before = self._before(record) if self.resume else None
+        if before is not None:
+            return before
+        kept = kept_of(decisions, share.is_whole)
+        fault = None if share.shard == ROOT else name_fault(share.shard)
+        if fault is not None:
+            written = Written(0, {}, dict.fromkeys(kept.sha256, f"its shard has {fault}"), {})
+        else:
+            written = self._written(share, replace(kept, members=self.policy.members, category=self.corpus.category))
+        record.write(f"{written.to_json()}\n".encode())
+        return written
+
+    def _written(self, share: Share, kept: Kept) -> Written:
+        try:
+            return FORMATS[self.corpus.format].write(self.corpus.root, share.shard, kept, self.out)
+        except OSError as error:
+            raise IncompleteError(f"{printable(share.shard)} cannot be copied: {reason_of(error)}") from None
+
+    def _before(self, record: Place) -> Written | None:
+        """What an earlier filter wrote of the shard, if every file is there and still what it was."""
+        try:
+            written = Written.from_json(record.read()) if record.exists() else None
+        except ValueError:
+            return None
+        files = [(self.out.at(name), sha256) for name, sha256 in written.files.items()] if written else []
+        return written if all(file.exists() and _sha256(file) == sha256 for file, sha256 in files) else None
+
+
+def decisions_file(out: Place, share: Share) -> Place:
+    """The decisions for one shard, until all are joined."""
+    return _file_of(out, share, ".parquet")
+
+
+def _file_of(out: Place, share: Share, ending: str) -> Place:
+    return out.at(DONE, f"{hashlib.sha256(share.shard.encode('utf-8', 'surrogateescape')).hexdigest()}{ending}")
+
+
+def _sha256(written: Place) -> str:
+    digest = hashlib.sha256()
+    with written.open() as stream:
+        for block in iter(lambda: stream.read(2**22), b""):
+            digest.update(block)
+    return digest.hexdigest()

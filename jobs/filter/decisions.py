@@ -1,0 +1,167 @@
+"""What a policy decides for the rows of one shard, and what of the shard is kept then."""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ingest.errors import RunError
+from ingest.formats.released import Kept
+from ingest.sample import printable
+from ingest.storage.place import Place
+from jobs.filter.bar import Bar
+from scoring.policies.policy import (
+    DAMAGED_SHARD,
+    DEFAULT,
+    GUARANTEE,
+    QUARANTINED,
+    UNREADABLE,
+    UNSAFE_MEMBER,
+    Policy,
+)
+from scoring.runs.damaged_rows import is_damage
+from scoring.runs.results import RowRange
+from scoring.runs.rows import rows_at
+
+ROWS_AT_ONCE = 40_960
+"""Decided together: as many as a row group of a compacted run has, so that no group is decoded twice."""
+
+_COUNTED = frozenset(["status", "unseen", "num_frames", "num_frames_scanned", "num_bytes"])
+"""Columns that the counts of a release are made of."""
+
+DECISIONS_SCHEMA = pa.schema(
+    {
+        "shard": pa.string(),
+        "index": pa.int64(),
+        "key": pa.string(),
+        "sha256": pa.string(),
+        "action": pa.string(),
+        "rule": pa.string(),
+        "reason": pa.string(),
+    }
+)
+
+
+def row_chunks(
+    run: Place, ranges: Sequence[RowRange], policy: Policy, bar: Bar | None = None, rows_at_once: int = ROWS_AT_ONCE
+) -> Iterator[pa.Table]:
+    """What decisions need of the rows, in their order: a slice at a time, or `rows_at_once` of a compacted run."""
+    columns = sorted(_COUNTED | policy.columns | (bar.columns if bar else frozenset()))
+    for rows in ranges:
+        if rows.num_rows is None:
+            yield rows_at(run, [rows], columns)
+            continue
+        end, first = rows.first_row + rows.num_rows, rows.first_row
+        while first < end:
+            after = min(end, (first // rows_at_once + 1) * rows_at_once)
+            yield rows_at(run, [RowRange(rows.path, first, after - first)], columns)
+            first = after
+
+
+def decisions_of(rows: pa.Table, policy: Policy, bar: Bar | None = None) -> pa.Table:
+    """The decisions of a policy for rows of one shard; a row without image bytes is always dropped, and so is one that
+    is about a damaged part of the shard.
+
+    bar: of a guarantee. From its threshold on, it drops what the policy flags or keeps by default; an image that a rule
+    of the policy keeps stays.
+    """
+    decided = policy.decide(rows).cast(DECISIONS_SCHEMA)
+    if bar is not None:
+        reached = pc.greater_equal(bar.scores(rows), bar.threshold).fill_null(False)
+        is_dropped = pc.and_(reached, pc.and_(can_be_dropped(decided), pc.not_equal(decided["action"], "drop")))
+        decided = _overruled(decided, is_dropped, GUARANTEE, pa.scalar(bar.reason))
+    lost = pc.and_(pc.is_null(decided["sha256"]), pc.not_equal(decided["action"], "drop"))
+    reasons = pc.binary_join_element_wise("there is nothing that could be copied", decided["reason"], ": ")
+    decided = _overruled(decided, lost, UNREADABLE, reasons)
+    return _overruled(decided, is_damage(rows), DAMAGED_SHARD, rows["reason"])
+
+
+def can_be_dropped(decisions: pa.Table) -> pa.ChunkedArray:
+    """Of each row, whether a guarantee may drop it: no rule of the policy says that it is kept."""
+    of_rule = pc.invert(pc.is_in(decisions["rule"], pa.array([DEFAULT, QUARANTINED])))
+    return pc.invert(pc.and_(pc.equal(decisions["action"], "keep"), of_rule))
+
+
+def kept_rows(decisions: pa.Table) -> pa.Table:
+    return decisions.filter(pc.not_equal(decisions["action"], "drop"))
+
+
+def kept_of(decisions: pa.Table, is_whole: bool) -> Kept:
+    """What the decisions for one shard leave of it."""
+    rows = kept_rows(decisions)
+    hashes = dict(zip(rows["index"].to_pylist(), rows["sha256"].to_pylist(), strict=True))
+    return Kept(hashes, decisions.num_rows if is_whole else None)
+
+
+class KeptHash:
+    """The hash of which samples of a shard are kept, and of how many; the decisions come in parts.
+
+    It is of the JSON text `[[[index, sha256], ...], number of samples or null]`, as older versions made it of the whole
+    list: a release that they began is continued only where the hash is the same.
+    """
+
+    def __init__(self, shard: str):
+        self.num_kept = 0
+        self._shard = shard
+        self._num_rows = 0
+        self._last_index = -1
+        self._digest = hashlib.sha256(b"[[")
+
+    def update(self, decisions: pa.Table) -> None:
+        """RunError where the rows are not in the order of their index, or one comes twice."""
+        indices = decisions["index"].to_pylist()
+        for before, after in zip([self._last_index, *indices], indices, strict=False):
+            if after <= before:
+                raise RunError(
+                    f"{printable(self._shard)}: the run has index {after} after index {before}; "
+                    "scan the source into a new run"
+                )
+        self._last_index = indices[-1] if indices else self._last_index
+        self._num_rows += len(indices)
+        rows = kept_rows(decisions)
+        pairs = list(zip(rows["index"].to_pylist(), rows["sha256"].to_pylist(), strict=True))
+        if pairs:
+            separator = ", " if self.num_kept else ""
+            self._digest.update(f"{separator}{json.dumps(pairs)[1:-1]}".encode())
+        self.num_kept += len(pairs)
+
+    def hexdigest(self, is_whole: bool) -> str:
+        """is_whole: all samples of the shard were scanned."""
+        whole = self._digest.copy()
+        whole.update(f"], {json.dumps(self._num_rows if is_whole else None)}]".encode())
+        return whole.hexdigest()
+
+
+def unseen_in(rows: pa.Table, decisions: pa.Table) -> dict[int, list[str]]:
+    """Index of each image that is kept and holds content that was not scanned -> its kinds. rows: of one shard, as many
+    as decisions. Older versions recorded no kinds, but how many frames they left out."""
+    is_older = pc.and_(pc.is_null(rows["unseen"]), pc.greater(rows["num_frames"], rows["num_frames_scanned"]))
+    has_unseen = pc.or_kleene(pc.greater(pc.list_value_length(rows["unseen"]), 0), is_older).fill_null(False)
+    found = rows.filter(pc.and_(has_unseen, pc.not_equal(decisions["action"], "drop"))).select(["index", "unseen"])
+    return {row["index"]: row["unseen"] or ["frames"] for row in found.to_pylist()}
+
+
+def with_dropped(decisions: pa.Table, dropped: Mapping[int, str]) -> pa.Table:
+    """The decisions after samples were found that cannot be released safely. dropped: index -> reason."""
+    if not dropped:
+        return decisions
+    places = pc.index_in(decisions["index"], pa.array(dropped.keys(), decisions["index"].type))
+    reasons = pa.array(dropped.values(), pa.string()).take(places.combine_chunks())
+    return _overruled(decisions, pc.is_valid(places), UNSAFE_MEMBER, reasons)
+
+
+def counted(decisions: pa.Table) -> Counter[tuple[str, str]]:
+    """(action, rule) -> number of rows."""
+    groups = decisions.group_by(["action", "rule"]).aggregate([([], "count_all")]).to_pylist()
+    return Counter({(group["action"], group["rule"]): group["count_all"] for group in groups})
+
+
+def _overruled(decisions: pa.Table, rows: pa.ChunkedArray, rule: str, reasons: pa.ChunkedArray | pa.Scalar) -> pa.Table:
+    """Where `rows` is true, the rule drops."""
+    for name, value in (("reason", reasons), ("rule", rule), ("action", "drop")):
+        column = decisions.schema.get_field_index(name)
+        decisions = decisions.set_column(column, name, pc.if_else(rows, value, decisions[name]))
+    return decisions

@@ -1,0 +1,115 @@
+"""The end of a release: the decisions for all shards in one file, then `release.json`."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ingest.errors import IncompleteError
+from ingest.formats.released import DECISIONS, RELEASE, Written
+from ingest.sample import printable
+from ingest.storage.place import Place
+from ingest.storage.removal import remove_tree
+from jobs.filter.cautions import scope
+from jobs.filter.copying import decisions_file
+from jobs.filter.decisions import DECISIONS_SCHEMA
+from jobs.filter.plan import Counts, Plan, Share
+from jobs.filter.record import DONE, UNFINISHED, ReleaseRecord
+from scoring.made_up import made_up
+from scoring.runs.record import RunRecord
+
+MAX_KINDS = 100
+"""Of members and columns that were left out: so many are counted by themselves."""
+
+ROWS_PER_GROUP = 131_072
+READ_AT_ONCE = 16
+"""Files with the decisions for one shard each. An object store takes its time for each file."""
+
+
+def finish(
+    out: Place, identity: ReleaseRecord, record: RunRecord, plan: Plan, counts: Counts, written: Sequence[Written]
+) -> None:
+    """IncompleteError where the counts do not add up."""
+    join_decisions(out, plan.shares, counts.num_images + counts.num_damaged_parts)
+    rules: dict[str, dict[str, int]] = {}
+    for (action, rule), count in sorted(counts.by_rule.items()):
+        rules.setdefault(rule, {})[action] = count
+    summary = {
+        "scope": scope(record, plan),
+        "damaged_shards": {"num_shards": plan.damage.num_shards, "parts": dict(plan.damage.parts)},
+        "made_up": made_up(record.engine),
+        "num_images": counts.num_images,
+        "actions": counts.actions(),
+        "rules": rules,
+        "num_unseen_kept": counts.num_unseen,
+        "unseen_kept": dict(counts.unseen_kinds),
+        "num_unseen_not_recorded": plan.num_older,
+        "members_left_out": left_out(written),
+    }
+    hashes = {name: sha256 for done in written for name, sha256 in done.files.items()}
+    out.at(RELEASE).write(as_json(identity.model_dump() | summary | {"sha256": dict(sorted(hashes.items()))}))
+    remove_tree(out.at(DONE))
+    out.at(UNFINISHED).remove()
+
+
+def join_decisions(out: Place, shares: Sequence[Share], num_counted: int) -> None:
+    """`decisions.parquet` from the files of the shards, in their order; of the rows few are in memory at once."""
+    num_planned, num_joined = sum(share.num_rows for share in shares), 0
+    with (
+        out.at(DECISIONS).create() as stream,
+        pq.ParquetWriter(stream, DECISIONS_SCHEMA, compression="zstd", write_page_checksum=True) as writer,
+    ):
+        for group in _row_groups(out, shares):
+            writer.write_table(group, ROWS_PER_GROUP)
+            num_joined += group.num_rows
+        if not num_planned == num_joined == num_counted:
+            raise IncompleteError(
+                f"{num_joined} decisions written and {num_counted} counted of {num_planned} rows; nothing is released; "
+                "filter again with --overwrite"
+            )
+
+
+def _row_groups(out: Place, shares: Sequence[Share]) -> Iterator[pa.Table]:
+    rows, left = DECISIONS_SCHEMA.empty_table(), iter(shares)
+    with ThreadPoolExecutor(READ_AT_ONCE) as threads:
+        while window := list(islice(left, READ_AT_ONCE)):
+            for table in threads.map(lambda share: _decisions_for(out, share), window):
+                rows = pa.concat_tables([rows, table])
+                while rows.num_rows >= ROWS_PER_GROUP:
+                    yield rows.slice(0, ROWS_PER_GROUP).combine_chunks()
+                    rows = rows.slice(ROWS_PER_GROUP)
+    if rows.num_rows:
+        yield rows.combine_chunks()
+
+
+def _decisions_for(out: Place, share: Share) -> pa.Table:
+    try:
+        with decisions_file(out, share).open() as stream:
+            return pq.read_table(stream, schema=DECISIONS_SCHEMA, page_checksum_verification=True)
+    except (pa.ArrowException, FileNotFoundError):
+        raise IncompleteError(
+            f"the decisions for {printable(share.shard)} are damaged or gone from {out.at(DONE).path}; "
+            "nothing is released; run the same command with --resume"
+        ) from None
+
+
+def left_out(written: Iterable[Written]) -> dict[str, int]:
+    """Kind of what lay beside the images and was not copied -> how many, the most frequent first.
+
+    Rare kinds are added up.
+    """
+    found = Counter[str]()
+    for done in written:
+        found.update(done.left_out)
+    kinds = dict(found.most_common(MAX_KINDS))
+    others = found.total() - sum(kinds.values())
+    return kinds | ({"(other)": kinds.get("(other)", 0) + others} if others else {})
+
+
+def as_json(content: dict[str, Any]) -> bytes:
+    return (json.dumps(content, indent=2) + "\n").encode()

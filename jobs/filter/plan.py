@@ -1,0 +1,170 @@
+"""What a release will hold: one pass over all rows, of which only counts and hashes stay in memory."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow.compute as pc
+
+from ingest.errors import IncompleteError, RunError, number_of
+from ingest.formats import Source
+from ingest.sample import printable
+from ingest.storage.place import Place
+from jobs.filter.bar import Bar
+from jobs.filter.decisions import KeptHash, counted, decisions_of, row_chunks, unseen_in
+from scoring.policies.policy import DAMAGED_SHARD, Policy
+from scoring.runs.coverage import has_all_chosen
+from scoring.runs.damage import Damage, damage_of
+from scoring.runs.damaged_rows import is_damage
+from scoring.runs.footers import refuse_foreign
+from scoring.runs.ledger import finished, has_any_result, shard_ids_of_others
+from scoring.runs.record import RunRecord
+from scoring.runs.results import Results, RowRange, results
+
+
+@dataclass(frozen=True)
+class Share:
+    """What is released of one shard."""
+
+    shard: str
+    rows: list[RowRange]
+    """Where its rows lie in the run."""
+
+    num_rows: int
+    num_kept: int
+    """Samples to write, flagged ones too."""
+
+    is_whole: bool
+    """All samples of the shard were scanned."""
+
+    kept_sha256: str
+    """Of which samples are kept: the copy decides again, and must come to the same."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many images a policy keeps, flags and drops."""
+
+    by_rule: Mapping[tuple[str, str], int]
+    """(action, rule) -> images."""
+
+    num_damaged_parts: int = 0
+    """Rows of the run that are about a part of a damaged shard, and no images. They have decisions too."""
+
+    num_unseen: int = 0
+    """Kept and flagged images that hold content that was not scanned."""
+
+    unseen_kinds: Mapping[str, int] = field(default_factory=dict)
+    """Kind of such content -> how many of these images hold it, the most frequent first."""
+
+    @property
+    def num_images(self) -> int:
+        return sum(self.by_rule.values())
+
+    def actions(self) -> dict[str, int]:
+        by_action = Counter[str]()
+        for (action, _), count in self.by_rule.items():
+            by_action[action] += count
+        return {action: by_action[action] for action in ("keep", "flag", "drop")}
+
+
+@dataclass(frozen=True)
+class Plan:
+    shares: list[Share]
+    """One per shard that has rows, in the order of the source."""
+
+    counts: Counts
+    num_older: int
+    """Scored rows of a version that did not record what was not scanned."""
+
+    num_kept_bytes: int
+    """Of the encoded images that are kept."""
+
+    num_scored_left: int
+    """Images with a score that are kept or flagged."""
+
+    damage: Damage
+    """Shards of which an unknown number of images was not seen."""
+
+    @property
+    def num_kept(self) -> int:
+        return sum(share.num_kept for share in self.shares)
+
+    def kept_sha256(self) -> str:
+        """Of what is kept of the whole corpus."""
+        return hashlib.sha256("".join(share.kept_sha256 for share in self.shares).encode()).hexdigest()
+
+
+def plan_release(run: Place, record: RunRecord, corpus: Source, policy: Policy, bar: Bar | None = None) -> Plan:
+    """Decides for every row of a complete run. RunError where rows are missing; PolicyError where a rule fails."""
+    refuse_foreign(run, record.settings_hash())
+    found = results(run)
+    is_whole = record.sample is None and record.limit is None
+    tally, shares = _Tally(run, policy, bar), list[Share]()
+    for shard in corpus.shards:
+        if not is_whole and not has_any_result(shard, found.ledger):
+            continue
+        if not finished(shard, found.ledger):
+            raise RunError(f"{printable(shard)} is not scanned to its end; run the same scan again, then filter")
+        shares.append(tally.share(shard, found.of(shard), is_whole))
+    _refuse_incomplete(record, corpus, found, num_rows=sum(share.num_rows for share in shares))
+    return Plan(
+        shares, tally.counts(), tally.num_older, tally.num_kept_bytes, tally.num_scored_left, damage_of(tally.damaged)
+    )
+
+
+def counts_of(by_rule: Mapping[tuple[str, str], int], num_unseen: int, unseen_kinds: Mapping[str, int]) -> Counts:
+    """by_rule: of all rows."""
+    of_damage = ("drop", DAMAGED_SHARD)
+    of_images = {decided: number for decided, number in by_rule.items() if decided != of_damage}
+    kinds = dict(sorted(unseen_kinds.items(), key=lambda item: (-item[1], item[0])))
+    return Counts(of_images, by_rule.get(of_damage, 0), num_unseen, kinds)
+
+
+class _Tally:
+    """Counts over all shards."""
+
+    def __init__(self, run: Place, policy: Policy, bar: Bar | None):
+        self.by_rule = Counter[tuple[str, str]]()
+        self.damaged = list[tuple[str, Counter[str]]]()
+        self.num_older = 0
+        self.num_kept_bytes = 0
+        self.num_scored_left = 0
+        self._run, self._policy, self._bar = run, policy, bar
+        self._num_unseen, self._unseen_kinds = 0, Counter[str]()
+
+    def counts(self) -> Counts:
+        return counts_of(self.by_rule, self._num_unseen, self._unseen_kinds)
+
+    def share(self, shard: str, ranges: list[RowRange], is_whole: bool) -> Share:
+        kept, num_rows = KeptHash(shard), 0
+        for rows in row_chunks(self._run, ranges, self._policy, self._bar):
+            decisions = decisions_of(rows, self._policy, self._bar)
+            kept.update(decisions)
+            num_rows += decisions.num_rows
+            self.by_rule.update(counted(decisions))
+            damage = Counter(rows["reason"].filter(is_damage(rows)).to_pylist())
+            if damage:
+                self.damaged.append((shard, damage))
+            unseen = unseen_in(rows, decisions)
+            self._num_unseen += len(unseen)
+            self._unseen_kinds.update(kind for kinds in unseen.values() for kind in kinds)
+            self.num_older += rows.filter((pc.field("status") == "scored") & pc.field("unseen").is_null()).num_rows
+            is_kept = pc.not_equal(decisions["action"], "drop")
+            self.num_scored_left += pc.sum(pc.and_(is_kept, pc.equal(rows["status"], "scored"))).as_py() or 0
+            self.num_kept_bytes += pc.sum(rows["num_bytes"].filter(is_kept)).as_py() or 0
+        return Share(shard, ranges, num_rows, kept.num_kept, is_whole, kept.hexdigest(is_whole))
+
+
+def _refuse_incomplete(record: RunRecord, corpus: Source, found: Results, num_rows: int) -> None:
+    gone = len(shard_ids_of_others(corpus.shards, found.ledger))
+    if gone:
+        raise IncompleteError(
+            f"{record.source} has changed since it was scanned: {number_of(gone, 'shard')} of the run "
+            f"{'is' if gone == 1 else 'are'} gone; nothing is "
+            "released; restore what is gone, or scan the source into a new run"
+        )
+    if not has_all_chosen(record, num_rows, corpus.shards, found.ledger):
+        wanted = record.num_chosen
+        raise RunError(f"{num_rows} of {wanted} chosen images are scanned; run the same scan again, then filter")

@@ -1,0 +1,330 @@
+"""A release from start to end: `plan_filter` reads and decides, `carry_out` writes, `run_filter` does both.
+
+The plan is made from all rows before a byte is written. Then each shard is copied by itself: the kept pictures byte for
+byte, if they are still those that were scanned, and what may go with them. A sample that cannot be released safely is
+dropped then, and its decision says so. `release.json` is written last and only when all counts agree; until then
+`release.unfinished.json` is there, and below `release.unfinished/` what --resume need not copy again.
+`release.lease.json` keeps a second filter out meanwhile.
+"""
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+from pydantic.dataclasses import dataclass as checked_dataclass
+
+from ingest.errors import IncompleteError, PolicyError, PrivsieveError, number_of
+from ingest.formats import Source, open_source
+from ingest.formats.members import Members
+from ingest.formats.released import Written
+from ingest.storage.place import Place, place
+from ingest.storage.removal import remove_half_written, remove_tree
+from jobs.console.option_types import Recall
+from jobs.filter.bar import Bar
+from jobs.filter.cautions import cautions, refuse_blind
+from jobs.filter.copying import Copied, ShardCopier
+from jobs.filter.finishing import as_json, finish, left_out
+from jobs.filter.guaranteeing import BY, GUARANTEE_ONLY, Guarantee, GuaranteeRequest, Share, guarantee
+from jobs.filter.plan import Counts, Plan, counts_of, plan_release
+from jobs.filter.record import RELEASE_LEASE, UNFINISHED, GuaranteeRecord, ReleaseRecord
+from jobs.filter.refusals import refuse_loss, refuse_misplaced, refuse_own_names
+from jobs.runtime.executors import Executor, refuse_address
+from jobs.runtime.feedback import SILENT, Feedback
+from jobs.runtime.hash_list import NOTHING, hash_list_of
+from jobs.runtime.last_word import inline_session
+from jobs.runtime.listed import READS_AGAIN, reads_pictures, withheld
+from jobs.runtime.progress import Meter
+from jobs.runtime.requests import STRICT, HashListUrl, Option, RunUrl, Url
+from reports.labels.rows import Drawn
+from reports.report.opened import open_run as open_results
+from scoring.policies.policy import Policy, load_policy
+from scoring.policies.shipped import SHIPPED, policy_bytes
+from scoring.runs.layout import RUN_RECORD
+from scoring.runs.lease import Lease, lease
+from scoring.runs.record import RunRecord, open_run
+
+INLINE_BYTES = 10**9
+INLINE_IMAGES = 20_000
+"""A release of at most so many bytes and images is copied in this process: Ray alone would take longer to start."""
+
+
+@checked_dataclass(frozen=True, config=STRICT)
+class FilterRequest:
+    run: RunUrl
+    """Folder or fsspec URL of a finished run."""
+
+    out: Url
+    """Folder or fsspec URL of the release; a new one, unless --resume or --overwrite is given."""
+
+    policy: Annotated[Url | None, Option(offers=SHIPPED)] = None
+    """YAML file of rules, or one that is shipped: strict, identity-documents-only, research. Not needed with
+    --guarantee."""
+
+    resume: bool = False
+    """Continue an interrupted filter into the same --out."""
+
+    overwrite: bool = False
+    """Replace an earlier release."""
+
+    guarantee: Annotated[Share | None, Option(metavar="recall=SHARE", kind=Recall())] = None
+    """Drop at least this share of the private pictures, too, such as recall=0.95; the labels prove it."""
+
+    confidence: Share = 0.9
+    """Probability with which the guarantee holds."""
+
+    labels: Annotated[Url | None, Option(metavar="FILE")] = None
+    """For --guarantee: labels of a random sample, or of the audit sample."""
+
+    guarantee_by: Annotated[str | None, Option(metavar="COLUMN", fill=", else ".join(BY))] = None
+    """Number that the guarantee has its threshold on: column or SQL expression. [default: {}]"""
+
+    drawn: Drawn | None = None
+    """How the labelled images were drawn. [default: audit if all are of the audit sample]"""
+
+    accept_all: bool = False
+    """With --guarantee: go on although every scored image is dropped."""
+
+    hash_list: HashListUrl = None
+    """File of hashes (sha256 or PDQ, one a line); a picture on it is in no release, whatever the policy says."""
+
+    def __post_init__(self) -> None:
+        if (self.guarantee is None) != (self.labels is None):
+            raise PrivsieveError("--guarantee and --labels go together: the labels prove the guarantee")
+        if self.guarantee is None and (self.guarantee_by or self.drawn or self.accept_all):
+            raise PrivsieveError(
+                "--guarantee-by, --drawn and --accept-all are of --guarantee; give it, or leave them out"
+            )
+        if self.policy is None and self.guarantee is None:
+            raise PrivsieveError("give --policy, or --guarantee with --labels, or both")
+        if self.resume and self.overwrite:
+            raise PrivsieveError("--resume and --overwrite exclude each other: give one of them")
+
+    @property
+    def promise(self) -> GuaranteeRequest | None:
+        """What the labels are to prove."""
+        if self.guarantee is None or self.labels is None:
+            return None
+        return GuaranteeRequest(
+            self.labels, self.guarantee, self.confidence, self.guarantee_by, self.drawn, self.accept_all
+        )
+
+
+@checked_dataclass(frozen=True, config=STRICT)
+class FilterResources:
+    executor: Annotated[Executor | None, Option(fill=f"{INLINE_BYTES / 1e9:g} GB or {INLINE_IMAGES:,} images")] = None
+    """Where the work runs; default ray where a cluster is named or the release is above {}, else inline."""
+
+    ray_address: str | None = None
+    """Ray cluster to use; default RAY_ADDRESS, else one of its own."""
+
+    def __post_init__(self) -> None:
+        refuse_address(self.executor, self.ray_address)
+
+
+@dataclass(frozen=True)
+class FilterPlan:
+    """What a filter would do; nothing is written yet."""
+
+    request: FilterRequest
+    run: Place
+    record: RunRecord
+    corpus: Source
+    policy: Policy
+    plan: Plan
+    cautions: tuple[str, ...]
+    """Lines to read before the counts: of which images they are, and rules that may not do what was meant."""
+
+    bar: Bar | None
+    """The threshold of the guarantee."""
+
+    guarantee: GuaranteeRecord | None
+    """What it promises, what it costs and what proves it."""
+
+    @property
+    def counts(self) -> Counts:
+        return self.plan.counts
+
+
+@dataclass(frozen=True)
+class FilterResult:
+    counts: Counts
+    """As they were carried out: what could not be released safely is dropped."""
+
+    policy: str
+    """The name in its file."""
+
+    members: Members
+    """What may go with an image."""
+
+    left_out: Mapping[str, int]
+    """Kind of what lay beside the images and was not copied -> how many, the most frequent first."""
+
+    cautions: tuple[str, ...]
+    """As in the plan."""
+
+    guarantee: GuaranteeRecord | None = None
+    """As in the plan."""
+
+
+def run_filter(
+    request: FilterRequest, resources: FilterResources | None = None, feedback: Feedback = SILENT
+) -> FilterResult:
+    """Writes a release. The errors are those of `ingest.errors`."""
+    return carry_out(plan_filter(request, feedback), resources or FilterResources(), feedback)
+
+
+def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPlan:
+    """Decides for every row and writes nothing."""
+    policy = _policy(request.policy)
+    run, record = open_run(request.run)
+    corpus = open_source(record.source, record.format, record.category)
+    policy = policy.for_engine(record.engine)
+    refuse_blind(policy, record)
+    hash_list = hash_list_of(request.hash_list)
+    if hash_list is not NOTHING or record.hash_list is not None:
+        if reads_pictures(record, hash_list):
+            feedback.notice(READS_AGAIN)
+        with open_results(request.run) as opened:
+            found_listed = withheld(opened, hash_list)
+        policy = replace(policy, listed=found_listed.listed, not_compared=found_listed.not_compared)
+    promise = request.promise
+    if promise is None:
+        plan = plan_release(run, record, corpus, policy)
+        return FilterPlan(request, run, record, corpus, policy, plan, tuple(cautions(record, plan, policy)), None, None)
+    found = guarantee(promise, run, record, policy)
+    plan = plan_release(run, record, corpus, policy, found.bar)
+    found = found.with_price(plan.counts)
+    notes = (
+        *cautions(record, plan, policy),
+        *filter(None, [found.caution, _refuse_nothing_left(found, plan, promise)]),
+    )
+    return FilterPlan(request, run, record, corpus, policy, plan, notes, found.bar, found.record)
+
+
+def _refuse_nothing_left(found: Guarantee, plan: Plan, wanted: GuaranteeRequest) -> str | None:
+    """PolicyError where the guarantee drops every image with a score; a caution where that was accepted."""
+    if plan.num_scored_left or not found.record.num_dropped:
+        return None
+    if wanted.accept_all:
+        return found.all_dropped()
+    raise PolicyError(
+        f"{found.all_dropped()}; more labels, a lower recall or an engine that sees why these are private can keep "
+        "some images; --accept-all goes on all the same"
+    )
+
+
+def _policy(name: str | None) -> Policy:
+    if name is None:
+        return load_policy(GUARANTEE_ONLY, "the policy of --guarantee alone")
+    return load_policy(policy_bytes(name), name)
+
+
+def check_destination(planned: FilterPlan) -> None:
+    """StorageError where the release cannot be written to where the request wants it."""
+    request, corpus, out = planned.request, planned.corpus, place(planned.request.out)
+    is_folder = place(planned.record.source).is_dir()
+    refuse_misplaced(out, request.out, planned.run, corpus.root, is_folder)
+    refuse_own_names(planned.plan, corpus, planned.run, planned.policy, planned.bar)
+    refuse_loss(out, request.out, _identity(planned), request.resume, request.overwrite)
+
+
+def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedback) -> FilterResult:
+    """Writes the release that was planned. IncompleteError where the source or the run has changed since."""
+    check_destination(planned)
+    request, policy, out = planned.request, planned.policy, place(planned.request.out)
+    if request.overwrite:
+        remove_tree(out)
+    identity = _identity(planned)
+    with lease(out.at(RELEASE_LEASE), request.out, takeover=None) as held:
+        _begin(out, identity)
+        copier = ShardCopier(planned.corpus, planned.run, policy, out, request.resume, planned.bar)
+        counts, written = _copy_all(copier, planned.plan, resources, feedback, held)
+        held.confirm()
+        finish(out, identity, planned.record, planned.plan, counts, written)
+    return FilterResult(counts, policy.name, policy.members, left_out(written), planned.cautions, planned.guarantee)
+
+
+def _identity(planned: FilterPlan) -> ReleaseRecord:
+    record, policy = planned.record, planned.policy
+    return ReleaseRecord(
+        privsieve=record.privsieve,
+        source=record.source,
+        sample=record.sample,
+        limit=record.limit,
+        run_sha256=hashlib.sha256(planned.run.at(RUN_RECORD).read()).hexdigest(),
+        policy=policy.name,
+        policy_sha256=policy.sha256,
+        kept_sha256=planned.plan.kept_sha256(),
+        members=policy.members,
+        guarantee=planned.guarantee,
+    )
+
+
+def _begin(out: Place, identity: ReleaseRecord) -> None:
+    """Marks the release as unfinished."""
+    if out.is_local and out.exists():  # what a killed filter left
+        remove_half_written(out)
+    out.at(UNFINISHED).write(as_json(identity.model_dump()))
+
+
+def executor_for(plan: Plan, resources: FilterResources) -> Executor:
+    """What the user chose; else Ray where a cluster is named, or where the release is large."""
+    if resources.executor is not None:
+        return resources.executor
+    if resources.ray_address or os.environ.get("RAY_ADDRESS"):
+        return "ray"
+    is_small = plan.num_kept_bytes <= INLINE_BYTES and plan.num_kept <= INLINE_IMAGES
+    return "inline" if is_small else "ray"
+
+
+@contextmanager
+def _copies(
+    copier: ShardCopier, plan: Plan, resources: FilterResources, feedback: Feedback
+) -> Iterator[tuple[Iterator[Copied], Meter]]:
+    """The copies as they are done, and a meter for them."""
+    if executor_for(plan, resources) == "inline" or not plan.shares:
+        how_to_continue = "run the same filter with --resume to continue"
+        with inline_session(how_to_continue), feedback.meter("filter", plan.num_kept) as meter:
+            yield (copier.outcome(number, share) for number, share in enumerate(plan.shares)), meter
+        return
+    from jobs.runtime.cluster import ray_session
+
+    with ray_session(resources.ray_address), feedback.meter("filter", plan.num_kept) as meter:
+        from jobs.filter.on_ray import copied_on_ray
+
+        yield copied_on_ray(copier, plan.shares), meter
+
+
+def _copy_all(
+    copier: ShardCopier, plan: Plan, resources: FilterResources, feedback: Feedback, held: Lease
+) -> tuple[Counts, Sequence[Written]]:
+    """Copies every shard; returns the counts after the copy, and what was written.
+
+    Where a shard has changed, the others are copied all the same, and IncompleteError comes at the end; a StorageError
+    comes at once, and so does the error that another filter has taken the release over.
+    """
+    by_rule, written, changed = Counter[tuple[str, str]](), dict[int, Written](), dict[int, str]()
+    num_unseen, unseen_kinds = 0, Counter[str]()
+    with _copies(copier, plan, resources, feedback) as (copies, meter):
+        for copied in copies:
+            held.check()
+            if copied.failure:
+                raise IncompleteError(f"{copied.failure}; run the same command with --resume to continue")
+            if copied.changed:
+                changed[copied.number] = copied.changed
+                continue
+            written[copied.number] = copied.written
+            by_rule.update({(action, rule): count for action, rule, count in copied.by_rule})
+            num_unseen += copied.num_unseen
+            unseen_kinds.update(dict(copied.unseen_kinds))
+            meter.advance(plan.shares[copied.number].num_kept)
+    if changed:
+        num_others = len(changed) - 1
+        have = "has" if num_others == 1 else "have"
+        others = f" ({number_of(num_others, 'more shard')} {have} such an error)" if num_others else ""
+        raise IncompleteError(f"{changed[min(changed)]}{others}")
+    return counts_of(by_rule, num_unseen, unseen_kinds), [written[number] for number in sorted(written)]

@@ -1,0 +1,109 @@
+"""`labels build`: lists of pictures to annotate, for benchmarks like those of the papers. No picture is copied."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ingest.errors import LabelsError, SourceError
+from ingest.storage.place import place
+from jobs.fetch.selection import keyword_pattern, keywords, open_metadata
+from jobs.labels.inputs import labels_of
+from jobs.labels.request import PrivbenchRequest, VisprRequest
+from jobs.runtime.feedback import SILENT, Feedback
+from jobs.runtime.output_file import refuse_existing
+from scoring.labels.candidates import Candidates, candidates
+from scoring.labels.importers import importer_of
+from scoring.labels.importing import import_labels
+from scoring.labels.mapping import load_mapping
+from scoring.labels.table import LabelsOrigin, write_labels
+from scoring.sql.names import literal
+
+
+@dataclass(frozen=True)
+class KeywordHits:
+    num_rows: int
+    """Rows of the metadata."""
+
+    hits: dict[str, dict[str, int]]
+    """Class -> keyword -> captions with it."""
+
+    num_chosen: dict[str, int]
+    """Class -> URLs in the list."""
+
+
+def run_build_vispr(request: VisprRequest, feedback: Feedback = SILENT) -> Candidates:
+    """LabelsError in one line; nothing is written then."""
+    if request.labels is not None and not request.like_paper:
+        raise LabelsError("--labels is for --like-paper; leave it out, or give both")
+    if request.seed is not None and not request.like_paper:
+        raise LabelsError("--seed is for the draw of --like-paper; leave it out, or give both")
+    refuse_existing(request.out)
+    importer = importer_of("vispr")
+    with feedback.meter("labels", None) as meter:
+        mapping = load_mapping(importer.MAPPING or "")
+        imported = import_labels(
+            "vispr", importer, place(request.root), mapping, advance=lambda _, num_all: meter.advance(1)
+        )
+    annotated = None if request.labels is None else labels_of(request.labels)
+    found = candidates(imported.labels, request.like_paper, annotated, request.seed or 0)
+    note = "A list of candidates: labels come from annotation, not from VISPR."
+    origin = LabelsOrigin("build vispr", imported.origin.mapping, found.labels.num_rows, {}, (note, *found.too_few))
+    write_labels(found.labels, request.out, origin)
+    return found
+
+
+def run_build_privbench(request: PrivbenchRequest) -> KeywordHits:
+    """SourceError in one line if the metadata has no captions; nothing is written then.
+
+    A URL is a candidate of the first class, in the order of keywords.yaml, of which one of its captions has a
+    keyword. The list has the columns `url` and `class`, no captions; `fetch` takes it.
+    """
+    if request.seed is not None and request.per_class is None:
+        raise LabelsError("--seed is for the draw of --per-class; leave it out, or give both")
+    refuse_existing(request.out)
+    metadata = open_metadata(request.metadata)
+    if not metadata.has_caption:
+        raise SourceError(f"{request.metadata} has no column of captions (caption, text, …)")
+    known = keywords()
+    rows = f"(SELECT url, CAST(caption AS VARCHAR) AS caption FROM {metadata.rows})"
+    words = [(class_, word) for class_, found in known.items() for word in found]
+    counts = ", ".join(f"count(*) FILTER (regexp_matches(caption, {literal(_pattern(word))}))" for _, word in words)
+    cases = " ".join(
+        f"WHEN regexp_matches(caption, {literal(keyword_pattern([class_]))}) THEN {rank}"
+        for rank, class_ in enumerate(known, 1)
+    )
+    names = f"[{', '.join(map(literal, known))}]"  # counted from 1
+    order = f"md5(url || {literal(str(request.seed or 0))}), url"
+    limit = "" if request.per_class is None else f"WHERE place <= {request.per_class}"
+    chosen = f"""
+        WITH classed AS (SELECT url, CASE {cases} END AS rank FROM {rows}),
+        distinct_urls AS (
+            SELECT url, {names}[min(rank)] AS class FROM classed
+            WHERE rank IS NOT NULL AND url IS NOT NULL GROUP BY url
+        ),
+        drawn AS (SELECT *, row_number() OVER (PARTITION BY class ORDER BY {order}) AS place FROM distinct_urls)
+        SELECT url, class FROM drawn {limit} ORDER BY class, url
+    """
+    try:
+        num_rows, *found = metadata.connection.execute(f"SELECT count(*), {counts} FROM {rows}").fetchall()[0]
+        table: pa.Table = metadata.connection.sql(chosen).to_arrow_table().rename_columns(["url", "class"])
+    except (duckdb.Error, OSError) as error:
+        raise SourceError(f"{request.metadata} cannot be read ({type(error).__name__})") from None
+    finally:
+        metadata.connection.close()
+    hits: dict[str, dict[str, int]] = {class_: {} for class_ in known}
+    for (class_, word), count in zip(words, found, strict=True):
+        hits[class_][word] = count
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    place(request.out).write(sink.getvalue().to_pybytes())
+    num_chosen: Counter[str] = Counter(table["class"].to_pylist())
+    return KeywordHits(num_rows, hits, {class_: num_chosen[class_] for class_ in known})
+
+
+def _pattern(word: str) -> str:
+    """As `keyword_pattern`, of one keyword."""
+    return r"(?i)\b" + r"\s+".join(word.split()) + r"\b"

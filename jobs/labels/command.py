@@ -1,0 +1,218 @@
+"""The verb `labels`: what people, benchmarks and models say about pictures, as one table."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from ingest.errors import number_of
+from jobs.console.request_options import takes
+from jobs.console.tables import write_table
+from jobs.console.terminal import write_json, write_line
+from jobs.labels.request import (
+    AgreementRequest,
+    ConsensusRequest,
+    ExportRequest,
+    ImportRequest,
+    PrivbenchRequest,
+    VisprRequest,
+)
+from jobs.runtime.feedback import on_terminal
+
+if TYPE_CHECKING:
+    from reports.labels.agreement import Agreement
+
+MAX_SHOWN = 12
+"""Unmapped labels on one line; the footer of the file has them all."""
+
+
+@click.group()
+def labels() -> None:
+    """Import, join, compare and export labels: what people, benchmarks and models say about pictures."""
+
+
+@labels.command("import")
+@takes(ImportRequest)
+@click.option("--quiet", is_flag=True, help="No progress bar.")
+def import_(request: ImportRequest, quiet: bool) -> None:
+    """Make a labels file from the data set NAME below ROOT.
+
+    NAME is vispr, privacyalert, privacyalert-curated, privbench (also PrivBench-H and PrivTune), biv-priv, places365,
+    csv or label-studio. ROOT is its folder, or for csv and label-studio its file. Pictures that are there are hashed;
+    the others are rows without sha256. privsieve help labels shows the layouts.
+
+    Example: privsieve labels import privbench PrivBench --out labels.parquet
+    """
+    from jobs.labels.importing import run_import
+
+    found = run_import(request, on_terminal(quiet))
+    origin = found.origin
+    num_pictures, num_rows = found.num_listed, found.labels.num_rows
+    write_line(
+        f"{number_of(num_pictures, 'labelled picture')}: {number_of(num_rows, 'row')} in {request.out}, "
+        f"{found.labels.num_rows - found.num_missing} with sha256"
+    )
+    if origin.unmapped:
+        common = sorted(origin.unmapped.items(), key=lambda found: (-found[1], found[0]))
+        shown = ", ".join(f"{label} {count}" for label, count in common[:MAX_SHOWN])
+        more = f", and {len(common) - MAX_SHOWN} more" if len(common) > MAX_SHOWN else ""
+        write_line(f"labels that fit no attribute: {shown}{more}")
+    for note in origin.notes:
+        write_line(f"note: {note}")
+
+
+@labels.command()
+@takes(ConsensusRequest)
+def consensus(request: ConsensusRequest) -> None:
+    """Join what several annotators say into one label per picture.
+
+    Inputs are labels files and runs. Pictures are joined by sha256, or by key where one has none. Of two annotators an
+    attribute is 1 only if both say 1; it is 0.5 if they differ, and null if either did not judge it. `private` and
+    `class` are null if they differ. More annotators are weighed by how often each is right (Dawid-Skene).
+
+    Example: privsieve labels consensus run-a run-b --out labels.parquet
+    """
+    from jobs.labels.joining import run_consensus
+
+    found = run_consensus(request, on_terminal(quiet=True))
+    num_rows = found.labels.num_rows
+    write_line(f"{number_of(num_rows, 'picture')} in {request.out}, {found.num_shared} with a row of every annotator")
+    write_line(f"method {found.method}, {len(found.annotators)} annotators: {', '.join(found.annotators)}")
+    for what, counts in (("values of attributes", found.num_values), ("private", found.num_private)):
+        write_line(f"{what}: " + ", ".join(f"{count:,} are {value}" for value, count in counts.items()))
+    for name, share in found.accuracy.items():
+        write_line(f"estimated to be right: {name} {share:.1%}")
+
+
+@labels.command()
+@takes(AgreementRequest)
+@click.option("--format", "output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def agreement(request: AgreementRequest, output: str) -> None:
+    """Show how far annotators agree: per attribute, level, private and class.
+
+    by a pair: pictures that both of two annotators judged. identical: pictures on which all agree. same: pairs of
+    answers that are the same. Cohen's kappa is the mean over pairs of annotators; Fleiss' kappa and Krippendorff's
+    alpha are of all together; ordinal alpha counts a larger difference more. 95 %: interval of the figure before it. A
+    dash: not defined, as where all answers are the same.
+
+    Example: privsieve labels agreement run-a run-b people.parquet
+    """
+    from jobs.labels.comparing import run_agreement
+    from reports.evaluation.tables import FEW_NOTE
+
+    found = run_agreement(request, on_terminal(quiet=True))
+    if output == "json":
+        write_json(asdict(found), indent=2)
+        return
+    if found.checks is not None:
+        for name, num_asked in found.checks.num_asked.items():
+            ending = ": dropped" if name in found.checks.dropped else ""
+            if name in found.checks.reversed:
+                ending += "; the scores run the other way: 1 is the most private, so give 1 - score"
+            write_line(f"attention checks: {name} {found.checks.num_right[name]} of {num_asked} right{ending}")
+    write_line(f"{number_of(len(found.annotators), 'annotator')}: {', '.join(found.annotators)}")
+    write_line(f"{number_of(found.num_pictures, 'picture')} with rows of at least two")
+    heads = ["", "items", "by a pair", "identical", "same", "Cohen", "95 %", "Fleiss", "alpha", "95 %", "ordinal alpha"]
+    rows = [_agreement_cells(row) for row in found.rows]
+    write_table(heads, rows, set(range(1, len(heads))))
+    if any(interval.is_few for row in found.rows for interval in row.intervals.values()):
+        write_line(FEW_NOTE)
+    if chance := [f"{row.name} ({_percent(row.most_common)})" for row in found.rows if row.is_mostly_chance]:
+        write_line(
+            f"nearly all answers are the same one: {', '.join(chance)}. Chance alone then makes nearly every pair "
+            "agree, so kappa and alpha are low or not defined although most pairs agree; read the share of pairs that "
+            "are the same."
+        )
+    if found.pairwise.mean is not None:
+        bands = ", ".join(f"{name} {count:,}" for name, count in found.pairwise.bands.items())
+        write_line(f"pairwise agreement of {found.pairwise.of}: {found.pairwise.mean:.3f} ({bands})")
+
+
+@labels.command()
+@takes(ExportRequest)
+def export(request: ExportRequest) -> None:
+    """Write labels or the answers of a run for people to correct.
+
+    label-studio makes tasks with the labels filled in, and beside them the labelling interface (.xml) to paste into the
+    project. `labels import label-studio` and `labels import csv` read the result.
+
+    Example: privsieve labels export my-run --format label-studio --out tasks.json
+    """
+    from jobs.labels.exporting import run_export
+
+    found = run_export(request, on_terminal(quiet=True))
+    if found.left_out:
+        write_line(found.left_out)
+    write_line(f"{number_of(found.labels.num_rows, 'row')} in {request.out}")
+    if found.interface:
+        write_line(f"labelling interface: {found.interface}")
+    corrected = "EXPORTED.json" if found.interface else request.out
+    write_line(f"next: privsieve labels import {request.format} {corrected} --out labels.parquet")
+
+
+def _agreement_cells(row: "Agreement") -> list[str]:
+    from reports.evaluation.tables import interval_cell
+
+    fewest, most = row.fewest_judged_by_pair, row.most_judged_by_pair
+    of_cohen, of_alpha = (interval_cell(row.intervals.get(name)) for name in ("cohen", "alpha_nominal"))
+    return [
+        row.name,
+        f"{row.num_items:,}",
+        f"{most:,}" if fewest == most else f"{fewest:,}–{most:,}",
+        *map(_percent, (row.identical, row.percent)),
+        *(_coefficient(row.cohen), of_cohen, _coefficient(row.fleiss)),
+        *(_coefficient(row.alpha_nominal), of_alpha, _coefficient(row.alpha_ordinal)),
+    ]
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{share:.1%}"
+
+
+def _coefficient(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+@labels.group()
+def build() -> None:
+    """List pictures to annotate for a benchmark like those of the papers. No picture is copied."""
+
+
+@build.command("vispr")
+@takes(VisprRequest)
+@click.option("--quiet", is_flag=True, help="No progress bar.")
+def build_vispr(request: VisprRequest, quiet: bool) -> None:
+    """Candidates of VISPR: pictures with labels of levels 1 and 2, and safe ones for levels 3 and 4.
+
+    Test pictures are for evaluation, validation pictures for tuning. The level of a safe picture is known only once it
+    is annotated: annotate the candidates, then draw with --like-paper --labels.
+    """
+    from jobs.labels.building import run_build_vispr
+
+    found = run_build_vispr(request, on_terminal(quiet))
+    for use, classes in found.num_found.items():
+        write_line(f"candidates for {use}: " + ", ".join(f"{name} {count:,}" for name, count in classes.items()))
+    write_line(f"{number_of(found.labels.num_rows, 'picture')} in {request.out}")
+    for line in found.too_few:
+        write_line(f"too few of {line}")
+
+
+@build.command("privbench")
+@takes(PrivbenchRequest)
+def build_privbench(request: PrivbenchRequest) -> None:
+    """Candidates by words in captions, for the eight private classes, public and hard public pictures.
+
+    METADATA is Parquet, CSV or TSV with URLs and captions. A word only makes a candidate: people decide.
+    """
+    from jobs.labels.building import run_build_privbench
+
+    found = run_build_privbench(request)
+    rows = [
+        [class_, word, f"{count:,}", _percent(count / found.num_rows if found.num_rows else None)]
+        for class_, words in found.hits.items()
+        for word, count in words.items()
+    ]
+    write_table(["class", "keyword", "captions", "of all"], rows, {2, 3})
+    write_line(
+        f"{found.num_rows:,} rows; in {request.out}: " + ", ".join(f"{k} {n:,}" for k, n in found.num_chosen.items())
+    )

@@ -1,0 +1,127 @@
+"""What the commands of `labels` are asked for."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass as checked_dataclass
+
+from ingest.errors import LabelsError
+from jobs.runtime.requests import STRICT, Count, HashListUrl, Option, Seed, Url, Urls
+from scoring.labels.consensus import Method
+
+Split = Literal["train", "validation", "test"]
+Inputs = Annotated[Urls, Option(argument="LABELS_OR_RUN...")]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+@checked_dataclass(frozen=True, config=STRICT)
+class ImportRequest:
+    name: Annotated[str, Option(argument="NAME")]
+    """Name of the importer, such as vispr or csv."""
+
+    root: Annotated[Url, Option(argument="ROOT")]
+    """Folder of the data set, or its one file."""
+
+    out: Url
+    """Labels file to write: .parquet, or .csv."""
+
+    split: Split | None = None
+    """Only this split; data sets without splits get it as their split."""
+
+    annotator: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    """Who gave the labels; default the name of the data set."""
+
+    mapping: Annotated[Url | None, Option(metavar="FILE")] = None
+    """Mapping onto the 22 attributes instead of the importer's own: a shipped name or a YAML file."""
+
+    ignore_columns: bool = False
+    """csv: leave out every column that is no label; takes no names."""
+
+
+@checked_dataclass(frozen=True, config=STRICT)
+class ConsensusRequest:
+    inputs: Inputs
+    """Labels files and runs."""
+
+    out: Url
+    """Labels file to write: .parquet, or .csv."""
+
+    method: Method | None = None
+    """Default two-annotator if there are two, else dawid-skene."""
+
+    paper_rule: bool = False
+    """Where two annotators differ: 0, not 0.5."""
+
+    min_posterior: Share | None = None
+    """dawid-skene: null below this. [default: 0.5]"""
+
+
+@checked_dataclass(frozen=True, config=STRICT)
+class AgreementRequest:
+    inputs: Inputs
+    """Labels files and runs."""
+
+    attention_checks: Annotated[Url | None, Option(metavar="LABELS")] = None
+    """Labels of pictures whose answer is known."""
+
+    min_attention: Share | None = None
+    """Annotators with a smaller share of these right are dropped. [default: 0.75]"""
+
+    def __post_init__(self) -> None:
+        if self.min_attention is not None and self.attention_checks is None:
+            raise LabelsError("--min-attention is of --attention-checks; leave it out, or give both")
+
+
+@checked_dataclass(frozen=True, config=STRICT)
+class ExportRequest:
+    source: Annotated[Url, Option(argument="LABELS_OR_RUN")]
+    """A labels file or a run."""
+
+    out: Url
+    """File to write; .json for label-studio."""
+
+    format: Literal["label-studio", "csv"]
+    """For Label Studio, or a table."""
+
+    image_prefix: str | None = None
+    """Before the path of a picture in a task; default /data/local-files/?d= (Label Studio's local storage)."""
+
+    hash_list: HashListUrl = None
+    """File of hashes (sha256 or PDQ, one a line); a picture on it is left out."""
+
+    def __post_init__(self) -> None:
+        if self.image_prefix is not None and self.format != "label-studio":
+            raise LabelsError("--image-prefix is for --format label-studio; leave it out")
+
+
+@checked_dataclass(frozen=True, config=STRICT)
+class VisprRequest:
+    root: Annotated[Url, Option(argument="ROOT")]
+    """Folder of VISPR, in either layout."""
+
+    out: Url
+    """Labels file to write, with a class and split per candidate."""
+
+    like_paper: bool = False
+    """Draw as many evaluation pictures of each level as the paper has."""
+
+    labels: Annotated[Url | None, Option(metavar="LABELS")] = None
+    """Labels of a consensus, which give the levels."""
+
+    seed: Seed | None = None
+    """Seed of the draw of --like-paper. [default: 0]"""
+
+
+@checked_dataclass(frozen=True, config=STRICT)
+class PrivbenchRequest:
+    metadata: Annotated[Url, Option(argument="METADATA")]
+    """Parquet, CSV or TSV with URLs and captions, as fetch takes it."""
+
+    out: Url
+    """Parquet file to write: url and class, for privsieve fetch."""
+
+    per_class: Count | None = None
+    """Draw this many candidates per class."""
+
+    seed: Seed | None = None
+    """Seed of the draw of --per-class. [default: 0]"""

@@ -1,0 +1,185 @@
+"""From measurements to figures with ranges.
+
+A range covers chance in the sample only: 5th to 95th percentile of 2,000 bootstrap resamples of the listed shards, the
+sampled images and the timed batches together. It does not cover that another machine may be faster or slower.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ingest.errors import number_of
+from jobs.plan.measuring import Measured
+
+NUM_RESAMPLES = 2_000
+LOW_PERCENT, HIGH_PERCENT = 5, 95
+SECONDS_PER_HOUR = 3600
+
+
+_Draws = npt.NDArray[np.float64]
+"""Shape (NUM_RESAMPLES,): the same figure from each resample."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure and its range; where it is exact, low and high are the figure itself."""
+
+    value: float
+
+    low: float
+    """5th percentile."""
+
+    high: float
+    """95th percentile."""
+
+
+@dataclass(frozen=True)
+class PlanResult:
+    num_shards: int
+
+    num_listed_shards: int
+    """Shards whose images were counted."""
+
+    num_sampled: int
+    """Images that were read."""
+
+    images_are_counted: bool
+    """Whether all shards were listed."""
+
+    images_are_stated: bool
+    """Whether the number is that which is stated beside the shards, and right for those that were listed."""
+
+    images: Figure
+
+    terabytes: Figure
+    """Encoded images, 10^12 bytes."""
+
+    read_terabytes: Figure
+    """What a scan reads from the source's storage, 10^12 bytes."""
+
+    bytes_per_image: Figure
+
+    megapixels: Figure
+    """The mean; its range is that of the images, 5 to 95 %."""
+
+    formats: dict[str, int]
+    """Image format, by content -> images of the sample."""
+
+    broken: dict[str, int]
+    """Reason -> images of the sample that would be quarantined."""
+
+    broken_share: float
+    """Of the sample, 0–1."""
+
+    decode_ms: Figure
+    """CPU time per image."""
+
+    downscale_ms: Figure | None
+    """CPU time per image; None if the engine takes pictures as they are decoded."""
+
+    host_ms: Figure | None
+    """CPU time per image from the downscaled picture to the model; None if there is no such step."""
+
+    host_origin: str
+    """Where `host_ms` comes from."""
+
+    images_per_s: Figure
+    """Of one GPU or engine process."""
+
+    speed_origin: str
+    """Where `images_per_s` comes from."""
+
+    gpus: int
+    """GPUs or engine processes."""
+
+    hours: Figure
+    """With all GPUs or processes."""
+
+    cost: Figure | None
+    """In the currency of the price; None if no price was given."""
+
+    cpus_per_gpu: float
+    """CPU cores that decode, downscale and prepare pictures for one GPU."""
+
+    result_gigabytes: float
+    """10^9 bytes."""
+
+
+def plan_of(measured: Measured, gpus: int, price_per_hour: float | None) -> PlanResult:
+    """The same measurements always give the same plan."""
+    rng = np.random.default_rng(0)
+    is_counted = len(measured.listed) == measured.num_shards
+    is_stated = not is_counted and measured.num_stated is not None
+    images = float(sum(measured.listed)) if is_counted else _mean(measured.listed) * measured.num_shards
+    num_reads = measured.num_reads
+    images_drawn = np.full(NUM_RESAMPLES, images) if is_counted else _means(measured.listed, rng) * measured.num_shards
+    if is_stated:
+        images = float(measured.num_stated or 0)
+        images_drawn = np.full(NUM_RESAMPLES, images)
+    num_bytes, bytes_drawn = _mean(measured.num_bytes), _means(measured.num_bytes, rng)
+    decode_s, decode_drawn = _mean(measured.decode_s), _means(measured.decode_s, rng)
+    downscale_s, downscale_drawn = _mean(measured.downscale_s), _means(measured.downscale_s, rng)
+    host = measured.host_cost
+    host_s = [] if host is None else [host.ms(seen) / 1e3 for seen in measured.seen_megapixels]
+    speed, speed_drawn, origin = _speed(measured, rng)
+    hours = images / (speed * gpus) / SECONDS_PER_HOUR
+    hours_drawn = images_drawn / (speed_drawn * gpus) / SECONDS_PER_HOUR
+    price = None if price_per_hour is None else price_per_hour * gpus
+    num_slices = measured.num_slices * measured.num_shards / len(measured.listed)
+    megapixels = np.array(measured.megapixels or (0.0,))
+    return PlanResult(
+        num_shards=measured.num_shards,
+        num_listed_shards=len(measured.listed),
+        num_sampled=measured.num_sampled,
+        images_are_counted=is_counted,
+        images_are_stated=is_stated,
+        images=_figure(images, images_drawn),
+        terabytes=_figure(images * num_bytes / 1e12, images_drawn * bytes_drawn / 1e12),
+        read_terabytes=_figure(images * num_bytes / 1e12 * num_reads, images_drawn * bytes_drawn / 1e12 * num_reads),
+        bytes_per_image=_figure(num_bytes, bytes_drawn),
+        megapixels=_figure(float(megapixels.mean()), megapixels),
+        formats=measured.formats,
+        broken=measured.broken,
+        broken_share=sum(measured.broken.values()) / measured.num_sampled,
+        decode_ms=_figure(decode_s * 1e3, decode_drawn * 1e3),
+        downscale_ms=_figure(downscale_s * 1e3, downscale_drawn * 1e3) if measured.downscale_s else None,
+        host_ms=_figure(_mean(host_s) * 1e3, _means(host_s, rng) * 1e3) if host_s else None,
+        host_origin="" if host is None else f"not measured here: {host.origin}",
+        images_per_s=_figure(speed, speed_drawn),
+        speed_origin=origin,
+        gpus=gpus,
+        hours=_figure(hours, hours_drawn),
+        cost=None if price is None else _figure(hours * price, hours_drawn * price),
+        cpus_per_gpu=speed * (decode_s + downscale_s + _mean(host_s)),
+        result_gigabytes=(images * measured.row_bytes + num_slices * measured.slice_bytes) / 1e9,
+    )
+
+
+def _speed(measured: Measured, rng: np.random.Generator) -> tuple[float, _Draws, str]:
+    """Images per second of one GPU or engine process."""
+    if measured.speed is not None:
+        constant = measured.speed.images_per_s
+        return constant, np.full(NUM_RESAMPLES, constant), f"not measured here: {measured.speed.origin}"
+    batches = np.array(measured.batches, dtype=np.float64)
+    resampled = batches[rng.integers(0, len(batches), (NUM_RESAMPLES, len(batches)))].sum(axis=1)
+    num_images, seconds = batches.sum(axis=0)
+    origin = f"measured on this machine with one engine process, {number_of(int(num_images), 'image')}"
+    return float(num_images / seconds), resampled[:, 0] / resampled[:, 1], origin
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def _means(values: Sequence[float], rng: np.random.Generator) -> _Draws:
+    """Means of resamples, each with as many values as were given."""
+    given = np.array(values or (0.0,), dtype=np.float64)
+    means: _Draws = given[rng.integers(0, len(given), (NUM_RESAMPLES, len(given)))].mean(axis=1)
+    return means
+
+
+def _figure(value: float, draws: _Draws) -> Figure:
+    low, high = np.percentile(draws, (LOW_PERCENT, HIGH_PERCENT))
+    return Figure(value, float(low), float(high))

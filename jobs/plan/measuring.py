@@ -1,0 +1,229 @@
+"""A small random sample of a corpus, read, decoded and scored here; nothing is written."""
+
+import io
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from ingest.errors import SourceError, number_of
+from ingest.formats import Source
+from ingest.formats.stated_counts import stated_counts
+from ingest.images.decode import DecodedImage, Rejected, decode
+from ingest.images.pixels import ImageLimits
+from ingest.sample import Sample, printable
+from ingest.storage.place import BLOCK_BYTES
+from jobs.runtime.progress import Meter
+from jobs.scan.selection import draw, selected
+from scoring.assessment import Engine
+from scoring.engine_facts import RecordedHostCost, RecordedSpeed
+from scoring.engines.picture import prepared
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MAX_LISTED_SHARDS = 16
+"""The images of a corpus with no more shards are counted; those of a larger one are estimated."""
+
+BATCH_SAMPLES = 8
+DECODE_THREADS = 2
+"""As the actors of a scan have."""
+
+
+@dataclass(frozen=True)
+class EngineUnderTest:
+    """The engine that scores the sample."""
+
+    engine: Engine
+
+    limits: ImageLimits
+
+    max_pixels: int | None = None
+    """The engine downscales decoded pictures to this; None if it takes them as they are."""
+
+    speed: RecordedSpeed | None = None
+    """Of the engine that is planned for, where `engine` is only a placeholder; None if the speed is measured."""
+
+    host_cost: RecordedHostCost | None = None
+    """None if nothing happens between the decoded picture and the engine."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the sample showed. Times are seconds on one thread; an image counts with all its frames together."""
+
+    num_shards: int
+
+    listed: tuple[int, ...]
+    """Number of images in each listed shard."""
+
+    num_stated: int | None
+    """Images of the whole source, as stated beside its shards; None if nothing is, or if a listed shard holds another
+    number."""
+
+    difference: str | None
+    """One line about listed shards that hold another number than is stated; None if there is none."""
+
+    num_slices: int
+    """In the listed shards."""
+
+    num_sampled: int
+
+    broken: dict[str, int]
+    """Reason -> images that would be quarantined."""
+
+    num_bytes: tuple[int, ...]
+    """Of each sampled image that has bytes."""
+
+    decode_s: tuple[float, ...]
+    """Of each image that could be decoded."""
+
+    downscale_s: tuple[float, ...]
+    """The same; empty if the engine takes pictures as they are decoded."""
+
+    megapixels: tuple[float, ...]
+    """Size in the file, of each image that could be decoded."""
+
+    seen_megapixels: tuple[float, ...]
+    """Size as the engine sees it, of the same images."""
+
+    formats: dict[str, int]
+    """Format -> decoded images."""
+
+    batches: tuple[tuple[int, float], ...]
+    """(images, seconds) of each scored batch; empty if the speed is recorded."""
+
+    speed: RecordedSpeed | None
+
+    host_cost: RecordedHostCost | None
+
+    row_bytes: float
+    """What one more row adds to a result file."""
+
+    slice_bytes: float
+    """Size of a result file without its rows."""
+
+    num_reads: int
+    """How often a scan reads the source."""
+
+
+@dataclass(frozen=True)
+class ImageTiming:
+    """One sampled image; times are seconds on one thread."""
+
+    decode_s: float
+
+    image: DecodedImage
+
+    downscale_s: float
+
+    seen_megapixels: float
+    """Of all frames, as the engine sees them."""
+
+
+def measure(
+    corpus: Source, tested: EngineUnderTest, sample_size: int, seed: int, progress: Meter | None = None
+) -> Measured:
+    """Reads, decodes and scores the sample. SourceError if the listed shards hold no image."""
+    progress = progress or Meter("", None, time.monotonic)
+    shards = sorted(random.Random(seed).sample(corpus.shards, min(MAX_LISTED_SHARDS, len(corpus.shards))))
+    progress.phase(f"counting images of {len(shards)} of {number_of(len(corpus.shards), 'shard')}")
+    lengths = [[len(slice_.locators) for slice_ in corpus.slices(shard)] for shard in shards]
+    listed = tuple(map(sum, lengths))
+    if not sum(listed):
+        raise SourceError(f"{len(shards)} random shards hold no image, {printable(shards[0])} first; nothing to plan")
+    stated = stated_counts(corpus)
+    difference = stated.difference(dict(zip(shards, listed, strict=True)))
+    progress.phase(f"reading {number_of(min(sample_size, sum(listed)), 'image')}")
+    chosen = draw(shards, listed, min(sample_size, sum(listed)), seed)
+    samples = [sample for shard, indices in chosen.items() for sample in _read(corpus, shard, indices)]
+    timings = [_timed(sample, tested) for sample in samples if sample.fault is None]
+    decoded = [one for one in timings if isinstance(one, ImageTiming)]
+    broken = Counter(sample.fault.reason for sample in samples if sample.fault is not None)
+    broken.update(one.reason for one in timings if isinstance(one, Rejected))
+    progress.resume(0, len(samples))
+    tables, batches = _scored(samples, tested, progress)
+    row_bytes, slice_bytes = _result_bytes(tables)
+    num_bytes = tuple(len(sample.encoded) for sample in samples if sample.fault is None)
+    # Listing a remote tar fetches whole blocks around its headers, and small images lie within those blocks.
+    has_small_images = sum(num_bytes) <= BLOCK_BYTES * len(num_bytes)
+    is_walked = corpus.format == "webdataset" and not corpus.root.is_local and has_small_images
+    return Measured(
+        num_shards=len(corpus.shards),
+        listed=listed,
+        num_stated=stated.num_images if difference is None else None,
+        difference=difference,
+        num_slices=sum(map(len, lengths)),
+        num_sampled=len(samples),
+        broken=dict(broken.most_common()),
+        num_bytes=num_bytes,
+        decode_s=tuple(one.decode_s for one in decoded),
+        downscale_s=tuple(one.downscale_s for one in decoded) if tested.max_pixels else (),
+        megapixels=tuple(one.image.width * one.image.height / 1e6 for one in decoded),
+        seen_megapixels=tuple(one.seen_megapixels for one in decoded),
+        formats=dict(Counter(one.image.format for one in decoded).most_common()),
+        batches=() if tested.speed else batches,
+        speed=tested.speed,
+        host_cost=tested.host_cost,
+        row_bytes=row_bytes,
+        slice_bytes=slice_bytes,
+        num_reads=2 if is_walked else 1,
+    )
+
+
+def _read(corpus: Source, shard: str, indices: Sequence[int]) -> Iterator[Sample]:
+    for slice_ in selected(corpus.slices(shard), shard, list(indices)):
+        yield from corpus.read(slice_)
+
+
+def _timed(sample: Sample, tested: EngineUnderTest) -> ImageTiming | Rejected:
+    began = time.perf_counter()
+    image = decode(sample.encoded, tested.limits)
+    decode_s = time.perf_counter() - began
+    if isinstance(image, Rejected):
+        return image
+    if tested.max_pixels is None:
+        return ImageTiming(decode_s, image, 0.0, sum(view.shape[0] * view.shape[1] for view in image.views) / 1e6)
+    began = time.perf_counter()
+    pictures = [prepared(view, tested.max_pixels) for view in image.views]
+    downscale_s = time.perf_counter() - began
+    return ImageTiming(decode_s, image, downscale_s, sum(p.width * p.height for p in pictures) / 1e6)
+
+
+def _scored(
+    samples: Sequence[Sample], tested: EngineUnderTest, progress: Meter
+) -> tuple["pa.Table", tuple[tuple[int, float], ...]]:
+    """The rows, and (images, seconds) of each batch. The first batch is scored twice, since models need to warm up."""
+    import pyarrow as pa
+
+    from jobs.scan.batch import BatchScorer
+
+    scorer = BatchScorer(tested.engine, tested.limits, DECODE_THREADS)
+    tables, batches, left = list["pa.Table"](), list[tuple[int, float]](), iter(samples)
+    scorer.rows(samples[:BATCH_SAMPLES])
+    progress.under_way(0)
+    while batch := list(islice(left, BATCH_SAMPLES)):
+        started = time.perf_counter()
+        tables.append(scorer.rows(batch))
+        batches.append((len(batch), time.perf_counter() - started))
+        progress.advance(len(batch))
+    return pa.concat_tables(tables), tuple(batches)
+
+
+def _result_bytes(rows: "pa.Table") -> tuple[float, float]:
+    """Bytes of one more row, and of a file without its rows: from a file of all rows and one of half of them."""
+    half = rows.num_rows // 2
+    whole_size, half_size = _parquet_size(rows), _parquet_size(rows.slice(0, half))
+    row_bytes = (whole_size - half_size) / (rows.num_rows - half)
+    return row_bytes, whole_size - row_bytes * rows.num_rows
+
+
+def _parquet_size(rows: "pa.Table") -> int:
+    import pyarrow.parquet as pq
+
+    buffer = io.BytesIO()
+    pq.write_table(rows, buffer, compression="zstd")
+    return buffer.tell()

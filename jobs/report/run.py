@@ -1,0 +1,100 @@
+"""`report`: a run in figures and, if wanted, as a page."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ingest.errors import QueryError
+from jobs.report.request import ReportRequest
+from jobs.report.sizes import category_sizes
+from jobs.runtime.feedback import SILENT, Feedback
+from jobs.runtime.hash_list import NOTHING, hash_list_of
+from reports.report.opened import OpenRun, open_run
+from reports.report.results import Report
+from reports.report.summary import Details
+from reports.run.design import SourceSizes
+from scoring.sql.limits import limits_of_command
+from scoring.taxonomy import KEYS
+
+if TYPE_CHECKING:
+    from reports.report.page import Extras
+
+
+@dataclass(frozen=True)
+class ReportResult:
+    report: Report
+    pages: tuple[Path, ...]
+    """Written ones."""
+
+
+def run_report(request: ReportRequest, feedback: Feedback = SILENT) -> ReportResult:
+    """Errors as of `OpenRun.summary`; StorageError or SourceError of the page. Nothing is written after an error."""
+    if request.html is not None:
+        from reports.page.pages import check_path
+
+        check_path(request.html)
+    hash_list = hash_list_of(request.hash_list)
+    sizes: Mapping[str, int] = category_sizes(request.category_sizes) if request.category_sizes else {}
+    details = Details(
+        request.by_label,
+        names_images=not request.no_images,
+        finds_copies=request.copies,
+        sizes=SourceSizes(request.source_size, sizes),
+    )
+    with open_run(request.run, limits_of_command(request.timeout)) as opened:
+        found = opened.summary(request.by, request.private, request.min_count, request.top, details)
+        _refuse_sizes(found, request)
+        if hash_list is not NOTHING:
+            from jobs.report.gallery import without_listed
+
+            screened = without_listed(opened, found.severest, hash_list, feedback)
+            found = replace(found, severest=screened.images, severest_note=screened.note)
+        if request.html is None:
+            return ReportResult(found, ())
+        extras = _extras(opened, found, request, feedback)
+    from reports.report.page import write_page
+
+    write_page(found, request.html, extras)
+    return ReportResult(found, (request.html,))
+
+
+def _refuse_sizes(found: Report, request: ReportRequest) -> None:
+    """A source smaller than what was scanned of it."""
+    if request.source_size is not None and request.source_size < found.num_images:
+        raise QueryError(
+            f"--source-size {request.source_size:,}: the run has {found.num_images:,} images, and a source has no "
+            "fewer; give the number of images of the whole source"
+        )
+    if not request.category_sizes:
+        return
+    if found.by != "category":
+        raise QueryError("--category-sizes are of categories; leave out --by")
+    audited = found.audited.category_sizes
+    if audited and dict(audited) != dict(category_sizes(request.category_sizes)):
+        raise QueryError(
+            f"--category-sizes {request.category_sizes}: corrected rates of this run are weighted with other sizes; "
+            "run audit apply --category-sizes with these first"
+        )
+
+
+def _extras(opened: OpenRun, found: Report, request: ReportRequest, feedback: Feedback) -> "Extras":
+    from jobs.report.digest import digest_of
+    from jobs.report.gallery import pictures
+    from reports.report.page import Extras
+
+    shown = found.severest[: request.gallery or 0]
+    if request.gallery and not found.severest:
+        feedback.notice("no image shows anything, so there is no picture for --gallery")
+    digest = None
+    if request.digest_endpoint is not None:
+        known = {key: key.replace("_", " ") for key in KEYS}
+        digest = digest_of(found.evidence, request.digest_endpoint, request.digest_model or "", known)
+    return Extras(
+        title=request.title,
+        made_on=date.today(),
+        pictures=pictures(opened, shown, not request.is_blurred, feedback) if shown else (),
+        is_blurred=request.is_blurred,
+        digest=digest,
+    )

@@ -1,0 +1,176 @@
+"""Who is asked about which picture next, and what they answered."""
+
+import hashlib
+import json
+import math
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from ingest.errors import PrivsieveError
+from jobs.review.posted import PostedAnswer
+from jobs.review.queue import Kind
+from jobs.review.request import Judged
+from jobs.review.screen import Screen
+from reports.evaluation.answers import answers_of
+from reports.report.boxes import first_frame_boxes
+from scoring.labels.reviews import MAX_BOXES_CHARS, MAX_SECONDS, SKIP, UNDO, Answers, standing
+from scoring.taxonomy import ATTRIBUTES, KEYS
+
+AHEAD = 10
+"""Pictures that are loaded before the person comes to them."""
+
+
+class AnswerError(PrivsieveError):
+    """An answer that cannot be saved."""
+
+
+class Asking:
+    """The pictures of a queue by number, and the answers to them. For several threads."""
+
+    def __init__(
+        self,
+        rows: pa.Table,
+        gold: frozenset[str],
+        kind: Kind,
+        judged: Judged,
+        answers: Answers,
+        screen: Screen,
+        engine: Mapping[str, Any],
+        again: bool,
+        seed: int,
+        first: frozenset[str] = frozenset(),
+    ):
+        """rows: with the columns of `queue.COLUMNS`. gold: sha256 of those with a known answer. first: of those that
+        everybody is asked first, so that several people judge them.
+        """
+        self.rows, self.kind, self.judged, self.answers, self.screen = rows, kind, judged, answers, screen
+        self.hashes: list[str] = rows["sha256"].to_pylist()
+        self.num_saved = 0
+        self._gold, self._seed, self._first = gold, seed, first
+        self._lock = threading.Lock()
+        self._orders = dict[str, list[int]]()
+        self._given = defaultdict[str, dict[str, str]](dict)
+        self._model = answers_of(rows, engine)
+        answers.refresh()
+        if not again:
+            kept = standing(answers.table()).filter(self._is_kind(standing(answers.table())))
+            columns = (kept[name].to_pylist() for name in ("annotator", "sha256", "answer"))
+            for name, sha256, answer in zip(*columns, strict=True):
+                self._given[name][sha256] = answer
+
+    def _is_kind(self, table: pa.Table) -> pa.Array:
+        """Whether each answer is to the question that is asked now; a skipped picture is to both."""
+        others = {"attributes"} if self.judged == "private" else {"private", "public"}
+        return pa.array([answer not in others for answer in table["answer"].to_pylist()], pa.bool_())
+
+    def left(self, reviewer: str) -> list[int]:
+        """Numbers of the pictures that the person was not asked yet, in the person's own order."""
+        with self._lock:
+            order = self._orders.get(reviewer)
+            if order is None:
+                marks = [
+                    (sha256 not in self._first, hashlib.sha256(f"{self._seed}/{reviewer}/{sha256}".encode()).digest())
+                    for sha256 in self.hashes
+                ]
+                order = self._orders[reviewer] = sorted(range(len(marks)), key=lambda number: marks[number])
+            done, states = self._given[reviewer], self.screen.states()
+            return [n for n in order if self.hashes[n] not in done and states.get(n, "shown") == "shown"]
+
+    def next(self, reviewer: str) -> list[int]:
+        """The next pictures; they are being loaded."""
+        left = self.left(reviewer)
+        self.screen.prepare(left[:AHEAD], left[AHEAD:])
+        return left[:AHEAD]
+
+    def ask_skipped(self, reviewer: str) -> None:
+        """What the person skipped is asked again; nothing is saved before they answer."""
+        with self._lock:
+            given = self._given[reviewer]
+            self._given[reviewer] = {sha256: answer for sha256, answer in given.items() if answer != SKIP}
+
+    def given(self, reviewer: str) -> Counter[str]:
+        """How often the person gave each answer to the pictures of the queue; what was taken back does not count."""
+        with self._lock:
+            answers = self._given[reviewer]
+            return Counter(answers[sha256] for sha256 in self.hashes if sha256 in answers)
+
+    def people(self) -> list[str]:
+        """Who answered or skipped at least one picture of the queue."""
+        return sorted(name for name in list(self._given) if self.given(name))
+
+    def save(self, reviewer: str, posted: PostedAnswer) -> dict[str, Any]:
+        """Saves the answer; gives what the model said, but only to a person who judged the picture.
+
+        AnswerError if it is to another question.
+        """
+        if posted.number >= len(self.hashes) or self.screen.state(posted.number) != "shown":
+            raise AnswerError("this picture is not shown; load the page again")
+        self._check(posted)
+        sha256 = self.hashes[posted.number]
+        self.answers.add(
+            {
+                "sha256": sha256,
+                "key": self.rows["key"][posted.number].as_py(),
+                "annotator": reviewer,
+                "private": {"private": 1, "public": 0}.get(posted.answer),
+                **(posted.values or {}),
+                "answer": posted.answer,
+                "seconds": None if posted.seconds is None else min(posted.seconds, MAX_SECONDS),
+                "boxes": self._boxes(posted),
+                "queue": self.kind,
+                "is_gold": sha256 in self._gold,
+            }
+        )
+        with self._lock:
+            self.num_saved += 1
+            if posted.answer == UNDO:
+                self._given[reviewer].pop(sha256, None)
+            else:
+                self._given[reviewer][sha256] = posted.answer
+        return {} if posted.answer in (UNDO, SKIP) else self.model_answer(posted.number)
+
+    def _check(self, posted: PostedAnswer) -> None:
+        allowed = {"private", "public"} if self.judged == "private" else {"attributes"}
+        if posted.answer not in allowed | {"unclear", SKIP, UNDO}:
+            raise AnswerError("this answer is to another question; load the page again")
+        if (posted.values is not None) != (posted.answer == "attributes"):
+            raise AnswerError("values belong to an answer about attributes, and to no other")
+        for key, value in (posted.values or {}).items():
+            if value == 0.5 and next(a for a in ATTRIBUTES if a.key == key).ambiguous is None:
+                raise AnswerError(f"{key} is 0 or 1, or not judged: the taxonomy names no unclear case of it")
+
+    def _boxes(self, posted: PostedAnswer) -> str | None:
+        if posted.boxes is None:
+            return None
+        text = json.dumps([box.model_dump() for box in posted.boxes], separators=(",", ":"))
+        if len(text) > MAX_BOXES_CHARS:
+            raise AnswerError("these are too many boxes for one picture; remove some")
+        return text
+
+    def model_answer(self, number: int) -> dict[str, Any]:
+        """What the run says of a picture: for a person who has judged it. JSON types."""
+        row = self.rows.slice(number, 1).to_pylist()[0]
+        values = [
+            {"attribute": key, "value": row[key], "probability": _number(row[f"prob_{key}"])}
+            for key in KEYS
+            if row[key] is not None and row[key] > 0
+        ]
+        return {
+            "key": row["key"],
+            "category": row["category"],
+            "private": _number(self._model.private[number]),
+            "probability": _number(row["prob_private"]),
+            "level": row["level"],
+            "attributes": values,
+            "rationale": row["rationale"],
+            "num_frames": row["num_frames"],
+            "boxes": [{**box, "by": "model"} for box in first_frame_boxes(row["boxes"])],
+        }
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None or math.isnan(value) else round(float(value), 4)

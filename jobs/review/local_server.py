@@ -1,0 +1,91 @@
+"""A server for one page on this machine: what `review` and `browse` share.
+
+starlette and uvicorn (extra `review`) are imported inside of the functions.
+"""
+
+import secrets
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ingest.errors import PrivsieveError
+from ingest.extras import install_command
+from ingest.storage.place import reason_of
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+    from uvicorn import Server
+
+BACKLOG = 128
+
+
+@dataclass(frozen=True)
+class LocalServer:
+    """A server that has its address."""
+
+    address: str
+    """To open in a browser: it holds the token."""
+
+    server: "Server"
+    listening: socket.socket
+
+    def run(self) -> None:
+        """Until the process is interrupted, or `server.should_exit` is set."""
+        self.server.run(sockets=[self.listening])
+
+
+@contextmanager
+def local_server(app: "ASGIApp", command: str, port: int, reviewer: str | None = None) -> Iterator[LocalServer]:
+    """A server of 127.0.0.1 that answers only a browser which opened its address. PrivsieveError if the port is taken.
+
+    command: the verb, which names the cookie. port: 0 for a free one. reviewer: see `guard.Session`.
+    """
+    from jobs.review.guard import Guard
+
+    with _bound(port) as listening:
+        port = listening.getsockname()[1]
+        token = secrets.token_urlsafe(32)
+        guarded = Guard(app, token, f"privsieve-{command}-{port}", reviewer)
+        yield LocalServer(f"http://127.0.0.1:{port}/enter?token={token}", _server(guarded), listening)
+
+
+def refuse_missing(command: str) -> None:
+    """PrivsieveError in one line if the extra `review` is not installed."""
+    try:
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise PrivsieveError(f"{command} needs the package {error.name}: {install_command('review')}") from None
+
+
+def _server(app: "ASGIApp") -> "Server":
+    """A uvicorn server that writes nothing: a line of its log could name what people look at."""
+    import uvicorn
+
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        lifespan="off",
+        timeout_graceful_shutdown=3,
+    )
+    return uvicorn.Server(config)
+
+
+@contextmanager
+def _bound(port: int) -> Iterator[socket.socket]:
+    with socket.socket() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise PrivsieveError(
+                f"port {port} cannot be used: {reason_of(error)}; give another --port, or leave it out"
+            ) from None
+        listening.listen(BACKLOG)
+        yield listening

@@ -1,0 +1,64 @@
+"""What `review` is asked for."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass as checked_dataclass
+
+from ingest.errors import PrivsieveError
+from jobs.runtime.requests import STRICT, HashListUrl, Name, Option, RunUrl, Seed, Url
+from scoring.labels.attention import CHECKS
+
+Judged = Literal["private", "attributes"]
+
+MAX_NAME_CHARS = 80
+MAX_PICTURES = 100_000
+
+
+@checked_dataclass(frozen=True, config=STRICT)
+class ReviewRequest:
+    run: RunUrl
+    """Folder or fsspec URL of the run."""
+
+    queue: Annotated[Name | None, Option(metavar="audit|borderline|SQL")] = None
+    """Which pictures: the drawn audit sample, those near the decision, or a SQL condition such as "level = 1 AND
+    biometrics IS NULL". [default: audit if a sample was drawn, else borderline]"""
+
+    judged: Annotated[Judged, Option("--for")] = "private"
+    """What people say of a picture: whether it is private, or which attributes it shows."""
+
+    reviewer: Annotated[Name | None, Option("--as", metavar="NAME")] = None
+    """Who looks; without it the page asks for a name."""
+
+    num_pictures: Annotated[Annotated[int, Field(ge=1, le=MAX_PICTURES)] | None, Option("--n")] = None
+    """Pictures. [default: the audit sample, else 400]"""
+
+    gold: Annotated[Url | None, Option(metavar="LABELS")] = None
+    """Labels that are known to be right; such pictures are mixed in unmarked."""
+
+    gold_share: Annotated[float, Field(ge=0, le=0.5)] = 0.05
+    """Share of all pictures that these make up."""
+
+    hash_list: HashListUrl = None
+    """File of hashes (sha256 or PDQ, one a line); a picture on it is never shown, and only counted."""
+
+    again: bool = False
+    """Ask what a person has answered before, too."""
+
+    seed: Seed = 0
+    """Seed of the order and of every draw."""
+
+    port: Annotated[int, Field(ge=0, le=65535)] = 0
+    """Port of this machine. [default: a free one]"""
+
+    def __post_init__(self) -> None:
+        if self.reviewer is not None:
+            checked_name(self.reviewer)
+
+
+def checked_name(name: str) -> str:
+    """The name of a person, without spaces around it. PrivsieveError if it is none."""
+    name = name.strip()
+    if not name or len(name) > MAX_NAME_CHARS or not name.isprintable() or name == CHECKS:
+        raise PrivsieveError(f"a reviewer's name has 1 to {MAX_NAME_CHARS} printable characters; give another one")
+    return name

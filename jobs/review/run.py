@@ -1,0 +1,178 @@
+"""`review` from start to end: a server on this machine, until it is interrupted."""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import pyarrow as pa
+
+from ingest.errors import number_of
+from ingest.sample import printable
+from ingest.storage.place import place
+from jobs.review.asking import Asking
+from jobs.review.gold import known_answers, mixed
+from jobs.review.local_server import LocalServer, local_server, refuse_missing
+from jobs.review.progress import not_shown
+from jobs.review.queue import Queue, queue_of
+from jobs.review.request import ReviewRequest
+from jobs.review.screen import Screen
+from jobs.review.tally import Tally, tallies, tally_of
+from jobs.runtime.feedback import SILENT, Feedback
+from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
+from jobs.runtime.listed import READS_AGAIN, listings, reads_pictures
+from jobs.runtime.pictures import Pictures, Where
+from reports.audit.review_progress import estimate_of
+from reports.report.opened import OpenRun
+from reports.run.warehouse import open_run
+from scoring.labels.reviews import Answers
+from scoring.privacy import private_condition, private_for_people
+from scoring.runs.layout import REVIEWS
+
+if TYPE_CHECKING:
+    from jobs.review.server import Review
+
+
+@contextmanager
+def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator["Review"]:
+    """Everything but the server. RunError, LabelsError, SourceError or QueryError in one line; nothing is written."""
+    from jobs.review.server import Review
+
+    hash_list = hash_list_of(request.hash_list)
+    root, checks = place(request.run), None
+    opened = open_run(request.run)
+    with OpenRun(opened) as run:
+        queue = queue_of(run, root, request.queue, request.judged, request.num_pictures, request.seed)
+        rows = queue.rows
+        if request.gold is not None:
+            gold, checks = known_answers(run, request.gold, request.judged, feedback)
+            rows = mixed(queue, gold, request.gold_share, request.seed)
+        record = run.record
+        hidden = _hidden(run, rows, hash_list)
+        if reads_pictures(record, hash_list):
+            feedback.notice(READS_AGAIN)
+        audit = None if queue.sample is None else (queue.sample, estimate_of(opened, queue.sample))
+        for line in run.cautions:
+            feedback.notice(line)
+    columns = (rows[name].to_pylist() for name in ("shard", "index", "sha256", "key"))
+    places = [Where(*row) for row in zip(*columns, strict=True)]
+    compared = hash_list if reads_pictures(record, hash_list) else NOTHING
+    screen = Screen(Pictures(record, places), places, record, hidden, compared)
+    known = frozenset[str]() if checks is None else frozenset(checks["sha256"].to_pylist())
+    try:
+        answers = Answers(root.at(REVIEWS))
+        asking = Asking(
+            rows,
+            known,
+            queue.kind,
+            request.judged,
+            answers,
+            screen,
+            record.engine,
+            request.again,
+            request.seed,
+            queue.for_second_look,
+        )
+        feedback.notice(_asked(queue, asking, request.reviewer))
+        private = private_condition(record.engine) if queue.sample is None else queue.sample.design.private
+        means = private_for_people(private)
+        yield Review(asking, root.name, request.reviewer, audit, checks, means, request.run, root.at(REVIEWS).path)
+    finally:
+        screen.close()
+
+
+def _hidden(run: OpenRun, rows: pa.Table, hash_list: HashList) -> dict[int, Literal["listed", "not_compared"]]:
+    """Numbers of the pictures that the rows show to be on the list, or not to be comparable with it."""
+    if reads_pictures(run.record, hash_list):
+        hashes = rows["sha256"].to_pylist()
+        return {number: "listed" for number, sha256 in enumerate(hashes) if sha256 in hash_list.sha256}
+    found = enumerate(listings(run, rows, hash_list))
+    return {n: "listed" if listing == "listed" else "not_compared" for n, listing in found if listing != "clear"}
+
+
+@dataclass(frozen=True)
+class Serving(LocalServer):
+    """The server of a review."""
+
+    review: "Review"
+
+
+@contextmanager
+def serving(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[Serving]:
+    """PrivsieveError in one line if the extra `review` is not installed, or the port is taken; else as `prepared`."""
+    refuse_missing("review")
+    from jobs.review.server import app
+
+    with (
+        prepared(request, feedback) as review,
+        local_server(app(review), "review", request.port, request.reviewer) as local,
+    ):
+        yield Serving(local.address, local.server, local.listening, review)
+
+
+@contextmanager
+def in_background(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[Serving]:
+    """Serves the page in a thread for the length of a `with` block. Errors as of `serving`."""
+    with serving(request, feedback) as one:
+        thread = threading.Thread(target=one.run, name="privsieve-review")
+        thread.start()
+        try:
+            yield one
+        finally:
+            one.server.should_exit = True
+            thread.join()
+
+
+@dataclass(frozen=True)
+class ReviewResult:
+    """What one server did."""
+
+    num_saved: int
+    """Answers that this server saved, those that were taken back or changed later included."""
+
+    people: tuple[Tally, ...]
+    """What everybody did with the pictures of the queue, in earlier reviews too."""
+
+    not_shown: Mapping[str, int]
+    """Why -> pictures: on the hash list, changed, gone, not decodable."""
+
+    reviews_url: str
+    """The folder of the answers."""
+
+    next_commands: tuple[str, ...]
+    """What to run with them."""
+
+
+def run_review(request: ReviewRequest, opened: Callable[[str], None], feedback: Feedback = SILENT) -> ReviewResult:
+    """Serves the page until the process is interrupted. opened: takes the address. Errors as of `serving`."""
+    with serving(request, feedback) as served:
+        opened(served.address)
+        with suppress(KeyboardInterrupt):
+            served.run()
+        return result_of(served.review)
+
+
+def result_of(review: "Review") -> ReviewResult:
+    """As the answers stand now, those of other servers included."""
+    asking = review.asking
+    asking.answers.refresh()
+    return ReviewResult(
+        asking.num_saved, tallies(asking), not_shown(asking), review.reviews_url, review.next_commands()
+    )
+
+
+def _asked(queue: Queue, asking: Asking, reviewer: str | None) -> str:
+    of = {"audit": "the audit sample", "borderline": "near the decision", "sql": "those that fit the condition"}
+    hidden = Counter(asking.screen.states().values())  # before anything is loaded
+    said = f"{number_of(len(asking.hashes) - hidden.total(), 'picture')}: {of[queue.kind]}"
+    if hidden["listed"]:
+        said += f"; {number_of(hidden['listed'], 'more picture')} on the hash list, never shown"
+    if hidden["not_compared"]:
+        said += f"; {number_of(hidden['not_compared'], 'more picture')} that cannot be compared with it, never shown"
+    if queue.num_without_bytes:
+        said += f"; {queue.num_without_bytes:,} drawn rows have no picture to show"
+    if reviewer is not None and asking.given(reviewer):
+        said += f"; {reviewer}: {tally_of(asking, reviewer).in_words}"
+    return printable(said)

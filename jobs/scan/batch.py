@@ -1,0 +1,144 @@
+"""Samples -> rows: decode, ask the engine, make the table. The one place where pixels meet an engine."""
+
+import hashlib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import islice
+
+import pyarrow as pa
+
+from ingest.fault import Fault
+from ingest.images.decode import DecodedImage, Rejected, decode
+from ingest.images.phash import phash
+from ingest.images.pixels import ImageLimits
+from ingest.sample import Sample
+from jobs.runtime.hash_list import NOTHING, HashList
+from jobs.scan.flow import Flow
+from scoring.assessment import Engine, View, worst
+from scoring.captions import caption_kinds
+from scoring.table import LISTED, Facts, Verdict, to_table
+
+ON_HASH_LIST = Fault(LISTED, "it is on the hash list of the scan")
+
+
+class BatchScorer:
+    """Scores a few samples at a time; `num_threads` decode, since decoders let go of Python's lock."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        limits: ImageLimits,
+        num_threads: int,
+        uses_caption: bool = False,
+        hash_list: HashList = NOTHING,
+        flow: Flow | None = None,
+    ):
+        """uses_caption: `EngineDescription.uses_caption`. hash_list: pictures that the engine never sees; if it has
+        PDQ hashes, `limits.has_pdq` must be set. flow: counts what is being decoded and scored; None: not needed."""
+        self._engine = engine
+        self._flow = flow or Flow()
+        self._hash_list = hash_list
+        self._uses_caption = uses_caption
+        self._limits = limits
+        self._threads = ThreadPoolExecutor(num_threads)
+
+    def rows(self, samples: Sequence[Sample]) -> pa.Table:
+        """One row of `scoring.table.SCHEMA` per sample, in order."""
+        num_bytes = sum(len(sample.encoded) for sample in samples)
+        self._flow.held(num_bytes)
+        try:
+            with self._flow.at("decoding", len(samples)):
+                looked_at = self._without_listed(list(self._threads.map(self._look, samples)))
+            num_pixel_bytes = sum(_num_pixel_bytes(image) for _, image in looked_at)
+            self._flow.held(num_pixel_bytes)
+            num_bytes += num_pixel_bytes
+            facts = [found for found, _ in looked_at]
+            return to_table(facts, self._verdicts(samples, looked_at))
+        finally:
+            self._flow.held(-num_bytes)
+
+    def facts_of(self, sample: Sample) -> Facts:
+        """What is known of a sample before it is decoded."""
+        facts = facts_of(sample)
+        return Facts.of_listed(facts.shard, facts.index) if facts.sha256 in self._hash_list.sha256 else facts
+
+    def _look(self, sample: Sample) -> tuple[Facts, DecodedImage | Fault]:
+        before = facts_of(sample)
+        if before.sha256 in self._hash_list.sha256:
+            return before, ON_HASH_LIST
+        decoded = sample.fault or decode(sample.encoded, self._limits)
+        return _decoded_facts(before, decoded), decoded
+
+    def _without_listed(
+        self, looked_at: Sequence[tuple[Facts, DecodedImage | Fault]]
+    ) -> list[tuple[Facts, DecodedImage | Fault]]:
+        """Nothing is left of what is known of a listed picture but where it is."""
+        listings = self._hash_list.listings([one.sha256 for one, _ in looked_at], [one.pdq for one, _ in looked_at])
+        return [
+            (Facts.of_listed(one.shard, one.index), ON_HASH_LIST) if listing == "listed" else (one, image)
+            for (one, image), listing in zip(looked_at, listings, strict=True)
+        ]
+
+    def _verdicts(
+        self, samples: Sequence[Sample], looked_at: Sequence[tuple[Facts, DecodedImage | Fault]]
+    ) -> list[Verdict]:
+        decoded = [image for _, image in looked_at]
+        views = [
+            View(pixels, image.metadata, facts.sha256 or "", sample.caption if self._uses_caption else None)
+            for sample, (facts, image) in zip(samples, looked_at, strict=True)
+            if isinstance(image, DecodedImage)
+            for pixels in image.views
+        ]
+        outcomes = iter(self._engine.assess(views) if views else [])
+        verdicts: list[Verdict] = []
+        for d in decoded:
+            if isinstance(d, Fault):
+                verdicts.append(d)
+                continue
+            verdicts.append(worst(list(islice(outcomes, len(d.views)))))
+        return verdicts
+
+
+def facts_of(sample: Sample) -> Facts:
+    """What is known of a sample before it is decoded."""
+    has_bytes = sample.fault is None
+    return Facts(
+        shard=sample.shard,
+        index=sample.index,
+        key=sample.key,
+        category=sample.category,
+        num_bytes=len(sample.encoded) if has_bytes else None,
+        sha256=hashlib.sha256(sample.encoded).hexdigest() if has_bytes else None,
+        url_sha256=sample.url_sha256,
+        domain=sample.domain,
+        caption_kinds=None if sample.caption is None else caption_kinds(sample.caption),
+    )
+
+
+def _num_pixel_bytes(image: DecodedImage | Fault) -> int:
+    return sum(view.nbytes for view in image.views) if isinstance(image, DecodedImage) else 0
+
+
+def quarantined(facts: Facts, fault: Fault) -> pa.Table:
+    """The row of a sample that could not be looked at."""
+    return to_table([facts], [fault])
+
+
+def _decoded_facts(before: Facts, decoded: DecodedImage | Fault) -> Facts:
+    if isinstance(decoded, DecodedImage):
+        return replace(
+            before,
+            width=decoded.width,
+            height=decoded.height,
+            format=decoded.format,
+            num_frames=decoded.num_frames,
+            num_frames_scanned=decoded.num_frames_decoded,
+            unseen=decoded.unseen,
+            unseen_bytes=decoded.unseen_bytes,
+            phash=phash(decoded.views[0]),
+            pdq=decoded.pdq,
+        )
+    if isinstance(decoded, Rejected):
+        return replace(before, width=decoded.width, height=decoded.height, format=decoded.format)
+    return before

@@ -1,0 +1,111 @@
+"""Batches of samples, several at once in the hands of the engine, their rows in order."""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+
+import pyarrow as pa
+
+from ingest.sample import Sample
+from ingest.slices import MAX_BYTES
+from jobs.scan.flow import Flow
+
+BATCH_SAMPLES = 16
+"""Images decoded and scored together: bounds the pixels in memory. Fewer where their files take `MAX_BYTES`."""
+
+MAX_BYTES_AHEAD = 2 * 2**30
+"""Files and pixels that were read and are not answered, of all slices of a worker, beside what is being decoded."""
+
+MAX_BATCHES = 160
+"""At once, of all slices of a worker; each has a thread, which mostly waits."""
+
+
+def batches(samples: Iterator[Sample]) -> Iterator[list[Sample]]:
+    """The samples in lists, each of `BATCH_SAMPLES` or less."""
+    batch, num_bytes = list[Sample](), 0
+    for sample in samples:
+        batch.append(sample)
+        num_bytes += len(sample.encoded)
+        if len(batch) == BATCH_SAMPLES or num_bytes >= MAX_BYTES:
+            yield batch
+            batch, num_bytes = [], 0
+    if batch:
+        yield batch
+
+
+class Room:
+    """How far reading may be ahead of the engine, over all slices of a worker."""
+
+    def __init__(self, flow: Flow, max_pictures: Callable[[], int]):
+        """max_pictures: that are read and not answered; asked again and again, since an engine learns what it takes."""
+        self._flow = flow
+        self._max_pictures = max_pictures
+        self._lock = threading.Lock()
+        self._num_batches = 0
+
+    @property
+    def is_left(self) -> bool:
+        max_batches = min(MAX_BATCHES, -(-self._max_pictures() // BATCH_SAMPLES))
+        return self._num_batches < max_batches and not self.is_full_of_bytes
+
+    @property
+    def is_full_of_bytes(self) -> bool:
+        return self._flow.bytes_ahead >= MAX_BYTES_AHEAD
+
+    def entered(self, number: int) -> None:
+        """So many batches more are under way."""
+        with self._lock:
+            self._num_batches += number
+
+
+def rows_in_order(
+    samples: Iterator[Sample],
+    score: Callable[[list[Sample]], pa.Table],
+    threads: ThreadPoolExecutor,
+    room: Room | None,
+    flow: Flow,
+    queued: Callable[[int], None],
+) -> Iterator[pa.Table]:
+    """The rows of each batch, in order; while there is room, further batches are scored beside the first.
+
+    room: None for one batch at a time, in the thread of the caller, which Ctrl-C ends. Even without room each slice has
+    a batch under way, so that none stands still. queued: takes the number of images that were read to be scored, and
+    minus that number once they are.
+    """
+    waiting = batches(samples)
+    if room is None:
+        yield from (_scored_here(batch, score, queued) for batch in waiting)
+        return
+    being_scored: deque[Future[pa.Table]] = deque()
+    while True:
+        while not being_scored or room.is_left:
+            with flow.at("reading"):
+                batch = next(waiting, None)
+            if batch is None:
+                break
+            queued(len(batch))
+            room.entered(1)
+            being_scored.append(threads.submit(score, batch))
+            being_scored[-1].add_done_callback(partial(_scored, queued, room, len(batch)))
+        if not being_scored:
+            return
+        with flow.at("memory" if room.is_full_of_bytes else "rows"):
+            rows = being_scored.popleft().result()
+        yield rows
+
+
+def _scored_here(
+    batch: list[Sample], score: Callable[[list[Sample]], pa.Table], queued: Callable[[int], None]
+) -> pa.Table:
+    queued(len(batch))
+    try:
+        return score(batch)
+    finally:
+        queued(-len(batch))
+
+
+def _scored(queued: Callable[[int], None], room: Room, num_images: int, _: "Future[pa.Table]") -> None:
+    room.entered(-1)
+    queued(-num_images)

@@ -1,0 +1,75 @@
+"""`privsieve scan SOURCE --run RUN`: every image becomes one row.
+
+Options and output; the work is `jobs.scan.run.run_scan`.
+"""
+
+import shlex
+
+import click
+
+from ingest.errors import number_of
+from jobs.console.old_spellings import with_old_spellings
+from jobs.console.request_options import headings, takes
+from jobs.console.terminal import write_line
+from jobs.runtime.feedback import on_terminal
+from jobs.runtime.last_word import command_session
+from jobs.runtime.progress import duration
+from jobs.runtime.weights_progress import weights_shown
+from jobs.scan.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
+from scoring.runs.damage import Damage
+
+
+@click.command(
+    cls=with_old_spellings({"--format": "--source-format"}), headings=headings(ScanRequest, ScanResources, Supervision)
+)
+@takes(ScanRequest, ScanResources, Supervision)
+@click.option("--quiet", is_flag=True, help="No progress.")
+@click.option("--dry-run", is_flag=True, help="Only show the prompt and what the first pictures cost.")
+def scan(request: ScanRequest, resources: ScanResources, supervision: Supervision, quiet: bool, dry_run: bool) -> None:
+    """Score every image of SOURCE (a folder, tar, Parquet file, picture, glob or fsspec URL) into RUN.
+
+    The same command again continues a scan that was interrupted.
+    """
+    if dry_run:
+        from jobs.scan.dry_run import show
+
+        with weights_shown(on_terminal(quiet)):
+            show(request, resources, on_terminal(quiet))
+        return
+    from jobs.scan.run import run_scan
+
+    try:
+        with command_session():
+            result = run_scan(request, resources, supervision, on_terminal(quiet))
+    except IncompleteScanError as error:
+        write_line(str(error.result))
+        raise
+    write_line(str(result))
+    if not quiet:
+        write_line(_pace(result), to_stderr=True)  # stdout stays one line, for programs
+        if result.num_images:
+            write_line(f"next: {_next(request.run)}", to_stderr=True)
+    if result.damage.num_shards:
+        write_line(_damage(result.damage, request.run), to_stderr=True)
+
+
+def _pace(result: ScanResult) -> str:
+    """How long it took, and how fast it was."""
+    if not result.num_images:
+        return f"there is no picture in the source ({duration(result.seconds)})"
+    if not result.num_new_images:
+        return f"nothing was left to scan ({duration(result.seconds)})"
+    images = number_of(result.num_new_images, "image")
+    new = f"{images} of them in this scan, " if result.num_new_images < result.num_images else ""
+    rate = "" if result.images_per_s is None else f", {result.images_per_s:.1f} images/s after the start"
+    return f"{new}{duration(result.seconds)}{rate}"
+
+
+def _damage(damage: Damage, run_url: str) -> str:
+    """The last line of a scan: the source has lost images, and scanning again does not bring them back."""
+    listed = f'privsieve sql {shlex.quote(run_url)} "FROM damaged"'
+    return f"DAMAGED: {damage.named}; replace what is damaged and scan into a new run; all of it: {listed}"
+
+
+def _next(run_url: str) -> str:
+    return f"privsieve report {shlex.quote(run_url)} --html report.html"

@@ -1,0 +1,127 @@
+"""`privsieve scan … --dry-run`: what would be asked, and how the first pictures would be seen; nothing is written.
+
+No weights are loaded and no endpoint is asked: at most a model's small files are read. No Ray is started; where a
+cluster would scan, one of its machines looks.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+
+from ingest.errors import number_of
+from ingest.fault import Fault
+from ingest.formats import Source
+from ingest.formats.stated_counts import StatedCounts, stated_counts
+from ingest.images.decode import decode
+from ingest.images.pixels import ImageLimits, Pixels
+from ingest.sample import Sample
+from jobs.console.terminal import write_line, write_lines
+from jobs.runtime.feedback import Feedback
+from jobs.scan.prepared import Prepared, gpus_per_engine, is_on_cluster, prepare
+from jobs.scan.request import ScanRequest, ScanResources
+from scoring.assessment import EngineDescription
+from scoring.engine_facts import Preview
+from scoring.taxonomy import KEYS
+
+NUM_PICTURES = 4
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """What a scan would do."""
+
+    description: EngineDescription
+
+    preview: Preview
+
+    counts: str
+    """How many images there are, as far as that is known without reading the shards."""
+
+    pictures: tuple[str, ...]
+    """A line for each of the first pictures: its size, and how the engine would see it."""
+
+
+def dry_run(prepared: Prepared) -> DryRun:
+    """Of this machine. EngineError, SourceError, StorageError where the scan itself could not begin."""
+    options = prepared.request.options
+    description, preview = prepared.module.describe(options), prepared.module.preview(options)
+    limits = prepared.limits(description)
+    samples = islice(_samples(prepared.source), NUM_PICTURES)
+    return DryRun(
+        description,
+        preview,
+        _counts(stated_counts(prepared.source)),
+        tuple(_picture(sample, limits, preview.describe_picture) for sample in samples),
+    )
+
+
+def show(request: ScanRequest, resources: ScanResources, feedback: Feedback) -> None:
+    """Prints what `dry_run` finds; on a cluster, on a machine that could run the engine."""
+    prepared = prepare(request)
+    found = _on_cluster(prepared, resources, feedback) if is_on_cluster(resources) else dry_run(prepared)
+    write_line(f"engine     {found.description.name}")
+    write_line(f"protocol   {found.description.protocol}")
+    write_line(f"assesses   {_assessed(found.description)}")
+    _show_prompt(found.preview)
+    write_line(f"images     {found.counts}")
+    write_line(f"pictures   the first {len(found.pictures)}:")
+    for picture in found.pictures:
+        write_line(f"  {picture}")
+
+
+def _on_cluster(prepared: Prepared, resources: ScanResources, feedback: Feedback) -> DryRun:
+    from jobs.runtime.cluster import ray_session
+    from jobs.runtime.on_worker import on_worker
+
+    with feedback.meter("dry run", None) as progress, ray_session(resources.ray_address):
+        cpus, gpus = resources.engine_cpus, gpus_per_engine(prepared, resources)
+        return on_worker(partial(dry_run, prepared), cpus, gpus, feedback, progress.phase).found
+
+
+def _counts(stated: StatedCounts) -> str:
+    shards = number_of(stated.num_shards, "shard")
+    if stated.num_images is None:
+        return f"in {shards}; how many is known once they are read"
+    about = "" if len(stated.by_shard) == stated.num_shards else "about "
+    return f"{about}{stated.num_images:,} in {shards}, as stated beside {len(stated.by_shard):,} of them (not counted)"
+
+
+def _assessed(description: EngineDescription) -> str:
+    if len(description.assessed) == len(KEYS):
+        return "all 22 attributes"
+    missing = [key for key in KEYS if key not in description.assessed]
+    if not description.assessed:
+        return "no attribute; the image as a whole"
+    return f"{len(description.assessed)} of the 22 attributes, not: {', '.join(missing)}"
+
+
+def _show_prompt(preview: Preview) -> None:
+    if preview.protocol is None:
+        write_line("prompt     none: this engine takes no prompt")
+        return
+    write_line(f"prompt     {preview.protocol}")
+    for part in preview.parts:
+        write_line(f"--- {part.heading}")
+        if part.text is not None:
+            write_lines(part.text)
+    if preview.num_text_tokens is None:
+        write_line("tokens     not known here: the endpoint has the tokenizer")
+    else:
+        write_line(f"tokens     {preview.num_text_tokens:,} of text per picture")
+
+
+def _samples(corpus: Source) -> Iterator[Sample]:
+    for shard in corpus.shards:
+        for slice_ in corpus.slices(shard):
+            yield from corpus.read(slice_)
+
+
+def _picture(sample: Sample, limits: ImageLimits, describe: Callable[[Pixels], str]) -> str:
+    """By shard and number, since a file name may reveal what the picture shows."""
+    image = sample.fault or decode(sample.encoded, limits)
+    where = f"{sample.shard} {sample.index}"
+    if isinstance(image, Fault):
+        return f"{where}: quarantined, {image.reason}"
+    views = f", {len(image.views)} views" if len(image.views) > 1 else ""
+    return f"{where}: {image.width}x{image.height}{views}, {describe(image.views[0])}"

@@ -1,0 +1,98 @@
+"""What a machine of the cluster says before a run exists: the engine's description, or why it could not scan.
+
+`look` is for the machine where the scan was started; the other functions run on a machine that has what an engine
+needs, in a Ray task.
+"""
+
+import uuid
+from collections.abc import Callable
+from functools import partial
+
+from ingest.errors import EngineError, StorageError
+from ingest.formats import Source
+from ingest.storage.place import PART, Place
+from jobs.doctor.machine import check_gpu, finding
+from jobs.doctor.storage import first_sample, new_folders_removed
+from jobs.runtime.feedback import Feedback
+from jobs.runtime.on_worker import on_worker
+from scoring.assessment import Closable, EngineDescription, EngineOptions, RemoteEngineModule, Unscored
+from scoring.engines import engine_module
+from scoring.engines.canary import canary
+from scoring.runs.layout import PROBE
+
+
+def look(
+    engine: str,
+    options: EngineOptions,
+    num_cpus: float,
+    num_gpus: float,
+    feedback: Feedback,
+    waits: Callable[[str], None],
+    *,
+    new_run: tuple[Source, Place] | None,
+) -> EngineDescription:
+    """The engine's description, from a machine of the cluster; to be called inside of `ray_session`.
+
+    new_run: source and folder of a run that does not exist yet; then the machine is looked through. PrivsieveError with
+    the machine's name and what to do where it could not scan.
+    """
+    if new_run is None:
+        return on_worker(partial(described, engine, options), num_cpus, num_gpus, feedback, waits).found
+    source, run = new_run
+    probe = f"{PROBE}{uuid.uuid4().hex}"
+    with new_folders_removed(run):
+        run.at(probe + PART).write(probe.encode())
+        try:
+            function = partial(looked_through, engine, options, source, run, probe)
+            return on_worker(function, num_cpus, num_gpus, feedback, waits).found
+        finally:
+            run.at(probe + PART).remove()
+
+
+def described(engine: str, options: EngineOptions) -> EngineDescription:
+    """EngineError as of the engine's `describe`, on this machine."""
+    return engine_module(engine).describe(options)
+
+
+def looked_through(engine: str, options: EngineOptions, source: Source, run: Place, probe: str) -> EngineDescription:
+    """The description; or the PrivsieveError that would stop the scan on this machine.
+
+    probe: name and content of a file that the machine of the command wrote into the folder of the run. An engine with
+    a GPU is loaded, asked about a made picture and closed again.
+    """
+    first_sample(source)
+    _check_folder(run, probe)
+    module = engine_module(engine)
+    found = module.describe(options)
+    gpu = finding("gpu", partial(check_gpu, engine, module.requirements(options).local_model))
+    if not gpu.is_ok:
+        raise EngineError(f"GPU: {gpu.text}")
+    if isinstance(module, RemoteEngineModule):
+        module.check(options)
+    if found.num_gpus:
+        _check_answers(engine, options)
+    return found
+
+
+def _check_folder(run: Place, probe: str) -> None:
+    """StorageError where this machine sees another folder than the one that wrote the probe, or cannot write to it."""
+    theirs, own = run.at(probe + PART), run.at(f"{probe}-answer{PART}")
+    if not theirs.exists() or theirs.read() != probe.encode():
+        raise StorageError(
+            f"{run.path} is another folder here than where the command was given: give --run as a URL, or as a folder "
+            "that all machines share"
+        )
+    own.write(probe.encode())
+    own.remove()
+
+
+def _check_answers(engine: str, options: EngineOptions) -> None:
+    """EngineError where the engine cannot be loaded here, or cannot answer about a plain picture."""
+    loaded = engine_module(engine).load(options)
+    try:
+        answer = loaded.assess([canary()])[0]
+    finally:
+        if isinstance(loaded, Closable):
+            loaded.close()
+    if isinstance(answer, Unscored) and answer.reason in ("engine_error", "engine_oom"):
+        raise EngineError(f"the engine cannot answer for a plain picture: {answer.message}")

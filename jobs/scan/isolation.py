@@ -1,0 +1,205 @@
+"""One image at a time in a child process: finds the image that kills or hangs a worker.
+
+    python -m jobs.scan.isolation FD     the child; the parent talks to it through the inherited connection FD
+
+The child is a fresh interpreter, so nothing that killed the worker is shared with it. It reads and scores. An image
+that it does not survive becomes a row `crash` (the process died or took too much memory) or `timeout`. So do the rows
+of a Parquet row group that it does not survive reading. Reading a tar or folder decodes nothing, so there the storage
+is at fault and the slice is given up.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from multiprocessing.connection import Connection, Pipe
+from typing import Any
+
+import pyarrow as pa
+
+from ingest.errors import EngineError, PrivsieveError, StorageError
+from ingest.fault import Fault
+from ingest.formats import parquet
+from ingest.formats.parquet_rows import READ_BYTES
+from ingest.memory import available_bytes, resident_bytes
+from ingest.sample import printable
+from ingest.slices import Locator, Slice
+from jobs.scan.batch import BatchScorer, facts_of, quarantined
+from jobs.scan.settings import ScanSettings
+from scoring.engines import engine_module
+from scoring.table import Facts
+
+START_LIMIT_S = 600
+"""Time for the child to import and start the engine."""
+
+MEMORY_SHARE = 0.5
+"""Of the memory that is available when the child starts: what an image may take, where the user does not say."""
+
+TRIES = 2
+"""The second in a fresh child: whatever images before it have left behind is no fault of the last one."""
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A sample that the child did not survive."""
+
+    fault: Fault
+
+    facts: Facts | None
+    """What is known of the sample; None if it could not be read."""
+
+
+class IsolationError(PrivsieveError):
+    """The engine does not work in a child; that says nothing of the image."""
+
+
+def isolated_rows(settings: ScanSettings, slice_: Slice) -> Iterator[pa.Table]:
+    """The rows of a slice, in order; bounded by four times `settings.stall_s` per image.
+
+    IsolationError where the engine itself does not work in the child; SourceError, StorageError from reading, which
+    in a tar or folder must not kill or hang the child either.
+    """
+    child: _Child | None = None
+    left: Sequence[Locator] = slice_.locators
+    try:
+        while left:
+            for _ in range(TRIES):
+                child = child or _Child(settings, replace(slice_, locators=list(left)))
+                answer = child.next(settings.stall_s)
+                if isinstance(answer, pa.Table):
+                    break
+                child.stop()
+                child = None
+            rows = [answer] if isinstance(answer, pa.Table) else _lost_rows(answer, slice_.shard, left)
+            yield from rows
+            left = left[len(rows) :]
+    finally:
+        if child is not None:
+            child.stop()
+
+
+def _lost_rows(lost: Lost, shard: str, left: Sequence[Locator]) -> list[pa.Table]:
+    """One row, or those that follow in the row group where it could not be read. StorageError without row groups."""
+    if lost.facts is not None:
+        return [quarantined(lost.facts, lost.fault)]
+    why, group = lost.fault.message, left[0].get("group")
+    if group is None:
+        raise StorageError(f"{printable(shard)}: while sample {left[0]['index']} was read: {why}")
+    fault = Fault(lost.fault.reason, f"while it was read: {why}")
+    together = takewhile(lambda at: at.get("group") == group, left)
+    return [quarantined(facts_of(parquet.lost(shard, at, fault)), fault) for at in together]
+
+
+class _Child:
+    def __init__(self, settings: ScanSettings, slice_: Slice):
+        self._image_memory = settings.image_memory_bytes or int(available_bytes() * MEMORY_SHARE)
+        self._connection, theirs = Pipe()
+        # -P: nothing is imported from the working directory, which is the user's.
+        arguments = [sys.executable, "-P", "-m", "jobs.scan.isolation", str(theirs.fileno())]
+        path = os.pathsep.join(p for p in sys.path if p)
+        self._process = subprocess.Popen(
+            arguments,
+            pass_fds=[theirs.fileno()],
+            env=os.environ | {"PYTHONPATH": path},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # an engine may have processes of its own, which must end with it
+        )
+        theirs.close()
+        source = replace(settings.source, shards=(slice_.shard,))  # its other names would take long to send
+        self._connection.send(
+            (
+                settings.engine,
+                settings.options,
+                settings.limits,
+                settings.uses_caption,
+                settings.hash_list,
+                source,
+                slice_,
+            )
+        )
+        answer = self._answer(START_LIMIT_S, sys.maxsize, 0)
+        if answer is not True:
+            self.stop()
+            why = answer.message if isinstance(answer, Fault) else "no answer"
+            raise IsolationError(f"the {settings.engine} engine does not start in a process of its own: {why}")
+        self._memory_at_start = resident_bytes(self._process.pid)
+
+    def next(self, limit_s: float) -> pa.Table | Lost:
+        """The row of the next sample, or why the child did not come back; then it must be stopped.
+
+        What is left over from the images before counts as reading, which a fresh child may survive.
+        """
+        facts = self._answer(limit_s, max(self._image_memory, READ_BYTES), self._memory_at_start)
+        if not isinstance(facts, Facts):
+            return Lost(facts, None)
+        memory = resident_bytes(self._process.pid)
+        try:
+            self._connection.send(True)
+        except OSError:
+            return Lost(Fault("crash", self._cause_of_death()), facts)
+        row = self._answer(limit_s, self._image_memory, memory)
+        return row if isinstance(row, pa.Table) else Lost(row, facts)
+
+    def _answer(self, limit_s: float, max_bytes: int, bytes_before: int) -> Any:
+        """The child's answer, or a Fault if there is none. Errors that it sends are raised."""
+        until = time.monotonic() + limit_s
+        while time.monotonic() < until:
+            try:
+                if self._connection.poll(0.05):
+                    return _raised(self._connection.recv())
+            except (EOFError, OSError):
+                return Fault("crash", self._cause_of_death())
+            if resident_bytes(self._process.pid) - bytes_before > max_bytes:
+                return Fault("crash", f"needs more than {max_bytes // 2**20} MB of memory")
+        return Fault("timeout", f"no answer within {limit_s:g} s")
+
+    def _cause_of_death(self) -> str:
+        try:
+            code = self._process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            return "the process does not answer any more"
+        return f"the process was killed by {signal.Signals(-code).name}" if code < 0 else f"the process ended ({code})"
+
+    def stop(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._connection.close()
+
+
+def _raised(answer: Any) -> Any:
+    if isinstance(answer, EngineError):
+        raise IsolationError(str(answer))
+    if isinstance(answer, PrivsieveError):
+        raise answer
+    return answer
+
+
+def _serve(connection: Connection) -> None:
+    """The child's side: what is known of a sample first, then its row, as soon as the parent is ready for it."""
+    try:  # where memory runs out, this process goes and not its parent
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write("1000")
+    except OSError:
+        pass
+    engine, options, limits, uses_caption, hash_list, source, slice_ = connection.recv()
+    scorer = BatchScorer(engine_module(engine).load(options), limits, 1, uses_caption, hash_list)
+    connection.send(True)
+    try:
+        for sample in source.read(slice_):
+            connection.send(scorer.facts_of(sample))
+            connection.recv()
+            connection.send(scorer.rows([sample]))
+    except PrivsieveError as error:
+        connection.send(error)
+
+
+if __name__ == "__main__":
+    _serve(Connection(int(sys.argv[1])))

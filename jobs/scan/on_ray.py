@@ -1,0 +1,184 @@
+"""The scan on Ray Data: shard numbers -> slices (tasks that list) -> result files (actors that score) -> counts.
+
+Only locators and counts travel; bytes are read where they are scored. One row is one slice, which Ray can neither
+split nor merge (`jobs.runtime.cluster` keeps blocks at one row). Ray repeats what a lost machine did; that is harmless,
+since a slice always gives the same file. Failures travel as data, since Ray would drop the cause of an exception.
+"""
+
+import json
+import os
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import ray.data
+
+from ingest.errors import PrivsieveError, SourceError
+from ingest.formats import Source
+from ingest.slices import Slice
+from jobs.runtime.metrics import ScanMetrics
+from jobs.scan import slice_scanner
+from jobs.scan.selection import Chosen
+from jobs.scan.settings import ScanSettings
+from jobs.scan.slice_tasks import ShowUnderWay, SliceCounts, SliceTask, slices_left
+from jobs.scan.under_way import Reports, UnderWay
+from scoring.runs.ledger import Ledger, only_shards
+
+ENGINES_PER_SLICER = 4
+"""Listing a shard costs far less than scoring it, and each listing process takes a moment to start."""
+
+SLICER_CPUS = 0.05
+"""Taken from what each engine asks for, so that wherever engines run, a slicer fits too. Where machines are lost, the
+engines that are left would otherwise hold every CPU and wait for slices that no process lists."""
+
+SHARDS_PER_TASK = 100
+"""What a lost machine makes the listing repeat, at most."""
+
+
+@dataclass(frozen=True)
+class EnginePool:
+    """The engine actors of a scan, and what Ray sets aside for each."""
+
+    size: int
+    """From the start."""
+
+    max_size: int
+    """Ray adds actors up to this number while slices wait, and gives idle ones back."""
+
+    num_cpus: float = 1
+
+    num_gpus: float = 0
+
+
+class SliceScanner:
+    """The actor: Ray Data calls it with one slice at a time. Its name is the title of its process."""
+
+    def __init__(self, settings: ScanSettings, looked_at: slice_scanner.LookedAt):
+        metrics = ScanMetrics(settings.engine)
+        # After an unexpected exception the process ends, as it would of a signal, and Ray starts another.
+        self._scanner = slice_scanner.SliceScanner(settings, metrics, partial(os._exit, 1), looked_at)
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
+        """A batch of rows of `_row` -> rows with the fields of `SliceCounts`."""
+        found = [self._counts({name: str(values[n]) for name, values in batch.items()}) for n in range(_size(batch))]
+        return {name: [row[name] for row in found] for name in found[0]}
+
+    def _counts(self, row: dict[str, str]) -> dict[str, Any]:
+        if row["failure"]:
+            return asdict(SliceCounts(failure=row["failure"]))
+        texts = (row[name] for name in _TASK_TEXTS)
+        task = SliceTask(Slice.from_json(row["slice"]), *texts)
+        return asdict(self._scanner.scan(task))
+
+
+_TASK_TEXTS = ("name", "listing_digests", "version_mark", "fingerprint")
+"""Fields of `SliceTask` behind `slice`, in order; sent as they are."""
+
+
+def scan_slices(
+    settings: ScanSettings,
+    left: list[str],
+    chosen: Chosen,
+    ledger: Ledger,
+    show: ShowUnderWay | None = None,
+    *,
+    engines: EnginePool,
+) -> Generator[SliceCounts, None, None]:
+    """Scans the slices of the shards `left` that have no result in the ledger; yields what came of each.
+
+    show: None where nobody looks; then nothing is counted before a slice has ended.
+    """
+    if show is None:
+        yield from _scanned(settings, left, chosen, ledger, slice_scanner.nobody_looks, engines)
+        return
+    with closing(UnderWay(show)) as under_way:
+        for counts in _scanned(settings, left, chosen, ledger, Reports(under_way.actor), engines):
+            under_way.ended(counts.name)
+            yield counts
+
+
+def _scanned(
+    settings: ScanSettings,
+    left: list[str],
+    chosen: Chosen,
+    ledger: Ledger,
+    looked_at: slice_scanner.LookedAt,
+    engines: EnginePool,
+) -> Iterator[SliceCounts]:
+    ledger = only_shards(left, ledger)
+
+    def list_shard(row: dict[str, Any]) -> Iterator[dict[str, str]]:
+        try:
+            yield from map(_row, slices_left(settings, left[int(row["number"])], chosen, ledger))
+        except PrivsieveError as error:
+            yield dict.fromkeys(("slice", *_TASK_TEXTS), "") | {"failure": str(error)}
+
+    num_slicers = min(len(left), max(1, engines.max_size // ENGINES_PER_SLICER))
+    num_tasks = min(len(left), max(num_slicers, len(left) // SHARDS_PER_TASK))
+    numbers = ray.data.from_items([{"number": n} for n in range(len(left))], override_num_blocks=num_tasks)
+    slices = numbers.flat_map(list_shard, num_cpus=SLICER_CPUS, compute=ray.data.TaskPoolStrategy(size=num_slicers))
+    counted = slices.map_batches(
+        SliceScanner,
+        fn_constructor_args=(settings, looked_at),
+        batch_size=1,
+        compute=ray.data.ActorPoolStrategy(
+            min_size=engines.size,
+            max_size=engines.max_size,
+            max_concurrent_calls_per_actor=settings.slices_at_once,
+            enable_true_multi_threading=settings.slices_at_once > 1,
+        ),
+        num_cpus=engines.num_cpus - SLICER_CPUS,
+        num_gpus=engines.num_gpus,
+    )
+    for row in counted.iter_rows():
+        texts = {name: str(row[name]) for name in ("failure", "name", "built_with", "engine_time")}
+        yield SliceCounts(int(row["num_rows"]), bool(row["is_last"]), is_fatal=bool(row["is_fatal"]), **texts)
+
+
+def categories_of(source: Source, shards: list[str]) -> list[list[str | None]]:
+    """As `jobs.scan.inline.categories_of`; listing is work for the cluster."""
+
+    def listed(row: dict[str, Any]) -> dict[str, Any]:
+        try:
+            found = list(source.categories(shards[int(row["number"])]))
+        except PrivsieveError as error:
+            return {"number": row["number"], "categories": "[]", "failure": str(error)}
+        return {"number": row["number"], "categories": json.dumps(found), "failure": ""}
+
+    numbers = ray.data.from_items([{"number": n} for n in range(len(shards))])
+    found: dict[int, list[str | None]] = {}
+    for row in numbers.map(listed, num_cpus=SLICER_CPUS).iter_rows():
+        if row["failure"]:
+            raise SourceError(f"a sample per category needs every shard listed: {row['failure']}")
+        found[int(row["number"])] = json.loads(row["categories"])
+    return [found[n] for n in range(len(shards))]
+
+
+def count_samples(source: Source, shards: list[str]) -> list[int]:
+    """Samples per shard, in the order of `shards`; listing is work for the cluster. SourceError where one fails."""
+
+    def count(row: dict[str, Any]) -> dict[str, Any]:
+        try:
+            found = sum(len(one.locators) for one in source.slices(shards[int(row["number"])]))
+        except PrivsieveError as error:
+            return {"number": row["number"], "count": 0, "failure": str(error)}
+        return {"number": row["number"], "count": found, "failure": ""}
+
+    listed = ray.data.from_items([{"number": n} for n in range(len(shards))]).map(count, num_cpus=SLICER_CPUS)
+    counted: dict[int, int] = {}
+    for row in listed.iter_rows():
+        if row["failure"]:
+            raise SourceError(f"a sample needs every shard listed: {row['failure']}")
+        counted[int(row["number"])] = int(row["count"])
+    return [counted[n] for n in range(len(shards))]
+
+
+def _row(task: SliceTask) -> dict[str, str]:
+    texts = {name: getattr(task, name) for name in _TASK_TEXTS}
+    return {"slice": task.slice.to_json(), **texts, "failure": ""}
+
+
+def _size(batch: dict[str, Any]) -> int:
+    return len(batch["failure"])

@@ -1,0 +1,91 @@
+"""What `run.json` says of a scan: everything that makes its rows comparable with those of another scan."""
+
+import os
+from typing import Any
+
+from ingest import __version__
+from ingest.errors import RunError, SourceError, number_of
+from ingest.formats import Source
+from ingest.sample import printable
+from jobs.runtime.hash_list import NOTHING, HashList
+from jobs.runtime.source_hash import code_hash
+from jobs.scan.request import ScanRequest
+from scoring.assessment import EngineDescription
+from scoring.runs.ledger import finished, shard_ids_of_others
+from scoring.runs.record import RunRecord
+from scoring.runs.results import Results
+from scoring.taxonomy import TAXONOMY_VERSION
+
+
+def record_of(
+    request: ScanRequest, source: Source, engine: EngineDescription, hash_list: HashList = NOTHING
+) -> RunRecord:
+    """SourceError where a name has bytes that run.json cannot hold."""
+    return RunRecord(
+        privsieve=__version__,
+        code=code_hash(),
+        source=_unicode(_absolute(request.source)),
+        format=source.format,
+        category=None if request.category is None else _unicode(request.category),
+        sample=request.sample,
+        seed=None if request.sample is None else request.seed or 0,
+        limit=request.limit,
+        per_category=request.per_category,
+        shards=request.shards,
+        num_source_shards=None if request.shards is None else len(source.shards),
+        labels=None if source.class_list is None else source.class_list.sha256,
+        caption_words=None if source.keyword_list is None else source.keyword_list.sha256,
+        pdq=request.pdq or hash_list.needs_pdq,
+        hash_list=None if request.hash_list is None else hash_list.digest,
+        max_pixels=request.max_pixels_in,
+        max_frames=request.max_frames,
+        taxonomy=TAXONOMY_VERSION,
+        engine=_comparable(engine),
+    )
+
+
+def _comparable(description: EngineDescription) -> dict[str, Any]:
+    return {
+        "name": description.name,
+        "protocol": description.protocol,
+        "assessed": list(description.assessed),
+        # Left out where empty, so that runs that began before there was this key can be continued.
+        **({"only_affirmed": list(description.presence_only)} if description.presence_only else {}),
+        **({"uses_caption": True} if description.uses_caption else {}),
+        "weights": description.weights,
+        "versions": description.versions,
+        "max_side_px": description.max_side_px,
+    }
+
+
+def _absolute(source: str) -> str:
+    return source if "://" in source else os.path.abspath(os.path.expanduser(source))
+
+
+def _unicode(text: str) -> str:
+    """SourceError where run.json could not hold it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise SourceError(
+            f"{printable(text)} has bytes that are not UTF-8, as run.json is; rename it, or give a link to it"
+        ) from None
+    return text
+
+
+def refuse_other_shards(run_url: str, shards: list[str], found: Results) -> None:
+    """RunError where the source lost shards that have rows, or a compacted run, which is closed, would get more."""
+    gone = shard_ids_of_others(shards, found.ledger)
+    if gone:
+        are = "is" if len(gone) == 1 else "are"
+        raise RunError(
+            f"{number_of(len(gone), 'shard')} that {run_url} has rows of {are} gone from the source "
+            f"({printable(gone[0])} first); "
+            "restore them, or scan the source into a new run"
+        )
+    new = [shard for shard in shards if not finished(shard, found.ledger)]
+    if new and found.ranges is not None:
+        raise RunError(
+            f"{run_url} is compacted, and the source has {number_of(len(new), 'shard')} more "
+            f"({printable(new[0])} first); scan them into a run of their own"
+        )

@@ -1,0 +1,387 @@
+"""A scan from its request to its result. Start here to follow one through."""
+
+import json
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
+from functools import partial
+
+from ingest.errors import IncompleteError, RunError, StorageError, number_of
+from ingest.formats import refuse_without_pictures
+from ingest.formats.stated_counts import StatedCounts, stated_counts
+from ingest.sample import printable
+from ingest.storage.place import Place, place
+from jobs.runtime.executors import num_cores
+from jobs.runtime.feedback import SILENT, Feedback
+from jobs.runtime.last_word import inline_session
+from jobs.runtime.progress import Meter
+from jobs.runtime.weights_progress import weights_shown
+from jobs.scan.categories import check_category, no_category
+from jobs.scan.choosing import chosen_samples
+from jobs.scan.prepared import gpus_per_engine, is_on_cluster, prepare, refuse_foreign_list
+from jobs.scan.recording import record_of, refuse_other_shards
+from jobs.scan.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
+from jobs.scan.selection import Chosen
+from jobs.scan.settings import ScanSettings
+from jobs.scan.slice_tasks import ShowUnderWay, SliceCounts
+from jobs.scan.watchdog import heard
+from scoring.assessment import EngineDescription, EngineOptions, RemoteEngineModule
+from scoring.runs.attempts import Attempts
+from scoring.runs.begin import refuse_other, refuse_other_files, remove_unfinished, start_or_continue, with_built
+from scoring.runs.engine_time import EngineTime, add_engine_time
+from scoring.runs.footers import footers
+from scoring.runs.layout import ATTEMPTS, RUN_LEASE, RUN_RECORD
+from scoring.runs.lease import Lease, lease
+from scoring.runs.ledger import (
+    CONFLICT,
+    Ledger,
+    finished,
+    has_any_result,
+    result_names,
+    shard_id_in,
+    shard_id_of_result,
+)
+from scoring.runs.reconcile import tally
+from scoring.runs.record import RunRecord
+from scoring.runs.results import Results, results
+from scoring.table import LISTED
+
+SILENT_STALLS = 3
+MIN_SILENCE_S = 1800
+"""After so many times `Supervision.stall_seconds` without a result, and so many seconds at least, a notice says so."""
+
+MIN_DECODE_THREADS = 2
+"""For an engine of one CPU, too: its thread waits for the model most of the time."""
+
+KEEP_EVERY_S = 10.0
+"""How often the time of the engines is written, and once at the end."""
+
+FURTHER_AFTER_S = 2.0
+"""An inline scan that is done earlier needs no further process, which takes a second to start."""
+
+MAX_COUNTED_FILES = 2000
+"""Results whose rows are counted before a scan continues, so that progress begins where it was; more take too long."""
+
+ScanSlices = Callable[[ScanSettings, list[str], Chosen, Ledger, ShowUnderWay], Generator[SliceCounts, None, None]]
+"""The one signature of executors: `inline.scan_slices`, and `on_ray.scan_slices` with its engines."""
+
+
+def run_scan(
+    request: ScanRequest,
+    resources: ScanResources | None = None,
+    supervision: Supervision | None = None,
+    feedback: Feedback = SILENT,
+) -> ScanResult:
+    """Scans what the run lacks: afterwards each image of the request has one row.
+
+    IncompleteScanError where images are left without a row, IncompleteError where the scan had to stop before its end;
+    any other error of `ingest.errors` before a row is written.
+    """
+    with feedback.meter("scan", None) as progress, weights_shown(feedback, progress):
+        progress.phase("listing shards", is_logged="://" in request.source)
+        return _Scan(request, resources or ScanResources(), supervision or Supervision(), feedback, progress).run()
+
+
+class _Scan:
+    def __init__(
+        self,
+        request: ScanRequest,
+        resources: ScanResources,
+        supervision: Supervision,
+        feedback: Feedback,
+        progress: Meter,
+    ) -> None:
+        self._request = request
+        self._resources = resources
+        self._supervision = supervision
+        self._feedback = feedback
+        self._progress = progress
+        self._num_new = 0
+        self._new_by_shard = Counter[str]()
+        self._stated = StatedCounts({}, 0)
+        self._engine_time = EngineTime()
+        self._kept_s = time.monotonic()
+        self._prepared = prepare(request)
+        self._run = place(request.run)
+        if place(request.source).is_dir() and self._run.is_within(self._prepared.source.root):
+            raise RunError(f"{request.run} lies in the source; use a folder outside of it for --run")
+        self._on_cluster = is_on_cluster(self._resources)
+
+    def run(self) -> ScanResult:
+        with ExitStack() as stack:
+            if self._on_cluster:  # a machine of it describes the engine
+                stack.enter_context(self._session())
+            self._description = self._described()
+            self._record = record_of(self._request, self._prepared.source, self._description, self._prepared.hash_list)
+            if refuse_other(self._request.run, self._record) is None:
+                self._refuse_new_run()
+            held = stack.enter_context(lease(self._run.at(RUN_LEASE), self._request.run, self._supervision.takeover))
+            Attempts(self._run.at(ATTEMPTS)).reset_failed()
+            stack.enter_context(_discounting_interruption(self._run))
+            if not self._on_cluster:
+                stack.enter_context(self._session())
+            return self._scanned(held)
+
+    def _described(self) -> EngineDescription:
+        """By a machine that can run the engine, where the scan runs on a cluster: this one may lack the packages."""
+        if not self._on_cluster:
+            return self._prepared.module.describe(self._request.options)
+        from jobs.runtime.cluster import refuse_impossible
+        from jobs.scan.first_look import look
+
+        is_new = not self._run.at(RUN_RECORD).exists()
+        if is_new:
+            refuse_other_files(self._run, self._request.run)
+            self._refuse_source()
+        cpus, gpus = self._resources.engine_cpus, gpus_per_engine(self._prepared, self._resources)
+        refuse_impossible(self._resources.ray_address, cpus, gpus)
+        new_run = (self._prepared.source, self._run) if is_new else None
+        return look(
+            self._request.engine,
+            self._engine_options(),
+            cpus,
+            gpus,
+            self._feedback,
+            self._progress.phase,
+            new_run=new_run,
+        )
+
+    def _refuse_new_run(self) -> None:
+        """EngineError where a new run would get no answer, SourceError where it would get no picture."""
+        if self._on_cluster:
+            return  # the first look has
+        if isinstance(self._prepared.module, RemoteEngineModule):
+            self._prepared.module.check(self._request.options)
+        self._refuse_source()
+
+    def _refuse_source(self) -> None:
+        refuse_without_pictures(self._prepared.source, self._request.source)
+        self._check_category()
+
+    def _scanned(self, held: Lease) -> ScanResult:
+        refuse_foreign_list(self._prepared.source)
+        executor, notice = self._resources.executor, self._feedback.notice
+        chosen, facts = chosen_samples(self._request, self._prepared.source, executor, notice)
+        self._record = self._record.model_copy(update=facts)
+        shards = [shard for shard in self._prepared.source.shards if chosen is None or shard in chosen]
+        scan_left = self._executor()
+        begun = start_or_continue(self._request.run, self._record)
+        before = results(self._run)
+        refuse_other_shards(self._request.run, shards, before)
+        settings = self._settings(begun)
+        left = [shard for shard in shards if not finished(shard, before.ledger)]
+        if left and begun.code not in (None, self._record.code):
+            self._feedback.notice(
+                f"{self._request.run} was begun with other code of privsieve; new rows are of this one"
+            )
+        num_chosen = None if chosen is None else sum(len(indices) for indices in chosen.values())
+        failures: list[str] = []
+        if left:
+            self._progress.resume(self._num_rows(before, begun.settings_hash()), num_chosen)
+            if chosen is None and self._progress.is_shown:
+                self._progress.phase("reading the counts beside the shards", is_logged=False)
+                self._stated = stated_counts(self._prepared.source)
+                self._progress.expect_about(self._stated.num_images)
+            self._progress.phase(f"loading {self._request.engine}")
+            with closing(scan_left(settings, left, chosen, before.ledger, self._progress.under_way)) as found:
+                failures = self._follow(found, len(left), len(shards), held, begun)
+        remove_unfinished(self._run)
+        self._notice_wrong_counts(left, before.ledger)
+        return self._reconcile(shards, begun.settings_hash(), num_chosen, failures, before.ledger)
+
+    def _num_rows(self, before: Results, settings_hash: str) -> int:
+        """Rows that the run has already, for progress; 0 where nobody looks, or to count them would take long."""
+        ledger = before.ledger
+        names = [name for shard in self._prepared.source.shards for name in result_names(shard, ledger)]
+        if not self._progress.is_shown or before.ranges is not None or len(names) > MAX_COUNTED_FILES:
+            return 0
+        try:
+            return sum(footer.num_rows for footer in footers(self._run, names, settings_hash))
+        except (RunError, StorageError):
+            return 0  # the end of the scan says which file is damaged
+
+    def _check_category(self) -> None:
+        """SourceError where `--category` names nothing that samples have; a notice where they contradict themselves."""
+        contradiction = check_category(self._prepared.source)
+        if contradiction:
+            self._feedback.notice(contradiction)
+
+    def _session(self) -> AbstractContextManager[None]:
+        if self._resources.executor == "inline":
+            return inline_session("run the same scan again to continue")
+        self._progress.phase("starting Ray")
+        from jobs.runtime.cluster import ray_session
+
+        return ray_session(self._resources.ray_address)
+
+    def _executor(self) -> ScanSlices:
+        """What scans the slices that are left; to be called inside of the session."""
+        if self._resources.executor == "inline":
+            from jobs.scan import inline
+
+            number = self._resources.processes
+            if number is not None:
+                return partial(inline.scan_slices, num_processes=number)
+            has_own_workers = self._description.num_gpus > 0 or self._description.batches_at_once > 1
+            number = 1 if has_own_workers else num_cores()
+            return partial(inline.scan_slices, num_processes=number, further_after_s=FURTHER_AFTER_S)
+        from jobs.runtime.cluster import num_engines, refuse_impossible
+        from jobs.scan import on_ray
+
+        address, cpus, gpus = (
+            self._resources.ray_address,
+            self._resources.engine_cpus,
+            gpus_per_engine(self._prepared, self._resources),
+        )
+        refuse_impossible(address, cpus, gpus)
+        size, max_size = num_engines(address, cpus, gpus, self._resources.num_engines, self._resources.max_engines)
+        pool = on_ray.EnginePool(size, max_size, cpus, gpus)
+        scan_left = partial(on_ray.scan_slices, engines=pool)
+        if not self._progress.is_shown:
+            return lambda settings, left, chosen, ledger, _: scan_left(settings, left, chosen, ledger)
+        return scan_left
+
+    def _engine_options(self) -> EngineOptions:
+        """With what the engine may use of its machine; inline it has what the machine has."""
+        is_inline = self._resources.executor == "inline"
+        gpus = self._resources.engine_gpus
+        return replace(
+            self._request.options,
+            cpus=None if is_inline else self._resources.engine_cpus,
+            gpu_share=gpus if gpus is not None and 0 < gpus < 1 else None,
+        )
+
+    def _settings(self, begun: RunRecord) -> ScanSettings:
+        description = self._description
+        return ScanSettings(
+            source=self._prepared.source,
+            run=self._run,
+            engine=self._request.engine,
+            options=replace(self._engine_options(), weights_sha256=frozenset(description.weights.values())),
+            num_decode_threads=max(MIN_DECODE_THREADS, math.ceil(self._resources.engine_cpus)),
+            limits=self._prepared.limits(description),
+            settings_hash=begun.settings_hash(),
+            code=self._record.code or "",
+            stall_s=self._supervision.stall_seconds,
+            batches_at_once=description.batches_at_once,
+            uses_caption=description.uses_caption,
+            has_canary=description.num_gpus > 0,
+            hash_list=self._prepared.hash_list,
+            image_memory_bytes=self._supervision.image_memory_bytes,
+        )
+
+    def _follow(
+        self, found: Iterator[SliceCounts], num_left: int, num_shards: int, held: Lease, begun: RunRecord
+    ) -> list[str]:
+        """Shows how the scan goes on; returns why slices have no result, one line each."""
+        failures: list[str] = []
+        num_ended = num_shards - num_left
+        silence_s = max(MIN_SILENCE_S, SILENT_STALLS * self._supervision.stall_seconds)
+        for counts in heard(found, silence_s, lambda: self._notice_silence(silence_s)):
+            held.check()
+            if counts.built_with:
+                begun = with_built(self._request.run, begun, json.loads(counts.built_with))
+            if counts.engine_time:
+                self._keep(EngineTime.model_validate_json(counts.engine_time))
+            if counts.is_fatal:
+                raise IncompleteError(f"{counts.failure}; run the same command again to continue")
+            self._progress.advance(counts.num_rows)
+            self._num_new += counts.num_rows
+            self._new_by_shard[shard_id_of_result(counts.name)] += counts.num_rows
+            if counts.is_last:
+                num_ended += 1
+                self._progress.shards(num_ended, num_shards)
+            if counts.failure:
+                failures.append(counts.failure)
+        self._write_engine_time()
+        return failures
+
+    def _notice_wrong_counts(self, scanned: list[str], earlier: Ledger) -> None:
+        """Compares shards that this scan has looked at from their first image to their last."""
+        now = results(self._run).ledger if self._stated.by_shard else earlier
+        whole = [shard for shard in scanned if not has_any_result(shard, earlier) and finished(shard, now)]
+        difference = self._stated.difference({one: self._new_by_shard[shard_id_in(one, now)] for one in whole})
+        if difference is not None:
+            self._feedback.notice(difference)
+
+    def _keep(self, more: EngineTime) -> None:
+        self._engine_time += more
+        if time.monotonic() - self._kept_s > KEEP_EVERY_S:
+            self._write_engine_time()
+
+    def _write_engine_time(self) -> None:
+        if self._engine_time.seconds:
+            add_engine_time(self._run, self._engine_time)
+        self._engine_time, self._kept_s = EngineTime(), time.monotonic()
+
+    def _notice_silence(self, silence_s: float) -> None:
+        self._feedback.notice(
+            f"no slice has ended for {silence_s / 60:.0f} min; an engine may still be loading, or a worker is "
+            "stopped: if no process of this scan is at work, end it with Ctrl-C and run the same command again"
+        )
+
+    def _reconcile(
+        self, shards: list[str], settings_hash: str, num_chosen: int | None, failures: list[str], earlier: Ledger
+    ) -> ScanResult:
+        """Counts what the run has now. IncompleteScanError says which shards have slices without a result, and why.
+
+        earlier: what the run had before this scan.
+        """
+        url, source, now = self._request.run, self._prepared.source, results(self._run)
+        missing = [shard for shard in shards if not finished(shard, now.ledger)]
+        found = tally(self._run, settings_hash, source, earlier, now)
+        result = ScanResult(
+            num_images=found.num_images,
+            reasons=found.reasons,
+            damage=found.damage,
+            num_shards=len(shards),
+            num_finished_shards=len(shards) - len(missing),
+            num_new_images=self._num_new,
+            seconds=self._progress.elapsed_s,
+            images_per_s=self._progress.overall_images_per_s,
+        )
+        changed = [printable(s) for s in missing if now.ledger.last.get(shard_id_in(s, now.ledger)) == CONFLICT]
+        changed += found.changed
+        if changed:
+            raise IncompleteScanError(
+                f"{changed[0]} changed between two scans of this run ({number_of(len(changed), 'such shard')}): remove "
+                f"its results from {url}/scores and run the same scan again, or scan into a new run",
+                result,
+            )
+        if not missing and num_chosen not in (None, found.num_rows):
+            raise IncompleteScanError(
+                f"{found.num_rows} images have a row and {num_chosen} were chosen: the source changed between two "
+                "scans of this run; scan into a new run",
+                result,
+            )
+        if missing:
+            why = f" ({failures[0]})" if failures else ""
+            raise IncompleteScanError(
+                f"{len(missing)} of {number_of(len(shards), 'shard')} have images without a row, "
+                f"{printable(missing[0])} first"
+                f"{why}; `privsieve status {url}` lists them; run the same scan again to continue",
+                result,
+            )
+        num_named = found.num_images - found.reasons.get(LISTED, 0)
+        if source.class_list is not None and found.num_with_category < num_named:
+            without = number_of(num_named - found.num_with_category, "image")
+            self._feedback.notice(
+                f"{without} of {found.num_images:,} without a category: {source.class_list.url} does not name them"
+            )
+        if source.category is not None and num_named and not found.num_with_category:
+            self._feedback.notice(f"the category is null in every row: {no_category(source, source.category)}")
+        return result
+
+
+@contextmanager
+def _discounting_interruption(run: Place) -> Iterator[None]:
+    """An interruption by the user does not count as a death of the slices that were being scanned."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        with suppress(StorageError):
+            Attempts(run.at(ATTEMPTS)).discount_interrupted()
+        raise

@@ -1,0 +1,209 @@
+"""A worker of a scan: slices in, one result file each; only counts come back.
+
+Encoded bytes are read, decoded, scored and written in one process, since moving pixels between processes costs more
+than anything but the model. A slice whose worker died or hung is tried again, then isolated.
+"""
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from typing import Protocol
+
+import pyarrow as pa
+
+from ingest.errors import EngineError, SourceError, StorageError
+from ingest.sample import printable
+from jobs.scan.batch_window import MAX_BATCHES, Room, rows_in_order
+from jobs.scan.engine_host import EngineHost
+from jobs.scan.flow import Flow
+from jobs.scan.isolation import IsolationError, isolated_rows
+from jobs.scan.settings import ScanSettings
+from jobs.scan.slice_tasks import SliceCounts, SliceTask
+from jobs.scan.watchdog import Watchdog
+from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, Attempt, Attempts
+from scoring.runs.engine_time import EngineTime
+from scoring.runs.footers import shard_text, write_result
+from scoring.runs.layout import ATTEMPTS, SCORES
+from scoring.table import SCHEMA
+
+LookedAt = Callable[[str, int], object]
+"""Takes the name of a slice (`SliceTask.name`) and how many of its images were looked at so far; for progress only. An
+empty name: an engine is loaded."""
+
+
+def nobody_looks(slice_name: str, num_images: int) -> None:
+    """A `LookedAt` for progress that is not shown."""
+
+
+class Metrics(Protocol):
+    """What a worker tells the outside while it scans; see `jobs.runtime.metrics`."""
+
+    def slice_written(self, seconds: float, num_scored: int, quarantined: Mapping[str, int]) -> None: ...
+
+    def queued(self, num_images: int) -> None: ...
+
+    def tokens(self, spent: Mapping[str, int]) -> None: ...
+
+    def engine_time(self, more: EngineTime) -> None: ...
+
+
+class WorkerCrash(Exception):  # noqa: N818 (the worker crashed; its caller decides whether the process ends)
+    """An exception that no code foresaw. It is recorded as a death; the worker must not scan this slice further."""
+
+
+class SliceScanner:
+    """Scans one slice after the other, or several at once from as many threads."""
+
+    def __init__(
+        self,
+        settings: ScanSettings,
+        metrics: Metrics | None = None,
+        crashed: Callable[[], object] = lambda: None,
+        looked_at: LookedAt = nobody_looks,
+    ):
+        """crashed: called after a crash is recorded and before `WorkerCrash`, by one thread at a time."""
+        self._settings = settings
+        self._crashed = crashed
+        self._looked_at = looked_at
+        self._metrics = metrics
+        self._attempts = Attempts(settings.run.at(ATTEMPTS))
+        self._watchdog = Watchdog(settings.stall_s)
+        self._flow = Flow()
+        self._host = EngineHost(settings, self._flow)
+        self._room = Room(self._flow, self._host.max_pictures) if settings.batches_at_once > 1 else None
+        self._turns = threading.Semaphore(settings.slices_at_once)
+        self._isolating = threading.Lock()
+        self._crashing = threading.Lock()
+        self._threads = ThreadPoolExecutor(MAX_BATCHES + settings.slices_at_once)
+        self._broken = ""
+        try:
+            self._host.scorer()
+        except (EngineError, StorageError) as error:
+            self._broken = str(error)
+        looked_at("", 0)
+
+    def scan(self, task: SliceTask) -> SliceCounts:
+        """Scores a slice and writes its file. WorkerCrash where an image made a decoder or engine raise."""
+        if self._broken:
+            return SliceCounts(failure=self._broken, is_fatal=True)
+        found = SliceCounts(len(task.slice.locators), task.slice.is_last, name=task.name)
+        try:
+            if self._settings.run.at(SCORES, task.name).exists():  # Ray asks again for what a lost machine had done
+                return found
+            before = self._attempts.begin(task.name)
+        except StorageError as error:
+            return SliceCounts(failure=str(error), is_fatal=True)
+        try:
+            with self._flow.at("slices"):
+                self._scan(task, before)
+        except (EngineError, IsolationError, SourceError, StorageError) as error:
+            with suppress(StorageError):  # where the run cannot be written to, the error itself says so
+                self._attempts.fail(task.name, str(error))
+            is_fatal = isinstance(error, EngineError | _WriteError)
+            return SliceCounts(failure=str(error), is_fatal=is_fatal, name=task.name)
+        except Exception as error:  # the edge of a slice: whatever a decoder or an engine raised counts as one death
+            with self._crashing:
+                with suppress(StorageError):
+                    self._attempts.record_crash(task.name, type(error).__name__)
+                self._crashed()
+            raise WorkerCrash(type(error).__name__) from None
+        with suppress(StorageError):  # a file that stays counts as a death, no more
+            self._attempts.end(task.name)
+        return self._with_engine(found)
+
+    def _with_engine(self, found: SliceCounts) -> SliceCounts:
+        """With what the driver keeps of the engine."""
+        built_with, more = self._host.built_with(), self._host.engine_time()
+        if more is not None and self._metrics is not None:
+            self._metrics.engine_time(more)
+        return replace(
+            found,
+            built_with="" if built_with is None else json.dumps(built_with),
+            engine_time="" if more is None else more.model_dump_json(),
+        )
+
+    def close(self) -> None:
+        """Gives the device of the engine back. Threads that are at work end with what they are doing."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._host.make_room()
+
+    def _scan(self, task: SliceTask, before: Attempt) -> None:
+        began = time.monotonic()
+        tables = self._tables(task, before)
+        with self._flow.at("writing"):
+            self._finish(task, tables, began)
+
+    def _finish(self, task: SliceTask, tables: list[pa.Table], began: float) -> None:
+        table = pa.concat_tables([SCHEMA.empty_table(), *tables])
+        if table.num_rows != len(task.slice.locators):
+            raise RuntimeError(
+                f"slice {task.slice.number}: {table.num_rows} rows of {len(task.slice.locators)} samples"
+            )
+        if self._settings.source.version_mark(task.slice.shard) != task.version_mark:
+            raise SourceError(f"{printable(task.slice.shard)} changed while it was scanned")
+        reasons = Counter(r for r in table["reason"].to_pylist() if r)
+        self._write(task, table, reasons)
+        if self._metrics is not None:
+            self._metrics.slice_written(time.monotonic() - began, table.num_rows - reasons.total(), reasons)
+            usage = self._host.token_usage()
+            if usage is not None:
+                self._metrics.tokens(usage)
+
+    def _tables(self, task: SliceTask, before: Attempt) -> list[pa.Table]:
+        slice_ = task.slice
+        if before.deaths >= GIVE_UP_AFTER_DEATHS:
+            last = f", last of {before.cause}" if before.cause else ""
+            died = f"the worker died {before.deaths} times in slice {slice_.number}{last}"
+            raise StorageError(f"{printable(slice_.shard)}: {died}")
+        if before.deaths >= ISOLATE_AFTER_DEATHS:
+            return self._isolated(task)
+        with self._turns:
+            score = self._host.scorer().rows
+            samples = self._settings.source.read(slice_)
+            rows = rows_in_order(samples, score, self._threads, self._room, self._flow, self._queued)
+            return list(self._counted(task, self._watchdog.watch(rows)))
+
+    def _isolated(self, task: SliceTask) -> list[pa.Table]:
+        """The child process needs an engine of its own, and room for it: no other slice is scanned meanwhile."""
+        with self._isolating:
+            for _ in range(self._settings.slices_at_once):
+                self._turns.acquire()
+            try:
+                self._host.make_room()
+                return list(self._counted(task, isolated_rows(self._settings, task.slice)))
+            finally:
+                self._turns.release(self._settings.slices_at_once)
+
+    def _counted(self, task: SliceTask, rows: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        """The rows as they come; says how many images of the slice were looked at."""
+        num_images = 0
+        for table in rows:
+            num_images += table.num_rows
+            self._looked_at(task.name, num_images)
+            yield table
+
+    def _queued(self, num_images: int) -> None:
+        if self._metrics is not None:
+            self._metrics.queued(num_images)
+
+    def _write(self, task: SliceTask, table: pa.Table, reasons: Counter[str]) -> None:
+        texts = {
+            "settings": self._settings.settings_hash,
+            "code": self._settings.code,
+            "shard": shard_text(task.slice.shard),
+            "chain": task.listing_digests,
+            "state": task.fingerprint,
+        }
+        try:
+            write_result(self._settings.run.at(SCORES, task.name), table, texts, reasons)
+        except StorageError as error:
+            raise _WriteError(str(error)) from None
+
+
+class _WriteError(StorageError):
+    """The run cannot be written to, so no slice can."""

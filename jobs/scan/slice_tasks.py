@@ -1,0 +1,90 @@
+"""The work of a scan, slice by slice: what is listed of a shard, and what a worker answers."""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+
+from ingest.errors import PrivsieveError, StorageError
+from ingest.sample import printable
+from ingest.slices import Slice
+from jobs.scan.selection import Chosen, selected
+from jobs.scan.settings import ScanSettings
+from jobs.scan.watchdog import Watchdog
+from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, Attempts, listing_of
+from scoring.runs.layout import ATTEMPTS
+from scoring.runs.ledger import Ledger, file_name, has_result, shard_id_in
+
+ShowUnderWay = Callable[[int], object]
+"""Takes the number of images done of slices that have not ended. The first call, with 0: an engine is loaded."""
+
+
+@dataclass(frozen=True)
+class SliceTask:
+    """One slice to scan, and what the footer of its result says (`scoring.runs.footers`)."""
+
+    slice: Slice
+
+    name: str
+    """Of the result file."""
+
+    listing_digests: str
+    """Two hashes with a space between: of what the shard listed before this slice, and up to its end."""
+
+    version_mark: str
+    """`ingest.formats.Source.version_mark` of the shard when it was listed; quick to compare."""
+
+    fingerprint: str
+    """`ingest.formats.Source.fingerprint` of the shard when it was listed."""
+
+
+@dataclass(frozen=True)
+class SliceCounts:
+    """What came of one slice, or of the listing of a shard."""
+
+    num_rows: int = 0
+
+    is_last: bool = False
+    """Whether it was the last slice of its shard."""
+
+    failure: str = ""
+    """Why there is no result; empty where there is one."""
+
+    is_fatal: bool = False
+    """Whether no other slice would get a result either."""
+
+    name: str = ""
+    """`SliceTask.name`; empty for a listing."""
+
+    built_with: str = ""
+    """`scoring.assessment.TakesSteps.built_with` as JSON; empty for other engines."""
+
+    engine_time: str = ""
+    """`EngineTime` as JSON, since the same worker last answered; empty where nothing is measured."""
+
+
+def slices_left(settings: ScanSettings, shard: str, chosen: Chosen, ledger: Ledger) -> Iterator[SliceTask]:
+    """The slices of a shard without a result, as they are listed.
+
+    chosen: which samples are scanned at all. ledger: of the run. SourceError or StorageError where the shard cannot
+    be listed, or where its listing killed one worker after another.
+    """
+    source, attempts = settings.source, Attempts(settings.run.at(ATTEMPTS))
+    listing, watchdog, before = listing_of(shard_id_in(shard, ledger)), Watchdog(settings.stall_s), sha256()
+    try:
+        if attempts.begin(listing).deaths >= GIVE_UP_AFTER_DEATHS:
+            raise StorageError(f"{printable(shard)}: its listing has killed a worker {GIVE_UP_AFTER_DEATHS} times")
+        version_mark, fingerprint = source.version_mark(shard), source.fingerprint(shard)
+        slices = selected(source.slices(shard), shard, None if chosen is None else chosen[shard])
+        for slice_ in watchdog.watch(slices):
+            after = before.copy()
+            after.update(slice_.listing_json().encode())
+            if not has_result(shard, slice_.number, slice_.is_last, ledger):
+                name = file_name(shard, slice_.number, slice_.is_last, ledger)
+                yield SliceTask(slice_, name, f"{before.hexdigest()} {after.hexdigest()}", version_mark, fingerprint)
+            before = after
+        attempts.end(listing)
+    except PrivsieveError as error:
+        with suppress(StorageError):
+            attempts.fail(listing, str(error))
+        raise

@@ -1,0 +1,156 @@
+"""`privsieve study …`: what tuning brings and costs, each figure measured through a scan."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from jobs.console.option_types import Numbers
+from jobs.console.request_options import takes
+from jobs.console.terminal import write_json, write_line
+from jobs.runtime.feedback import on_terminal
+from jobs.runtime.last_word import command_session
+from jobs.runtime.weights_progress import weights_shown
+from jobs.study.request import CostRequest, PromptsRequest, StudyRequest
+
+if TYPE_CHECKING:
+    from jobs.study.points import PointResult
+
+
+@click.group()
+def study() -> None:
+    """Measure what tuning brings, on which classes, and what it costs."""
+
+
+FORMAT = click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+QUIET = click.option("--quiet", is_flag=True, help="No progress.")
+
+
+@study.command()
+@takes(StudyRequest)
+@FORMAT
+@QUIET
+@click.option("--sizes", type=Numbers(), default="0,10,50,100", show_default=True, help="Pictures; 0 is untuned.")
+def curve(request: StudyRequest, sizes: tuple[int, ...], output: str, quiet: bool) -> None:
+    """Tune on more and more pictures of SOURCE, and evaluate each model."""
+    from jobs.study.curve import run_curve
+
+    with command_session(), weights_shown(on_terminal(quiet)):
+        result = run_curve(request, sizes, on_terminal(quiet))
+    if output == "json":
+        write_json(asdict(result), indent=1)
+        return
+    from jobs.study.findings import of_curve
+
+    write_line(of_curve(result))
+    _write_points(result.points)
+
+
+@study.command(name="leave-one-class-out")
+@takes(StudyRequest)
+@FORMAT
+@QUIET
+@click.option(
+    "--class", "classes", multiple=True, help="A class to leave out; repeatable. Every private one by default."
+)
+def leave_one_class_out(request: StudyRequest, classes: tuple[str, ...], output: str, quiet: bool) -> None:
+    """Tune without one class of SOURCE at a time: is it still found?"""
+    from jobs.study.leave_one_out import run_leave_one_out
+
+    with command_session(), weights_shown(on_terminal(quiet)):
+        result = run_leave_one_out(request, classes, on_terminal(quiet))
+    if output == "json":
+        write_json(asdict(result), indent=1)
+        return
+    from jobs.console.tables import write_table
+    from jobs.study.findings import of_leave_one_out
+
+    write_line(of_leave_one_out(result))
+    _write_points(result.points)
+
+    rows = []
+    for point in result.points:
+        if point.left_out is not None:
+            of_class = point.classes.get(point.left_out, {})
+            figures = (point.mcc, of_class.get("recall"), of_class.get("mcc"), of_class.get("f1"))
+            rows.append([point.left_out, str(point.seed), *map(_shown, figures)])
+    write_line()
+    write_table(["left out", "seed", "MCC of all", "recall of it", "MCC of it", "F1 of it"], rows, range(1, 6))
+
+
+@study.command()
+@takes(PromptsRequest)
+@FORMAT
+@QUIET
+def prompts(request: PromptsRequest, output: str, quiet: bool) -> None:
+    """Ask in each of the four wordings of the binary protocol: how much do the answers differ?"""
+    from jobs.study.prompts import run_prompts
+
+    with command_session(), weights_shown(on_terminal(quiet)):
+        result = run_prompts(request, on_terminal(quiet))
+    if output == "json":
+        write_json(asdict(result), indent=1)
+        return
+    from jobs.console.tables import write_table
+    from jobs.study.findings import of_prompts
+
+    write_line(of_prompts(result))
+    heads = ["figure", *(name.partition(":")[2] for name in result.wordings), "mean", "sd"]
+    figures = [*result.spread.private.items(), *result.spread.score.items()]
+    rows = [[name, *map(_shown, one.values), _shown(one.mean), _shown(one.sd)] for name, one in figures]
+    write_table(heads, rows, range(1, len(heads)))
+
+
+@study.command()
+@takes(CostRequest)
+@FORMAT
+def cost(request: CostRequest, output: str) -> None:
+    """How far ADAPTER moves the model's next word on pictures that have nothing to do with privacy."""
+    from jobs.study.cost import run_cost
+
+    with command_session(), weights_shown(on_terminal(quiet=False)):
+        result = run_cost(request)
+    if output == "json":
+        write_json(asdict(result), indent=1)
+        return
+    write_line(
+        f"{result.num_pictures} pictures ({result.num_undecodable} more cannot be decoded), "
+        f"{result.num_questions} questions: the next word's distribution moved by "
+        f"{result.mean_kl:.4f} nats on average ({result.p95_kl:.4f} at the 95th percentile); the most probable word is "
+        f"the same for {result.same_first_token:.1%}"
+    )
+    write_line("this says that the model has changed, not that it has become worse")
+
+
+def _write_points(points: "Sequence[PointResult]") -> None:
+    from jobs.console.tables import write_table
+
+    names = {
+        "mcc": "MCC",
+        "f1": "F1",
+        "recall": "recall",
+        "specificity": "specificity",
+        "spearman": "Spearman",
+        "mae": "MAE",
+        "macro_f1": "macro F1",
+    }
+    used = [name for name in names if any(getattr(point, name) is not None for point in points)]
+    heads = ["point", "pictures", *(names[name] for name in used), "no answer"]
+    rows = [
+        [
+            point.name,
+            str(point.num_pictures),
+            *(_shown(getattr(point, name)) for name in used),
+            "–" if point.num_rejected is None else str(point.num_rejected),
+        ]
+        for point in points
+    ]
+    write_table(heads, rows, range(1, len(heads)))
+    for point in points:
+        for caution in point.cautions:
+            write_line(f"{point.name}: caution: {caution}")
+
+
+def _shown(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"

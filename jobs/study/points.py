@@ -1,0 +1,222 @@
+"""One point of a study: draw a training set, tune, scan the evaluation pictures, evaluate. Each step can continue."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from ingest.errors import IncompleteError, LabelsError
+from ingest.formats import open_source
+from ingest.storage.place import place
+from jobs.runtime.feedback import Feedback
+from jobs.scan.request import ScanRequest, ScanResources, Supervision
+from jobs.scan.run import run_scan
+from jobs.study.request import StudyRequest
+from jobs.tune.run import TuneRequest, installed_packages, run_tune
+from jobs.tune_set.run import TuneSetRequest, run_tune_set
+from reports.evaluation.evaluate import EvaluationOptions, evaluate_run
+from reports.evaluation.results import Evaluation
+from scoring.assessment import EngineOptions
+from scoring.engines.vlm.adapter_card import ENGINE
+from scoring.engines.vlm.checkpoint import checkpoint
+from scoring.labels.contradictions import contradictions
+from scoring.labels.table import read_labels
+from scoring.tuning.drawing import Draw
+from scoring.tuning.recipe import recipe
+from scoring.tuning.targets import PROTOCOLS
+
+RECORD = "study.json"
+RESULT = "point.json"
+UNTUNED = "untuned"
+SET, ADAPTER, RUN = "set", "adapter", "run"
+
+
+@dataclass(frozen=True)
+class PointResult:
+    """What a scan with one model gave. Figures that are not defined are None."""
+
+    name: str
+    num_pictures: int
+    """That the model was tuned on; 0 for the untuned model."""
+
+    seed: int
+    left_out: str | None
+    """A class of which the model saw no picture."""
+
+    mcc: float | None = None
+    """Private or public; a rejection counts as the wrong answer."""
+
+    f1: float | None = None
+    recall: float | None = None
+    specificity: float | None = None
+    num_rejected: int | None = None
+    spearman: float | None = None
+    """Of the severity score."""
+
+    mae: float | None = None
+    macro_f1: float | None = None
+    """Mean over the attributes."""
+
+    classes: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    """Private class -> recall, mcc and f1 against exclusive batches of public pictures."""
+
+    cautions: tuple[str, ...] = ()
+    """Of the adapter's card."""
+
+
+def begin(request: StudyRequest, kind: str) -> Path:
+    """The study's folder. LabelsError if it holds another study, or other files, or the protocol does not fit;
+    EngineError if a package is missing."""
+    installed_packages()
+    asked = (request.protocol or PROTOCOLS[request.target]).partition(":")[0]
+    if asked != PROTOCOLS[request.target]:
+        raise LabelsError(
+            f"--protocol {request.protocol} does not fit --target {request.target}, which is for "
+            f"{PROTOCOLS[request.target]}"
+        )
+    where = place(request.out)
+    if not where.is_local:
+        raise LabelsError(f"{request.out}: a study is written to a folder of this machine")
+    folder = Path(where.path)
+    content = {"kind": kind, "keep_ambiguous": False, **asdict(replace(request, seeds=()))}
+    content["prompt_file"] = None if request.prompt_file is None else hashlib.sha256(request.prompt_file).hexdigest()
+    del content["seeds"], content["out"]
+    # What lies behind the names: points of other pictures, labels or models are not comparable.
+    content["recipe"] = recipe(request.recipe).model_dump(mode="json")
+    content["model"] = checkpoint(request.model, with_weights=True).digest()
+    for name in ("labels", "evaluation_labels"):
+        content[name] = hashlib.sha256(place(content[name]).read()).hexdigest()
+    for name in ("source", "evaluation_source"):
+        content[name] = _fingerprint(content[name])
+    begin_folder(folder, content, request.out)
+    return folder
+
+
+def begin_folder(folder: Path, content: Mapping[str, object], out: str) -> None:
+    """Writes down what a study is of, or compares it with what is there. LabelsError naming the first difference."""
+    record = folder / RECORD
+    if record.is_file():
+        try:
+            found = json.loads(record.read_bytes())
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise LabelsError(f"{out}: its {RECORD} is damaged; name another --out")
+        for name, wanted in content.items():
+            if found.get(name) != wanted:
+                raise LabelsError(f"{out} holds a study with another {name}; give the same, or name another --out")
+    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise LabelsError(f"{out} already exists and holds no study; name another --out")
+    else:
+        place(str(record)).write(json.dumps(content, indent=1).encode())
+
+
+def _fingerprint(url: str) -> str:
+    """Of a corpus: differs if a picture was replaced, added or removed."""
+    source = open_source(url, None, None)
+    # Without the hash of blocks, so that studies go on that began before there was one.
+    marks = (f"{shard} {source.fingerprint(shard).partition(' ')[0]}" for shard in source.shards)
+    return hashlib.sha256("\n".join(marks).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def untuned(request: StudyRequest, folder: Path, feedback: Feedback) -> PointResult:
+    """The model as it is. Its run also says which pictures must not be tuned on."""
+    if caution := contradictions(read_labels(request.evaluation_labels)):
+        feedback.notice(f"caution: {request.evaluation_labels}: {caution}")
+    point = PointResult(UNTUNED, 0, 0, None)
+    return _measured(request, folder / UNTUNED, point, None, feedback)
+
+
+def draw_set(request: StudyRequest, folder: Path, name: str, draw: Draw, feedback: Feedback) -> None:
+    """The training set of a point, without the pictures of the untuned model's run.
+
+    LabelsError if there are too few pictures: a study draws all its sets before it tunes.
+    """
+    at = folder / name
+    if not (at / SET / "set.json").is_file():
+        run_tune_set(
+            TuneSetRequest(
+                source=request.source,
+                labels=request.labels,
+                out=str(at / SET),
+                target=request.target,
+                prompt_file=request.prompt_file,
+                draw=draw,
+                exclude=(str(folder / UNTUNED / RUN),),
+            ),
+            feedback,
+        )
+
+
+def tuned(request: StudyRequest, folder: Path, name: str, draw: Draw, feedback: Feedback) -> PointResult:
+    """A model that was tuned on the set of the point."""
+    at = folder / name
+    if (found := _stored(at)) is not None:
+        return found
+    card = run_tune(
+        TuneRequest(
+            training_set=str(at / SET),
+            model=request.model,
+            out=str(at / ADAPTER),
+            recipe=request.recipe,
+            max_pixels=request.max_pixels,
+            seed=draw.seed,
+            micro_batch_size=request.micro_batch_size,
+        ),
+        feedback,
+    )
+    num = card.counts["train"]["pictures"]
+    left_out = draw.leave_out[0] if draw.leave_out else None
+    point = PointResult(name, num, draw.seed, left_out, cautions=card.cautions)
+    return _measured(request, at, point, str(at / ADAPTER), feedback)
+
+
+def _measured(
+    request: StudyRequest, at: Path, point: PointResult, adapter: str | None, feedback: Feedback
+) -> PointResult:
+    if (found := _stored(at)) is not None:
+        return found
+    options = EngineOptions(
+        model=request.model,
+        adapter=adapter,
+        protocol=request.protocol or PROTOCOLS[request.target],
+        prompt_file=request.prompt_file,
+        max_pixels=request.max_pixels,
+    )
+    scan = ScanRequest(request.evaluation_source, str(at / RUN), engine=ENGINE, options=options)
+    run_scan(scan, ScanResources(executor="inline"), Supervision(), feedback)
+    labels = read_labels(request.evaluation_labels)
+    evaluation = evaluate_run(str(at / RUN), labels, EvaluationOptions(num_draws=0))
+    result = _with_figures(point, evaluation)
+    place(str(at / RESULT)).write(json.dumps(asdict(result), indent=1).encode())
+    return result
+
+
+def _with_figures(point: PointResult, evaluation: Evaluation) -> PointResult:
+    private, score, attributes = evaluation.private, evaluation.score, evaluation.attribute_summary
+    if private is not None:
+        point = replace(
+            point,
+            mcc=private.mcc,
+            f1=private.f1,
+            recall=private.recall,
+            specificity=private.specificity,
+            num_rejected=private.num_rejected,
+            classes={one.name: {"recall": one.recall, "mcc": one.mcc, "f1": one.f1} for one in private.per_class},
+        )
+    if score is not None:
+        point = replace(point, spearman=score.spearman, mae=score.mae)
+    if attributes is not None:
+        point = replace(point, macro_f1=attributes.macro_f1)
+    if private is None and score is None and attributes is None:
+        raise IncompleteError(f"{point.name}: the labels of the evaluation pictures judge nothing that the run answers")
+    return point
+
+
+def _stored(at: Path) -> PointResult | None:
+    file = at / RESULT
+    if not file.is_file():
+        return None
+    content = json.loads(file.read_bytes())
+    return PointResult(**content | {"cautions": tuple(content["cautions"])})

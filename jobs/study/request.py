@@ -1,0 +1,111 @@
+"""What the studies are asked for."""
+
+from typing import Annotated, Literal
+
+import click
+from pydantic import Field
+from pydantic.dataclasses import dataclass as checked_dataclass
+
+from jobs.console.option_types import Numbers
+from jobs.runtime.requests import STRICT, Count, Option, Seed, Url, Urls
+from scoring.engines.picture import DEFAULT_MAX_PIXELS
+from scoring.tuning.targets import PROTOCOLS
+
+TARGETS = [name for name in PROTOCOLS if name != "dialogue"]
+PatchesAtLeast = Annotated[int, Field(ge=28 * 28, lt=2**63)]
+
+
+@checked_dataclass(frozen=True, config=STRICT)
+class StudyRequest:
+    """What all points of a study share. `study.json` holds these fields, so their names stay."""
+
+    source: Annotated[Url, Option(argument="SOURCE")]
+    """Pictures to tune on."""
+
+    labels: Url
+    """Labels of SOURCE."""
+
+    evaluation_source: Annotated[Url, Option("--evaluation")]
+    """Pictures to evaluate on. None of them, nor a near duplicate, is tuned on."""
+
+    evaluation_labels: Url
+    """Labels of the pictures of --evaluation."""
+
+    target: Annotated[str, Option(kind=click.Choice(TARGETS))]
+    """What the model learns to answer."""
+
+    model: Url
+    """A folder, or a hub name such as owner/name."""
+
+    recipe: Url
+    """Hyper-parameters: a shipped name or a YAML file, as in tune."""
+
+    out: Url
+    """Folder of the study on this machine; continued if it exists."""
+
+    protocol: str | None = None
+    """Protocol of the scans, such as binary:p1,first; that of the target by default."""
+
+    prompt_file: bytes | None = None
+    """YAML file with wordings that replace the protocol's own, as in scan."""
+
+    max_pixels: PatchesAtLeast = DEFAULT_MAX_PIXELS
+    """Width x height of pictures, as in scan."""
+
+    seeds: Annotated[tuple[Annotated[int, Field(ge=0, lt=2**32)], ...], Option(kind=Numbers(), default="0")] = (0,)
+    """One draw and one tuning each, such as 0,1,2; 0 by default."""
+
+    micro_batch_size: Count = 8
+    """Pictures in the memory at once, as in tune."""
+
+
+@checked_dataclass(frozen=True, config=STRICT)
+class PromptsRequest:
+    """Which model is asked about which pictures. `study.json` holds these fields, so their names stay."""
+
+    source: Annotated[Url, Option(argument="SOURCE")]
+    """Pictures to ask about."""
+
+    labels: Url
+    """Labels of SOURCE."""
+
+    model: Url
+    """A folder, a hub name such as owner/name, or a URL."""
+
+    out: Url
+    """Folder of the study on this machine; continued if it exists."""
+
+    adapter: Url | None = None
+    """Folder of a tuned adapter."""
+
+    reading: Literal["lenient", "first"] | None = None
+    """How answers are read; strictly by default."""
+
+    evaluation: Annotated[Urls, Option("--exclude", metavar="RUN|LABELS")] = ()
+    """An evaluation set, as a run or labels file; SOURCE must share nothing with it."""
+
+    max_pixels: PatchesAtLeast | None = None
+    """Width x height of pictures, as in scan."""
+
+
+@checked_dataclass(frozen=True, config=STRICT)
+class CostRequest:
+    """Which adapter is compared with its base model, on what."""
+
+    adapter: Annotated[Url, Option(argument="ADAPTER")]
+    """Folder of a tuned adapter."""
+
+    model: Url
+    """A folder, a hub name such as owner/name, or a URL."""
+
+    pictures: Url
+    """Corpus of neutral pictures, unlike those of the tuning."""
+
+    num_pictures: Annotated[Count, Option("--n")] = 200
+    """Pictures that are drawn."""
+
+    seed: Seed = 0
+    """Seed of the draw of pictures."""
+
+    max_pixels: PatchesAtLeast | None = None
+    """Width x height of pictures, as in scan; default what the adapter was tuned with."""

@@ -1,0 +1,33 @@
+"""Functions of `privsieve` that make a request of their parameters: each parameter is a field of the request."""
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+from jobs.runtime.requests import docstrings, parameters, text_of
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+REQUESTS: dict[str, tuple[type, ...]] = {}
+"""Name of a function -> the requests that it makes of its parameters."""
+
+
+def takes(*requests: type) -> Callable[[Function], Function]:
+    """Adds what the fields of these requests say about the parameters to the docstring of a function."""
+
+    def documented(function: Function) -> Function:
+        REQUESTS[function.__name__] = requests
+        texts = {name: text for request in requests for name, text in docstrings(request).items()}
+        texts |= {one.name: text_of(one) for request in requests for one in parameters(request)}
+        names = [name for name in inspect.signature(function).parameters if name in texts]
+        lines = "\n".join(f"    {name}: {_in_python(texts[name])}" for name in names)
+        function.__doc__ = f"{inspect.cleandoc(function.__doc__ or '')}\n\nParameters:\n{lines}\n"
+        return function
+
+    return documented
+
+
+def _in_python(text: str) -> str:
+    """`--per-category` of the command line is `per_category`."""
+    return re.sub(r"--([a-z][a-z-]*)", lambda name: name[1].replace("-", "_"), text)
