@@ -10,8 +10,8 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from ingest.errors import LabelsError
 from ingest.storage.place import place
 from jobs.console.request_options import takes
+from jobs.console.requests import STRICT, Option, RunUrl, Seed, Url
 from jobs.console.terminal import write_json, write_line
-from jobs.runtime.requests import STRICT, Option, RunUrl, Seed, Url
 from scoring.taxonomy import KEYS
 
 if TYPE_CHECKING:

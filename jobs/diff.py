@@ -6,9 +6,9 @@ import click
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from jobs.console.request_options import takes
+from jobs.console.requests import STRICT, HashListUrl, Option, PagePath, Url
 from jobs.console.terminal import write_json, write_line
 from jobs.runtime.feedback import SILENT, Feedback, on_terminal
-from jobs.runtime.requests import STRICT, HashListUrl, Option, PagePath, Url
 
 if TYPE_CHECKING:
     from reports.diff.results import RunDifference

@@ -12,9 +12,9 @@ from ingest.errors import LabelsError, PrivsieveError
 from ingest.sample import printable
 from ingest.storage.place import place
 from jobs.console.request_options import takes
+from jobs.console.requests import STRICT, HashListUrl, Option, PagePath, RunUrl, Seed, Url, Urls
 from jobs.console.terminal import write_json, write_line
 from jobs.runtime.feedback import SILENT, Feedback, on_terminal
-from jobs.runtime.requests import STRICT, HashListUrl, Option, PagePath, RunUrl, Seed, Url, Urls
 
 if TYPE_CHECKING:
     from jobs.runtime.hash_list import HashList

@@ -7,9 +7,9 @@ import click
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from jobs.console.request_options import takes
+from jobs.console.requests import STRICT, HashListUrl, Option, RunUrl, Urls
 from jobs.console.terminal import write_cautions, write_json, write_line
 from jobs.runtime.feedback import SILENT, Feedback, on_terminal
-from jobs.runtime.requests import STRICT, HashListUrl, Option, RunUrl, Urls
 from scoring.policies.shipped import SHIPPED
 from scoring.sql.limits import NO_LIMITS, Limits, limits_of_command
 

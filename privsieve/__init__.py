@@ -30,6 +30,7 @@ from ingest.errors import (
     StorageError,
 )
 from ingest.images.pixels import ImageLimits
+from jobs.console.requests import asked
 from jobs.filter.run import FilterRequest, FilterResources, FilterResult, run_filter
 from jobs.models import CachedWeights, FetchedWeights, cached_weights
 from jobs.models import fetch_weights as run_fetch_weights
@@ -37,7 +38,6 @@ from jobs.plan.arithmetic import Figure, PlanResult
 from jobs.plan.run import PlanRequest, run_plan
 from jobs.report.request import ReportRequest
 from jobs.runtime.executors import Executor
-from jobs.runtime.requests import asked
 from jobs.scan.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from jobs.scan.run import run_scan
 from privsieve.asking import takes

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from typing import TypeVar
 
-from jobs.runtime.requests import docstrings, parameters, text_of
+from jobs.console.requests import docstrings, parameters, text_of
 
 Function = TypeVar("Function", bound=Callable[..., object])
 

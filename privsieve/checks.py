@@ -7,6 +7,7 @@ from typing import Literal
 from jobs.audit.applying import run_audit_apply
 from jobs.audit.request import AuditApplyRequest, AuditSampleRequest
 from jobs.audit.sampling import AuditSampleResult, run_audit_sample
+from jobs.console.requests import asked
 from jobs.diff import DiffRequest, run_diff
 from jobs.evaluate import EvaluateRequest, run_evaluate
 from jobs.explain import ExplainRequest, run_explain
@@ -17,7 +18,6 @@ from jobs.labels.joining import run_consensus
 from jobs.labels.request import AgreementRequest, ConsensusRequest, ExportRequest, ImportRequest
 from jobs.review.request import ReviewRequest
 from jobs.review.run import ReviewResult, Serving, in_background, result_of
-from jobs.runtime.requests import asked
 from privsieve.asking import takes
 from privsieve.urls import Url
 from reports.audit.results import Audit

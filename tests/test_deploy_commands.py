@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from jobs.cli import VERBS, cli
+from jobs.console.requests import asked
 from jobs.doctor.run import DoctorRequest, run_doctor
-from jobs.runtime.requests import asked
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("README.md", "docs/clusters.md", "docs/gpu.md")

@@ -59,6 +59,55 @@ def test_only_one_module_writes_to_the_terminal(room: str) -> None:
         assert not direct or allowed, f"{path.relative_to(ROOT)} calls {direct}; use jobs.console.terminal"
 
 
+def _folder_of(module: str) -> str:
+    """The folder of the rooms in which a module, or a name in it, is."""
+    parts = module.split(".")
+    while not (ROOT / Path(*parts)).is_dir():
+        parts.pop()
+    return ".".join(parts)
+
+
+def _folders_imported(folder: Path) -> set[str]:
+    """Folders of the rooms that the modules of a folder import, but for itself and those below it."""
+    own = ".".join(folder.relative_to(ROOT).parts)
+    nodes = [node for path in folder.glob("*.py") for node in ast.walk(ast.parse(path.read_text()))]
+    names = {alias.name for n in nodes if isinstance(n, ast.Import) for alias in n.names}
+    names |= {f"{n.module}.{a.name}" for n in nodes if isinstance(n, ast.ImportFrom) and n.module for a in n.names}
+    folders = {_folder_of(name) for name in names if name.split(".")[0] in ROOMS}
+    return {name for name in folders if name != own and not name.startswith(f"{own}.")}
+
+
+FOLDERS = sorted({path.parent for room in ROOMS for path in (ROOT / room).rglob("*.py")})
+
+
+def test_no_two_folders_import_each_other() -> None:
+    names = {".".join(folder.relative_to(ROOT).parts): _folders_imported(folder) for folder in FOLDERS}
+    mutual = {tuple(sorted((a, b))) for a, imported in names.items() for b in imported if a in names.get(b, ())}
+    assert not {pair for pair in mutual if not _reexports(*pair)}
+
+
+def _reexports(above: str, below: str) -> bool:
+    """A folder may pass on names of one below it, but only in its `__init__.py`."""
+    if not below.startswith(f"{above}."):
+        return False
+    modules = [path for path in (ROOT / Path(*above.split("."))).glob("*.py") if path.name != "__init__.py"]
+    names = {name for path in modules for name in _imports(path)}
+    return not any(name == below or name.startswith(f"{below}.") for name in names)
+
+
+@pytest.mark.parametrize("folder", [f for f in FOLDERS if f.parent != ROOT], ids=lambda f: str(f.relative_to(ROOT)))
+def test_the_sign_of_a_folder_names_what_it_may_import(folder: Path) -> None:
+    if not (folder / "__init__.py").exists():  # scripts
+        return
+    sign = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+    stated = re.search(r"^May import: ([^.]*(?:`[^`]*`[^.`]*)*)\.$", sign, re.MULTILINE)
+    assert stated, "it has no line `May import: …`"
+    allowed = set(re.findall("`([^`]+)`", stated[1]))
+    imported = _folders_imported(folder) - {folder.relative_to(ROOT).parts[0]}  # the top of the own room
+    assert not {name for name in imported if not any(name == a or name.startswith(f"{a}.") for a in allowed)}
+    assert not {a for a in allowed if not any(name == a or name.startswith(f"{a}.") for name in imported)}, "unused"
+
+
 @pytest.mark.parametrize("room", ROOMS)
 def test_every_room_has_its_sign(room: str) -> None:
     sign = ast.get_docstring(ast.parse((ROOT / room / "__init__.py").read_text())) or ""

@@ -1,4 +1,5 @@
 """Categories that users give: a list of classes of a dataset, or words of captions.
 
-May import: `ingest.storage`, `ingest.errors`, `ingest.sample`. Start at: `class_list.py`.
+May import: `ingest.storage`.
+Start at: `class_list.py`.
 """

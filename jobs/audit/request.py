@@ -7,7 +7,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest.errors import PrivsieveError
 from ingest.storage.place import place
-from jobs.runtime.requests import STRICT, HashListUrl, Option, RunUrl, Seed, Url, Urls
+from jobs.console.requests import STRICT, HashListUrl, Option, RunUrl, Seed, Url, Urls
 from scoring.runs.audit_sample import Purpose
 
 MAX_LABELS = 100_000

@@ -9,5 +9,6 @@
 
 Rows, filters and counts: `reports/report/browsed_rows.py`. Who may talk to the server, and what a picture is before it
 is shown: `jobs/review/`. Nothing is written.
+May import: `ingest`, `scoring`, `reports`, `jobs.console`, `jobs.filter`, `jobs.review`, `jobs.runtime`.
 Start at: `run.py`.
 """

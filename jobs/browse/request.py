@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.dataclasses import dataclass as checked_dataclass
 
-from jobs.runtime.requests import STRICT, HashListUrl, Name, Option, RunUrl, Url
+from jobs.console.requests import STRICT, HashListUrl, Name, Option, RunUrl, Url
 from scoring.policies.shipped import SHIPPED
 
 

@@ -43,7 +43,7 @@ from jobs.compact.slices import (
     rows_in,
     slice_files,
 )
-from jobs.runtime.requests import STRICT, Count, Option, RunUrl
+from jobs.console.requests import STRICT, Count, Option, RunUrl
 from scoring.runs.layout import COMPACT, COMPACT_SHARDS, MANIFEST, RUN_LEASE, SCORES
 from scoring.runs.lease import Lease, lease
 from scoring.runs.ledger import Ledger, shard_id_of_result

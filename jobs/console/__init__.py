@@ -1,4 +1,5 @@
 """What commands read from the command line and write to a terminal.
 
+May import: `ingest`, `scoring`, `reports`.
 Start at: `engine_options.py` for the options that commands share, `terminal.py` for output.
 """

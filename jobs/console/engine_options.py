@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from jobs.runtime.requests import Below, Option
+from jobs.console.requests import Below, Option
 from scoring.assessment import SET_BY_SCANS, EngineOptions
 from scoring.engines import ENGINES
 from scoring.protocols import PROTOCOLS

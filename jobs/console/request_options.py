@@ -1,4 +1,4 @@
-"""Options of a command, derived from the fields of its requests (`jobs.runtime.requests`)."""
+"""Options of a command, derived from the fields of its requests (`jobs.console.requests`)."""
 
 from collections.abc import Callable
 from dataclasses import MISSING
@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from jobs.console.command import OneSource
 from jobs.console.completion import offering
 from jobs.console.option_types import FiniteRange, WholeRange, YamlFile
-from jobs.runtime.requests import Parameter, asked, parameters, text_of
+from jobs.console.requests import Parameter, asked, parameters, text_of
 
 Function = Callable[..., Any]
 

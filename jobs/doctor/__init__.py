@@ -6,4 +6,6 @@ storage.py   the source and the run
 
 A check returns what it found, or raises the error that the scan itself would raise. Whatever could hang or crash (Ray,
 torch, the driver) is started in a process of its own. Nothing is left behind.
+
+May import: `ingest`, `scoring`, `jobs.console`, `jobs.runtime`.
 """

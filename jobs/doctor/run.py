@@ -9,6 +9,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from ingest.errors import PrivsieveError
 from ingest.storage.web import named
 from jobs.console.engine_options import ChosenOptions, EngineName
+from jobs.console.requests import STRICT, Url
 from jobs.doctor.machine import (
     Finding,
     ProblemError,
@@ -25,7 +26,6 @@ from jobs.doctor.machine import (
 from jobs.doctor.storage import check_run, check_source, short_retries
 from jobs.runtime.executors import EXECUTORS, Executor
 from jobs.runtime.feedback import SILENT
-from jobs.runtime.requests import STRICT, Url
 from scoring.assessment import EngineOptions, RemoteEngineModule
 from scoring.engine_facts import LocalModel
 from scoring.engines import DEFAULT, engine_module

@@ -9,4 +9,6 @@ environment.py  the environment that holds img2dataset; pins.txt
 download.py     starts the program and follows it
 program.py      what runs in that environment, with limits of size and time
 outcome.py      img2dataset's rows -> fetch.parquet, reconciled
+
+May import: `ingest`, `scoring`, `reports`, `jobs.console`, `jobs.runtime`.
 """

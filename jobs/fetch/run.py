@@ -18,13 +18,13 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from ingest import __version__
 from ingest.errors import PrivsieveError
 from ingest.storage.place import Place, place
+from jobs.console.requests import STRICT, Count, Name, Option, Url
 from jobs.fetch.download import LOCAL, Workers, download
 from jobs.fetch.environment import IMG2DATASET, default_folder, python_of, requirements
 from jobs.fetch.outcome import FETCHED, SELECTED, finished_shards, reconcile
 from jobs.fetch.retrying import retry_of
 from jobs.fetch.selected import FetchRecord, SelectionRecord, only_fetch, recorded, refuse_other_files, selected_rows
 from jobs.runtime.feedback import SILENT, Feedback
-from jobs.runtime.requests import STRICT, Count, Name, Option, Url
 
 WHICH = Option(heading="Which images")
 REQUESTS = Option(heading="Requests")

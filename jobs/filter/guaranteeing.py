@@ -17,11 +17,11 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest.errors import LabelsError, PolicyError, RunError, number_of
 from ingest.storage.place import Place, place
+from jobs.console.requests import STRICT, Url
 from jobs.filter.bar import Bar, readable, scores_of
 from jobs.filter.decisions import can_be_dropped, decisions_of
 from jobs.filter.plan import Counts
 from jobs.filter.record import GuaranteeRecord
-from jobs.runtime.requests import STRICT, Url
 from reports.evaluation.answers import truth_of
 from reports.labels.agreed import agreed
 from reports.labels.joining import Places

@@ -24,6 +24,7 @@ from ingest.formats.released import Written
 from ingest.storage.place import Place, place
 from ingest.storage.removal import remove_half_written, remove_tree
 from jobs.console.option_types import Recall
+from jobs.console.requests import STRICT, HashListUrl, Option, RunUrl, Url
 from jobs.filter.bar import Bar
 from jobs.filter.cautions import cautions, refuse_blind
 from jobs.filter.copying import Copied, ShardCopier
@@ -38,7 +39,6 @@ from jobs.runtime.hash_list import NOTHING, hash_list_of
 from jobs.runtime.last_word import inline_session
 from jobs.runtime.listed import READS_AGAIN, reads_pictures, withheld
 from jobs.runtime.progress import Meter
-from jobs.runtime.requests import STRICT, HashListUrl, Option, RunUrl, Url
 from reports.labels.rows import Drawn
 from reports.report.opened import open_run as open_results
 from scoring.policies.policy import Policy, load_policy

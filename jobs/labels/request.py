@@ -6,7 +6,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest.errors import LabelsError
-from jobs.runtime.requests import STRICT, Count, HashListUrl, Option, Seed, Url, Urls
+from jobs.console.requests import STRICT, Count, HashListUrl, Option, Seed, Url, Urls
 from scoring.labels.consensus import Method
 
 Split = Literal["train", "validation", "test"]

@@ -11,10 +11,10 @@ from ingest.errors import EngineError
 from ingest.formats import open_source, refuse_without_pictures
 from ingest.images.pixels import ImageLimits
 from jobs.console.engine_options import ChosenOptions, EngineName
+from jobs.console.requests import STRICT, Count, Name, Option, Seed, Url
 from jobs.plan.arithmetic import PlanResult, plan_of
 from jobs.plan.measuring import EngineUnderTest, measure
 from jobs.runtime.feedback import SILENT, Feedback
-from jobs.runtime.requests import STRICT, Count, Name, Option, Seed, Url
 from jobs.runtime.weights_progress import weights_shown
 from jobs.scan.categories import check_category
 from scoring.assessment import Closable, EngineOptions

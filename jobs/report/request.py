@@ -6,7 +6,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest.errors import PrivsieveError
-from jobs.runtime.requests import STRICT, Count, HashListUrl, Option, PagePath, RunUrl, Url
+from jobs.console.requests import STRICT, Count, HashListUrl, Option, PagePath, RunUrl, Url
 
 
 @checked_dataclass(frozen=True, config=STRICT)

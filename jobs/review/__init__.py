@@ -14,5 +14,6 @@
 
 starlette and uvicorn (extra `review`) are imported by `server.py`, `handling.py` and `guard.py`, and inside of
 functions of `run.py` and `local_server.py`.
+May import: `ingest`, `scoring`, `reports`, `jobs.console`, `jobs.runtime`.
 Start at: `run.py`.
 """

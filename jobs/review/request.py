@@ -6,7 +6,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest.errors import PrivsieveError
-from jobs.runtime.requests import STRICT, HashListUrl, Name, Option, RunUrl, Seed, Url
+from jobs.console.requests import STRICT, HashListUrl, Name, Option, RunUrl, Seed, Url
 from scoring.labels.attention import CHECKS
 
 Judged = Literal["private", "attributes"]

@@ -1,6 +1,6 @@
 """Pictures that nobody may see, by an operator's list of hashes: no command shows, names or copies one.
 
-Commands take the list by the option of `jobs.runtime.requests.HashListUrl`. A command that holds the bytes of a picture
+Commands take the list by the option of `jobs.console.requests.HashListUrl`. A command that holds the bytes of a picture
 compares them by `HashList.listings`; one that holds rows of a run, by `jobs.runtime.listed`.
 """
 

@@ -12,8 +12,8 @@ from ingest.errors import IncompleteError, PrivsieveError, number_of
 from ingest.images.pixels import ImageLimits
 from jobs.console.engine_options import ChosenOptions, EngineName
 from jobs.console.option_types import MAX_SECONDS, NumberOrAuto
+from jobs.console.requests import STRICT, Count, HashListUrl, Name, Option, Seed, Url
 from jobs.runtime.executors import Executor, refuse_address
-from jobs.runtime.requests import STRICT, Count, HashListUrl, Name, Option, Seed, Url
 from scoring.assessment import EngineOptions
 from scoring.engines import DEFAULT
 from scoring.runs.damage import NO_DAMAGE, Damage

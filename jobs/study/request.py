@@ -7,7 +7,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from jobs.console.option_types import Numbers
-from jobs.runtime.requests import STRICT, Count, Option, Seed, Url, Urls
+from jobs.console.requests import STRICT, Count, Option, Seed, Url, Urls
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.tuning.targets import PROTOCOLS
 

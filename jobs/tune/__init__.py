@@ -1,4 +1,5 @@
 """`tune`: a training set becomes an adapter of a model.
 
-May import everything to the left, and `jobs.runtime`. Start at: `run.py`.
+May import: `ingest`, `scoring`, `jobs.console`, `jobs.runtime`.
+Start at: `run.py`.
 """

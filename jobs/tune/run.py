@@ -16,8 +16,8 @@ from ingest import __version__
 from ingest.errors import EngineError, LabelsError, PrivsieveError
 from ingest.extras import install_command
 from ingest.storage.place import Place, place
+from jobs.console.requests import STRICT, Count, Option, Url
 from jobs.runtime.feedback import Feedback
-from jobs.runtime.requests import STRICT, Count, Option, Url
 from jobs.runtime.weights_progress import weights_shown
 from jobs.tune.uploading import refuse_read_only, staging_folder, upload
 from scoring.engines.picture import DEFAULT_MAX_PIXELS

@@ -1,4 +1,5 @@
 """`tune-set`: pictures and labels become a training set for `tune`.
 
-May import everything to the left, and `jobs.runtime`. Start at: `run.py`.
+May import: `ingest`, `scoring`, `reports`, `jobs.console`, `jobs.runtime`.
+Start at: `run.py`.
 """

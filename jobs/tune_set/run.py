@@ -16,9 +16,9 @@ from ingest.errors import LabelsError
 from ingest.formats import open_source
 from ingest.storage.place import place
 from jobs.console.option_types import EitherOr
+from jobs.console.requests import STRICT, Below, HashListUrl, Option, Url, Urls
 from jobs.runtime.feedback import Feedback
 from jobs.runtime.hash_list import hash_list_of
-from jobs.runtime.requests import STRICT, Below, HashListUrl, Option, Url, Urls
 from jobs.tune_set.evaluation_pictures import EvaluationPictures, evaluation_pictures
 from jobs.tune_set.joining import labels_by_picture
 from jobs.tune_set.labelled_pictures import Found, labelled_pictures

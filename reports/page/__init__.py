@@ -1,4 +1,5 @@
 """HTML pages that need nothing else: one environment of templates, one style, one writer.
 
-May import: `ingest`. Start at: `pages.py`. What a page says, and its template, are where its figures are made.
+May import: `ingest`.
+Start at: `pages.py`. What a page says, and its template, are where its figures are made.
 """

@@ -1,4 +1,5 @@
 """A run as DuckDB sees it: its files, views and locked connection, and which images its figures describe.
 
-May import: `ingest`, `scoring`, and of reports `statistics`. Start at: `warehouse.py`; `queries/` has the questions.
+May import: `ingest`, `scoring`, `reports.statistics`.
+Start at: `warehouse.py`; `queries/` has the questions.
 """

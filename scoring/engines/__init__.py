@@ -8,6 +8,8 @@
 
 Only `load` loads a model. To add an engine: write the module and name it here; nothing outside of this folder needs to
 know it. A module with files of its own keeps the engine in `engine.py` and what the user chose in `settings.py`.
+
+May import: `ingest`.
 """
 
 import importlib

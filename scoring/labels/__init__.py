@@ -1,6 +1,6 @@
 """What people, benchmarks or several models say about pictures: the labels that models are tuned on and judged by.
 
 One table for all of them (`table.py`); importers of public benchmarks, consensus and exports give and take it.
-May import `ingest` and the taxonomy; knows no engine, and of runs only what people answered in `review`. Start at:
-`table.py`.
+May import: `ingest`.
+Start at: `table.py`.
 """

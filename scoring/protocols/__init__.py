@@ -4,6 +4,7 @@ A protocol is pure: it makes prompts and reads answers, and knows no model, toke
 Its texts lie in `texts/<name>.yaml` and can be replaced one by one by a file of the user (`--prompt-file`).
 
 Names can carry variants after a colon: `severity:intuition`, `binary:p3,classes,reason`; every module lists its own.
+May import: `ingest`.
 Start at: `interface.py`, which is all that an engine needs. To add a protocol: write the module, name it here, give
 it a file of texts.
 """

@@ -12,7 +12,9 @@
     card.py         what an adapter says about itself
     cost.py         how much tuning changes what the model says elsewhere
 
-May import `ingest` and the rest of `scoring`. `examples.py`, `training.py`, `trainer.py`, `outcome.py`, `checks.py` and
+`examples.py`, `training.py`, `trainer.py`, `outcome.py`, `checks.py` and
 `cost.py` import torch, the others do not. The loops around them
 are in `jobs.tune`. Start at: `targets.py`.
+
+May import: `ingest`, `scoring.engines`, `scoring.labels`, `scoring.protocols`.
 """

@@ -5,5 +5,6 @@
     cache.py      what the cache holds: locks, room, checks, removal
 
 Every machine fetches for itself what it needs, once. Knows files, and nothing of what is in them.
+May import: `ingest`.
 Start at: `sources.py`.
 """

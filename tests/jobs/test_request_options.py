@@ -10,7 +10,7 @@ from pydantic import Field
 
 from jobs.console.command import Command
 from jobs.console.request_options import headings, takes
-from jobs.runtime.requests import Below, Count, Option, Url
+from jobs.console.requests import Below, Count, Option, Url
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import privsieve
-from jobs.runtime.requests import parameters
+from jobs.console.requests import parameters
 from privsieve.asking import REQUESTS
 
 OWN = {"options"}

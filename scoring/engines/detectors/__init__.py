@@ -14,6 +14,8 @@
 
 To add a kind of evidence: write a file that turns pixels into `Finding`s, call it in `engine.py`.
 Each model runs on one CPU thread; nothing is downloaded or written.
+
+May import: `ingest`, `scoring.engines`, `scoring.text_rules`.
 """
 
 from typing import TYPE_CHECKING

@@ -6,6 +6,8 @@
 
 What is asked and how the answer is read is the protocol's (`scoring.protocols`). The key comes from the environment
 of the machine that asks (`endpoint.KEY_VARIABLES`) and is written nowhere.
+
+May import: `ingest`, `scoring.engines`, `scoring.protocols`.
 """
 
 from functools import partial

@@ -14,5 +14,6 @@
     vllm/           GPUs: engine.py, with worker.py inside vLLM's processes
 
 What is asked and how the answer is read is the protocol's (`scoring.protocols`). Both engines give the same answers.
+May import: `ingest`, `scoring.engines`, `scoring.protocols`, `scoring.weights`.
 Start at: `settings.py`.
 """

@@ -1,6 +1,7 @@
 """Importers of labelled data sets, one module each, in the layouts in which these are published.
 
-May import `ingest` and the rest of `scoring/labels`. Start at: `scoring/labels/labelled.py` for what a module offers.
+May import: `ingest`, `scoring.labels`.
+Start at: `scoring/labels/labelled.py` for what a module offers.
 To add one: a module with `MAPPING`, `LICENCE`, `NOTES` and `pictures`, named below and in docs/labels.md.
 """
 

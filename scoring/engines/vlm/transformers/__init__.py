@@ -1,4 +1,7 @@
-"""Any machine: the models of transformers on one GPU, on MPS or on the CPU; batches of prefills."""
+"""Any machine: the models of transformers on one GPU, on MPS or on the CPU; batches of prefills.
+
+May import: `ingest`, `scoring.engines`, `scoring.protocols`.
+"""
 
 from typing import TYPE_CHECKING
 

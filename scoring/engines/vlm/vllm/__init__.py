@@ -1,4 +1,7 @@
-"""GPUs: vLLM with one prefill per picture, many requests in flight."""
+"""GPUs: vLLM with one prefill per picture, many requests in flight.
+
+May import: `ingest`, `scoring.engines`, `scoring.protocols`.
+"""
 
 from typing import TYPE_CHECKING
 
