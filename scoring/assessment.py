@@ -5,7 +5,7 @@ declares it (`EngineDescription.uses_caption`) gets the caption too; none that a
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Protocol, TypeVar, runtime_checkable
 
@@ -137,6 +137,9 @@ class EngineDescription:
 SET_BY_SCANS = frozenset(["weights_sha256", "cpus", "gpu_share"])
 """Fields of `EngineOptions` that no user gives."""
 
+ABOUT_THE_QUESTION = ("model", "protocol", "prompt_file", "thresholds", "keep_rationale", "max_pixels")
+"""Fields of `EngineOptions` that every engine with a language model takes."""
+
 
 @dataclass(frozen=True)
 class EngineOptions:
@@ -193,10 +196,10 @@ class EngineOptions:
     gpu_share: float | None = None
     """Part of one GPU that the engine may take, from `--engine-gpus` below 1. None: all of it."""
 
-    def refuse_all(self, engine: str) -> None:
-        """EngineError if any option was given to an engine that takes none."""
+    def refuse_all_but(self, engine: str, taken: Collection[str]) -> None:
+        """EngineError if an option was given that the engine does not take. taken: names of fields."""
         for option in fields(self):
-            if option.name not in SET_BY_SCANS and getattr(self, option.name) is not None:
+            if option.name not in {*SET_BY_SCANS, *taken} and getattr(self, option.name) is not None:
                 flag = "--" + option.name.replace("_", "-")
                 raise EngineError(f"the {engine} engine takes no {flag}; leave it out or choose another --engine")
 

@@ -23,7 +23,7 @@ from scoring.taxonomy import KEYS
 
 
 def describe(options: EngineOptions) -> EngineDescription:
-    options.refuse_all("canned")
+    options.refuse_all_but("canned", ())
     return EngineDescription(name="canned", protocol="sha256", assessed=KEYS)
 
 

@@ -1,5 +1,6 @@
 """What every engine says of itself before it is loaded; nothing outside of its folder needs to know it by name."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -69,3 +70,14 @@ def test_an_engine_without_a_prompt_says_so(name: str) -> None:
     preview = engine_module(name).preview(NONE)
     assert (preview.protocol, preview.parts) == (None, ())
     assert preview.describe_picture(np.zeros((10, 20, 3), dtype=np.uint8)) == "seen at 20x10"
+
+
+@dataclass(frozen=True)
+class _NewOptions(EngineOptions):
+    region: str | None = None
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_option_that_is_new_for_one_engine_is_refused_by_the_others(engine: str) -> None:
+    with pytest.raises(EngineError, match=f"^the {engine} engine takes no --region; leave it out or choose another"):
+        engine_module(engine).describe(_NewOptions(region="eu"))

@@ -39,7 +39,7 @@ MAX_SIDE_PX = 1600
 
 
 def describe(options: EngineOptions) -> EngineDescription:
-    options.refuse_all("detectors")
+    options.refuse_all_but("detectors", ())
     return EngineDescription(
         name="detectors",
         protocol=PROTOCOL,

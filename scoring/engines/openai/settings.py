@@ -1,11 +1,11 @@
 """What the user chose for the endpoint, checked and completed."""
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from ingest.errors import EngineError
-from scoring.assessment import EngineDescription, EngineOptions
+from scoring.assessment import ABOUT_THE_QUESTION, EngineDescription, EngineOptions
 from scoring.engines.picture import DEFAULT_MAX_PIXELS, max_side_px
 from scoring.protocols import chosen_protocol
 from scoring.protocols.interface import FirstToken, Protocol, Slots
@@ -16,7 +16,7 @@ DEFAULT_CONCURRENCY = 8
 JPEG_QUALITY = 95
 BATCH_VIEWS = 16
 """About what one call of `assess` brings; with too few calls at once requests would come in waves."""
-REFUSED = ("adapter", "dtype", "batch_size", "tensor_parallel_size", "vllm_option")
+TAKEN = (*ABOUT_THE_QUESTION, "endpoint", "concurrency")
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,7 @@ class Settings:
 
 def settings(options: EngineOptions) -> Settings:
     """EngineError in one line for anything wrong. The endpoint is not asked."""
-    for option in fields(options):
-        if option.name in REFUSED and getattr(options, option.name) is not None:
-            flag = "--" + option.name.replace("_", "-")
-            raise EngineError(f"the openai engine takes no {flag}, which is for the server to know; leave it out")
+    options.refuse_all_but(NAME, TAKEN)
     # No default: pictures must not be sent to a third party because an option was forgotten.
     if options.endpoint is None:
         raise EngineError("the openai engine needs --endpoint: the base URL, such as http://127.0.0.1:8000/v1")

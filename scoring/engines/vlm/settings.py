@@ -1,6 +1,7 @@
 """What the user chose for a vision-language engine, checked and completed; the same for every engine here."""
 
-from dataclasses import dataclass, fields, replace
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
 
@@ -37,15 +38,13 @@ class Settings:
     """None: the engine decides."""
 
 
-def settings(engine: str, options: EngineOptions, refused: tuple[str, ...], *, with_weights: bool) -> Settings:
+def settings(engine: str, options: EngineOptions, taken: Collection[str], *, with_weights: bool) -> Settings:
     """EngineError in one line for anything wrong in the options, the model or the adapter.
 
-    refused: names of options that this engine cannot use. with_weights: fetch the weights of a hub model, and compare
+    taken: names of the options that this engine takes. with_weights: fetch the weights of a hub model, and compare
     the adapter with them; a folder is always checked whole.
     """
-    for option in fields(options):
-        if option.name in refused and getattr(options, option.name) is not None:
-            raise EngineError(f"the {engine} engine takes no --{option.name.replace('_', '-')}; leave it out")
+    options.refuse_all_but(engine, taken)
     if (name := options.model) is None:
         raise EngineError(f"the {engine} engine needs --model: a folder, a hub name such as owner/name, or a URL")
     if options.dtype is not None and options.dtype not in DTYPES:

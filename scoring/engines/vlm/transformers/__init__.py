@@ -5,7 +5,7 @@ May import: `ingest`, `scoring.engines`, `scoring.protocols`.
 
 from typing import TYPE_CHECKING
 
-from scoring.assessment import EngineDescription, EngineOptions
+from scoring.assessment import ABOUT_THE_QUESTION, EngineDescription, EngineOptions
 from scoring.engine_facts import Costs, LocalModel, Preview, RecordedHostCost, Requirements
 from scoring.engines.vlm.checkpoint import weight_bytes
 from scoring.engines.vlm.costs import MACHINE, costs_of
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 NAME = "transformers"
 PACKAGES = ("transformers", "torch", "torchvision", "peft", "xgrammar")
-REFUSED = ("tensor_parallel_size", "endpoint", "concurrency", "vllm_option")
+TAKEN = (*ABOUT_THE_QUESTION, "adapter", "dtype", "batch_size")
 CPU_MEMORY_FACTOR = 1.2
 """Memory on the CPU, relative to the size of the weights."""
 HOST_COST = RecordedHostCost(0.8, 13.5, f"recorded for image processor and tokenizer, {MACHINE}")
@@ -35,7 +35,7 @@ def requirements(options: EngineOptions) -> Requirements:
 def preview(options: EngineOptions) -> Preview:
     from scoring.engines.vlm.preview import preview_of
 
-    return preview_of(settings(NAME, options, REFUSED, with_weights=False))
+    return preview_of(settings(NAME, options, TAKEN, with_weights=False))
 
 
 def costs(options: EngineOptions) -> Costs:
@@ -52,7 +52,7 @@ def load(options: EngineOptions) -> "TransformersEngine":
 
 def _chosen(options: EngineOptions, *, with_weights: bool) -> Settings:
     """As `settings`; EngineError also where the model's own files refuse the prompt, which no picture changes."""
-    chosen = settings(NAME, options, REFUSED, with_weights=with_weights)
+    chosen = settings(NAME, options, TAKEN, with_weights=with_weights)
     package_versions(NAME, PACKAGES)
     from scoring.engines.vlm.prompting import Prompter
 

