@@ -29,6 +29,10 @@ class ReportResult:
     """Written ones."""
 
 
+MANY_FILES = 2_000
+"""Opening each takes about 2 ms for each question, so that a report takes minutes."""
+
+
 def run_report(request: ReportRequest, feedback: Feedback = SILENT) -> ReportResult:
     """Errors as of `OpenRun.summary`; StorageError or SourceError of the page. Nothing is written after an error."""
     if request.html is not None:
@@ -44,6 +48,11 @@ def run_report(request: ReportRequest, feedback: Feedback = SILENT) -> ReportRes
         sizes=SourceSizes(request.source_size, sizes),
     )
     with open_run(request.run, limits_of_command(request.timeout)) as opened:
+        if opened.num_score_files > MANY_FILES:
+            feedback.notice(
+                f"{request.run} has {opened.num_score_files:,} score files, and every question of a report opens each; "
+                f"privsieve compact {request.run} joins them"
+            )
         found = opened.summary(request.by, request.private, request.min_count, request.top, details)
         _refuse_sizes(found, request)
         if hash_list is not NOTHING:

@@ -92,6 +92,11 @@ class OpenRun:
         return self._run.record
 
     @property
+    def num_score_files(self) -> int:
+        """One for each slice; few in a compacted run."""
+        return len(self._run.listed.score_files)
+
+    @property
     def connection(self) -> "duckdb.DuckDBPyConnection":
         """A DuckDB connection with the views of `privsieve sql`: images, scored, quarantined, damaged, rates, ….
 

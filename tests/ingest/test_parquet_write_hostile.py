@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.formats import parquet, parquet_batches
+from ingest.formats import parquet, parquet_batches, parquet_release
 from ingest.formats.released import Kept, Written
 from ingest.storage.place import place
 from tests.ingest.made import jpeg
@@ -90,7 +90,7 @@ def test_a_row_group_that_takes_too_much_costs_its_kept_samples(file: Path, monk
 
 def test_kept_rows_are_written_a_part_at_a_time(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet_batches, "MAX_BYTES", 2000)
-    monkeypatch.setattr(parquet, "MAX_BYTES", 2000)
+    monkeypatch.setattr(parquet_release, "MAX_BYTES", 2000)
     labels = pa.array([*"abcabc"]).dictionary_encode()
     table = pa.table({"image": PICTURES, "label": labels, "tags": [["x", None], None, [], ["y"], ["x"], []]})
     pq.write_table(table, file)
