@@ -40,7 +40,10 @@ def test_vllm_asks_once_for_the_slots_of_a_picture_that_it_has_seen_before(engin
 
 
 def test_most_pictures_are_prepared_without_vllm_and_answered_alike(engine: Callable[..., Any]) -> None:
-    """The second picture of a size is; the first, of another engine, is prepared by vLLM itself."""
+    """The second picture of a size is; the first, of another engine, is prepared by vLLM itself.
+
+    96 x 128 px are whole patches, which take no image processor; the other sizes do.
+    """
     running = engine("vllm", protocol="slots")
     sizes = [(96, 128), (150, 100), (20, 12), (700, 900)]
     views = [picture(1000 + number, *size) for number, size in enumerate(sizes)]

@@ -9,6 +9,7 @@ import threading
 from collections import OrderedDict
 from typing import Any
 
+import numpy as np
 import torch
 from PIL.Image import Image
 from vllm.multimodal.inputs import MultiModalFieldElem, MultiModalKwargsItem, MultiModalKwargsItems
@@ -17,7 +18,7 @@ from vllm.v1.engine.async_llm import AsyncLLM
 from scoring.engines.vlm.prompting import Prompter, TokenPrompt
 
 MAX_PATTERNS = 512
-PIXELS = "pixel_values"
+PIXELS, GRID = "pixel_values", "image_grid_thw"
 
 
 class InputMaker:
@@ -45,7 +46,8 @@ class InputMaker:
             if pattern is None:
                 return self._made_by_vllm(tokens, image, name)
         of_pattern = pattern["mm_kwargs"]["image"][0]
-        pixels = MultiModalFieldElem(data=self._pixels(image), field=of_pattern[PIXELS].field)
+        grid = of_pattern[GRID].data
+        pixels = MultiModalFieldElem(data=self._pixels(image, grid), field=of_pattern[PIXELS].field)
         item = MultiModalKwargsItem({**of_pattern, PIXELS: pixels})
         return {
             **pattern,
@@ -67,15 +69,18 @@ class InputMaker:
         if self._prompter.image_size is None or len(made["mm_kwargs"].get("image", ())) != 1:
             return False
         item = made["mm_kwargs"]["image"][0]
-        if set(item) != {PIXELS, "image_grid_thw"} or list(made["mm_hashes"]) != ["image"]:
+        if set(item) != {PIXELS, GRID} or list(made["mm_hashes"]) != ["image"]:
             return False
-        pixels = self._pixels(image)
+        pixels = self._pixels(image, item[GRID].data)
         theirs = item[PIXELS].data
         return bool(theirs.dtype == pixels.dtype and torch.equal(theirs, pixels))
 
-    def _pixels(self, image: Image) -> torch.Tensor:
-        """Whole numbers, as vLLM wants them: the model scales them itself."""
+    def _pixels(self, image: Image, grid: torch.Tensor) -> torch.Tensor:
+        """Whole numbers, as vLLM wants them: the model scales them itself. grid: patches in time, height and width."""
         processor = self._prompter.processor.image_processor
+        _, height, width = grid.flatten().tolist()
+        if (width * processor.patch_size, height * processor.patch_size) == image.size:  # it needs no new size
+            return _patches(image, processor.patch_size, processor.merge_size, processor.temporal_patch_size)
         found: torch.Tensor = processor(
             images=[image],
             size=self._prompter.image_size,
@@ -84,3 +89,17 @@ class InputMaker:
             return_tensors="pt",
         )[PIXELS]
         return found
+
+
+def _patches(image: Image, side_px: int, merged: int, frames: int) -> torch.Tensor:
+    """The patches of a still picture, shape (patches, 3 * frames * side_px²), in a third of the processor's time.
+
+    Blocks of merged x merged patches that the model joins follow each other; a patch holds each colour `frames` times.
+    """
+    colours = np.stack([np.asarray(colour) for colour in image.split()])
+    _, height, width = colours.shape
+    blocks = (height // side_px // merged, width // side_px // merged)
+    split = colours.reshape(3, blocks[0], merged, side_px, blocks[1], merged, side_px)
+    patches = np.empty((*blocks, merged, merged, 3, frames, side_px, side_px), dtype=np.uint8)
+    patches[...] = split.transpose(1, 4, 2, 5, 0, 3, 6)[:, :, :, :, :, None]
+    return torch.from_numpy(patches.reshape(-1, 3 * frames * side_px * side_px))
