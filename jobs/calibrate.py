@@ -5,20 +5,19 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import click
 from pydantic import Field
-from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest.errors import LabelsError
 from ingest.storage.place import place
 from jobs.console.request_options import takes
 from jobs.console.terminal import write_json, write_line
-from jobs.runtime.requests import STRICT, Option, RunUrl, Seed, Url
+from jobs.runtime.requests import Option, RunUrl, Seed, Url, checked_request
 from scoring.taxonomy import KEYS
 
 if TYPE_CHECKING:
     from reports.calibrating.results import CalibrationReport
 
 
-@checked_dataclass(frozen=True, config=STRICT)
+@checked_request
 class CalibrateRequest:
     run: RunUrl
     """Folder or fsspec URL of the run."""

@@ -4,8 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from functools import partial
 
-from pydantic.dataclasses import dataclass as checked_dataclass
-
 from ingest.errors import PrivsieveError
 from ingest.storage.web import named
 from jobs.console.engine_options import ChosenOptions, EngineName
@@ -25,7 +23,7 @@ from jobs.doctor.machine import (
 from jobs.doctor.storage import check_run, check_source, short_retries
 from jobs.runtime.executors import EXECUTORS, Executor
 from jobs.runtime.feedback import SILENT
-from jobs.runtime.requests import STRICT, Url
+from jobs.runtime.requests import Url, checked_request
 from scoring.assessment import EngineOptions, RemoteEngineModule
 from scoring.engine_facts import LocalModel
 from scoring.engines import DEFAULT, engine_module
@@ -34,7 +32,7 @@ Check = tuple[str, Callable[[], str]]
 """Its name, and what finds out."""
 
 
-@checked_dataclass(frozen=True, config=STRICT)
+@checked_request
 class DoctorRequest:
     engine: EngineName = DEFAULT
     """Check what this engine needs: {}"""

@@ -13,7 +13,6 @@ from typing import Annotated
 
 import click
 from pydantic import Field, InstanceOf
-from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest import __version__
 from ingest.errors import PrivsieveError
@@ -24,14 +23,14 @@ from jobs.fetch.outcome import FETCHED, SELECTED, finished_shards, reconcile
 from jobs.fetch.retrying import retry_of
 from jobs.fetch.selected import FetchRecord, SelectionRecord, only_fetch, recorded, refuse_other_files, selected_rows
 from jobs.runtime.feedback import SILENT, Feedback
-from jobs.runtime.requests import STRICT, Count, Name, Option, Url
+from jobs.runtime.requests import Count, Name, Option, Url, checked_request
 
 WHICH = Option(heading="Which images")
 REQUESTS = Option(heading="Requests")
 WHERE = Option(heading="Where it runs")
 
 
-@checked_dataclass(frozen=True, config=STRICT)
+@checked_request
 class FetchRequest:
     metadata: Annotated[Url, Option(argument="METADATA")]
     """Parquet, CSV or TSV: a file, folder, glob or fsspec URL."""
@@ -70,7 +69,7 @@ class FetchRequest:
     """Also ask hosts in private networks and this machine."""
 
 
-@checked_dataclass(frozen=True, config=STRICT)
+@checked_request
 class FetchResources:
     """What does the work. Changes nothing in the shards."""
 

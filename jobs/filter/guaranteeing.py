@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
-from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest.errors import LabelsError, PolicyError, RunError, number_of
 from ingest.storage.place import Place, place
@@ -21,7 +20,7 @@ from jobs.filter.bar import Bar, readable, scores_of
 from jobs.filter.decisions import can_be_dropped, decisions_of
 from jobs.filter.plan import Counts
 from jobs.filter.record import GuaranteeRecord
-from jobs.runtime.requests import STRICT, Url
+from jobs.runtime.requests import Url, checked_request
 from reports.agreed_labels import agreed
 from reports.evaluation.answers import truth_of
 from reports.evaluation.binary import Flags, Numbers
@@ -62,7 +61,7 @@ MAX_NAMED = 3
 Share = Annotated[float, Field(gt=0, lt=1)]
 
 
-@checked_dataclass(frozen=True, config=STRICT)
+@checked_request
 class GuaranteeRequest:
     labels: Url
     """Labels of images of the run (`scoring.labels.table`), one row per picture."""

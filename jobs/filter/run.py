@@ -15,8 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from pydantic.dataclasses import dataclass as checked_dataclass
-
 from ingest.errors import IncompleteError, PolicyError, PrivsieveError, number_of
 from ingest.formats import Source, open_source
 from ingest.formats.members import Members
@@ -38,7 +36,7 @@ from jobs.runtime.hash_list import NOTHING, hash_list_of
 from jobs.runtime.last_word import inline_session
 from jobs.runtime.listed import READS_AGAIN, reads_pictures, withheld
 from jobs.runtime.progress import Meter
-from jobs.runtime.requests import STRICT, HashListUrl, Option, RunUrl, Url
+from jobs.runtime.requests import HashListUrl, Option, RunUrl, Url, checked_request
 from reports.labelled_rows import Drawn
 from reports.opened import open_run as open_results
 from scoring.policies.policy import Policy, load_policy
@@ -52,7 +50,7 @@ INLINE_IMAGES = 20_000
 """A release of at most so many bytes and images is copied in this process: Ray alone would take longer to start."""
 
 
-@checked_dataclass(frozen=True, config=STRICT)
+@checked_request
 class FilterRequest:
     run: RunUrl
     """Folder or fsspec URL of a finished run."""
@@ -113,7 +111,7 @@ class FilterRequest:
         )
 
 
-@checked_dataclass(frozen=True, config=STRICT)
+@checked_request
 class FilterResources:
     executor: Annotated[Executor | None, Option(fill=f"{INLINE_BYTES / 1e9:g} GB or {INLINE_IMAGES:,} images")] = None
     """Where the work runs; default ray where a cluster is named or the release is above {}, else inline."""

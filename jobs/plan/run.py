@@ -5,7 +5,6 @@ from functools import partial
 from typing import Annotated
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
 from ingest.errors import EngineError
 from ingest.formats import open_source, refuse_without_pictures
@@ -14,7 +13,7 @@ from jobs.console.engine_options import ChosenOptions, EngineName
 from jobs.plan.arithmetic import PlanResult, plan_of
 from jobs.plan.measuring import EngineUnderTest, measure
 from jobs.runtime.feedback import SILENT, Feedback
-from jobs.runtime.requests import STRICT, Count, Name, Option, Seed, Url
+from jobs.runtime.requests import Count, Name, Option, Seed, Url, checked_request
 from jobs.runtime.weights_progress import weights_shown
 from jobs.scan.categories import check_category
 from scoring.assessment import Closable, EngineOptions
@@ -25,7 +24,7 @@ MEASURED = Option(heading="What is measured")
 COSTS = Option(heading="What it costs")
 
 
-@dataclass(frozen=True, config=STRICT)
+@checked_request
 class PlanRequest:
     source: Annotated[Url, Option(argument="SOURCE")]
     """Folder, tar, Parquet file, picture, glob, brace range, or fsspec URL."""
