@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import click
 from pydantic import Field
-from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest.errors import LabelsError
 from ingest.storage.place import place
 from jobs.console.request_options import takes
-from jobs.console.requests import STRICT, Option, RunUrl, Seed, Url
+from jobs.console.requests import Option, RunUrl, Seed, Url, checked_request
 from jobs.console.terminal import write_json, write_line
 from scoring.taxonomy import KEYS
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from reports.calibration.results import CalibrationReport
 
 
-@checked_dataclass(frozen=True, config=STRICT)
+@checked_request
 class CalibrateRequest:
     run: RunUrl
     """Folder or fsspec URL of the run."""

@@ -3,10 +3,9 @@
 from typing import TYPE_CHECKING, Annotated
 
 import click
-from pydantic.dataclasses import dataclass as checked_dataclass
 
 from jobs.console.request_options import takes
-from jobs.console.requests import STRICT, HashListUrl, Option, PagePath, Url
+from jobs.console.requests import HashListUrl, Option, PagePath, Url, checked_request
 from jobs.console.terminal import write_json, write_line
 from jobs.runtime.feedback import SILENT, Feedback, on_terminal
 
@@ -17,7 +16,7 @@ MAX_GROUPS = 20
 """In the terminal."""
 
 
-@checked_dataclass(frozen=True, config=STRICT)
+@checked_request
 class DiffRequest:
     run_a: Annotated[Url, Option(argument="RUN_A")]
     """Folder or fsspec URL of the first run."""

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import click
 from pydantic import Field
-from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest.errors import LabelsError, PrivsieveError
 from ingest.sample import printable
 from ingest.storage.place import place
 from jobs.console.request_options import takes
-from jobs.console.requests import STRICT, HashListUrl, Option, PagePath, RunUrl, Seed, Url, Urls
+from jobs.console.requests import HashListUrl, Option, PagePath, RunUrl, Seed, Url, Urls, checked_request
 from jobs.console.terminal import write_json, write_line
 from jobs.runtime.feedback import SILENT, Feedback, on_terminal
 
@@ -24,7 +23,7 @@ MAX_DRAWS = 100_000
 MAX_ERRORS = 60
 
 
-@checked_dataclass(frozen=True, config=STRICT)
+@checked_request
 class EvaluateRequest:
     run: RunUrl
     """Folder or fsspec URL of the run that is evaluated."""

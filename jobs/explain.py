@@ -4,10 +4,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import click
-from pydantic.dataclasses import dataclass as checked_dataclass
 
 from jobs.console.request_options import takes
-from jobs.console.requests import STRICT, HashListUrl, Option, RunUrl, Urls
+from jobs.console.requests import HashListUrl, Option, RunUrl, Urls, checked_request
 from jobs.console.terminal import write_cautions, write_json, write_line
 from jobs.runtime.feedback import SILENT, Feedback, on_terminal
 from scoring.policies.shipped import SHIPPED
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from reports.report.explaining import Explanation
 
 
-@checked_dataclass(frozen=True, config=STRICT)
+@checked_request
 class ExplainRequest:
     run: RunUrl
     """Folder or fsspec URL of the run."""

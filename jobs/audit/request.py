@@ -3,17 +3,16 @@
 from typing import Annotated
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest.errors import PrivsieveError
 from ingest.storage.place import place
-from jobs.console.requests import STRICT, HashListUrl, Option, RunUrl, Seed, Url, Urls
+from jobs.console.requests import HashListUrl, Option, RunUrl, Seed, Url, Urls, checked_request
 from scoring.runs.audit_sample import Purpose
 
 MAX_LABELS = 100_000
 
 
-@checked_dataclass(frozen=True, config=STRICT)
+@checked_request
 class AuditSampleRequest:
     run: RunUrl
     """Folder or fsspec URL of the run."""
@@ -40,7 +39,7 @@ class AuditSampleRequest:
     """File of hashes (sha256 or PDQ, one a line); a picture on it is counted and not in the labels file."""
 
 
-@checked_dataclass(frozen=True, config=STRICT)
+@checked_request
 class AuditApplyRequest:
     run: RunUrl
     """Folder or fsspec URL of the run."""

@@ -3,13 +3,12 @@
 from typing import Annotated
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass as checked_dataclass
 
-from jobs.console.requests import STRICT, HashListUrl, Name, Option, RunUrl, Url
+from jobs.console.requests import HashListUrl, Name, Option, RunUrl, Url, checked_request
 from scoring.policies.shipped import SHIPPED
 
 
-@checked_dataclass(frozen=True, config=STRICT)
+@checked_request
 class BrowseRequest:
     run: RunUrl
     """Folder or fsspec URL of the run."""

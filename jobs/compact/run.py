@@ -25,7 +25,6 @@ from typing import Annotated
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest import __version__
 from ingest.errors import RunError
@@ -43,7 +42,7 @@ from jobs.compact.slices import (
     rows_in,
     slice_files,
 )
-from jobs.console.requests import STRICT, Count, Option, RunUrl
+from jobs.console.requests import Count, Option, RunUrl, checked_request
 from scoring.runs.layout import COMPACT, COMPACT_SHARDS, MANIFEST, RUN_LEASE, SCORES
 from scoring.runs.lease import Lease, lease
 from scoring.runs.ledger import Ledger, shard_id_of_result
@@ -58,7 +57,7 @@ NAMED_DIGITS = 12
 """Of the hash of what a file holds, in its name: two attempts with other files never write to the same name."""
 
 
-@checked_dataclass(frozen=True, config=STRICT)
+@checked_request
 class CompactRequest:
     run: RunUrl
     """Folder or fsspec URL of a finished run."""

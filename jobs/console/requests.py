@@ -16,9 +16,10 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, Union, cast, dataclass_transform, get_args, get_origin, get_type_hints
 
 from pydantic import BeforeValidator, ConfigDict, Field, InstanceOf, ValidationError
+from pydantic.dataclasses import dataclass as checked_dataclass
 from pydantic_core import PydanticCustomError
 
 from ingest.errors import PrivsieveError
@@ -28,6 +29,12 @@ STRICT = ConfigDict(strict=True, extra="forbid")
 """For pydantic's dataclasses: a value of another type is refused, not converted, and so is a name of no field."""
 
 R = TypeVar("R")
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field, Field))
+def checked_request(cls: type[R]) -> type[R]:
+    """Decorator of a request: a frozen dataclass of which each field is checked when it is made."""
+    return cast(type[R], checked_dataclass(frozen=True, config=STRICT)(cls))
 
 
 @dataclass(frozen=True)

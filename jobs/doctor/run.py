@@ -4,12 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from functools import partial
 
-from pydantic.dataclasses import dataclass as checked_dataclass
-
 from ingest.errors import PrivsieveError
 from ingest.storage.web import named
 from jobs.console.engine_options import ChosenOptions, EngineName
-from jobs.console.requests import STRICT, Url
+from jobs.console.requests import Url, checked_request
 from jobs.doctor.machine import (
     Finding,
     ProblemError,
@@ -34,7 +32,7 @@ Check = tuple[str, Callable[[], str]]
 """Its name, and what finds out."""
 
 
-@checked_dataclass(frozen=True, config=STRICT)
+@checked_request
 class DoctorRequest:
     engine: EngineName = DEFAULT
     """Check what this engine needs: {}"""

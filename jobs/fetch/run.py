@@ -13,12 +13,11 @@ from typing import Annotated
 
 import click
 from pydantic import Field, InstanceOf
-from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest import __version__
 from ingest.errors import PrivsieveError
 from ingest.storage.place import Place, place
-from jobs.console.requests import STRICT, Count, Name, Option, Url
+from jobs.console.requests import Count, Name, Option, Url, checked_request
 from jobs.fetch.download import LOCAL, Workers, download
 from jobs.fetch.environment import IMG2DATASET, default_folder, python_of, requirements
 from jobs.fetch.outcome import FETCHED, SELECTED, finished_shards, reconcile
@@ -31,7 +30,7 @@ REQUESTS = Option(heading="Requests")
 WHERE = Option(heading="Where it runs")
 
 
-@checked_dataclass(frozen=True, config=STRICT)
+@checked_request
 class FetchRequest:
     metadata: Annotated[Url, Option(argument="METADATA")]
     """Parquet, CSV or TSV: a file, folder, glob or fsspec URL."""
@@ -70,7 +69,7 @@ class FetchRequest:
     """Also ask hosts in private networks and this machine."""
 
 
-@checked_dataclass(frozen=True, config=STRICT)
+@checked_request
 class FetchResources:
     """What does the work. Changes nothing in the shards."""
 

@@ -13,11 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
-from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest.errors import LabelsError, PolicyError, RunError, number_of
 from ingest.storage.place import Place, place
-from jobs.console.requests import STRICT, Url
+from jobs.console.requests import Url, checked_request
 from jobs.filter.bar import Bar, readable, scores_of
 from jobs.filter.decisions import can_be_dropped, decisions_of
 from jobs.filter.plan import Counts
@@ -62,7 +61,7 @@ MAX_NAMED = 3
 Share = Annotated[float, Field(gt=0, lt=1)]
 
 
-@checked_dataclass(frozen=True, config=STRICT)
+@checked_request
 class GuaranteeRequest:
     labels: Url
     """Labels of images of the run (`scoring.labels.table`), one row per picture."""

@@ -15,8 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from pydantic.dataclasses import dataclass as checked_dataclass
-
 from ingest.errors import IncompleteError, PolicyError, PrivsieveError, number_of
 from ingest.formats import Source, open_source
 from ingest.formats.members import Members
@@ -24,7 +22,7 @@ from ingest.formats.released import Written
 from ingest.storage.place import Place, place
 from ingest.storage.removal import remove_half_written, remove_tree
 from jobs.console.option_types import Recall
-from jobs.console.requests import STRICT, HashListUrl, Option, RunUrl, Url
+from jobs.console.requests import HashListUrl, Option, RunUrl, Url, checked_request
 from jobs.filter.bar import Bar
 from jobs.filter.cautions import cautions, refuse_blind
 from jobs.filter.copying import Copied, ShardCopier
@@ -52,7 +50,7 @@ INLINE_IMAGES = 20_000
 """A release of at most so many bytes and images is copied in this process: Ray alone would take longer to start."""
 
 
-@checked_dataclass(frozen=True, config=STRICT)
+@checked_request
 class FilterRequest:
     run: RunUrl
     """Folder or fsspec URL of a finished run."""
@@ -113,7 +111,7 @@ class FilterRequest:
         )
 
 
-@checked_dataclass(frozen=True, config=STRICT)
+@checked_request
 class FilterResources:
     executor: Annotated[Executor | None, Option(fill=f"{INLINE_BYTES / 1e9:g} GB or {INLINE_IMAGES:,} images")] = None
     """Where the work runs; default ray where a cluster is named or the release is above {}, else inline."""

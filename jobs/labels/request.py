@@ -3,10 +3,9 @@
 from typing import Annotated, Literal
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest.errors import LabelsError
-from jobs.console.requests import STRICT, Count, HashListUrl, Option, Seed, Url, Urls
+from jobs.console.requests import Count, HashListUrl, Option, Seed, Url, Urls, checked_request
 from scoring.labels.consensus import Method
 
 Split = Literal["train", "validation", "test"]
@@ -14,7 +13,7 @@ Inputs = Annotated[Urls, Option(argument="LABELS_OR_RUN...")]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-@checked_dataclass(frozen=True, config=STRICT)
+@checked_request
 class ImportRequest:
     name: Annotated[str, Option(argument="NAME")]
     """Name of the importer, such as vispr or csv."""
@@ -38,7 +37,7 @@ class ImportRequest:
     """csv: leave out every column that is no label; takes no names."""
 
 
-@checked_dataclass(frozen=True, config=STRICT)
+@checked_request
 class ConsensusRequest:
     inputs: Inputs
     """Labels files and runs."""
@@ -56,7 +55,7 @@ class ConsensusRequest:
     """dawid-skene: null below this. [default: 0.5]"""
 
 
-@checked_dataclass(frozen=True, config=STRICT)
+@checked_request
 class AgreementRequest:
     inputs: Inputs
     """Labels files and runs."""
@@ -72,7 +71,7 @@ class AgreementRequest:
             raise LabelsError("--min-attention is of --attention-checks; leave it out, or give both")
 
 
-@checked_dataclass(frozen=True, config=STRICT)
+@checked_request
 class ExportRequest:
     source: Annotated[Url, Option(argument="LABELS_OR_RUN")]
     """A labels file or a run."""
@@ -94,7 +93,7 @@ class ExportRequest:
             raise LabelsError("--image-prefix is for --format label-studio; leave it out")
 
 
-@checked_dataclass(frozen=True, config=STRICT)
+@checked_request
 class VisprRequest:
     root: Annotated[Url, Option(argument="ROOT")]
     """Folder of VISPR, in either layout."""
@@ -112,7 +111,7 @@ class VisprRequest:
     """Seed of the draw of --like-paper. [default: 0]"""
 
 
-@checked_dataclass(frozen=True, config=STRICT)
+@checked_request
 class PrivbenchRequest:
     metadata: Annotated[Url, Option(argument="METADATA")]
     """Parquet, CSV or TSV with URLs and captions, as fetch takes it."""

@@ -5,13 +5,12 @@ from functools import partial
 from typing import Annotated
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
 from ingest.errors import EngineError
 from ingest.formats import open_source, refuse_without_pictures
 from ingest.images.pixels import ImageLimits
 from jobs.console.engine_options import ChosenOptions, EngineName
-from jobs.console.requests import STRICT, Count, Name, Option, Seed, Url
+from jobs.console.requests import Count, Name, Option, Seed, Url, checked_request
 from jobs.plan.arithmetic import PlanResult, plan_of
 from jobs.plan.measuring import EngineUnderTest, measure
 from jobs.runtime.feedback import SILENT, Feedback
@@ -25,7 +24,7 @@ MEASURED = Option(heading="What is measured")
 COSTS = Option(heading="What it costs")
 
 
-@dataclass(frozen=True, config=STRICT)
+@checked_request
 class PlanRequest:
     source: Annotated[Url, Option(argument="SOURCE")]
     """Folder, tar, Parquet file, picture, glob, brace range, or fsspec URL."""

@@ -3,13 +3,12 @@
 from typing import Annotated
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest.errors import PrivsieveError
-from jobs.console.requests import STRICT, Count, HashListUrl, Option, PagePath, RunUrl, Url
+from jobs.console.requests import Count, HashListUrl, Option, PagePath, RunUrl, Url, checked_request
 
 
-@checked_dataclass(frozen=True, config=STRICT)
+@checked_request
 class ReportRequest:
     run: RunUrl
     """Folder or fsspec URL of the run."""

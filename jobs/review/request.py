@@ -3,10 +3,9 @@
 from typing import Annotated, Literal
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest.errors import PrivsieveError
-from jobs.console.requests import STRICT, HashListUrl, Name, Option, RunUrl, Seed, Url
+from jobs.console.requests import HashListUrl, Name, Option, RunUrl, Seed, Url, checked_request
 from scoring.labels.attention import CHECKS
 
 Judged = Literal["private", "attributes"]
@@ -15,7 +14,7 @@ MAX_NAME_CHARS = 80
 MAX_PICTURES = 100_000
 
 
-@checked_dataclass(frozen=True, config=STRICT)
+@checked_request
 class ReviewRequest:
     run: RunUrl
     """Folder or fsspec URL of the run."""

@@ -1,18 +1,16 @@
 """What a scan is asked to do, with what, and what came of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass as plain_dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
 from ingest.errors import IncompleteError, PrivsieveError, number_of
 from ingest.images.pixels import ImageLimits
 from jobs.console.engine_options import ChosenOptions, EngineName
 from jobs.console.option_types import MAX_SECONDS, NumberOrAuto
-from jobs.console.requests import STRICT, Count, HashListUrl, Name, Option, Seed, Url
+from jobs.console.requests import Count, HashListUrl, Name, Option, Seed, Url, checked_request
 from jobs.runtime.executors import Executor, refuse_address
 from scoring.assessment import EngineOptions
 from scoring.engines import DEFAULT
@@ -25,7 +23,7 @@ LIMITS = Option(heading="Limits")
 WHERE = Option(heading="Where it runs")
 
 
-@dataclass(frozen=True, config=STRICT)
+@checked_request
 class ScanRequest:
     """What makes rows comparable: scans into one run must agree in all of it.
 
@@ -109,7 +107,7 @@ class ScanRequest:
             raise PrivsieveError(f"{' and '.join(named)} exclude each other: each says what gives an image's category")
 
 
-@dataclass(frozen=True, config=STRICT)
+@checked_request
 class ScanResources:
     """Where a scan runs. None of it changes a row. PrivsieveError where it contradicts itself."""
 
@@ -152,7 +150,7 @@ class ScanResources:
             )
 
 
-@dataclass(frozen=True, config=STRICT)
+@checked_request
 class Supervision:
     """What happens to work that hangs, and to other scans of the same run."""
 
@@ -170,7 +168,7 @@ class Supervision:
         return None if self.image_memory_mb is None else self.image_memory_mb * 2**20
 
 
-@plain_dataclass(frozen=True)
+@dataclass(frozen=True)
 class ScanResult:
     """What the run holds now, whichever scan put it there."""
 

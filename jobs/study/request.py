@@ -4,10 +4,9 @@ from typing import Annotated, Literal
 
 import click
 from pydantic import Field
-from pydantic.dataclasses import dataclass as checked_dataclass
 
 from jobs.console.option_types import Numbers
-from jobs.console.requests import STRICT, Count, Option, Seed, Url, Urls
+from jobs.console.requests import Count, Option, Seed, Url, Urls, checked_request
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.tuning.targets import PROTOCOLS
 
@@ -15,7 +14,7 @@ TARGETS = [name for name in PROTOCOLS if name != "dialogue"]
 PatchesAtLeast = Annotated[int, Field(ge=28 * 28, lt=2**63)]
 
 
-@checked_dataclass(frozen=True, config=STRICT)
+@checked_request
 class StudyRequest:
     """What all points of a study share. `study.json` holds these fields, so their names stay."""
 
@@ -59,7 +58,7 @@ class StudyRequest:
     """Pictures in the memory at once, as in tune."""
 
 
-@checked_dataclass(frozen=True, config=STRICT)
+@checked_request
 class PromptsRequest:
     """Which model is asked about which pictures. `study.json` holds these fields, so their names stay."""
 
@@ -88,7 +87,7 @@ class PromptsRequest:
     """Width x height of pictures, as in scan."""
 
 
-@checked_dataclass(frozen=True, config=STRICT)
+@checked_request
 class CostRequest:
     """Which adapter is compared with its base model, on what."""
 

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest import __version__
 from ingest.errors import EngineError, LabelsError, PrivsieveError
 from ingest.extras import install_command
 from ingest.storage.place import Place, place
-from jobs.console.requests import STRICT, Count, Option, Url
+from jobs.console.requests import Count, Option, Url, checked_request
 from jobs.runtime.feedback import Feedback
 from jobs.runtime.weights_progress import weights_shown
 from jobs.tune.uploading import refuse_read_only, staging_folder, upload
@@ -58,7 +57,7 @@ loaded as a scan does it: added to the weights, and rounded with them. In bfloat
 by up to 0.03."""
 
 
-@checked_dataclass(frozen=True, config=STRICT)
+@checked_request
 class TuneRequest:
     """What `tune` was asked for."""
 

@@ -9,14 +9,13 @@ from dataclasses import asdict
 from typing import Annotated
 
 import click
-from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest import __version__
 from ingest.errors import LabelsError
 from ingest.formats import open_source
 from ingest.storage.place import place
 from jobs.console.option_types import EitherOr
-from jobs.console.requests import STRICT, Below, HashListUrl, Option, Url, Urls
+from jobs.console.requests import Below, HashListUrl, Option, Url, Urls, checked_request
 from jobs.runtime.feedback import Feedback
 from jobs.runtime.hash_list import hash_list_of
 from jobs.tune_set.evaluation_pictures import EvaluationPictures, evaluation_pictures
@@ -34,7 +33,7 @@ from scoring.tuning.targets import PROTOCOLS, WITHOUT, differ
 from scoring.tuning.training_set import FORMAT_VERSION, RECORD, SPLITS, UNFINISHED, SetRecord
 
 
-@checked_dataclass(frozen=True, config=STRICT)
+@checked_request
 class TuneSetRequest:
     """What `tune-set` was asked for."""
 

@@ -1,22 +1,18 @@
-"""`privsieve audit` as a user calls it: draw pictures, label them, read corrected rates."""
+"""`privsieve audit apply` as a user calls it: corrected rates from labels."""
 
 import csv
-import itertools
 import json
 import shutil
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from ingest.errors import RunError
-from ingest.fault import Fault
 from ingest.storage.place import place
 from reports.audit.other_run import audit_of_other_run
 from reports.audit.stored import read_corrected_rates
@@ -26,112 +22,23 @@ from reports.run.warehouse import open_run, setup_statements
 from scoring.assessment import Assessment
 from scoring.labels.reviews import Answers
 from scoring.labels.table import read_judged
-from scoring.runs.audit_sample import SUBJECTS, read_sample
+from scoring.runs.audit_sample import SUBJECTS
 from scoring.runs.record import RunRecord
 from scoring.table import Facts, Verdict, to_table
 from scoring.taxonomy import KEYS
+from tests.auditing.made import (
+    AGE,
+    CATEGORIES,
+    NUM_IMAGES,
+    answer,
+    filled,
+    make_run,
+    sample,
+    truth,
+    write,
+)
 from tests.jobs.made import privsieve
 from tests.records import run_record, write_result
-
-NUM_IMAGES = 2_000
-NUM_SHARDS = 4
-CATEGORIES = ("bar", "beach", "office")
-BIOMETRICS = KEYS.index("biometrics")
-AGE = KEYS.index("age")
-
-
-def truth() -> npt.NDArray[np.bool_]:
-    """Which pictures show biometrics: those of offices more often."""
-    random = np.random.default_rng(1)
-    return random.random(NUM_IMAGES) < np.where(np.arange(NUM_IMAGES) % 3 == 2, 0.3, 0.05)
-
-
-def verdict(number: int, is_there: bool, random: np.random.Generator) -> Verdict:
-    """The engine misses every fifth, sees what is not there in every twentieth, and is unsure of some."""
-    if number % 50 == 7:
-        return Fault("truncated", "the file ends early")
-    values = np.zeros(len(KEYS), dtype=np.float32)
-    chance = random.random()
-    values[BIOMETRICS] = (1 if chance < 0.8 else 0.5 if chance < 0.9 else 0) if is_there else chance < 0.05
-    values[AGE] = np.nan  # never judged
-    return Assessment(values)
-
-
-def make_run(folder: Path, name: str = "run", num_slices: int = 1, num_images: int = NUM_IMAGES) -> Path:
-    """slices: of each shard."""
-    run = folder / name
-    (run / "scores").mkdir(parents=True)
-    engine = {"name": "canned", "protocol": "canned", "assessed": [key for key in KEYS if key != "age"]}
-    (run / "run.json").write_text(run_record(engine).model_dump_json())
-    random, is_there = np.random.default_rng(2), truth()
-    verdicts = [verdict(n, bool(is_there[n]), random) for n in range(NUM_IMAGES)]
-    size = NUM_IMAGES // NUM_SHARDS
-    for shard in range(num_images // size):
-        numbers = range(shard * size, (shard + 1) * size)
-        # The first two pictures of all shards have one key each.
-        keys = {n: f"{n % size if n % size < 2 else n:06d}" for n in numbers}
-        facts = [Facts(f"{shard}.tar", n % size, keys[n], CATEGORIES[n % 3], 1, f"{n:064x}") for n in numbers]
-        table = to_table(facts, [verdicts[n] for n in numbers])
-        cuts = np.linspace(0, size, num_slices + 1).astype(int)
-        for number, (start, end) in enumerate(itertools.pairwise(cuts)):
-            write_result(run, f"{shard}.tar", number, number == num_slices - 1, table.slice(start, end - start))
-    return run
-
-
-@pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_run(tmp_path_factory.mktemp("audit"))
-
-
-@pytest.fixture
-def run(original: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(original, tmp_path / "run"))
-
-
-def filled(path: Path, columns: Mapping[str, npt.NDArray[np.bool_]], rows: slice = slice(None)) -> list[dict[str, str]]:
-    """Rows of the list with the true answers."""
-    listed = list(csv.DictReader(path.open()))
-    for row in listed[rows]:
-        for column, answers in columns.items():
-            row[column] = str(int(answers[int(row["sha256"], 16)]))
-    return listed
-
-
-def write(path: Path, rows: Sequence[Mapping[str, str]]) -> Path:
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    return path
-
-
-def sample(run: Path, out: Path, *options: object) -> pa.Table:
-    assert privsieve("audit", "sample", run, "--out", out, *options) == 0
-    return read_sample(place(str(run))).table
-
-
-@pytest.mark.slow
-def test_every_scored_picture_can_be_drawn_and_unsure_ones_most_often(run: Path, tmp_path: Path) -> None:
-    drawn = sample(run, tmp_path / "all.csv", "--n", 100_000)
-    assert drawn.num_rows == NUM_IMAGES - NUM_IMAGES // 50  # but for the quarantined ones
-    assert set(drawn["inclusion_probability"].to_pylist()) == {1.0}
-    some = sample(run, tmp_path / "some.csv", "--n", 200, "--replace")
-    assert 150 < some.num_rows < 250  # 200 are expected, the deviation is below 14
-    means = some.group_by("biometrics").aggregate([("inclusion_probability", "mean")]).to_pylist()
-    chances = {row["biometrics"]: row["inclusion_probability_mean"] for row in means}
-    assert chances[0.5] > chances[1.0] > 1.3 * chances[0.0]
-    # Each picture stands for as many as its weight says.
-    assert sum(1 / chance for chance in some["inclusion_probability"].to_pylist()) == pytest.approx(1_960, rel=0.2)
-
-
-@pytest.mark.slow
-def test_the_sample_follows_from_the_seed_and_not_from_the_files(run: Path, tmp_path: Path) -> None:
-    sliced = make_run(tmp_path, "sliced", num_slices=3)
-    first = sample(run, tmp_path / "a.csv", "--n", 150, "--seed", 5)
-    assert first == sample(sliced, tmp_path / "b.csv", "--n", 150, "--seed", 5)
-    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
-    larger = sample(run, tmp_path / "c.csv", "--n", 300, "--seed", 5, "--replace")
-    assert set(first["sha256"].to_pylist()) < set(larger["sha256"].to_pylist())
 
 
 def test_labels_correct_the_rates_of_the_run_and_of_categories(
@@ -263,52 +170,6 @@ def test_a_shard_that_was_replaced_by_another_with_as_many_rows_makes_the_audit_
     assert {file: file.read_bytes() for file in (run / "audit").iterdir()} == before
 
 
-@pytest.mark.slow
-def test_an_audit_of_an_older_version_is_read_and_its_sample_completed_by_drawing_it_again(
-    run: Path, tmp_path: Path
-) -> None:
-    """It did not store what the rows are, nor the smallest probability."""
-    sample(run, tmp_path / "list.csv", "--n", 100, "--seed", 4)
-    labels = write(tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"private": truth()}))
-    assert privsieve("audit", "apply", run, labels) == 0
-    drawn = read_sample(place(str(run)))
-    later = {"rows_sha256": None, "least_probability": None}
-    for name, key in (("sample", b"privsieve.audit_sample"), ("corrected_rates", b"privsieve.corrected_rates")):
-        file = run / "audit" / f"{name}.parquet"
-        table = pq.read_table(file)
-        footer = json.loads(table.schema.metadata[key])
-        older = {field: value for field, value in footer.items() if field not in {*later, "gaps"}}
-        assert len(older) < len(footer)
-        pq.write_table(table.replace_schema_metadata({key: json.dumps(older)}), file)
-    assert read_sample(place(str(run))).design == drawn.design.model_copy(update=later)
-    assert open_run(str(run)).table("FROM corrected_rates").num_rows > 0
-    assert read_corrected_rates(open_run(str(run))) is not None
-    sample(run, tmp_path / "again.csv", "--n", 100, "--seed", 4)
-    assert read_sample(place(str(run))).design == drawn.design
-    assert sorted(file.name for file in (run / "audit").iterdir()) == ["corrected_rates.parquet", "sample.parquet"]
-    assert privsieve("audit", "apply", run, labels) == 0
-
-
-@pytest.mark.slow
-def test_a_new_sample_keeps_the_one_before_and_the_rates_that_it_gave(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    sample(run, tmp_path / "list.csv", "--n", 100)
-    labels = write(tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"private": truth()}))
-    assert privsieve("audit", "apply", run, labels) == 0
-    rates, first = read_corrected_rates(open_run(str(run))), (run / "audit" / "sample.parquet").read_bytes()
-    capsys.readouterr()
-    for number, seed in ((1, 1), (2, 2)):
-        sample(run, tmp_path / f"{seed}.csv", "--n", 100, "--seed", seed, "--replace")
-        output = capsys.readouterr().out
-        assert f"the earlier sample is kept as {run}/audit/sample-{number}.parquet" in output
-        assert f"its corrected rates stay in {run} until audit apply replaces them" in output
-    assert read_corrected_rates(open_run(str(run))) == rates
-    assert (run / "audit" / "sample-1.parquet").read_bytes() == first
-    (run / "audit" / "sample-1.parquet").rename(run / "audit" / "sample.parquet")
-    assert privsieve("audit", "apply", run, labels) == 0
-
-
 def test_half_of_the_labels_and_labels_of_other_pictures_are_counted(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -332,19 +193,6 @@ def test_half_of_the_labels_and_labels_of_other_pictures_are_counted(
     assert private["num_labels"] == 200
     assert private["corrected"]["low"] <= is_there.mean() <= private["corrected"]["high"]
     assert any("2 labels are of pictures that were not drawn" in note for note in found["notes"])
-
-
-def answer(folder: Answers, sha256: str, who: str, says: str) -> None:
-    folder.add(
-        {
-            "sha256": sha256,
-            "annotator": who,
-            "private": {"private": 1, "public": 0}.get(says),
-            "answer": says,
-            "queue": "audit",
-            "is_gold": False,
-        }
-    )
 
 
 @pytest.mark.slow
@@ -521,87 +369,6 @@ def test_labels_that_are_partly_of_the_sample_of_another_run_are_refused(
     assert "are not of its audit sample; give the labels of its sample only" in capsys.readouterr().err
 
 
-def test_pictures_on_the_hash_list_are_drawn_and_not_named_to_the_people_who_label(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    whole = sample(run, tmp_path / "whole.csv", "--n", 60)
-    removed = whole["sha256"].to_pylist()[:2]
-    (tmp_path / "hashes.txt").write_text("\n".join(f"sha256 {one}" for one in removed))
-    capsys.readouterr()
-    for name in ("list.csv", "tasks.json"):
-        assert sample(run, tmp_path / name, "--n", 60, "--hash-list", tmp_path / "hashes.txt") == whole
-        said = capsys.readouterr().out
-        assert "left out: 2 drawn pictures on the hash list; apply counts such pictures as without a label" in said
-        assert f"{whole.num_rows - 2} rows to fill in" in said
-        content = (tmp_path / name).read_text()
-        assert not [one for one in removed if one in content]
-    labels = write(tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"private": truth()}))
-    assert privsieve("audit", "apply", run, labels, "--format", "json") == 0
-    counts = json.loads(capsys.readouterr().out)["labels"]
-    assert (counts["num_drawn"], counts["num_without_row"]) == (whole.num_rows, 2)
-
-
-def test_what_people_label_in_label_studio_holds_no_answer_of_the_run(run: Path, tmp_path: Path) -> None:
-    drawn = sample(run, tmp_path / "tasks.json", "--n", 50)
-    tasks = json.loads((tmp_path / "tasks.json").read_text())
-    assert [task["data"]["sha256"] for task in tasks] == drawn["sha256"].to_pylist()
-    assert not any(task["predictions"] for task in tasks)
-    assert (tmp_path / "tasks.xml").exists()
-
-
-@pytest.mark.slow
-def test_wrong_input_is_refused_in_one_line(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def refused(*arguments: object) -> str:
-        assert privsieve("audit", *arguments) == 2
-        line, *more = capsys.readouterr().err.splitlines()
-        assert not more
-        return line
-
-    labels = write(tmp_path / "labels.csv", [{"sha256": "f" * 64, "private": "1"}])
-    assert "has no audit sample; draw one with: privsieve audit sample" in refused("apply", run, labels)
-    assert "ends in .csv" in refused("sample", run, "--out", tmp_path / "x.txt")
-    assert "labels.csv already exists; name another --out, or remove it" in refused("sample", run, "--out", labels)
-    assert "lies in one" in refused("sample", run, "--out", run / "list.csv")
-    assert 'no column "levl"' in refused("sample", run, "--out", tmp_path / "x.csv", "--private", "levl = 1")
-    assert not (run / "audit").exists()
-    assert not (tmp_path / "x.csv").exists()
-    sample(run, tmp_path / "list.csv", "--n", 100)
-    capsys.readouterr()
-    assert "no label is of a picture of the audit sample" in refused("apply", run, labels)
-    for same in (run, f"{run}/", run / ".." / "run"):
-        assert "is the audited run; give another one" in refused("apply", run, labels, "--sensitivity-from", same)
-    assert "--sensitivity-from only" in refused("apply", run, labels, "--private", "level = 1")
-    assert "--replace draws a new one" in refused("sample", run, "--out", tmp_path / "y.csv", "--n", 100, "--seed", 3)
-    for name in ("sample", "corrected_rates"):
-        (run / "audit" / f"{name}.parquet").write_bytes(b"PAR1 but no more")
-    assert "damaged or of another version" in refused("apply", run, tmp_path / "list.csv")
-    assert privsieve("sql", run, "FROM corrected_rates") == 2
-    assert "use audit apply again" in capsys.readouterr().err
-    pq.write_table(pa.table({"subject": ["private"]}), run / "audit" / "corrected_rates.parquet")
-    with pytest.raises(RunError, match="damaged or of another version"):
-        read_corrected_rates(open_run(str(run)))
-
-
-@pytest.mark.slow
-def test_a_list_that_cannot_be_written_leaves_the_sample_and_the_rates_of_the_run(run: Path, tmp_path: Path) -> None:
-    sample(run, tmp_path / "list.csv", "--n", 100)
-    labels = write(tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"private": truth()}))
-    assert privsieve("audit", "apply", run, labels) == 0
-    before = {file.name: file.read_bytes() for file in (run / "audit").iterdir()}
-    assert set(before) == {"sample.parquet", "corrected_rates.parquet"}
-    assert privsieve("audit", "sample", run, "--out", labels / "x.csv", "--n", 50, "--replace") == 2
-    assert {file.name: file.read_bytes() for file in (run / "audit").iterdir()} == before
-    (run / "audit" / "sample.parquet").write_bytes(b"PAR1 but no more")
-    assert privsieve("audit", "sample", run, "--out", tmp_path / "new.csv", "--n", 50) == 2
-    sample(run, tmp_path / "new.csv", "--n", 50, "--replace")
-    # The rates are of the rows of the run still; the damaged file is kept aside, whatever is in it.
-    kept = before | {"sample-1.parquet": b"PAR1 but no more"}
-    del kept["sample.parquet"]
-    found = {file.name: file.read_bytes() for file in (run / "audit").iterdir()}
-    assert found.pop("sample.parquet") != before["sample.parquet"]
-    assert found == kept
-
-
 def test_a_raw_rate_that_is_only_a_lower_bound_is_marked_like_in_the_report(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -630,44 +397,6 @@ def test_a_raw_rate_that_is_only_a_lower_bound_is_marked_like_in_the_report(
     assert privsieve("report", run) == 0
     table = capsys.readouterr().out.partition("Rates of the scored images, corrected by")[2]
     assert ["age", "≥", "25.0", "%"] in [line.split()[:4] for line in table.splitlines()]
-
-
-def test_a_second_person_gets_a_list_of_their_own_and_differences_widen_the_interval(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    is_there = truth()
-    sample(run, tmp_path / "list.csv", "--n", 300, "--for", "private")
-    out = capsys.readouterr().out
-    first = list(csv.DictReader((tmp_path / "list.csv").open()))
-    second = list(csv.DictReader((tmp_path / "list.second.csv").open()))
-    assert 15 <= len(second) <= 50
-    assert second == first[: len(second)]
-    assert f"{len(second)} pictures for a second person, which shows how often labels are wrong: {tmp_path}" in out
-    assert f"next: privsieve review {run} --queue audit --as NAME" in out
-    ana = write(tmp_path / "ana.csv", filled(tmp_path / "list.csv", {"private": is_there}))
-    rows = filled(tmp_path / "list.second.csv", {"private": is_there})
-    rows[3]["private"] = "1" if rows[3]["private"] == "0" else "0"
-    ben = write(tmp_path / "ben.csv", rows)
-
-    def applied(*labels: Path) -> dict[str, Any]:
-        assert privsieve("audit", "apply", run, *labels, "--format", "json") == 0
-        return dict(json.loads(capsys.readouterr().out)["subjects"][0])
-
-    capsys.readouterr()
-    alone, both = applied(ana), applied(ana, ben)
-    looks = both["second_looks"]
-    assert (looks["num_pictures"], alone["second_looks"]["num_pictures"]) == (len(second), 0)
-    assert 0.5 < looks["kappa"] < 1
-    assert both["num_undecided"] == 1
-    assert both["corrected"]["low"] < alone["corrected"]["low"]
-    assert both["corrected"]["high"] > alone["corrected"]["high"] + looks["reach"]
-    assert privsieve("report", run, "--format", "json") == 0
-    report = json.loads(capsys.readouterr().out)
-    assert report["label_gaps"]["num_judged_twice"] == len(second)
-    assert report["audit_cautions"][-1].startswith(f"Several people judged {len(second)} pictures: ")
-    assert report["audit_cautions"][-1].endswith("allow for as many wrong labels of pictures that one person judged.")
-    assert privsieve("audit", "apply", run, ana, ana) == 2
-    assert 'annotator "ana" labels' in capsys.readouterr().err
 
 
 def test_a_run_with_as_many_images_of_each_category_is_weighted_with_their_sizes(
