@@ -1,20 +1,20 @@
 """`audit apply`: the rates of a run, corrected by labels of the sample that was drawn from it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from shlex import quote
 
 import numpy as np
 import pyarrow as pa
 
 from ingest.errors import LabelsError, RunError
-from reports.audit.categories import CategoryEstimate, LabelsOfCategories, category_estimates
-from reports.audit.cells import IS_YES, Counts, Flags, Numbers, audit_sql
+from reports.audit.cells import IS_YES, Counts, Flags, audit_sql
 from reports.audit.counting import MAX_CATEGORIES, NO_CATEGORY, CellCounts, RawCounts, cell_counts, raw_counts
-from reports.audit.estimates import Estimate, Evidence, evidence, prevalence, sensitivity, specificity, standard_error
-from reports.audit.labelled import Labelled, labelled
-from reports.audit.population import CategoryWeights, category_weights, with_quarantined
-from reports.audit.prior_shift import ShiftTest, can_tell, shift_test
+from reports.audit.estimates import Estimate, standard_error
+from reports.audit.fitting import Basis, Weighted, fitted, looks_of, weighted
+from reports.audit.labelled import labelled
+from reports.audit.population import category_weights, with_quarantined
+from reports.audit.prior_shift import ShiftTest, shift_test
 from reports.audit.results import (
     ALL_LABELLED,
     ASSUMED,
@@ -31,7 +31,6 @@ from reports.audit.results import (
     Method,
     SubjectRates,
 )
-from reports.audit.second_looks import NONE, SecondLooks, allowing_for, allowing_for_part, second_looks
 from reports.labels.agreed import in_words, num_undecided_of
 from reports.run.warehouse import STALE_AUDIT, Run
 from scoring.labels.table import Judged
@@ -43,52 +42,6 @@ MIN_IMAGES = 20
 """With fewer images in a category its rate is marked."""
 
 SIGNIFICANCE = 0.05
-
-
-@dataclass(frozen=True)
-class _Basis:
-    """What an audit rests on."""
-
-    sample: AuditSample
-    labels: Labelled
-    counts: CellCounts
-    raw: Mapping[str | None, Mapping[str, RawCounts]]
-
-    category_numbers: Counts
-    """Of each drawn picture in `counts.categories`, shape (drawn,); all 0 without categories."""
-
-    of_source: CategoryWeights | None
-    """How often images of each category count; None if all count once."""
-
-    @property
-    def weights(self) -> Numbers:
-        """How often an image of each category counts, shape (K,)."""
-        if self.of_source is None:
-            return np.ones(max(1, len(self.counts.categories)))
-        return self.of_source.of(self.counts.categories)
-
-    def num_images(self, subject: str) -> Numbers:
-        """Images in each cell that the rates are of, shape (NUM_CELLS,)."""
-        if self.of_source is None:
-            return self.counts.of_run[subject].astype(np.float64)
-        return np.asarray(self.weights @ self.counts.of_categories[subject], dtype=np.float64)
-
-    def num_scored_of_all(self) -> tuple[float, float]:
-        """Scored images of all images that the rates are of."""
-        design = self.sample.design
-        if self.of_source is None:
-            return design.num_scored, design.num_rows
-        return float(self.num_images(PRIVATE).sum()), float(self.of_source.num_images @ self.of_source.weights)
-
-    def raw_rate(self, subject: str) -> float | None:
-        """The run's own answers for the same images."""
-        whole = self.raw[None][subject]
-        if self.of_source is None:
-            return whole.rate
-        of_categories = [self.raw[name][subject] for name in self.counts.categories]
-        sizes = [one.num_scored if whole.is_lower_bound else one.num_answered for one in of_categories]
-        total = float(self.weights @ np.array(sizes))
-        return float(self.weights @ np.array([one.num_yes for one in of_categories])) / total if total else None
 
 
 def audit_of_sample(
@@ -117,7 +70,7 @@ def audit_of_sample(
     if of_source is not None and not counts.categories:
         raise RunError(f"--category-sizes: {run.url} has more than {MAX_CATEGORIES:,} categories, too many to weight")
     raw = raw_counts(run, sql, counts.categories)
-    basis = _Basis(sample, labels, counts, raw, _category_numbers(sample.table, counts.categories), of_source)
+    basis = Basis(sample, labels, counts, raw, _category_numbers(sample.table, counts.categories), of_source)
     subjects, categories = list[SubjectRates](), list[CategoryRates]()
     for subject in SUBJECTS:
         rates, of_categories = _corrected(subject, basis)
@@ -176,172 +129,14 @@ def private_rate(sample: AuditSample, num_images: Counts, judged: Judged) -> Est
     except LabelsError:  # of none of the drawn pictures
         return Estimate()
     nowhere = np.zeros(sample.table.num_rows, dtype=np.int64)
-    basis = _Basis(sample, labels, CellCounts((), {PRIVATE: num_images}, {}), {}, nowhere, None)
-    if not len(_weighted(PRIVATE, basis).places):
+    basis = Basis(sample, labels, CellCounts((), {PRIVATE: num_images}, {}), {}, nowhere, None)
+    if not len(weighted(PRIVATE, basis).places):
         return Estimate()
-    return _fit(PRIVATE, basis, with_categories=False).prevalence
+    return fitted(PRIVATE, basis, with_categories=False).prevalence
 
 
-@dataclass(frozen=True)
-class _Weighted:
-    """Drawn pictures with a label of one subject, each of shape (m,)."""
-
-    places: Counts
-    """Rows of the sample."""
-
-    cells: Counts
-    is_there: Numbers
-
-    probabilities: Numbers
-    """That the picture was drawn and labelled."""
-
-    masses: Numbers
-    """How many images of the population the picture itself is."""
-
-    categories: Counts
-
-
-def _weighted(subject: str, basis: _Basis, undecided: float | None = None) -> _Weighted:
-    """undecided: what such a picture is taken to be, 0 or 1; None leaves it out."""
-    labels, drawn = basis.labels, basis.sample.table
-    truth = labels.truth[subject]
-    if undecided is not None:
-        truth = np.where(labels.undecided[subject], undecided, truth)
-    known = ~np.isnan(truth)
-    places = labels.places[known]
-    # Which pictures of the sample were labelled is taken for chance.
-    share_labelled = len(places) / drawn.num_rows
-    categories = basis.category_numbers[places]
-    return _Weighted(
-        places=places,
-        cells=_column(drawn, f"cell_{subject}").astype(np.int64)[places],
-        is_there=truth[known],
-        probabilities=_column(drawn, "inclusion_probability").astype(np.float64)[places] * share_labelled,
-        masses=basis.weights[categories],
-        categories=categories,
-    )
-
-
-@dataclass(frozen=True)
-class _Fit:
-    """What the labels say of one subject."""
-
-    evidence: Evidence
-    prevalence: Estimate
-    sensitivity: Estimate
-    specificity: Estimate
-
-    categories: tuple[CategoryEstimate | None, ...]
-    """Of `CellCounts.categories`; empty if they are not asked for."""
-
-
-def _fit(subject: str, basis: _Basis, with_categories: bool) -> _Fit:
-    """There must be a label of the subject.
-
-    Undecided pictures are left out of the values; the intervals reach from the low end with none of them positive to
-    the high end with all. Then they allow for wrong labels and for the draw of the run.
-    """
-    fits = [_fit_taking(None, subject, basis, with_categories)]
-    if basis.labels.undecided[subject].any():
-        fits += [_fit_taking(taken, subject, basis, with_categories) for taken in (0.0, 1.0)]
-    fit = _Fit(
-        fits[0].evidence,
-        _covering([one.prevalence for one in fits]),
-        _covering([one.sensitivity for one in fits]),
-        _covering([one.specificity for one in fits]),
-        tuple(_covering_categories(of_category) for of_category in zip(*(one.categories for one in fits), strict=True)),
-    )
-    return _of_source(subject, basis, _allowing_for_wrong_labels(subject, basis, fit))
-
-
-def _fit_taking(undecided: float | None, subject: str, basis: _Basis, with_categories: bool) -> _Fit:
-    """undecided: as in `_weighted`."""
-    number = SUBJECTS.index(subject)
-    labels = _weighted(subject, basis, undecided)
-    known = evidence(basis.num_images(subject), labels.cells, labels.is_there, labels.probabilities, labels.masses)
-    random = np.random.default_rng([number, 0])
-    rate = prevalence(known, random)
-    found, right = sensitivity(known, random), specificity(known, random)
-    categories: list[CategoryEstimate | None] = []
-    if with_categories and rate.value is not None:
-        num_positive = int(labels.is_there.sum())
-        of_categories = basis.counts.of_categories[subject]
-        sizes = basis.weights * of_categories.sum(axis=1)
-        categories = category_estimates(
-            known,
-            rate.value,
-            of_categories,
-            LabelsOfCategories(labels.categories, labels.cells, labels.is_there, labels.probabilities),
-            sizes / sizes.sum(),
-            can_tell(known, num_positive, len(labels.places) - num_positive),
-            np.random.default_rng([number, 1]),
-        )
-    return _Fit(known, rate, found, right, tuple(categories))
-
-
-def _covering(estimates: Sequence[Estimate]) -> Estimate:
-    """The value of the first, and an interval that holds all of theirs."""
-    first = estimates[0]
-    ends = [(one.low, one.high) for one in estimates if one.low is not None and one.high is not None]
-    if first.value is None or not ends:
-        return first
-    return Estimate(first.value, min(low for low, _ in ends), max(high for _, high in ends))
-
-
-def _covering_categories(estimates: Sequence[CategoryEstimate | None]) -> CategoryEstimate | None:
-    known = [one for one in estimates if one is not None]
-    if estimates[0] is None or not known:
-        return None
-    return replace(estimates[0], rate=_covering([one.rate for one in known]))
-
-
-def _allowing_for_wrong_labels(subject: str, basis: _Basis, fit: _Fit) -> _Fit:
-    looks, rate = _second_looks(subject, basis), fit.prevalence.value
-    if rate is None or not looks.reach_high:
-        return fit
-    return replace(
-        fit,
-        prevalence=allowing_for(looks, fit.prevalence),
-        sensitivity=allowing_for_part(looks, fit.sensitivity, rate),
-        specificity=allowing_for_part(looks, fit.specificity, 1 - rate),
-        categories=tuple(
-            None if one is None else replace(one, rate=allowing_for(looks, one.rate)) for one in fit.categories
-        ),
-    )
-
-
-def _second_looks(subject: str, basis: _Basis) -> SecondLooks:
-    labels = basis.labels
-    num_yes, num_no = labels.num_yes[subject], labels.num_no[subject]
-    if not len(labels.places):
-        return NONE
-    probabilities = _column(basis.sample.table, "inclusion_probability").astype(np.float64)[labels.places]
-    masses = basis.weights[basis.category_numbers[labels.places]]
-    return second_looks(num_yes, num_no, probabilities / masses, ~np.isnan(labels.truth[subject]))
-
-
-def _of_source(subject: str, basis: _Basis, fit: _Fit) -> _Fit:
-    """With the error of the run's own draw, if its categories are weighted with their sizes."""
-    if basis.of_source is None or fit.prevalence.value is None:
-        return fit
-    usual = fit.prevalence.value
-    rates = [usual if one is None or one.rate.value is None else one.rate.value for one in fit.categories]
-    rates = rates or [usual] * len(basis.counts.categories)
-    names, scored = basis.counts.categories, basis.counts.of_categories[subject].sum(axis=1)
-    of_names = dict(zip(names, zip(rates, scored.tolist(), strict=True), strict=True))
-    in_order = [of_names.get(name, (usual, 0)) for name in basis.of_source.names]
-    columns = (np.array(column, dtype=np.float64) for column in zip(*in_order, strict=True))
-    return replace(
-        fit,
-        prevalence=basis.of_source.with_error_of_draw(fit.prevalence, *columns),
-        # Ratios over categories of which the draw of the run adds an error that is not estimated here.
-        sensitivity=Estimate(),
-        specificity=Estimate(),
-    )
-
-
-def _corrected(subject: str, basis: _Basis) -> tuple[SubjectRates, list[CategoryRates]]:
-    labels = _weighted(subject, basis)
+def _corrected(subject: str, basis: Basis) -> tuple[SubjectRates, list[CategoryRates]]:
+    labels = weighted(subject, basis)
     whole, num_labels = basis.raw[None][subject], len(labels.places)
     num_undecided = int(basis.labels.undecided[subject].sum())
     rates = SubjectRates(
@@ -350,7 +145,7 @@ def _corrected(subject: str, basis: _Basis) -> tuple[SubjectRates, list[Category
         num_positive=int(labels.is_there.sum()),
         num_ambiguous=basis.labels.num_ambiguous[subject],
         num_undecided=num_undecided,
-        second_looks=_second_looks(subject, basis),
+        second_looks=looks_of(subject, basis),
         raw_rate=basis.raw_rate(subject),
         is_raw_lower_bound=whole.is_lower_bound,
         corrected=Estimate(),
@@ -365,7 +160,7 @@ def _corrected(subject: str, basis: _Basis) -> tuple[SubjectRates, list[Category
     if not num_labels:
         return rates, []
     is_complete = bool((labels.probabilities >= 1).all()) and num_labels == whole.num_scored
-    fit = _fit(subject, basis, with_categories=bool(basis.counts.categories) and not is_complete)
+    fit = fitted(subject, basis, with_categories=bool(basis.counts.categories) and not is_complete)
     categories = [
         category_row(subject, name, basis.raw[name][subject], estimate.rate, estimate.num_labels, estimate.method)
         for name, estimate in zip(basis.counts.categories, fit.categories, strict=False)
@@ -416,7 +211,7 @@ def category_row(
     )
 
 
-def _shift_test(labels: _Weighted, is_yes: Flags, seed: int) -> ShiftTest:
+def _shift_test(labels: Weighted, is_yes: Flags, seed: int) -> ShiftTest:
     return shift_test(labels.is_there == 1, is_yes, labels.probabilities, labels.categories, seed)
 
 
@@ -425,7 +220,7 @@ def _nameable(table: pa.Table) -> pa.Table:
     return table.select(["shard", "name", "sha256"]).rename_columns(["shard", "key", "sha256"])
 
 
-def _notes(run: Run, basis: _Basis, categories: Sequence[CategoryRates]) -> tuple[str, ...]:
+def _notes(run: Run, basis: Basis, categories: Sequence[CategoryRates]) -> tuple[str, ...]:
     labels, counts, private, notes = basis.labels, basis.labels.counts, basis.sample.design.private, list[str]()
     num_left = counts.num_empty + counts.num_without_row
     if num_left:
@@ -462,7 +257,3 @@ def _notes(run: Run, basis: _Basis, categories: Sequence[CategoryRates]) -> tupl
     if not basis.counts.categories:
         notes.append(f"There are no rates of categories: the run has more than {MAX_CATEGORIES:,}.")
     return tuple(notes)
-
-
-def _column(table: pa.Table, name: str) -> Numbers:
-    return np.asarray(table[name].to_numpy(zero_copy_only=False))

@@ -1,0 +1,228 @@
+"""How an audit corrects one subject: the weights of its labels, and the estimate of the whole run and of categories."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from reports.audit.categories import CategoryEstimate, LabelsOfCategories, category_estimates
+from reports.audit.cells import Counts, Numbers
+from reports.audit.counting import CellCounts, RawCounts
+from reports.audit.estimates import Estimate, Evidence, evidence, prevalence, sensitivity, specificity
+from reports.audit.labelled import Labelled
+from reports.audit.population import CategoryWeights
+from reports.audit.prior_shift import can_tell
+from reports.audit.second_looks import NONE, SecondLooks, allowing_for, allowing_for_part, second_looks
+from scoring.runs.audit_sample import PRIVATE, SUBJECTS, AuditSample
+
+MIN_IMAGES = 20
+"""With fewer images in a category its rate is marked."""
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What an audit rests on."""
+
+    sample: AuditSample
+    labels: Labelled
+    counts: CellCounts
+    raw: Mapping[str | None, Mapping[str, RawCounts]]
+
+    category_numbers: Counts
+    """Of each drawn picture in `counts.categories`, shape (drawn,); all 0 without categories."""
+
+    of_source: CategoryWeights | None
+    """How often images of each category count; None if all count once."""
+
+    @property
+    def weights(self) -> Numbers:
+        """How often an image of each category counts, shape (K,)."""
+        if self.of_source is None:
+            return np.ones(max(1, len(self.counts.categories)))
+        return self.of_source.of(self.counts.categories)
+
+    def num_images(self, subject: str) -> Numbers:
+        """Images in each cell that the rates are of, shape (NUM_CELLS,)."""
+        if self.of_source is None:
+            return self.counts.of_run[subject].astype(np.float64)
+        return np.asarray(self.weights @ self.counts.of_categories[subject], dtype=np.float64)
+
+    def num_scored_of_all(self) -> tuple[float, float]:
+        """Scored images of all images that the rates are of."""
+        design = self.sample.design
+        if self.of_source is None:
+            return design.num_scored, design.num_rows
+        return float(self.num_images(PRIVATE).sum()), float(self.of_source.num_images @ self.of_source.weights)
+
+    def raw_rate(self, subject: str) -> float | None:
+        """The run's own answers for the same images."""
+        whole = self.raw[None][subject]
+        if self.of_source is None:
+            return whole.rate
+        of_categories = [self.raw[name][subject] for name in self.counts.categories]
+        sizes = [one.num_scored if whole.is_lower_bound else one.num_answered for one in of_categories]
+        total = float(self.weights @ np.array(sizes))
+        return float(self.weights @ np.array([one.num_yes for one in of_categories])) / total if total else None
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """Drawn pictures with a label of one subject, each of shape (m,)."""
+
+    places: Counts
+    """Rows of the sample."""
+
+    cells: Counts
+    is_there: Numbers
+
+    probabilities: Numbers
+    """That the picture was drawn and labelled."""
+
+    masses: Numbers
+    """How many images of the population the picture itself is."""
+
+    categories: Counts
+
+
+def weighted(subject: str, basis: Basis, undecided: float | None = None) -> Weighted:
+    """undecided: what such a picture is taken to be, 0 or 1; None leaves it out."""
+    labels, drawn = basis.labels, basis.sample.table
+    truth = labels.truth[subject]
+    if undecided is not None:
+        truth = np.where(labels.undecided[subject], undecided, truth)
+    known = ~np.isnan(truth)
+    places = labels.places[known]
+    # Which pictures of the sample were labelled is taken for chance.
+    share_labelled = len(places) / drawn.num_rows
+    categories = basis.category_numbers[places]
+    return Weighted(
+        places=places,
+        cells=column(drawn, f"cell_{subject}").astype(np.int64)[places],
+        is_there=truth[known],
+        probabilities=column(drawn, "inclusion_probability").astype(np.float64)[places] * share_labelled,
+        masses=basis.weights[categories],
+        categories=categories,
+    )
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What the labels say of one subject."""
+
+    evidence: Evidence
+    prevalence: Estimate
+    sensitivity: Estimate
+    specificity: Estimate
+
+    categories: tuple[CategoryEstimate | None, ...]
+    """Of `CellCounts.categories`; empty if they are not asked for."""
+
+
+def fitted(subject: str, basis: Basis, with_categories: bool) -> Fit:
+    """There must be a label of the subject.
+
+    Undecided pictures are left out of the values; the intervals reach from the low end with none of them positive to
+    the high end with all. Then they allow for wrong labels and for the draw of the run.
+    """
+    fits = [_fit_taking(None, subject, basis, with_categories)]
+    if basis.labels.undecided[subject].any():
+        fits += [_fit_taking(taken, subject, basis, with_categories) for taken in (0.0, 1.0)]
+    fit = Fit(
+        fits[0].evidence,
+        _covering([one.prevalence for one in fits]),
+        _covering([one.sensitivity for one in fits]),
+        _covering([one.specificity for one in fits]),
+        tuple(_covering_categories(of_category) for of_category in zip(*(one.categories for one in fits), strict=True)),
+    )
+    return _of_source(subject, basis, _allowing_for_wrong_labels(subject, basis, fit))
+
+
+def _fit_taking(undecided: float | None, subject: str, basis: Basis, with_categories: bool) -> Fit:
+    """undecided: as in `_weighted`."""
+    number = SUBJECTS.index(subject)
+    labels = weighted(subject, basis, undecided)
+    known = evidence(basis.num_images(subject), labels.cells, labels.is_there, labels.probabilities, labels.masses)
+    random = np.random.default_rng([number, 0])
+    rate = prevalence(known, random)
+    found, right = sensitivity(known, random), specificity(known, random)
+    categories: list[CategoryEstimate | None] = []
+    if with_categories and rate.value is not None:
+        num_positive = int(labels.is_there.sum())
+        of_categories = basis.counts.of_categories[subject]
+        sizes = basis.weights * of_categories.sum(axis=1)
+        categories = category_estimates(
+            known,
+            rate.value,
+            of_categories,
+            LabelsOfCategories(labels.categories, labels.cells, labels.is_there, labels.probabilities),
+            sizes / sizes.sum(),
+            can_tell(known, num_positive, len(labels.places) - num_positive),
+            np.random.default_rng([number, 1]),
+        )
+    return Fit(known, rate, found, right, tuple(categories))
+
+
+def _covering(estimates: Sequence[Estimate]) -> Estimate:
+    """The value of the first, and an interval that holds all of theirs."""
+    first = estimates[0]
+    ends = [(one.low, one.high) for one in estimates if one.low is not None and one.high is not None]
+    if first.value is None or not ends:
+        return first
+    return Estimate(first.value, min(low for low, _ in ends), max(high for _, high in ends))
+
+
+def _covering_categories(estimates: Sequence[CategoryEstimate | None]) -> CategoryEstimate | None:
+    known = [one for one in estimates if one is not None]
+    if estimates[0] is None or not known:
+        return None
+    return replace(estimates[0], rate=_covering([one.rate for one in known]))
+
+
+def _allowing_for_wrong_labels(subject: str, basis: Basis, fit: Fit) -> Fit:
+    looks, rate = looks_of(subject, basis), fit.prevalence.value
+    if rate is None or not looks.reach_high:
+        return fit
+    return replace(
+        fit,
+        prevalence=allowing_for(looks, fit.prevalence),
+        sensitivity=allowing_for_part(looks, fit.sensitivity, rate),
+        specificity=allowing_for_part(looks, fit.specificity, 1 - rate),
+        categories=tuple(
+            None if one is None else replace(one, rate=allowing_for(looks, one.rate)) for one in fit.categories
+        ),
+    )
+
+
+def looks_of(subject: str, basis: Basis) -> SecondLooks:
+    labels = basis.labels
+    num_yes, num_no = labels.num_yes[subject], labels.num_no[subject]
+    if not len(labels.places):
+        return NONE
+    probabilities = column(basis.sample.table, "inclusion_probability").astype(np.float64)[labels.places]
+    masses = basis.weights[basis.category_numbers[labels.places]]
+    return second_looks(num_yes, num_no, probabilities / masses, ~np.isnan(labels.truth[subject]))
+
+
+def _of_source(subject: str, basis: Basis, fit: Fit) -> Fit:
+    """With the error of the run's own draw, if its categories are weighted with their sizes."""
+    if basis.of_source is None or fit.prevalence.value is None:
+        return fit
+    usual = fit.prevalence.value
+    rates = [usual if one is None or one.rate.value is None else one.rate.value for one in fit.categories]
+    rates = rates or [usual] * len(basis.counts.categories)
+    names, scored = basis.counts.categories, basis.counts.of_categories[subject].sum(axis=1)
+    of_names = dict(zip(names, zip(rates, scored.tolist(), strict=True), strict=True))
+    in_order = [of_names.get(name, (usual, 0)) for name in basis.of_source.names]
+    columns = (np.array(column, dtype=np.float64) for column in zip(*in_order, strict=True))
+    return replace(
+        fit,
+        prevalence=basis.of_source.with_error_of_draw(fit.prevalence, *columns),
+        # Ratios over categories of which the draw of the run adds an error that is not estimated here.
+        sensitivity=Estimate(),
+        specificity=Estimate(),
+    )
+
+
+def column(table: pa.Table, name: str) -> Numbers:
+    return np.asarray(table[name].to_numpy(zero_copy_only=False))
