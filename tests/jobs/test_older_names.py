@@ -65,7 +65,7 @@ def test_an_older_run_says_the_same_and_is_compacted(run: Path, tmp_path: Path, 
     wanted = _told(run, capsys)
     assert _told(older, capsys) == wanted
     assert privsieve("compact", older) == 0
-    assert "1044 rows of 3 shards in 1 file" in capsys.readouterr().out
+    assert "1,044 rows of 3 shards in 1 file" in capsys.readouterr().out
     assert _told(older, capsys)[:2] == wanted[:2]
     assert list((older / "scores").iterdir()) == []
 
