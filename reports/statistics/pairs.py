@@ -26,11 +26,6 @@ class PairwiseAccuracy:
     """num_right / num_pairs, 0–1; None without a pair."""
 
 
-def pairwise_accuracy(truth: Numbers, predicted: Numbers) -> PairwiseAccuracy:
-    """All pairs of pictures; shapes (n,), neither with NaN."""
-    return _accuracy(num_ordered(truth), num_concordant(truth, predicted))
-
-
 def pairwise_by_level(
     truth: Numbers, predicted: Numbers, levels: npt.NDArray[np.int64]
 ) -> tuple[PairwiseAccuracy, PairwiseAccuracy]:
