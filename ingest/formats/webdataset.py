@@ -3,7 +3,7 @@
 Consecutive members with the same key (the path up to the first dot of the base name) are one sample. Its image is
 the member whose extension or first bytes are an image's; no member is decoded by extension or unpickled.
 Damage in a tar becomes a sample of its own that cannot be read, so that it shows in every count. A release has new
-headers, and of the members beside the image those that `ingest.formats.members` allows.
+headers, and of the members next to the image only those that `ingest.formats.members` allows.
 """
 
 import hashlib
@@ -42,34 +42,34 @@ from ingest.slices import Locator, Slice, cut
 from ingest.storage.place import NewFile, Place
 
 MAX_MEMBERS = 1000
-"""Of one sample; a key that more members share is one row that cannot be read."""
+"""Limit of one sample; a key that more members share is one row that cannot be read."""
 
 USUAL_KEY = 255
 """Characters of a key above this count as bytes of the slice that holds it."""
 
 READ_MEMBERS = ("cls", "json", "txt")
-"""Members beside the image that are read: category, fields and caption."""
+"""Members next to the image that are read: category, fields and caption."""
 CAPTION_FIELD = "caption"
 URL_FIELDS = ("url", "URL")
 DEFAULT_FIELD = "category"
-MAX_LOOKED_AT = 100
-"""Samples of a shard in which `looked_at` looks for categories."""
+MAX_PROBED_SAMPLES = 100
+"""Number of samples of a shard that `looked_at` reads."""
 
 SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.zstd")
-"""How shards are found. Compression is recognised by content."""
+"""Suffixes of shards. Compression is recognised by content."""
 
 TAR_RECORD_BYTES = 20 * BLOCK
-"""Tars are filled up with zeros to whole records."""
+"""Size of a record: tars are padded with zeros to whole records."""
 
 
 def shards(root: Place) -> list[str]:
-    """Every tar below the folder, as paths relative to it, sorted."""
+    """Return every tar below the folder, as paths relative to it, sorted."""
     return [path for path in files_below(root) if path.lower().endswith(SUFFIXES)]
 
 
 @contextmanager
 def content(root: Place, shard: str) -> Iterator[BinaryIO]:
-    """The tar, decompressed where it is compressed, as a seekable stream."""
+    """Open the tar, decompressed if needed, as a seekable stream."""
     with opened(root, shard) as stream:
         codec = codec_of(stream.read(4))
         stream.seek(0)
@@ -83,14 +83,14 @@ class _Part:
     member: Member
 
     is_image: bool
-    """By its extension or by how it begins. It may still be a link."""
+    """Whether its extension or its first bytes are an image's. It may still be a link."""
 
     @property
     def is_plain(self) -> bool:
         return self.member.is_file and not self.member.is_sparse
 
     def fault(self) -> str | None:
-        """Why the member may not be in a release, None where it may."""
+        """Return why the member may not be in a release, or None."""
         if self.member.is_folder:
             return "a member is a folder"
         if not self.is_plain:
@@ -103,7 +103,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Group:
-    """The members of one sample, in order; of a key that too many share the first ones only."""
+    """The members of one sample, in order; only the first ones of a key that too many share."""
 
     key: str
     parts: list[_Part]
@@ -114,13 +114,13 @@ class _Group:
 
     @property
     def image(self) -> Member | None:
-        """The image's member where the sample has one that can be read."""
+        """Member of the image, or None if the sample has none that can be read."""
         if len(self.images) != 1 or self.fault() is not None:
             return None
         return self.images[0].member
 
     def fault(self) -> Fault | None:
-        """Why the sample has no image to decode, as in `Sample`."""
+        """Return why the sample has no image to decode, as in `Sample`."""
         if any(part.member.is_name_shortened for part in self.parts):
             return Fault("name_too_long", f"a member's name has more than {MAX_NAME_BYTES} bytes")
         if len(self.parts) > MAX_MEMBERS:
@@ -137,15 +137,15 @@ class _Group:
 
 
 def _found(stream: BinaryIO) -> Iterator[_Part | Damage]:
-    """What the tar holds; what cannot be decompressed is damage after its last byte."""
+    """Yield the content of the tar; a part that cannot be decompressed is damage after its last byte."""
     size = stream.seek(0, 2)
     for item in walk(stream, size, stream.fault if isinstance(stream, Decompressed) else None):
         yield item if isinstance(item, Damage) else _Part(item, _is_image(stream, item))
 
 
 def _is_image(stream: BinaryIO, member: Member) -> bool:
-    """Members with the extension of an image count as such whatever they hold, others by how they begin. These bytes
-    are only read where they are needed: they lie behind the header."""
+    """Return whether a member is an image. An image's extension is enough, whatever it holds; other members are judged
+    by their first bytes, which are read only here."""
     if extension_of(member.name) in IMAGE_EXTENSIONS:
         return True
     if not member.is_file or member.is_sparse:
@@ -154,10 +154,10 @@ def _is_image(stream: BinaryIO, member: Member) -> bool:
     return begins_like_picture(member.name, stream.read(min(member.size, HEAD_BYTES)))
 
 
-def _groups(found: Iterator[_Part | Damage]) -> Iterator[_Group | Damage]:
-    """The samples in order. Folders are no samples, nor are links and devices whose key no file has."""
+def _groups(items: Iterator[_Part | Damage]) -> Iterator[_Group | Damage]:
+    """Yield the samples in order. Folders are not samples, nor are links and devices whose key no file has."""
     group = _Group("", [])
-    for item in found:
+    for item in items:
         if isinstance(item, _Part) and group.parts and item.member.name and _split(item.member.name)[0] == group.key:
             if len(group.parts) <= MAX_MEMBERS:
                 group.parts.append(item)
@@ -178,7 +178,7 @@ def _samples_of(group: _Group) -> Iterator[_Group]:
 
 def slices(root: Place, shard: str, category: str | None) -> Iterator[Slice]:
     with content(root, shard) as stream:
-        yield from cut(shard, (_located(n, found) for n, found in enumerate(_groups(_found(stream)))))
+        yield from cut(shard, (_located(index, item) for index, item in enumerate(_groups(_found(stream)))))
 
 
 def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
@@ -207,9 +207,7 @@ def names(root: Place, shard: str, category: str | None) -> Iterator[tuple[str, 
     with content(root, shard) as stream:
         for slice_ in slices(root, shard, category):
             for locator in slice_.locators:
-                parts = _parts(
-                    stream, {name: place for name, place in locator.items() if name in READ_MEMBERS}, category
-                )
+                parts = _parts(stream, {name: span for name, span in locator.items() if name in READ_MEMBERS}, category)
                 yield printable(locator["key"]), _category(parts, _parsed(parts.get("json", b"")), category)
 
 
@@ -217,26 +215,26 @@ def captions(root: Place, shard: str) -> Iterator[str | None]:
     with content(root, shard) as stream:
         for slice_ in slices(root, shard, None):
             for locator in slice_.locators:
-                found = {name: place for name, place in locator.items() if name in ("json", "txt")}
-                parts = _parts(stream, found, None)
+                members = {name: span for name, span in locator.items() if name in ("json", "txt")}
+                parts = _parts(stream, members, None)
                 yield _caption(parts, _parsed(parts.get("json", b"")))
 
 
 def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
-    """The shard with the kept samples only: contents byte for byte, order kept, compressed again if it was."""
+    """Write the kept samples in order, byte for byte; the shard is compressed again if it was."""
     with opened(root, shard) as stream:
         codec = codec_of(stream.read(4))
     with content(root, shard) as stream:
         num_found, taken = 0, dict[int, _Group | Damage]()
-        for found in _groups(_found(stream)):
+        for item in _groups(_found(stream)):
             if num_found in kept.sha256:
-                taken[num_found] = found
+                taken[num_found] = item
             num_found += 1
         kept.check_number(shard, num_found)
         with out.at(shard).create() as released, _compressing(released, codec) as target:
             release = _Release(stream, shard, kept, target)
-            for index, found in taken.items():
-                release.add(index, found)
+            for index, item in taken.items():
+                release.add(index, item)
             release.end()
     num_written = len(taken) - len(release.dropped)
     return Written(num_written, {shard: released.sha256}, release.dropped, dict(release.left_out))
@@ -244,7 +242,7 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
 
 @contextmanager
 def _compressing(released: NewFile, codec: str | None) -> Iterator[Any]:
-    """The file itself, or a stream that compresses into it."""
+    """Open the file itself, or a stream that compresses into it."""
     if codec is None:
         yield released
         return
@@ -253,16 +251,16 @@ def _compressing(released: NewFile, codec: str | None) -> Iterator[Any]:
 
 
 class _Release:
-    """The tar of a release while it is written: plain files under safe names, their headers made anew."""
+    """The tar of a release while it is written: plain files under safe names, with new headers."""
 
     def __init__(self, stream: BinaryIO, shard: str, kept: Kept, target: Any):
         self.dropped, self.left_out = dict[int, str](), Counter[str]()
         self._stream, self._shard, self._kept, self._target = stream, shard, kept, target
         self._names, self._num_bytes = Names(), 0
 
-    def add(self, index: int, found: _Group | Damage) -> None:
-        """A sample, or why it is dropped. IncompleteError where an image is not the one that was scanned."""
-        group = _Group(_damaged(index, found)["key"], []) if isinstance(found, Damage) else found
+    def add(self, index: int, item: _Group | Damage) -> None:
+        """Add a sample, or note why it is dropped. IncompleteError if an image is not the one that was scanned."""
+        group = _Group(_damaged(index, item)["key"], []) if isinstance(item, Damage) else item
         fault = self._fault(group)
         if fault is not None:
             self.dropped[index] = fault
@@ -293,12 +291,12 @@ class _Release:
         return fault
 
     def _taken(self, member: Member) -> bool:
-        """Whether it goes with the image, judged by its name and size."""
+        """Return whether name and size allow the member in the release."""
         by_name = self._kept.members == "listed" and is_listed(member.name, member.size)
         return by_name or self._kept.members == "all"
 
     def _copy_listed(self, member: Member) -> bool:
-        """Whether the member holds what its name says, and is written."""
+        """Write the member if it holds what its name says; return whether it does."""
         self._stream.seek(member.data_start)
         content = self._stream.read(member.size)
         if len(content) < member.size:
@@ -309,7 +307,7 @@ class _Release:
         return True
 
     def _copy(self, member: Member) -> str:
-        """The hash of the content."""
+        """Copy the member and return the hash of its content."""
         self._write(header(member))
         digest, num_left = hashlib.sha256(), member.size
         self._stream.seek(member.data_start)
@@ -329,33 +327,33 @@ class _Release:
 
 
 def _split(name: str) -> tuple[str, str]:
-    """Member name -> (key, lower-case extension): everything up to, and after, the first dot of the base name."""
+    """Split a member name at the first dot of its base name into key and lower-case extension."""
     folder, base = posixpath.split(name)
     stem, _, extension = base.partition(".")
     return posixpath.join(folder, stem), extension.lower()
 
 
-def _located(index: int, found: _Group | Damage) -> tuple[Locator, int]:
-    if isinstance(found, Damage):
-        return _damaged(index, found), 0
-    fault = found.fault()
+def _located(index: int, item: _Group | Damage) -> tuple[Locator, int]:
+    if isinstance(item, Damage):
+        return _damaged(index, item), 0
+    fault = item.fault()
     # The span is not read, but it is part of the hash by which a continued scan recognises its slices.
-    span = [[part.member.start, part.member.end] for part in found.parts[:MAX_MEMBERS]]
-    locator: Locator = {"index": index, "key": found.key, "span": span}
-    for part in found.parts[:MAX_MEMBERS]:
+    span = [[part.member.start, part.member.end] for part in item.parts[:MAX_MEMBERS]]
+    locator: Locator = {"index": index, "key": item.key, "span": span}
+    for part in item.parts[:MAX_MEMBERS]:
         extension = _split(part.member.name)[1]
         if extension in READ_MEMBERS and part.is_plain and part.member.size <= MAX_LISTED_BYTES:
             locator[extension] = [part.member.data_start, part.member.size]
-    long_key = max(0, len(found.key) - USUAL_KEY)
-    if found.image is None:
+    long_key = max(0, len(item.key) - USUAL_KEY)
+    if item.image is None:
         return locator | {"fault": [fault.reason, fault.message] if fault else []}, long_key
-    return locator | {"image": [found.image.data_start, found.image.size]}, found.image.size + long_key
+    return locator | {"image": [item.image.data_start, item.image.size]}, item.image.size + long_key
 
 
 def _damaged(index: int, damage: Damage) -> Locator:
-    where = f"bytes {damage.start} to {damage.end}"
+    byte_range = f"bytes {damage.start} to {damage.end}"
     if damage.name is not None:
-        fault = [TRUNCATED_SHARD, f"the tar ends inside this sample ({where})"]
+        fault = [TRUNCATED_SHARD, f"the tar ends inside this sample ({byte_range})"]
         key = _split(damage.name)[0]
     elif damage.cause is not None:
         fault = [CORRUPT_SHARD, f"the tar cannot be decompressed after byte {damage.start}: {damage.cause}"]
@@ -364,34 +362,34 @@ def _damaged(index: int, damage: Damage) -> Locator:
         fault = [TRUNCATED_SHARD, f"the tar ends at byte {damage.start} without an end marker: the rest is lost"]
         key = f"@{damage.start}"
     else:
-        fault, key = [CORRUPT_SHARD, f"{where} of the tar hold no readable header"], f"@{damage.start}"
+        fault, key = [CORRUPT_SHARD, f"{byte_range} of the tar hold no readable header"], f"@{damage.start}"
     return {"index": index, "key": key, "span": [], "fault": fault}
 
 
 @dataclass(frozen=True)
 class Beside:
-    """What lies beside the first samples of a shard, as far as their category may follow from it."""
+    """Facts about the first samples of a shard from which categories may be derived."""
 
     num_samples: int
 
     fields: list[str]
-    """Names of the fields of JSON members, each once, printable, as they come."""
+    """Names of the fields of JSON members, each once, printable, in order of appearance."""
 
     num_with_category: int
-    """Samples that have a category."""
+    """Number of samples that have a category."""
 
     num_contradicting: int
-    """Samples whose `.cls` member and JSON field say different things."""
+    """Number of samples whose `.cls` member and JSON field contradict each other."""
 
 
 def looked_at(root: Place, shard: str, category: str | None) -> Beside:
-    """The first `MAX_LOOKED_AT` samples of a shard. StorageError if the storage fails."""
+    """Probe the first `MAX_PROBED_SAMPLES` samples of a shard. StorageError if the storage fails."""
     fields, num_with_category, num_contradicting = dict[str, None](), 0, 0
     with content(root, shard) as stream:
-        found = [_located(0, sample)[0] for sample in islice(_groups(_found(stream)), MAX_LOOKED_AT)]
-        for locator in found:
-            beside = {name: place for name, place in locator.items() if name in ("cls", "json")}
-            parts = _parts(stream, beside, None)
+        locators = [_located(0, sample)[0] for sample in islice(_groups(_found(stream)), MAX_PROBED_SAMPLES)]
+        for locator in locators:
+            members = {name: span for name, span in locator.items() if name in ("cls", "json")}
+            parts = _parts(stream, members, None)
             parsed = _parsed(parts.get("json", b""))
             fields |= dict.fromkeys(map(printable, parsed))
             member = _category({"cls": parts["cls"]}, {}, None) if "cls" in parts else None
@@ -399,11 +397,11 @@ def looked_at(root: Place, shard: str, category: str | None) -> Beside:
             chosen = {None: member if "cls" in parts else field, "cls": member}.get(category, field)
             num_with_category += chosen is not None
             num_contradicting += None not in (member, field) and member != field
-    return Beside(len(found), list(fields), num_with_category, num_contradicting)
+    return Beside(len(locators), list(fields), num_with_category, num_contradicting)
 
 
 def _parts(stream: BinaryIO, locator: Locator, field: str | None) -> dict[str, bytes]:
-    """The image and the members that are read beside it, in the order in which they lie; `.cls` only if it counts."""
+    """Read the image and the members used with it, in the order of their offsets; `.cls` only if it counts."""
     wanted = ("image", "json", "txt", *(("cls",) if field in (None, "cls") else ()))
     parts = dict[str, bytes]()
     for (start, num_bytes), name in sorted((locator[name], name) for name in wanted if name in locator):
@@ -413,7 +411,7 @@ def _parts(stream: BinaryIO, locator: Locator, field: str | None) -> dict[str, b
 
 
 def _category(parts: dict[str, bytes], fields: dict[str, Any], field: str | None) -> str | None:
-    """From the JSON member's field, or the .cls member (asked for as "cls", or where no field is named)."""
+    """Return the JSON member's field, or the .cls member (named as "cls", or if no field is named)."""
     if "cls" in parts:
         text = parts["cls"].decode("utf-8", "backslashreplace").strip()
         return printable(text) or None
@@ -422,8 +420,7 @@ def _category(parts: dict[str, bytes], fields: dict[str, Any], field: str | None
 
 
 def field_at(fields: dict[str, Any], name: str) -> Any:
-    """The field of this name, else the one inside of nested objects that it leads to, with dots between; None if there
-    is none.
+    """Return the field of this name, else the nested field that its dotted path leads to, or None.
 
     >>> field_at({"scene": {"kind": "street"}}, "scene.kind")
     'street'
@@ -431,12 +428,12 @@ def field_at(fields: dict[str, Any], name: str) -> Any:
     if name in fields:
         return fields[name]
     outer, _, inner = name.partition(".")
-    found = fields.get(outer)
-    return field_at(found, inner) if inner and isinstance(found, dict) else None
+    child = fields.get(outer)
+    return field_at(child, inner) if inner and isinstance(child, dict) else None
 
 
 def _caption(parts: dict[str, bytes], fields: dict[str, Any]) -> str | None:
-    """From the .txt member, else from the JSON member."""
+    """Return the caption of the .txt member, else of the JSON member."""
     written = caption_of(parts.get("txt", b""))
     field = fields.get(CAPTION_FIELD)
     return written if written is not None or not isinstance(field, str) else caption_of(field)
@@ -448,9 +445,9 @@ def _url(fields: dict[str, Any]) -> str | None:
 
 
 def _parsed(member: bytes) -> dict[str, Any]:
-    """The fields of a JSON member, none where it holds anything else."""
+    """Return the fields of a JSON member; none if it holds anything else."""
     try:
-        beside = json.loads(member)
-    except (ValueError, RecursionError):  # hostile nesting is no JSON either
+        fields = json.loads(member)
+    except (ValueError, RecursionError):  # hostile nesting is not JSON either
         return {}
-    return beside if isinstance(beside, dict) else {}
+    return fields if isinstance(fields, dict) else {}
