@@ -96,7 +96,10 @@ def test_places_that_cannot_be_used(tmp_path: Path, capsys: pytest.CaptureFixtur
     _, found, end = examined(
         capsys, "--engine", "canned", "--run", tmp_path / "other", "--source", tmp_path / "empty.tar", *NO_RAY
     )
-    assert found["run"] == ("problem", f"{tmp_path}/other holds other files and is no run; use a new folder for --run")
+    assert found["run"] == (
+        "problem",
+        f"{tmp_path}/other holds other files and is not a run; use a new folder for --run",
+    )
     assert found["source"][1] == f"{tmp_path}/empty.tar holds no sample in any of its 1 shards"
     assert end.endswith("3 of 11 checks found a problem: ray, source, run")
     assert [file.name for file in (tmp_path / "other").iterdir()] == ["letter.txt"]

@@ -72,8 +72,7 @@ def test_a_plan_takes_stated_numbers_only_if_they_are_right_where_it_looks(
     found = json.loads(said.out)
     assert (found["images_are_stated"], found["images"]["value"]) == (False, 40)
     assert (
-        "holds 2 pictures, and 3 are stated there (16 such shards of 16 compared); the number read is used"
-        in said.err
+        "holds 2 pictures, and 3 are stated there (16 such shards of 16 compared); the number read is used" in said.err
     )
 
 
