@@ -1,4 +1,4 @@
-"""What an engine receives and what it may answer. Every engine has this signature.
+"""Input and output of an engine. Every engine has this signature.
 
 An engine never sees keys or file names: only pixels, the kinds of embedded metadata, and the hash. An engine that
 declares it (`EngineDescription.uses_caption`) gets the caption too; none that asks a model may.
@@ -34,16 +34,16 @@ class View:
     """Kinds of embedded metadata, never their values."""
 
     sha256: str
-    """Of the encoded file, in hex."""
+    """Hash of the encoded file, in hex."""
 
     caption: str | None = field(default=None, repr=False)
-    """What the corpus says of the image; None if it says nothing, and for every engine that does not declare
+    """Caption of the image in the corpus; None without one, and for every engine that does not declare
     `EngineDescription.uses_caption`."""
 
 
 @dataclass(frozen=True)
 class Box:
-    """Where evidence was found, in fractions of the displayed picture (0–1, x to the right, y down)."""
+    """Position of evidence, in fractions of the displayed picture (0–1, x to the right, y down)."""
 
     attribute: str
     """A taxonomy key."""
@@ -57,10 +57,10 @@ class Box:
     y_max: float
 
     confidence: float
-    """Of the model that found it, 0–1."""
+    """Confidence of the model, 0–1."""
 
     view: int = 0
-    """Which view of the image, counted from 0."""
+    """Number of the view of the image, from 0."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ Outcome = Assessment | Unscored
 
 @dataclass(frozen=True)
 class EngineDescription:
-    """What makes two runs comparable; written to run.json. Available without loading a model."""
+    """Facts that make two runs comparable; written to run.json. Available without loading a model."""
 
     name: str
 
@@ -120,32 +120,33 @@ class EngineDescription:
     """Larger views are downscaled to this before the engine sees them; None keeps the full size."""
 
     num_gpus: int = 0
-    """GPUs that one engine takes where there are any. Does not change the answers."""
+    """GPUs that one engine uses, if there are any. Does not change the answers."""
 
     batches_at_once: int = 1
-    """Calls of `assess` that the engine takes at the same time, from as many threads. Does not change the answers."""
+    """Calls of `assess` that the engine accepts at the same time, from different threads. Does not change the
+    answers."""
 
     presence_only: tuple[str, ...] = ()
-    """Those of `assessed` that are never 0: the engine can confirm them but not rule them out, so null is no answer.
-    run.json calls this `only_affirmed`."""
+    """Those of `assessed` that are never 0: the engine can confirm them but not rule them out, so null is not an
+    answer. run.json calls this `only_affirmed`."""
 
     uses_caption: bool = False
-    """Whether views come with the caption, which then can change the answers."""
+    """Whether views include the caption, which then can change the answers."""
 
 
 SET_BY_SCANS = frozenset(["weights_sha256", "cpus", "gpu_share"])
-"""Fields of `EngineOptions` that no user gives."""
+"""Fields of `EngineOptions` that scans set, not users."""
 
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """What the user chose for the engine; None where the user gave nothing. An engine refuses what it cannot use."""
+    """The user's choices for the engine; None if not given. An engine refuses what it cannot use."""
 
     model: str | None = None
     """A folder, a name on the Hugging Face hub, or a URL."""
 
     adapter: str | None = None
-    """A LoRA adapter: as for `model`."""
+    """A LoRA adapter, named as in `model`."""
 
     protocol: str | None = None
     """Name of the protocol, with its variant if it has one."""
@@ -154,7 +155,7 @@ class EngineOptions:
     """Content of the file, since a worker may be on another machine."""
 
     thresholds: bytes | None = None
-    """Content of the file, as for `prompt_file`."""
+    """Content of the file, as in `prompt_file`."""
 
     keep_rationale: bool | None = None
 
@@ -162,7 +163,7 @@ class EngineOptions:
     """Pictures are downscaled to this many pixels, width x height."""
 
     dtype: str | None = None
-    """float32, bfloat16 or float16; None as the model is stored."""
+    """float32, bfloat16 or float16; None for that of the stored model."""
 
     batch_size: int | None = None
     """Pictures in one forward pass."""
@@ -180,16 +181,16 @@ class EngineOptions:
     """`NAME=VALUE` of `scoring.engines.vlm.vllm.options`, in the order given."""
 
     weights_sha256: frozenset[str] | None = None
-    """The hashes of the run, one of which weights must have that a machine fetches. None: any."""
+    """Hashes of the run, one of which fetched weights must have. None: any."""
 
     cpus: float | None = None
-    """CPUs that the engine may use, from `--engine-cpus`. None: not known."""
+    """CPUs that the engine may use, from `--engine-cpus`. None: unknown."""
 
     gpu_share: float | None = None
-    """Part of one GPU that the engine may take, from `--engine-gpus` below 1. None: all of it."""
+    """Share of one GPU that the engine may take, from `--engine-gpus` below 1. None: all of it."""
 
     def refuse_all(self, engine: str) -> None:
-        """EngineError if any option was given to an engine that takes none."""
+        """Raise EngineError if any option was given to an engine that takes none."""
         for option in fields(self):
             if option.name not in SET_BY_SCANS and getattr(self, option.name) is not None:
                 flag = "--" + option.name.replace("_", "-")
@@ -198,7 +199,7 @@ class EngineOptions:
 
 class Engine(Protocol):
     def assess(self, views: Sequence[View]) -> list[Outcome]:
-        """One outcome per view, in order. A view that cannot be judged is `Unscored`, never an exception."""
+        """Return one outcome per view, in order. A view that cannot be judged is `Unscored`, never an exception."""
         ...
 
 
@@ -224,14 +225,14 @@ BuiltWith = dict[str, bool | int | float | str]
 
 @runtime_checkable
 class TakesSteps(Protocol):
-    """An engine whose model answers many requests in one step, and is not used to the full while it has fewer."""
+    """An engine whose model answers many requests in one step, and is underused while it has fewer."""
 
     @property
     def requests_per_step(self) -> int: ...
 
     @property
     def num_requests(self) -> int:
-        """That the model has, waiting or in the step under way."""
+        """Requests that the model has, waiting or in the current step."""
         ...
 
     @property
@@ -241,31 +242,32 @@ class TakesSteps(Protocol):
 
     @property
     def built_with(self) -> BuiltWith:
-        """What the engine chose by the machine, or was told; it does not change the answers."""
+        """Settings that the engine chose for the machine, or was given; they do not change the answers."""
         ...
 
 
 class EngineModule(Protocol):
-    """What a module named in `scoring.engines.ENGINES` offers. Only `load` loads a model."""
+    """Interface of the modules named in `scoring.engines.ENGINES`. Only `load` loads a model."""
 
     def describe(self, options: EngineOptions) -> EngineDescription:
-        """EngineError if an option, a package or a model file is missing or wrong."""
+        """Describe the engine. EngineError if an option, a package or a model file is missing or wrong."""
         ...
 
     def requirements(self, options: EngineOptions) -> Requirements:
-        """What `privsieve doctor` checks. Works with options that `describe` refuses."""
+        """Return what `privsieve doctor` checks. Works with options that `describe` refuses."""
         ...
 
     def preview(self, options: EngineOptions) -> Preview:
-        """What `scan --dry-run` shows. EngineError as of `describe`."""
+        """Return what `scan --dry-run` shows. EngineError as in `describe`."""
         ...
 
     def costs(self, options: EngineOptions) -> Costs:
-        """What `privsieve plan` cannot measure. EngineError for an option that is wrong on every machine."""
+        """Return the costs that `privsieve plan` cannot measure. EngineError for an option that is wrong on every
+        machine."""
         ...
 
     def load(self, options: EngineOptions) -> Engine:
-        """EngineError if the model cannot be loaded."""
+        """Load the model. EngineError if that fails."""
         ...
 
 
@@ -274,17 +276,17 @@ class RemoteEngineModule(Protocol):
     """An engine module whose model is not on the machines of the scan."""
 
     def check(self, options: EngineOptions) -> str:
-        """Asks once and returns what was found, in one line. EngineError if there would be no answers."""
+        """Ask once and report the result in one line. EngineError if there would be no answers."""
         ...
 
 
 def not_assessed() -> Values:
-    """A fresh vector of 22 NaN."""
+    """Return a new vector of 22 NaN."""
     return np.full(len(KEYS), np.nan, dtype=np.float32)
 
 
 def worst(outcomes: Sequence[Outcome]) -> Outcome:
-    """Joins the views of one image: per attribute, the highest value of any view and the probabilities of that view.
+    """Join the views of one image: per attribute, the highest value of any view and the probabilities of that view.
 
     An attribute is 0 only if it is 0 in every view: if one view was not assessed and no other shows more, the attribute
     is not assessed. One unscored view makes the image unscored, since what it shows is unknown.
@@ -320,13 +322,13 @@ def worst(outcomes: Sequence[Outcome]) -> Outcome:
 
 
 def _highest(judged: Sequence[Number | None]) -> Number | None:
-    """The highest over all views; None if any of them was not judged."""
-    known = [one for one in judged if one is not None]
+    """Return the highest over all views; None if any of them was not judged."""
+    known = [value for value in judged if value is not None]
     return max(known) if len(known) == len(judged) else None
 
 
 def _probabilities_of(values: Values, assessments: Sequence[Assessment]) -> npt.NDArray[np.float32] | None:
-    """Per attribute, those of the view whose value counts; of several such views that with the highest P(present)."""
+    """Return per attribute those of the view whose value counts; of several, the view with the highest P(present)."""
     if all(a.probabilities is None for a in assessments):
         return None
     unknown = np.full((len(KEYS), 3), np.nan, dtype=np.float32)

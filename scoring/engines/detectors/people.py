@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from scoring.engines.detectors import names, patterns
 from scoring.engines.detectors.findings import Finding
 from scoring.engines.detectors.ocr import Line
-from scoring.engines.detectors.page import Page, found, greeting, has_social_words
+from scoring.engines.detectors.page import Page, evidence_in, greeting, has_social_words
 from scoring.engines.detectors.vocabulary import plain
 
 
@@ -14,7 +14,7 @@ def machine_readable_zone(page: Page) -> Iterator[Finding]:
     for line in page.lines:
         if kind := patterns.mrz_kind(line.text):
             for attribute in ("gov_ids", "full_legal_name", "non_unique_id", "age", "gender"):
-                yield found(attribute, 1.0, f"machine-readable zone ({kind})", line)
+                yield evidence_in(attribute, 1.0, f"machine-readable zone ({kind})", line)
 
 
 def named_fields(page: Page) -> Iterator[Finding]:
@@ -23,9 +23,9 @@ def named_fields(page: Page) -> Iterator[Finding]:
         if names.value_shape(text) == "full":
             yield from _named(line, "name in a name field")
         elif names.given_only(text):
-            yield found("non_unique_id", 1.0, "name in a name field", line)
+            yield evidence_in("non_unique_id", 1.0, "name in a name field", line)
     for _, line in parts["first_name"] + parts["last_name"]:
-        yield found("non_unique_id", 1.0, "name in a name field", line)
+        yield evidence_in("non_unique_id", 1.0, "name in a name field", line)
     if parts["first_name"] and (parts["last_name"] or parts["name"]):
         yield from _named(parts["first_name"][0][1], "first and last name in name fields")
     for _, line in page.valued("addressee", lambda text: names.known_name(text.split("<")[0])):
@@ -33,8 +33,8 @@ def named_fields(page: Page) -> Iterator[Finding]:
 
 
 def _named(line: Line, kind: str) -> Iterator[Finding]:
-    yield found("full_legal_name", 1.0, kind, line)
-    yield found("non_unique_id", 1.0, kind, line)
+    yield evidence_in("full_legal_name", 1.0, kind, line)
+    yield evidence_in("non_unique_id", 1.0, kind, line)
 
 
 def numbered_names(page: Page) -> Iterator[Finding]:
@@ -51,11 +51,11 @@ def people(page: Page) -> Iterator[Finding]:
         if names.names_person(line.text):
             yield from _named(line, "first and last name")
         elif names.given_only(greeting(line.text) or ""):
-            yield found("non_unique_id", 1.0, "first name in a greeting", line)
+            yield evidence_in("non_unique_id", 1.0, "first name in a greeting", line)
         elif names.titled(line.text) and not patterns.has_street_address(line.text):
-            yield found("non_unique_id", 1.0, "title with a name", line)
+            yield evidence_in("non_unique_id", 1.0, "title with a name", line)
     for _, line in page.valued("staff", lambda text: names.given_only(text) or names.known_name(text)):
-        yield found("non_unique_id", 1.0, "first name of staff", line)
+        yield evidence_in("non_unique_id", 1.0, "first name of staff", line)
 
 
 _PERSONAL_FIELDS = ("birth_date", "membership", "id_number", "ssn", "account")
@@ -82,7 +82,7 @@ def stacked_names(page: Page) -> Iterator[Finding]:
     for line in page.short:
         below = _next_below(page, line)
         if badge and names.given_only(line.text):
-            yield found("non_unique_id", 1.0, "first name on a badge", line)
+            yield evidence_in("non_unique_id", 1.0, "first name on a badge", line)
             if below and names.value_shape(below.text) == "single" and 0.7 < below.height / line.height < 1.4:
                 yield from _named(line, "name on a badge")
         elif below and names.only_title(line.text) and names.value_shape(below.text) == "full":
@@ -120,14 +120,14 @@ def chat_partner(page: Page) -> Iterator[Finding]:
         if line.area[3] < 0.17 and names.value_shape(line.text) == "full":
             yield from _named(line, "name at the head of a chat")
         elif line.area[3] < 0.17 and names.given_only(line.text):
-            yield found("non_unique_id", 1.0, "name at the head of a chat", line)
+            yield evidence_in("non_unique_id", 1.0, "name at the head of a chat", line)
 
 
 def birth_date(page: Page) -> Iterator[Finding]:
     birth_lines = [line for line in page.readable if patterns.tells_birth(line.text)]
     for line in birth_lines + [line for _, line in page.valued("birth_date", patterns.has_date)]:
-        yield found("non_unique_id", 1.0, "date of birth", line)
-        yield found("age", 1.0, "date of birth", line)
+        yield evidence_in("non_unique_id", 1.0, "date of birth", line)
+        yield evidence_in("age", 1.0, "date of birth", line)
 
 
 def sex(page: Page) -> Iterator[Finding]:
@@ -140,15 +140,15 @@ def sex(page: Page) -> Iterator[Finding]:
         )
 
     for _, line in page.valued("sex", fits):
-        yield found("gender", 1.0, "sex in a form field", line)
+        yield evidence_in("gender", 1.0, "sex in a form field", line)
     for line in page.short:
         if re.search(r"[\[(][MF][\])]", line.text):
-            yield found("gender", 1.0, "sex beside a name", line)
+            yield evidence_in("gender", 1.0, "sex beside a name", line)
 
 
 def memberships(page: Page) -> Iterator[Finding]:
     for _, line in page.valued("membership", _is_identifier):
-        yield found("non_unique_id", 1.0, "membership or staff number", line)
+        yield evidence_in("non_unique_id", 1.0, "membership or staff number", line)
 
 
 def _is_identifier(text: str) -> bool:
@@ -164,17 +164,17 @@ def bookings(page: Page) -> Iterator[Finding]:
             is_code = re.fullmatch(r"[A-Z0-9]{5,8}", code) and any(map(str.isdigit, code))
             is_letters = re.fullmatch(r"[A-Z]{6}", code) and line is field.label
             if is_code or is_letters or re.fullmatch(r"\d[\d -]{5,20}\d", code):
-                yield found("non_unique_id", 1.0, "booking number", line)
+                yield evidence_in("non_unique_id", 1.0, "booking number", line)
 
 
 def handles(page: Page) -> Iterator[Finding]:
     social = page.is_chat or has_social_words(page.readable)
     for line in page.readable:
         if patterns.has_handle(line.text):
-            yield found("non_unique_id", 1.0 if social else 0.5, "user name", line)
+            yield evidence_in("non_unique_id", 1.0 if social else 0.5, "user name", line)
 
 
 def beliefs(page: Page) -> Iterator[Finding]:
     for kind, evidence in (("party", "party affiliation"), ("religion", "religion")):
         for _, line in page.valued(kind, lambda text: re.match(r"[A-Z][a-zA-Z]{2,}", text)):
-            yield found("beliefs", 1.0, f"{evidence} in a form field", line)
+            yield evidence_in("beliefs", 1.0, f"{evidence} in a form field", line)
