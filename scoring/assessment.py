@@ -181,7 +181,7 @@ class EngineOptions:
     """`NAME=VALUE` of `scoring.engines.vlm.vllm.options`, in the order given."""
 
     weights_sha256: frozenset[str] | None = None
-    """Hashes of the run, one of which fetched weights must have. None: any."""
+    """Hashes of the run; fetched weights must have one of them. None: any."""
 
     cpus: float | None = None
     """CPUs that the engine may use, from `--engine-cpus`. None: unknown."""

@@ -17,7 +17,7 @@ from ingest.sample import printable
 from ingest.storage.place import Place, reason_of
 
 MAX_IMAGE_BYTES = 2**30
-"""A larger image is not read: it would fill the memory, and no picture within the pixel limit needs so many bytes."""
+"""A larger image is not read: it would fill the memory, and no picture within the pixel limit needs that much."""
 
 TOO_MANY_BYTES = Fault("too_many_bytes", f"the image has more than {MAX_IMAGE_BYTES} bytes")
 

@@ -40,7 +40,7 @@ class Consensus:
     annotators: tuple[str, ...]
 
     num_shared: int
-    """Number of pictures of which every annotator has a row."""
+    """Number of pictures with a row of every annotator."""
 
     num_values: dict[str, int]
     """Number of values of attributes that are "1", "0.5", "0" and "null"."""

@@ -92,7 +92,7 @@ def write_labels(labels: pa.Table, url: str, origin: LabelsOrigin) -> None:
 def read_labels(url: str) -> pa.Table:
     """Read the rows of a Parquet or CSV file in `LABELS_SCHEMA`, checked. LabelsError in one line if they are wrong.
 
-    url: a file, or the folder RUN/reviews, of which the last answer of each person to each picture counts.
+    url: a file, or the folder RUN/reviews, whose last answer of each person to each picture counts.
     """
     table, _ = read_labels_and_origin(url)
     return table

@@ -1,4 +1,4 @@
-"""A release policy: ordered rules over the row, of which the first that matches decides.
+"""A release policy: ordered rules over the row; the first match decides.
 
     name: strict
     rules:

@@ -106,7 +106,7 @@ def _refusal(engine: str, **options: object) -> str:
         (_holding("old.safetensors", b""), f"has old.safetensors beside model.safetensors, and no {INDEX} that says"),
         (_holding("adapter_config.json", b"{}"), "holds an adapter (adapter_config.json), which not every engine"),
         (_config("vision_config", to=None), "is not a vision-language model (model_type qwen3_vl"),
-        (_config("text_config", to=[1]), "text_config in its config.json is no JSON object"),
+        (_config("text_config", to=[1]), "text_config in its config.json is not a JSON object"),
         (
             _config("text_config", "max_position_embeddings", to="many"),
             'max_position_embeddings in its config.json is "many", which is no number of tokens',

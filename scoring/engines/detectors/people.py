@@ -1,4 +1,4 @@
-"""Who is named or described: names, birth dates, staff numbers, user names, and what forms say of persons."""
+"""Who is named or described: names, birth dates, staff numbers, user names, and personal data in forms."""
 
 import re
 from collections.abc import Iterator
@@ -62,7 +62,7 @@ _PERSONAL_FIELDS = ("birth_date", "membership", "id_number", "ssn", "account")
 
 
 def unlabelled_names(page: Page) -> Iterator[Finding]:
-    """A name without a label on a personal paper: above an address, on a card, beside a user name."""
+    """A name without a label on a personal paper: above an address, on a card, next to a user name."""
     about_somebody = any(page.terms(kind) for kind in ("medical_strong", "card", "identity"))
     about_somebody |= any(patterns.has_years(line.text) for line in page.short)
     about_somebody |= any(field.kind in _PERSONAL_FIELDS and field.values for field in page.fields)
@@ -77,7 +77,7 @@ def unlabelled_names(page: Page) -> Iterator[Finding]:
 
 
 def stacked_names(page: Page) -> Iterator[Finding]:
-    """A name over two lines of a badge, or below a title that stands alone."""
+    """A name over two lines of a badge, or below a title on its own line."""
     badge = len(page.readable) <= 8 and bool(page.terms("job"))
     for line in page.short:
         below = _next_below(page, line)
@@ -90,7 +90,7 @@ def stacked_names(page: Page) -> Iterator[Finding]:
 
 
 def _next_below(page: Page, line: Line) -> Line | None:
-    """The line just under this one, starting or centred where it does."""
+    """Return the line just under this one, with the same start or centre."""
     under = [other for other in page.short if 0 < other.y - line.y < 2.2 * line.height]
     aligned = [o for o in under if min(abs(o.left - line.left), abs(o.x - line.x)) < 1.5 * line.height]
     return min(aligned, key=lambda other: other.y, default=None)
@@ -106,14 +106,14 @@ def _stands_over_address(page: Page, line: Line) -> bool:
 
 
 def _account_words(page: Page) -> frozenset[str]:
-    """What user names and mailboxes on the page are made of, split at signs and digits."""
+    """Return the words in user names and mailboxes on the page, split at signs and digits."""
     handles = [line.text for line in page.readable if patterns.has_handle(line.text)]
     boxes = [parts[0] for line in page.readable if (parts := patterns.email_parts(line.text))]
     return frozenset(word for text in handles + boxes for word in re.split(r"[\W\d_]+", plain(text)))
 
 
 def chat_partner(page: Page) -> Iterator[Finding]:
-    """The head of a chat: a name alone in the upper sixth."""
+    """Find the head of a chat: a name alone in the upper sixth."""
     if not page.is_chat:
         return
     for line in page.short:
@@ -157,7 +157,7 @@ def _is_identifier(text: str) -> bool:
 
 
 def bookings(page: Page) -> Iterator[Finding]:
-    """Codes of airlines have six signs, sometimes all letters. Such a word below a label may be something else."""
+    """Find booking codes. Airlines' have six signs, sometimes all letters, which below a label may be another word."""
     for field in page.fields:
         for text, line in field.values if field.kind == "booking" else ():
             code = text.strip()

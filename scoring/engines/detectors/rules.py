@@ -1,4 +1,4 @@
-"""Text -> evidence. Each rule looks for one thing and returns the kind of what it found; the text stays here."""
+"""Text -> evidence. Each rule looks for one thing and returns the kind of its evidence; the text stays here."""
 
 from collections.abc import Callable, Iterator
 
@@ -25,7 +25,7 @@ def text_findings(page: Page) -> list[Finding]:
 
 
 def paper(page: Page) -> Iterator[Finding]:
-    """How much there is to read. A few words on a wall are a sign, not a document."""
+    """Judge the amount of text. A few words on a wall are a sign, not a document."""
     if page.is_document:
         kind = "chat or screen" if page.is_chat else "page of text"
         yield evidence_in("documents", 1.0, kind, max(page.readable, key=lambda line: len(line.text)))

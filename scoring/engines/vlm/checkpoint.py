@@ -203,7 +203,7 @@ def read_json(file: Path, where: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         raise EngineError(f"{where}: its {file.name} is no valid JSON") from None
     if not isinstance(content, dict):
-        raise EngineError(f"{where}: its {file.name} is no JSON object")
+        raise EngineError(f"{where}: its {file.name} is not a JSON object")
     return content
 
 
@@ -260,7 +260,7 @@ def _text_config(config: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
     """The part of config.json for the language model; empty if there is none."""
     part = config.get("text_config") or {}
     if not isinstance(part, Mapping):
-        raise EngineError(f'the model "{folder.name}": text_config in its config.json is no JSON object')
+        raise EngineError(f'the model "{folder.name}": text_config in its config.json is not a JSON object')
     return part
 
 

@@ -16,7 +16,7 @@ from scoring.taxonomy import KEYS
 
 MAPPING: str | None = None
 LICENCE: str | None = None
-NOTES: tuple[str, ...] = ("Of several annotations of one task by one person the last counts.",)
+NOTES: tuple[str, ...] = ("The last of several annotations of one task by one person counts.",)
 
 DEFAULT_NAME = "tasks.json"
 

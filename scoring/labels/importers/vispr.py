@@ -1,7 +1,7 @@
 """VISPR: one JSON file of attribute ids per picture, in either of the two layouts that are in use.
 
-`annotations/SPLIT/*.json` with `images/SPLIT/*.jpg` (tribhuvanesh/vpa), or `SPLIT/ID.jpg` with `SPLIT/ID.json` beside
-it. SPLIT is train2017, val2017 or test2017. Only `labels` of an annotation is needed.
+`annotations/SPLIT/*.json` with `images/SPLIT/*.jpg` (tribhuvanesh/vpa), or `SPLIT/ID.jpg` with `SPLIT/ID.json` next
+to it. SPLIT is train2017, val2017 or test2017. Only `labels` of an annotation is needed.
 """
 
 import posixpath
