@@ -206,7 +206,7 @@ def _files(location: Place, url: str, format_name: str | None) -> tuple[str, Pla
         raise SourceError(f"{url} is a table and holds no pictures; {_fetch_first(url)}")
     if name == "tree":
         raise SourceError(
-            f"{url} is not a folder, but --source-format tree reads folders; give the folder that holds the files"
+            f"{url} is not a folder, and --source-format tree reads folders; give the folder that holds the files"
         )
     if name is None:
         known = " ".join((*webdataset.SUFFIXES, parquet.SUFFIX))

@@ -106,7 +106,7 @@ class Judged:
     """Rows of `LABELS_SCHEMA`, one per picture and annotator."""
 
     is_unclear: npt.NDArray[np.bool_]
-    """Shape (rows,): the person looked at the picture but could not answer."""
+    """Shape (rows,): the person saw the picture but could not answer."""
 
     is_complete: npt.NDArray[np.bool_]
     """Shape (rows,): the person was asked for every attribute, so a missing value means that they could not tell."""

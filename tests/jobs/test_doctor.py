@@ -130,7 +130,7 @@ def test_drivers_and_passwords_of_stores(capsys: pytest.CaptureFixture[str]) -> 
     ("changed", "message"),
     [
         ({"config.json": None}, "has no config.json"),
-        ({"config.json": "{"}, "its config.json is no valid JSON"),
+        ({"config.json": "{"}, "its config.json is not valid JSON"),
         ({"config.json": '{"model_type": "qwen3"}'}, "is not a vision-language model (model_type qwen3"),
         ({"tokenizer.json": None}, "has no tokenizer: none of tokenizer.json"),
         ({}, "has no weights: neither model.safetensors"),
