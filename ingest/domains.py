@@ -1,4 +1,5 @@
-"""The registered domain of a URL, by the public suffix list that the package publicsuffixlist ships; nothing is asked.
+"""The registered domain of a URL, by the public suffix list that the package publicsuffixlist ships; no server is
+asked.
 
 Only suffixes of registries count, not those of providers: `alice.github.io` is `github.io`, since a person's own name
 on a platform would name the person.
@@ -16,11 +17,11 @@ MAX_URL_CHARACTERS = 2**16
 MAX_HOST_CHARACTERS = 253
 
 _HOST = re.compile(r"[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})+")
-"""Plain names, punycode among them. An address is one too, and ends in no suffix of the list."""
+"""Plain names, including punycode. An IP address matches too, but ends in no suffix of the list."""
 
 
 def domain_of(url: bytes | str) -> str | None:
-    """The column `domain`, in lower case and punycode; None where the host is an address, or under no known suffix.
+    """Return the column `domain`, in lower case and punycode; None for an address or an unknown suffix.
 
     >>> domain_of("https://user:secret@cdn.shop.example.co.uk:8080/a/b.jpg?key=1")
     'example.co.uk'
@@ -37,8 +38,8 @@ def domain_of(url: bytes | str) -> str | None:
     host = host.lower()
     if len(host) > MAX_HOST_CHARACTERS or _HOST.fullmatch(host) is None:
         return None
-    found: str | None = _suffixes().privatesuffix(host)
-    return found
+    domain: str | None = _suffixes().privatesuffix(host)
+    return domain
 
 
 @cache

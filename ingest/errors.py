@@ -63,7 +63,7 @@ class IncompleteError(PrivsieveError):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """` (did you mean "x"?)` where a known name is close to `name`, else an empty string."""
+    """` (did you mean "x"?)` if a known name is close to `name`, else an empty string."""
     matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f' (did you mean "{matches[0]}"?)' if matches else ""
 

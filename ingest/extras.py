@@ -1,4 +1,4 @@
-"""How to install what an extra of privsieve adds, where this privsieve is installed."""
+"""The command that installs an extra of privsieve into the environment in which it runs."""
 
 import shlex
 import sys
@@ -20,18 +20,22 @@ def install_command(extra: str) -> str:
 
 
 def _packages(extra: str) -> set[str]:
-    """Requirements of an extra, those of extras that it names included. The extra's name if privsieve is not installed,
+    """Return the requirements of an extra and of the extras that it names; its own name if privsieve is not installed,
     as in a job whose workers only have its files."""
     try:
         needed = [Requirement(text) for text in requires("privsieve") or []]
     except PackageNotFoundError:
         return {f"privsieve[{extra}]"}
-    found = set[str]()
-    for one in needed:
-        if one.marker is None or one.marker.evaluate({"extra": ""}) or not one.marker.evaluate({"extra": extra}):
+    packages = set[str]()
+    for requirement in needed:
+        if (
+            requirement.marker is None
+            or requirement.marker.evaluate({"extra": ""})
+            or not requirement.marker.evaluate({"extra": extra})
+        ):
             continue
-        if one.name == "privsieve":
-            found |= {package for name in one.extras for package in _packages(name)}
+        if requirement.name == "privsieve":
+            packages |= {package for name in requirement.extras for package in _packages(name)}
         else:
-            found.add(f"{one.name}{one.specifier}")
-    return found
+            packages.add(f"{requirement.name}{requirement.specifier}")
+    return packages

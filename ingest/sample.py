@@ -1,4 +1,4 @@
-"""One sample and its columns. A sample is one image of the corpus with what lies beside it.
+"""One sample and its columns. A sample is one image of the corpus with its files and metadata.
 
 This is the noun that flows through everything: a shard holds samples, a sample becomes a row.
 """
@@ -20,7 +20,7 @@ class Column:
     type: pa.DataType
 
     unit: str
-    """Empty if it has none."""
+    """Unit; empty if it has none."""
 
     meaning: str
     nullable: bool = True
@@ -96,7 +96,7 @@ SAMPLE_COLUMNS: tuple[Column, ...] = (
         is_later=True,
     ),
 )
-"""What is known of a sample before any engine looks at it."""
+"""Columns that are known before any engine sees the sample."""
 
 
 @dataclass(frozen=True)
@@ -115,19 +115,19 @@ class Sample:
     """Why there are no bytes to decode."""
 
     caption: str | None = field(default=None, repr=False)
-    """What the corpus says of the image, as `caption_of` cuts it; None if it says nothing. It may name people: it is
-    never stored, logged or put into a message or a prompt."""
+    """Caption of the image, as `caption_of` cuts it, or None. It may name people: it is never stored, logged or put
+    into a message or a prompt."""
 
     url_sha256: str | None = None
     domain: str | None = None
 
 
 MAX_CAPTION_BYTES = 4096
-"""Of a caption, in UTF-8; the rest is not looked at."""
+"""Limit of a caption, in UTF-8; the rest is ignored."""
 
 
 def caption_of(raw: bytes | str) -> str | None:
-    """A caption as valid text of at most `MAX_CAPTION_BYTES`, None if it is blank.
+    """Return a caption as valid text of at most `MAX_CAPTION_BYTES`, None if it is blank.
 
     White space becomes plain spaces and line breaks, other control characters and undecodable bytes backslash escapes.
 
@@ -141,13 +141,13 @@ def caption_of(raw: bytes | str) -> str | None:
 
 
 def url_sha256_of(url: bytes | str) -> str | None:
-    """The column `url_sha256`: of the URL as it is given, without white space around it; None if it is blank."""
+    """Return the column `url_sha256`: the hash of the URL without surrounding white space; None if it is blank."""
     encoded = (url if isinstance(url, bytes) else url.encode("utf-8", "surrogatepass")).strip()
     return hashlib.sha256(encoded).hexdigest() if encoded else None
 
 
 def printable(name: str) -> str:
-    """A file or member name as valid text: undecodable bytes and control characters become backslash escapes.
+    """Return a file or member name as valid text: undecodable bytes and control characters become backslash escapes.
 
     >>> printable("caf\\udce9\\n")
     'caf\\\\xe9\\\\n'

@@ -12,14 +12,15 @@ from typing import Any
 MAX_SAMPLES = 1024
 
 MAX_BYTES = 64 * 2**20
-"""A slice ends at `MAX_SAMPLES` or at this size of encoded images, whichever comes first, but not empty."""
+"""A slice ends at `MAX_SAMPLES` or at this size of encoded images, whichever comes first; it holds at least one
+sample."""
 
 Locator = dict[str, Any]
-"""Where a sample lies in its shard. Its keys depend on the format, except `index`; JSON types only."""
+"""Position of a sample in its shard. Its keys depend on the format, except `index`; JSON types only."""
 
 
 LATER_KEYS = frozenset(["txt"])
-"""Keys of locators that older versions did not write. They say nothing that other keys do not."""
+"""Keys of locators that older versions did not write. They repeat what other keys say."""
 
 
 @dataclass(frozen=True)
@@ -36,15 +37,17 @@ class Slice:
     """Whether it is the last slice of the shard."""
 
     locators: list[Locator]
-    """One per sample, in order: what `Format.read` needs to find the sample again."""
+    """One locator per sample, in order, by which `Format.read` finds the sample again."""
 
     def to_json(self) -> str:
-        """ASCII only: undecodable file names survive as lone surrogate escapes."""
+        """Return JSON in ASCII: undecodable file names survive as lone surrogate escapes."""
         return json.dumps(asdict(self))
 
     def listing_json(self) -> str:
-        """What the hash of a shard's listing is made of: the same text as in versions without `LATER_KEYS`."""
-        locators = [{key: value for key, value in at.items() if key not in LATER_KEYS} for at in self.locators]
+        """Return the text whose hash identifies a shard's listing: the same as in versions without `LATER_KEYS`."""
+        locators = [
+            {key: value for key, value in locator.items() if key not in LATER_KEYS} for locator in self.locators
+        ]
         return replace(self, locators=locators).to_json()
 
     @staticmethod
@@ -53,7 +56,7 @@ class Slice:
 
 
 def cut(shard: str, samples: Iterable[tuple[Locator, int]]) -> Iterator[Slice]:
-    """(locator, encoded size in bytes) of the samples of one shard, in order -> its slices.
+    """Cut the samples of one shard, in order, into slices. samples: (locator, encoded size in bytes).
 
     An empty shard gives one empty slice, so that every shard leaves a trace.
     """

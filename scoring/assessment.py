@@ -1,4 +1,4 @@
-"""What an engine receives and what it may answer. Every engine has this signature.
+"""Input and output of an engine. Every engine has this signature.
 
 An engine never sees keys or file names: only pixels, the kinds of embedded metadata, and the hash. An engine that
 declares it (`EngineDescription.uses_caption`) gets the caption too; none that asks a model may.
@@ -35,16 +35,16 @@ class View:
     """Kinds of embedded metadata, never their values."""
 
     sha256: str
-    """Of the encoded file, in hex."""
+    """Hash of the encoded file, in hex."""
 
     caption: str | None = field(default=None, repr=False)
-    """What the corpus says of the image; None if it says nothing, and for every engine that does not declare
+    """Caption of the image in the corpus; None without one, and for every engine that does not declare
     `EngineDescription.uses_caption`."""
 
 
 @dataclass(frozen=True)
 class Box:
-    """Where evidence was found, in fractions of the displayed picture (0–1, x to the right, y down)."""
+    """Position of evidence, in fractions of the displayed picture (0–1, x to the right, y down)."""
 
     attribute: str
     """A taxonomy key."""
@@ -58,10 +58,10 @@ class Box:
     y_max: float
 
     confidence: float
-    """Of the model that found it, 0–1."""
+    """Confidence of the model, 0–1."""
 
     view: int = 0
-    """Which view of the image, counted from 0."""
+    """Number of the view of the image, from 0."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ Outcome = Assessment | Unscored
 
 @dataclass(frozen=True)
 class EngineDescription:
-    """What makes two runs comparable; written to run.json. Available without loading a model."""
+    """Facts that make two runs comparable; written to run.json. Available without loading a model."""
 
     name: str
 
@@ -121,21 +121,22 @@ class EngineDescription:
     """Larger views are downscaled to this before the engine sees them; None keeps the full size."""
 
     num_gpus: int = 0
-    """GPUs that one engine takes where there are any. Does not change the answers."""
+    """GPUs that one engine uses, if there are any. Does not change the answers."""
 
     batches_at_once: int = 1
-    """Calls of `assess` that the engine takes at the same time, from as many threads. Does not change the answers."""
+    """Calls of `assess` that the engine accepts at the same time, from different threads. Does not change the
+    answers."""
 
     presence_only: tuple[str, ...] = ()
-    """Those of `assessed` that are never 0: the engine can confirm them but not rule them out, so null is no answer.
-    run.json calls this `only_affirmed`."""
+    """Those of `assessed` that are never 0: the engine can confirm them but not rule them out, so null is not an
+    answer. run.json calls this `only_affirmed`."""
 
     uses_caption: bool = False
-    """Whether views come with the caption, which then can change the answers."""
+    """Whether views include the caption, which then can change the answers."""
 
 
 SET_BY_SCANS = frozenset(["weights_sha256", "cpus", "gpu_share"])
-"""Fields of `EngineOptions` that no user gives."""
+"""Fields of `EngineOptions` that scans set, not users."""
 
 ABOUT_THE_QUESTION = ("model", "protocol", "prompt_file", "thresholds", "keep_rationale", "max_pixels")
 """Fields of `EngineOptions` that every engine with a language model takes."""
@@ -143,7 +144,7 @@ ABOUT_THE_QUESTION = ("model", "protocol", "prompt_file", "thresholds", "keep_ra
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """What the user chose for the engine; None where the user gave nothing. An engine refuses what it cannot use.
+    """The user's choices for the engine; None if not given. An engine refuses what it cannot use.
 
     Commands derive their options from these fields (`jobs.console.engine_options`), with the limits of numbers.
     """
@@ -161,7 +162,7 @@ class EngineOptions:
     """YAML file with wordings that replace the protocol's own."""  # its content: a worker may be on another machine
 
     thresholds: bytes | None = None
-    """YAML file: attribute -> probability from which it is present."""  # its content, too
+    """YAML file: attribute -> probability from which it is present."""  # holds the content of the file, too
 
     keep_rationale: bool | None = None
     """Keep the model's words."""
@@ -170,7 +171,7 @@ class EngineOptions:
     """Pictures are downscaled to this many pixels (width x height) for the model."""
 
     dtype: str | None = None
-    """float32, bfloat16 or float16; default as the model is stored."""
+    """float32, bfloat16 or float16; None for that of the stored model."""
 
     batch_size: Annotated[int, Field(ge=1)] | None = None
     """Pictures in one pass of the model."""
@@ -188,16 +189,16 @@ class EngineOptions:
     """Requests to the endpoint at the same time, of one engine (openai)."""
 
     weights_sha256: frozenset[str] | None = None
-    """The hashes of the run, one of which weights must have that a machine fetches. None: any."""
+    """Hashes of the run; fetched weights must have one of them. None: any."""
 
     cpus: float | None = None
-    """CPUs that the engine may use, from `--engine-cpus`. None: not known."""
+    """CPUs that the engine may use, from `--engine-cpus`. None: unknown."""
 
     gpu_share: float | None = None
-    """Part of one GPU that the engine may take, from `--engine-gpus` below 1. None: all of it."""
+    """Share of one GPU that the engine may take, from `--engine-gpus` below 1. None: all of it."""
 
     def refuse_all_but(self, engine: str, taken: Collection[str]) -> None:
-        """EngineError if an option was given that the engine does not take. taken: names of fields."""
+        """Raise EngineError if an option was given that the engine does not take. taken: names of fields."""
         for option in fields(self):
             if option.name not in {*SET_BY_SCANS, *taken} and getattr(self, option.name) is not None:
                 flag = "--" + option.name.replace("_", "-")
@@ -206,7 +207,7 @@ class EngineOptions:
 
 class Engine(Protocol):
     def assess(self, views: Sequence[View]) -> list[Outcome]:
-        """One outcome per view, in order. A view that cannot be judged is `Unscored`, never an exception."""
+        """Return one outcome per view, in order. A view that cannot be judged is `Unscored`, never an exception."""
         ...
 
 
@@ -232,14 +233,14 @@ BuiltWith = dict[str, bool | int | float | str]
 
 @runtime_checkable
 class TakesSteps(Protocol):
-    """An engine whose model answers many requests in one step, and is not used to the full while it has fewer."""
+    """An engine whose model answers many requests in one step, and is underused while it has fewer."""
 
     @property
     def requests_per_step(self) -> int: ...
 
     @property
     def num_requests(self) -> int:
-        """That the model has, waiting or in the step under way."""
+        """Requests that the model has, waiting or in the current step."""
         ...
 
     @property
@@ -249,31 +250,32 @@ class TakesSteps(Protocol):
 
     @property
     def built_with(self) -> BuiltWith:
-        """What the engine chose by the machine, or was told; it does not change the answers."""
+        """Settings that the engine chose for the machine, or was given; they do not change the answers."""
         ...
 
 
 class EngineModule(Protocol):
-    """What a module named in `scoring.engines.ENGINES` offers. Only `load` loads a model."""
+    """Interface of the modules named in `scoring.engines.ENGINES`. Only `load` loads a model."""
 
     def describe(self, options: EngineOptions) -> EngineDescription:
-        """EngineError if an option, a package or a model file is missing or wrong."""
+        """Describe the engine. EngineError if an option, a package or a model file is missing or wrong."""
         ...
 
     def requirements(self, options: EngineOptions) -> Requirements:
-        """What `privsieve doctor` checks. Works with options that `describe` refuses."""
+        """Return what `privsieve doctor` checks. Works with options that `describe` refuses."""
         ...
 
     def preview(self, options: EngineOptions) -> Preview:
-        """What `scan --dry-run` shows. EngineError as of `describe`."""
+        """Return what `scan --dry-run` shows. EngineError as in `describe`."""
         ...
 
     def costs(self, options: EngineOptions) -> Costs:
-        """What `privsieve plan` cannot measure. EngineError for an option that is wrong on every machine."""
+        """Return the costs that `privsieve plan` cannot measure. EngineError for an option that is wrong on every
+        machine."""
         ...
 
     def load(self, options: EngineOptions) -> Engine:
-        """EngineError if the model cannot be loaded."""
+        """Load the model. EngineError if that fails."""
         ...
 
 
@@ -282,17 +284,17 @@ class RemoteEngineModule(Protocol):
     """An engine module whose model is not on the machines of the scan."""
 
     def check(self, options: EngineOptions) -> str:
-        """Asks once and returns what was found, in one line. EngineError if there would be no answers."""
+        """Ask once and report the result in one line. EngineError if there would be no answers."""
         ...
 
 
 def not_assessed() -> Values:
-    """A fresh vector of 22 NaN."""
+    """Return a new vector of 22 NaN."""
     return np.full(len(KEYS), np.nan, dtype=np.float32)
 
 
 def worst(outcomes: Sequence[Outcome]) -> Outcome:
-    """Joins the views of one image: per attribute, the highest value of any view and the probabilities of that view.
+    """Join the views of one image: per attribute, the highest value of any view and the probabilities of that view.
 
     An attribute is 0 only if it is 0 in every view: if one view was not assessed and no other shows more, the attribute
     is not assessed. One unscored view makes the image unscored, since what it shows is unknown.
@@ -328,13 +330,13 @@ def worst(outcomes: Sequence[Outcome]) -> Outcome:
 
 
 def _highest(judged: Sequence[Number | None]) -> Number | None:
-    """The highest over all views; None if any of them was not judged."""
-    known = [one for one in judged if one is not None]
+    """Return the highest over all views; None if any of them was not judged."""
+    known = [value for value in judged if value is not None]
     return max(known) if len(known) == len(judged) else None
 
 
 def _probabilities_of(values: Values, assessments: Sequence[Assessment]) -> npt.NDArray[np.float32] | None:
-    """Per attribute, those of the view whose value counts; of several such views that with the highest P(present)."""
+    """Return per attribute those of the view whose value counts; of several, the view with the highest P(present)."""
     if all(a.probabilities is None for a in assessments):
         return None
     unknown = np.full((len(KEYS), 3), np.nan, dtype=np.float32)

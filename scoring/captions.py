@@ -12,11 +12,11 @@ MAX_LINE_CHARACTERS = 200
 """The rules are made for the short lines of a page."""
 
 MAX_WORD_CHARACTERS = 16
-"""Longer words are left out when a street is looked for. The rule no longer needs that; it stays so that the kinds of
+"""Longer words are removed before the search for a street. The rule no longer needs that; it stays so that the kinds of
 a caption are those of older runs."""
 
 _OVERLAP = 60
-"""Characters that the pieces of a long line have in common, so that what lies at a cut is found."""
+"""Characters that the pieces of a long line have in common, so that evidence at a cut is found."""
 
 _LONG_WORD = re.compile(rf"\S{{{MAX_WORD_CHARACTERS + 1},}}")
 
@@ -38,7 +38,7 @@ CAPTION_KINDS: dict[str, Callable[[str], object]] = {
 
 
 def caption_kinds(caption: str) -> tuple[str, ...]:
-    """The kinds in a caption, sorted; empty if there is none."""
+    """Return the kinds in a caption, sorted; empty if there is none."""
     pieces = list(_pieces(caption))
     return tuple(sorted(kind for kind, holds in CAPTION_KINDS.items() if any(map(holds, pieces))))
 

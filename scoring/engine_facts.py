@@ -1,4 +1,4 @@
-"""What an engine module can say without loading a model: what it requires, what it would ask, what it costs.
+"""Facts about an engine without loading a model: its requirements, its prompt, its costs.
 
 `privsieve doctor`, `scan --dry-run` and `plan` show these facts and need no knowledge of any single engine.
 """
@@ -20,7 +20,7 @@ class LocalModel:
     """Size of its weight files; 0 if they are not on this machine."""
 
     cpu_memory_bytes: int
-    """Memory that it takes where it runs on the CPU; 0 if unknown."""
+    """Memory that it takes if it runs on the CPU; 0 if unknown."""
 
     without_gpu: str | None
     """What to do on a machine without a GPU; None if the model then runs on the CPU."""
@@ -28,13 +28,13 @@ class LocalModel:
 
 @dataclass(frozen=True)
 class Requirements:
-    """What a machine needs to run the engine. Missing model files are reported by `describe`."""
+    """Requirements of the engine on a machine. Missing model files are reported by `describe`."""
 
     extra: str | None = None
-    """The extra of privsieve's package that installs what the engine needs; None if the plain package is enough."""
+    """Extra of privsieve's package that installs the engine's packages; None if the plain package is enough."""
 
     local_model: LocalModel | None = None
-    """None if the engine uses no GPU here."""
+    """The local model; None if the engine uses no GPU here."""
 
 
 @dataclass(frozen=True)
@@ -45,35 +45,35 @@ class PromptPart:
     """The role, or the note itself."""
 
     text: str | None = None
-    """None for a note."""
+    """Text of the turn; None for a note."""
 
 
 @dataclass(frozen=True)
 class Preview:
-    """What the engine would ask, and how it would see a picture."""
+    """The engine's prompt, and its view of a picture."""
 
     describe_picture: Callable[[Pixels], str]
     """A decoded picture -> its size as the engine sees it, in a few words."""
 
     protocol: str | None = None
-    """Name and version of what is asked; None for an engine that takes no prompt."""
+    """Name and version of the protocol; None for an engine without a prompt."""
 
     parts: tuple[PromptPart, ...] = ()
     """The whole prompt, in order."""
 
     num_text_tokens: int | None = None
-    """Tokens of the prompt without the picture; None where only the server has the tokenizer."""
+    """Tokens of the prompt without the picture; None if only the server has the tokenizer."""
 
 
 @dataclass(frozen=True)
 class RecordedSpeed:
-    """A speed to plan with where the engine cannot run."""
+    """A speed to plan with if the engine cannot run."""
 
     images_per_s: float
-    """Of one GPU."""
+    """Speed of one GPU."""
 
     origin: str
-    """Where the figure comes from."""
+    """Origin of the figure."""
 
 
 @dataclass(frozen=True)
@@ -81,13 +81,13 @@ class RecordedHostCost:
     """CPU time that a picture takes between being downscaled and reaching the model."""
 
     fixed_ms: float
-    """For every picture."""
+    """Time for every picture."""
 
     ms_per_megapixel: float
-    """For each megapixel that the model sees."""
+    """Time for each megapixel that the model sees."""
 
     origin: str
-    """What was timed, and on which machine."""
+    """Measured work, and the machine."""
 
     def ms(self, megapixels: float) -> float:
         return self.fixed_ms + self.ms_per_megapixel * megapixels
@@ -95,13 +95,13 @@ class RecordedHostCost:
 
 @dataclass(frozen=True)
 class Costs:
-    """What a plan needs beside the time that `assess` takes, which is measured where the engine can run."""
+    """Costs that a plan needs in addition to the time of `assess`, which is measured if the engine can run."""
 
     max_pixels: int | None = None
-    """Decoded pictures are downscaled to this many pixels for the model; None if they are used as they are."""
+    """Decoded pictures are downscaled to this many pixels for the model; None if they are not resized."""
 
     host: RecordedHostCost | None = None
-    """None if nothing happens between the decoded picture and the engine."""
+    """CPU cost; None if nothing happens between the decoded picture and the engine."""
 
     speed: RecordedSpeed | None = None
-    """None if there is no figure: then a plan is made only where the engine can run."""
+    """Recorded speed; None if there is no figure, and plans need a machine that can run the engine."""

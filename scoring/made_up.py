@@ -1,4 +1,4 @@
-"""Answers that were not found in any picture: those of the canned engine, which is there for tests and dry runs."""
+"""Made-up answers: those of the canned engine, for tests and dry runs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ FAKE_ENGINES = ("canned",)
 
 
 def made_up(engine: Mapping[str, Any]) -> str | None:
-    """What every reader of figures or of a release must know of such a run; None for engines that look at pictures.
+    """Return the warning for readers of such a run's figures and releases; None for engines that see pictures.
 
     engine: as run.json describes it.
     """

@@ -1,4 +1,4 @@
-"""What is private, public and unknown. Rows, SQL, labels and every protocol are decided here and nowhere else.
+"""Rules for private, public and unknown, for rows, SQL, labels and every protocol. No other module decides this.
 
 A run calls a picture private by a SQL condition over its row. Unless the user gives one, it follows from what the
 protocol of the run asks:
@@ -8,7 +8,7 @@ protocol of the run asks:
     others    level IN (1, 2)            an attribute of level 1 or 2 is present
 
 A picture is private or public only if the row decides it. Levels and scores count attributes that were not judged as
-absent, so where such an attribute could still make a picture private, the picture is unknown (null in SQL, NaN in
+absent, so if such an attribute could still make a picture private, the picture is unknown (null in SQL, NaN in
 arrays). A label that leaves such an attribute open is unknown in the same way.
 
 Source of the levels and of the edge: Tsaprazlis et al., "Rethinking Visual Privacy", appendix A.4. That levels 1 and 2
@@ -36,7 +36,7 @@ Engine = Mapping[str, Any]
 
 PRIVATE_LEVELS = (1, 2)
 DECISIVE_KEYS = tuple(attribute.key for attribute in ATTRIBUTES if attribute.level in PRIVATE_LEVELS)
-"""Attributes of which a single one makes a picture private."""
+"""Attributes that each make a picture private on their own."""
 
 IS_DECISIVE = np.array([attribute.level in PRIVATE_LEVELS for attribute in ATTRIBUTES])
 """Shape (22,), bool: the same attributes, in canonical order."""
@@ -54,13 +54,13 @@ MEANINGS = {
     BY_ANSWER: "the model answered yes when asked whether the picture is private",
     BY_SCORE: f"the model gave a severity of {MIN_PRIVATE_SCORE} or more, which is that of levels 1 and 2",
 }
-"""Condition -> what it says, for people."""
+"""Condition -> its meaning, for people."""
 
 SHOWS_PRIVATE = (
     "a unique identifier (level 1, such as a face or an identity document), or data that is sensitive or can be linked "
     "to a person (level 2, such as a name, a number plate or medical data)"
 )
-"""What a private picture shows, for people who do not know the levels."""
+"""Content of a private picture, for people who do not know the levels."""
 
 SEVERITY_NAMES = frozenset(column.name for column in (*SCORE_COLUMNS, UNKNOWN_LEVEL)) - {"num_assessed"}
 """Columns that are computed from the attributes, with those that were not judged as absent."""
@@ -70,18 +70,18 @@ PROBABILITY_SQL = f"coalesce(prob_private, greatest({', '.join(f'prob_{key}' for
 
 
 def protocol_name(engine: Engine) -> str:
-    """Without its variants: "severity" for "severity:taxonomy"."""
+    """Return the protocol without its variants: "severity" for "severity:taxonomy"."""
     return str(engine["protocol"]).partition(":")[0]
 
 
 def private_condition(engine: Engine) -> str:
-    """What counts as private in a run of this engine unless the user says otherwise."""
+    """Return the default condition for private in a run of this engine."""
     return _BY_PROTOCOL.get(protocol_name(engine), BY_LEVEL)
 
 
 def follows_taxonomy(condition: str) -> bool:
-    """Whether the condition means levels 1 and 2, so that a label's attributes answer it as well as its own `private`
-    does. Of any other condition the attributes of a label say nothing."""
+    """Return whether the condition means levels 1 and 2, so that a label's attributes answer it as well as its own
+    `private` does. For other conditions the attributes of a label say nothing."""
     return condition in MEANINGS or boolean_expression(condition, IMAGE_SCHEMA) in _checked_meanings()
 
 
@@ -91,20 +91,20 @@ def _checked_meanings() -> frozenset[str]:
 
 
 def private_for_people(condition: str) -> str:
-    """Which pictures a person calls private, who corrects a run by this condition."""
+    """Explain "private" to a person who corrects a run with this condition."""
     return f"Private: it shows {SHOWS_PRIVATE}." if condition in MEANINGS else f"Private: {condition}"
 
 
 def judges_private(engine: Engine, condition: str) -> bool:
-    """Whether the engine judges anything that the condition asks for."""
+    """Return whether the engine judges anything that the condition uses."""
     asks_levels = bool(columns_of(condition, IMAGE_SCHEMA) & SEVERITY_NAMES)
     return not asks_levels or not set(DECISIVE_KEYS).isdisjoint(engine.get("assessed") or ())
 
 
 def private_sql(condition: str, engine: Engine) -> str:
-    """Checked SQL over the view `images`: true, false, or null where it is unknown.
+    """Return checked SQL over the view `images`: true, false, or null if unknown.
 
-    condition: of `private_condition`, or what a user wrote. QueryError if it is no condition over the row.
+    condition: of `private_condition`, or a user's. QueryError if it is not a condition over the row.
     """
     sql = boolean_expression(condition, IMAGE_SCHEMA)
     if not columns_of(condition, IMAGE_SCHEMA) & SEVERITY_NAMES:
@@ -114,16 +114,16 @@ def private_sql(condition: str, engine: Engine) -> str:
 
 
 def private_of_rows(rows: pa.Table, engine: Engine, condition: str | None = None) -> Numbers:
-    """1 private, 0 public, NaN unknown or quarantined. Shape (rows,).
+    """Return 1 private, 0 public, NaN unknown or quarantined. Shape (rows,).
 
-    rows: with `ROW_COLUMNS`, or with whatever else the condition names. condition: None for `private_condition`.
+    rows: with `ROW_COLUMNS`, or the columns that the condition names. condition: None for `private_condition`.
     """
     sql = private_sql(private_condition(engine) if condition is None else condition, engine)
     return _of_rows(rows, f"CASE WHEN status = 'scored' THEN ({sql})::BOOLEAN::DOUBLE END", engine)
 
 
 def probabilities_of_rows(rows: pa.Table, engine: Engine) -> Numbers:
-    """P(private), 0–1, NaN where the engine gives none. Shape (rows,)."""
+    """Return P(private), 0–1, NaN if the engine gives none. Shape (rows,)."""
     return _of_rows(rows, f"{PROBABILITY_SQL}::DOUBLE", engine)
 
 
@@ -131,11 +131,11 @@ ROW_COLUMNS = (
     *("status", "level", "holistic_score", "private", "prob_private", *KEYS),
     *(f"prob_{key}" for key in DECISIVE_KEYS),
 )
-"""What the usual conditions and the probability read of a row."""
+"""Columns that the default conditions and the probability read."""
 
 
 def private_of_values(values: npt.NDArray[np.floating]) -> Numbers:
-    """1 if an attribute of level 1 or 2 is present, 0 if all of them were judged and none is, else NaN.
+    """Return 1 if an attribute of level 1 or 2 is present, 0 if all of them were judged and none is, else NaN.
 
     values: shape (n, 22) in canonical order, 0, 0.5, 1 or NaN. Shape (n,).
     """
@@ -147,7 +147,7 @@ def private_of_values(values: npt.NDArray[np.floating]) -> Numbers:
 def private_of_labels(
     given: npt.NDArray[np.floating], values: npt.NDArray[np.floating], condition: str = BY_LEVEL
 ) -> Numbers:
-    """What labels say: their own column `private`, else what their attributes say if the condition is about these.
+    """Return what labels say: their column `private`, else their attributes, if the condition is about these.
 
     given: that column, shape (n,), 1, 0 or NaN. values: as of `private_of_values`. Shape (n,).
     """
@@ -160,13 +160,13 @@ def _of_rows(rows: pa.Table, sql: str, engine: Engine) -> Numbers:
     unknown = f"{unknown_level_sql(not_presence_only(engine))} AS {UNKNOWN_LEVEL.name}"
     connection = _database().cursor()
     connection.register("score_rows", rows)
-    found = connection.sql(f"SELECT ({sql}) AS answer FROM (SELECT *, {unknown} FROM score_rows)").to_arrow_table()
-    return np.asarray(found["answer"].to_numpy(), dtype=np.float64)
+    answers = connection.sql(f"SELECT ({sql}) AS answer FROM (SELECT *, {unknown} FROM score_rows)").to_arrow_table()
+    return np.asarray(answers["answer"].to_numpy(), dtype=np.float64)
 
 
 @cache
 def _database() -> duckdb.DuckDBPyConnection:
-    """Empty, and one for the whole process: to open one takes longer than to decide on a shard."""
+    """Return an empty database, shared by the process: opening one takes longer than deciding on a shard."""
     connection = duckdb.connect()
     connection.execute("SET enable_external_access = false; SET preserve_insertion_order = true")
     return connection

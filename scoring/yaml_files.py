@@ -1,7 +1,7 @@
 """YAML that people write by hand: policies, wordings, thresholds.
 
-A small file can stand for a huge value: an alias repeats a value, and a merge key (`<<`) copies its fields. The limits
-here are of the value with all aliases written out.
+A small file can expand to a huge value: an alias repeats a value, and a merge key (`<<`) copies its fields. The limits
+here apply to the value with all aliases expanded.
 """
 
 import re
@@ -13,13 +13,13 @@ import yaml
 from ingest.sample import printable
 
 MAX_VALUES = 100_000
-"""Of a file, every key, number and text counted; a value that an alias repeats counts each time."""
+"""Limit of keys, numbers and texts in a file; a value that an alias repeats counts each time."""
 
 MAX_DEPTH = 50
-"""Of lists and mappings inside each other."""
+"""Maximum depth of nested lists and mappings."""
 
 MAX_NUMBER_CHARACTERS = 100
-"""To read a longer number, such as `1:30:30:…` of base 60, may take minutes."""
+"""Limit of a number, since reading a longer one, such as `1:30:30:…` of base 60, may take minutes."""
 
 
 class YamlError(Exception):
@@ -27,9 +27,9 @@ class YamlError(Exception):
 
 
 def load_yaml(content: bytes, what: str, *, yes_is_text: bool = False) -> Any:
-    """What a file of YAML or JSON holds. YamlError where it is neither, a key stands twice, or it holds too much.
+    """Load YAML or JSON. YamlError if it is neither, a key occurs twice, or it is too large.
 
-    what: the file, in words. yes_is_text: yes, no, on and off are texts, as in YAML 1.2, and no truth values.
+    what: the file, in words. yes_is_text: yes, no, on and off are texts, as in YAML 1.2, and not truth values.
     """
     try:
         return yaml.load(content, _LoaderOfTexts if yes_is_text else _Loader)
@@ -46,7 +46,7 @@ class _RefusedError(Exception):
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML as usual, but bounded, and a key that comes twice is an error: plain YAML takes the last one."""
+    """A bounded YAML loader in which a repeated key is an error: plain YAML takes the last one."""
 
     def __init__(self, stream: bytes):
         super().__init__(stream)
@@ -54,7 +54,7 @@ class _Loader(yaml.SafeLoader):
         self._sizes = dict[int, int]()
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Adds up the values below each node. An alias is counted as the value that it repeats."""
+        """Add up the values below each node. An alias is counted as the value that it repeats."""
         before = self._num_values
         self._depth += 1
         if self._depth > MAX_DEPTH:
@@ -66,7 +66,7 @@ class _Loader(yaml.SafeLoader):
             raise _RefusedError("a list or mapping holds itself by an alias")
         self._num_values += self._sizes[id(node)] if is_alias else 1
         if self._num_values > MAX_VALUES:
-            raise _RefusedError(f"it stands for more than {MAX_VALUES:,} values, with all aliases written out")
+            raise _RefusedError(f"it has more than {MAX_VALUES:,} values, with all aliases expanded")
         if not is_alias:
             self._sizes[id(node)] = self._num_values - before
         return node
@@ -85,7 +85,7 @@ class _Loader(yaml.SafeLoader):
             if key.value in seen:
                 line = key.start_mark.line + 1
                 raise _RefusedError(
-                    f'the key "{printable(key.value)}" stands twice, the second time at line {line}; keep one'
+                    f'the key "{printable(key.value)}" occurs twice, the second time at line {line}; keep one'
                 )
             seen.add(key.value)
         return super().construct_mapping(node, deep)
@@ -100,14 +100,14 @@ def _refuse_long(number: yaml.ScalarNode) -> None:
 _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
 _Loader.add_constructor("tag:yaml.org,2002:float", _Loader.construct_yaml_float)
 
-# A number to JSON and to people, a text to YAML 1.1.
+# Numbers such as 1e3 are texts to YAML 1.1, but numbers to JSON and to people.
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$", re.ASCII), list("-+0123456789")
 )
 
 
 class _LoaderOfTexts(_Loader):
-    """With the truth values of YAML 1.2."""
+    """A loader with the truth values of YAML 1.2."""
 
 
 _LoaderOfTexts.yaml_implicit_resolvers = {

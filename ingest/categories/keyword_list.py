@@ -12,7 +12,7 @@ from ingest.storage.place import place
 
 MAX_FILE_BYTES = 2**20
 MAX_CHARACTERS = 255
-"""Of a category, and of a word."""
+"""Limit of a category, and of a word."""
 
 HEADS = ("category", "word")
 
@@ -22,16 +22,16 @@ class KeywordList:
     """The words of each category, in the order of the file. Small enough to be sent to workers."""
 
     url: str
-    """Of the file."""
+    """URL of the file."""
 
     sha256: str
-    """Of its bytes."""
+    """Hash of its bytes."""
 
     words: tuple[tuple[str, re.Pattern[str]], ...]
-    """Category -> what finds one of its words."""
+    """Category, and a pattern that matches any of its words."""
 
     def category_of(self, caption: str | None) -> str | None:
-        """The first category of which a word, or several words in a row, stands in the caption; None if none does.
+        """Return the first category with a word, or phrase, that is in the caption, or None.
 
         Whole words count, in any case: `cat` is in "a Cat." and not in "category".
         """
@@ -40,9 +40,9 @@ class KeywordList:
 
 
 def read_keyword_list(url: str) -> KeywordList:
-    """LabelsError or StorageError in one line where the file is no such list."""
+    """Read a list. LabelsError or StorageError if the file is not such a list."""
     content = given_content(place(url), f"--caption-words {url}", MAX_FILE_BYTES)
-    found: dict[str, list[str]] = {}
+    words_by_category: dict[str, list[str]] = {}
     try:
         for number, cells in enumerate(csv.reader(content.decode("utf-8-sig").splitlines(), strict=True), 1):
             row = [cell.strip() for cell in cells]
@@ -53,12 +53,12 @@ def read_keyword_list(url: str) -> KeywordList:
                     f"{url}, line {number}: a category and a word are expected, with a comma between, each of at most "
                     f"{MAX_CHARACTERS} characters"
                 )
-            found.setdefault(printable(row[0]), []).append(" ".join(row[1].casefold().split()))
+            words_by_category.setdefault(printable(row[0]), []).append(" ".join(row[1].casefold().split()))
     except (UnicodeDecodeError, csv.Error):
-        raise LabelsError(f"{url} is no CSV in UTF-8 that can be read; give a category and a word per line") from None
-    if not found:
+        raise LabelsError(f"{url} cannot be read as CSV in UTF-8; give a category and a word per line") from None
+    if not words_by_category:
         raise LabelsError(f"{url} names no word; give a category and a word per line, with a comma between")
-    words = tuple((category, _any_of(of_category)) for category, of_category in found.items())
+    words = tuple((category, _any_of(category_words)) for category, category_words in words_by_category.items())
     return KeywordList(url, hashlib.sha256(content).hexdigest(), words)
 
 

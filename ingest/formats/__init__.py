@@ -30,35 +30,35 @@ from ingest.storage.place import Place, place
 
 class Format(Protocol):
     def shards(self, root: Place) -> list[str]:
-        """Names of all shards below a folder, relative to it, sorted."""
+        """Return the names of all shards below a folder, relative to it, sorted."""
         ...
 
     def slices(self, root: Place, shard: str, category: str | None) -> Iterator[Slice]:
-        """The slices of one shard; reads names and sizes, no pixels. Always the same for the same content.
+        """Yield the slices of one shard from names and sizes, without pixels; the same content gives the same slices.
 
         Content that cannot be listed becomes a sample with a fault. StorageError if the storage fails.
         """
         ...
 
     def read(self, root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
-        """The samples of a slice, one for each locator and in their order. StorageError if the storage fails."""
+        """Yield the samples of a slice, one for each locator, in their order. StorageError if the storage fails."""
         ...
 
     def names(self, root: Place, shard: str, category: str | None) -> Iterator[tuple[str, str | None]]:
-        """Key and category of each sample of a shard, in order, as `read` gives them, without reading an image.
+        """Yield key and category of each sample of a shard, in order, as `read` gives them, without reading an image.
 
-        SourceError or StorageError as of `slices`.
+        SourceError or StorageError as in `slices`.
         """
         ...
 
     def captions(self, root: Place, shard: str) -> Iterator[str | None]:
-        """What the corpus says of each sample of a shard, as of `names`."""
+        """Yield the caption of each sample of a shard, or None; errors as in `slices`."""
         ...
 
     def write(self, root: Place, shard: str, kept: Kept, out: Place) -> Written:
-        """Writes the kept samples of a shard, and what is released with them, to the same path below `out`.
+        """Write the kept samples of a shard, and what is released with them, to the same path below `out`.
 
-        A kept sample that cannot be released safely is left out, see `Written.dropped`.
+        A kept sample that cannot be released safely is left out and named in `Written.dropped`.
 
         IncompleteError if the shard has changed since the scan: another number of samples, or another image. No file is
         left half-written; files of a folder that were written before the error stay.
@@ -69,8 +69,8 @@ class Format(Protocol):
 FORMATS: dict[str, Format] = {"webdataset": webdataset, "tree": tree, "parquet": parquet}
 """Format name -> module."""
 
-MAX_LOOKED_AT = 64
-"""Files that are opened to see whether they are pictures, where no name says so."""
+MAX_PROBED_FILES = 64
+"""Number of files opened to see whether they are pictures, if no name says so."""
 
 
 @dataclass(frozen=True)
@@ -86,13 +86,13 @@ class Source:
     """Names relative to the root, sorted."""
 
     category: str | None
-    """What gives a sample's category: a column, field or member; None for the format's default."""
+    """Column, field or member that gives a sample's category; None for the format's default."""
 
     class_list: ClassList | None = field(default=None, kw_only=True)
-    """Gives the categories instead, if there is one; what it does not name has none."""
+    """If given, the source of the categories; images that it does not name have none."""
 
     keyword_list: KeywordList | None = field(default=None, kw_only=True)
-    """Gives the categories instead, by what captions say."""
+    """If given, derives the categories from words of the captions."""
 
     def slices(self, shard: str) -> Iterator[Slice]:
         return FORMATS[self.format].slices(self.root, shard, self.category)
@@ -106,7 +106,7 @@ class Source:
             yield sample
 
     def categories(self, shard: str) -> Iterator[str | None]:
-        """The category of each sample of a shard, in order, without reading an image."""
+        """Yield the category of each sample of a shard, in order, without reading an image."""
         if self.keyword_list is not None:
             yield from map(self.keyword_list.category_of, FORMATS[self.format].captions(self.root, shard))
             return
@@ -118,18 +118,18 @@ class Source:
         return self.class_list.class_of(posixpath.join(shard, key) if self.format == "tree" else key)
 
     def version_mark(self, shard: str) -> str:
-        """A text that differs if the shard has changed. Quick: it does not list a folder, and reads no remote file.
+        """Return a text that differs if the shard has changed. Fast: it lists no folder and reads no remote file.
 
         StorageError if the storage fails.
         """
         with storage_faults(shard):
-            where = self.root if shard == tree.ROOT else self.root.at(shard)
+            location = self.root if shard == tree.ROOT else self.root.at(shard)
             is_file = self.format != "tree"
-            return where.version_mark() + (where.blocks_sha256() if is_file and where.is_local else "")
+            return location.version_mark() + (location.blocks_sha256() if is_file and location.is_local else "")
 
     def fingerprint(self, shard: str) -> str:
-        """Two hashes with a space between: of the version marks of all files of the shard, empty if the storage has
-        none, and of a few blocks of their content (`ingest.storage.blocks`), empty if the marks have such a hash.
+        """Return two hashes with a space between: of the version marks of all files of the shard, empty if the storage
+        has none, and of a few blocks of their content (`ingest.storage.blocks`), empty if the marks have such a hash.
 
         It differs if any sample of the shard was replaced; if size and time of its file are the same as before, it
         differs if one of the blocks does. StorageError if the storage fails.
@@ -141,7 +141,7 @@ class Source:
         return f"{hashed} {self.blocks_sha256(shard)}".rstrip()
 
     def blocks_sha256(self, shard: str) -> str:
-        """The second hash of `fingerprint`. StorageError if the storage fails."""
+        """Return the second hash of `fingerprint`. StorageError if the storage fails."""
         with storage_faults(shard):
             is_tree = self.format == "tree"
             return tree.blocks_sha256(self.root, shard) if is_tree else self.root.at(shard).blocks_sha256()
@@ -154,7 +154,7 @@ def open_source(
     class_list: ClassList | None = None,
     keyword_list: KeywordList | None = None,
 ) -> Source:
-    """The corpus at `url`: a folder, a file, a glob or a brace range. SourceError if there is none.
+    """Open the corpus at `url`: a folder, a file, a glob or a brace range. SourceError if there is none.
 
     class_list, keyword_list: give the categories instead of `category`.
     """
@@ -163,37 +163,37 @@ def open_source(
         raise SourceError(f'unknown format "{format_name}"{did_you_mean(format_name, FORMATS)}; there are: {known}')
     if category is not None and not category.strip():
         raise SourceError("--category is blank: name a column, field or member of the samples, or leave it out")
-    where = place(url)
+    location = place(url)
     with storage_faults(url):
-        if where.is_dir():
-            name = format_name or _recognised(where, url)
-            shards = FORMATS[name].shards(where)
+        if location.is_dir():
+            name = format_name or _recognised(location, url)
+            shards = FORMATS[name].shards(location)
         else:
-            name, where, shards = _files(where, url, format_name)
+            name, location, shards = _files(location, url, format_name)
     if not shards:
-        raise _no_pictures(where, url, name)
-    _refuse_alike(shards)
+        raise _no_pictures(location, url, name)
+    _refuse_clashing_names(shards)
     if name == "tree" and category is not None:
         raise SourceError(f'a tree\'s category is the folder: leave out --category "{category}"')
     if name == "tree" and keyword_list is not None:
         raise SourceError("a folder tree has no captions: leave out --caption-words; its categories are the folders")
     if name == "parquet":  # so that a missing column is an error before anything is written
-        parquet.check(where, shards, category)
-    return Source(where, name, tuple(shards), category, class_list=class_list, keyword_list=keyword_list)
+        parquet.check(location, shards, category)
+    return Source(location, name, tuple(shards), category, class_list=class_list, keyword_list=keyword_list)
 
 
-def _refuse_alike(shards: list[str]) -> None:
-    """SourceError if two shards would have the same name in their rows: `a\\nb`, and `a`, a line break and `b`."""
+def _refuse_clashing_names(shards: list[str]) -> None:
+    """SourceError if two shards would have the same name in their rows, as `a\\nb` and `a`, a line break, `b`."""
     odd = Counter(printable(shard) for shard in shards if "\\" in shard or not shard.isprintable())
-    alike = next((shown for shown, count in odd.items() if count > 1), None)
-    if alike is not None:
-        raise SourceError(f"the source holds two shards that are both shown as {alike}; rename one of them")
+    clash = next((shown for shown, count in odd.items() if count > 1), None)
+    if clash is not None:
+        raise SourceError(f"the source holds two shards that are both shown as {clash}; rename one of them")
 
 
-def _files(where: Place, url: str, format_name: str | None) -> tuple[str, Place, list[str]]:
-    """The files that a path, glob or brace range names, with the folder that they have in common."""
-    patterns = [] if where.exists() else expand_braces(where.path)
-    paths = [p for pattern in patterns for p in _matches(where, pattern)] or [where.path] * where.exists()
+def _files(location: Place, url: str, format_name: str | None) -> tuple[str, Place, list[str]]:
+    """Return format, common folder and names of the files that a path, glob or brace range names."""
+    patterns = [] if location.exists() else expand_braces(location.path)
+    paths = [p for pattern in patterns for p in _matches(location, pattern)] or [location.path] * location.exists()
     if not paths:
         raise SourceError(f"{url} does not exist or matches nothing")
     kinds = {_kind(p) for p in paths}
@@ -202,31 +202,31 @@ def _files(where: Place, url: str, format_name: str | None) -> tuple[str, Place,
     scheme = "".join(re.findall(r"^https?://", paths[0]))
     bare = [p.removeprefix(scheme) for p in paths]
     folder = posixpath.commonpath([posixpath.dirname(p) for p in bare])
-    if name in (None, "tree") and where.exists() and extension_of(where.path) in IMAGE_EXTENSIONS:
-        return "tree", Place(where.fs, scheme + folder), [posixpath.basename(where.path)]
+    if name in (None, "tree") and location.exists() and extension_of(location.path) in IMAGE_EXTENSIONS:
+        return "tree", Place(location.fs, scheme + folder), [posixpath.basename(location.path)]
     if name is None and all(map(_is_table, paths)):
         raise SourceError(f"{url} is a table and holds no pictures; {_fetch_first(url)}")
     if name == "tree":
         raise SourceError(
-            f"{url} is no folder, and --source-format tree reads folders; give the folder that holds the files"
+            f"{url} is not a folder, and --source-format tree reads folders; give the folder that holds the files"
         )
     if name is None:
         known = " ".join((*webdataset.SUFFIXES, parquet.SUFFIX))
         raise SourceError(f"{url} is neither a folder nor files of one kind ({known}); say which with --source-format")
     names = sorted({posixpath.relpath(p, folder) for p in bare})
-    return name, Place(where.fs, scheme + folder), names
+    return name, Place(location.fs, scheme + folder), names
 
 
-def _matches(where: Place, pattern: str) -> list[str]:
+def _matches(location: Place, pattern: str) -> list[str]:
     if any(c in pattern for c in "*?["):
-        return where.matches(pattern)
-    if not Place(where.fs, pattern).exists():
+        return location.matches(pattern)
+    if not Place(location.fs, pattern).exists():
         raise SourceError(f"{pattern} does not exist")
     return [pattern]
 
 
 def expand_braces(pattern: str) -> list[str]:
-    """A pattern with `{000..012}` or `{a,b}` -> the patterns without, in order.
+    """Expand `{000..012}` and `{a,b}` in a pattern; the results are in order.
 
     >>> expand_braces("{08..10}.tar")
     ['08.tar', '09.tar', '10.tar']
@@ -243,9 +243,9 @@ def expand_braces(pattern: str) -> list[str]:
     return [before + choice + tail for choice in choices for tail in expand_braces(after)]
 
 
-def _recognised(where: Place, url: str) -> str:
-    """Tars make a WebDataset, Parquet files with image bytes a Parquet corpus, anything else is an image tree."""
-    names = [name for _, found in folders_below(where) for name, _ in found.files]
+def _recognised(location: Place, url: str) -> str:
+    """Return the format: tars are a WebDataset, Parquet files a Parquet corpus, anything else is an image tree."""
+    names = [name for _, listing in folders_below(location) for name, _ in listing.files]
     kinds = {_kind(name) for name in names}
     pictures = any(name.lower().rpartition(".")[2] in IMAGE_EXTENSIONS for name in names)
     if "webdataset" in kinds and pictures:
@@ -254,14 +254,14 @@ def _recognised(where: Place, url: str) -> str:
 
 
 def refuse_without_pictures(source: Source, url: str) -> None:
-    """SourceError where nothing in a folder tree looks like a picture: no name, and none of the first files by content.
+    """SourceError if nothing in a folder tree looks like a picture, by any name or by the content of the first files.
 
     A scan makes a row of each file, whatever it holds; but a folder of documents alone is most likely a mistake.
     StorageError if the storage fails.
     """
     if source.format != "tree":
         return
-    num_files, to_look_at = 0, list[Place]()
+    num_files, files_to_probe = 0, list[Place]()
     for shard in source.shards:
         for slice_ in source.slices(shard):
             for locator in slice_.locators:
@@ -269,27 +269,27 @@ def refuse_without_pictures(source: Source, url: str) -> None:
                 if extension_of(name) in IMAGE_EXTENSIONS or "fault" in locator:
                     return
                 num_files += 1
-                if len(to_look_at) < MAX_LOOKED_AT:
-                    to_look_at.append((source.root if shard == tree.ROOT else source.root.at(shard)).at(name))
-    for file in to_look_at:
+                if len(files_to_probe) < MAX_PROBED_FILES:
+                    files_to_probe.append((source.root if shard == tree.ROOT else source.root.at(shard)).at(name))
+    for file in files_to_probe:
         if begins_like_picture(file.name, _head(file)):
             return
     raise SourceError(f"no pictures found in {url} ({number_of(num_files, 'other file')})")
 
 
 def _head(file: Place) -> bytes:
-    """The first bytes of a plain file, none of anything else."""
+    """Return the first bytes of a plain file; nothing for other kinds."""
     if file.is_local and not os.path.isfile(file.path):
         return b""
     with storage_faults(file.path), file.open() as stream:
         return stream.read(HEAD_BYTES)
 
 
-def _no_pictures(where: Place, url: str, name: str) -> SourceError:
-    """What lies there instead."""
-    if name != "tree" or not where.is_dir():
+def _no_pictures(location: Place, url: str, name: str) -> SourceError:
+    """Say what the folder holds instead."""
+    if name != "tree" or not location.is_dir():
         return SourceError(f"{url} holds no {name} samples")
-    files = [file for _, found in folders_below(where) for file, _ in found.files]
+    files = [file for _, listing in folders_below(location) for file, _ in listing.files]
     tables = f"; {_fetch_first(url)}" if any(map(_is_table, files)) else ""
     others = number_of(len(files), "other file") if files else "it is empty"
     return SourceError(f"no pictures found in {url} ({others}){tables}")
@@ -304,7 +304,7 @@ def _is_table(path: str) -> bool:
 
 
 def _kind(path: str) -> str | None:
-    """The format by the file's extension, None if it is unknown."""
+    """Return the format by the file's extension, or None."""
     if path.lower().endswith(webdataset.SUFFIXES):
         return "webdataset"
     return "parquet" if path.lower().endswith(parquet.SUFFIX) else None

@@ -11,19 +11,19 @@ from typing import BinaryIO
 import pyarrow as pa
 
 STEP_BYTES = 4096
-"""Compressed bytes and decompressed bytes taken at once. So much is lost before a place that is damaged, or what the
-block of the compression holds (Zstandard: 128 KB) where that is more."""
+"""Number of bytes, compressed and decompressed, taken at once. This much, or a block of the compression if that is more
+(Zstandard: 128 KB), is lost before a damaged position."""
 
 KEPT_BYTES = 2**19
-"""Decompressed content that is kept for ways back; more than a search for the next header overshoots."""
+"""Decompressed bytes kept for seeking back; more than a search for the next header overshoots."""
 
 MIN_LIMIT_BYTES = 64 * 2**20
 MAX_RATIO = 200
-"""Content larger than the first, and than so many times its compressed size, is taken for a decompression bomb."""
+"""Content larger than MIN_LIMIT_BYTES and MAX_RATIO times its compressed size is taken for a decompression bomb."""
 
 
 def codec_of(head: bytes) -> str | None:
-    """The compression of a file by its first 4 bytes; None if it is not a known one."""
+    """Return the compression of a file by its first 4 bytes, or None if it is unknown."""
     if head[:2] == b"\x1f\x8b":
         return "gzip"
     is_skippable = head[1:4] == b"\x2a\x4d\x18" and 0x50 <= head[0] <= 0x5F
@@ -51,7 +51,7 @@ class Decompressed(io.RawIOBase):
         self._window, self._window_start = bytearray(), 0
 
     def _advance(self) -> bool:
-        """Decompresses one step; False at the end."""
+        """Decompress one step; return False at the end."""
         end = self._window_start + len(self._window)
         if end == self._size:
             return False
@@ -90,7 +90,7 @@ class Decompressed(io.RawIOBase):
         return b"".join(parts)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """To the position, which is returned; from the end, everything is decompressed to find the size."""
+        """Seek and return the position. Seeking from the end decompresses everything to find the size."""
         if whence == io.SEEK_END:
             while self._size is None:
                 self._advance()
@@ -109,7 +109,7 @@ class Decompressed(io.RawIOBase):
 
 
 class _Steps:
-    """What pyarrow reads from: small steps, and it closes nothing when pyarrow lets go of it."""
+    """A file for pyarrow that reads in small steps and stays open when pyarrow closes it."""
 
     closed = False
 
@@ -120,4 +120,4 @@ class _Steps:
         return self._raw.read(min(size, STEP_BYTES))
 
     def close(self) -> None:
-        """The stream is used again after a start from the beginning."""
+        """Do nothing: `_start_again` uses the stream again."""

@@ -1,6 +1,6 @@
-"""Files beside a picture, and which of them a release includes.
+"""Files that belong to a picture, and which of them a release includes.
 
-Engines look at the picture alone. By default text and JSON beside it are released without a look at their content;
+Engines look only at the picture. By default its text and JSON files are released without a look at their content;
 anything else may be a second picture or a program and is left out. A policy can ask for less or for more.
 """
 
@@ -14,26 +14,26 @@ from typing import Literal
 from ingest.images.files.magic import HEAD_BYTES, picture_format, picture_in_place_of_text
 
 Members = Literal["listed", "image-only", "all"]
-"""listed: what `LISTED` names, if it holds that. image-only: nothing. all: whatever is no picture."""
+"""listed: extensions of `LISTED` with fitting content. image-only: none. all: everything that is not a picture."""
 
 IMAGE_EXTENSIONS = frozenset(
     ["jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff", "avif", "ppm", "svg", "heic", "jxl", "jp2"]
 )
-"""Of pictures, in lower case."""
+"""Extensions of pictures, in lower case."""
 
 LISTED = ("txt", "json", "cls")
 MAX_LISTED_BYTES = 2**20
-"""A larger member is not read, so it is not known what it holds."""
+"""Larger members are not read, so their content is unknown."""
 
 MAX_FOLDERS = 100
-"""One within another, in the name of a released file."""
+"""Maximum depth of folders in the name of a released file."""
 
 _REORDERING = frozenset(["LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"])
 """Unicode's classes of characters (U+202A–U+202E, U+2066–U+2069) by which `gpj.exe` can be shown as `exe.jpg`."""
 
 
 def extension_of(name: str) -> str:
-    """Lower case, without the dot; empty where the name has none.
+    """Return the extension in lower case, without the dot; empty if the name has none.
 
     >>> extension_of("a/0001.seg.PNG"), extension_of("a.b/0001")
     ('png', '')
@@ -42,31 +42,32 @@ def extension_of(name: str) -> str:
 
 
 def is_listed(name: str, num_bytes: int) -> bool:
-    """Whether `listed` takes a member of this name and size along, if `holds_what_it_says`."""
+    """Return whether `listed` allows a member of this name and size, provided that `holds_what_it_says`."""
     return extension_of(name) in LISTED and num_bytes <= MAX_LISTED_BYTES
 
 
 def begins_like_picture(name: str, content: bytes) -> bool:
-    """Whether a member is a picture by how it begins. Captions that begin with the mark of a format do not count."""
+    """Return whether a member begins like a picture. Captions that begin with the mark of a format do not count."""
     format_of = picture_in_place_of_text if extension_of(name) in LISTED else picture_format
     return format_of(content[:HEAD_BYTES]) is not None
 
 
 def holds_what_it_says(name: str, content: bytes) -> bool:
-    """Whether a listed member is what its extension says: text in UTF-8 without NUL, or JSON; never a picture."""
+    """Return whether a listed member is what its extension says: text in UTF-8 without NUL, or JSON; never a
+    picture."""
     if begins_like_picture(name, content) or b"\0" in content:
         return False
     try:
         text = content.decode()
         if extension_of(name) == "json":
             json.loads(text.removeprefix("\ufeff"))
-    except (ValueError, RecursionError):  # hostile nesting is no JSON either
+    except (ValueError, RecursionError):  # hostile nesting is not JSON either
         return False
     return True
 
 
 def kind_of(name: str) -> str:
-    """A few words for the counts of what is left out: the extension where it is a sane one."""
+    """Return the name of a file's kind in counts of omitted files: its extension, if that is short and plain."""
     extension = extension_of(name)
     if not extension:
         return "(no extension)"
@@ -74,7 +75,7 @@ def kind_of(name: str) -> str:
 
 
 def name_fault(name: str) -> str | None:
-    """Why a file of this name may not be released, None where it may: it must be a file below the folder."""
+    """Return why a file of this name may not be released, or None: it must be a file below the folder."""
     if not name or name.endswith("/"):
         return "an empty name, or one of a folder"
     if name.startswith("/"):
@@ -87,7 +88,7 @@ def name_fault(name: str) -> str | None:
         return "a backslash in its name, which separates folders on Windows"
     if name.count("/") > MAX_FOLDERS:
         return f"a name of more than {MAX_FOLDERS} folders"
-    if not (name.isascii() and name.isprintable()):  # most names are, and looking at each character takes long
+    if not (name.isascii() and name.isprintable()):  # most names are, and checking each character is slow
         if any(unicodedata.category(character) == "Cc" for character in name):
             return "control characters in its name"
         if any(unicodedata.bidirectional(character) in _REORDERING for character in name):
@@ -98,13 +99,13 @@ def name_fault(name: str) -> str | None:
 
 
 class Names:
-    """The names in an archive: none stands twice, and none is both a file and a folder of others."""
+    """The names in an archive: each occurs once, and none is both a file and a folder of others."""
 
     def __init__(self) -> None:
         self._files, self._folders = set[str](), set[str]()
 
     def add(self, names: Sequence[str]) -> bool:
-        """Whether all of them can be added, and are."""
+        """Add all names and return True, or add none and return False if one clashes."""
         new, above = set[str](), set[str]()
         for name in map(posixpath.normpath, names):
             if name in new:

@@ -49,27 +49,28 @@ MAX_ROWS = 2**20
 """A file with more rows than this and more rows than bytes is not listed row by row."""
 
 MAX_EXPANSION = 1024
-"""Times the size of the file: what its footer may say that a row group takes, to be believed when slices are cut."""
+"""Largest believed ratio of a row group's size, by the footer, to the file's size when slices are cut."""
 
 
 MAX_CHECKED = 64
-"""Files whose columns are looked at before a scan is refused because none has an image column."""
+"""Number of files whose columns are read before a scan is refused for lack of an image column."""
 
 Made = TypeVar("Made")
-"""What is made of a text."""
+"""Type of a value made from a text."""
 
 CHANGED = Fault("unreadable", "the file is not what it was when it was listed")
 
 
 def shards(root: Place) -> list[str]:
-    """Every Parquet file below the folder, as paths relative to it, sorted; a release's decisions are no shard."""
+    """Return every Parquet file below the folder, as paths relative to it, sorted; a release's decisions are not a
+    shard."""
     paths = files_below(root)
     decisions = {DECISIONS} if RELEASE in paths else set()
     return [path for path in paths if path.lower().endswith(SUFFIX) and path not in decisions]
 
 
 def check(root: Place, names: Sequence[str], category: str | None) -> None:
-    """SourceError where no shard has an image column, or the first that has lacks the one that gives the category."""
+    """SourceError if no shard has an image column, or the first that has one lacks the category column."""
     without = list[tuple[pa.Schema, str]]()
     for shard in names:
         try:
@@ -99,7 +100,7 @@ def slices(root: Place, shard: str, category: str | None) -> Iterator[Slice]:
 
 
 def _ranges(root: Place, shard: str, category: str | None) -> Iterator[list[Locator]]:
-    """Locators of rows that are read together. What the footer hides or contradicts is a sample that cannot be read."""
+    """Yield locators of rows that are read together. A missing or contradictory footer gives a sample with a fault."""
     with opened(root, shard) as stream:
         file = parquet_file(stream)
         if file is None:
@@ -121,20 +122,20 @@ def _ranges(root: Place, shard: str, category: str | None) -> Iterator[list[Loca
             return
         first = 0
         for group, rows in enumerate(groups):
-            at_once = _rows_per_slice(rows, file_bytes)
-            for offset in range(0, rows.num_rows, at_once):
-                span = range(offset, min(offset + at_once, rows.num_rows))
+            slice_rows = _rows_per_slice(rows, file_bytes)
+            for offset in range(0, rows.num_rows, slice_rows):
+                span = range(offset, min(offset + slice_rows, rows.num_rows))
                 yield [{"index": first + row, "group": group, "row": row} for row in span]
             first += rows.num_rows
 
 
 def _unlisted(reason: str, message: str) -> Locator:
-    """The one row of a file whose rows cannot be listed. reason: of `SHARD_REASONS`."""
+    """Return the only locator of a file whose rows cannot be listed. reason: from `SHARD_REASONS`."""
     return {"index": 0, "fault": [reason, message]}
 
 
 def _rows_per_slice(rows: pq.RowGroupMetaData, file_bytes: int) -> int:
-    """How many rows fit into a slice by their mean size, other columns included.
+    """Return how many rows fit into a slice by their mean size, other columns included.
 
     The footer's facts about single columns are not read: if they are damaged, pyarrow ends the process.
     """
@@ -144,14 +145,15 @@ def _rows_per_slice(rows: pq.RowGroupMetaData, file_bytes: int) -> int:
 
 
 def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
-    """Rows of a row group that cannot be decoded, or only with too much memory, have no bytes, each."""
+    """Yield the samples. Rows of a group that cannot be decoded in bounded memory have a fault and no bytes."""
     with opened(root, slice_.shard) as stream:
         file = parquet_file(stream)
         for group, located in groupby(slice_.locators, key=lambda locator: locator.get("group")):
             locators = list(located)
             if file is None or group is None or group >= file.num_row_groups:
                 yield from (
-                    lost(slice_.shard, at, Fault(*at["fault"]) if "fault" in at else CHANGED) for at in locators
+                    lost(slice_.shard, locator, Fault(*locator["fault"]) if "fault" in locator else CHANGED)
+                    for locator in locators
                 )
                 continue
             names = (
@@ -162,18 +164,18 @@ def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
 
 
 def names(root: Place, shard: str, category: str | None) -> Iterator[tuple[str, str | None]]:
-    """Reads the columns of key and category only; rows of a group where these cannot be read are lost ones."""
+    """Yield keys and categories, reading only their columns; rows of a group with damaged ones count as lost."""
     with opened(root, shard) as stream:
         file = parquet_file(stream)
         for slice_ in slices(root, shard, category):
             for group, located in groupby(slice_.locators, key=lambda locator: locator.get("group")):
-                locators, found = list(located), list[tuple[str, str | None]]()
+                locators, pairs = list(located), list[tuple[str, str | None]]()
                 if file is not None and group is not None:
                     with suppress(*DAMAGED, AmbiguousColumnError, LargePageError):
-                        found = list(_names(stream, file, shard, group, locators, category))
-                if len(found) < len(locators):
-                    found = [(lost(shard, at, CHANGED).key, None) for at in locators]
-                yield from found
+                        pairs = list(_names(stream, file, shard, group, locators, category))
+                if len(pairs) < len(locators):
+                    pairs = [(lost(shard, locator, CHANGED).key, None) for locator in locators]
+                yield from pairs
 
 
 def captions(root: Place, shard: str) -> Iterator[str | None]:
@@ -181,7 +183,7 @@ def captions(root: Place, shard: str) -> Iterator[str | None]:
         file = parquet_file(stream)
         for slice_ in slices(root, shard, None):
             for group, located in groupby(slice_.locators, key=lambda locator: locator.get("group")):
-                numbers = [at.get("row", 0) for at in located]
+                numbers = [locator.get("row", 0) for locator in located]
                 if file is None or group is None:
                     yield from [None] * len(numbers)
                 else:
@@ -189,22 +191,22 @@ def captions(root: Place, shard: str) -> Iterator[str | None]:
 
 
 def num_downloaded(root: Place, name: str) -> int | None:
-    """Rows of a table of img2dataset with the status of a picture that is there; None if it is no such table.
+    """Count the rows of a table of img2dataset that report a downloaded picture; None if it is not such a table.
 
-    StorageError where it cannot be read.
+    StorageError if it cannot be read.
     """
     with opened(root, name) as stream:
         file = parquet_file(stream)
         if file is None or not 0 <= file.metadata.num_rows <= MAX_ROWS or STATUS not in file.schema_arrow.names:
             return None
-        found = 0
+        num_successes = 0
         for group in range(file.num_row_groups):
             numbers = range(file.metadata.row_group(group).num_rows)
             is_there = _made_of_column(stream, file, group, numbers, (STATUS,), lambda status: status == b"success")
             if None in is_there:  # a status that is missing, or a damaged column
                 return None
-            found += sum(map(bool, is_there))
-        return found
+            num_successes += sum(map(bool, is_there))
+        return num_successes
 
 
 def _names(
@@ -214,19 +216,19 @@ def _names(
     label = category_column(file.schema_arrow, shard, category)
     wanted = [(name, leaf) for name, leaf in _leaves(file.schema_arrow, column, key, label) if not leaf.is_image]
     if not wanted:
-        yield from ((f"{at['index']:09d}", None) for at in locators)
+        yield from ((f"{locator['index']:09d}", None) for locator in locators)
         return
     leaves = [leaf for _, leaf in wanted]
-    for at, values in zip(
-        locators, rows(stream, file, group, [at["row"] for at in locators], leaves, value_of), strict=True
+    for locator, values in zip(
+        locators, rows(stream, file, group, [locator["row"] for locator in locators], leaves, value_of), strict=True
     ):
         row: dict[str, Any] = {column: {}, **{name: value for (name, _), value in zip(wanted, values, strict=True)}}
-        sample = sample_of(shard, at["index"], row, column, key, label)
+        sample = sample_of(shard, locator["index"], row, column, key, label)
         yield sample.key, sample.category
 
 
 def lost(shard: str, locator: Locator, fault: Fault) -> Sample:
-    """A row that cannot be read."""
+    """Return the sample of a row that cannot be read."""
     index = locator["index"]
     key = f"{index:09d}" if "group" in locator else f"@{index}"
     return Sample(printable(shard), index, key, None, b"", fault)
@@ -242,17 +244,17 @@ def _samples(
     key: str | None,
     label: str | None,
 ) -> Iterator[Sample]:
-    """The samples of one row group; those that cannot be decoded are lost, and all that follow."""
+    """Yield the samples of one row group; the first that cannot be decoded, and all after it, are lost."""
     left, fault = iter(locators), CHANGED
-    beside = _texts(stream, file, group, [at["row"] for at in locators])
+    texts = _texts(stream, file, group, [locator["row"] for locator in locators])
     try:
         names, leaves = zip(*_leaves(file.schema_arrow, column, key, label), strict=True)
-        for values in rows(stream, file, group, [at["row"] for at in locators], leaves, value_of):
+        for values in rows(stream, file, group, [locator["row"] for locator in locators], leaves, value_of):
             row: dict[str, Any] = {}
-            for name, found in zip(names, values, strict=True):
-                row[name] = row[name] | found if row.get(name) else found  # a struct comes in parts
+            for name, value in zip(names, values, strict=True):
+                row[name] = row[name] | value if row.get(name) else value  # a struct comes in parts
             sample = sample_of(shard, next(left)["index"], row, column, key, label)
-            caption, (url_sha256, domain) = next(beside)
+            caption, (url_sha256, domain) = next(texts)
             yield replace(sample, caption=caption, url_sha256=url_sha256, domain=domain)
     except AmbiguousColumnError:
         fault = Fault("several_images", f'the file has several columns "{printable(column)}"')
@@ -261,17 +263,19 @@ def _samples(
         fault = Fault(TOO_LARGE, f"row group {group} has a page that decodes to more than {limits}")
     except DAMAGED:
         fault = Fault("unreadable", f"row group {group} cannot be decoded")
-    yield from (lost(shard, at, fault) for at in left)
+    yield from (lost(shard, locator, fault) for locator in left)
 
 
 def _texts(
     stream: BinaryIO, file: pq.ParquetFile, group: int, numbers: Sequence[int]
 ) -> Iterator[tuple[str | None, tuple[str | None, str | None]]]:
-    """`caption`, and `url_sha256` with `domain`, of these rows. Read apart from the images, so that damage there costs
-    no image."""
+    """Yield `caption` and (`url_sha256`, `domain`) of these rows. They are read apart from the images, so that damage
+    there costs no image."""
     captions = _made_of_column(stream, file, group, numbers, CAPTION_NAMES, caption_of)
-    of_urls = _made_of_column(stream, file, group, numbers, URL_NAMES, lambda url: (url_sha256_of(url), domain_of(url)))
-    yield from zip(captions, (found or (None, None) for found in of_urls), strict=True)
+    url_facts = _made_of_column(
+        stream, file, group, numbers, URL_NAMES, lambda url: (url_sha256_of(url), domain_of(url))
+    )
+    yield from zip(captions, (facts or (None, None) for facts in url_facts), strict=True)
 
 
 def _made_of_column(
@@ -282,14 +286,14 @@ def _made_of_column(
     names: Sequence[str],
     made_of: Callable[[bytes], Made | None],
 ) -> list[Made | None]:
-    """Of the first of these columns that holds text, what is made of each row; all None where it cannot be read."""
+    """Apply `made_of` to each row of the first of these columns that holds text; all None if it is unreadable."""
     kinds = {f.name: f.type for f in file.schema_arrow}
     name = next((name for name in names if name in kinds and is_text(kinds[name])), None)
     if name is None:
         return [None] * len(numbers)
     leaf = Leaf(name, False, pa.types.is_dictionary(kinds[name]))
     try:
-        values = [value for (value,) in rows(stream, file, group, numbers, [leaf], lambda one: _made(one, made_of))]
+        values = [value for (value,) in rows(stream, file, group, numbers, [leaf], lambda array: _made(array, made_of))]
     except (*DAMAGED, AmbiguousColumnError, LargePageError):
         values = []
     return values if len(values) == len(numbers) else [None] * len(numbers)
@@ -301,9 +305,9 @@ def _made(array: pa.Array, made_of: Callable[[bytes], Made | None]) -> Made | No
 
 
 def _leaves(schema: pa.Schema, column: str, key: str | None, label: str | None) -> Iterator[tuple[str, Leaf]]:
-    """What is read of which column; of a struct with an image its bytes, and its path where that is the key.
+    """Yield (column, leaf) of all that is read; of a struct with an image its bytes, and its path if that is the key.
 
-    AmbiguousColumnError where several columns of this name hold images.
+    AmbiguousColumnError if several columns of this name hold images.
     """
     kinds = {f.name: f.type for f in schema}
     image, *others = [f.type for f in schema if f.name == column and (is_bytes(f.type) or is_hugging_face(f.type))]

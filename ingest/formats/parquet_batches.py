@@ -17,19 +17,19 @@ from ingest.formats.parquet_rows import DICTIONARY_ROWS, IMAGE_BUFFER_BYTES, MAX
 from ingest.slices import MAX_BYTES, MAX_SAMPLES
 
 MAX_ROW_BYTES = 256 * 2**20
-"""Of all chosen columns: a row is copied several times while it is checked and written."""
+"""Limit over all chosen columns: a row is copied several times while it is checked and written."""
 
 MAX_PAGES_BYTES = 768 * 2**20
-"""Pages of all chosen columns that are decoded at the same time."""
+"""Limit of the pages of all chosen columns, which are decoded at the same time."""
 
 VALUE_BYTES = 16
-"""What a value of a list takes at least: itself, its levels and its offset."""
+"""Minimum memory of a value in a list: itself, its levels and its offset."""
 
 BUFFERS_BYTES = 64 * 2**20
-"""For all columns together, unless there are very many."""
+"""Read buffers of all columns together, unless there are very many columns."""
 
 FIXED_BYTES = 2**20
-"""Values of a fixed width that are decoded at once."""
+"""Bytes of fixed-width values decoded at once."""
 
 ENDLESS = 2**62
 
@@ -51,24 +51,24 @@ class Part:
 
 
 def parts_of(schema: pa.Schema, choice: Choice) -> list[Part]:
-    """What is read of the chosen columns, of a struct with an image only the fields that stay."""
+    """Return the leaf columns of the chosen columns; of a struct with an image only the fields that are kept."""
     parts, number = list[Part](), 0
     for index, field in enumerate(schema):
-        found = list(_parts(field.type, number))
-        number += len(found)
+        below_field = list(_parts(field.type, number))
+        number += len(below_field)
         if index == choice.indices[choice.image] and types.is_struct(field.type):
-            wanted, first = {f.name for f in choice.schema.field(choice.image).type}, number - len(found)
+            wanted, first = {f.name for f in choice.schema.field(choice.image).type}, number - len(below_field)
             for child in field.type:
                 below = list(_parts(child.type, first))
                 first += len(below)
                 parts += below if child.name in wanted else []
         elif index in choice.indices:
-            parts += found
+            parts += below_field
     return parts
 
 
 def _parts(kind: pa.DataType, first: int, is_in_list: bool = False, null_bytes: int = 0) -> Iterator[Part]:
-    """The parts of a column, of which `first` is the number of the first one."""
+    """Yield the parts of a column; `first` is the number of the first part."""
     kind = _stored(kind)
     if not types.is_nested(kind):
         yield Part(first, kind, is_in_list, null_bytes)
@@ -90,7 +90,7 @@ def _children(kind: pa.DataType) -> list[pa.DataType]:
 
 
 def _null_bytes(kind: pa.DataType) -> int:
-    """What a null of this type takes in Arrow: the whole of a list of fixed size."""
+    """Return the memory of a null of this type in Arrow: a list of fixed size takes its whole size."""
     kind = _stored(kind)
     if types.is_fixed_size_list(kind):
         return int(kind.list_size) * _null_bytes(kind.value_type)
@@ -100,11 +100,12 @@ def _null_bytes(kind: pa.DataType) -> int:
 
 
 def batches(stream: BinaryIO, file: pq.ParquetFile, group: int, choice: Choice) -> Iterator[pa.RecordBatch]:
-    """All rows of the group, chosen columns only. LargePageError, before the first row, where that takes too much."""
+    """Yield all rows of the group, chosen columns only. LargePageError, before the first row, if memory is short."""
     parts, num_rows = parts_of(file.schema_arrow, choice), file.metadata.row_group(group).num_rows
     if sum(_null_bytes(file.schema_arrow.field(index).type) for index in choice.indices) > MAX_ROW_BYTES:
         raise LargePageError
     row_bytes = page_bytes = num_read = 0
+    # Measure every column alone first: pyarrow decodes a whole page at once, and all columns of a batch together.
     for part in parts:
         row_here, pages_here = _measured(stream, file, group, part)
         row_bytes, page_bytes = row_bytes + row_here, page_bytes + pages_here
@@ -123,13 +124,13 @@ def batches(stream: BinaryIO, file: pq.ParquetFile, group: int, choice: Choice) 
 
 
 def _measured(stream: BinaryIO, file: pq.ParquetFile, group: int, part: Part) -> tuple[int, int]:
-    """Memory that the column's largest row takes, and memory that is in use beside it."""
+    """Return the memory of the column's largest row, and the memory in use in addition."""
     stored, num_rows = file.schema.column(part.number), file.metadata.row_group(group).num_rows
     is_text, num_read, largest = stored.physical_type == "BYTE_ARRAY", 0, 0
     width = VALUE_BYTES + (stored.length or 0) + part.null_bytes
     if width > MAX_ROW_BYTES:
         raise LargePageError
-    if part.is_in_list:  # of which one row may have any number
+    if part.is_in_list:  # one row may hold any number of values, so rows are read one at a time
         at_once, guard = 1, PageGuard(stream, ENDLESS, MAX_IMAGE_PAGE_BYTES, ENDLESS, width)
     elif is_text:
         at_once = DICTIONARY_ROWS if types.is_dictionary(part.kind) else 1
@@ -142,7 +143,7 @@ def _measured(stream: BinaryIO, file: pq.ParquetFile, group: int, part: Part) ->
         metadata=file.metadata,
         buffer_size=TEXT_BUFFER_BYTES if part.is_in_list else IMAGE_BUFFER_BYTES,
         pre_buffer=False,
-        read_dictionary=[stored.path] if part.is_in_list and is_text else None,  # a text is there once, however often
+        read_dictionary=[stored.path] if part.is_in_list and is_text else None,  # a repeated text is stored once
         arrow_extensions_enabled=False,
     )
     for batch in column.reader.iter_batches(
@@ -163,7 +164,7 @@ def _measured(stream: BinaryIO, file: pq.ParquetFile, group: int, part: Part) ->
 
 
 def _value_bytes(values: pa.Array) -> tuple[int, int]:
-    """What the values take together, and the largest of them, once none shares a dictionary with another."""
+    """Return the memory of all values and of the largest, when each is stored on its own, without a dictionary."""
     import pyarrow.compute as pc
 
     if types.is_dictionary(values.type):

@@ -17,10 +17,10 @@ from ingest.sample import printable
 
 HUGGING_FACE = b"huggingface"
 MAX_NAME_CHARACTERS = 60
-"""Of a column's name, in counts and messages."""
+"""Limit of a column's name in counts and messages."""
 
 CHECKED_CELLS = 64
-"""Beginnings of binary cells that become Python objects at once."""
+"""Number of binary cells whose beginnings are converted to Python objects at once."""
 
 types = pa.types
 
@@ -33,17 +33,17 @@ class Choice:
     """Their positions in the file."""
 
     image: int
-    """Position of the image among them."""
+    """Position of the image column in `indices`."""
 
     schema: pa.Schema
-    """Of these columns, with no more metadata than readers need."""
+    """Schema of these columns, with no more metadata than readers need."""
 
     left_out: list[str]
-    """What the other columns are called in counts."""
+    """Names of the other columns in counts."""
 
 
 def choose(schema: pa.Schema, image: int, named: Collection[str | None], members: Members) -> Choice:
-    """image: number of the image column. named: the columns that give key and category."""
+    """Choose the columns. image: number of the image column. named: the columns that give key and category."""
     indices, fields, left_out = list[int](), list[pa.Field](), list[str]()
     for number, field in enumerate(schema):
         kind, is_taken = field.type, members != "image-only" or field.name in named
@@ -60,7 +60,7 @@ def choose(schema: pa.Schema, image: int, named: Collection[str | None], members
 
 
 def plain_rows(table: pa.Table, mask: Sequence[bool], choice: Choice) -> tuple[pa.Table, Counter[str]]:
-    """The rows of a table that the mask selects, and by column how many cells became null.
+    """Return the rows that the mask selects, and how many cells of each column became null.
 
     Dictionaries are decoded, since pyarrow would write those of all rows; so are views, which pyarrow cannot filter.
     """
@@ -77,7 +77,7 @@ def plain_rows(table: pa.Table, mask: Sequence[bool], choice: Choice) -> tuple[p
 
 
 def joined(tables: Sequence[pa.Table], choice: Choice) -> pa.Table:
-    """Plain rows as they are released, with their dictionaries made anew."""
+    """Join plain rows for the release; dictionaries are built anew."""
     return pa.concat_tables(tables).combine_chunks().cast(choice.schema)
 
 
@@ -86,18 +86,18 @@ def _label(name: str) -> str:
 
 
 def _image_type(kind: pa.DataType, members: Members) -> tuple[pa.DataType, list[str]]:
-    """The type of the image column, and names of the fields that it loses."""
+    """Return the released type of the image column, and the names of the fields that it loses."""
     if not types.is_struct(kind):
         return kind, []
-    may_stay = [f.name == "path" or members != "image-only" for f in kind]
-    stays = [f.name == "bytes" or (may and _is_plain(f.type)) for f, may in zip(kind, may_stay, strict=True)]
-    kept = [f for f, does in zip(kind, stays, strict=True) if does]
-    return pa.struct(kept), [f.name for f, does in zip(kind, stays, strict=True) if not does]
+    may_be_kept = [f.name == "path" or members != "image-only" for f in kind]
+    is_kept = [f.name == "bytes" or (may and _is_plain(f.type)) for f, may in zip(kind, may_be_kept, strict=True)]
+    kept = [f for f, keeps in zip(kind, is_kept, strict=True) if keeps]
+    return pa.struct(kept), [f.name for f, keeps in zip(kind, is_kept, strict=True) if not keeps]
 
 
 def _is_plain(kind: pa.DataType) -> bool:
-    """Text, numbers, booleans, times, and what is nested of these; no bytes, and no small integers in lists, which
-    are bytes by another name."""
+    """Return whether a type holds text, numbers, booleans, times or nests of these; no bytes, and no lists of 8-bit
+    integers, which are bytes by another name."""
     if types.is_dictionary(kind):
         return _is_plain(kind.value_type)
     if types.is_nested(kind):
@@ -118,7 +118,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _hides_a_dictionary(kind: pa.DataType) -> bool:
-    """Whether there is a dictionary that cannot be made anew."""
+    """Return whether the type holds a dictionary that cannot be built anew."""
     if isinstance(kind, pa.BaseExtensionType):
         return "dictionary" in str(kind.storage_type)
     return any(_hides_a_dictionary(kind.field(number).type) for number in range(kind.num_fields))
@@ -139,7 +139,7 @@ def _without_dictionary(kind: pa.DataType) -> pa.DataType:
 
 
 def _rebuilt(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
-    """The type with other leaves; the fields within it lose their metadata."""
+    """Return the type with its leaves replaced; the fields within it lose their metadata."""
     if not types.is_nested(kind):
         return leaf(kind)
     fields = [kind.field(number) for number in range(kind.num_fields)]
@@ -154,7 +154,7 @@ def _rebuilt(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> p
 
 
 def _metadata(schema: pa.Schema, names: Collection[str]) -> dict[bytes, bytes] | None:
-    """What Hugging Face's `datasets` reads: the features of these columns."""
+    """Return the metadata that Hugging Face's `datasets` reads: the features of these columns."""
     try:
         features = json.loads((schema.metadata or {})[HUGGING_FACE])["info"].get("features", {})
         kept = {"features": {name: features[name] for name in names if name in features}} if features else {}
@@ -164,29 +164,29 @@ def _metadata(schema: pa.Schema, names: Collection[str]) -> dict[bytes, bytes] |
 
 
 def _cleaned(column: pa.Array) -> tuple[pa.Array, int]:
-    """The column with null for every cell that is not what its type says, or holds a picture; how many these are."""
+    """Replace cells that do not fit their type, or hold a picture, by null; return the column and their number."""
     if not any(map(_is_bad, arrays_of_values(column))):
         return column, 0
     bad = {row for row in range(len(column)) if any(map(_is_bad, arrays_of_values(column.slice(row, 1))))}
-    places = [None if row in bad else row for row in range(len(column))]
-    return column.take(pa.array(places, pa.int64())), len(bad)
+    rows = [None if row in bad else row for row in range(len(column))]
+    return column.take(pa.array(rows, pa.int64())), len(bad)
 
 
 def _cleaned_image(column: pa.Array) -> tuple[pa.Array, int]:
-    """The same for what lies beside the image's bytes in a struct."""
+    """Do the same for the fields next to the image's bytes in a struct."""
     if not types.is_struct(column.type):
         return column, 0
     fields = list(column.type)
-    beside = [(column.field(n), 0) if f.name == "bytes" else _cleaned(column.field(n)) for n, f in enumerate(fields)]
-    num_nulled = sum(num for _, num in beside)
+    cleaned = [(column.field(n), 0) if f.name == "bytes" else _cleaned(column.field(n)) for n, f in enumerate(fields)]
+    num_nulled = sum(num for _, num in cleaned)
     if not num_nulled:
         return column, 0
-    children = [child for child, _ in beside]
+    children = [child for child, _ in cleaned]
     return pa.StructArray.from_arrays(children, fields=fields, mask=column.is_null()), num_nulled
 
 
 def arrays_of_values(column: pa.Array) -> Iterator[pa.Array]:
-    """The arrays of values that a column is made of."""
+    """Yield the arrays of values that a column is made of."""
     if isinstance(column, pa.ExtensionArray):
         yield from arrays_of_values(column.storage)
     elif types.is_struct(column.type):

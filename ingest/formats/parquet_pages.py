@@ -18,16 +18,16 @@ class LargePageError(Exception):
 
 
 class DamagedPageError(Exception):
-    """A page header that cannot be read; what cannot be read here is not handed to pyarrow either."""
+    """A page header cannot be read here; such a page is not handed to pyarrow either."""
 
 
 class PageGuard(io.RawIOBase):
-    """A Parquet file for pyarrow to read one column chunk of it, front to back.
+    """A Parquet file through which pyarrow reads one column chunk, front to back.
 
-    LargePageError instead of a page header whose page would take too much memory.
+    It raises LargePageError instead of returning a page header whose page would take too much memory.
     num_values: of the chunk. max_bytes: what its decoded dictionary and one decoded page may take together.
     values_at_once: how many are decoded at most before `next_batch`. value_bytes: memory of each, for encodings where a
-    few bytes of a page stand for any number of values.
+    few bytes of a page encode any number of values.
     """
 
     def __init__(self, stream: BinaryIO, num_values: int, max_bytes: int, values_at_once: int, value_bytes: int = 0):
@@ -36,14 +36,14 @@ class PageGuard(io.RawIOBase):
         self._num_values_left, self._max_bytes = num_values, max_bytes
         self._values_at_once, self._value_bytes = values_at_once, value_bytes
         self.peak_bytes = 0
-        """The most that a dictionary and a page took together."""
+        """Peak memory of a dictionary and a page together."""
 
         self._next_header = -1
         self._held = b""
         self._dictionary_bytes = self._batch_bytes = 0
 
     def next_batch(self) -> None:
-        """The pages of one batch, other than of indices into the dictionary, may take `max_bytes` together."""
+        """Start the next batch. Pages of a batch, except dictionary indices, may take `max_bytes` together."""
         self._batch_bytes = 0
 
     def readable(self) -> bool:
@@ -64,14 +64,14 @@ class PageGuard(io.RawIOBase):
 
     def read(self, size: int = -1, /) -> bytes:
         self._stream.seek(self._offset)
-        found = self._stream.read(size)
-        self._check(found)
-        self._offset += len(found)
-        return found
+        content = self._stream.read(size)
+        self._check(content)
+        self._offset += len(content)
+        return content
 
-    def _check(self, found: bytes) -> None:
-        """Every header that begins in these bytes; one that does not end in them is held until the next read."""
-        begin, content = self._offset - len(self._held), self._held + found
+    def _check(self, new: bytes) -> None:
+        """Check every header that begins in these bytes; an incomplete one is held until the next read."""
+        begin, content = self._offset - len(self._held), self._held + new
         self._held = b""
         if self._next_header < 0:
             self._next_header = begin
@@ -86,7 +86,7 @@ class PageGuard(io.RawIOBase):
             except DamagedPageError:
                 if self._num_values_left > 0:
                     raise
-                return  # behind the last page there may be anything
+                return  # after the last page there may be anything
             self._weigh(header)
             self._next_header += header.num_bytes + header.compressed_bytes
 
@@ -98,7 +98,7 @@ class PageGuard(io.RawIOBase):
             page_bytes = header.decoded_bytes
             self._num_values_left -= header.num_values
             self._batch_bytes += self._value_bytes * header.num_values
-            if header.is_prefixed:
+            if header.is_prefixed:  # a value shares a prefix with the one before, so each may be as long as the page
                 self._batch_bytes += page_bytes * min(header.num_values, self._values_at_once)
             elif not header.is_indices:
                 self._batch_bytes += page_bytes
@@ -137,12 +137,12 @@ class PageHeader:
 
     @property
     def is_prefixed(self) -> bool:
-        """Each value may repeat as much as all before it hold."""
+        """Whether each value may repeat the whole of the value before it."""
         return self.encoding == 7  # DELTA_BYTE_ARRAY
 
     @property
     def decoded_bytes(self) -> int:
-        """pyarrow keeps a dictionary as it was and once more, with a pointer per value; deltas have lengths."""
+        """Memory after decoding. pyarrow holds a dictionary twice, with a pointer per value; deltas have lengths."""
         content = max(self.compressed_bytes, self.uncompressed_bytes)
         if self.is_dictionary:
             return 2 * content + 16 * self.num_values
@@ -151,19 +151,19 @@ class PageHeader:
 
 _DICTIONARY_PAGE = 2
 _DATA_HEADERS = {0: (5, 2), _DICTIONARY_PAGE: (7, 2), 3: (8, 4)}
-"""Kind of page -> the field that holds its own header, and the field of the encoding in that."""
+"""Kind of page -> the field with its own header, and the field of the encoding in that header."""
 
 _STOP, _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _STRUCT = 0, 1, 2, 3, 4, 5, 6, 7, 8, 12
 _MAX_DEPTH = 8
 
 
-def page_header(content: bytes, at: int) -> PageHeader:
-    """The header that begins at this offset. IndexError if the content ends first.
+def page_header(content: bytes, offset: int) -> PageHeader:
+    """Parse the header that begins at this offset. IndexError if the content ends first.
 
     It must mean the same here as to pyarrow, so of two fields with one number the last counts, and what Parquet has
     no use for (lists, maps, unknown types) is refused: DamagedPageError.
     """
-    thrift = _Compact(content, at)
+    thrift = _Compact(content, offset)
     numbers: dict[int, int] = {}
     inner: dict[int, dict[int, int]] = {}
     for field, kind in thrift.fields():
@@ -183,18 +183,18 @@ def page_header(content: bytes, at: int) -> PageHeader:
         raise DamagedPageError from None
     if min(uncompressed, compressed, num_values) < 0:
         raise DamagedPageError
-    return PageHeader(thrift.at - at, kind, compressed, uncompressed, num_values, encoding)
+    return PageHeader(thrift.offset - offset, kind, compressed, uncompressed, num_values, encoding)
 
 
 class _Compact:
     """A cursor in Thrift's compact protocol. IndexError at the end of the content."""
 
-    def __init__(self, content: bytes, at: int):
-        self._content, self.at = content, at
+    def __init__(self, content: bytes, offset: int):
+        self._content, self.offset = content, offset
 
     def _byte(self) -> int:
-        self.at += 1
-        return self._content[self.at - 1]
+        self.offset += 1
+        return self._content[self.offset - 1]
 
     def _varint(self) -> int:
         value = 0
@@ -206,12 +206,12 @@ class _Compact:
         raise DamagedPageError
 
     def integer(self) -> int:
-        """32 bits, zigzag; higher bits are dropped, as pyarrow drops them."""
+        """Read a zigzag integer of 32 bits; higher bits are dropped, as in pyarrow."""
         value = self._varint() & 0xFFFFFFFF
         return (value >> 1) ^ -(value & 1)
 
     def fields(self) -> Iterator[tuple[int, int]]:
-        """(number, type) of each field of a struct; the value must be taken before the next one is asked for."""
+        """Yield (number, type) of each field of a struct; take the value before asking for the next field."""
         number = 0
         while (head := self._byte()) & 15 != _STOP:
             number = number + (head >> 4) if head >> 4 else self.integer()
@@ -219,14 +219,14 @@ class _Compact:
             yield number, head & 15
 
     def integers(self) -> dict[int, int]:
-        """The 32-bit fields of a struct."""
-        found: dict[int, int] = {}
+        """Read the 32-bit fields of a struct."""
+        values: dict[int, int] = {}
         for field, kind in self.fields():
             if kind == _I32:
-                found[field] = self.integer()
+                values[field] = self.integer()
             else:
                 self.skip(kind)
-        return found
+        return values
 
     def skip(self, kind: int, depth: int = 0) -> None:
         if kind in (_TRUE, _FALSE):
@@ -237,8 +237,8 @@ class _Compact:
             length = self._varint() & 0xFFFFFFFF if kind == _BINARY else 8 if kind == _DOUBLE else 1
             if length >= 2**31:
                 raise DamagedPageError
-            self.at += length
-            if self.at > len(self._content):
+            self.offset += length
+            if self.offset > len(self._content):
                 raise IndexError
         elif kind == _STRUCT and depth < _MAX_DEPTH:
             for _, inner in self.fields():

@@ -1,4 +1,4 @@
-"""The kept rows of a Parquet file, written again."""
+"""Writes the kept rows of a Parquet file into a release."""
 
 import hashlib
 from collections import Counter
@@ -21,11 +21,11 @@ from ingest.slices import MAX_BYTES
 from ingest.storage.place import Place
 
 CHECKED_ROWS = 64
-"""Rows that become Python objects at once."""
+"""Number of rows converted to Python objects at once."""
 
 
 def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
-    """The kept rows with the columns that `ingest.formats.parquet_columns` chooses, each row group on its own."""
+    """Write the kept rows, group by group, with the columns that `ingest.formats.parquet_columns` chooses."""
     num_written, writer, nulled, dropped = 0, None, Counter[str](), dict[int, str]()
     with opened(root, shard) as stream:
         file = parquet_file(stream)
@@ -58,7 +58,7 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
 
 
 def _kept_rows(file: pq.ParquetFile, kept: Kept) -> Iterator[tuple[int, list[int], list[bool]]]:
-    """Row groups that hold kept rows: the group's number, the indices of these rows, and for each row if it is kept."""
+    """Yield for each group with kept rows its number, the indices of these rows, and a mask over all its rows."""
     first = 0
     for group in range(file.num_row_groups):
         num_rows = file.metadata.row_group(group).num_rows
@@ -79,9 +79,9 @@ def _released(
     kept: Kept,
     choice: Choice,
 ) -> Iterator[tuple[pa.Table, Counter[str]]]:
-    """The kept rows of a row group, a slice's worth at once, and how many cells of them became null.
+    """Yield the kept rows of a row group, a slice's worth at once, and how many cells became null.
 
-    LargePageError, before the first of them, where the group cannot be read in a bounded part of the memory.
+    LargePageError before the first rows if the group cannot be read in bounded memory.
     """
     first, seen, waiting, nulled = 0, iter(indices), list[pa.Table](), Counter[str]()
     try:
@@ -105,7 +105,7 @@ def _check(rows: pa.Table, shard: str, indices: Iterator[int], kept: Kept, choic
     """IncompleteError if an image has changed since the scan. Columns by position, since names may occur twice."""
     image, key = image_and_key(rows.schema, shard)
     numbers = [choice.image]
-    if key is not None:  # of several the last, as when they are read
+    if key is not None:  # the last of several, as in `read`
         numbers.append(max(number for number, name in enumerate(rows.schema.names) if name == key))
     wanted = untexted(rows.select(numbers))
     for batch in wanted.to_batches(CHECKED_ROWS):

@@ -16,21 +16,21 @@ from ingest.slices import MAX_BYTES
 
 MAX_IMAGE_PAGE_BYTES = 512 * 2**20
 MAX_TEXT_PAGE_BYTES = 64 * 2**20
-"""What a page of images, or of other values, may take once it is decoded. Writers that make one page of a whole row
+"""Memory limits of a decoded page, of images or of other values. Writers that make one page of a whole row
 group keep to about 500 MB."""
 
 HELD_BYTES = 2 * MAX_BYTES
-"""Rows that are kept while the rest of their row group is checked, so that an ordinary slice is decoded only once."""
+"""Rows kept while the rest of their row group is checked, so that an ordinary slice is decoded only once."""
 
 READ_BYTES = 3 * MAX_IMAGE_PAGE_BYTES + HELD_BYTES
-"""What reading takes at most: a page, a value decoded from it, and that value handed over."""
+"""Peak memory of reading: a page, a value decoded from it, and that value handed over."""
 
 IMAGE_BUFFER_BYTES = 4 * 2**20
 TEXT_BUFFER_BYTES = 256 * 2**10
-"""Fetched at once; less of text, of which few bytes can become many."""
+"""Bytes fetched at once; fewer for text, since few bytes of it can decode to many."""
 
 DICTIONARY_ROWS = 64
-"""Rows of a dictionary column of Arrow's that are decoded at once: it builds its whole dictionary again each time."""
+"""Rows of a dictionary column decoded at once: Arrow builds the whole dictionary again each time."""
 
 
 class AmbiguousColumnError(Exception):
@@ -42,7 +42,7 @@ class Leaf:
     """A column that has no columns below it."""
 
     path: str
-    """Such as `image.bytes`."""
+    """Path of the column, such as `image.bytes`."""
 
     is_image: bool
 
@@ -50,13 +50,13 @@ class Leaf:
     """Whether Arrow reads it as a dictionary."""
 
     def index(self, file: pq.ParquetFile) -> int:
-        """Of several columns of this path the last; of images there must be one."""
-        found = [index for index in range(len(file.schema)) if file.schema.column(index).path == self.path]
-        if not found:
+        """Return the last column of this path. AmbiguousColumnError if several hold images."""
+        indices = [index for index in range(len(file.schema)) if file.schema.column(index).path == self.path]
+        if not indices:
             raise DamagedPageError
-        if self.is_image and len(found) > 1:
+        if self.is_image and len(indices) > 1:
             raise AmbiguousColumnError
-        return found[-1]
+        return indices[-1]
 
 
 def rows(
@@ -67,7 +67,7 @@ def rows(
     leaves: Sequence[Leaf],
     value_of: Callable[[pa.Array], Any],
 ) -> Iterator[tuple[Any, ...]]:
-    """For each of these rows of the group, ascending, the values of the columns. value_of: takes an array of one value.
+    """Yield the values of the columns for each of these rows, ascending. value_of: takes an array of one value.
 
     If any row of the group cannot be decoded, LargePageError, DamagedPageError or pyarrow's error comes before the
     first row, since rows of such a group cannot be copied into a release either.
@@ -80,7 +80,7 @@ def rows(
             if num_held_bytes <= HELD_BYTES:
                 held.append(tuple(map(value_of, arrays)))
         number += 1
-        del arrays  # else it would stay in memory beside the next ones
+        del arrays  # else they would stay in memory with the next ones
     if number != file.metadata.row_group(group).num_rows:
         raise DamagedPageError
     left = frozenset(wanted[len(held) :])
@@ -98,7 +98,7 @@ def rows(
 
 
 def _decoded(stream: BinaryIO, file: pq.ParquetFile, group: int, leaves: Sequence[Leaf]) -> Iterator[list[pa.Array]]:
-    """Arrays of one value, a column each, of all rows of the group. Not by `zip`, which keeps what it gave last."""
+    """Yield for each row an array of one value per column. Without `zip`, which holds its last result in memory."""
     columns = [_column(stream, file, group, leaf) for leaf in leaves]
     while True:
         try:

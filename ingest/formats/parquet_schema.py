@@ -21,14 +21,14 @@ NAMES_OF_URLS = ("url", "image_url", "img_url", "image_link")
 """Columns that hold the URLs of images, in lower case."""
 
 MAX_TEXT_BYTES = 2**16
-"""Of a key or a category: a slice holds 1,024 of each."""
+"""Limit of a key or a category: a slice holds 1,024 of each."""
 
 DAMAGED = (OSError, pa.ArrowException, UnicodeDecodeError, DamagedPageError)
 """What a damaged file raises; failures of the storage are StorageErrors before pyarrow sees them."""
 
 
 def parquet_file(stream: BinaryIO) -> pq.ParquetFile | None:
-    """None where the footer cannot be read."""
+    """Open the file; None if the footer cannot be read."""
     try:
         file = pq.ParquetFile(stream)
         return file if file.schema_arrow.names else None
@@ -37,12 +37,12 @@ def parquet_file(stream: BinaryIO) -> pq.ParquetFile | None:
 
 
 def image_column(schema: pa.Schema) -> str | None:
-    """The column with image bytes: one with a known name, else the only binary one; None if there is none."""
-    found = [f.name for f in schema if is_bytes(f.type) or is_hugging_face(f.type)]
-    named = [name for name in IMAGE_NAMES if name in found]
+    """Return the column with image bytes: one with a known name, else the only binary one, else None."""
+    candidates = [f.name for f in schema if is_bytes(f.type) or is_hugging_face(f.type)]
+    named = [name for name in IMAGE_NAMES if name in candidates]
     if named:
         return named[0]
-    return found[0] if len(found) == 1 else None
+    return candidates[0] if len(candidates) == 1 else None
 
 
 def value_type(kind: pa.DataType) -> pa.DataType:
@@ -60,7 +60,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def _gives_categories(kind: pa.DataType) -> bool:
-    """Bytes and nested columns may hold pictures, and nothing of a picture may reach a row."""
+    """Return whether values may become categories: bytes and nested columns may hold pictures, which must not."""
     inner, types = value_type(kind), pa.types
     return is_text(kind) or bool(types.is_boolean(inner) or types.is_integer(inner) or types.is_null(inner))
 
@@ -77,35 +77,35 @@ def is_hugging_face(kind: pa.DataType) -> bool:
 
 
 def image_and_key(schema: pa.Schema, shard: str) -> tuple[str, str | None]:
-    """Names of the image column and of the key column. SourceError where there is no image."""
+    """Return the names of the image and the key column. SourceError if there is no image column."""
     column = image_column(schema)
     if column is None:
         message = "has no column with image bytes (binary or struct<bytes, path>)"
         urls = [name for name in schema.names if name.lower() in NAMES_OF_URLS]
         advice = "; it lists URLs: download them first with privsieve fetch" if urls else ""
         raise SourceError(f"{printable(shard)} {message}: {_listed(schema.names)}{advice}")
-    unfit = {f.name for f in schema if not _gives_keys(f.type)} | {column}  # names may stand twice
+    unfit = {f.name for f in schema if not _gives_keys(f.type)} | {column}  # names may occur twice
     return column, next((name for name in KEY_NAMES if name in schema.names and name not in unfit), None)
 
 
 def category_column(schema: pa.Schema, shard: str, category: str | None) -> str | None:
-    """Name of the category column. SourceError where there is no such column, or it gives no category."""
+    """Return the name of the category column. SourceError if it does not exist or is not suitable."""
     if category is not None and category not in schema.names:
         close = did_you_mean(category, map(printable, schema.names))
         raise SourceError(f'{printable(shard)} has no column "{printable(category)}" for --category{close}')
     label = category or (DEFAULT_CATEGORY if DEFAULT_CATEGORY in schema.names else None)
     if label is None:
         return None
-    kinds = [f.type for f in schema if f.name == label]  # names may stand twice
+    kinds = [f.type for f in schema if f.name == label]  # names may occur twice
     unfit = next((kind for kind in kinds if not _gives_categories(kind)), None)
     if unfit is None:
         return label
     fitting = [f.name for f in schema if _gives_categories(f.type)]
-    advice = f"name another with --category: {_listed(fitting)}" if fitting else "it has no column that would do"
+    advice = f"name another with --category: {_listed(fitting)}" if fitting else "no column is suitable"
     message = f'the category column "{printable(label)}" holds {printable(str(unfit).partition("<")[0])}'
     raise SourceError(f"{printable(shard)}: {message}, not text, boolean or whole numbers; {advice}")
 
 
 def _listed(names: Sequence[str]) -> str:
-    """The first names, each cut where it is long."""
+    """Join the first names; long ones are cut."""
     return ", ".join(printable(name)[:MAX_NAME_CHARACTERS] for name in names[:12])

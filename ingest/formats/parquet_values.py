@@ -12,7 +12,7 @@ TOO_LARGE = "too_large"
 
 
 def value_of(array: pa.Array) -> Any:
-    """The value of an array of length 1: text as bytes, since it may be invalid, and times as text."""
+    """Return the value of an array of length 1: text as bytes, since it may be invalid, and times as text."""
     if pa.types.is_struct(array.type):
         if array.null_count:
             return None
@@ -22,7 +22,7 @@ def value_of(array: pa.Array) -> Any:
 
 
 def _bytes(array: pa.LargeBinaryArray) -> bytes | None:
-    """The one value of the array. `as_py` would copy it twice."""
+    """Return the only value of the array. `as_py` would copy it twice."""
     _, offsets, content = array.buffers()
     if array.null_count or content is None:
         return None if array.null_count else b""
@@ -31,7 +31,7 @@ def _bytes(array: pa.LargeBinaryArray) -> bytes | None:
 
 
 def untexted(table: pa.Table) -> pa.Table:
-    """Text -> its bytes, times -> text, dictionaries and views -> their values."""
+    """Convert text to bytes, times to text, dictionaries and views to their values."""
     return table.cast(pa.schema([pa.field(f.name, _untexted_type(f.type)) for f in table.schema]))
 
 

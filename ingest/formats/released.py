@@ -14,7 +14,7 @@ from ingest.sample import printable
 RELEASE = "release.json"
 
 DECISIONS = "decisions.parquet"
-"""What lies beside the shards of a release, so that a release can be scanned again."""
+"""Files next to the shards of a release; they are known here so that a release can be scanned again."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,10 @@ class Kept:
     """Which files or columns are released with the images."""
 
     category: str | None = None
-    """As in `Source`."""
+    """Source of the category, as in `Source`."""
 
     def check_number(self, shard: str, num_found: int) -> None:
-        """IncompleteError where the shard has another number of samples now."""
+        """IncompleteError if the number of samples has changed."""
         too_few = num_found <= max(self.sha256, default=-1)
         if too_few or self.num_samples not in (None, num_found):
             expected = "more" if self.num_samples is None else str(self.num_samples)
@@ -59,8 +59,7 @@ class Written:
     """Index -> why this kept sample was not written after all."""
 
     left_out: dict[str, int]
-    """Files and columns beside the written samples that were not released: an extension, or "column " and a name -> how
-    many."""
+    """Files and columns of the written samples that were not released: extension, or "column " and a name -> number."""
 
     def to_json(self) -> str:
         """ASCII only: undecodable file names survive as lone surrogate escapes."""
@@ -68,17 +67,17 @@ class Written:
 
     @staticmethod
     def from_json(text: str | bytes) -> "Written":
-        """ValueError where the text is damaged, or of an older version."""
+        """ValueError if the text is damaged or from an older version."""
         content = json.loads(text)
         try:
             dropped = {int(index): str(why) for index, why in content["dropped"].items()}
             return Written(int(content["num_samples"]), dict(content["files"]), dropped, dict(content["left_out"]))
         except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError("no record of what was written") from error
+            raise ValueError("not a record of what was written") from error
 
 
 def changed(shard: str, what: str) -> IncompleteError:
-    """The error for a shard that has changed since the scan."""
+    """Return the error for a shard that has changed since the scan."""
     return IncompleteError(
         f"{printable(shard)} has changed since it was scanned: {what}; nothing is released; "
         "restore it, or scan the source into a new run"

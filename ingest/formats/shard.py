@@ -1,4 +1,4 @@
-"""Opening shards: what goes wrong in the storage is a StorageError, and never taken for damage of the content."""
+"""Opening shards: a failure of the storage is a StorageError, never taken for damage of the content."""
 
 import errno
 import io
@@ -17,14 +17,14 @@ from ingest.sample import printable
 from ingest.storage.place import Place, reason_of
 
 MAX_IMAGE_BYTES = 2**30
-"""A larger image is not read: it would fill the memory, and no picture within the pixel limit needs so many bytes."""
+"""A larger image is not read: it would fill the memory, and no picture within the pixel limit needs that much."""
 
 TOO_MANY_BYTES = Fault("too_many_bytes", f"the image has more than {MAX_IMAGE_BYTES} bytes")
 
 
 @contextmanager
 def storage_faults(name: str) -> Iterator[None]:
-    """An OSError inside becomes a StorageError that names the shard or folder."""
+    """Turn an OSError inside into a StorageError that names the shard or folder."""
     try:
         yield
     except OSError as error:
@@ -37,12 +37,14 @@ def _unreadable(name: str, error: OSError) -> StorageError:
 
 @contextmanager
 def opened(root: Place, shard: str) -> Iterator[BinaryIO]:
-    """The shard as a seekable stream that raises StorageError, never OSError."""
-    where = root.at(shard)
+    """Open the shard as a seekable stream that raises StorageError, never OSError."""
+    location = root.at(shard)
     with storage_faults(shard):
-        if where.is_local and not stat.S_ISREG(os.stat(where.path).st_mode):  # opening a pipe would wait for a writer
+        if location.is_local and not stat.S_ISREG(
+            os.stat(location.path).st_mode
+        ):  # opening a pipe would wait for a writer
             raise StorageError(f"cannot read {printable(shard)}: it is a pipe, socket or device, not a file")
-        stream = where.open()
+        stream = location.open()
     with stream:
         yield cast(BinaryIO, _Guarded(stream, shard))
 
@@ -76,7 +78,7 @@ class _Guarded(io.RawIOBase):
 
 @dataclass(frozen=True)
 class Listing:
-    """What lies in a folder and is not hidden, sorted by name."""
+    """Content of a folder, sorted by name."""
 
     files: list[tuple[str, int]]
     """Name, size in bytes."""
@@ -91,23 +93,23 @@ class Listing:
     """Folders and files whose name begins with a dot."""
 
 
-def listed(here: Place) -> Listing:
-    """OSError where the folder cannot be listed."""
-    found = Listing([], [], [], [])
-    for name, size, kind in _local_entries(here) if here.is_local else _remote_entries(here):
+def listed(folder: Place) -> Listing:
+    """List a folder. OSError if that fails."""
+    listing = Listing([], [], [], [])
+    for name, size, kind in _local_entries(folder) if folder.is_local else _remote_entries(folder):
         if name.startswith("."):
-            found.hidden.append(name)
+            listing.hidden.append(name)
         elif kind is None:
-            found.files.append((name, size))
+            listing.files.append((name, size))
         else:
-            (found.folders if kind else found.closed).append(name)
-    return Listing(sorted(found.files), sorted(found.folders), sorted(found.closed), sorted(found.hidden))
+            (listing.folders if kind else listing.closed).append(name)
+    return Listing(sorted(listing.files), sorted(listing.folders), sorted(listing.closed), sorted(listing.hidden))
 
 
-def _local_entries(here: Place) -> Iterator[tuple[str, int, bool | None]]:
-    """Name, size in bytes and, of folders only, whether they can be entered."""
-    longest = os.pathconf(here.path, "PC_PATH_MAX") - 1  # bytes; the system counts the zero at the end
-    with os.scandir(here.path) as entries:
+def _local_entries(folder: Place) -> Iterator[tuple[str, int, bool | None]]:
+    """Yield name, size in bytes and, for folders only, whether they can be entered."""
+    longest = os.pathconf(folder.path, "PC_PATH_MAX") - 1  # bytes; the system counts the zero at the end
+    with os.scandir(folder.path) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 yield entry.name, 0, len(os.fsencode(entry.path)) <= longest
@@ -118,7 +120,7 @@ def _local_entries(here: Place) -> Iterator[tuple[str, int, bool | None]]:
 
 
 def _size(entry: "os.DirEntry[str]") -> int:
-    """In bytes; 0 if the file is gone or a link leads nowhere, which reading it reports."""
+    """Return the size in bytes; 0 if the file is gone or a link is broken, which reading it reports."""
     try:
         return entry.stat().st_size
     except OSError as error:
@@ -127,39 +129,39 @@ def _size(entry: "os.DirEntry[str]") -> int:
         raise
 
 
-def _remote_entries(here: Place) -> Iterator[tuple[str, int, bool | None]]:
-    """As `_local_entries`."""
-    for entry in here.entries():
+def _remote_entries(folder: Place) -> Iterator[tuple[str, int, bool | None]]:
+    """Yield the same as `_local_entries`."""
+    for entry in folder.entries():
         path = entry["name"].rstrip("/")
-        if path != here.path.rstrip("/"):  # object stores list a folder in itself
+        if path != folder.path.rstrip("/"):  # object stores list a folder in itself
             yield posixpath.basename(path), int(entry.get("size") or 0), True if entry["type"] == "directory" else None
 
 
 def folders_below(root: Place) -> Iterator[tuple[str, Listing]]:
-    """(path relative to the root, what lies in it) of the root ("") and every folder below it, none hidden.
+    """Yield (path relative to the root, listing) of the root ("") and every folder below it that is not hidden.
 
-    StorageError where one cannot be listed.
+    StorageError if one cannot be listed.
     """
     waiting = [""]
     while waiting:
         folder = waiting.pop()
         try:
-            found = listed(root.at(folder))
+            listing = listed(root.at(folder))
         except OSError as error:
             message = f"cannot list the folder {printable(folder or root.path)}: {reason_of(error)}"
             raise StorageError(f"{message}; nothing was done; make it readable, or move it out of the source") from None
-        yield folder, found
-        waiting += [posixpath.join(folder, name) for name in reversed(found.folders)]
+        yield folder, listing
+        waiting += [posixpath.join(folder, name) for name in reversed(listing.folders)]
 
 
 def files_below(root: Place) -> list[str]:
-    """Every file below a folder that is not hidden, as paths relative to it, sorted. A line in the log where folders
-    are not entered: unlike a tree, the other formats have no row for them; and one where something is hidden."""
+    """Return every file below a folder that is not hidden, as sorted paths relative to it. Logs a line if folders are
+    not entered, since unlike a tree the other formats have no row for them, and a line if anything is hidden."""
     files, closed, hidden = list[str](), list[str](), list[str]()
-    for folder, found in folders_below(root):
-        files += [posixpath.join(folder, name) for name, _ in found.files]
-        closed += [posixpath.join(folder, name) for name in found.closed]
-        hidden += [posixpath.join(folder, name) for name in found.hidden]
+    for folder, listing in folders_below(root):
+        files += [posixpath.join(folder, name) for name, _ in listing.files]
+        closed += [posixpath.join(folder, name) for name in listing.closed]
+        hidden += [posixpath.join(folder, name) for name in listing.hidden]
     if closed:
         logging.getLogger(__name__).warning(
             "%d folders are not entered, being links or too deep, %s first; give each as a source of its own",
@@ -171,7 +173,7 @@ def files_below(root: Place) -> list[str]:
 
 
 def warn_of_hidden(paths: Sequence[str]) -> None:
-    """A line in the log with the number of hidden entries, none of which is scanned. paths: relative to the source."""
+    """Log the number of hidden entries, which are not scanned. paths: relative to the source."""
     if paths:
         logging.getLogger(__name__).warning(
             "%s not scanned, being hidden by a dot before the name, %s first; rename what belongs to the source",

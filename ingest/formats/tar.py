@@ -1,4 +1,4 @@
-"""The strict tar walker: every member with its place, and every byte that is not a member reported.
+"""The strict tar walker: every member with its offset, and every byte that is not a member reported.
 
 Python's tarfile reads the headers; unlike it, this walker does not take a damaged header for the end of the
 archive and does not stop at it: it looks for the next header and says which bytes it could not read. The stream is
@@ -15,11 +15,11 @@ from typing import BinaryIO, cast
 
 BLOCK = tarfile.BLOCKSIZE
 END = b"\0" * (2 * BLOCK)
-"""What closes a tar archive."""
+"""End marker of a tar archive."""
 
 MAGIC, MAGIC_OFFSET = b"ustar", 257
 FIRST_SEARCHED_BYTES, SEARCHED_BYTES = 8 * BLOCK, 512 * BLOCK
-"""Read at once, at first and at most, where damage or the end is looked at."""
+"""Initial and maximum read size when searching for the next header or the end."""
 
 MAX_NAME_BYTES = 4096
 """A longer name is shortened: no file system takes it as a path, and names travel with every slice."""
@@ -27,13 +27,13 @@ SHORTENED_CHARACTERS = 100
 
 MAX_HEADER_BYTES = 2**20
 MAX_HEADER_READS = 64
-"""What one member's headers may take: long names and pax records need little, and hostile ones would fill the memory
-or follow one another without end."""
+"""Limits on one member's headers: long names and pax records need little, and hostile ones would fill the memory or
+follow one another without end."""
 
 MAX_MTIME = 8**11
 
 _UNREADABLE = (tarfile.TarError, OSError, ValueError, OverflowError, RecursionError)
-"""What Python's reader raises over hostile headers; streams must raise something else when the storage fails."""
+"""Errors that Python's reader raises over hostile headers; streams must raise something else when the storage fails."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Member:
     """One entry of a tar. Offsets are in bytes from the start of the tar."""
 
     name: str
-    """As stored, or shortened (`is_name_shortened`)."""
+    """Name as stored, or shortened (`is_name_shortened`)."""
 
     start: int
     """Offset of the header."""
@@ -50,21 +50,21 @@ class Member:
     """Offset of the content."""
 
     size: int
-    """Bytes of the content; of a sparse file with its holes."""
+    """Bytes of the content, including the holes of a sparse file."""
 
     end: int
-    """Offset behind the padded content."""
+    """Offset after the padded content."""
 
     is_file: bool
-    """A regular file."""
+    """Whether it is a regular file."""
 
     is_folder: bool = False
 
     is_sparse: bool = False
-    """A regular file that is stored without its holes."""
+    """Whether it is a regular file stored without its holes."""
 
     has_set_id: bool = False
-    """It would run as another user or group."""
+    """Whether it would run as another user or group."""
 
     is_name_shortened: bool = False
 
@@ -81,18 +81,18 @@ class Damage:
     end: int
 
     name: str | None
-    """Of the member that is cut off here, if any."""
+    """Name of the member that is cut off here, if any."""
 
     cause: str | None = None
-    """What ended a compressed stream early, if that is what happened."""
+    """Why a compressed stream ended early, if it did."""
 
 
 def walk(stream: BinaryIO, size: int, cause: str | None = None) -> Iterator[Member | Damage]:
-    """Members and damage of a tar whose content has `size` bytes, in order. `stream` must be seekable.
+    """Yield members and damage of a tar whose content has `size` bytes, in order. `stream` must be seekable.
 
     A member that claims to be larger than the tar is damage to the end: all that follows would be its content.
-    A tar without an end marker (a block of zeros) is cut, even where the cut falls between two members. cause: what
-    ended a compressed stream early.
+    A tar without an end marker (a block of zeros) is cut, even if the cut falls between two members. cause: why
+    a compressed stream ended early.
     """
     last: Member | Damage | None = None
     for last in _walk(stream, size):
@@ -105,36 +105,36 @@ def walk(stream: BinaryIO, size: int, cause: str | None = None) -> Iterator[Memb
 
 
 def header(member: Member) -> bytes:
-    """A new header for a regular file: its name, size and time, and nothing else of the old one."""
+    """Build a new header for a regular file, with only the name, size and time of the old one."""
     info = tarfile.TarInfo(member.name)
     info.size, info.mtime = member.size, member.mtime
     return info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")
 
 
 def _walk(stream: BinaryIO, size: int) -> Iterator[Member | Damage]:
-    start, found = 0, _archive(stream, 0)
+    start, archive = 0, _archive(stream, 0)
     while True:
-        if isinstance(found, tarfile.TarFile):
-            stopped = yield from _members(found, stream, size)
+        if isinstance(archive, tarfile.TarFile):
+            stopped = yield from _members(archive, stream, size)
             if stopped is None:
                 return
-            start, found = stopped
-        after = _next_header(stream, found, size)
+            start, archive = stopped
+        after = _next_header(stream, archive, size)
         readable = _archive(stream, after) if after < size else None
         if isinstance(readable, int):
-            found = readable
+            archive = readable
             continue
         if start < after:
             yield Damage(start, after, None)
         if readable is None:
             return
-        found = readable
+        archive = readable
 
 
 def _members(
     archive: tarfile.TarFile, stream: BinaryIO, size: int
 ) -> Generator[Member | Damage, None, tuple[int, int] | None]:
-    """Yields members; returns None at the true end, else the offset of a header that cannot be read, and where to
+    """Yield members; return None at the true end, else the offset of a header that cannot be read, and where to
     look for the next one."""
     while True:
         try:
@@ -147,7 +147,7 @@ def _members(
         if info is None:
             break
         if info.size < 0:
-            return info.offset, _after(stream, info.offset)  # tarfile would go backwards, and round and round
+            return info.offset, _after(stream, info.offset)  # tarfile would go backwards without end
         is_sparse = info.isreg() and info.issparse()
         stored = archive.offset - info.offset_data  # padded; for a sparse file less than its size
         if is_sparse or not info.isreg():
@@ -176,7 +176,7 @@ def _members(
 
 
 def _name(stored: str) -> tuple[str, bool]:
-    """The name, and whether it had to be shortened: to its beginning and a hash of all of it."""
+    """Return the name, and whether it was shortened to its beginning and a hash of the whole."""
     encoded = stored.encode("utf-8", "surrogateescape")
     if len(encoded) <= MAX_NAME_BYTES:
         return stored, False
@@ -192,7 +192,7 @@ class _NoGlobals(dict[str, str]):
 
 
 def _archive(stream: BinaryIO, offset: int) -> tarfile.TarFile | int:
-    """Python's reader, set upon the header at `offset`; where it cannot read that, where to look for the next one."""
+    """Return Python's reader at the header at `offset`; if that is unreadable, the offset to search from."""
     stream.seek(offset)
     reader = _HeaderReader(stream)
     try:
@@ -203,13 +203,13 @@ def _archive(stream: BinaryIO, offset: int) -> tarfile.TarFile | int:
 
 
 def _after(stream: BinaryIO, offset: int) -> int:
-    """Where the next header may be, given that the one at `offset` cannot be read: after all that was read of it, so
+    """Return where the next header may be if the one at `offset` cannot be read: after all bytes read of it, so
     that a long chain of headers is read only once."""
     return max(offset, stream.tell() // BLOCK * BLOCK - BLOCK) + BLOCK
 
 
 class _HeaderReader(io.RawIOBase):
-    """The stream for Python's reader, which would read what a header claims; bounded for each member."""
+    """The stream for Python's reader, with a limit per member on the bytes and reads that headers may claim."""
 
     def __init__(self, stream: BinaryIO):
         super().__init__()
@@ -217,7 +217,7 @@ class _HeaderReader(io.RawIOBase):
         self.begin()
 
     def begin(self) -> None:
-        """Another member begins."""
+        """Reset the limits for the next member."""
         self._bytes_left, self._reads_left = MAX_HEADER_BYTES, MAX_HEADER_READS
 
     def read(self, size: int = -1, /) -> bytes:
@@ -235,7 +235,7 @@ class _HeaderReader(io.RawIOBase):
 
 
 def _after_zeros(stream: BinaryIO, offset: int) -> int | None:
-    """Offset of the next block that is not all zeros, None if there is none."""
+    """Return the offset of the next block that is not all zeros, None if there is none."""
     stream.seek(offset)
     while blocks := stream.read(SEARCHED_BYTES):
         rest = blocks.lstrip(b"\0")
@@ -246,17 +246,17 @@ def _after_zeros(stream: BinaryIO, offset: int) -> int | None:
 
 
 def _next_header(stream: BinaryIO, offset: int, size: int) -> int:
-    """Offset of the next block that is a valid header with the ustar magic, or `size`."""
-    num_bytes = FIRST_SEARCHED_BYTES  # then more and more: headers that cannot be read may lie close together
+    """Return the offset of the next block that is a valid header with the ustar magic, or `size`."""
+    num_bytes = FIRST_SEARCHED_BYTES  # then more and more: headers that cannot be read may be close together
     while offset + BLOCK <= size:
         stream.seek(offset)
         blocks = stream.read(num_bytes)
-        place = blocks.find(MAGIC)
-        while place >= 0:
-            start = place - MAGIC_OFFSET
+        position = blocks.find(MAGIC)
+        while position >= 0:
+            start = position - MAGIC_OFFSET
             if start >= 0 and start % BLOCK == 0 and _is_header(blocks[start : start + BLOCK]):
                 return offset + start
-            place = blocks.find(MAGIC, place + 1)
+            position = blocks.find(MAGIC, position + 1)
         offset += num_bytes
         num_bytes = min(2 * num_bytes, SEARCHED_BYTES)
     return size

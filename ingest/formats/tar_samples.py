@@ -22,12 +22,12 @@ from ingest.slices import Locator
 from ingest.storage.place import Place
 
 MAX_MEMBERS = 1000
-"""Of one sample; a key that more members share is one row that cannot be read."""
+"""Limit of one sample; a key that more members share is one row that cannot be read."""
 
 
 @contextmanager
 def content(root: Place, shard: str) -> Iterator[BinaryIO]:
-    """The tar, decompressed where it is compressed, as a seekable stream."""
+    """Open the tar, decompressed if needed, as a seekable stream."""
     with opened(root, shard) as stream:
         codec = codec_of(stream.read(4))
         stream.seek(0)
@@ -41,14 +41,14 @@ class Part:
     member: Member
 
     is_image: bool
-    """By its extension or by how it begins. It may still be a link."""
+    """Whether its extension or its first bytes are an image's. It may still be a link."""
 
     @property
     def is_plain(self) -> bool:
         return self.member.is_file and not self.member.is_sparse
 
     def fault(self) -> str | None:
-        """Why the member may not be in a release, None where it may."""
+        """Return why the member may not be in a release, or None."""
         if self.member.is_folder:
             return "a member is a folder"
         if not self.is_plain:
@@ -61,7 +61,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Group:
-    """The members of one sample, in order; of a key that too many share the first ones only."""
+    """The members of one sample, in order; only the first ones of a key that too many share."""
 
     key: str
     parts: list[Part]
@@ -72,13 +72,13 @@ class Group:
 
     @property
     def image(self) -> Member | None:
-        """The image's member where the sample has one that can be read."""
+        """Member of the image, or None if the sample has none that can be read."""
         if len(self.images) != 1 or self.fault() is not None:
             return None
         return self.images[0].member
 
     def fault(self) -> Fault | None:
-        """Why the sample has no image to decode, as in `Sample`."""
+        """Return why the sample has no image to decode, as in `Sample`."""
         if any(part.member.is_name_shortened for part in self.parts):
             return Fault("name_too_long", f"a member's name has more than {MAX_NAME_BYTES} bytes")
         if len(self.parts) > MAX_MEMBERS:
@@ -95,15 +95,15 @@ class Group:
 
 
 def members(stream: BinaryIO) -> Iterator[Part | Damage]:
-    """What the tar holds; what cannot be decompressed is damage after its last byte."""
+    """Yield the content of the tar; a part that cannot be decompressed is damage after its last byte."""
     size = stream.seek(0, 2)
     for item in walk(stream, size, stream.fault if isinstance(stream, Decompressed) else None):
         yield item if isinstance(item, Damage) else Part(item, _is_image(stream, item))
 
 
 def _is_image(stream: BinaryIO, member: Member) -> bool:
-    """Members with the extension of an image count as such whatever they hold, others by how they begin. These bytes
-    are only read where they are needed: they lie behind the header."""
+    """Return whether a member is an image. An image's extension is enough, whatever it holds; other members are judged
+    by their first bytes, which are read only here."""
     if extension_of(member.name) in IMAGE_EXTENSIONS:
         return True
     if not member.is_file or member.is_sparse:
@@ -112,10 +112,10 @@ def _is_image(stream: BinaryIO, member: Member) -> bool:
     return begins_like_picture(member.name, stream.read(min(member.size, HEAD_BYTES)))
 
 
-def groups(found: Iterator[Part | Damage]) -> Iterator[Group | Damage]:
-    """The samples in order. Folders are no samples, nor are links and devices whose key no file has."""
+def groups(items: Iterator[Part | Damage]) -> Iterator[Group | Damage]:
+    """Yield the samples in order. Folders are not samples, nor are links and devices whose key no file has."""
     group = Group("", [])
-    for item in found:
+    for item in items:
         if (
             isinstance(item, Part)
             and group.parts
@@ -140,16 +140,16 @@ def _samples_of(group: Group) -> Iterator[Group]:
 
 
 def key_and_extension(name: str) -> tuple[str, str]:
-    """Member name -> (key, lower-case extension): everything up to, and after, the first dot of the base name."""
+    """Split a member name at the first dot of its base name into key and lower-case extension."""
     folder, base = posixpath.split(name)
     stem, _, extension = base.partition(".")
     return posixpath.join(folder, stem), extension.lower()
 
 
 def damaged(index: int, damage: Damage) -> Locator:
-    where = f"bytes {damage.start} to {damage.end}"
+    byte_range = f"bytes {damage.start} to {damage.end}"
     if damage.name is not None:
-        fault = [TRUNCATED_SHARD, f"the tar ends inside this sample ({where})"]
+        fault = [TRUNCATED_SHARD, f"the tar ends inside this sample ({byte_range})"]
         key = key_and_extension(damage.name)[0]
     elif damage.cause is not None:
         fault = [CORRUPT_SHARD, f"the tar cannot be decompressed after byte {damage.start}: {damage.cause}"]
@@ -158,5 +158,5 @@ def damaged(index: int, damage: Damage) -> Locator:
         fault = [TRUNCATED_SHARD, f"the tar ends at byte {damage.start} without an end marker: the rest is lost"]
         key = f"@{damage.start}"
     else:
-        fault, key = [CORRUPT_SHARD, f"{where} of the tar hold no readable header"], f"@{damage.start}"
+        fault, key = [CORRUPT_SHARD, f"{byte_range} of the tar hold no readable header"], f"@{damage.start}"
     return {"index": index, "key": key, "span": [], "fault": fault}

@@ -3,7 +3,7 @@
 Consecutive members with the same key (the path up to the first dot of the base name) are one sample. Its image is
 the member whose extension or first bytes are an image's; no member is decoded by extension or unpickled.
 Damage in a tar becomes a sample of its own that cannot be read, so that it shows in every count. A release has new
-headers, and of the members beside the image those that `ingest.formats.members` allows.
+headers, and of the members next to the image only those that `ingest.formats.members` allows.
 """
 
 import json
@@ -25,31 +25,42 @@ from ingest.sample import Sample, caption_of, printable, url_sha256_of
 from ingest.slices import Locator, Slice, cut
 from ingest.storage.place import Place
 
-__all__ = ["SUFFIXES", "Beside", "captions", "field_at", "looked_at", "names", "read", "shards", "slices", "write"]
+__all__ = [
+    "SUFFIXES",
+    "CategoryProbe",
+    "captions",
+    "category_probe",
+    "field_at",
+    "names",
+    "read",
+    "shards",
+    "slices",
+    "write",
+]
 
 USUAL_KEY = 255
 """Characters of a key above this count as bytes of the slice that holds it."""
 
 READ_MEMBERS = ("cls", "json", "txt")
-"""Members beside the image that are read: category, fields and caption."""
+"""Members next to the image that are read: category, fields and caption."""
 CAPTION_FIELD = "caption"
 URL_FIELDS = ("url", "URL")
 DEFAULT_FIELD = "category"
-MAX_LOOKED_AT = 100
-"""Samples of a shard in which `looked_at` looks for categories."""
+MAX_PROBED_SAMPLES = 100
+"""Number of samples of a shard that `category_probe` reads."""
 
 SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.zstd")
-"""How shards are found. Compression is recognised by content."""
+"""Suffixes of shards. Compression is recognised by content."""
 
 
 def shards(root: Place) -> list[str]:
-    """Every tar below the folder, as paths relative to it, sorted."""
+    """Return every tar below the folder, as paths relative to it, sorted."""
     return [path for path in files_below(root) if path.lower().endswith(SUFFIXES)]
 
 
 def slices(root: Place, shard: str, category: str | None) -> Iterator[Slice]:
     with content(root, shard) as stream:
-        yield from cut(shard, (_located(n, found) for n, found in enumerate(groups(members(stream)))))
+        yield from cut(shard, (_located(index, item) for index, item in enumerate(groups(members(stream)))))
 
 
 def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
@@ -78,9 +89,7 @@ def names(root: Place, shard: str, category: str | None) -> Iterator[tuple[str, 
     with content(root, shard) as stream:
         for slice_ in slices(root, shard, category):
             for locator in slice_.locators:
-                parts = _parts(
-                    stream, {name: place for name, place in locator.items() if name in READ_MEMBERS}, category
-                )
+                parts = _parts(stream, {name: span for name, span in locator.items() if name in READ_MEMBERS}, category)
                 yield printable(locator["key"]), _category(parts, _parsed(parts.get("json", b"")), category)
 
 
@@ -88,52 +97,52 @@ def captions(root: Place, shard: str) -> Iterator[str | None]:
     with content(root, shard) as stream:
         for slice_ in slices(root, shard, None):
             for locator in slice_.locators:
-                found = {name: place for name, place in locator.items() if name in ("json", "txt")}
-                parts = _parts(stream, found, None)
+                spans = {name: span for name, span in locator.items() if name in ("json", "txt")}
+                parts = _parts(stream, spans, None)
                 yield _caption(parts, _parsed(parts.get("json", b"")))
 
 
-def _located(index: int, found: Group | Damage) -> tuple[Locator, int]:
-    if isinstance(found, Damage):
-        return damaged(index, found), 0
-    fault = found.fault()
+def _located(index: int, item: Group | Damage) -> tuple[Locator, int]:
+    if isinstance(item, Damage):
+        return damaged(index, item), 0
+    fault = item.fault()
     # The span is not read, but it is part of the hash by which a continued scan recognises its slices.
-    span = [[part.member.start, part.member.end] for part in found.parts[:MAX_MEMBERS]]
-    locator: Locator = {"index": index, "key": found.key, "span": span}
-    for part in found.parts[:MAX_MEMBERS]:
+    span = [[part.member.start, part.member.end] for part in item.parts[:MAX_MEMBERS]]
+    locator: Locator = {"index": index, "key": item.key, "span": span}
+    for part in item.parts[:MAX_MEMBERS]:
         extension = key_and_extension(part.member.name)[1]
         if extension in READ_MEMBERS and part.is_plain and part.member.size <= MAX_LISTED_BYTES:
             locator[extension] = [part.member.data_start, part.member.size]
-    long_key = max(0, len(found.key) - USUAL_KEY)
-    if found.image is None:
+    long_key = max(0, len(item.key) - USUAL_KEY)
+    if item.image is None:
         return locator | {"fault": [fault.reason, fault.message] if fault else []}, long_key
-    return locator | {"image": [found.image.data_start, found.image.size]}, found.image.size + long_key
+    return locator | {"image": [item.image.data_start, item.image.size]}, item.image.size + long_key
 
 
 @dataclass(frozen=True)
-class Beside:
-    """What lies beside the first samples of a shard, as far as their category may follow from it."""
+class CategoryProbe:
+    """Facts about the first samples of a shard from which categories may be derived."""
 
     num_samples: int
 
     fields: list[str]
-    """Names of the fields of JSON members, each once, printable, as they come."""
+    """Names of the fields of JSON members, each once, printable, in order of appearance."""
 
     num_with_category: int
-    """Samples that have a category."""
+    """Number of samples that have a category."""
 
     num_contradicting: int
-    """Samples whose `.cls` member and JSON field say different things."""
+    """Number of samples whose `.cls` member and JSON field contradict each other."""
 
 
-def looked_at(root: Place, shard: str, category: str | None) -> Beside:
-    """The first `MAX_LOOKED_AT` samples of a shard. StorageError if the storage fails."""
+def category_probe(root: Place, shard: str, category: str | None) -> CategoryProbe:
+    """Probe the first `MAX_PROBED_SAMPLES` samples of a shard. StorageError if the storage fails."""
     fields, num_with_category, num_contradicting = dict[str, None](), 0, 0
     with content(root, shard) as stream:
-        found = [_located(0, sample)[0] for sample in islice(groups(members(stream)), MAX_LOOKED_AT)]
-        for locator in found:
-            beside = {name: place for name, place in locator.items() if name in ("cls", "json")}
-            parts = _parts(stream, beside, None)
+        locators = [_located(0, item)[0] for item in islice(groups(members(stream)), MAX_PROBED_SAMPLES)]
+        for locator in locators:
+            spans = {name: span for name, span in locator.items() if name in ("cls", "json")}
+            parts = _parts(stream, spans, None)
             parsed = _parsed(parts.get("json", b""))
             fields |= dict.fromkeys(map(printable, parsed))
             member = _category({"cls": parts["cls"]}, {}, None) if "cls" in parts else None
@@ -141,11 +150,11 @@ def looked_at(root: Place, shard: str, category: str | None) -> Beside:
             chosen = {None: member if "cls" in parts else field, "cls": member}.get(category, field)
             num_with_category += chosen is not None
             num_contradicting += None not in (member, field) and member != field
-    return Beside(len(found), list(fields), num_with_category, num_contradicting)
+    return CategoryProbe(len(locators), list(fields), num_with_category, num_contradicting)
 
 
 def _parts(stream: BinaryIO, locator: Locator, field: str | None) -> dict[str, bytes]:
-    """The image and the members that are read beside it, in the order in which they lie; `.cls` only if it counts."""
+    """Read the image and the members used with it, in the order of their offsets; `.cls` only if it counts."""
     wanted = ("image", "json", "txt", *(("cls",) if field in (None, "cls") else ()))
     parts = dict[str, bytes]()
     for (start, num_bytes), name in sorted((locator[name], name) for name in wanted if name in locator):
@@ -155,7 +164,7 @@ def _parts(stream: BinaryIO, locator: Locator, field: str | None) -> dict[str, b
 
 
 def _category(parts: dict[str, bytes], fields: dict[str, Any], field: str | None) -> str | None:
-    """From the JSON member's field, or the .cls member (asked for as "cls", or where no field is named)."""
+    """Return the JSON member's field, or the .cls member (named as "cls", or if no field is named)."""
     if "cls" in parts:
         text = parts["cls"].decode("utf-8", "backslashreplace").strip()
         return printable(text) or None
@@ -164,8 +173,7 @@ def _category(parts: dict[str, bytes], fields: dict[str, Any], field: str | None
 
 
 def field_at(fields: dict[str, Any], name: str) -> Any:
-    """The field of this name, else the one inside of nested objects that it leads to, with dots between; None if there
-    is none.
+    """Return the field of this name, else the nested field that its dotted path leads to, or None.
 
     >>> field_at({"scene": {"kind": "street"}}, "scene.kind")
     'street'
@@ -173,12 +181,12 @@ def field_at(fields: dict[str, Any], name: str) -> Any:
     if name in fields:
         return fields[name]
     outer, _, inner = name.partition(".")
-    found = fields.get(outer)
-    return field_at(found, inner) if inner and isinstance(found, dict) else None
+    child = fields.get(outer)
+    return field_at(child, inner) if inner and isinstance(child, dict) else None
 
 
 def _caption(parts: dict[str, bytes], fields: dict[str, Any]) -> str | None:
-    """From the .txt member, else from the JSON member."""
+    """Return the caption of the .txt member, else of the JSON member."""
     written = caption_of(parts.get("txt", b""))
     field = fields.get(CAPTION_FIELD)
     return written if written is not None or not isinstance(field, str) else caption_of(field)
@@ -190,9 +198,9 @@ def _url(fields: dict[str, Any]) -> str | None:
 
 
 def _parsed(member: bytes) -> dict[str, Any]:
-    """The fields of a JSON member, none where it holds anything else."""
+    """Return the fields of a JSON member; none if it holds anything else."""
     try:
-        beside = json.loads(member)
-    except (ValueError, RecursionError):  # hostile nesting is no JSON either
+        fields = json.loads(member)
+    except (ValueError, RecursionError):  # hostile nesting is not JSON either
         return {}
-    return beside if isinstance(beside, dict) else {}
+    return fields if isinstance(fields, dict) else {}

@@ -1,4 +1,4 @@
-"""The kept samples of a tar, written again with new headers."""
+"""Writes the kept samples of a tar into a release, with new headers."""
 
 import hashlib
 from collections import Counter
@@ -22,24 +22,24 @@ from ingest.formats.tar_samples import Group, content, damaged, groups, members
 from ingest.storage.place import NewFile, Place
 
 TAR_RECORD_BYTES = 20 * BLOCK
-"""Tars are filled up with zeros to whole records."""
+"""Size of a record: tars are padded with zeros to whole records."""
 
 
 def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
-    """The shard with the kept samples only: contents byte for byte, order kept, compressed again if it was."""
+    """Write the kept samples in order, byte for byte; the shard is compressed again if it was."""
     with opened(root, shard) as stream:
         codec = codec_of(stream.read(4))
     with content(root, shard) as stream:
         num_found, taken = 0, dict[int, Group | Damage]()
-        for found in groups(members(stream)):
+        for item in groups(members(stream)):
             if num_found in kept.sha256:
-                taken[num_found] = found
+                taken[num_found] = item
             num_found += 1
         kept.check_number(shard, num_found)
         with out.at(shard).create() as released, _compressing(released, codec) as target:
             release = _Release(stream, shard, kept, target)
-            for index, found in taken.items():
-                release.add(index, found)
+            for index, item in taken.items():
+                release.add(index, item)
             release.end()
     num_written = len(taken) - len(release.dropped)
     return Written(num_written, {shard: released.sha256}, release.dropped, dict(release.left_out))
@@ -47,7 +47,7 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
 
 @contextmanager
 def _compressing(released: NewFile, codec: str | None) -> Iterator[Any]:
-    """The file itself, or a stream that compresses into it."""
+    """Open the file itself, or a stream that compresses into it."""
     if codec is None:
         yield released
         return
@@ -56,16 +56,16 @@ def _compressing(released: NewFile, codec: str | None) -> Iterator[Any]:
 
 
 class _Release:
-    """The tar of a release while it is written: plain files under safe names, their headers made anew."""
+    """The tar of a release while it is written: plain files under safe names, with new headers."""
 
     def __init__(self, stream: BinaryIO, shard: str, kept: Kept, target: Any):
         self.dropped, self.left_out = dict[int, str](), Counter[str]()
         self._stream, self._shard, self._kept, self._target = stream, shard, kept, target
         self._names, self._num_bytes = Names(), 0
 
-    def add(self, index: int, found: Group | Damage) -> None:
-        """A sample, or why it is dropped. IncompleteError where an image is not the one that was scanned."""
-        group = Group(damaged(index, found)["key"], []) if isinstance(found, Damage) else found
+    def add(self, index: int, item: Group | Damage) -> None:
+        """Add a sample, or note why it is dropped. IncompleteError if an image is not the one that was scanned."""
+        group = Group(damaged(index, item)["key"], []) if isinstance(item, Damage) else item
         fault = self._fault(group)
         if fault is not None:
             self.dropped[index] = fault
@@ -96,12 +96,12 @@ class _Release:
         return fault
 
     def _taken(self, member: Member) -> bool:
-        """Whether it goes with the image, judged by its name and size."""
+        """Return whether name and size allow the member in the release."""
         by_name = self._kept.members == "listed" and is_listed(member.name, member.size)
         return by_name or self._kept.members == "all"
 
     def _copy_listed(self, member: Member) -> bool:
-        """Whether the member holds what its name says, and is written."""
+        """Write the member if it holds what its name says; return whether it does."""
         self._stream.seek(member.data_start)
         content = self._stream.read(member.size)
         if len(content) < member.size:
@@ -112,7 +112,7 @@ class _Release:
         return True
 
     def _copy(self, member: Member) -> str:
-        """The hash of the content."""
+        """Copy the member and return the hash of its content."""
         self._write(header(member))
         digest, num_left = hashlib.sha256(), member.size
         self._stream.seek(member.data_start)

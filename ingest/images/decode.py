@@ -29,9 +29,9 @@ FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "PPM")
 """Pillow's names of the formats that are opened; all others are rejected by content."""
 
 MAX_SCANS = 100
-"""Scans of one JPEG; more are refused, since each goes over the whole picture. Encoders make about ten."""
+"""Limit of scans in one JPEG, since each goes over the whole picture. Encoders make about ten."""
 MAX_SCANS_OF_LARGEST = 20
-"""The same for a picture with the most pixels that are allowed; smaller ones may have more, up to `MAX_SCANS`."""
+"""The limit for a picture with the most pixels allowed; smaller ones may have more, up to `MAX_SCANS`."""
 
 MAX_DECODE_BYTES = 2**30
 """Memory to decode a file, as `_bytes_per_pixel` counts it: a file of a few kB can have a canvas of many megapixels."""
@@ -40,7 +40,7 @@ _BYTES_PER_PIXEL_OF_FORMATS = {"webp": 18, "avif": 12}
 _BYTES_PER_PIXEL_OF_ANIMATIONS = 22
 _BYTES_PER_PIXEL = 6
 _BYTES_PER_PIXEL_IF_CONVERTED = 10
-"""Most that was measured (`tests/benchmarks/decode_memory.py`), rounded up."""
+"""Largest values measured (`tests/benchmarks/decode_memory.py`), rounded up."""
 
 Image.init()
 # Size limits are our own and apply to every page (see _check_size); Pillow's would warn at half the limit.
@@ -61,13 +61,13 @@ class DecodedImage:
     """Pixels of the first frame as displayed, before downscaling."""
 
     height: int
-    """As `width`."""
+    """Displayed height, as `width`."""
 
     format: str
     """Lower case, recognised from the content."""
 
     num_frames: int
-    """In the file."""
+    """Number of frames in the file."""
 
     num_frames_decoded: int
     """How many of them are in `views`."""
@@ -135,7 +135,7 @@ def decode(encoded: bytes, limits: ImageLimits) -> DecodedImage | Rejected:
 def _unidentified(encoded: bytes) -> Rejected:
     name = picture_format(encoded[:HEAD_BYTES])
     if name is None:
-        return Rejected("not_an_image", "the content is no known image format")
+        return Rejected("not_an_image", "the content is not a known image format")
     if name in FORMATS:
         return Rejected("corrupt", "the header is damaged or cut")
     return Rejected("unsupported_format", f"{name} is not decoded")
@@ -164,7 +164,8 @@ def _check_memory(image: Image.Image, format_name: str, num_frames: int) -> None
 
 
 def _bytes_per_pixel(image: Image.Image, format_name: str, num_frames: int) -> int:
-    """Peak while the frame is decoded and downscaled: the canvases of the decoder, the frame, and copies of it."""
+    """Return the peak while the frame is decoded and downscaled: the canvases of the decoder, the frame, and copies of
+    it."""
     if format_name in _BYTES_PER_PIXEL_OF_FORMATS:
         return _BYTES_PER_PIXEL_OF_FORMATS[format_name]
     if num_frames > 1 and format_name in ("gif", "png"):  # pages of TIFF and pictures of MPO are decoded one by one
@@ -224,14 +225,14 @@ def _decode(
         if limits.has_pdq:
             size = image.size if orientation < 5 else image.size[::-1]
             hashes += [pdq_of(pixels, size) for pixels in (views[-1], *more[len(more) - len(beyond) :])]
-    found = unseen.unseen_in(
+    unseen_content = unseen.unseen_in(
         encoded,
         [*unread, *unseen.pieces_of(image, encoded, num_decoded, streams)],
         unseen.Scanned(views + more, width, height),
         has_more_frames=num_frames > num_decoded,
         takes_pictures=limits.has_pdq,
     )
-    hashes += _hashes_of_inner(found.pictures, limits) if limits.has_pdq else []
+    hashes += _hashes_of_inner(unseen_content.pictures, limits) if limits.has_pdq else []
     return DecodedImage(
         tuple(views + more),
         width,
@@ -240,14 +241,15 @@ def _decode(
         num_frames,
         num_decoded,
         frozenset(metadata),
-        found.kinds,
-        found.num_bytes,
+        unseen_content.kinds,
+        unseen_content.num_bytes,
         tuple(dict.fromkeys(hashes)) if limits.has_pdq else None,
     )
 
 
 def _hashes_of_inner(pictures: Sequence[unseen.Inner | None], limits: ImageLimits) -> Iterator[str | None]:
-    """PDQ hashes of pictures inside the file; None for one that cannot be decoded, or has too many frames or pixels."""
+    """Yield PDQ hashes of pictures inside the file; None for one that cannot be decoded, or has too many frames or
+    pixels."""
     num_pixels_left = limits.max_pixels
     for inner in pictures:
         if inner is None or not inner.format:
@@ -283,7 +285,7 @@ def _num_frames(image: Image.Image, encoded: bytes) -> int:
 
 
 def _jpeg_pixels(encoded: bytes, size: tuple[int, int], limits: ImageLimits) -> Pixels:
-    """Strict libjpeg-turbo: unlike Pillow and OpenCV it reports damage in the middle of the data.
+    """Decode with strict libjpeg-turbo: unlike Pillow and OpenCV it reports damage in the middle of the data.
 
     For a smaller picture it decodes in steps of 1/8 of the size, which gives most of the speed.
     """
@@ -297,14 +299,15 @@ def _jpeg_pixels(encoded: bytes, size: tuple[int, int], limits: ImageLimits) -> 
 
 
 def _frame_pixels(image: Image.Image, limits: ImageLimits) -> tuple[Pixels, list[Pixels]]:
-    """The frame over white, and what this does not show: colour and shape under transparency, faint steps of grey."""
+    """Return the frame over white, and views of what this hides: colour and shape under transparency, faint steps of
+    grey."""
     scale = _scale(image.size, limits.max_side_px)
     if _is_wide(image):
         return _wide_grey_pixels(image, scale)
     if not image.has_transparency_data:
         smaller = _resized(image if image.mode in ("L", "RGB") else image.convert("RGB"), scale)
         return np.asarray(smaller if smaller.mode == "RGB" else smaller.convert("RGB")), []
-    # Downscale colour and alpha apart: a joint resize would weigh the hidden colour with alpha 0, that is, away. One
+    # Downscale colour and alpha apart: a joint resize would weight the hidden colour with alpha 0 and so remove it. One
     # channel at a time, since a copy of all would take as much memory as the picture.
     rgba = image if image.mode == "RGBA" else image.convert("RGBA")
     red, green, blue, alpha = (np.asarray(_resized(rgba.getchannel(name), scale)) for name in "RGBA")
@@ -323,9 +326,9 @@ def _is_wide(image: Image.Image) -> bool:
 
 
 def _wide_grey_pixels(image: Image.Image, scale: float) -> tuple[Pixels, list[Pixels]]:
-    """16-bit and float greyscale in 8 bits (a plain convert would clip it to white), from 0 to the largest value.
+    """Convert 16-bit and float greyscale to 8 bits, from 0 to the largest value; `convert` would clip it to white.
 
-    If its values spread evenly show more, that is a second view.
+    A second view spreads the values evenly, if that shows more.
     """
     top = 65535.0 if image.mode.startswith("I;16") else max(255.0, _largest(image))
     steps = hidden.steps_of(image, _strip_rows(image))
@@ -339,7 +342,7 @@ def _grey(plane: hidden.Plane) -> Pixels:
 
 
 def _eight_bit(image: Image.Image, steps: npt.NDArray[np.floating]) -> Image.Image:
-    """With the steps, in order, at even distances from black to white.
+    """Map the steps, in order, to evenly spaced greys from black to white.
 
     In strips: several copies with 4 bytes per pixel would otherwise take more memory than anything else.
     """
@@ -358,7 +361,7 @@ def _strip_rows(image: Image.Image) -> int:
 
 
 def _largest(image: Image.Image) -> float:
-    """0 where that is no number: one pixel of infinity would make all others black."""
+    """Return the largest value; 0 if it is not finite, since one infinite pixel would make all others black."""
     largest = float(np.asarray(image.getextrema(), np.float64)[1])
     return largest if np.isfinite(largest) else 0.0
 

@@ -1,4 +1,4 @@
-"""What a picture holds that the view of it does not show: colour or shape under transparency, steps of a wide scale."""
+"""Content of a picture that its view hides: colour or shape under transparency, steps of a wide scale."""
 
 from collections.abc import Sequence
 
@@ -14,10 +14,10 @@ Plane = npt.NDArray[np.uint8]
 _BLOCK_PX = 16
 _MIN_BLOCKS = 2
 _MIN_DEVIATION = 6
-"""Of a block, so that it has structure: about that of faint writing."""
+"""Deviation at which a block has structure: about that of faint writing."""
 _MIN_CORRELATION = 0.25
 _MIN_SLOPE = 0.1
-"""How much of the contrast a view must keep to show the same: below, writing becomes as faint as grey 229 on white."""
+"""Share of the contrast that a view must keep: below it, writing becomes as faint as grey 229 on white."""
 
 _STRIP_PIXELS = 2**20
 _MAX_SAMPLES = 2**22
@@ -25,7 +25,7 @@ _MAX_STEPS = 256
 
 
 def has_structure(colour: Pixels, covered: npt.NDArray[np.bool_]) -> bool:
-    """Whether the covered colours are more than one flat fill (encoders often leave black or white there)."""
+    """Return whether the covered colours are more than one flat fill (encoders often leave black or white there)."""
     if covered.all():
         return int(colour.reshape(-1, 3).std(axis=0).max()) > 3
     if covered.mean() < 1e-4:
@@ -34,14 +34,14 @@ def has_structure(colour: Pixels, covered: npt.NDArray[np.bool_]) -> bool:
     fill = np.median(under, axis=0)
     if (np.abs(under - fill).max(axis=1) > 24).mean() > 1e-3:
         return True
-    # One hidden colour can still be writing: then it lies scattered among what is shown in another colour.
+    # One hidden colour can still be writing: then it is scattered among pixels of another colour.
     shares_edge = covered[:, 1:] != covered[:, :-1]
     contrast = np.abs(colour[:, 1:].astype(np.int16) - colour[:, :-1]).max(axis=2) > 24
     return bool(shares_edge.any() and (contrast & shares_edge).sum() > 0.5 * shares_edge.sum())
 
 
 def shows_more(plane: Plane, views: Sequence[Pixels]) -> bool:
-    """Whether somewhere the plane has structure that no view follows."""
+    """Return whether any part of the plane has structure that no view follows."""
     num_new = 0
     rows = max(1, _STRIP_PIXELS // (_BLOCK_PX * max(1, plane.shape[1]))) * _BLOCK_PX
     for first in range(0, plane.shape[0], rows):
@@ -77,7 +77,7 @@ def _block_means(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
 
 
 def steps_of(image: Image.Image, strip_rows: int) -> npt.NDArray[np.float32]:
-    """Some of the values of a picture, in order, each once, so that neither a flat ground nor one wild pixel counts."""
+    """Return distinct values of a picture, sorted, so that neither a flat ground nor one extreme pixel dominates."""
     every = max(1, image.width * image.height // _MAX_SAMPLES)
     sampled = []
     for first in range(0, image.height, strip_rows):

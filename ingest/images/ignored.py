@@ -1,6 +1,6 @@
 """Channels of a BMP or TIFF that Pillow skips, such as the fourth byte of each pixel in 32 bits without alpha.
 
-Pillow names how pixels lie in a file, one letter per channel: X is skipped, A would be alpha.
+Pillow names the layout of pixels in a file, one letter per channel: X is skipped, A would be alpha.
 """
 
 import io
@@ -16,7 +16,7 @@ _SPARE_BIT = "BGR;15"
 
 
 def num_ignored(image: ImageFile.ImageFile) -> int:
-    """Of the frame that is about to be loaded."""
+    """Return the number of ignored channels of the frame that is about to be loaded."""
     if image.format not in ("BMP", "TIFF"):
         return 0
     names = set(_channel_names(image))
@@ -24,7 +24,7 @@ def num_ignored(image: ImageFile.ImageFile) -> int:
 
 
 def ignored_channel(encoded: bytes, index: int) -> npt.NDArray[np.uint8] | None:
-    """What is skipped in a frame, None where it cannot be read."""
+    """Return the channel that is skipped in a frame, or None if it cannot be read."""
     image = Image.open(io.BytesIO(encoded), formats=("BMP", "TIFF"))
     image.seek(index)
     if num_ignored(image) != 1 or image.mode not in _SINGLE:

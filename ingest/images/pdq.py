@@ -1,4 +1,4 @@
-"""PDQ hashes of pictures: 256 bits that change little where a picture is encoded again, made smaller or brighter.
+"""PDQ hashes of pictures: 256 bits that change little if a picture is encoded again, made smaller or brighter.
 
 PDQ filters a picture down to 64 x 64 greys and takes the 16 x 16 coefficients of lowest frequency, but for the constant
 one, of the discrete cosine transform. A bit says whether a coefficient is above their median. `pdq_hashes` gives the
@@ -22,7 +22,7 @@ Hashes = npt.NDArray[np.uint64]
 NUM_BITS = 256
 
 NUM_HASHES = 5
-"""Of one picture, in the text that `pdq_of` gives."""
+"""Number of hashes of one picture, in the text that `pdq_of` returns."""
 
 MAX_DISTANCE = 31
 """Bits in which two hashes of the same picture may differ, as PDQ's authors recommend."""
@@ -34,10 +34,10 @@ _ENOUGH_PX = 512
 that of all pixels in 1 bit on average, and in 4 at most."""
 
 _MAX_ROWS_AT_ONCE = 257
-"""The sum of this many pixels fits into 16 bits."""
+"""Most rows averaged at once: the sum of this many pixels fits into 16 bits."""
 
 _LARGE_PX = 8192
-"""From this side on, PDQ's filters of whole pixels are as good as exact ones."""
+"""From this side length on, PDQ's filters of whole pixels are as good as exact ones."""
 
 _ROUNDING = 1e-3
 """Coefficients up to this size, in greys, are errors of rounding and count as 0: an even picture has no bit set."""
@@ -48,11 +48,11 @@ _GREY = np.array([0.299, 0.587, 0.114], np.float32)
 _frequencies = np.arange(1, _NUM_FREQUENCIES + 1)
 _DCT = np.sqrt(2 / _SIDE) * np.cos(np.pi / (2 * _SIDE) * np.outer(_frequencies, 2 * np.arange(_SIDE) + 1))
 _IS_ODD = _frequencies % 2 == 1
-"""Frequencies whose coefficient changes its sign where the picture is mirrored."""
+"""Frequencies whose coefficient changes its sign if the picture is mirrored."""
 
 _Floats = npt.NDArray[np.float32]
 _Doubles = npt.NDArray[np.float64]
-_Places = npt.NDArray[np.intp]
+_Indices = npt.NDArray[np.intp]
 
 
 def pdq_of(pixels: Pixels, size: tuple[int, int]) -> str:
@@ -75,7 +75,7 @@ def pdq_of(pixels: Pixels, size: tuple[int, int]) -> str:
 
 
 def _mean_greys(pixels: Pixels, rows_at_once: int, columns_at_once: int) -> _Floats:
-    """The mean grey of each block of pixels; rows and columns that fill no block are left out."""
+    """Return the mean grey of each block of pixels; rows and columns that fill no block are left out."""
     num_rows, num_columns = pixels.shape[0] // rows_at_once, pixels.shape[1] // columns_at_once
     blocks = pixels[: num_rows * rows_at_once].reshape(num_rows, rows_at_once, -1)
     sums = blocks.sum(axis=1, dtype=np.uint16) if rows_at_once > 1 else blocks[:, 0]
@@ -91,23 +91,23 @@ def _mean_greys(pixels: Pixels, rows_at_once: int, columns_at_once: int) -> _Flo
 class _Sampling:
     """Which blocks of pixels along a side make up samples of it, and how much each of them counts."""
 
-    blocks: _Places
+    blocks: _Indices
     """Shape (samples, most blocks of a sample)."""
 
     weights: _Floats
     """Shape as `blocks`."""
 
     def samples(self, values: _Floats) -> _Floats:
-        """Of each column of `values`. No matrix product: it would use all cores, and a scan has an engine on each."""
-        found = np.zeros((len(self.blocks), values.shape[1]), np.float32)
+        """Return the samples of each column of `values`. A matrix product would use all cores, which engines need."""
+        sums = np.zeros((len(self.blocks), values.shape[1]), np.float32)
         for blocks, weights in zip(self.blocks.T, self.weights.T, strict=True):
-            found += values[blocks] * weights[:, None]
-        return found
+            sums += values[blocks] * weights[:, None]
+        return sums
 
 
 @lru_cache(256)
 def _sampling(size: int, num_pixels: int, num_at_once: int) -> _Sampling:
-    """Of a side that had `size` pixels, and has `num_pixels` after downscaling, which are averaged `num_at_once`.
+    """Return the sampling of a side of `size` pixels, downscaled to `num_pixels`, averaged `num_at_once`.
 
     64 samples as PDQ takes them, 64 that it takes where the side is turned round, and 64 of a very large side.
     """
@@ -118,32 +118,32 @@ def _sampling(size: int, num_pixels: int, num_at_once: int) -> _Sampling:
     parts = [_blocks(edges, own), _blocks((size - edges)[::-1], own), _blocks(edges, exact)]
     parts[1] = num_blocks - 1 - parts[1][0], parts[1][1]
     most = max(blocks.shape[1] for blocks, _ in parts)
-    padded = [[np.pad(one, ((0, 0), (0, most - one.shape[1]))) for one in part] for part in parts]
-    blocks, weights = (np.concatenate(of_parts) for of_parts in zip(*padded, strict=True))
+    padded = [[np.pad(array, ((0, 0), (0, most - array.shape[1]))) for array in part] for part in parts]
+    blocks, weights = (np.concatenate(arrays) for arrays in zip(*padded, strict=True))
     return _Sampling(blocks, weights.astype(np.float32))
 
 
-def _blocks(edges: _Doubles, samples: "_ExactSamples | _OwnSamples") -> tuple[_Places, _Doubles]:
-    """The blocks that each of 64 samples takes, and how much of each; both of shape (64, most blocks).
+def _blocks(edges: _Doubles, samples: "_ExactSamples | _OwnSamples") -> tuple[_Indices, _Doubles]:
+    """Return the blocks that each of 64 samples takes, and how much of each; both of shape (64, most blocks).
 
     edges: of the blocks, in pixels.
     """
     begin = np.maximum(np.searchsorted(edges, samples.first, "right") - 1, 0)
     end = np.searchsorted(edges, samples.last)
-    places = begin[:, None] + np.arange(int((end - begin).max()) + 1)
-    taken = np.diff(samples.before(edges[np.minimum(places, len(edges) - 1)]))
-    return np.minimum(places[:, :-1], len(edges) - 2), taken
+    indices = begin[:, None] + np.arange(int((end - begin).max()) + 1)
+    taken = np.diff(samples.before(edges[np.minimum(indices, len(edges) - 1)]))
+    return np.minimum(indices[:, :-1], len(edges) - 2), taken
 
 
 @dataclass(frozen=True)
 class _ExactSamples:
-    """What PDQ's two box filters and its decimation take of a side, for each of the 64 samples, at any place of it.
+    """The weights that PDQ's two box filters and its decimation give to a side, for each of the 64 samples.
 
     Two box filters after each other make a tent.
     """
 
     size: int
-    """Of the side in pixels."""
+    """Length of the side in pixels."""
 
     @property
     def first(self) -> _Doubles:
@@ -155,24 +155,24 @@ class _ExactSamples:
         return np.asarray(np.arange(1, _SIDE + 1) * self.size / _SIDE, np.float64)
 
     def before(self, borders: _Doubles) -> _Doubles:
-        """How much of each sample is before places of its row, in pixels; shape as `borders`, (64, any)."""
+        """Return how much of each sample is before the borders of its row, in pixels; shape as `borders`, (64, any)."""
         inside = np.clip((borders - self.first[:, None]) * (_SIDE / self.size), 0, 1)
         return np.where(inside < 0.5, 2 * inside**2, 1 - 2 * (1 - inside) ** 2)
 
 
 @dataclass(frozen=True)
 class _OwnSamples:
-    """As `_ExactSamples`, but of whole pixels, which is what the authors' program does."""
+    """The same as `_ExactSamples`, but in whole pixels, as in the authors' program."""
 
-    first: _Places
+    first: _Indices
     """The first pixel that a sample may take, which may be before the picture; shape (64,)."""
 
     until: _Doubles
     """How much of a sample is before each pixel from there on; shape (64, pixels of a sample + 1)."""
 
     @property
-    def last(self) -> _Places:
-        """Behind the last pixel that a sample may take; shape (64,)."""
+    def last(self) -> _Indices:
+        """Index after the last pixel that a sample may take; shape (64,)."""
         return np.asarray(self.first + self.until.shape[1] - 1)
 
     @staticmethod
@@ -208,18 +208,18 @@ def _hash_of(greys: _Floats) -> str:
 
 
 def hashes_of(texts: Iterable[str], num_hashes: int = 1) -> npt.NDArray[np.uint64]:
-    """Hashes as `PdqSearch` takes them; shape (texts, num_hashes, 4). num_hashes: in each text.
+    """Parse hashes for `PdqSearch`; shape (texts, num_hashes, 4). num_hashes: in each text.
 
-    ValueError if one of them is no such text.
+    ValueError if a text is not such hashes.
     """
     encoded = [bytes.fromhex(text) for text in texts]
-    if any(len(one) != num_hashes * NUM_BITS // 8 for one in encoded):
+    if any(len(text_bytes) != num_hashes * NUM_BITS // 8 for text_bytes in encoded):
         raise ValueError(f"PDQ hashes have {NUM_BITS // 4} hex digits each")
     return np.frombuffer(b"".join(encoded), np.uint64).reshape(-1, num_hashes, 4)
 
 
 def turned(hashes: Hashes, is_mirrored: bool) -> Hashes:
-    """The hashes of the same pictures as they are and with rows as columns: shape (2 * hashes, 4).
+    """Return the hashes of the same pictures as they are and with rows as columns: shape (2 * hashes, 4).
 
     is_mirrored: and of these as they are, mirrored, upside down, and both: shape (8 * hashes, 4). A coefficient that
     changes its sign changes its bit; this misses the few that are near the median.
@@ -227,8 +227,8 @@ def turned(hashes: Hashes, is_mirrored: bool) -> Hashes:
     bits = np.unpackbits(hashes.view(np.uint8), axis=1)[:, ::-1].reshape(-1, _NUM_FREQUENCIES, _NUM_FREQUENCIES)
     ways = (False, True) if is_mirrored else (False,)
     seen = [
-        one ^ (_IS_ODD & is_left_right) ^ (_IS_ODD & is_upside_down)[:, None]
-        for one in (bits, bits.transpose(0, 2, 1))
+        orientation_bits ^ (_IS_ODD & is_left_right) ^ (_IS_ODD & is_upside_down)[:, None]
+        for orientation_bits in (bits, bits.transpose(0, 2, 1))
         for is_left_right in ways
         for is_upside_down in ways
     ]

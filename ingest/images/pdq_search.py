@@ -1,4 +1,4 @@
-"""Which of many PDQ hashes are near one of a list.
+"""Search for PDQ hashes that are near a hash of a list.
 
 Hashes that differ in at most 31 of 256 bits differ in at most one bit of at least one of 16 bands of 16 bits. So only
 those pairs are compared that agree in a band but for one bit. Source: Norouzi, Punjani and Fleet, "Fast Search in
@@ -14,16 +14,16 @@ _NUM_BANDS, _BAND_BITS = 16, 16
 assert MAX_DISTANCE < 2 * _NUM_BANDS
 
 _DIFFERENCES = np.append(0, 1 << np.arange(_BAND_BITS)).astype(np.uint16)
-"""No bit of a band, or one of them."""
+"""Differences of no bit or one bit of a band."""
 
 _COMPARED_AT_ONCE = 2**20
-"""Pairs of hashes, on average: this many take 50 MB."""
+"""Pairs of hashes compared at once, on average: this many take 50 MB."""
 
 _SHARE_COMPARED = len(_DIFFERENCES) / 2**_BAND_BITS
-"""Of all pairs, the share that agrees so in one band, if the bits are even."""
+"""Share of all pairs that agree so in one band, if the bits are even."""
 
 _Values = npt.NDArray[np.uint16]
-_Places = npt.NDArray[np.intp]
+_Indices = npt.NDArray[np.intp]
 
 
 class PdqSearch:
@@ -34,7 +34,7 @@ class PdqSearch:
         self._exact = _Index(turned(listed, is_mirrored=True))
 
     def near(self, pictures: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-        """Whether a hash of each picture differs in at most 31 bits from one of the list; shape (pictures,).
+        """Return whether a hash of each picture differs in at most 31 bits from one of the list; shape (pictures,).
 
         pictures: the hashes of `pdq_of`, shape (pictures, NUM_HASHES, 4).
         """
@@ -50,14 +50,14 @@ class _Index:
         self._num_at_once = max(64, min(int(most), 2**14))
 
     def near(self, hashes: Hashes) -> npt.NDArray[np.bool_]:
-        """Whether each hash differs in at most 31 bits from one of the list; shape (hashes,)."""
+        """Return whether each hash differs in at most 31 bits from one of the list; shape (hashes,)."""
         is_near = np.zeros(len(hashes), np.bool_)
         for first in range(0, len(hashes), self._num_at_once):
             part = hashes[first : first + self._num_at_once]
             words = np.ascontiguousarray(part.T)
             for band, values in zip(self._bands, _bands(part), strict=True):
                 asked, listed = band.pairs(values)
-                differing = self._differing(words, asked, listed, (0, 1))  # which settles almost every pair
+                differing = self._differing(words, asked, listed, (0, 1))  # settles almost every pair
                 left = np.flatnonzero(differing <= MAX_DISTANCE)
                 asked, listed = asked[left], listed[left]
                 differing = differing[left] + self._differing(words, asked, listed, (2, 3))
@@ -65,11 +65,11 @@ class _Index:
         return is_near
 
     def _differing(
-        self, words: Hashes, asked: _Places, listed: _Places, which: tuple[int, int]
+        self, words: Hashes, asked: _Indices, listed: _Indices, which: tuple[int, int]
     ) -> npt.NDArray[np.uint8]:
-        """Bits in which pairs differ in two of their four words; shape (pairs,). words: shape (4, hashes)."""
-        one, other = (np.bitwise_count(words[n][asked] ^ self._words[n][listed]) for n in which)
-        return np.asarray(one + other)
+        """Count the bits in which pairs differ in two of their four words; shape (pairs,). words: shape (4, hashes)."""
+        first, second = (np.bitwise_count(words[n][asked] ^ self._words[n][listed]) for n in which)
+        return np.asarray(first + second)
 
 
 class _Band:
@@ -80,8 +80,8 @@ class _Band:
         self._starts = np.zeros(2**_BAND_BITS + 1, np.intp)
         np.cumsum(np.bincount(values, minlength=2**_BAND_BITS), out=self._starts[1:])
 
-    def pairs(self, values: _Values) -> tuple[_Places, _Places]:
-        """Places in `values` and places in the list, of every pair that differs in one bit at most."""
+    def pairs(self, values: _Values) -> tuple[_Indices, _Indices]:
+        """Return indices in `values` and in the list of every pair that differs in one bit at most."""
         wanted = (values[:, None] ^ _DIFFERENCES).ravel().astype(np.intp)
         starts = self._starts[wanted]
         counts = self._starts[wanted + 1] - starts
@@ -93,5 +93,5 @@ class _Band:
 
 
 def _bands(hashes: Hashes) -> _Values:
-    """Shape (bands, hashes)."""
+    """Return the values of the bands; shape (bands, hashes)."""
     return np.ascontiguousarray(np.ascontiguousarray(hashes).view(np.uint16).T)

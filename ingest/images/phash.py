@@ -2,7 +2,7 @@
 
 The hash is the usual one of the discrete cosine transform (Zauner 2010, "Implementation and Benchmarking of Perceptual
 Image Hash Functions", section 3.2.1): the picture as 32x32 greys, the 8x8 coefficients of lowest frequency, one bit for
-each that lies above their median. Copies that were resized or compressed again differ in few of the 64 bits; crops,
+each that is above their median. Copies that were resized or compressed again differ in few of the 64 bits; crops,
 mirror images and rotations do not match.
 """
 
@@ -20,7 +20,7 @@ NUM_FREQUENCIES = 8
 NUM_BITS = NUM_FREQUENCIES**2
 
 MAX_DISTANCE = 8
-"""Hashes that differ in no more bits are of near duplicates."""
+"""Largest number of differing bits of near duplicates."""
 
 MIN_BITS_SET = 24
 """Half of the bits are set in the hash of an ordinary picture. A hash with fewer is of a plain picture, such as an
@@ -30,10 +30,10 @@ ROUNDING = 1.0
 """Coefficients up to this size, in greys, come from rounding to whole greys and count as 0."""
 
 SAMPLED_ROWS = 192
-"""A higher picture is first brought down to so many rows, or less than twice as many: a hash needs no more."""
+"""A higher picture is first reduced to this many rows, or less than twice as many: a hash needs no more."""
 
 BLOCK = 512
-"""Hashes that are compared with as many others at once: 2 MB, which fits into the cache of a core."""
+"""Number of hashes compared with as many others at once: 2 MB, which fits into the cache of a core."""
 
 MAX_BANDS = 16
 """With more and shorter bands, comparing all pairs is quicker."""
@@ -47,7 +47,7 @@ _DCT[0] /= np.sqrt(2)
 """The first rows of the orthonormal DCT-II."""
 
 Hashes = npt.NDArray[np.uint64]
-Places = npt.NDArray[np.intp]
+Indices = npt.NDArray[np.intp]
 Groups = npt.NDArray[np.int64]
 
 
@@ -65,9 +65,9 @@ def phash(pixels: Pixels) -> str:
 
 
 def _fewer_rows(pixels: Pixels) -> Pixels:
-    """The means of two or four of the rows that become one: adding them is quicker than what Pillow does.
+    """Average two or four of the rows that become one, which is quicker than in Pillow.
 
-    In whole numbers, so that every machine finds the same hash.
+    Whole numbers make the hash the same on every machine.
     """
     block = max(1, pixels.shape[0] // SAMPLED_ROWS)
     if block == 1:
@@ -75,8 +75,8 @@ def _fewer_rows(pixels: Pixels) -> Pixels:
     halvings = 1 if block < 4 else 2
     firsts = [(2 * number + 1) * block >> (halvings + 1) for number in range(2**halvings)]
     num_rows = pixels.shape[0] // block
-    one, other, *more = (pixels[first::block][:num_rows] for first in firsts)
-    total = np.add(one, other, dtype=np.uint16)
+    first, second, *more = (pixels[first::block][:num_rows] for first in firsts)
+    total = np.add(first, second, dtype=np.uint16)
     for rows in more:
         total += rows
     total += halvings  # half of the rows that were added, for rounding
@@ -85,20 +85,21 @@ def _fewer_rows(pixels: Pixels) -> Pixels:
 
 
 def phash_distance(one: str, other: str) -> int:
-    """Number of bits, 0–64, in which two hashes differ. ValueError if one of them is no hash."""
+    """Return the number of bits, 0–64, in which two hashes differ. ValueError if a text is not a hash."""
     return (_number(one) ^ _number(other)).bit_count()
 
 
 def near_duplicate_groups(hashes: Sequence[str | None], max_distance: int = MAX_DISTANCE) -> Groups:
-    """The group number of each picture, from 0 in the order of the first picture of each group; shape (len(hashes),).
+    """Return the group number of each picture, from 0 in the order of the first picture of each group; shape
+    (len(hashes),).
 
     Pictures are in one group if a chain of them leads from one to the other in which neighbours differ in at most
     `max_distance` bits. Equal hashes are always in one group. Hashes of plain pictures (`MIN_BITS_SET`) are only
     compared for equality, since black, white and nearly even pictures would join groups that have nothing in common. A
-    picture without a hash is a group of its own. ValueError if a text is no hash.
+    picture without a hash is a group of its own. ValueError if a text is not a hash.
     """
-    known = [place for place, text in enumerate(hashes) if text is not None]
-    values = np.array([_number(hashes[place] or "") for place in known], np.uint64)
+    known = [index for index, text in enumerate(hashes) if text is not None]
+    values = np.array([_number(hashes[index] or "") for index in known], np.uint64)
     distinct, of_known = np.unique(values, return_inverse=True)
     parents = np.arange(len(distinct))
     telling = np.flatnonzero(np.bitwise_count(distinct) >= MIN_BITS_SET)
@@ -106,8 +107,8 @@ def near_duplicate_groups(hashes: Sequence[str | None], max_distance: int = MAX_
         mine, theirs = telling[ours], telling[others]
         if (parents[mine] != parents[mine[0]]).any() or (parents[theirs] != parents[mine[0]]).any():
             differing = np.bitwise_count(distinct[mine][:, None] ^ distinct[theirs][None, :])
-            one, other = np.nonzero(differing <= max_distance)
-            _join(parents, mine[one], theirs[other])
+            rows, columns = np.nonzero(differing <= max_distance)
+            _join(parents, mine[rows], theirs[columns])
     groups = np.arange(len(hashes)) + len(distinct)
     groups[known] = parents[of_known]
     _, first, number = np.unique(groups, return_index=True, return_inverse=True)
@@ -122,8 +123,8 @@ def _number(text: str) -> int:
     return int(text, 16)
 
 
-def _candidates(hashes: Hashes, max_distance: int) -> Iterator[tuple[Places, Places]]:
-    """Places of hashes, and of others that may be near them: every near pair lies in at least one such block.
+def _candidates(hashes: Hashes, max_distance: int) -> Iterator[tuple[Indices, Indices]]:
+    """Yield indices of hashes, and of others that may be near them: every near pair is in at least one block.
 
     Hashes that differ in at most d bits agree in at least one of d + 1 bands of bits, so only those that agree in a
     band are compared.
@@ -140,11 +141,11 @@ def _candidates(hashes: Hashes, max_distance: int) -> Iterator[tuple[Places, Pla
             yield from combinations_with_replacement(blocks, 2)
 
 
-def _join(parents: Places, ones: Places, others: Places) -> None:
-    """Joins the groups of each pair; `parents` gives the first member of each one's group, before and after."""
+def _join(parents: Indices, ours: Indices, others: Indices) -> None:
+    """Join the groups of each pair; `parents` gives the first member of the group of each hash."""
     while True:
-        low = np.minimum(parents[ones], parents[others])
-        high = np.maximum(parents[ones], parents[others])
+        low = np.minimum(parents[ours], parents[others])
+        high = np.maximum(parents[ours], parents[others])
         apart = low != high
         if not apart.any():
             return

@@ -1,4 +1,4 @@
-"""What pixels are, and what is decoded of a picture; by itself, since settings and engines need it and no decoder."""
+"""The type of pixels and the limits of decoding; a module of its own, since settings and engines need no decoder."""
 
 from dataclasses import dataclass
 
@@ -11,13 +11,13 @@ Pixels = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class ImageLimits:
-    """What is decoded of a file."""
+    """Limits on what is decoded of a file."""
 
     max_pixels: int = 178_000_000
     """Width x height of one frame; a file with a larger frame is rejected."""
 
     max_frames: int = 16
-    """Frames or pages that are decoded, from the first."""
+    """Number of frames or pages that are decoded, from the first."""
 
     max_side_px: int | None = None
     """Frames are downscaled to this longer side; None keeps the full size."""

@@ -1,4 +1,4 @@
-"""Where files lie: places of any fsspec storage, which errors to retry, removal of folders. Start at `place.py`.
+"""Storage of files: places of any fsspec storage, which errors to retry, removal of folders. Start at `place.py`.
 
 May import: nothing of other folders.
 """

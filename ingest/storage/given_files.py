@@ -7,11 +7,11 @@ from ingest.errors import MissingFileError, StorageError
 from ingest.storage.place import Place, reason_of
 
 MAX_SETTINGS_BYTES = 2**20
-"""Of a file that people write by hand."""
+"""Limit of a file that people write by hand."""
 
 
 def given_content(file: Place, what: str, max_bytes: int = MAX_SETTINGS_BYTES) -> bytes:
-    """The content of a plain file. Never waits for the writer of a pipe, and reads no device and no more than allowed.
+    """Read a plain file. Never waits for the writer of a pipe, and reads no device and no more than allowed.
 
     what: begins the message of an error: the option or kind of file, and its name. MissingFileError if there is no such
     file, StorageError for anything else.
@@ -35,7 +35,7 @@ def _local_content(path: str, what: str, max_bytes: int) -> bytes:
         size = os.fstat(stream.fileno()).st_size
         _refuse_large(size, what, max_bytes)
         content = stream.read(size + 1) or b""
-        if len(content) > size:  # it grows, or is a file of the system, which says that it is empty
+        if len(content) > size:  # it grows, or is a system file that states no size
             content += stream.read(max_bytes + 1 - len(content)) or b""
             _refuse_large(len(content), what, max_bytes)
         return content

@@ -1,4 +1,4 @@
-"""SHA-256 beside other work: hashlib lets the other threads of the process run while it hashes a large block."""
+"""SHA-256 in parallel: hashlib lets the other threads of the process run while it hashes a large block."""
 
 import hashlib
 from collections import deque
@@ -6,14 +6,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 BATCH_BYTES = 2**20
-"""Hashed at once. What is shorter in all never starts a thread."""
+"""Bytes hashed at once. Shorter content never starts a thread."""
 
 MAX_WAITING = 8
-"""Batches that wait for the thread; then who writes waits too, so that memory stays bounded."""
+"""Limit of waiting batches; then the writer waits too, so that memory stays bounded."""
 
 
 class HashThread:
-    """The hash of bytes that come in order, computed in a thread of its own. To be closed."""
+    """The hash of bytes that come in order, computed in a thread of its own. Must be closed."""
 
     def __init__(self) -> None:
         self._digest = hashlib.sha256()
@@ -30,13 +30,13 @@ class HashThread:
             self._hand_over()
 
     def hexdigest(self) -> str:
-        """Of all bytes so far."""
+        """Return the hash of all bytes so far."""
         self._wait_until(0)
         self._hash(self._take())
         return self._digest.hexdigest()
 
     def close(self) -> None:
-        """Waits for what was handed over."""
+        """Wait for all batches that were handed over."""
         if self._thread is not None:
             self._thread.shutdown()
             self._thread = None

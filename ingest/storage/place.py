@@ -26,12 +26,12 @@ from ingest.storage.web import open_web, refuse_credentials, without_credentials
 __all__ = ["PART", "NewFile", "Place", "place", "reason_of", "version_mark_of"]
 
 PART = ".part"
-"""Ends the name of a local file that is not whole yet."""
+"""Suffix of a local file that is not complete yet."""
 
 BLOCK_BYTES = 4 * 2**20
-"""Fetched at once from a remote file. Shards are read mostly front to back, image after image of about 100 KB: with
-4 MiB the wait for an answer (some 50 ms) is about as long as the transfer, and a lone image of a sample costs little.
-Longer reads, such as a column of a Parquet file, are one request."""
+"""Bytes fetched at once from a remote file. Shards are read mostly front to back, image after image of about 100 KB:
+with 4 MiB the wait for an answer (some 50 ms) is about as long as the transfer, and a lone image of a sample costs
+little. Longer reads, such as a column of a Parquet file, are one request."""
 
 
 EXTRAS = {
@@ -43,10 +43,10 @@ EXTRAS = {
 """Protocol of an object store -> the extra that brings its driver."""
 
 WEB_EXTRA = "https"
-"""The extra for files of web servers."""
+"""Extra for files of web servers."""
 
 MAX_URL_CHARS = 8_192
-"""No system has a longer path. A `run.json` from elsewhere can hold one on which patterns take hours."""
+"""No system has a longer path. A foreign `run.json` can hold one on which patterns take hours."""
 
 Answer = TypeVar("Answer")
 
@@ -61,7 +61,7 @@ class Place:
     """The file system's own path, without the protocol."""
 
     def at(self, *names: str) -> "Place":
-        """The place below this one; empty names are left out."""
+        """Return the place below this one; empty names are left out."""
         return Place(self.fs, posixpath.join(self.path, *(n for n in names if n)))
 
     @property
@@ -73,31 +73,31 @@ class Place:
         return posixpath.basename(self.path.rstrip("/"))
 
     def exists(self) -> bool:
-        """StorageError where the store does not answer: that is not the same as nothing being there."""
+        """Return whether it exists. StorageError if the store does not answer, which proves nothing."""
         if self.is_local:
             return bool(self.fs.exists(self.path))
         return self._kind() is not None
 
     def is_within(self, folder: "Place") -> bool:
-        """Whether this is the folder or lies below it, links followed."""
+        """Return whether this is the folder or is below it; links are followed."""
         own, other = (os.path.realpath(p.path) if p.is_local else p.path for p in (self, folder))
         return self.fs == folder.fs and f"{own}/".startswith(f"{other.rstrip('/')}/")
 
     def is_same(self, other: "Place") -> bool:
-        """Whether both name one folder or file, links followed."""
+        """Return whether both name the same folder or file; links are followed."""
         return self.is_within(other) and other.is_within(self)
 
     def is_dir(self) -> bool:
-        """As `exists`; on an object store a folder is there where something lies below it."""
+        """Return whether it is a folder; on an object store, whether anything is below it. Errors as in `exists`."""
         if self.is_local:
             return bool(self.fs.isdir(self.path))
         return self._kind() == "directory"
 
     def open(self) -> BinaryIO:
-        """The file's content as a seekable stream. Remote files are fetched in ranges, each tried again on its own.
+        """Open the file as a seekable stream. Remote files are fetched in ranges, each tried again on its own.
 
-        Locally an OSError where it fails. Remotely FileNotFoundError, or StorageError for all else, also while reading:
-        a store that stumbles must not pass for a damaged file.
+        Failures are OSError locally. Remotely they are FileNotFoundError, else StorageError, also while reading:
+        a failing store must not look like a damaged file.
         """
         if self.is_local:
             stream: BinaryIO = self.fs.open(self.path, "rb")
@@ -105,32 +105,33 @@ class Place:
         return io.BufferedReader(RangeReader(self.read_range, self.size()), BLOCK_BYTES)
 
     def content(self) -> bytes:
-        """The whole file, for callers that handle a missing file; errors as with `open`."""
+        """Read the whole file, for callers that handle a missing file; errors as in `open`."""
         if self.is_local:
-            found: bytes = self.fs.cat_file(self.path)
-            return found
+            content: bytes = self.fs.cat_file(self.path)
+            return content
         return bytes(self._remote("read", lambda: self.fs.cat_file(self.path)))
 
     def read(self) -> bytes:
-        """The whole file; any failure is a StorageError."""
+        """Read the whole file; any failure is a StorageError."""
         try:
             return self.content()
         except OSError as error:
             raise StorageError(f"cannot read {self.path}: {reason_of(error)}") from None
 
     def size(self) -> int:
-        """In bytes; errors as with `open`. StorageError for a local pipe, socket or device, which may never end."""
+        """Return the size in bytes; errors as in `open`. StorageError for a local pipe, socket or device, which may
+        never end."""
         if self.is_local:
-            found = os.stat(self.path)
-            if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
+            status = os.stat(self.path)
+            if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
                 raise StorageError(f"cannot read {self.path}: it is a pipe, socket or device, not a file")
-            return found.st_size
+            return status.st_size
         return int(self._remote("read", lambda: self.fs.info(self.path))["size"])
 
     def read_range(self, start: int, end: int) -> bytes:
-        """Bytes `start` to `end`, of a remote file by a request of its own: threads do not disturb each other.
+        """Read bytes `start` to `end`; a remote file by a request of its own, so that threads are independent.
 
-        Of a local file an OSError if that fails, and fewer bytes if it ends before; of a remote one a StorageError.
+        A local file gives OSError on failure, and fewer bytes if it ends before; a remote one StorageError.
         """
         if self.is_local:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -141,16 +142,16 @@ class Place:
         try:
             return self._remote("read", lambda: self._fetch(start, end))
         except FileNotFoundError:
-            raise StorageError(f"cannot read {self.path}: it is gone since it was opened") from None
+            raise StorageError(f"cannot read {self.path}: it was removed after it was opened") from None
 
     def _fetch(self, start: int, end: int) -> bytes:
-        found: bytes = self.fs.cat_file(self.path, start=start, end=end)
-        if len(found) != end - start:
+        content: bytes = self.fs.cat_file(self.path, start=start, end=end)
+        if len(content) != end - start:
             raise ConnectionError("a range came back with another length")
-        return found
+        return content
 
     def write(self, content: bytes) -> None:
-        """Aside, flushed to disk, then renamed; on object stores one PUT, which is whole or not there."""
+        """Write to another name, flush to disk, then rename; on object stores one PUT, which is atomic."""
         if self.is_local:
             with self.create() as file:
                 file.write(content)
@@ -163,10 +164,10 @@ class Place:
 
     @contextmanager
     def create(self) -> Iterator[NewFile]:
-        """A new file to write: it is there, whole, when the block ends, and not at all when an error ends it.
+        """Create a file: it exists, complete, when the block ends, and not at all if an error ends it.
 
-        Locally aside, flushed to disk, then renamed; elsewhere a transaction of the driver. Blocks do not nest.
-        Only the driver tries again here: its parts are sent while the block goes on.
+        Locally under another name, flushed to disk, then renamed; elsewhere a transaction of the driver. Blocks do not
+        nest. Only the driver tries again here: its parts are sent while the block runs.
         """
         block_failed = False
         try:
@@ -182,13 +183,13 @@ class Place:
                     file.end_hash()
         except store_errors() as error:
             if block_failed:
-                raise  # may be of reading something else
+                raise  # may come from reading another file
             raise StorageError(f"cannot write {self.path}: {reason_of(error)}") from None
 
     @contextmanager
     def _aside(self) -> Iterator[BinaryIO]:
         aside = f"{self.path}.{uuid.uuid4().hex[:8]}{PART}"
-        file = open(aside, "wb")  # noqa: SIM115 - closing it fails too where the disk is full
+        file = open(aside, "wb")  # noqa: SIM115 - closing it fails too if the disk is full
         try:
             yield file
             file.flush()
@@ -208,15 +209,15 @@ class Place:
             yield stream
 
     def version_mark(self) -> str:
-        """Size, and time or hash of the last change, as one text: it differs if the content has changed.
+        """Return size, and time or hash of the last change, as one text: it differs if the content has changed.
 
-        Empty for a folder of an object store. Errors as with `open`.
+        Empty for a folder of an object store. Errors as in `open`.
         """
         info = self.fs.info(self.path) if self.is_local else self._remote("read", lambda: self.fs.info(self.path))
         return "" if info["type"] == "directory" and not self.is_local else version_mark_of(info)
 
     def blocks_sha256(self) -> str:
-        """Hash of a few blocks of the content (`ingest.storage.blocks`). Errors as with `open`.
+        """Hash a few blocks of the content (`ingest.storage.blocks`). Errors as in `open`.
 
         Empty for a folder, and on object stores that give a hash of the content with the version mark.
         """
@@ -228,12 +229,12 @@ class Place:
         return blocks_sha256([size], lambda _, start, end: self.read_range(start, end)) if size else ""
 
     def hashes_content(self, info: Mapping[str, Any]) -> bool:
-        """Whether the store's details of a file have a hash of its content. The ETag of a web server may be of the
+        """Return whether the store's details of a file hash its content. The ETag of a web server may depend on the
         file's time instead."""
         return bool(_protocols(self.fs) & EXTRAS.keys() and {"ETag", "etag"} & info.keys())
 
     def remove(self) -> None:
-        """The file is gone, whether or not it was there."""
+        """Remove the file if it exists."""
         try:
             self.fs.rm_file(self.path) if self.is_local else self._remote("remove", lambda: self.fs.rm_file(self.path))
         except FileNotFoundError:
@@ -242,30 +243,31 @@ class Place:
             raise StorageError(f"cannot remove {self.path}: {reason_of(error)}") from None
 
     def entries(self) -> list[dict[str, Any]]:
-        """fsspec's entries of this folder: dicts with `name` (a path), `type` and `size`."""
+        """Return fsspec's entries of this folder: dicts with `name` (a path), `type` and `size`."""
         list_all: Callable[[], list[dict[str, Any]]] = lambda: self.fs.ls(self.path, detail=True)  # noqa: E731
         return list_all() if self.is_local else self._remote("list", list_all)
 
     def matches(self, pattern: str) -> list[str]:
-        """Paths on this file system that a glob pattern names, sorted."""
+        """Return the paths on this file system that a glob pattern matches, sorted."""
         if self.is_local:
             return sorted(self.fs.glob(pattern))
         return sorted(self._remote("list", lambda: self.fs.glob(pattern)))
 
     def names(self) -> list[str]:
-        """Names of the files directly in this folder, sorted; none where the folder does not exist. Always fresh."""
+        """Return names of the files directly in this folder, sorted; none if it does not exist. Never cached."""
         if not self.is_dir():
             return []
         if self.is_local:  # millions of results: names only, no details
-            with os.scandir(self.path) as there:
-                return sorted(entry.name for entry in there if not entry.is_dir())
-        found = (posixpath.basename(path) for path in self._remote_files())
-        return sorted(name for name in found if name)  # consoles of object stores mark a folder by a file "folder/"
+            with os.scandir(self.path) as entries:
+                return sorted(entry.name for entry in entries if not entry.is_dir())
+        names = (posixpath.basename(path) for path in self._remote_files())
+        return sorted(name for name in names if name)  # consoles of object stores mark a folder by a file "folder/"
 
     def _remote_files(self) -> Iterator[str]:
-        """Paths of the files directly in this folder.
+        """Yield paths of the files directly in this folder.
 
-        In a bucket of S3 page by page, each tried again on its own: the entries of millions of results take gigabytes.
+        A bucket of S3 is listed page by page, each tried again on its own: the entries of millions of results take
+        gigabytes.
         """
         if "s3" not in _protocols(self.fs) or not self.path:
             yield from (entry["name"] for entry in self.entries() if entry["type"] != "directory")
@@ -274,7 +276,7 @@ class Place:
         asked = {"Bucket": bucket, "Prefix": f"{key}/" if key else "", "Delimiter": "/"}
         while True:
             page = self._remote("list", lambda: self.fs.call_s3("list_objects_v2", **asked))
-            yield from (found["Key"] for found in page.get("Contents", ()))
+            yield from (entry["Key"] for entry in page.get("Contents", ()))
             if not page.get("IsTruncated"):
                 return
             asked["ContinuationToken"] = page["NextContinuationToken"]
@@ -286,7 +288,7 @@ class Place:
             return None
 
     def _make_folder(self) -> None:
-        """Not on object stores: they have no folders, and a driver would make a missing bucket."""
+        """Make the folder, but not on object stores: they have no folders, and a driver would make a missing bucket."""
         if self.is_local:  # not os.makedirs, which recurses once per folder of a deep path
             folder, missing = posixpath.dirname(self.path), list[str]()
             while not os.path.isdir(folder):
@@ -299,7 +301,7 @@ class Place:
             self.fs.makedirs(posixpath.dirname(self.path), exist_ok=True)
 
     def _remote(self, verb: str, call: Callable[[], Answer]) -> Answer:
-        """A call to a store, tried again. FileNotFoundError as it is, any other failure a StorageError."""
+        """Call a store with retries. FileNotFoundError is kept, any other failure becomes a StorageError."""
         try:
             return retried(call)
         except FileNotFoundError:
@@ -310,13 +312,13 @@ class Place:
 
 
 def is_local(url: str) -> bool:
-    """Whether it names a local path, which may hold "::"; a chain of URLs (`x::y://`) names none."""
+    """Return whether it names a local path, which may hold "::"; a chain of URLs (`x::y://`) does not."""
     protocol, path = fsspec.core.split_protocol(url)
     return protocol in (None, "file", "local") and "://" not in path
 
 
 def place(url: str) -> Place:
-    """The place that a path or an fsspec URL names. StorageError for an unknown protocol or a missing driver.
+    """Return the place that a path or an fsspec URL names. StorageError for an unknown protocol or a missing driver.
 
     A URL with a password in it is refused, since it would end in run.json and in logs. The query of a web server's URL
     is in the file system that is returned, and not in the path (`ingest.storage.web`).
@@ -352,7 +354,7 @@ def place(url: str) -> Place:
 
 
 def version_mark_of(info: Mapping[str, Any]) -> str:
-    """The version mark of a file, from fsspec's details of it."""
+    """Return the version mark of a file, from fsspec's details of it."""
     kept = ["size", "mtime", "ETag", "etag", "LastModified", "last_modified", "updated"]
     if "mtime" not in info:  # a local file is "created" anew by chmod, a link to it, or a move
         kept.append("created")

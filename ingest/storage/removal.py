@@ -1,6 +1,6 @@
-"""A folder and all below it, gone; and what a killed process left half written in it.
+"""Removal of a folder with its content, and of half-written files that a killed process left.
 
-Folder by folder without going into itself, so that no depth is too much for Python. Links are not followed.
+Folders are handled without recursion, so that no depth is too much for Python. Links are not followed.
 """
 
 import errno
@@ -13,7 +13,7 @@ from ingest.storage.retries import retried, store_errors
 
 
 def remove_tree(folder: Place) -> None:
-    """The folder is gone with all that lies in it, whether or not it was there. StorageError where it cannot be."""
+    """Remove the folder with its content, if it exists. StorageError if that fails."""
     try:
         if folder.is_local:
             _remove(folder.path)
@@ -26,7 +26,7 @@ def remove_tree(folder: Place) -> None:
 
 
 def remove_half_written(folder: Place) -> None:
-    """Removes every local file below the folder that is not whole."""
+    """Remove every incomplete local file below the folder."""
     for path in _folders(folder.path):
         for name in folder.at(path).names():
             if name.endswith(PART):
@@ -43,9 +43,9 @@ def _remove(top: str) -> None:
 
 
 def _folders(top: str) -> list[str]:
-    """The folder and all folders below it, each before those that lie in it."""
-    found = [top]
-    for folder in found:  # it grows
+    """Return the folder and all folders below it, each before its own subfolders."""
+    folders = [top]
+    for folder in folders:  # the list grows in the loop
         with os.scandir(folder) as entries:
-            found += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
-    return found
+            folders += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    return folders

@@ -1,4 +1,4 @@
-"""Trying again where a store far away stumbles: which errors pass by themselves, how often, how long.
+"""Retries for remote stores: which errors are temporary, how often and how long to retry.
 
 The drivers try again too, each in its own way (botocore five times for a 5xx answer or a broken connection, s3fs five
 times for a timeout or a body that ends early); the retries here wrap them, the same for every store.
@@ -19,7 +19,7 @@ DEFAULT_RETRY_S = 60.0
 FIRST_DELAY_S, MAX_DELAY_S = 0.2, 10.0
 
 _EREMOTEIO = 121
-"""What s3fs makes of a 500; a name that not every system has."""
+"""Error number that s3fs gives for a 500; not every system has its name."""
 # fmt: off
 _PASSING_ERRNOS = frozenset([
     _EREMOTEIO, errno.EBUSY, errno.EAGAIN, errno.ECONNRESET, errno.ECONNABORTED, errno.ECONNREFUSED, errno.EPIPE,
@@ -29,7 +29,7 @@ _PASSING_ERRNOS = frozenset([
 _LASTING = (FileNotFoundError, PermissionError, FileExistsError, IsADirectoryError, NotADirectoryError)
 _PASSING_STATUS = frozenset([408, 429, 500, 502, 503, 504])
 
-# Drivers have errors that are no OSError. Looked up only where the driver is loaded, so that none need be installed.
+# Some errors of drivers are not OSErrors. They are looked up only if the driver is loaded: it need not be installed.
 _DRIVER_ERRORS = {
     "botocore.exceptions": ("BotoCoreError", "ClientError"),
     "aiohttp": ("ClientError",),
@@ -57,9 +57,9 @@ Answer = TypeVar("Answer")
 
 
 def retry_bound_s() -> float:
-    """Seconds after which no new attempt starts: `PRIVSIEVE_RETRY_S`, 60 where it is not set; 0 tries once.
+    """Return the seconds after which no attempt starts: `PRIVSIEVE_RETRY_S`, by default 60; 0 tries once.
 
-    The last attempt may still take as long as the driver lets it. StorageError where the value is no number.
+    The last attempt may still take as long as the driver lets it. StorageError if the value is not a number.
     """
     text = os.environ.get(RETRY_VARIABLE, "")
     try:
@@ -72,7 +72,7 @@ def retry_bound_s() -> float:
 
 
 def retried(call: Callable[[], Answer]) -> Answer:
-    """What `call` returns, tried again while it fails with an error that may pass. Raises the last error.
+    """Return the result of `call`, retried while it fails with a temporary error. Raises the last error.
 
     Waits 0.2 s, then twice as long each time up to 10 s, each shortened by a random part of up to a half, since
     workers that were turned away together should not come back together. No attempt starts after `retry_bound_s`.
@@ -91,12 +91,12 @@ def retried(call: Callable[[], Answer]) -> Answer:
 
 
 def store_errors() -> tuple[type[Exception], ...]:
-    """OSError, and the errors of the loaded drivers that are none."""
+    """Return OSError and those errors of loaded drivers that are not OSErrors."""
     return (OSError, *_loaded(_DRIVER_ERRORS))
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether the same call may work a moment later. Not found, forbidden and wrong credentials never do."""
+    """Return whether the same call may work a moment later. Not found, forbidden and wrong credentials never do."""
     if isinstance(error, _LASTING):
         return False
     status = http_status(error)
@@ -108,11 +108,11 @@ def may_pass(error: BaseException) -> bool:
 
 
 def http_status(error: BaseException | None) -> int | None:
-    """The HTTP status that the store answered with, where the error or its cause has one."""
+    """Return the HTTP status of the store's answer, if the error or its cause has one."""
     while error is not None:
         response = getattr(error, "response", None)
-        found = response.get("ResponseMetadata", {}).get("HTTPStatusCode") if isinstance(response, dict) else None
-        for status in (found, getattr(response, "status_code", None), *_own_status(error)):
+        status_code = response.get("ResponseMetadata", {}).get("HTTPStatusCode") if isinstance(response, dict) else None
+        for status in (status_code, getattr(response, "status_code", None), *_own_status(error)):
             if isinstance(status, int):
                 return status
         error = error.__cause__
@@ -125,7 +125,7 @@ def _own_status(error: BaseException) -> Iterator[object]:
 
 
 def reason_of(error: BaseException) -> str:
-    """What went wrong in a few words of our own: a driver's may hold addresses, names or credentials."""
+    """Describe the error in our own words: a driver's message may hold addresses, names or credentials."""
     name = type(error).__name__
     if name in _WORDS:
         return _WORDS[name]
@@ -138,7 +138,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def is_of_storage(error: BaseException) -> bool:
-    """Whether the store failed to give a file that is there; damage, which a parser finds, carries no number."""
+    """Return whether the store failed to read an existing file; errors of parsers over damage have no errno."""
     return isinstance(error, OSError) and error.errno not in (None, errno.ENOENT)
 
 

@@ -10,8 +10,8 @@ from ingest.storage.hashing import HashThread
 from ingest.storage.retries import reason_of, store_errors
 
 WRITTEN_BACK_BYTES = 16 * 2**20
-"""The system is asked to begin with the disk each time so many bytes were written: else the flush at the end waits for
-all of them."""
+"""The system is asked to start writing to disk after this many bytes: else the flush at the end waits for all of
+them."""
 
 
 class RangeReader(io.RawIOBase):
@@ -38,14 +38,14 @@ class RangeReader(io.RawIOBase):
         start, end = self._offset, min(self._offset + len(view), self._size)
         if start >= end:
             return 0
-        found = self._read_range(start, end)
-        view[: len(found)] = found
+        content = self._read_range(start, end)
+        view[: len(content)] = content
         self._offset = end
-        return len(found)
+        return len(content)
 
 
 class NewFile(io.RawIOBase):
-    """A file that is being written, see `Place.create`; hashes what passes. A failed write is a StorageError."""
+    """A file that is being written, see `Place.create`; its content is hashed. A failed write is a StorageError."""
 
     def __init__(self, stream: BinaryIO, path: str, is_local: bool):
         self._stream, self._path, self._is_local = stream, path, is_local
@@ -53,11 +53,11 @@ class NewFile(io.RawIOBase):
 
     @property
     def sha256(self) -> str:
-        """Hex hash of what was written so far."""
+        """Hex hash of the bytes written so far."""
         return self._hash.hexdigest()
 
     def end_hash(self) -> None:
-        """Ends the thread that hashes; the hash can still be read."""
+        """End the thread that hashes; the hash can still be read."""
         self._hash.close()
 
     def writable(self) -> bool:
@@ -78,7 +78,7 @@ class NewFile(io.RawIOBase):
         return len(content)
 
     def _write_back(self) -> None:
-        """Linux begins to write what is declared as not needed; other systems may do nothing."""
+        """Ask the system to write: Linux does so for data declared as not needed; others may do nothing."""
         if hasattr(os, "posix_fadvise"):
             self._stream.flush()
             num_bytes = self._num_bytes - self._num_written_back

@@ -2,7 +2,7 @@
 
 The query of an http(s) URL (`http://host/get?key=…`) may be a key. Files, names and messages have the URL with a hash
 in place of the query (`named`), by which a continued run recognises its source. The query itself is kept by the process
-that was given it, and sent with each request (`open_web`). Other processes can be given it again by a variable.
+that received it, and sent with each request (`open_web`). A variable passes it to other processes.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ _WITHOUT_KEYS = re.compile(r"(?:https?|file|local)://", re.IGNORECASE)
 """Queries of web servers stay in memory; those of local files are part of their names."""
 
 _USER = re.compile(r"([a-z][a-z0-9+.-]*://)(?:[^/?#]*@|[^/]*:[^/]*@|[^/:@]+:(?!\d+/)[^@]*@)", re.IGNORECASE)
-"""A port is no password; a secret may hold slashes."""
+"""A port is not a password; a secret may hold slashes."""
 
 _CONTAINER = re.compile(r"(?:abfss?|adl|az)://[a-z0-9$-]{3,63}@[a-z0-9-]+\.", re.IGNORECASE)
 """Azure's own form: a container and an account, no user."""
@@ -37,11 +37,11 @@ _QUERY_IN_TEXT = re.compile(r"(https?://[^\s?#\"'<>]*)[?#](?!query-sha256=)[^\s\
 _USER_IN_TEXT = re.compile(r"(https?://)[^\s/?#\"'<>]*@", re.IGNORECASE)
 
 _queries: dict[str, str] = {}
-"""URL as `named` gives it -> its query."""
+"""URL as returned by `named` -> its query."""
 
 
 def refuse_credentials(url: str) -> None:
-    """StorageError if a URL has a user name or password, or a query where that cannot stay in memory."""
+    """StorageError if a URL has a user name or password, or a query that cannot stay in memory."""
     chain = _chain(url)
     if any(map(_has_user, chain)):
         raise StorageError(
@@ -54,9 +54,9 @@ def refuse_credentials(url: str) -> None:
 
 
 def named(url: str) -> str:
-    """The URL as files, names and messages may have it: a hash in place of the query of a web server.
+    """Return the URL for files, names and messages: with a hash in place of the query of a web server.
 
-    What `refuse_credentials` refuses is still refused, but without the credential. Other texts stay as they are.
+    URLs that `refuse_credentials` refuses are still refused, but without the credential. Other texts stay as they are.
     """
     chain = _chain(url)
     if len(chain) == 1 and _WEB.match(url) and not _has_user(url):
@@ -65,12 +65,12 @@ def named(url: str) -> str:
 
 
 def without_credentials(text: str) -> str:
-    """A message without the queries and users of URLs in it."""
+    """Remove the queries and users of URLs from a message."""
     return _USER_IN_TEXT.sub(r"\1…@", _QUERY_IN_TEXT.sub(r"\1?…", text))
 
 
 def _chain(url: str) -> list[str]:
-    """The URLs that a chain of them (`x::y://`) consists of; none if it is a path."""
+    """Return the URLs of a chain (`x::y://`); none for a path."""
     return url.split("::") if _URL.match(url) else []
 
 
@@ -79,7 +79,7 @@ def _has_user(url: str) -> bool:
 
 
 def _hidden(part: str) -> str:
-    """Without credentials, but with a sign of each, by which it is refused."""
+    """Replace credentials by a mark, by which the URL is still refused."""
     part = _USER.sub(r"\1…@", part) if _has_user(part) else part
     if _WEB.match(part):
         return re.sub(r"[?#].*", "?…", part)
@@ -96,7 +96,7 @@ def _named_query(url: str) -> str:
 
 
 def open_web(url: str) -> "tuple[fsspec.AbstractFileSystem, str] | None":
-    """The file system of an http(s) URL with a query, and the URL without it; None for all other URLs.
+    """Return the file system of an http(s) URL with a query, and the URL without it; None for other URLs.
 
     StorageError if the query is not known to this process.
     """
@@ -105,7 +105,7 @@ def open_web(url: str) -> "tuple[fsspec.AbstractFileSystem, str] | None":
     path = name.partition("?")[0]
     if name not in _queries and named(os.environ.get(URL_VARIABLE, "")) != name:
         raise StorageError(
-            f"{path} was given with a query, which is written nowhere; give the whole URL in the variable "
+            f"{path} was given with a query, which is not stored; give the whole URL in the variable "
             f"{URL_VARIABLE}, or download the file and scan that"
         )
     from ingest.storage.web_files import WebFiles  # here, since it loads aiohttp

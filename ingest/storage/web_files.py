@@ -8,13 +8,13 @@ from fsspec.implementations.http import HTTPFileSystem
 
 
 class WebFiles(HTTPFileSystem):  # type: ignore[misc]
-    """query: in the form in which it is sent, without "?"."""
+    """The file system. query: as it is sent, without "?"."""
 
     def __init__(self, *args: Any, query: str, **options: Any):
         super().__init__(*args, **options)
         self._query = query
 
     def encode_url(self, url: str) -> yarl.URL:
-        """With the query. What it has percent-encoded stays so: a signature is of these very characters."""
+        """Append the query. Its percent-encoding is kept, since a signature covers these very characters."""
         query = quote(self._query, safe="%/:?@!$&'()*+,;=[]~")
         return yarl.URL(f"{super().encode_url(url)}?{query}", encoded=True)

@@ -4,7 +4,7 @@ from contextlib import suppress
 
 from ingest.errors import SourceError, StorageError, did_you_mean, number_of
 from ingest.formats import Source, webdataset
-from ingest.formats.webdataset import Beside
+from ingest.formats.webdataset import CategoryProbe
 from ingest.sample import printable
 
 MAX_FIELDS = 20
@@ -63,12 +63,12 @@ def _there(fields: list[str], whose: str) -> str:
     return f"{whose} fields are: {', '.join(fields[:MAX_FIELDS])}" if fields else "the first have no JSON"
 
 
-def _looked_at(source: Source, num_shards: int) -> list[Beside]:
+def _looked_at(source: Source, num_shards: int) -> list[CategoryProbe]:
     """Of the first shard, or of shards spread from the first to the last; a scan says which cannot be read."""
     last = len(source.shards) - 1
     numbers = sorted({last * n // max(1, num_shards - 1) for n in range(num_shards)})
-    found = list[Beside]()
+    found = list[CategoryProbe]()
     for number in numbers:
         with suppress(StorageError):
-            found.append(webdataset.looked_at(source.root, source.shards[number], source.category))
+            found.append(webdataset.category_probe(source.root, source.shards[number], source.category))
     return found

@@ -1,13 +1,13 @@
 """The engines: one module each, all with the functions of `scoring.assessment.EngineModule`.
 
-    describe(options)       what makes two runs comparable
-    requirements(options)   what the machine needs          (privsieve doctor)
-    preview(options)        what would be asked             (privsieve scan --dry-run)
-    costs(options)          what a plan cannot measure      (privsieve plan)
+    describe(options)       facts that make two runs comparable
+    requirements(options)   requirements of the machine     (privsieve doctor)
+    preview(options)        the prompt                      (privsieve scan --dry-run)
+    costs(options)          costs that are not measured     (privsieve plan)
     load(options)           starts the models
 
 Only `load` loads a model. To add an engine: write the module and name it here; nothing outside of this folder needs to
-know it. A module with files of its own keeps the engine in `engine.py` and what the user chose in `settings.py`.
+know it. A module with files of its own keeps the engine in `engine.py` and the user's choices in `settings.py`.
 
 May import: `ingest`.
 """
@@ -32,7 +32,7 @@ DEFAULT = "detectors"
 
 
 def engine_module(name: str) -> EngineModule:
-    """The module of an engine. EngineError with the known names if there is no such engine."""
+    """Return the module of an engine. EngineError with the known names if there is no such engine."""
     if name not in ENGINES:
         known = ", ".join(ENGINES)
         raise EngineError(f'unknown engine "{name}"{did_you_mean(name, ENGINES)}; there are: {known}')
@@ -40,5 +40,5 @@ def engine_module(name: str) -> EngineModule:
 
 
 def placeholder_engine() -> Engine:
-    """An engine with made-up answers and no model, to measure everything around an engine."""
+    """Return an engine with made-up answers and no model, to measure everything around an engine."""
     return engine_module("canned").load(EngineOptions())

@@ -16,11 +16,11 @@ differing size."""
 
 MAX_VALUES = 2
 MAX_SCORE = 0.1
-"""The same for answers without probabilities: differing values of the 22, and difference of a holistic score."""
+"""Limits for answers without probabilities: number of differing values, and difference of a holistic score."""
 
 
 def canary() -> View:
-    """Bars, a disc and noise: every patch differs, so that a lost or shuffled patch shows."""
+    """Draw bars, a disc and noise: every patch differs, so that a lost or shuffled patch is noticed."""
     down, across = np.mgrid[0:SIZE_PX, 0:SIZE_PX]
     noise = np.random.default_rng(20260101).integers(0, 64, (SIZE_PX, SIZE_PX, 3))
     bars = np.stack([across, down, (across // 16 % 2) * 160], axis=-1) * 191 // SIZE_PX
@@ -30,7 +30,7 @@ def canary() -> View:
 
 
 def record(answer: Assessment) -> bytes:
-    """JSON of an actor's answer, to be kept for the other actors. Holds numbers only."""
+    """Return an actor's answer as JSON for comparison with other actors. Holds numbers only."""
     probabilities = None if answer.probabilities is None else _plain(answer.probabilities)
     kept = {
         "values": _plain(answer.values),
@@ -42,12 +42,12 @@ def record(answer: Assessment) -> bytes:
     return json.dumps(kept).encode()
 
 
-def difference(one: bytes, other: bytes) -> str | None:
-    """Why two answers (`record`) cannot come from actors that are set up alike; None where they can.
+def difference(first: bytes, second: bytes) -> str | None:
+    """Return why two answers (`record`) cannot come from actors with the same set-up, or None.
 
-    Where an answer has probabilities, they alone count: values flip where two are nearly equal.
+    If answers have probabilities, only these count: values flip if two are nearly equal.
     """
-    before, now = json.loads(one), json.loads(other)
+    before, now = json.loads(first), json.loads(second)
     for name in ("probabilities", "prob_private"):
         if before[name] is not None and now[name] is not None:
             apart = _largest(np.atleast_1d(before[name]), np.atleast_1d(now[name]))
@@ -61,24 +61,24 @@ def difference(one: bytes, other: bytes) -> str | None:
 
 
 def _plain(numbers: npt.NDArray[np.float32]) -> Any:
-    """NaN, which JSON has not, as null."""
+    """Round numbers for JSON, with null for NaN, which JSON lacks."""
     rounded = np.round(numbers.astype(float), 4).astype(object)
     rounded[np.isnan(numbers)] = None
     return rounded.tolist()
 
 
-def _largest(one: Any, other: Any) -> float:
-    """Largest difference.
+def _largest(before: Any, now: Any) -> float:
+    """Return the largest difference.
 
-    What only one of the two gives counts as fully different, except for up to `MAX_VALUES` of many: near a tie a sound
-    actor may have no probabilities for an attribute.
+    A value that only one of the two gives counts as fully different, except for up to `MAX_VALUES` of many: near a tie
+    a sound actor may have no probabilities for an attribute.
     """
-    first, second = (np.array(numbers, dtype=float).reshape(len(numbers), -1) for numbers in (one, other))
+    first, second = (np.array(numbers, dtype=float).reshape(len(numbers), -1) for numbers in (before, now))
     known = ~np.isnan(first).any(axis=1), ~np.isnan(second).any(axis=1)
     if (known[0] != known[1]).sum() > (MAX_VALUES if len(first) > 1 else 0):
         return 1.0
     return float(np.abs(first - second)[known[0] & known[1]].max(initial=0.0))
 
 
-def _num_different(one: list[float | None], other: list[float | None]) -> int:
-    return sum(a != b for a, b in zip(one, other, strict=True))
+def _num_different(before: list[float | None], now: list[float | None]) -> int:
+    return sum(a != b for a, b in zip(before, now, strict=True))

@@ -73,7 +73,8 @@ class CannedEngine:
                 time.sleep(seconds)
 
     def _answer(self, sha256: str) -> Assessment:
-        """Byte i of a hash of the hash decides attribute i: about 1 in 8 present, 1 in 16 ambiguous, 1 in 32 null."""
+        """Answer by a hash of the hash, whose byte i decides attribute i: about 1 in 8 present, 1 in 16 ambiguous, 1
+        in 32 null."""
         self._practise(sha256)
         random_bytes = np.frombuffer(hashlib.sha512(sha256.encode()).digest(), dtype=np.uint8)[: len(KEYS)]
         values = np.select([random_bytes < 32, random_bytes < 48, random_bytes < 56], [1.0, 0.5, np.nan], 0.0).astype(

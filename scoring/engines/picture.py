@@ -1,4 +1,4 @@
-"""Pixels -> the picture that a model sees."""
+"""Converts pixels to the picture that a model sees."""
 
 import math
 
@@ -11,7 +11,7 @@ DEFAULT_MAX_PIXELS = 512 * 512
 
 
 def prepared(pixels: Pixels, max_pixels: int) -> Image.Image:
-    """An RGB picture of at most max_pixels (width x height), aspect kept; never larger than it was."""
+    """Return an RGB picture of at most max_pixels (width x height), aspect kept, never enlarged."""
     image = Image.fromarray(pixels)
     scale = math.sqrt(max_pixels / (image.width * image.height))
     if scale >= 1:
@@ -21,10 +21,10 @@ def prepared(pixels: Pixels, max_pixels: int) -> Image.Image:
 
 
 def max_side_px(max_pixels: int) -> int:
-    """Longer side to which decoding may already shrink: twice that of a square of max_pixels."""
+    """Return the longer side to which decoding may already shrink: twice that of a square of max_pixels."""
     return 2 * math.isqrt(max_pixels)
 
 
 def seen_as_decoded(pixels: Pixels) -> str:
-    """For `Preview.describe_picture` of engines that take decoded pictures as they are."""
+    """Describe a picture for `Preview.describe_picture` of engines that take decoded pictures as they are."""
     return f"seen at {pixels.shape[1]}x{pixels.shape[0]}"

@@ -1,6 +1,6 @@
-"""What people, benchmarks or several models say about pictures: the labels that models are tuned on and judged by.
+"""Labels that people, benchmarks or models give to pictures; models are tuned on them and evaluated with them.
 
-One table for all of them (`table.py`); importers of public benchmarks, consensus and exports give and take it.
+One table for all of them (`table.py`); importers of public benchmarks, consensus and exports produce and use it.
 May import: `ingest`.
 Start at: `table.py`.
 """

@@ -1,4 +1,4 @@
-"""Which VISPR pictures to annotate for a severity benchmark, by the levels that their VISPR labels stand for.
+"""Choice of VISPR pictures to annotate for a severity benchmark, by the levels of their VISPR labels.
 
 Source: Tsaprazlis et al., "Rethinking Visual Privacy", section 4.1: pictures with sensitive content for levels 1 and 2,
 "safe" ones for levels 3 and 4, more of level 2 without faces; the test split for evaluation, validation for tuning.
@@ -21,7 +21,7 @@ PAPER_COUNTS = {1: 2860, 2: 1025, 3: 1363, 4: 1488}
 """Evaluation pictures of the paper by level, as annotated."""
 
 LEVEL_1, LEVEL_2, NO_FACE, SAFE = "level 1", "level 2", "level 2 without face", "level 3 or 4"
-"""Classes of candidates. What level a safe picture has is known only once it is annotated."""
+"""Classes of candidates. The level of a safe picture is known only after annotation."""
 
 USES = {"test": "evaluation", "validation": "tuning"}
 
@@ -32,16 +32,17 @@ class Candidates:
     """One row per candidate, in `LABELS_SCHEMA`: its class, and its split: test (evaluation) or validation (tuning)."""
 
     num_found: dict[str, dict[str, int]]
-    """Use (evaluation, tuning) -> class -> candidates before the draw."""
+    """Use (evaluation, tuning) -> class -> number of candidates before the draw."""
 
     too_few: tuple[str, ...]
-    """Levels of which the draw has fewer than the paper, one sentence each."""
+    """Levels with fewer pictures than the paper, one sentence each."""
 
 
 def candidates(
     vispr: pa.Table, like_paper: bool = False, annotated: pa.Table | None = None, seed: int = 0
 ) -> Candidates:
-    """vispr: imported labels. like_paper: draw as many evaluation pictures of each level as the paper has.
+    """Choose candidates. vispr: imported labels. like_paper: draw as many evaluation pictures of each level as the
+    paper has.
 
     annotated: labels of a consensus, which give the level of each picture; without them levels 3 and 4 are drawn
     together, as many as both have. Candidates of level 2 without a face are drawn before others of level 2.
@@ -50,30 +51,33 @@ def candidates(
     vispr = vispr.filter(in_use)
     classes = _classes(vispr)
     kept = np.flatnonzero(classes != "")
-    found = vispr.take(pa.array(kept))
+    in_classes = vispr.take(pa.array(kept))
     classes = classes[kept]
-    uses = np.array([USES[split] for split in found["split"].to_pylist()], object)
+    uses = np.array([USES[split] for split in in_classes["split"].to_pylist()], object)
     num_found = {
-        use: {str(one): int(((uses == use) & (classes == one)).sum()) for one in (LEVEL_1, LEVEL_2, NO_FACE, SAFE)}
+        use: {
+            str(class_): int(((uses == use) & (classes == class_)).sum())
+            for class_ in (LEVEL_1, LEVEL_2, NO_FACE, SAFE)
+        }
         for use in USES.values()
     }
     chosen, too_few = np.arange(len(classes)), tuple[str, ...]()
     if like_paper:
-        groups = _groups(found, classes, annotated)
+        groups = _groups(in_classes, classes, annotated)
         drawn, too_few = _drawn(groups, uses == "evaluation", classes, seed)
         chosen = np.sort(np.concatenate([drawn, np.flatnonzero(uses == "tuning")]))
-    rows = found.take(pa.array(chosen))
+    rows = in_classes.take(pa.array(chosen))
     columns = {name: rows[name].to_pylist() for name in ("sha256", "key", "split", "licence")}
     columns |= {"annotator": ["vispr candidates"] * rows.num_rows, "class": classes[chosen].tolist()}
     return Candidates(to_labels(columns, rows.num_rows), num_found, too_few)
 
 
 def _classes(vispr: pa.Table) -> npt.NDArray[np.object_]:
-    """Shape (rows,): "" for pictures that are no candidates."""
+    """Return the classes, shape (rows,); "" for pictures that are not candidates."""
     values = attribute_values(vispr)
     levels = _levels(values)
     has_face = values[:, KEYS.index("biometrics")] > 0  # complete or in part
-    is_safe = np.array([one == 0 for one in vispr["private"].to_pylist()])
+    is_safe = np.array([private == 0 for private in vispr["private"].to_pylist()])
     classes = np.full(vispr.num_rows, "", object)
     classes[is_safe] = SAFE
     classes[~is_safe & (levels == 1)] = LEVEL_1
@@ -86,16 +90,16 @@ def _levels(values: Floats) -> npt.NDArray[np.int64]:
     return severity.level_of(severity.lexicographic(severity.level_counts(values == 1)))
 
 
-def _groups(found: pa.Table, classes: npt.NDArray[np.object_], annotated: pa.Table | None) -> dict[str, Floats]:
-    """Name of each group to draw -> shape (rows,), whether a row belongs to it."""
+def _groups(in_classes: pa.Table, classes: npt.NDArray[np.object_], annotated: pa.Table | None) -> dict[str, Floats]:
+    """Return group to draw -> whether each row belongs to it, shape (rows,)."""
     if annotated is None:
         is_level_2 = np.isin(classes.astype(str), [LEVEL_2, NO_FACE])
         return {"1": classes == LEVEL_1, "2": is_level_2, "3 and 4": classes == SAFE}
-    both = judgements([("candidates", found), ("annotation", annotated)])
+    both = judgements([("candidates", in_classes), ("annotation", annotated)])
     if len(both.annotators) != 2:
         raise LabelsError("the labels for --labels have several annotators; join them with labels consensus")
-    # Pictures come in the order of the first table, so those behind its last row are not candidates.
-    levels = both.levels()[1][: found.num_rows]
+    # Pictures come in the order of the first table, so those after its last row are not candidates.
+    levels = both.levels()[1][: in_classes.num_rows]
     levels = np.where(levels == 0, 4, levels)  # the paper has no level 0
     return {str(level): levels == level for level in PAPER_COUNTS}
 
@@ -108,7 +112,7 @@ def _drawn(
     drawn, too_few = [np.zeros(0, np.int64)], []
     for name, is_member in groups.items():
         wanted = PAPER_COUNTS[3] + PAPER_COUNTS[4] if name == "3 and 4" else PAPER_COUNTS[int(name)]
-        pool = [place for place in order if is_member[place] and is_evaluation[place]]
+        pool = [index for index in order if is_member[index] and is_evaluation[index]]
         if len(pool) < wanted:
             too_few.append(f"level {name}: {len(pool):,} of {wanted:,} pictures that the paper has")
         drawn.append(np.array(pool[:wanted], np.int64))

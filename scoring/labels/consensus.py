@@ -18,16 +18,16 @@ Method = Literal["two-annotator", "dawid-skene"]
 
 ANNOTATOR = "consensus"
 STEPS = np.array([0.0, 0.5, 1.0], np.float32)
-"""What an attribute can be."""
+"""Possible values of an attribute."""
 
 MIN_POSTERIOR = 0.5
-"""Dawid–Skene: null below this, unless another bound is chosen."""
+"""Dawid–Skene: answers with a smaller posterior are null, unless another bound is chosen."""
 
 MIN_LEAD = 1e-6
-"""Dawid–Skene: the most probable answer must be more probable than the next by this, else there is a tie."""
+"""Dawid–Skene: the most probable answer must lead the next by this much, else they tie."""
 
 MAX_CLASSES = 100
-"""Dawid–Skene estimates the square of this for each annotator."""
+"""Limit of classes: Dawid–Skene estimates the square of their number for each annotator."""
 
 
 @dataclass(frozen=True)
@@ -40,63 +40,63 @@ class Consensus:
     annotators: tuple[str, ...]
 
     num_shared: int
-    """Pictures of which every annotator has a row."""
+    """Number of pictures with a row of every annotator."""
 
     num_values: dict[str, int]
-    """How many values of attributes are "1", "0.5", "0" and "null"."""
+    """Number of values of attributes that are "1", "0.5", "0" and "null"."""
 
     num_private: dict[str, int]
-    """The same of `private`."""
+    """The same for `private`."""
 
     accuracy: dict[str, float] = field(default_factory=dict)
-    """Annotator -> estimated share of right answers over all attributes and `private`; only of Dawid–Skene."""
+    """Annotator -> estimated share of right answers over all attributes and `private`; only with Dawid–Skene."""
 
 
 def consensus(
-    found: Judgements, method: Method | None = None, *, paper_rule: bool = False, min_posterior: float | None = None
+    judged: Judgements, method: Method | None = None, *, paper_rule: bool = False, min_posterior: float | None = None
 ) -> Consensus:
-    """One row per picture; its score is the severity of the values of consensus.
+    """Join labels to one row per picture; its score is the severity of the consensus values.
 
     method: None for the rule of two annotators if there are two, else Dawid–Skene.
-    paper_rule: of two annotators that differ the value is 0, not 0.5, and 0.5 of both is 0.
+    paper_rule: if two annotators differ the value is 0, not 0.5, and 0.5 of both becomes 0.
     min_posterior: Dawid–Skene gives null if the most probable answer is less probable, and for a tie; None for
     `MIN_POSTERIOR`.
-    LabelsError if the method does not fit the number of annotators, or one shares no picture with the others.
+    LabelsError if the method does not fit the number of annotators, or an annotator shares no picture with the others.
     """
-    num = len(found.annotators)
+    num = len(judged.annotators)
     if num < 2:
         raise LabelsError(f"there is {number_of(num, 'annotator')}; a consensus needs at least two")
-    found.refuse_strangers()
+    judged.refuse_strangers()
     method = method or ("two-annotator" if num == 2 else "dawid-skene")
     if method == "two-annotator" and num != 2:
         raise LabelsError(f"there are {num} annotators; the rule of two needs two, take --method dawid-skene")
     if method == "dawid-skene" and paper_rule:
-        raise LabelsError("--paper-rule is of the method two-annotator; leave it out")
+        raise LabelsError("--paper-rule is for the method two-annotator; leave it out")
     if method == "two-annotator" and min_posterior is not None:
-        raise LabelsError("--min-posterior is of the method dawid-skene; leave it out, or take --method dawid-skene")
-    notes = [f"Annotators: {', '.join(found.annotators)}."]
+        raise LabelsError("--min-posterior is for the method dawid-skene; leave it out, or take --method dawid-skene")
+    notes = [f"Annotators: {', '.join(judged.annotators)}."]
     accuracy: dict[str, float] = {}
     if method == "two-annotator":
-        values = of_two(found.values, paper_rule)
-        private = _same(found.private)
-        classes = _same_text(found.texts["class"])
+        values = of_two(judged.values, paper_rule)
+        private = _same(judged.private)
+        classes = _same_text(judged.texts["class"])
         notes.append(_RULE_OF_PAPER if paper_rule else _RULE)
     else:
         min_posterior = MIN_POSTERIOR if min_posterior is None else min_posterior
-        values, private, classes, accuracy = _most_probable(found, min_posterior)
-        notes.append(f"Dawid–Skene, null below a posterior of {min_posterior:g} and where two answers tie.")
+        values, private, classes, accuracy = _most_probable(judged, min_posterior)
+        notes.append(f"Dawid–Skene, null below a posterior of {min_posterior:g} and if two answers tie.")
     columns: dict[str, object] = {key: values[:, i] for i, key in enumerate(KEYS)}
-    columns |= {"sha256": list(found.sha256), "key": list(found.key), "annotator": [ANNOTATOR] * len(found.key)}
+    columns |= {"sha256": list(judged.sha256), "key": list(judged.key), "annotator": [ANNOTATOR] * len(judged.key)}
     columns |= {"private": pa.array(private, from_pandas=True).cast(pa.int8()), "class": list(classes)}
-    columns |= {"score": scores(values), "split": list(_same_text(found.texts["split"], of_those_given=True))}
-    columns["licence"] = list(_same_text(found.texts["licence"], of_those_given=True))
-    labels = to_labels(columns, len(found.key))  # type: ignore[arg-type]
+    columns |= {"score": scores(values), "split": list(_same_text(judged.texts["split"], ignores_missing=True))}
+    columns["licence"] = list(_same_text(judged.texts["licence"], ignores_missing=True))
+    labels = to_labels(columns, len(judged.key))  # type: ignore[arg-type]
     return Consensus(
         labels,
         LabelsOrigin("consensus", None, labels.num_rows, {}, tuple(notes)),
         method,
-        found.annotators,
-        int(found.is_listed.all(axis=0).sum()),
+        judged.annotators,
+        int(judged.is_listed.all(axis=0).sum()),
         _counts(values),
         _counts(private),
         accuracy,
@@ -114,7 +114,7 @@ _RULE_OF_PAPER = (
 
 
 def of_two(values: Floats, paper_rule: bool) -> Floats:
-    """Shape (2, …) -> (…): 1 only where both say 1. Null where either is null."""
+    """Join two annotators, shape (2, …) -> (…): 1 only if both say 1; null if either is null."""
     first, second = values
     if paper_rule:
         joined: Floats = np.asarray((first == 1) & (second == 1)).astype(np.float32)
@@ -125,40 +125,40 @@ def of_two(values: Floats, paper_rule: bool) -> Floats:
 
 
 def _same(values: Floats) -> Floats:
-    """Shape (A, P) -> (P,): the value that all give; null where they differ or one is null."""
+    """Join annotators, shape (A, P) -> (P,): the common value; null if they differ or one is null."""
     joined: Floats = values[0].copy()
     joined[(values != values[0]).any(axis=0)] = np.nan  # NaN differs from itself
     return joined
 
 
-def _same_text(texts: npt.NDArray[np.object_], of_those_given: bool = False) -> list[str | None]:
-    """Shape (A, P) -> one text per picture. of_those_given: annotators without a text do not count."""
+def _same_text(texts: npt.NDArray[np.object_], ignores_missing: bool = False) -> list[str | None]:
+    """Join texts, shape (A, P) -> one per picture. ignores_missing: annotators without a text do not count."""
     joined = []
     for column in texts.T:
-        different = {text for text in column if not (of_those_given and text is None)}
+        different = {text for text in column if not (ignores_missing and text is None)}
         joined.append(different.pop() if len(different) == 1 else None)
     return joined
 
 
 def _most_probable(
-    found: Judgements, min_posterior: float
+    judged: Judgements, min_posterior: float
 ) -> tuple[Floats, Floats, list[str | None], dict[str, float]]:
-    values = np.full(found.values.shape[1:], np.nan, np.float32)
+    values = np.full(judged.values.shape[1:], np.nan, np.float32)
     fits = []
     for i in range(len(KEYS)):
-        answers = np.where(np.isnan(found.values[:, :, i]), -1, np.nan_to_num(found.values[:, :, i]) * 2).astype(int)
+        answers = np.where(np.isnan(judged.values[:, :, i]), -1, np.nan_to_num(judged.values[:, :, i]) * 2).astype(int)
         if (answers >= 0).any():
             fits.append((dawid_skene.fit(answers, len(STEPS)), (answers >= 0).sum(axis=1)))
             values[:, i] = _decided(fits[-1][0], STEPS, min_posterior)
-    private = np.full(found.private.shape[1], np.nan, np.float32)
-    answers = np.where(np.isnan(found.private), -1, np.nan_to_num(found.private)).astype(int)
+    private = np.full(judged.private.shape[1], np.nan, np.float32)
+    answers = np.where(np.isnan(judged.private), -1, np.nan_to_num(judged.private)).astype(int)
     if (answers >= 0).any():
         fits.append((dawid_skene.fit(answers, 2), (answers >= 0).sum(axis=1)))
         private = _decided(fits[-1][0], np.array([0, 1], np.float32), min_posterior)
-    num_given = np.sum([given for _, given in fits], axis=0) if fits else np.zeros(len(found.annotators))
-    right = np.sum([one.accuracy * given for one, given in fits], axis=0) if fits else num_given
-    accuracy = {name: float(right[i] / num_given[i]) for i, name in enumerate(found.annotators) if num_given[i] > 0}
-    return values, private, _classes(found.texts["class"], min_posterior), accuracy
+    num_given = np.sum([given for _, given in fits], axis=0) if fits else np.zeros(len(judged.annotators))
+    right = np.sum([fitted.accuracy * given for fitted, given in fits], axis=0) if fits else num_given
+    accuracy = {name: float(right[i] / num_given[i]) for i, name in enumerate(judged.annotators) if num_given[i] > 0}
+    return values, private, _classes(judged.texts["class"], min_posterior), accuracy
 
 
 def _classes(texts: npt.NDArray[np.object_], min_posterior: float) -> list[str | None]:
@@ -170,11 +170,11 @@ def _classes(texts: npt.NDArray[np.object_], min_posterior: float) -> list[str |
     number = {text: i for i, text in enumerate(known)} | {None: -1}
     answers = np.array([[number[text] for text in row] for row in texts], np.int64)
     decided = _decided(dawid_skene.fit(answers, len(known)), np.arange(len(known), dtype=np.float32), min_posterior)
-    return [None if np.isnan(one) else known[int(one)] for one in decided]
+    return [None if np.isnan(index) else known[int(index)] for index in decided]
 
 
 def _decided(fitted: dawid_skene.Fit, answers: Floats, min_posterior: float) -> Floats:
-    """The most probable answer, NaN if it is not probable enough, ties with another, or nobody judged the picture."""
+    """Return the most probable answer; NaN if it is too improbable, tied, or without any judgement."""
     is_judged = ~np.isnan(fitted.posterior[:, 0])
     posterior = np.nan_to_num(fitted.posterior)
     decided: Floats = answers[posterior.argmax(axis=1)].astype(np.float32)
@@ -186,5 +186,5 @@ def _decided(fitted: dawid_skene.Fit, answers: Floats, min_posterior: float) -> 
 
 
 def _counts(values: Floats) -> dict[str, int]:
-    found = {f"{step:g}": int((values == step).sum()) for step in (1, 0.5, 0)}
-    return found | {"null": int(np.isnan(values).sum())}
+    counts = {f"{step:g}": int((values == step).sum()) for step in (1, 0.5, 0)}
+    return counts | {"null": int(np.isnan(values).sum())}

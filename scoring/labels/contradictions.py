@@ -1,7 +1,7 @@
-"""Labels of which `private` and the attributes contradict each other by the taxonomy.
+"""Labels whose `private` and attributes contradict each other by the taxonomy.
 
 A picture is private if it shows an attribute of level 1 or 2. So `private` 0 contradicts such an attribute that is 1,
-and `private` 1 contradicts the label that all of these are 0. An attribute of 0.5 or null leaves both open. A labeler
+and `private` 1 contradicts 0 for all of these. An attribute of 0.5 or null leaves both open. A labeler
 may hold another definition of private, so such labels are counted and not refused.
 """
 
@@ -16,17 +16,17 @@ from scoring.privacy import IS_DECISIVE
 from scoring.taxonomy import KEYS
 
 MAX_NAMED = 3
-"""Attributes."""
+"""Number of attributes that a message names."""
 
 
 def contradictions(labels: pa.Table) -> str | None:
-    """The caution about a table of `LABELS_SCHEMA`; None if no label contradicts itself."""
+    """Return the caution about a table of `LABELS_SCHEMA`; None if no label contradicts itself."""
     private = np.asarray(labels["private"].cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
     return contradictions_of(private, attribute_values(labels))
 
 
 def contradictions_of(private: npt.NDArray[np.floating], values: Floats) -> str | None:
-    """The same of arrays. private: shape (rows,), 0, 1 or NaN. values: shape (rows, 22), 0, 0.5, 1 or NaN."""
+    """Return the same for arrays. private: shape (rows,), 0, 1 or NaN. values: shape (rows, 22), 0, 0.5, 1 or NaN."""
     is_shown = (values == 1) & IS_DECISIVE
     is_public = (private == 0) & is_shown.any(axis=1)
     is_private = (private == 1) & (values[:, IS_DECISIVE] == 0).all(axis=1)
@@ -39,12 +39,12 @@ def contradictions_of(private: npt.NDArray[np.floating], values: Floats) -> str 
         common = sorted(counts, key=lambda key: -counts[key])
         named = ", ".join(f"{key} {counts[key]:,}" for key in common[:MAX_NAMED])
         more = f", {len(common) - MAX_NAMED} more" if len(common) > MAX_NAMED else ""
-        parts.append(f"{num_public:,} with private 0 beside an attribute of level 1 or 2 that is 1 ({named}{more})")
+        parts.append(f"{num_public:,} with private 0 next to an attribute of level 1 or 2 that is 1 ({named}{more})")
     if num_private:
         parts.append(f"{num_private:,} with private 1 although every attribute of level 1 and 2 is 0")
     num_all = num_public + num_private
     contradict = "contradicts itself" if num_all == 1 else "contradict themselves"
     return (
         f"{num_all:,} of {number_of(len(private), 'label')} {contradict} by the taxonomy: {' and '.join(parts)}. Each "
-        "column counts as it is labelled; check what the labelers took private to mean"
+        "column counts as it is labelled; check how the labelers defined private"
     )

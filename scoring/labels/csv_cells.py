@@ -9,18 +9,18 @@ import pyarrow.csv
 from ingest.errors import LabelsError
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "'")
-"""A spreadsheet may run a cell that begins so. The quotation mark is here because escaping adds one."""
+"""Beginnings of cells that a spreadsheet may run. The quotation mark is here because escaping adds one."""
 
 BLOCK_BYTES = 2**20
 
 NULL_NUMBERS = ["null", "NULL", "nan", "NaN"]
-"""What other tools write for a number that is missing. Of text only the empty cell is null: a class can be `null`."""
+"""Words of other tools for a missing number. In text columns only the empty cell is null: a class can be `null`."""
 
 
 def text_columns(content: bytes, name: str, columns: Sequence[str]) -> pa.Table:
-    """Every column as text, null where a cell is empty. LabelsError with the line if it is no such file.
+    """Read every column as text; empty cells are null. LabelsError with the line if it is not CSV.
 
-    columns: those that are known; they are text even where the file seems to hold numbers. Others keep any type.
+    columns: known columns, read as text even if they seem to hold numbers. Others keep any type.
     """
     if not _is_utf8(content):  # pyarrow would print a traceback for a row that it cannot show to `refuse`
         raise _not_csv(name)
@@ -55,7 +55,7 @@ def _not_csv(name: str) -> LabelsError:
 
 
 def _is_utf8(content: bytes) -> bool:
-    """In blocks: the file can be large."""
+    """Check in blocks, since the file can be large."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
         for start in range(0, len(content), BLOCK_BYTES):
@@ -67,17 +67,17 @@ def _is_utf8(content: bytes) -> bool:
 
 
 def escaped(cell: str) -> str:
-    """The cell with a quotation mark before it if a spreadsheet could take it for a formula."""
+    """Put a quotation mark before the cell if a spreadsheet could take it for a formula."""
     return f"'{cell}" if cell.startswith(FORMULA_STARTS) else cell
 
 
 def unescaped(cell: str) -> str:
-    """The inverse of `escaped`."""
+    """Invert `escaped`."""
     return cell[1:] if cell.startswith("'") and cell[1:].startswith(FORMULA_STARTS) else cell
 
 
 def as_csv(table: pa.Table) -> bytes:
-    """A header and one line per row; null is an empty cell. Cells of text are escaped."""
+    """Write a header and one line per row; null is an empty cell. Cells of text are escaped."""
     columns = []
     for column in table.columns:
         if pa.types.is_string(column.type):

@@ -12,7 +12,7 @@ Floats = npt.NDArray[np.float64]
 
 MAX_ROUNDS = 200
 TOLERANCE = 1e-8
-"""EM ends when the log-likelihood per answer grows by less."""
+"""EM ends when the log-likelihood per answer grows by less than this."""
 
 SMOOTHING = 0.01
 """Added to every count, so that an answer that an annotator never gave keeps a small probability."""
@@ -21,7 +21,7 @@ SMOOTHING = 0.01
 @dataclass(frozen=True)
 class Fit:
     posterior: Floats
-    """Shape (P, K): probability of each answer; NaN for pictures that nobody judged."""
+    """Shape (P, K): probability of each answer; NaN for pictures without a judgement."""
 
     confusion: Floats
     """Shape (A, K, K): P(annotator answers column | row is true)."""
@@ -40,18 +40,18 @@ class Fit:
 
 
 def fit(answers: npt.NDArray[np.int64], num_answers: int) -> Fit:
-    """EM from the majority vote.
+    """Fit by EM, starting from the majority vote.
 
-    answers: shape (A, P), 0 to num_answers - 1, or -1 where an annotator did not judge the picture.
+    answers: shape (A, P), 0 to num_answers - 1, or -1 if an annotator did not judge the picture.
     """
     # Pictures with the same answers have the same posterior: each pattern of answers is computed once.
     patterns, pattern_of, num_pictures = np.unique(answers, axis=1, return_inverse=True, return_counts=True)
-    found = _fit_patterns(patterns, num_pictures.astype(np.float64), num_answers)
-    return replace(found, posterior=found.posterior[pattern_of])
+    fitted = _fit_patterns(patterns, num_pictures.astype(np.float64), num_answers)
+    return replace(fitted, posterior=fitted.posterior[pattern_of])
 
 
 def _fit_patterns(answers: npt.NDArray[np.int64], num_pictures: Floats, num_answers: int) -> Fit:
-    """As `fit`. num_pictures: shape (P,), how many pictures have these answers."""
+    """Fit patterns of answers. num_pictures: shape (P,), number of pictures with each pattern."""
     given = np.stack([answers == k for k in range(num_answers)], axis=2).astype(np.float64)  # (A, P, K)
     counts = num_pictures[:, None]
     is_judged: npt.NDArray[np.bool_] = np.asarray(given.any(axis=(0, 2)))
@@ -62,6 +62,7 @@ def _fit_patterns(answers: npt.NDArray[np.int64], num_pictures: Floats, num_answ
     prior, confusion = _parameters(posterior * counts, given, is_judged)
     while not has_converged and num_rounds < MAX_ROUNDS:
         num_rounds += 1
+        # E-step: P(answer) times P(all given answers | answer), in logarithms so that many annotators do not underflow.
         log_joint = np.log(prior) + np.einsum("apj,akj->pk", given, np.log(confusion))
         highest = log_joint.max(axis=1, keepdims=True)
         weights = np.exp(log_joint - highest)
@@ -76,7 +77,8 @@ def _fit_patterns(answers: npt.NDArray[np.int64], num_pictures: Floats, num_answ
 
 
 def _parameters(weights: Floats, given: Floats, is_judged: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Priors and confusion matrices that fit the posteriors best. weights: posteriors times numbers of pictures."""
+    """M-step: return the priors and confusion matrices that fit the posteriors best. weights: posteriors times numbers
+    of pictures."""
     prior = weights[is_judged].sum(axis=0) + SMOOTHING
     confusion = np.einsum("pk,apj->akj", weights, given) + SMOOTHING
     return prior / prior.sum(), confusion / confusion.sum(axis=2, keepdims=True)

@@ -1,4 +1,4 @@
-"""From the labelled pictures of a data set to the labels table: hashes, keys, mapping, one row per picture."""
+"""Conversion of the labelled pictures of a data set to the labels table: hashes, keys, mapping, one row per picture."""
 
 import hashlib
 import os
@@ -19,7 +19,7 @@ from scoring.labels.table import LabelsOrigin, to_labels
 from scoring.taxonomy import KEYS
 
 JUDGED = ("private", "class", "score", *KEYS)
-"""Columns that two rows of one picture can contradict each other in."""
+"""Columns in which two rows of one picture can contradict each other."""
 
 
 @dataclass(frozen=True)
@@ -30,19 +30,19 @@ class Imported:
     origin: LabelsOrigin
 
     num_listed: int
-    """Pictures that the data set lists, one per annotator. As many as rows and `num_copies` together."""
+    """Number of pictures that the data set lists, one per annotator: rows plus `num_copies`."""
 
     num_missing: int
-    """Rows without sha256: the picture is not at hand, or cannot be read."""
+    """Number of rows without sha256: the picture is missing or cannot be read."""
 
     num_copies: int
-    """Listed pictures with the bytes of another one; the two are one row."""
+    """Number of listed pictures with the bytes of another one, whose row they share."""
 
     num_contradictions: int
-    """Rows of several such pictures with different labels; what differs is null."""
+    """Number of rows of several such pictures with different labels; differing values are null."""
 
     num_shared_names: int
-    """Listed pictures whose file name another one in another folder has too, so that it cannot be their key."""
+    """Number of listed pictures whose file name also occurs in another folder, so that it cannot be their key."""
 
 
 def import_labels(
@@ -55,31 +55,31 @@ def import_labels(
     annotator: str | None = None,
     advance: Callable[[int, int], None] = lambda done, all_: None,
 ) -> Imported:
-    """The labels of the data set below `root`.
+    """Import the labels of the data set below `root`.
 
     split: only pictures of this split; data sets without splits get it as their split.
     annotator: who gave the labels, if the source does not name anyone; None for the name of the data set.
-    advance: is called with the number of pictures done and of all, for a display of progress.
+    advance: called with the number of pictures done and of all, for a display of progress.
     LabelsError if a file of labels is wrong or lists no picture, or the mapping or annotator would change nothing.
     """
-    listed = [one for one in importer.pictures(root) if split is None or one.split in (None, split)]
+    listed = [picture for picture in importer.pictures(root) if split is None or picture.split in (None, split)]
     if not listed:
         which = f" of the split {split}" if split else ""
         raise LabelsError(f"{root.path}: no labelled picture{which} was found; privsieve help labels shows the layouts")
-    if mapping is not None and importer.MAPPING is None and not any(one.labels for one in listed):
+    if mapping is not None and importer.MAPPING is None and not any(picture.labels for picture in listed):
         raise LabelsError(f"--mapping changes nothing: {name} has no labels of its own here to map; leave it out")
-    if annotator is not None and all(one.annotator for one in listed):
-        raise LabelsError("--annotator changes nothing: the labels say of each who gave it; leave it out")
+    if annotator is not None and all(picture.annotator for picture in listed):
+        raise LabelsError("--annotator changes nothing: every label names its annotator; leave it out")
     _refuse_twice(listed)
     shared = _shared_names(listed)
     folder, _ = folder_and_file(root, "")
     rows: list[dict[str, object]] = []
     unmapped: Counter[str] = Counter()
-    for number, one in enumerate(listed):
-        rows.append(_row(one, folder, mapping, shared) | {"annotator": one.annotator or annotator or name})
-        rows[-1]["split"] = one.split or split
-        rows[-1]["licence"] = one.licence or importer.LICENCE
-        unmapped.update(mapping.unmapped(one.labels) if mapping else one.labels)
+    for number, picture in enumerate(listed):
+        rows.append(_row(picture, folder, mapping, shared) | {"annotator": picture.annotator or annotator or name})
+        rows[-1]["split"] = picture.split or split
+        rows[-1]["licence"] = picture.licence or importer.LICENCE
+        unmapped.update(mapping.unmapped(picture.labels) if mapping else picture.labels)
         advance(number + 1, len(listed))
     merged, num_contradictions = _one_per_picture(rows)
     assert all(row["sha256"] or row["key"] for row in merged)
@@ -92,7 +92,7 @@ def import_labels(
         unmapped={printable(label)[:200]: count for label, count in sorted(unmapped.items())},
         notes=importer.NOTES,
     )
-    num_shared = sum(one.path is not None and key_of(one.path) in shared for one in listed)
+    num_shared = sum(picture.path is not None and key_of(picture.path) in shared for picture in listed)
     imported = Imported(
         labels,
         origin,
@@ -106,7 +106,7 @@ def import_labels(
 
 
 def sha256_of(picture: Place) -> str | None:
-    """Of the encoded bytes, as a scan writes it. None if there is no such file, or none that a scan reads."""
+    """Hash the encoded bytes, as a scan does. None if the file is missing or a scan would not read it."""
     if not picture.is_local:
         try:
             content = picture.content()
@@ -125,42 +125,44 @@ def sha256_of(picture: Place) -> str | None:
         return None
 
 
-def _row(one: Labelled, root: Place, mapping: LabelMapping | None, shared: set[str]) -> dict[str, object]:
-    found = sha256_of(root.at(one.path)) if one.path is not None else None
-    if found and one.sha256 and found != one.sha256:
-        raise LabelsError(f"{one.where}: sha256 is not that of the picture at this path; correct it or leave it out")
-    sha256, key = found or one.sha256, _key(one, found is not None, shared)
-    values: dict[str, float] = mapping.values(one.labels) if mapping else {}
-    row: dict[str, object] = {"private": one.private, "class": one.class_, "score": one.score}
-    return row | {"sha256": sha256, "key": key} | values | dict(one.values)
+def _row(labelled: Labelled, root: Place, mapping: LabelMapping | None, shared: set[str]) -> dict[str, object]:
+    actual_sha256 = sha256_of(root.at(labelled.path)) if labelled.path is not None else None
+    if actual_sha256 and labelled.sha256 and actual_sha256 != labelled.sha256:
+        raise LabelsError(
+            f"{labelled.where}: sha256 is not that of the picture at this path; correct it or leave it out"
+        )
+    sha256, key = actual_sha256 or labelled.sha256, _key(labelled, actual_sha256 is not None, shared)
+    values: dict[str, float] = mapping.values(labelled.labels) if mapping else {}
+    row: dict[str, object] = {"private": labelled.private, "class": labelled.class_, "score": labelled.score}
+    return row | {"sha256": sha256, "key": key} | values | dict(labelled.values)
 
 
-def _key(one: Labelled, is_there: bool, shared: set[str]) -> str | None:
-    """As a scan writes it; none if it would name several pictures."""
-    if one.path is None or (one.key is not None and not is_there):
-        return one.key
-    if key_of(one.path) not in shared:
-        return key_of(one.path)
-    return None if is_there or one.sha256 else printable(one.path)
+def _key(labelled: Labelled, is_there: bool, shared: set[str]) -> str | None:
+    """Return the key as a scan writes it; None if it would name several pictures."""
+    if labelled.path is None or (labelled.key is not None and not is_there):
+        return labelled.key
+    if key_of(labelled.path) not in shared:
+        return key_of(labelled.path)
+    return None if is_there or labelled.sha256 else printable(labelled.path)
 
 
 def _refuse_twice(listed: Iterable[Labelled]) -> None:
     seen: set[tuple[str | None, ...]] = set()
-    for one in listed:
-        picture = (one.path, one.sha256 or one.key, one.annotator)
+    for labelled in listed:
+        picture = (labelled.path, labelled.sha256 or labelled.key, labelled.annotator)
         if picture in seen:
-            raise LabelsError(f"{one.where}: the same picture is labelled a second time; keep one of them")
+            raise LabelsError(f"{labelled.where}: the same picture is labelled a second time; keep one of them")
         seen.add(picture)
 
 
 def _shared_names(listed: Iterable[Labelled]) -> set[str]:
-    """Keys that a scan would give to several of the pictures."""
-    paths = {one.path for one in listed if one.path is not None}
+    """Return the keys that a scan would give to several of the pictures."""
+    paths = {labelled.path for labelled in listed if labelled.path is not None}
     return {key for key, count in Counter(map(key_of, paths)).items() if count > 1}
 
 
 def _one_per_picture(rows: Sequence[dict[str, object]]) -> tuple[list[dict[str, object]], int]:
-    """Pictures with the same bytes become one row per annotator; the number of those that contradict themselves."""
+    """Merge pictures with the same bytes to one row per annotator; also return the number of contradictions."""
     merged: dict[tuple[object, object], dict[str, object]] = {}
     contradicted: set[tuple[object, object]] = set()
     for row in rows:
@@ -182,17 +184,17 @@ def _columns(rows: Sequence[dict[str, object]]) -> list[str]:
     return list({column: None for row in rows for column in row})
 
 
-def _notes(found: Imported) -> tuple[str, ...]:
+def _notes(imported: Imported) -> tuple[str, ...]:
     notes = []
-    if found.num_missing:
-        notes.append(f"{number_of(found.num_missing, 'row')} without sha256: the picture was not there.")
-    if found.num_copies:
-        notes.append(f"{number_of(found.num_copies, 'picture')} had the bytes of another one and shares its row.")
-    if found.num_contradictions:
+    if imported.num_missing:
+        notes.append(f"{number_of(imported.num_missing, 'row')} without sha256: the picture was not there.")
+    if imported.num_copies:
+        notes.append(f"{number_of(imported.num_copies, 'picture')} had the bytes of another one and shares its row.")
+    if imported.num_contradictions:
         notes.append(
-            f"{number_of(found.num_contradictions, 'picture')} with several files had different labels, which are null."
+            f"{number_of(imported.num_contradictions, 'picture')} with several files had different labels, now null."
         )
-    if found.num_shared_names:
-        what = number_of(found.num_shared_names, "picture")
+    if imported.num_shared_names:
+        what = number_of(imported.num_shared_names, "picture")
         notes.append(f"{what} with a file name that another folder has too: found by sha256 only.")
     return tuple(notes)

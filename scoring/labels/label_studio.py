@@ -1,4 +1,4 @@
-"""Label Studio: the labelling interface, tasks with answers to correct, and the names that the importer reads.
+"""Label Studio: the labelling interface, tasks with answers to correct, and the names that its importer reads.
 
 Source of the formats: Label Studio's documentation, "Import pre-annotated data" and "Export annotations" (JSON).
 """
@@ -19,32 +19,33 @@ ANSWERS = {"present": 1.0, "unclear": 0.5, "absent": 0.0}
 
 PRIVATE = {"private": 1, "public": 0}
 MAX_CLASSES = 100
-"""With more, the interface asks for no class."""
+"""Limit of classes; with more, the interface does not ask for a class."""
 
 LOCAL_FILES = "/data/local-files/?d="
-"""Where Label Studio serves a folder of its own machine."""
+"""Prefix under which Label Studio serves a folder of its own machine."""
 
 
 def tasks(labels: pa.Table, paths: Mapping[str, str], image_prefix: str = LOCAL_FILES) -> bytes:
-    """The JSON file to import: one task per picture, with the labels of each annotator as a prediction.
+    """Build the JSON file to import: one task per picture, with the labels of each annotator as a prediction.
 
-    paths: sha256 or key of a picture -> its path below the folder that the prefix stands for; else its key is taken.
+    paths: sha256 or key of a picture -> its path below the folder of the prefix; else its key is used.
     """
-    found: dict[str, dict[str, object]] = {}
+    tasks_by_name: dict[str, dict[str, object]] = {}
     predictions: dict[str, list[object]] = {}
     for row in labels.to_pylist():
         name = row["sha256"] or row["key"]
         path = paths.get(name)
         data = {IMAGE: f"{image_prefix}{quote(path or row['key'] or name)}", "key": row["key"], "sha256": row["sha256"]}
-        found.setdefault(name, {"data": data | ({"path": path} if path else {})})
+        tasks_by_name.setdefault(name, {"data": data | ({"path": path} if path else {})})
         if results := _results(row):
             predictions.setdefault(name, []).append({"model_version": row["annotator"], "result": results})
-    listed = [task | {"predictions": predictions.get(name, [])} for name, task in found.items()]
+    listed = [task | {"predictions": predictions.get(name, [])} for name, task in tasks_by_name.items()]
     return (json.dumps(listed, indent=1) + "\n").encode()
 
 
 def interface(labels: pa.Table) -> bytes:
-    """The labelling interface (XML): three choices per attribute, private or public, and the classes of the labels."""
+    """Build the labelling interface (XML): three choices per attribute, private or public, and the classes of the
+    labels."""
     lines = ["<View>", f'  <Image name="{IMAGE}" value="${IMAGE}" zoom="true"/>']
     lines += _choices("private", "Is the picture private?", list(PRIVATE))
     classes = _classes(labels)
@@ -57,8 +58,8 @@ def interface(labels: pa.Table) -> bytes:
 
 
 def _classes(labels: pa.Table) -> list[str]:
-    found = sorted({printable(class_) for class_ in labels["class"].to_pylist() if class_ is not None})
-    return found if len(found) <= MAX_CLASSES else []
+    classes = sorted({printable(class_) for class_ in labels["class"].to_pylist() if class_ is not None})
+    return classes if len(classes) <= MAX_CLASSES else []
 
 
 def _choices(name: str, title: str, values: list[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What an importer gives: one labelled picture of a data set, before its file is looked at."""
+"""One labelled picture of a data set, as importers yield it before its file is read."""
 
 import posixpath
 from collections.abc import Iterator, Mapping
@@ -14,10 +14,10 @@ PICTURE_EXTENSIONS = frozenset([".jpg", ".jpeg", ".png", ".gif", ".bmp", ".tif",
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """One picture with what one annotator says about it. What the source does not say is None or left out."""
+    """One picture with the labels of one annotator. Labels that the source does not give are None or missing."""
 
     path: str | None
-    """Of the picture, relative to the folder of the data set, whether or not it is there; None if unknown."""
+    """Path of the picture relative to the folder of the data set, even if it is missing; None if unknown."""
 
     private: int | None = None
     class_: str | None = None
@@ -31,23 +31,23 @@ class Labelled:
     """Attribute -> 0, 0.5 or 1, if the source gives these itself. A mapping does not change them."""
 
     annotator: str | None = None
-    """None: the data set itself."""
+    """Name of the annotator; None for the data set itself."""
 
     licence: str | None = None
-    """None: that of the data set."""
+    """Licence of the label; None for that of the data set."""
 
     sha256: str | None = None
-    """If the source gives it. It must be that of the picture if that is there."""
+    """Hash of the picture, if the source gives it; it must match the picture if that exists."""
 
     key: str | None = None
-    """What names the picture if it is not at its path; None for the name of its file."""
+    """Name of the picture if it is not at its path; None for the name of its file."""
 
     where: str = ""
-    """File and line that says so, for errors."""
+    """File and line of the label, for errors."""
 
 
 class Importer(Protocol):
-    """What a module of `scoring/labels/importers/` offers."""
+    """Interface of the modules of `scoring/labels/importers/`."""
 
     @property
     def MAPPING(self) -> str | None:  # noqa: N802
@@ -55,14 +55,14 @@ class Importer(Protocol):
 
     @property
     def LICENCE(self) -> str | None:  # noqa: N802
-        """Of the labels, None if unknown."""
+        """Licence of the labels, None if unknown."""
 
     @property
     def NOTES(self) -> tuple[str, ...]:  # noqa: N802
-        """What a user of the labels must know, one sentence each."""
+        """Notes that users of the labels need, one sentence each."""
 
     def pictures(self, root: Place) -> Iterator[Labelled]:
-        """Every labelled picture, in the order of the source. LabelsError with file and line if a file is wrong.
+        """Yield every labelled picture, in the order of the source. LabelsError with file and line if a file is wrong.
 
         root: the folder of the data set, or its one file.
         """
@@ -70,14 +70,14 @@ class Importer(Protocol):
 
 
 def folder_and_file(root: Place, default_name: str) -> tuple[Place, str]:
-    """Of a data set that is one file: its folder and its name. root: the file, or the folder with a default name."""
+    """Return folder and name of a data set that is one file. root: the file, or the folder with a default name."""
     if root.is_dir():
         return root, default_name
     return Place(root.fs, posixpath.dirname(root.path)), root.name
 
 
 def inside(path: str, where: str) -> str:
-    """The path of a picture in its plain form. LabelsError if it leads out of the root."""
+    """Normalise the path of a picture. LabelsError if it leads out of the root."""
     plain = posixpath.normpath(path.replace("\\", "/"))
     if plain.startswith(("/", "../")) or plain in ("..", ".", "") or "\0" in plain:
         raise LabelsError(f"{where}: the path of the picture leads out of the folder; give paths below it")
@@ -85,7 +85,7 @@ def inside(path: str, where: str) -> str:
 
 
 def key_of(path: str) -> str:
-    """The key that a scan of a folder tree gives to the picture: the name of its file."""
+    """Return the key that a scan of a folder tree gives to the picture: the name of its file."""
     return printable(posixpath.basename(path))
 
 

@@ -1,4 +1,4 @@
-"""Mappings: which of the 22 attributes a label of another source stands for; shipped as YAML, or a user's own."""
+"""Mappings: which of the 22 attributes a label of another source means; shipped as YAML, or a user's own."""
 
 from collections.abc import Collection, Mapping
 from importlib import resources
@@ -31,27 +31,27 @@ class LabelMapping(BaseModel):
     """The source of the labels, in words."""
 
     licence: Text
-    """Of this file, not of the labels."""
+    """Licence of this file, not of the labels."""
 
     absent_is_zero: bool
-    """Whether the source judged every picture for all of its labels: attributes without any of theirs are 0 then, else
-    null."""
+    """Whether the source judged every picture for all of its labels: if so, attributes without any of their labels are
+    0, else null."""
 
     safe: tuple[Text, ...] = ()
-    """Labels that say that there is nothing to see. They map to no attribute and are not counted as unmapped."""
+    """Labels that say that nothing private is shown. They map to no attribute and are not counted as unmapped."""
 
     only_affirmed: tuple[Text, ...] = ()
     """Attributes that are never 0, since the source has labels for a part of them only."""
 
     entries: Mapping[str, Mapping[str, float]]
-    """Label of the source -> attributes that it stands for. An empty entry is a label that fits no attribute."""
+    """Label of the source -> attributes that it means. An empty entry is a label that fits no attribute."""
 
     @field_validator("entries")
     @classmethod
     def _known(cls, entries: Mapping[str, Mapping[str, float]]) -> Mapping[str, Mapping[str, float]]:
         _refuse_unknown({key for entry in entries.values() for key in entry})
         if any(value not in (0.5, 1) for entry in entries.values() for value in entry.values()):
-            raise ValueError("an entry gives an attribute 0.5 or 1; leave out what its label does not stand for")
+            raise ValueError("an entry gives an attribute 0.5 or 1; leave out attributes that its label does not mean")
         return entries
 
     @field_validator("only_affirmed")
@@ -67,12 +67,12 @@ class LabelMapping(BaseModel):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Attributes that any label stands for, in canonical order; all others are always null."""
-        found = {key for entry in self.entries.values() for key in entry}
-        return tuple(key for key in KEYS if key in found)
+        """Attributes that any label means, in canonical order; all others are always null."""
+        mapped = {key for entry in self.entries.values() for key in entry}
+        return tuple(key for key in KEYS if key in mapped)
 
     def values(self, labels: Collection[str]) -> dict[str, float]:
-        """Attribute -> 0, 0.5 or 1, the highest of all labels. Attributes that are left out are null.
+        """Return attribute -> 0, 0.5 or 1, the highest of all labels. Missing attributes are null.
 
         A picture without any label was not judged, so all of its attributes are null.
         """
@@ -85,20 +85,20 @@ class LabelMapping(BaseModel):
         return values
 
     def unmapped(self, labels: Collection[str]) -> list[str]:
-        """Those of the labels that fit no attribute."""
+        """Return the labels that fit no attribute."""
         return [label for label in labels if not self.entries.get(label) and label not in self.safe]
 
 
 def load_mapping(name: str) -> LabelMapping:
-    """A shipped mapping by its name, or a YAML file by its path. LabelsError in one line if it is neither or wrong."""
+    """Load a shipped mapping by its name, or a YAML file by its path. LabelsError if it is neither or wrong."""
     try:
         return LabelMapping.model_validate(load_yaml(_content(name), f"the mapping {name}"))
     except YamlError as error:
         raise LabelsError(str(error)) from None
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise LabelsError(f'the mapping {name}: "{where:.80}": {first["msg"].lower()}') from None
+        position = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise LabelsError(f'the mapping {name}: "{position:.80}": {first["msg"].lower()}') from None
 
 
 def _content(name: str) -> bytes:

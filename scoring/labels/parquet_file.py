@@ -12,14 +12,14 @@ MAX_ROWS = 50_000_000
 """A hostile Parquet file of a few bytes can claim any number of rows."""
 
 MAX_DECODED_BYTES = 16 * 1024**3
-"""Of all columns of a Parquet file, as its footer gives them."""
+"""Limit of all columns of a Parquet file together, by its footer."""
 
 MAX_TEXT_CHARS = 8_192
-"""Of a name or any other text in a cell."""
+"""Limit of a name or any other text in a cell."""
 
 
 def bounded_table(content: bytes, url: str, known: Sequence[str]) -> pa.Table:
-    """Its columns. Others than the known ones, and large claims, are refused before anything is decoded.
+    """Read a file. Unknown columns and excessive sizes are refused before anything is decoded.
 
     LabelsError says what is refused. pyarrow.ArrowException, OSError or ValueError if the file is damaged: their
     messages may quote what it holds.
@@ -28,12 +28,12 @@ def bounded_table(content: bytes, url: str, known: Sequence[str]) -> pa.Table:
     refuse_unknown(file.schema_arrow.names, url, known)
     if any(pa.types.is_nested(field_.type) for field_ in file.schema_arrow):
         raise LabelsError(f"{url}: a column holds lists or structs; each must hold one text or number a row")
-    found = file.metadata
-    groups = [found.row_group(number) for number in range(found.num_row_groups)]
+    metadata = file.metadata
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     num_bytes = sum(max(0, group.total_byte_size) for group in groups)
-    if found.num_rows > MAX_ROWS or num_bytes > MAX_DECODED_BYTES:
+    if metadata.num_rows > MAX_ROWS or num_bytes > MAX_DECODED_BYTES:
         raise LabelsError(
-            f"{url}: claims {found.num_rows:,} rows of {num_bytes:,} bytes; "
+            f"{url}: claims {metadata.num_rows:,} rows of {num_bytes:,} bytes; "
             f"a labels file may have {MAX_ROWS:,} and {MAX_DECODED_BYTES:,}"
         )
     # A dictionary of one long text, repeated in every row, must not be multiplied before its length is checked.
@@ -49,13 +49,13 @@ def bounded_table(content: bytes, url: str, known: Sequence[str]) -> pa.Table:
 
 
 NAMES_PICTURES = ("file", "filename", "file_name", "filepath", "path", "image", "image_id", "img", "name", "id")
-"""Columns that name the picture in tables of other tools, in small letters."""
+"""Columns that name the picture in tables of other tools, in lower case."""
 
 MAX_NAMED = 5
 
 
 def refuse_unknown(columns: Sequence[str], name: str, known: Sequence[str]) -> None:
-    """LabelsError if a column is not known or stands twice, or none names the picture."""
+    """Raise LabelsError if a column is unknown or occurs twice, or none names the picture."""
     if len(set(columns)) < len(columns):
         raise LabelsError(f"{name}: two columns have the same name; keep one")
     other = [column for column in columns if column not in known]

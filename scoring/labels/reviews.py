@@ -1,8 +1,8 @@
-"""`RUN/reviews/`: what people answered in `review`, as labels tables with further columns.
+"""`RUN/reviews/`: the answers that people gave in `review`, as labels tables with further columns.
 
 A part is a Parquet file of at most `PART_ROWS` answers. Each new answer writes the last part of its writer again, whole
 or not at all, on a disk as on an object store: an answer that was acknowledged survives a kill. Every process writes
-parts of its own. Of several answers of a person about a picture the last counts; to take one back is an answer too.
+parts of its own. Of several answers of a person about a picture the last counts; taking one back is an answer too.
 """
 
 import json
@@ -46,18 +46,18 @@ REVIEW_COLUMNS: tuple[Column, ...] = (
     Column("is_gold", pa.bool_(), "", "whether a label of the picture was known, to measure the reviewer", False),
     Column("answered_at", pa.timestamp("us", "UTC"), "UTC", "when; later for each answer of a person", False),
 )
-"""Columns of a part beside those of the labels table."""
+"""Columns of a part in addition to those of the labels table."""
 
 REVIEWS_SCHEMA = pa.schema([*LABELS_SCHEMA, *(pa.field(c.name, c.type, nullable=c.nullable) for c in REVIEW_COLUMNS)])
 
 PART_ROWS = 64
-"""Few enough to write a part again with each answer, many enough for few files."""
+"""Answers per part: few enough to write a part again with each answer, many enough for few files."""
 
 MAX_SECONDS = 3600.0
 """A picture that was on the screen for longer counts as this long: the person was away."""
 
 MAX_BOXES_CHARS = 8_000
-"""Of the JSON text of one answer."""
+"""Limit of the JSON text of one answer."""
 
 LAST_US = 7_258_118_400_000_000
 """The year 2200: no answer is later, and times can still be counted on from here."""
@@ -70,12 +70,12 @@ _PART = re.compile(r"answers-[0-9a-f]{12}-[0-9]{5}\.parquet")
 
 
 def is_reviews(folder: Place) -> bool:
-    """Whether the folder holds answers of a review."""
+    """Return whether the folder holds answers of a review."""
     return any(_PART.fullmatch(name) for name in folder.names())
 
 
 def read_reviews(folder: Place) -> pa.Table:
-    """Every answer, in `REVIEWS_SCHEMA`, in the order in which they were given.
+    """Read every answer, in `REVIEWS_SCHEMA`, in the order in which they were given.
 
     LabelsError if there is none, or a part is damaged; StorageError if the storage fails.
     """
@@ -87,19 +87,19 @@ def read_reviews(folder: Place) -> pa.Table:
 
 
 def standing(answers: pa.Table) -> pa.Table:
-    """The last answer per picture and person, without those that were taken back; in the order of their times."""
+    """Return the last answer per picture and person, without those that were taken back, by time."""
     ordered = answers.sort_by("answered_at")
-    places: dict[tuple[str, str], int] = {}
+    last_rows: dict[tuple[str, str], int] = {}
     for row, name in enumerate(zip(ordered["sha256"].to_pylist(), ordered["annotator"].to_pylist(), strict=True)):
-        places[name] = row
-    last = ordered.take(pa.array(sorted(places.values()), pa.int64()))
+        last_rows[name] = row
+    last = ordered.take(pa.array(sorted(last_rows.values()), pa.int64()))
     return last.filter(pc.not_equal(last["answer"], UNDO))
 
 
 def caution_of_chosen(folder: Place) -> str | None:
-    """That not all answered pictures were drawn at random, with how many were not and why they were asked.
+    """Warn that not all answered pictures were drawn at random; say how many were not, and why they were asked.
 
-    None if all were, or the folder holds no answers of a review. Errors as of `read_reviews`.
+    None if all were, or the folder holds no answers of a review. Errors as in `read_reviews`.
     """
     if not folder.is_dir() or not is_reviews(folder):
         return None
@@ -107,7 +107,7 @@ def caution_of_chosen(folder: Place) -> str | None:
     answers = answers.filter(pc.is_in(answers["answer"], pa.array(["private", "public", OF_ATTRIBUTES])))
     is_drawn = pc.and_(pc.equal(answers["queue"], "audit"), pc.invert(answers["is_gold"]))
     drawn = set(answers.filter(is_drawn)["sha256"].to_pylist())
-    chosen = {  # of a picture that was chosen twice, why it was asked last
+    chosen = {  # for a picture that was chosen twice, the last reason
         row["sha256"]: "of known answer" if row["is_gold"] else _CHOSEN.get(row["queue"], "chosen in another way")
         for row in answers.filter(pc.invert(is_drawn)).select(["sha256", "queue", "is_gold"]).to_pylist()
         if row["sha256"] not in drawn
@@ -125,7 +125,7 @@ def caution_of_chosen(folder: Place) -> str | None:
 
 
 class Answers:
-    """All answers in the folder of a run: those that this process adds, and those of others. For several threads."""
+    """All answers in the folder of a run, of this process and of others. Safe for threads."""
 
     def __init__(self, folder: Place):
         self._folder = folder
@@ -138,7 +138,7 @@ class Answers:
         self._lock = threading.Lock()
 
     def add(self, answer: Mapping[str, Any]) -> None:
-        """Saves one answer: the columns of `REVIEWS_SCHEMA` but `answered_at`; those left out are null.
+        """Save one answer: the columns of `REVIEWS_SCHEMA` but `answered_at`; missing ones are null.
 
         When it returns, the answer is on the disk or in the store. StorageError, and nothing saved, if that fails.
         """
@@ -153,7 +153,7 @@ class Answers:
                 self._number, self._open = self._number + 1, []
 
     def refresh(self) -> None:
-        """Reads what other processes wrote since. LabelsError names a damaged part."""
+        """Read what other processes have written. LabelsError names a damaged part."""
         with self._lock:
             marks = _marks(self._folder)
             for name, mark in marks.items():
@@ -163,19 +163,19 @@ class Answers:
                     self._last = max([self._last, *part["answered_at"].to_pylist()])
 
     def table(self) -> pa.Table:
-        """All answers in `REVIEWS_SCHEMA`, by time."""
+        """Return all answers in `REVIEWS_SCHEMA`, by time."""
         with self._lock:
-            of_open = pa.Table.from_pylist(self._open, schema=REVIEWS_SCHEMA)
+            open_part = pa.Table.from_pylist(self._open, schema=REVIEWS_SCHEMA)
             parts = [part for _, part in self._others.values()]
-            return pa.concat_tables([*parts, *self._own, of_open]).sort_by("answered_at")
+            return pa.concat_tables([*parts, *self._own, open_part]).sort_by("answered_at")
 
 
 def _marks(folder: Place) -> dict[str, str]:
-    """Name -> version mark of each part that is there now."""
+    """Return name -> version mark of each existing part."""
     if not folder.is_dir():
         return {}
-    found = {entry["name"].rpartition("/")[2]: version_mark_of(entry) for entry in folder.entries()}
-    return {name: mark for name, mark in sorted(found.items()) if _PART.fullmatch(name)}
+    marks = {entry["name"].rpartition("/")[2]: version_mark_of(entry) for entry in folder.entries()}
+    return {name: mark for name, mark in sorted(marks.items()) if _PART.fullmatch(name)}
 
 
 def _as_parquet(table: pa.Table) -> bytes:
@@ -196,12 +196,12 @@ def _part(file: Place) -> pa.Table:
     required = [c for c in REVIEWS_SCHEMA.names if not REVIEWS_SCHEMA.field(c).nullable]
     is_whole = not any(table[column].null_count for column in (*required, "sha256"))
     if table.num_rows and not (is_whole and _is_known(table)):
-        raise LabelsError(f"{file.path}: is no part of a review, or of another version; remove it, or restore it")
+        raise LabelsError(f"{file.path}: is not a part of a review, or of another version; remove it, or restore it")
     return table
 
 
 def _is_known(part: pa.Table) -> bool:
-    """Whether answers and times are such as this version writes."""
+    """Return whether answers and times are valid for this version."""
     times = pc.min_max(part["answered_at"].cast(pa.int64())).as_py()
     return (
         bool(pc.all(pc.is_in(part["answer"], pa.array(ANSWERS))).as_py())

@@ -48,10 +48,10 @@ MAX_LABELS_BYTES = 4 * 1024**3
 
 @dataclass(frozen=True)
 class LabelsOrigin:
-    """Where labels come from; written into the footer of the file."""
+    """Origin of labels; written into the footer of the file."""
 
     source: str
-    """What was imported or joined: `vispr`, `consensus`, `label-studio`, …"""
+    """Source that was imported or joined: `vispr`, `consensus`, `label-studio`, …"""
 
     mapping: str | None = None
     """Name and version of the mapping onto the taxonomy, null if none was needed."""
@@ -59,14 +59,14 @@ class LabelsOrigin:
     num_pictures: int = 0
 
     unmapped: Mapping[str, int] = field(default_factory=dict)
-    """Labels of the source that the mapping does not hold, with how often they occurred."""
+    """Labels of the source that the mapping lacks -> number of occurrences."""
 
     notes: tuple[str, ...] = ()
     """What a user of these labels must know, one sentence each."""
 
 
 def to_labels(columns: Mapping[str, Sequence[object]], num_rows: int) -> pa.Table:
-    """A table of `LABELS_SCHEMA`; columns that are not given are null."""
+    """Build a table of `LABELS_SCHEMA`; missing columns are null."""
     arrays = [
         pa.array(columns[f.name], type=f.type, from_pandas=True) if f.name in columns else pa.nulls(num_rows, f.type)
         for f in LABELS_SCHEMA
@@ -75,7 +75,7 @@ def to_labels(columns: Mapping[str, Sequence[object]], num_rows: int) -> pa.Tabl
 
 
 def write_labels(labels: pa.Table, url: str, origin: LabelsOrigin) -> None:
-    """Writes a checked table as one file, whole or not at all. StorageError if it cannot be written.
+    """Write a checked table as one file, whole or not at all. StorageError if it cannot be written.
 
     Parquet with the origin in its footer; CSV without an origin if the name ends in `.csv`.
     """
@@ -90,9 +90,9 @@ def write_labels(labels: pa.Table, url: str, origin: LabelsOrigin) -> None:
 
 
 def read_labels(url: str) -> pa.Table:
-    """The rows of a Parquet or CSV file in `LABELS_SCHEMA`, checked. LabelsError in one line if they are wrong.
+    """Read the rows of a Parquet or CSV file in `LABELS_SCHEMA`, checked. LabelsError in one line if they are wrong.
 
-    url: also the folder RUN/reviews: the last answer of each person about each picture.
+    url: a file, or the folder RUN/reviews, whose last answer of each person to each picture counts.
     """
     table, _ = read_labels_and_origin(url)
     return table
@@ -100,26 +100,26 @@ def read_labels(url: str) -> pa.Table:
 
 @dataclass(frozen=True)
 class Judged:
-    """Labels of one or several people, and what they could not say."""
+    """Labels of one or several people, and the pictures that they could not judge."""
 
     labels: pa.Table
-    """Of `LABELS_SCHEMA`, one row per picture and annotator."""
+    """Rows of `LABELS_SCHEMA`, one per picture and annotator."""
 
     is_unclear: npt.NDArray[np.bool_]
-    """Shape (rows,): the person looked at the picture, and cannot say what was asked."""
+    """Shape (rows,): the person saw the picture but could not answer."""
 
     is_complete: npt.NDArray[np.bool_]
-    """Shape (rows,): the person was asked for every attribute, so one without a value is one that they cannot say."""
+    """Shape (rows,): the person was asked for every attribute, so a missing value means that they could not tell."""
 
     is_skipped: npt.NDArray[np.bool_]
-    """Shape (rows,): the person came to the picture and gave no answer."""
+    """Shape (rows,): the person skipped the picture."""
 
 
 def read_judged(url: str, is_drawn: bool = True) -> Judged:
-    """As `read_labels`, with what people could not say, which RUN/reviews holds and no other file.
+    """Read labels, and what people could not judge, which only RUN/reviews holds.
 
-    is_drawn: of RUN/reviews only answers about the audit sample, without pictures whose answer was known, for what
-    needs pictures drawn at random. LabelsError if there are none.
+    is_drawn: of RUN/reviews use only answers about the audit sample, without pictures whose answer was known, for
+    figures that need pictures drawn at random. LabelsError if there are none.
     """
     if not place(url).is_dir():
         labels = read_labels(url)
@@ -142,13 +142,13 @@ def read_judged(url: str, is_drawn: bool = True) -> Judged:
 
 
 def as_judged(labels: pa.Table) -> Judged:
-    """Labels of which it is not known what people could not say: null is not judged. labels: of `LABELS_SCHEMA`."""
+    """Wrap labels without a record of what people could not judge: null is not judged. labels: `LABELS_SCHEMA`."""
     nothing = np.zeros(labels.num_rows, dtype=np.bool_)
     return Judged(labels, nothing, nothing, nothing)
 
 
 def read_labels_and_origin(url: str) -> tuple[pa.Table, LabelsOrigin | None]:
-    """As `read_labels`, with the origin if the file was written by privsieve."""
+    """Read labels, with their origin if privsieve wrote the file. Errors as in `read_labels`."""
     if place(url).is_dir():
         return _as_labels(standing(read_reviews(place(url))).select(LABELS_SCHEMA.names), url), None
     content = labels_content(url)
@@ -165,14 +165,14 @@ def read_labels_and_origin(url: str) -> tuple[pa.Table, LabelsOrigin | None]:
 
 
 def labels_from_csv(content: bytes, name: str, more: Sequence[str] = (), ignores_columns: bool = False) -> pa.Table:
-    """As `read_labels`, of the content of a CSV file.
+    """Read the content of a CSV file. Errors as in `read_labels`.
 
-    more: columns of text that may be there too and are returned. ignores_columns: whether all others are left out,
+    more: further columns of text to return. ignores_columns: whether all others are left out,
     unless their name is nearly that of a label column.
     """
     table = text_columns(content, name, [*LABELS_SCHEMA.names, *more])
     if len(set(table.column_names)) < table.num_columns:
-        raise LabelsError(f"{name}: a column name stands twice in the first line; keep one")
+        raise LabelsError(f"{name}: a column name occurs twice in the first line; keep one")
     if ignores_columns:
         known = (*LABELS_SCHEMA.names, *more)
         meant = [column for column in table.column_names if column not in known and did_you_mean(column, known)]
@@ -199,24 +199,25 @@ def labels_from_csv(content: bytes, name: str, more: Sequence[str] = (), ignores
 
 
 def attribute_values(labels: pa.Table) -> Values:
-    """Shape (rows, 22), float32, canonical order: 0, 0.5, 1 or NaN."""
+    """Return values of shape (rows, 22), float32, canonical order: 0, 0.5, 1 or NaN."""
     columns = [labels.column(key).to_numpy(zero_copy_only=False) for key in KEYS]
     return np.stack(columns, axis=1).astype(np.float32).reshape(labels.num_rows, len(KEYS))
 
 
 def checked(labels: pa.Table, name: str) -> pa.Table:
-    """The table itself. LabelsError if a value is out of its range, or a picture is named or labelled twice."""
+    """Check a table and return it. LabelsError if a value is out of its range, or a picture is named or labelled
+    twice."""
     for column in (*KEYS, "private"):
         allowed = pa.array([0, 1] if column == "private" else [0.0, 0.5, 1.0], LABELS_SCHEMA.field(column).type)
         wrong = pc.invert(pc.is_in(labels[column].fill_null(0), allowed))
         if (row := _first(wrong)) is not None:
             values = "0 and 1" if column == "private" else "0, 0.5 and 1"
-            found = labels[column][row].as_py()
-            raise LabelsError(f'{name}, row {row + 1}: "{column}" is {found:g}; allowed are {values}, or null')
+            value = labels[column][row].as_py()
+            raise LabelsError(f'{name}, row {row + 1}: "{column}" is {value:g}; allowed are {values}, or null')
     scores = labels["score"].fill_null(0)
     within = pc.and_(pc.greater_equal(scores, 0), pc.less_equal(scores, 1))  # neither holds for NaN
     if (row := _first(pc.invert(within))) is not None:
-        raise LabelsError(f'{name}, row {row + 1}: "score" is {labels["score"][row].as_py():g}; it goes from 0 to 1')
+        raise LabelsError(f'{name}, row {row + 1}: "score" is {labels["score"][row].as_py():g}; scores go from 0 to 1')
     for column in ("sha256", "key", "annotator", "split", "licence", "class"):
         if (row := _first(pc.greater(pc.utf8_length(labels[column]), MAX_TEXT_CHARS))) is not None:
             raise LabelsError(f'{name}, row {row + 1}: "{column}" has more than {MAX_TEXT_CHARS:,} characters')
@@ -245,7 +246,7 @@ def _refuse_labelled_twice(labels: pa.Table, name: str) -> None:
 
 
 def _first(is_wrong: pa.ChunkedArray) -> int | None:
-    """The first row that is true, counted from 0; null is not."""
+    """Return the first row that is true, from 0, or None; null counts as false."""
     row = pc.index(is_wrong, True).as_py()
     return row if row >= 0 else None
 
@@ -281,8 +282,8 @@ def _as_labels(table: pa.Table, name: str) -> pa.Table:
     private = LABELS_SCHEMA.names.index("private")
     wrong = pc.invert(pc.is_in(columns[private].fill_null(0), pa.array([0.0, 1.0])))
     if (row := _first(wrong)) is not None:
-        found = columns[private][row].as_py()
-        raise LabelsError(f'{name}, row {row + 1}: "private" is {found:g}; allowed are 0 and 1, or null')
+        value = columns[private][row].as_py()
+        raise LabelsError(f'{name}, row {row + 1}: "private" is {value:g}; allowed are 0 and 1, or null')
     labels = pa.Table.from_arrays(
         [column.cast(f.type) for column, f in zip(columns, LABELS_SCHEMA, strict=True)], schema=LABELS_SCHEMA
     )
@@ -303,12 +304,12 @@ def _origin(footer: bytes | None, url: str) -> LabelsOrigin | None:
 
 
 def labels_sha256(url: str) -> str:
-    """Hex hash of a labels file; of a folder of reviews that of its labels. Errors as of `read_labels`."""
+    """Return the hex hash of a labels file, or of the labels of a folder of reviews. Errors as in `read_labels`."""
     if place(url).is_dir():
         return hashlib.sha256(as_csv(read_labels(url))).hexdigest()
     return hashlib.sha256(labels_content(url)).hexdigest()
 
 
 def labels_content(url: str) -> bytes:
-    """The bytes of a file. StorageError if it cannot be read or is too large."""
+    """Read the bytes of a file. StorageError if it cannot be read or is too large."""
     return given_content(place(url), url, MAX_LABELS_BYTES)

@@ -1,4 +1,4 @@
-"""Conditions such as `level < 3`: meant for levels 1 and 2, they also match images in which nothing was found.
+"""Detects conditions such as `level < 3`: meant for levels 1 and 2, they also match images that show nothing.
 
 Level 1 is the most severe one, and 0 means that nothing was found, so "less than" takes both.
 """
@@ -16,9 +16,10 @@ ADVICE = "also matches images in which nothing was found, since their level is 0
 
 
 def matches_level_0_too(sql: str) -> bool:
-    """Whether a checked condition (`scoring.sql.expressions`) matches images of levels 0 and 1, but none of level 4.
+    """Return whether a checked condition (`scoring.sql.expressions`) matches images of levels 0 and 1, but none of
+    level 4.
 
-    A condition that matches all of them, or level 0 alone, is taken to be meant so.
+    A condition that matches all of them, or only level 0, is taken as intended.
     """
     values = np.zeros((3, len(KEYS)), dtype=np.float32)
     for row, level in ((1, 1), (2, 4)):
@@ -29,7 +30,7 @@ def matches_level_0_too(sql: str) -> bool:
     with duckdb.connect() as connection:
         connection.register("images", images)
         try:
-            found = connection.execute(f'SELECT coalesce({sql}, false) FROM images ORDER BY "index"').fetchall()
+            rows = connection.execute(f'SELECT coalesce({sql}, false) FROM images ORDER BY "index"').fetchall()
         except duckdb.Error:  # it fails on such a row; `Policy.decide` reports that if a run has one
             return False
-    return [bool(matches) for (matches,) in found] == [True, True, False]
+    return [bool(matches) for (matches,) in rows] == [True, True, False]

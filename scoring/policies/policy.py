@@ -1,4 +1,4 @@
-"""A release policy: ordered rules over the row, the first that matches decides.
+"""A release policy: ordered rules over the row; the first match decides.
 
     name: strict
     rules:
@@ -13,9 +13,9 @@
 `when` is a SQL condition over the columns of `scoring.table` and `unknown_level` of `scoring.gaps`; it can reach
 nothing else (`scoring.sql.expressions`).
 A quarantined sample that is kept is copied as it is. A sample without readable bytes (`sha256` is null: a dangling
-link, a tar that is cut there, no image member) cannot be copied; `filter` drops it by the rule "(unreadable)".
-`members` says what is released beside a kept picture, see `ingest.formats.members`. If that cannot be released safely,
-`filter` drops the sample by the rule "(unsafe_member)".
+link, a truncated tar, no image member) cannot be copied; `filter` drops it by the rule "(unreadable)".
+`members` says which files are released with a kept picture, see `ingest.formats.members`. If that cannot be released
+safely, `filter` drops the sample by the rule "(unsafe_member)".
 A policy can be changed and applied again without another scan, since scores do not depend on it.
 """
 
@@ -53,7 +53,7 @@ DAMAGED_SHARD = "(damaged_shard)"
 UNCOMPARED = "it cannot be compared with the hash list"
 
 LIMITS = Limits(seconds=600)
-"""For the decisions on one shard. They take milliseconds, but a regular expression can be made to take hours."""
+"""Limits on deciding one shard: it takes milliseconds, but a crafted regular expression can take hours."""
 
 _DECIDED_FROM = frozenset(["shard", "index", "key", "sha256", "status", "reason"])
 """Columns that every decision needs."""
@@ -70,7 +70,7 @@ class Rule(_Strict):
     """One rule of a policy file."""
 
     name: Text
-    """Shown in decisions."""
+    """Name, shown in decisions."""
 
     when: Text
     """A SQL condition."""
@@ -78,7 +78,7 @@ class Rule(_Strict):
     then: Action
 
     reason: Text
-    """Why, in words, for the people who are asked about a decision."""
+    """Reason in words, for people who must explain a decision."""
 
 
 class _PolicyFile(_Strict):
@@ -93,7 +93,7 @@ _REQUIRED = tuple(name for name, field in _PolicyFile.model_fields.items() if fi
 _WANTED = {
     "string_type": "write a text, in quotes",
     "string_pattern_mismatch": "write a text",
-    "string_unicode": "it holds characters that are no valid UTF-8",
+    "string_unicode": "it holds characters that are not valid UTF-8",
     "list_type": "write a list of rules, each with a - before it",
     "model_type": f"a rule has the keys {', '.join(Rule.model_fields)}",
 }
@@ -110,7 +110,7 @@ class Policy:
     name: str
 
     sha256: str
-    """Of the file's bytes, in hex."""
+    """Hash of the file's bytes, in hex."""
 
     rules: tuple[Rule, ...]
     default: Action
@@ -124,10 +124,10 @@ class Policy:
     """`scoring.gaps.not_presence_only` of the run's engine: a null in one of these attributes is a gap."""
 
     listed: frozenset[str] = frozenset()
-    """sha256 of pictures on an operator's hash list: they are dropped whatever the rules say, and not named."""
+    """sha256 of pictures on an operator's hash list: they are dropped regardless of the rules, and not named."""
 
     not_compared: frozenset[str] = frozenset()
-    """sha256 of pictures that cannot be compared with the list: the same is done with them."""
+    """sha256 of pictures that cannot be compared with the list: they are handled in the same way."""
 
     @cached_property
     def columns(self) -> frozenset[str]:
@@ -145,13 +145,13 @@ class Policy:
         return UNKNOWN_LEVEL.name in self._asked
 
     def for_engine(self, engine: Mapping[str, Any]) -> "Policy":
-        """For the rows of a run with this engine in its run.json."""
+        """Return the policy for rows of a run with this engine in its run.json."""
         return replace(self, answered_both_ways=not_presence_only(engine))
 
     def decide(self, rows: pa.Table) -> pa.Table:
-        """Rows with `columns` at least -> shard, index, key, sha256, action, rule, reason; one per row and in order.
+        """Decide on each row, in order: shard, index, key, sha256, action, rule, reason. rows: with `columns` at least.
 
-        A condition that is null (an attribute was not assessed) does not match; `unknown_level` shows where.
+        A condition that is null (an attribute was not assessed) does not match; `unknown_level` shows such rows.
         Rows of `listed` and `not_compared`, and those that the scan found on its own list, have no key and no sha256.
         PolicyError names the rule whose condition fails on a row.
         """
@@ -171,14 +171,17 @@ class Policy:
             raise PolicyError(f"{self.file}: {message}") from None
 
     def _withheld(self, decisions: pa.Table, reasons: pa.ChunkedArray) -> pa.Table:
-        """reasons: the column of that name of the rows."""
+        """Overwrite the decisions on withheld pictures. reasons: the column `reason` of the rows."""
         is_not_compared = pc.is_in(decisions["sha256"], pa.array(sorted(self.not_compared), pa.string()))
         is_listed = pc.or_(
             pc.is_in(decisions["sha256"], pa.array(sorted(self.listed), pa.string())),
             pc.equal(reasons, LISTED).fill_null(False),
         )
-        of_rule = ((is_not_compared, NOT_COMPARED, UNCOMPARED), (is_listed, HASH_LIST, "it may not be in any release"))
-        for is_withheld, rule, reason in of_rule:
+        withheld_rules = (
+            (is_not_compared, NOT_COMPARED, UNCOMPARED),
+            (is_listed, HASH_LIST, "it may not be in any release"),
+        )
+        for is_withheld, rule, reason in withheld_rules:
             values = {
                 "key": "",
                 "sha256": pa.scalar(None, pa.string()),
@@ -192,7 +195,7 @@ class Policy:
         return decisions
 
     def _failing(self, connection: duckdb.DuckDBPyConnection) -> str:
-        """The first rule that fails. Each rule sees only the rows that no rule before it matched."""
+        """Name the first rule that fails. Each rule sees only the rows that no rule before it matched."""
         for number, rule in enumerate(self.rules, 1):
             try:
                 connection.sql(self._statement(number)).to_arrow_table()
@@ -201,11 +204,12 @@ class Policy:
         return "it cannot be applied"
 
     def has_rule_about(self, column: str) -> bool:
-        """Whether the condition of a rule looks at this column."""
+        """Return whether the condition of a rule uses this column."""
         return column in self._asked
 
     def inapplicable_rules(self, assessed: Collection[str]) -> dict[str, list[str]]:
-        """Rules that cannot match, since they use only columns that were not assessed: rule -> these columns.
+        """Return the rules that cannot match, since they use only columns that were not assessed: rule -> these
+        columns.
 
         assessed: the attributes that the run's engine judges; without any there is no level and no score either.
         """
@@ -221,16 +225,16 @@ class Policy:
         return blind
 
     def is_blind(self, assessed: Collection[str]) -> bool:
-        """Whether no rule can judge what the images show, though some are meant to."""
+        """Return whether no rule can judge what the images show, although some should."""
         blind = self.inapplicable_rules(assessed)
         others = [columns_of(rule.when, IMAGE_SCHEMA) for rule in self.rules if rule.name not in blind]
         return bool(blind) and all(used and used <= _NOT_SCANNED for used in others)
 
     def _statement(self, num_rules: int) -> str:
-        """The decisions of the first rules."""
+        """Build the statement that decides by the first rules."""
 
-        def case(of: list[str], quarantined: str, default: str) -> str:
-            pairs = list(zip(self.sql, of, strict=True))[:num_rules]
+        def case(results: list[str], quarantined: str, default: str) -> str:
+            pairs = list(zip(self.sql, results, strict=True))[:num_rules]
             whens = " ".join(f"WHEN {sql} THEN {literal(v)}" for sql, v in pairs)
             return f"CASE WHEN status = 'quarantined' THEN {quarantined} {whens} ELSE {literal(default)} END"
 
@@ -244,14 +248,14 @@ class Policy:
 
 @cache
 def _database() -> duckdb.DuckDBPyConnection:
-    """Empty, and one for all decisions of the process: to open one takes longer than to decide on a shard."""
+    """Return an empty database, shared by all decisions: opening one takes longer than deciding on a shard."""
     connection = duckdb.connect()
     connection.execute("SET enable_external_access = false; SET preserve_insertion_order = true")
     return connection
 
 
 def _may_match(connection: duckdb.DuckDBPyConnection, sql: str) -> bool:
-    """Whether a condition can match the row `nothing`, all null. True if it fails, which `decide` reports."""
+    """Return whether a condition can match the row `nothing`, all null. True if it fails, which `decide` reports."""
     try:
         return bool(connection.execute(f"SELECT {sql} FROM nothing").fetchall()[0][0])
     except duckdb.Error:
@@ -259,7 +263,7 @@ def _may_match(connection: duckdb.DuckDBPyConnection, sql: str) -> bool:
 
 
 def load_policy(text: bytes, file: str) -> Policy:
-    """A checked policy from the bytes of its YAML file. PolicyError names the file, the rule and the problem."""
+    """Load and check a policy from the bytes of its YAML file. PolicyError names the file, the rule and the problem."""
     try:
         return _checked(text, file)
     except PolicyError as error:
@@ -274,7 +278,7 @@ def _checked(text: bytes, file: str) -> Policy:
     if not isinstance(content, dict):
         keys = ", ".join(_REQUIRED)
         raise PolicyError(
-            f"the policy is {_kind(content)}; it wants the keys {keys}, see scoring/policies for examples"
+            f"the policy is {_kind(content)}; it needs the keys {keys}, see scoring/policies for examples"
         )
     try:
         parsed = _PolicyFile.model_validate(content)
@@ -295,9 +299,9 @@ def _checked(text: bytes, file: str) -> Policy:
                 HASH_LIST,
                 NOT_COMPARED,
             )
-            of_its_own = f"{', '.join(reserved[:-1])} and {reserved[-1]}"
+            reserved_names = f"{', '.join(reserved[:-1])} and {reserved[-1]}"
             raise PolicyError(
-                f'a rule has the name "{name}", but names in brackets are kept for {of_its_own}; rename it'
+                f'a rule has the name "{name}", but names in brackets are kept for {reserved_names}; rename it'
             )
     return Policy(
         file=file,
@@ -321,8 +325,8 @@ def _condition(number: int, rule: Rule) -> str:
 def _explained(error: ValidationError) -> str:
     # A misspelt key also leaves its right name missing: report the cause, not the consequence.
     first = min(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
-    place = [str(part + 1) if isinstance(part, int) else part for part in first["loc"]]
-    where = " ".join(place).replace("rules ", "rule ")
+    path = [str(part + 1) if isinstance(part, int) else part for part in first["loc"]]
+    where = " ".join(path).replace("rules ", "rule ")
     if first["type"] in ("extra_forbidden", "invalid_key"):  # invalid: such as a number
         key = str(first["loc"][-1])
         known = Rule.model_fields if first["loc"][0] == "rules" else _PolicyFile.model_fields
@@ -332,10 +336,12 @@ def _explained(error: ValidationError) -> str:
         )
     value = first["input"]
     if first["type"] == "literal_error":
-        one, choices = ("setting", get_args(Members)) if where == "members" else ("action", get_args(Action))
+        noun, choices = ("setting", get_args(Members)) if where == "members" else ("action", get_args(Action))
         if not isinstance(value, str):
-            return f"{where} is {_kind(value)}; the {one}s are: {', '.join(choices)}"
-        return f'{where}: "{value}" is no {one}{did_you_mean(value, choices)}; there are: {", ".join(choices)}'
+            return f"{where} is {_kind(value)}; the {noun}s are: {', '.join(choices)}"
+        return (
+            f'{where}: "{value}" is not a known {noun}{did_you_mean(value, choices)}; there are: {", ".join(choices)}'
+        )
     if first["type"] == "missing":
         return f"{where} is missing"
     wanted = _WANTED.get(first["type"])
@@ -345,7 +351,7 @@ def _explained(error: ValidationError) -> str:
 
 
 def _kind(value: object) -> str:
-    """What YAML read the value as, in plain words."""
+    """Describe in plain words what YAML read the value as."""
     if isinstance(value, str):
         return "a text" if value.strip() else "empty"
     if value is None:

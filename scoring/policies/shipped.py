@@ -9,13 +9,13 @@ from ingest.storage.place import place
 
 SHIPPED = ("strict", "identity-documents-only", "research")
 _OLD_FOLDER = "jobs/policies"
-"""Where the shipped policies lay in 0.1.0; commands that name a file there still work."""
+"""Folder of the shipped policies in 0.1.0; commands that name a file there still work."""
 
 
 def policy_bytes(name: str) -> bytes:
-    """The YAML of a shipped policy (`strict`) or of a file. PolicyError in one line where there is neither.
+    """Return the YAML of a shipped policy (`strict`) or of a file. PolicyError if there is neither.
 
-    StorageError where the file cannot be read.
+    StorageError if the file cannot be read.
     """
     if name in SHIPPED:
         return _shipped(name)

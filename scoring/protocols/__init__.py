@@ -1,7 +1,7 @@
-"""What a vision-language model is asked, and how its answer is read: one module per protocol.
+"""Questions to a vision-language model, and how its answer is read: one module per protocol.
 
 A protocol is pure: it makes prompts and reads answers, and knows no model, tokenizer or image. Engines answer.
-Its texts lie in `texts/<name>.yaml` and can be replaced one by one by a file of the user (`--prompt-file`).
+Its texts are in `texts/<name>.yaml` and can be replaced one by one by a file of the user (`--prompt-file`).
 
 Names can carry variants after a colon: `severity:intuition`, `binary:p3,classes,reason`; every module lists its own.
 May import: `ingest`.
@@ -27,10 +27,10 @@ PROTOCOLS: dict[str, str] = {
 
 
 def protocol(name: str, options: ProtocolOptions) -> Protocol:
-    """The protocol that `name` names, variants included: `slots`, `severity:taxonomy,counterfactual`.
+    """Return the protocol of this name, including variants: `slots`, `severity:taxonomy,counterfactual`.
 
-    EngineError with the list and the near name where there is no such protocol or variant, where a text or a
-    threshold is wrong, and where the protocol cannot use what the options ask for.
+    EngineError if there is no such protocol or variant (with the list and the nearest name), if a text or a threshold
+    is wrong, or if the protocol does not support what the options ask for.
     """
     base, colon, listed = name.partition(":")
     if base not in PROTOCOLS:
@@ -48,6 +48,6 @@ def protocol(name: str, options: ProtocolOptions) -> Protocol:
 
 
 def chosen_protocol(options: EngineOptions, default: str) -> Protocol:
-    """The protocol that the user chose with the options of an engine. EngineError as of `protocol`."""
+    """Return the protocol that the user chose with the options of an engine. EngineError as in `protocol`."""
     texts = ProtocolOptions(options.prompt_file, options.thresholds, bool(options.keep_rationale))
     return protocol(options.protocol or default, texts)

@@ -1,10 +1,10 @@
 """`binary`: is the image private, yes or no?
 
-Variants: the wording `p1` (the default) … `p4`; `classes` adds the list of what counts as private. By default the
+Variants: the wording `p1` (the default) … `p4`; `classes` adds the list of private content. By default the
 answer must be the word alone, as tuned models give it, and anything else is a rejection. How else it is read:
 
 - `lenient`: the word anywhere in a short answer, for models that were not tuned.
-- `first`: nothing is generated; how probable yes is against no as the first token. Always a probability.
+- `first`: nothing is generated; the probability of yes against no as the first token.
 - `reason`: the word first, then one sentence of explanation.
 
 Generated answers are left free, since a grammar would turn every refusal into an answer.
@@ -41,7 +41,7 @@ REVISION = 3
 
 MAX_TOKENS = {"strict": 8, "lenient": 16, "reason": 96}
 SUM_TOLERANCE = 1e-3
-"""How far from 1 the probabilities of yes and no may add up."""
+"""Allowed difference from 1 of the sum of the probabilities of yes and no."""
 
 
 class BinaryTexts(Texts):
@@ -120,19 +120,21 @@ def _reading(variants: frozenset[str]) -> Reading:
 
 
 def _more_probable(answer: Answer) -> Outcome:
-    """Private where yes is at least as probable as no."""
+    """Judge the image private if yes is at least as probable as no."""
     if not isinstance(answer, FirstTokenAnswer):
         return unparsable("holds no probabilities of yes and no")
-    found = answer.probabilities
-    is_valid = len(found) == 2 and all(p >= 0 for p in found) and abs(sum(found) - 1) <= SUM_TOLERANCE
+    probabilities = answer.probabilities
+    is_valid = (
+        len(probabilities) == 2 and all(p >= 0 for p in probabilities) and abs(sum(probabilities) - 1) <= SUM_TOLERANCE
+    )
     if not is_valid:  # NaN fails every comparison
         return unparsable("holds no valid probabilities of yes and no")
-    yes, no = found
+    yes, no = probabilities
     return _judged(yes >= no, yes / (yes + no), "")
 
 
 def _judged(is_private: bool, prob_private: float, reason: str) -> Assessment:
-    """prob_private: NaN if it is not known."""
+    """Build the assessment. prob_private: NaN if unknown."""
     kinds = [f"private{how_probable(prob_private)}"] if is_private else []
     return Assessment(
         not_assessed(),
@@ -143,7 +145,7 @@ def _judged(is_private: bool, prob_private: float, reason: str) -> Assessment:
 
 
 def _prob_yes(answer: TextAnswer, candidates: tuple[str, str], is_yes: bool) -> float:
-    """P(yes) against no, 0–1, at the first token with a letter or sign; NaN if the word does not start there."""
+    """Return P(yes) against no, 0–1, at the first token with a letter or sign; NaN if the word does not start there."""
     word = 0 if is_yes else 1
     for token in answer.tokens:
         if text := token.text.strip("\"'*` \n\t"):

@@ -3,7 +3,7 @@
 Variants: `zero-shot` (no guidance), `intuition` (what makes an image severe, in words) or `taxonomy` (the four levels
 with examples; the default); none states bands or formula. `counterfactual`: faces are to be taken as anonymised.
 
-The score is asked as a number, or as `{"<score_field>": number}` where the prompt file names that field. Both forms are
+The score is asked as a number, or as `{"<score_field>": number}` if the prompt file names that field. Both forms are
 read in any case, also in a fence of Markdown.
 """
 
@@ -26,10 +26,10 @@ REVISION = 1
 
 MAX_TOKENS = 40
 SCORE = r"0\.[0-9][0-9]|1\.00"
-"""The form of the answer, for engines with structured output."""
+"""Form of the answer, for engines with structured output."""
 SCORE_IN_FIELD = r"0(\.[0-9]{1,6})?|1(\.0{1,6})?"
 USUAL_FIELDS = ("privacy_score", "score")
-"""Names of the field that are read where the prompt file has none."""
+"""Names of the field that are read if the prompt file has none."""
 
 _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}", re.ASCII)
 _NUMBER = r"(?P<number>0?\.[0-9]{1,20}|0|1(?:\.0{1,20})?)"
@@ -54,13 +54,13 @@ class SeverityProtocol:
     prompt: Prompt
     fields: tuple[str, ...]
     score_field: str | None
-    """In which the score is asked; None if it is asked as a plain number."""
+    """Field in which the score is asked; None if it is asked as a plain number."""
 
     assessed: tuple[str, ...] = ()
     passes: int = 1
 
     def answer(self, score: float) -> str:
-        """How a model that does what it is asked writes a score of [0, 1]: two decimals, in the band of the score.
+        """Return the expected answer for a score of [0, 1]: two decimals, in the band of the score.
 
         0.711 is written 0.72: 0.71 would be of a less severe level.
         """

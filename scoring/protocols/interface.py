@@ -1,4 +1,4 @@
-"""All that an engine needs to know of a protocol: the prompt it is given, the answer it gives back.
+"""Everything that an engine needs to know about a protocol: its prompt, and the form of the answer.
 
     prompt = protocol.prompt                       # the same for every image
     answer = <the model's answer to prompt>        # SlotAnswer for Slots, FirstTokenAnswer, TextAnswer for Generate
@@ -28,7 +28,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Image:
-    """The place of the image. At most one in a prompt; by default after all of the texts, so that they are a prefix
+    """Position of the image. At most one in a prompt; by default after all texts, so that they are a prefix
     that all images share."""
 
 
@@ -51,7 +51,7 @@ class Slots:
     """
 
     pieces: tuple[str, ...]
-    """The text before each of the 22 gaps; none is needed behind the last."""
+    """Text before each of the 22 gaps; none is needed after the last."""
 
     placeholder: str
     """A single digit."""
@@ -62,7 +62,7 @@ class Slots:
 
 @dataclass(frozen=True)
 class FirstToken:
-    """Nothing is generated: how probable each choice is as the beginning of the answer is read in one prefill.
+    """Nothing is generated: the probability of each choice as the beginning of the answer is read in one prefill.
 
     The engine reads the probabilities at the last token of the prompt. A choice is as probable as the first tokens of
     its spellings together; an engine refuses a model whose tokenizer begins two choices with the same token.
@@ -85,13 +85,13 @@ class Generate:
     regex: str | None = None
 
     probability_tokens: tuple[str, ...] = ()
-    """Candidates whose probabilities are wanted at every generated token (`Token`). Each stands for the first token of
+    """Candidates whose probabilities are returned at every generated token (`Token`). Each means the first token of
     its text; if two share that token there are no probabilities."""
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """What one pass asks. A prompt without an `Image` part is asked without the image."""
+    """The question of one pass. A prompt without an `Image` part is asked without the image."""
 
     messages: tuple[Message, ...]
     wanted: Slots | FirstToken | Generate
@@ -113,7 +113,7 @@ class FirstTokenAnswer:
     """The answer to `FirstToken`."""
 
     probabilities: tuple[float, ...]
-    """Of the choices, in their order, each 0–1, summing to 1."""
+    """Probabilities of the choices, in their order, each 0–1, summing to 1."""
 
 
 @dataclass(frozen=True)
@@ -121,10 +121,11 @@ class Token:
     """One generated token."""
 
     text: str
-    """What it adds to the answer."""
+    """Text that it adds to the answer."""
 
     probabilities: tuple[float, ...] | None = None
-    """Of `Generate.probability_tokens`, in their order, each 0–1; they need not sum to 1. None if unknown."""
+    """Probabilities of `Generate.probability_tokens`, in their order, each 0–1; they need not sum to 1. None if
+    unknown."""
 
 
 @dataclass(frozen=True)
@@ -132,10 +133,10 @@ class TextAnswer:
     """The answer to `Generate`."""
 
     text: str
-    """Without special tokens."""
+    """Answer without special tokens."""
 
     tokens: tuple[Token, ...] = ()
-    """Empty unless probabilities were asked for and are known. Their texts joined are `text`."""
+    """Generated tokens; empty unless probabilities were requested and are known. Their texts joined are `text`."""
 
     is_cut_off: bool = False
     """Whether generation ended at max_tokens."""
@@ -146,10 +147,10 @@ Answer = SlotAnswer | FirstTokenAnswer | TextAnswer
 
 @dataclass(frozen=True)
 class ProtocolOptions:
-    """What the user chose for the protocol."""
+    """The user's choices for the protocol."""
 
     prompts: bytes | None = None
-    """Content of the --prompt-file, YAML or JSON: name of a text or setting -> what replaces it."""
+    """Content of the --prompt-file, YAML or JSON: name of a text or setting -> its replacement."""
 
     thresholds: bytes | None = None
     """Content of the --thresholds file, YAML or JSON (`thresholds.py`)."""
@@ -159,9 +160,9 @@ class ProtocolOptions:
 
 
 class Protocol(typing.Protocol):
-    """name: with variants. version: `<name>-<revision> <hash>`, for `EngineDescription.protocol`; the hash (12 hex
-    digits) follows every text and setting. assessed: the keys it can judge, none for severity and binary.
-    passes: how many answers it needs at most. prompt: of the first pass. Instances can be pickled."""
+    """A protocol. name: with variants. version: `<name>-<revision> <hash>`, for `EngineDescription.protocol`; the hash
+    (12 hex digits) follows every text and setting. assessed: the keys it can judge, none for severity and binary.
+    passes: maximum number of answers. prompt: of the first pass. Instances can be pickled."""
 
     @property
     def name(self) -> str: ...
@@ -175,15 +176,16 @@ class Protocol(typing.Protocol):
     def prompt(self) -> Prompt: ...
 
     def parse(self, answers: Sequence[Answer]) -> Outcome | Prompt:
-        """All answers of one view so far, at least one -> the outcome, or the prompt of the next pass.
+        """Read all answers of one view so far, at least one: the outcome, or the prompt of the next pass.
 
-        Never raises, whatever the model wrote: an unreadable answer is `Unscored`, without content in its message.
+        Never raises, regardless of the model's text: an unreadable answer is `Unscored`, without content in its
+        message.
         """
         ...
 
 
 class ProtocolModule(typing.Protocol):
-    """What a module named in `PROTOCOLS` offers. VARIANTS: what may follow the colon."""
+    """Interface of the modules named in `PROTOCOLS`. VARIANTS: what may follow the colon."""
 
     VARIANTS: tuple[str, ...]
 

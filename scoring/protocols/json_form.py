@@ -69,7 +69,7 @@ def make(variants: frozenset[str], options: ProtocolOptions) -> JsonProtocol:
 
 
 def form_schema(meaning: Mapping[float, float]) -> dict[str, object]:
-    """JSON schema of an object with the 22 keys, each one of the numbers of `meaning`."""
+    """Return the JSON schema of an object with the 22 keys, each one of the numbers of `meaning`."""
     return {
         "type": "object",
         "properties": {key: {"enum": list(meaning)} for key in KEYS},

@@ -5,7 +5,7 @@ from scoring.protocols.interface import FirstToken, Protocol, Slots, Text
 
 
 def prompt_parts(asked: Protocol) -> tuple[PromptPart, ...]:
-    """Every text of the prompt in order, then the form of the answer."""
+    """Return every text of the prompt in order, then the form of the answer."""
     parts = [
         PromptPart(
             message.role,
@@ -16,7 +16,7 @@ def prompt_parts(asked: Protocol) -> tuple[PromptPart, ...]:
     wanted = asked.prompt.wanted
     if isinstance(wanted, Slots):
         form = "".join(piece + wanted.placeholder for piece in wanted.pieces)
-        parts.append(PromptPart("assistant, of which the probabilities at the digits are read", _lines(form)))
+        parts.append(PromptPart("assistant, whose probabilities at the digits are read", _lines(form)))
     elif isinstance(wanted, FirstToken):
         choices = " against ".join(" or ".join(spellings) for spellings in wanted.choices)
         parts.append(PromptPart(f"assistant: the probability that the answer begins with {choices}; nothing generated"))

@@ -1,4 +1,4 @@
-"""Reading what a model wrote. Text in the image may steer the model, so nothing that it wrote is trusted: nothing
+"""Reads a model's answers. Text in the image may steer the model, so nothing that it wrote is trusted: nothing
 raises, and no word of it gets into a message."""
 
 import json
@@ -14,29 +14,29 @@ from scoring.protocols.interface import Answer, Probabilities, TextAnswer, Token
 from scoring.taxonomy import KEYS
 
 MAX_ANSWER_CHARS = 50_000
-"""More than any answer to any protocol; longer ones are not looked at."""
+"""Longer than any valid answer to any protocol; longer answers are not read."""
 
 MAX_RATIONALE_CHARS = 300
-"""Of one reason in the model's own words."""
+"""Limit of one reason in the model's own words."""
 
 DIGITS = ("0", "1", "2")
-"""What a form holds whose probabilities are wanted: absent, ambiguous, present."""
+"""Digits of a form whose probabilities are needed: absent, ambiguous, present."""
 
 MIN_SHARE = 0.5
-"""Of all probability that the candidates must hold together where what was written is none of them to the letter. With
+"""Share of the probability that the candidates must have together if the written token is not exactly one of them. With
 less they are not what the model chose between, and dividing by their sum would make certainty out of noise."""
 
 _FENCED = re.compile(r"```(?:json)?\s*(\{.*\})\s*```", re.DOTALL)
 
 
 def unparsable(what: str, answer: TextAnswer | None = None) -> Unscored:
-    """what: is wrong with the answer, without a word of it."""
+    """Return the outcome of an unreadable answer. what: its fault, without a word of the answer."""
     cut_off = "; it was cut off at the token limit" if answer is not None and answer.is_cut_off else ""
     return Unscored("unparsable", f"the answer {what}{cut_off}")
 
 
 def text_of(answer: Answer) -> TextAnswer | Unscored:
-    """The answer where it is a text of bearable length."""
+    """Return the answer if it is a text of acceptable length."""
     if not isinstance(answer, TextAnswer):
         return unparsable("is no text")
     if len(answer.text) > MAX_ANSWER_CHARS:
@@ -45,7 +45,7 @@ def text_of(answer: Answer) -> TextAnswer | Unscored:
 
 
 def read_form(answer: TextAnswer, meaning: Mapping[float, float]) -> Values | Unscored:
-    """An object with the 22 keys and a number for each -> values, shape (22,).
+    """Parse an object with the 22 keys and a number for each to values, shape (22,).
 
     meaning: number that may be answered -> value. Keys may come in any order, but each once and no other.
     """
@@ -70,29 +70,29 @@ def read_form(answer: TextAnswer, meaning: Mapping[float, float]) -> Values | Un
 
 
 def form_probabilities(answer: TextAnswer) -> Probabilities | None:
-    """The probabilities of 0, 1 and 2 at the value tokens of a form that `read_form` has read.
+    """Return the probabilities of 0, 1 and 2 at the value tokens of a form that `read_form` has read.
 
-    Shape (22, 3), rows summing to 1; NaN rows where a value is no token of its own, or one that its probabilities do
-    not speak of (`probabilities_of`). None where no token has any.
+    Shape (22, 3), rows summing to 1; rows are NaN if a value is not a token of its own, or one that its probabilities
+    do not cover (`probabilities_of`). None if no token has any.
     """
     if not any(token.probabilities for token in answer.tokens):
         return None
     ends = list(accumulate(len(token.text) for token in answer.tokens))
-    found = np.full((len(KEYS), 3), np.nan, dtype=np.float32)
+    probabilities = np.full((len(KEYS), 3), np.nan, dtype=np.float32)
     for i, key in enumerate(KEYS):
         written = re.search(rf'"{key}"\s*:\s*([012])(?![\d.eE])', answer.text)
         if written is None or written.start(1) >= (ends[-1] if ends else 0):
             continue
         token = answer.tokens[bisect_right(ends, written.start(1))]
         if token.text.strip(' ",:{}\n\t') == written[1]:
-            found[i] = probabilities_of(token, DIGITS, int(written[1]))
-    return found
+            probabilities[i] = probabilities_of(token, DIGITS, int(written[1]))
+    return probabilities
 
 
 def probabilities_of(token: Token, candidates: Sequence[str], written: int) -> Sequence[float]:
-    """The token's probabilities of the candidates, summing to 1; NaN if they are not about what was written.
+    """Return the token's probabilities of the candidates, summing to 1; NaN if they are not about what was written.
 
-    written: place of the candidate that the token means. The token itself may be another than the candidate's, such as
+    written: index of the candidate that the token means. The token itself may be another than the candidate's, such as
     one with a space before the word; then the candidates count from `MIN_SHARE` on, which an engine that adds up such
     spellings reaches. Answers are greedy, so where another candidate is more probable these are not the token's.
     """
@@ -105,19 +105,19 @@ def probabilities_of(token: Token, candidates: Sequence[str], written: int) -> S
 
 
 def own_words(text: str) -> str:
-    """The model's own words as one bounded, printable line."""
+    """Return the model's own words as one bounded, printable line."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return line if len(line) <= MAX_RATIONALE_CHARS else line[: MAX_RATIONALE_CHARS - 1] + "…"
 
 
 def evidence(values: Values, probabilities: Probabilities | None = None) -> tuple[str, ...]:
-    """The attributes judged present, most severe first, with how probable that is where it is known."""
+    """Return the attributes judged present, most severe first, with their probability in words if known."""
     chances: Iterable[float] = np.full(len(KEYS), np.nan) if probabilities is None else probabilities[:, 2]
     return tuple(key + how_probable(float(p)) for key, v, p in zip(KEYS, values, chances, strict=True) if v == 1)
 
 
 def how_probable(probability: float) -> str:
-    """` (high probability)` and the like; an empty string where it is not known."""
+    """Return ` (high probability)` and the like; an empty string if unknown."""
     if np.isnan(probability):
         return ""
     name = "high" if probability >= 0.9 else "moderate" if probability >= 0.6 else "low"
@@ -125,7 +125,7 @@ def how_probable(probability: float) -> str:
 
 
 class _Pairs(list[tuple[str, object]]):
-    """A JSON object as it was written, so that a key that comes twice is seen."""
+    """A JSON object as written, so that a repeated key is noticed."""
 
 
 def _refuse(constant: str) -> object:

@@ -1,4 +1,4 @@
-"""What all protocols share: the messages of a prompt, the version that follows everything, refused options."""
+"""Parts that all protocols share: messages of a prompt, the version, refused options."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -9,11 +9,11 @@ from scoring.protocols.texts import Texts, hash_of
 from scoring.protocols.thresholds import Thresholds
 
 ANNOUNCES_IMAGE = "The picture:"
-"""The last words of the shipped texts before the image."""
+"""Last words of the shipped texts before the image."""
 
 
 def with_image(texts: Texts, system: str, text: str) -> tuple[Message, ...]:
-    """The chat about an image: the system's text, if it is not empty, then the text, then the image.
+    """Build the chat about an image: the system's text, if it is not empty, then the text, then the image.
 
     With `texts.image_first` the image comes before the text, without the words that announce it at the end.
     """
@@ -23,7 +23,7 @@ def with_image(texts: Texts, system: str, text: str) -> tuple[Message, ...]:
 
 
 def without_image(system: str, text: str) -> tuple[Message, ...]:
-    """The chat of a pass that does not see the image."""
+    """Build the chat of a pass that does not see the image."""
     return (*_system(system), Message("user", (Text(text),)))
 
 
@@ -39,9 +39,9 @@ def version(
     options: ProtocolOptions,
     thresholds: Thresholds | None = None,
 ) -> str:
-    """`<name>-<revision> <hash>`; the hash follows every text and setting.
+    """Return `<name>-<revision> <hash>`; the hash changes with every text and setting.
 
-    revision: raised by hand where a protocol reads answers in another way than before.
+    revision: raised by hand when a protocol reads answers in a new way.
     """
     content = {
         "name": name,
@@ -55,7 +55,7 @@ def version(
 
 
 def refuse_rationale(protocol: str, options: ProtocolOptions) -> None:
-    """EngineError where a rationale was asked of a protocol in which the model gives no reasons."""
+    """Raise EngineError if a rationale was requested from a protocol whose model gives no reasons."""
     if options.keep_rationale:
         raise EngineError(
             f"the {protocol} protocol asks for no reasons, so there are none to keep; leave out --keep-rationale "
@@ -64,7 +64,7 @@ def refuse_rationale(protocol: str, options: ProtocolOptions) -> None:
 
 
 def refuse_thresholds(protocol: str, options: ProtocolOptions) -> None:
-    """EngineError where thresholds were given to a protocol that gives no probabilities of the attributes."""
+    """Raise EngineError if thresholds were given to a protocol without probabilities of the attributes."""
     if options.thresholds is not None:
         raise EngineError(
             f"the {protocol} protocol gives no probabilities of the attributes; leave out --thresholds "

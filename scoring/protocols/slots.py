@@ -22,7 +22,7 @@ VARIANTS: tuple[str, ...] = ()
 REVISION = 1
 
 SUM_TOLERANCE = 1e-3
-"""How far from 1 the probabilities of a slot may add up."""
+"""Allowed difference from 1 of the sum of the probabilities of a slot."""
 
 
 class SlotsTexts(TextsOfAttributes):
@@ -73,7 +73,7 @@ def make(variants: frozenset[str], options: ProtocolOptions) -> SlotsProtocol:
 
 
 def _pieces(form_line: str) -> tuple[str, ...]:
-    """The text before each slot: what follows the slot of one line goes with the line after it."""
+    """Return the text before each slot: the end of one line joins the beginning of the next."""
     mark = "\0"
     if form_line.count("{slot}") != 1:
         raise EngineError("the prompt file: form_line must hold {slot} exactly once")

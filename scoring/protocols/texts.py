@@ -1,6 +1,6 @@
 """The texts of a protocol: `texts/<name>.yaml`. A file of the user can replace any of them.
 
-A prompt file is YAML (or JSON) in the form of the shipped ones: name of a text -> text. It need not hold all of them;
+A prompt file is YAML (or JSON) in the form of the shipped ones: name of a text -> text. Any of them may be missing;
 under `questions` it can replace the question about single attributes, and `image_first: true` puts the image before
 the text. Words in braces, such as {attributes},
 are filled in; the shipped texts show which there are, and an unknown one is refused.
@@ -40,10 +40,10 @@ class TextsOfAttributes(Texts):
     """Attribute key -> the question about it."""
 
     attribute_line: Wording
-    """One line of {attributes}, with {key} and, if they are wanted, {number} and {question}."""
+    """One line of {attributes}, with {key} and, if needed, {number} and {question}."""
 
     def attributes(self) -> str:
-        """What {attributes} stands for: one line per attribute, in canonical order."""
+        """Return the value of {attributes}: one line per attribute, in canonical order."""
         lines = []
         for number, key in enumerate(KEYS, 1):
             values = {"number": str(number), "key": key, "question": self.questions[key]}
@@ -52,9 +52,9 @@ class TextsOfAttributes(Texts):
         return "\n".join(lines)
 
     def asking(self, name: str, values: Mapping[str, str]) -> str:
-        """The text of this name, which asks about the attributes, filled with them and with `values`.
+        """Fill the text of this name with the attributes and with `values`.
 
-        EngineError where it does not ask about them.
+        EngineError if it does not ask about the attributes.
         """
         text = getattr(self, name)
         asked = fill(name, text, {"attributes": self.attributes(), **values})
@@ -66,7 +66,7 @@ TextsType = TypeVar("TextsType", bound=Texts)
 
 
 def load_texts(protocol: str, model: type[TextsType], replacing: bytes | None) -> TextsType:
-    """The shipped texts of a protocol, with those of a prompt file in their place.
+    """Load the shipped texts of a protocol, replaced by those of a prompt file.
 
     EngineError: not YAML, an unknown name, a name twice, or a value that is not text.
     """
@@ -93,9 +93,9 @@ def load_texts(protocol: str, model: type[TextsType], replacing: bytes | None) -
 
 
 def fill(name: str, text: str, values: Mapping[str, str]) -> str:
-    """`text` with its {words} replaced, in one pass. EngineError for a word that is not in `values`.
+    """Replace the {words} of `text`, in one pass. EngineError for a word that is not in `values`.
 
-    name: of the text, for the error.
+    name: name of the text, for the error.
     """
     for word in re.findall(r"\{(\w+)\}", text):
         if word not in values:
@@ -107,13 +107,13 @@ def fill(name: str, text: str, values: Mapping[str, str]) -> str:
 
 
 def must_hold(name: str, text: str, word: str, otherwise: str) -> None:
-    """EngineError where `word` is not in `text`; otherwise: what would come of it. name: of the text."""
+    """Raise EngineError if `word` is not in `text`. otherwise: the consequence. name: name of the text."""
     if f"{{{word}}}" not in text:
         raise EngineError(f"the prompt file: {name} must hold {{{word}}}, else {otherwise}")
 
 
 def parse_mapping(content: bytes, name: str) -> dict[str, Any]:
-    """A YAML or JSON file that holds a mapping with names as keys; EngineError where it holds anything else.
+    """Parse a YAML or JSON file to a mapping with names as keys; EngineError if it holds anything else.
 
     Only true and false are truth values: yes and no are words.
     """
@@ -127,7 +127,7 @@ def parse_mapping(content: bytes, name: str) -> dict[str, Any]:
 
 
 def hash_of(content: object) -> str:
-    """12 hex digits that follow everything in `content`, the same on every machine. content: of JSON types."""
+    """Return 12 hex digits of a hash of `content`, the same on every machine. content: of JSON types."""
     canonical = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()[:12]
 
@@ -142,7 +142,7 @@ def _check_names(given: Mapping[str, Any], known: Mapping[str, Any] | tuple[str,
 
 
 def _refuse_control_characters(texts: Mapping[str, Any]) -> None:
-    """EngineError: no model is meant to read them, and some stand for places in a text before it is filled in."""
+    """Raise EngineError: no model should read them, and some mark positions in a text before it is filled."""
     for name, text in texts.items():
         for character in text if isinstance(text, str) else "":
             if unicodedata.category(character) == "Cc" and character not in "\t\n\r":

@@ -5,7 +5,7 @@ A thresholds file is YAML (or JSON): attribute key -> the P(present) from which 
     gov_ids: 0.35
     biometrics: {present: 0.6, ambiguous: 0.4}
 
-Below `present` the value is 0.5 where P(present) + P(ambiguous), the probability that it is not absent, reaches
+Below `present` the value is 0.5 if P(present) + P(ambiguous), the probability that it is not absent, reaches
 `ambiguous` (default 0.5), else 0. Attributes that the file does not name keep the most probable class.
 """
 
@@ -25,7 +25,7 @@ from scoring.taxonomy import KEYS
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 CLASS_VALUES = np.array([0.0, 0.5, 1.0], dtype=np.float32)
-"""Value of the classes absent, ambiguous, present."""
+"""Values of the classes absent, ambiguous, present."""
 
 
 class Threshold(BaseModel):
@@ -42,10 +42,10 @@ class Thresholds:
     """Thresholds for the probabilities of the classes."""
 
     by_key: dict[str, Threshold]
-    """By attribute key; an attribute without one gets its most probable class."""
+    """Thresholds by attribute key; other attributes get their most probable class."""
 
     def apply(self, values: Values, probabilities: Probabilities) -> Values:
-        """`values`, shape (22,), with those of the attributes that have a threshold judged by it."""
+        """Return `values`, shape (22,), with the attributes that have a threshold judged by it."""
         judged = values.copy()
         for i, key in enumerate(KEYS):
             if (threshold := self.by_key.get(key)) is not None:
@@ -54,14 +54,14 @@ class Thresholds:
 
 
 def most_probable(probabilities: Probabilities) -> Values:
-    """Shape (22, 3) -> (22,); of equally probable classes the more severe one."""
+    """Return the most probable class, (22, 3) -> (22,); of equally probable classes the more severe one."""
     chosen = 2 - np.argmax(probabilities[:, ::-1], axis=1)
     values: Values = CLASS_VALUES[chosen]
     return values
 
 
 def load_thresholds(content: bytes | None) -> Thresholds:
-    """EngineError: not YAML, no attribute, an unknown one (with the near one), a threshold outside 0–1."""
+    """Load thresholds. EngineError: not YAML, no attribute, an unknown one, a threshold outside 0–1."""
     if content is None:
         return Thresholds({})
     by_key = {}

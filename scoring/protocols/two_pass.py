@@ -43,7 +43,8 @@ class TwoPassTexts(TextsOfAttributes):
 
 @dataclass(frozen=True)
 class TwoPassProtocol:
-    """second: the prompt of the second pass, with a mark where the notes go. note_line: with {key} and {note}."""
+    """The protocol. second: the prompt of the second pass, with a mark where the notes go. note_line: with {key} and
+    {note}."""
 
     name: str
     version: str
@@ -98,8 +99,8 @@ def make(variants: frozenset[str], options: ProtocolOptions) -> TwoPassProtocol:
 
 
 def _notes(answer: TextAnswer) -> dict[str, str] | Unscored:
-    """Attribute key -> the first pass's answer, as one line without characters that a chat template could read as its
-    own marks. Unscored if an attribute is missing, since a refusal must not become 22 times "absent"."""
+    """Return attribute key -> the first pass's answer, as one line without characters that a chat template could read
+    as its own marks. Unscored if an attribute is missing, since a refusal must not become 22 times "absent"."""
     notes: dict[str, str] = {}
     for line in answer.text.splitlines():
         if (match := _NOTE.match(line)) is None:

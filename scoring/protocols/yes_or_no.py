@@ -1,7 +1,7 @@
 """Whether a text says yes or no, in the words of any language.
 
 Words are compared without case and in one Unicode form (NFKC), and count only as whole words: no letter, mark or digit
-stands beside them, also in scripts without spaces. So "不是" is not "是", and "No-one" is not "No".
+is next to them, also in scripts without spaces. So "不是" is not "是", and "No-one" is not "No".
 """
 
 import re
@@ -36,30 +36,30 @@ _WITHDRAWN = re.compile(
     r"|(?:unable to|I can['’]t|I cannot|I can not|I won['’]t|I will not) (?:help|assist|answer))\b",
     re.IGNORECASE,
 )
-"""How a text begins that takes the word before it back. Not "I cannot see a person", which is a reason."""
+"""Beginnings of a text that withdraws the word before it. "I cannot see a person" is a reason instead."""
 
 _REFUSAL = re.compile(
     _WITHDRAWN.pattern + r"|\W*(?:as an AI|I (?:can['’]t|can ?not|won['’]t|will not|am unable|am not able)"
     r"|I['’]m (?:unable|not able))\b",
     re.IGNORECASE,
 )
-"""How an answer begins that is a refusal if it has no yes or no."""
+"""Beginnings of an answer that is a refusal if it has no yes or no."""
 
 Spellings = Annotated[list[Annotated[str, Field(max_length=MAX_SPELLING_CHARS)]], Field(max_length=MAX_SPELLINGS)]
 
 
 class Answers(BaseModel):
-    """How yes and no are written."""
+    """Spellings of yes and no."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     yes: Spellings
-    """The first is what a tuned model answers; probabilities of generated answers are those of the first ones."""
+    """The first one is the answer of a tuned model; probabilities of generated answers are those of the first ones."""
 
     no: Spellings
 
     def check(self) -> None:
-        """EngineError if a side has no word, a word has no letter, or both sides share one."""
+        """Raise EngineError if a side has no word, a word has no letter, or both sides share one."""
         for side in ("yes", "no"):
             words: list[str] = getattr(self, side)
             if not words:
@@ -67,22 +67,20 @@ class Answers(BaseModel):
             for word in words:
                 if word.strip() != word or not any(map(_is_of_word, word)) or not word.isprintable():
                     raise EngineError(
-                        f'the prompt file: answers: {side}: "{printable(word)}" is no word; give letters without '
+                        f'the prompt file: answers: {side}: "{printable(word)}" is not a word; give letters without '
                         "spaces around them"
                     )
         no = set(map(_plain, self.no))
         if shared := [word for word in self.yes if _plain(word) in no]:
-            raise EngineError(
-                f'the prompt file: answers: "{printable(shared[0])}" stands for both yes and no; keep one'
-            )
+            raise EngineError(f'the prompt file: answers: "{printable(shared[0])}" means both yes and no; keep one')
 
     @property
     def candidates(self) -> tuple[str, str]:
-        """The words of which probabilities are wanted: yes, no."""
+        """Words whose probabilities are needed: yes, no."""
         return self.yes[0], self.no[0]
 
     def exactly(self, text: str) -> bool | Unscored:
-        """True for yes, False for no, if the text is one of the words and nothing else but quotes and a full stop."""
+        """Return True for yes, False for no, if the text is one of the words, with quotes or a full stop at most."""
         word = _plain(text).strip(_QUOTES)
         for is_yes, words in ((True, self.yes), (False, self.no)):
             if any(word == _plain(w) or (word[-1:] in _ENDS and word[:-1] == _plain(w)) for w in words):
@@ -90,22 +88,22 @@ class Answers(BaseModel):
         return self.rejection(text)
 
     def anywhere(self, text: str, *, is_cut_off: bool) -> bool | Unscored:
-        """True for yes, False for no, if words of only one of them are in the text.
+        """Return True for yes, False for no, if words of only one of them are in the text.
 
         is_cut_off: then a word at the very end may be the beginning of a longer one, and does not count.
         """
         plain = _plain(text)
-        found = [list(_ends_of(plain, words, is_cut_off)) for words in (self.yes, self.no)]
-        ends = [*found[0], *found[1]]
-        if bool(found[0]) == bool(found[1]) or _withdraws(plain, ends):
+        ends_by_side = [list(_ends_of(plain, words, is_cut_off)) for words in (self.yes, self.no)]
+        ends = [*ends_by_side[0], *ends_by_side[1]]
+        if bool(ends_by_side[0]) == bool(ends_by_side[1]) or _withdraws(plain, ends):
             return self.rejection(text)
-        return bool(found[0])
+        return bool(ends_by_side[0])
 
     def first(self, text: str) -> tuple[bool, str] | Unscored:
-        """Whether the text begins with yes (True) or no (False), and the reason that follows it.
+        """Return whether the text begins with yes (True) or no (False), and the reason that follows it.
 
         The word ends with the text, punctuation, a dash with a space after it, a line, or before an English word that
-        begins a reason and cannot belong to "no": "No idea" and "No-one can say" are no answers.
+        begins a reason and cannot belong to "no": "No idea" and "No-one can say" are not answers.
         """
         text = unicodedata.normalize("NFC", text).strip()
         words = "|".join(re.escape(unicodedata.normalize("NFC", w)) for w in [*self.yes, *self.no])
@@ -121,16 +119,16 @@ class Answers(BaseModel):
         return _plain(read["word"]) in set(map(_plain, self.yes)), read["reason"]
 
     def rejection(self, text: str) -> Unscored:
-        """Which kind of rejection this is."""
+        """Return the kind of rejection."""
         plain = _plain(text)
-        found = [list(_ends_of(plain, words)) for words in (self.yes, self.no)]
+        ends_by_side = [list(_ends_of(plain, words)) for words in (self.yes, self.no)]
         if not any(map(_is_of_word, plain)):
             kind = "empty"
-        elif _withdraws(plain, [*found[0], *found[1]]):
+        elif _withdraws(plain, [*ends_by_side[0], *ends_by_side[1]]):
             kind = "refusal"
-        elif all(found):
+        elif all(ends_by_side):
             kind = "both"
-        elif not any(found) and _REFUSAL.match(plain):
+        elif not any(ends_by_side) and _REFUSAL.match(plain):
             kind = "refusal"
         else:
             kind = "other"
@@ -138,7 +136,7 @@ class Answers(BaseModel):
 
 
 def _plain(text: str) -> str:
-    """Without case, in one Unicode form, with single spaces."""
+    """Fold case, normalise Unicode and use single spaces."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     return " ".join(folded.split())
 
@@ -148,7 +146,7 @@ def _withdraws(plain: str, ends: Sequence[int]) -> bool:
 
 
 def _ends_of(plain: str, words: Sequence[str], is_cut_off: bool = False) -> Iterator[int]:
-    """Where each occurrence of a word as a whole ends."""
+    """Yield where each occurrence of a word as a whole ends."""
     for word in map(_plain, words):
         start = plain.find(word)
         while start >= 0:
@@ -159,13 +157,13 @@ def _ends_of(plain: str, words: Sequence[str], is_cut_off: bool = False) -> Iter
             start = plain.find(word, end)
 
 
-def _goes_on(beside: str) -> bool:
-    """beside: the two characters beside a word, the nearer one first."""
-    if beside[:1] in _JOINERS:
-        beside = beside[1:]
-    return bool(beside) and _is_of_word(beside[0])
+def _goes_on(neighbours: str) -> bool:
+    """Return whether a word continues. neighbours: the two characters next to it, the nearer one first."""
+    if neighbours[:1] in _JOINERS:
+        neighbours = neighbours[1:]
+    return bool(neighbours) and _is_of_word(neighbours[0])
 
 
 def _is_of_word(character: str) -> bool:
-    """A letter, mark or digit of any script."""
+    """Return whether it is a letter, mark or digit of any script."""
     return unicodedata.category(character)[0] in "LMN"

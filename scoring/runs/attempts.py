@@ -1,4 +1,4 @@
-"""How often work on a slice began and did not end, kept in the run so that it outlives the worker.
+"""Counts of attempts at a slice that never ended, kept in the run so that they outlive the worker.
 
 `RUN/attempts/<name>.json` exists while a worker scans a slice. If the worker is killed the file stays, and the next
 worker counts it as a death. Without this count, Ray would restart a worker that an image kills without end.
@@ -14,24 +14,24 @@ from ingest.storage.place import Place
 from scoring.runs.record import parsed
 
 ISOLATE_AFTER_DEATHS = 2
-"""After so many deaths a slice is scanned image by image in a child process."""
+"""After this many deaths a slice is scanned image by image in a child process."""
 
 GIVE_UP_AFTER_DEATHS = 5
-"""After so many deaths the machine is probably at fault: the slice is left for the next scan, and the others go on."""
+"""After this many deaths the machine is probably at fault: the slice is left for the next scan."""
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """How the work on one slice went so far."""
+    """State of the work on one slice."""
 
     name: str
-    """Of the slice's result file, or of a listing (`listing_of`)."""
+    """Name of the slice's result file, or of a listing (`listing_of`)."""
 
     deaths: int
-    """Attempts that never ended."""
+    """Number of attempts that never ended."""
 
     failure: str | None = None
-    """Why the last attempt gave up, if it did."""
+    """Reason why the last attempt gave up, if it did."""
 
     cause: str = ""
     """Type of the exception that ended the worker, if one did; not its text, which may hold content."""
@@ -43,39 +43,40 @@ class Attempt:
 
 
 def listing_of(shard_id: str) -> str:
-    """The name under which the listing of a shard is attempted."""
+    """Return the name under which the listing of a shard is recorded."""
     return f"{shard_id}.listing"
 
 
 class Attempts:
-    """place: the folder `attempts/` of a run."""
+    """The attempts of a run. folder: `attempts/` of the run."""
 
-    def __init__(self, place: Place):
-        self._place = place
+    def __init__(self, folder: Place):
+        self._folder = folder
 
     def begin(self, name: str) -> Attempt:
-        """Notes that work on a slice begins; returns how it went before."""
+        """Note that work on a slice begins; return its state before."""
         before = self._read(name)
+        # Counted as a death now, and taken back by `end`: a killed worker cannot count its own death.
         self._write(Attempt(name, before.deaths + 1, cause=before.cause))
         return before
 
     def end(self, name: str) -> None:
-        """The slice has its result."""
+        """Forget the slice, which has its result."""
         self._marker(name).remove()
 
     def record_crash(self, name: str, cause: str) -> None:
-        """Records an unexpected exception before the worker ends."""
+        """Record an unexpected exception before the worker ends."""
         self._write(Attempt(name, self._read(name).deaths, cause=cause))
 
     def fail(self, name: str, failure: str) -> None:
-        """The slice was given up without a crash, so this is no death."""
+        """Note that the slice was given up without a crash, which is not a death."""
         self._write(Attempt(name, 0, failure))
 
     def all(self) -> list[Attempt]:
-        return [self._read(name.removesuffix(".json")) for name in self._place.names() if name.endswith(".json")]
+        return [self._read(name.removesuffix(".json")) for name in self._folder.names() if name.endswith(".json")]
 
     def reset_failed(self) -> None:
-        """For a new scan: slices that were given up are tried again; slices that killed workers start isolated."""
+        """Prepare a new scan: slices that were given up are tried again; slices that killed workers start isolated."""
         for attempt in self.all():
             if attempt.failure is not None:
                 self.end(attempt.name)
@@ -83,7 +84,7 @@ class Attempts:
                 self._write(replace(attempt, deaths=ISOLATE_AFTER_DEATHS))
 
     def discount_interrupted(self) -> None:
-        """After the user interrupted the scan: the slices under way are not to blame, so one death less is counted."""
+        """Take one death back from each slice under way after the user interrupted the scan."""
         for attempt in self.all():
             if attempt.deaths > 1:
                 self._write(replace(attempt, deaths=attempt.deaths - 1))
@@ -91,7 +92,7 @@ class Attempts:
                 self.end(attempt.name)
 
     def _marker(self, name: str) -> Place:
-        return self._place.at(f"{name}.json")
+        return self._folder.at(f"{name}.json")
 
     def _read(self, name: str) -> Attempt:
         try:

@@ -1,4 +1,4 @@
-"""`RUN/audit/sample.parquet`: pictures drawn at random for people to label, each with its chance of being drawn.
+"""`RUN/audit/sample.parquet`: pictures drawn at random for people to label, each with its inclusion probability.
 
 From the labels of these pictures `audit apply` estimates how often the answers of the whole run are wrong. The order of
 the rows is random too, so that the first rows alone are a random part of the sample.
@@ -26,13 +26,13 @@ FOOTER_KEY = b"privsieve.audit_sample"
 
 PRIVATE = "private"
 SUBJECTS = (PRIVATE, *KEYS)
-"""What an audit estimates: how many pictures are private, and how many show each attribute."""
+"""Subjects that an audit estimates: pictures that are private, and that show each attribute."""
 
 NUM_CELLS = 17
-"""Cells are numbered from 0. reports/audit/cells.py says what each of them holds."""
+"""Cells are numbered from 0. reports/audit/cells.py defines them."""
 
 MIN_PROBABILITY = 1e-12
-"""A picture of a larger run could have a smaller one; a weight of 1 / 1e-300 is no weight."""
+"""Smallest valid inclusion probability; smaller ones would give absurd weights."""
 
 Purpose = Literal["both", "private", "attributes"]
 
@@ -52,7 +52,7 @@ SAMPLE_SCHEMA = pa.schema(
         pa.field("prob_private", pa.float32()),
         pa.field("level", pa.int8()),
         *(pa.field(key, pa.float32()) for key in KEYS),
-        # The cell of the estimator (reports/audit/cells.py) in which the row lies, for each subject.
+        # The cell of the estimator (reports/audit/cells.py) of the row, for each subject.
         *(pa.field(f"cell_{subject}", pa.int8(), nullable=False) for subject in SUBJECTS),
     ]
 )
@@ -66,27 +66,27 @@ class Design(AuditedRows):
     """Each image is drawn or not, independently of the others."""
 
     num_wanted: Annotated[int, Field(ge=1, lt=2**63)]
-    """How many pictures were asked for: the sum of all inclusion probabilities, unless the run has fewer."""
+    """Number of pictures asked for: the sum of all inclusion probabilities, unless the run has fewer."""
 
     seed: Count
     purpose: Purpose
-    """What the probabilities were chosen for."""
+    """Purpose for which the probabilities were chosen."""
 
     private: str
-    """SQL condition over the rows: what counts as the run's answer "private"."""
+    """SQL condition over the rows: the run's answer "private"."""
 
     num_scored: Count
-    """Images with a score; the others cannot be drawn."""
+    """Number of images with a score; the others cannot be drawn."""
 
     least_probability: Annotated[float, Field(ge=MIN_PROBABILITY, le=1)] | None = None
     """The smallest inclusion probability of a scored image, drawn or not; None in samples of older versions."""
 
     privsieve: str
-    """Version that drew it."""
+    """Version that drew the sample."""
 
 
 SECOND_LOOK_SHARE = 0.1
-"""Of the drawn pictures, those that a second person is asked for, by which errors in labels are measured."""
+"""Share of the drawn pictures that a second person is asked to label, to measure errors in labels."""
 
 
 @dataclass(frozen=True)
@@ -97,27 +97,27 @@ class AuditSample:
     """Rows of `SAMPLE_SCHEMA`."""
 
     design: Design
-    """How they were drawn."""
+    """How the pictures were drawn."""
 
     def probabilities(self) -> dict[tuple[str, int], float]:
-        """Shard and index of each drawn row -> its probability of being drawn."""
+        """Return (shard, index) -> inclusion probability of each drawn row."""
         columns = (self.table[name].to_pylist() for name in ("shard", "index", "inclusion_probability"))
         return {(shard, index): probability for shard, index, probability in zip(*columns, strict=True)}
 
     @property
     def is_for_second_look(self) -> list[bool]:
-        """Which rows a second person is asked for. It follows from seed, shard and index alone, as the draw does."""
+        """Rows that a second person is asked to label. Like the draw, it follows from seed, shard and index alone."""
         rows = zip(self.table["shard"].to_pylist(), self.table["index"].to_pylist(), strict=True)
         return [_lot(f"{self.design.seed}/second look/{index}/{shard}") < SECOND_LOOK_SHARE for shard, index in rows]
 
 
 def _lot(name: str) -> float:
-    """A number that follows from the name, uniform in [0, 1)."""
+    """Return a number derived from the name, uniform in [0, 1)."""
     return int.from_bytes(hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()[:6], "big") / 2**48
 
 
 def write_sample(root: Place, sample: AuditSample) -> None:
-    """Replaces the sample of the run. StorageError if it cannot be written. root: the run."""
+    """Replace the sample of the run. StorageError if it cannot be written. root: the run."""
     sink = pa.BufferOutputStream()
     footer = {FOOTER_KEY: sample.design.model_dump_json().encode()}
     pq.write_table(sample.table.cast(SAMPLE_SCHEMA).replace_schema_metadata(footer), sink)
@@ -125,7 +125,7 @@ def write_sample(root: Place, sample: AuditSample) -> None:
 
 
 def keep_as_earlier(root: Place) -> Place:
-    """Copies the sample of the run to a name of its own, whatever it holds: labels are worth nothing without the
+    """Copy the sample of the run to a name of its own, even if damaged: labels are worthless without the
     probabilities of their pictures. Returns the copy. root: the run.
     """
     names = set(root.at(AUDIT).names())
@@ -140,7 +140,7 @@ def has_sample(root: Place) -> bool:
 
 
 def read_sample(root: Place) -> AuditSample:
-    """The sample of a run. RunError in one line if there is none or it is damaged. root: the run."""
+    """Read the sample of a run. RunError in one line if there is none or it is damaged. root: the run."""
     file = root.at(AUDIT, SAMPLE)
     if not file.exists():
         raise RunError(f"{root.path} has no audit sample; draw one with: privsieve audit sample {root.path}")
@@ -162,7 +162,7 @@ def read_sample(root: Place) -> AuditSample:
 
 
 def _check(table: pa.Table, design: Design) -> None:
-    """ValueError for values that no sample has. NaN is within no bounds."""
+    """Raise ValueError for invalid values. NaN is within no bounds."""
     _within(table["inclusion_probability"], design.least_probability or MIN_PROBABILITY, 1)
     for subject in SUBJECTS:
         _within(table[f"cell_{subject}"], 0, NUM_CELLS - 1)

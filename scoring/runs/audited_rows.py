@@ -1,4 +1,4 @@
-"""Which rows an audit is of: kept in the footers of its files, so that figures of other rows are noticed."""
+"""Identity of the rows that an audit describes, in the footers of its files, so that stale figures are noticed."""
 
 from typing import Annotated
 
@@ -17,11 +17,11 @@ class AuditedRows(BaseModel):
     """Hash of the run's settings (`RunRecord.settings_hash`)."""
 
     num_rows: Count
-    """Of the run: images and damaged parts of shards."""
+    """Number of rows of the run: images and damaged parts of shards."""
 
     rows_sha256: Sha256 | None = None
-    """What the rows are (`scoring.runs.rows_hash`); None in files of older versions, which compared only the above."""
+    """Hash of the rows (`scoring.runs.rows_hash`); None in files of older versions, which compared only the above."""
 
     def are(self, settings: str, num_rows: int, rows_sha256: str) -> bool:
-        """Whether the run has these rows still. rows_sha256: of the run now."""
+        """Return whether the run still has these rows. rows_sha256: of the run now."""
         return (self.settings, self.num_rows) == (settings, num_rows) and self.rows_sha256 in (None, rows_sha256)

@@ -10,7 +10,7 @@ from scoring.runs.record import NOT_COMPARED, RunRecord, open_run
 
 
 def refuse_other(url: str, record: RunRecord) -> RunRecord | None:
-    """The record of the run at `url`, None where none is begun. RunError where it differs, or other files lie there."""
+    """Return the record of the run at `url`, or None. RunError if it differs, or the folder holds other files."""
     root = place(url)
     if not root.at(RUN_RECORD).exists():
         try:
@@ -29,15 +29,13 @@ def refuse_other(url: str, record: RunRecord) -> RunRecord | None:
     if different:
         remedy = "use another --run"
         if before.hash_list != record.hash_list:
-            remedy = (
-                f"give the hash list that this run was begun with, {'' if before.hash_list else 'none, '}or {remedy}"
-            )
+            remedy = f"give the hash list with which this run began, {'' if before.hash_list else 'none, '}or {remedy}"
         raise RunError(f"{url} was scanned with other settings: {different}; {remedy}")
     return before
 
 
 def start_or_continue(url: str, record: RunRecord) -> RunRecord:
-    """Writes `run.json` where there is none, and returns what is there; for who holds the lease. See `refuse_other`."""
+    """Write `run.json` if it does not exist, and return the record. Needs the lease. See `refuse_other`."""
     before = refuse_other(url, record)
     if before is None:
         _write(url, record)
@@ -45,7 +43,7 @@ def start_or_continue(url: str, record: RunRecord) -> RunRecord:
 
 
 def with_built(url: str, record: RunRecord, built_with: dict[str, bool | int | float | str]) -> RunRecord:
-    """Adds to `run.json` what an engine was built with, unless it stands there; for who holds the lease."""
+    """Add the settings of a built engine to `run.json`, unless they are there. Needs the lease."""
     if built_with in record.built_with:
         return record
     record = record.model_copy(update={"built_with": (*record.built_with, built_with)})
@@ -58,13 +56,13 @@ def _write(url: str, record: RunRecord) -> None:
 
 
 def refuse_other_files(root: Place, url: str) -> None:
-    """RunError where `root`, in which no run was begun, holds more than what a scan does before it begins one."""
+    """Raise RunError if `root`, without a run, holds files other than those that a scan makes first."""
     if not all(name == RUN_LEASE or _is_unfinished(name) for name in root.names()):
-        raise RunError(f"{url} holds other files and is no run; use a new folder for --run")
+        raise RunError(f"{url} holds other files and is not a run; use a new folder for --run")
 
 
 def remove_unfinished(run: Place) -> None:
-    """What was left behind by workers killed while they wrote; for who holds the lease, when all workers are gone."""
+    """Remove files that killed workers left half written. Needs the lease, and no worker may run."""
     for folder in (run.at(name) for name in (SCORES, ATTEMPTS, CANARY) if run.is_local):
         for name in folder.names():
             if name.endswith(PART):

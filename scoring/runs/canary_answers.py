@@ -1,4 +1,4 @@
-"""`RUN/canary/`: what each engine of a run answered to the same made picture, so that they can be compared."""
+"""`RUN/canary/`: the answers of each engine of a run to the same made picture, for comparison."""
 
 import hashlib
 
@@ -8,7 +8,7 @@ from scoring.engines.canary import difference
 
 
 def refuse_other_answer(folder: Place, own: bytes) -> None:
-    """Writes the answer `own` to the folder. EngineError if another engine of the run has left a different one.
+    """Write the answer `own` to the folder. EngineError if another engine of the run gave a different one.
 
     own: of `scoring.engines.canary.record`. It is written before the others are read: of two engines that start
     together, one sees the other.
@@ -24,6 +24,6 @@ def refuse_other_answer(folder: Place, own: bytes) -> None:
         except (ValueError, KeyError, TypeError):
             raise EngineError(f"{folder.at(name).path} is damaged; remove it") from None
         if why is not None:
-            if is_first:  # it is refused, so no other engine must agree with it
+            if is_first:  # this engine is refused, so others need not agree with it
                 file.remove()
-            raise EngineError(f"an engine is set up otherwise than another one of this run: {why}")
+            raise EngineError(f"an engine is set up differently from another one of this run: {why}")

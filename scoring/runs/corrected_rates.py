@@ -1,6 +1,6 @@
-"""`RUN/audit/corrected_rates.parquet`: rates of a run corrected for the errors of its engine, beside the raw ones.
+"""`RUN/audit/corrected_rates.parquet`: rates of a run corrected for the errors of its engine, next to the raw ones.
 
-Written by `audit apply`. The footer says of which state of the run the figures are.
+Written by `audit apply`. The footer identifies the state of the run that the figures describe.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ FOOTER_KEY = b"privsieve.corrected_rates"
 _RATES = ("raw_rate", "raw_low", "raw_high", "corrected_rate", "low", "high")
 _QUALITY = tuple(f"{what}{end}" for what in ("sensitivity", "specificity") for end in ("", "_low", "_high"))
 _OF_SOURCE = ("source_low", "source_high")
-"""Not in files of older versions."""
+"""Columns that files of older versions lack."""
 
 CORRECTED_SCHEMA = pa.schema(
     [
@@ -66,57 +66,57 @@ def _subject(name: str) -> str:
 Subject = Annotated[str, AfterValidator(_subject)]
 
 ROUNDING = 1e-9
-"""By so much a computed share may lie outside of 0–1."""
+"""A computed share may exceed 0–1 by this much."""
 
 
 class LabelGaps(BaseModel):
-    """What the labels of an audit leave open."""
+    """Questions that the labels of an audit leave open."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     num_drawn: Count | None = None
-    """Pictures of the sample; None if the labels are of another run."""
+    """Number of pictures in the sample; None if the labels are from another run."""
 
     num_without_label: Count = 0
-    """Of these, those without an answer to any question, undecided ones aside."""
+    """Number of these without an answer to any question, except undecided ones."""
 
     num_undecided: Mapping[Subject, Count] = {}
-    """Subject -> pictures without an answer although people came to them; subjects without any are left out."""
+    """Subject -> number of pictures that people saw but did not answer; subjects without any are left out."""
 
     num_judged_twice: Count = 0
-    """Pictures of which at least two people said whether they are private."""
+    """Number of pictures that at least two people judged as private or not."""
 
     share_differing: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Of the pairs of answers to these, those that differ; None without such a picture."""
+    """Share of the pairs of answers to these that differ; None without such a picture."""
 
     kappa: Annotated[float, Field(ge=-1, le=1)] | None = None
-    """Agreement on these beyond chance; None if that is not defined."""
+    """Agreement on these beyond chance; None if undefined."""
 
     allows_for_errors: bool = False
-    """Whether intervals are wider by the errors that these pictures show."""
+    """Whether intervals are widened by the errors that these pictures show."""
 
 
 class State(AuditedRows):
-    """The footer: which rows the figures are of."""
+    """The footer: identity of the rows that the figures describe."""
 
     private: str
-    """SQL condition over the rows: what counts as the run's answer "private"."""
+    """SQL condition over the rows: the run's answer "private"."""
 
     date: str
-    """When the labels were applied, as 2026-11-22 (UTC)."""
+    """Date on which the labels were applied, as 2026-11-22 (UTC)."""
 
     gaps: LabelGaps = LabelGaps()
     """Empty in files of older versions."""
 
     category_sizes: Mapping[str, Annotated[int, Field(ge=1, lt=2**53)]] = {}
-    """Images of each category in the source, if the rates are weighted with them."""
+    """Number of images of each category in the source, if the rates are weighted with them."""
 
     has_source_intervals: bool = False
     """Whether the file has intervals for the source; files of older versions have none."""
 
 
 def write_corrected_rates(root: Place, table: pa.Table, state: State) -> None:
-    """Replaces the corrected rates of a run. StorageError if they cannot be written. root: the run."""
+    """Replace the corrected rates of a run. StorageError if they cannot be written. root: the run."""
     sink = pa.BufferOutputStream()
     footer = {FOOTER_KEY: state.model_dump_json().encode()}
     pq.write_table(table.cast(CORRECTED_SCHEMA).replace_schema_metadata(footer), sink)
@@ -124,27 +124,27 @@ def write_corrected_rates(root: Place, table: pa.Table, state: State) -> None:
 
 
 def remove_corrected_rates(root: Place) -> None:
-    """Those that are of other rows than the run has, if there are any."""
+    """Remove corrected rates that describe other rows than the run has now."""
     root.at(AUDIT, CORRECTED_RATES).remove()
 
 
 def read_state(root: Place) -> State | None:
-    """Of which rows the stored figures are; None if there are none. RunError in one line if the file is damaged."""
-    found = _read(root, is_header_only=True)
-    return None if found is None else found[1]
+    """Read the state of the stored figures; None if there are none. RunError in one line if the file is damaged."""
+    stored = _read(root, is_header_only=True)
+    return None if stored is None else stored[1]
 
 
 def read_stored(root: Place) -> tuple[pa.Table, State] | None:
-    """Rows of `CORRECTED_SCHEMA` and their state; None if there are none. RunError in one line if damaged."""
+    """Read rows of `CORRECTED_SCHEMA` and their state; None if there are none. RunError in one line if damaged."""
     return _read(root, is_header_only=False)
 
 
 def _read(root: Place, is_header_only: bool) -> tuple[pa.Table, State] | None:
-    place = root.at(AUDIT, CORRECTED_RATES)
-    if not place.exists():
+    path = root.at(AUDIT, CORRECTED_RATES)
+    if not path.exists():
         return None
     try:
-        with place.open() as stream:
+        with path.open() as stream:
             file = pq.ParquetFile(stream)
             state = parsed(State, (file.schema_arrow.metadata or {})[FOOTER_KEY])
             if file.schema_arrow.remove_metadata() != (
@@ -159,13 +159,13 @@ def _read(root: Place, is_header_only: bool) -> tuple[pa.Table, State] | None:
         _check(table)
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         if is_of_storage(error):
-            raise StorageError(f"cannot read {place.path}: {reason_of(error)}") from None
-        raise RunError(f"{place.path} is damaged or of another version; remove it, or run audit apply again") from None
+            raise StorageError(f"cannot read {path.path}: {reason_of(error)}") from None
+        raise RunError(f"{path.path} is damaged or of another version; remove it, or run audit apply again") from None
     return table.replace_schema_metadata(None), state
 
 
 def _check(table: pa.Table) -> None:
-    """ValueError for values that no audit has. NaN is within no bounds; null is, since it is not known."""
+    """Raise ValueError for invalid values. NaN is within no bounds; null, which is unknown, is allowed."""
     import pyarrow.compute as pc
 
     for name in (*_RATES, *_QUALITY, *_OF_SOURCE):

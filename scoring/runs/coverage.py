@@ -1,4 +1,4 @@
-"""Whether a run has a row for all that can be read of its source, judged by names alone."""
+"""Whether a run has a row for all that can be read of its source, judged by file names alone."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,25 +17,25 @@ from scoring.runs.results import Results
 
 @dataclass(frozen=True)
 class Coverage:
-    """Whether a scan came to its end. What it could not read of damaged shards is counted apart (`Damage`)."""
+    """Whether a scan is complete. Unreadable parts of damaged shards are counted apart (`Damage`)."""
 
     is_complete: bool | None
-    """None if it is unknown."""
+    """Whether it is complete; None if unknown."""
 
     num_shards: int | None
-    """Shards of the source; None if it cannot be listed."""
+    """Number of shards of the source; None if it cannot be listed."""
 
     num_unfinished_shards: int
-    """Known shards that have images without a row."""
+    """Number of known shards that have images without a row."""
 
     num_rows: int
-    """Of images and of damaged parts of shards, which a choice can hit too."""
+    """Number of rows of images and of damaged parts of shards, which may be chosen too."""
 
     num_chosen: int | None
-    """Images that `--sample` or `--limit` asked for; None without these options."""
+    """Number of images that `--sample` or `--limit` asked for; None without these options."""
 
     scanner: str | None
-    """The scan that is running, as "process 7 on HOST"; None if there is none."""
+    """Running scan, as "process 7 on HOST"; None if there is none."""
 
     @property
     def has_all(self) -> bool:
@@ -44,7 +44,7 @@ class Coverage:
 
     @property
     def warning(self) -> str | None:
-        """What a reader must know if the rows are not the whole source; None if they are."""
+        """Warning for readers if the rows are not the whole source, else None."""
         if self.is_complete:
             return None
         if self.num_chosen is not None:
@@ -62,34 +62,35 @@ class Coverage:
         return f"UNFINISHED: {left}; run the same scan again to finish it"
 
 
-def coverage(run: Place, record: RunRecord, found: Results, num_rows: int) -> Coverage:
-    """found: the results as they were before the rows were counted, so that nothing is called complete too early.
+def coverage(run: Place, record: RunRecord, current: Results, num_rows: int) -> Coverage:
+    """Judge coverage. current: results from before the rows were counted, so that none is called complete too early.
 
     The source is listed only if the results alone do not decide it.
     """
     held = holder(run.at(RUN_LEASE))
     scanner = str(held) if held is not None and not held.is_stale() else None
-    num_begun = len(found.ledger)
+    num_begun = len(current.ledger)
     num_chosen = record.num_chosen
-    if found.ranges is not None or (num_chosen is not None and num_rows == num_chosen):
+    if current.ranges is not None or (num_chosen is not None and num_rows == num_chosen):
         return Coverage(True, num_begun, 0, num_rows, num_chosen, scanner)
-    num_cut = sum(not finished_by_id(shard_id, found.ledger) for shard_id in found.ledger.present)
+    num_cut = sum(not finished_by_id(shard_id, current.ledger) for shard_id in current.ledger.present)
     shards = _shards(record)
-    shard_ids_of_others(shards or (), found.ledger)  # no two shards share a result
+    shard_ids_of_others(shards or (), current.ledger)  # no two shards share a result
     if shards is None:
         is_known = num_cut or scanner or num_chosen is not None
         return Coverage(False if is_known else None, None, num_cut, num_rows, num_chosen, scanner)
     if num_chosen is None:
-        num_left = sum(not finished(shard, found.ledger) for shard in shards)
+        num_left = sum(not finished(shard, current.ledger) for shard in shards)
         return Coverage(not num_left, len(shards), num_left, num_rows, None, scanner)
     if record.limit is not None and not num_cut and not scanner:
-        is_whole = has_all_chosen(record, num_rows, shards, found.ledger)
+        is_whole = has_all_chosen(record, num_rows, shards, current.ledger)
         return Coverage(True if is_whole else None, len(shards), 0, num_rows, num_chosen, None)
     return Coverage(False, len(shards), num_cut, num_rows, num_chosen, scanner)
 
 
 def has_all_chosen(record: RunRecord, num_rows: int, shards: Sequence[str], ledger: Ledger) -> bool:
-    """Whether a scan with --sample or --limit has a row for all images that it chose; True without these options.
+    """Return whether a scan with --sample or --limit has a row for all images that it chose; True without these
+    options.
 
     shards: of the source. It may have fewer images than --limit wanted; then each shard has a result.
     """
@@ -100,7 +101,7 @@ def has_all_chosen(record: RunRecord, num_rows: int, shards: Sequence[str], ledg
 
 
 def _shards(record: RunRecord) -> tuple[str, ...] | None:
-    """The source's shards; None if it cannot be listed, or if its URL names a host.
+    """Return the source's shards; None if it cannot be listed, or if its URL names a host.
 
     A run.json may come from someone else, so a report must not contact hosts that it names. `status` and `scan` do.
     """

@@ -16,20 +16,20 @@ from scoring.runs.record import READABLE, WHOLE, RunRecord
 
 @dataclass(frozen=True)
 class Damage:
-    """What of a source could not be read; nothing by default."""
+    """The part of a source that could not be read; nothing by default."""
 
     num_shards: int = 0
-    """Shards of which a part, or all, could not be read."""
+    """Number of shards that could not be read, in part or at all."""
 
     parts: Mapping[str, int] = field(default_factory=dict)
     """Reason -> number of parts, the most frequent first."""
 
     first_shard: str | None = None
-    """By name the first of these shards, printable; None if there is none."""
+    """First of these shards by name, printable; None if there is none."""
 
     @property
     def num_parts(self) -> int:
-        """Rows of the run that are about no image."""
+        """Number of rows of the run that are not about an image."""
         return sum(self.parts.values())
 
     @property
@@ -55,25 +55,25 @@ NO_DAMAGE = Damage()
 
 
 def damage_of(counted: Iterable[tuple[str, Mapping[str, int]]]) -> Damage:
-    """counted: shards with their rows by reason. A shard can come several times; reasons of images are passed over."""
+    """Add up damage. counted: shards, possibly repeated, with rows by reason; reasons of images are skipped."""
     parts, shards = Counter[str](), set[str]()
     for shard, reasons in counted:
-        of_shard = Counter({reason: number for reason, number in reasons.items() if reason in SHARD_REASONS})
-        if of_shard.total():
-            parts += of_shard
+        shard_parts = Counter({reason: number for reason, number in reasons.items() if reason in SHARD_REASONS})
+        if shard_parts.total():
+            parts += shard_parts
             shards.add(shard)
     ordered = dict(sorted(parts.items(), key=lambda item: (-item[1], item[0])))
     return Damage(len(shards), ordered, printable(min(shards)) if shards else None)
 
 
 def scope_of(record: RunRecord, has_all: bool, damage: Damage) -> str:
-    """Which images of its source a run covers, in words. has_all: whether it has all that it could choose from."""
+    """Describe which images of its source a run covers. has_all: whether it has all that it could choose from."""
     if not record.is_whole and not has_all:
         return record.scope
     return READABLE if damage.num_parts else WHOLE
 
 
 def num_of_images(reasons: Mapping[str, int]) -> dict[str, int]:
-    """Without the reasons that are about a part of a shard; the most frequent first."""
+    """Drop the reasons that are about a part of a shard; the most frequent first."""
     images = {reason: number for reason, number in reasons.items() if reason not in SHARD_REASONS}
     return dict(sorted(images.items(), key=lambda item: (-item[1], item[0])))

@@ -14,21 +14,21 @@ IS_DAMAGE_SQL = f"coalesce(reason IN ({', '.join(map(literal, sorted(SHARD_REASO
 
 
 def damage_in_rows(run: Place, listed: Listing) -> Damage:
-    """The same from the rows of a compacted run, whose footers do not say which shard a reason is of."""
+    """Find damage in the rows of a compacted run, whose footers do not name the shard of a reason."""
     chunks = (rows_at(run, [part], ["shard", "reason"]) for part in row_ranges(listed))
     damaged = (rows.filter(is_damage(rows)).to_pylist() for rows in chunks)
     return damage_of((row["shard"], {row["reason"]: 1}) for rows in damaged for row in rows)
 
 
 def images_only(rows: pa.Table) -> pa.Table:
-    """The rows that are about an image. rows: of a run, with the column `reason`."""
+    """Keep the rows that are about an image. rows: of a run, with the column `reason`."""
     import pyarrow.compute as pc
 
     return rows.filter(pc.invert(is_damage(rows)))
 
 
 def is_damage(rows: pa.Table) -> pa.ChunkedArray:
-    """Of each row, whether it is about a part of a shard. rows: of a run, with the column `reason`."""
+    """Return for each row whether it is about a part of a shard. rows: of a run, with the column `reason`."""
     import pyarrow.compute as pc
 
     return pc.is_in(rows["reason"], pa.array(sorted(SHARD_REASONS)))

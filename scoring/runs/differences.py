@@ -9,21 +9,21 @@ from pydantic import BaseModel
 from ingest.sample import printable
 
 MAX_DIFFERENCES = 3
-"""Differences that a message names."""
+"""Number of differences that a message names."""
 
 MAX_CHARACTERS = 1000
-"""Length of a value in a message."""
+"""Maximum length of a value in a message."""
 
 
 def differences(before: BaseModel, now: BaseModel) -> str:
-    """The first settings that differ, with both values shortened; empty if none differs."""
-    found = list(_differing("", before.model_dump(), now.model_dump()))
-    more = [f"{len(found) - MAX_DIFFERENCES} more"] if len(found) > MAX_DIFFERENCES else []
-    return "; ".join(found[:MAX_DIFFERENCES] + more)
+    """Describe the first settings that differ, with both values shortened; empty if none differs."""
+    changes = list(_differing("", before.model_dump(), now.model_dump()))
+    more = [f"{len(changes) - MAX_DIFFERENCES} more"] if len(changes) > MAX_DIFFERENCES else []
+    return "; ".join(changes[:MAX_DIFFERENCES] + more)
 
 
 def all_differences(before: BaseModel, now: BaseModel) -> tuple[str, ...]:
-    """Each setting that differs, with both values shortened; none if the settings are the same."""
+    """Describe each setting that differs, with both values shortened; none if the settings are the same."""
     return tuple(_differing("", before.model_dump(), now.model_dump()))
 
 
@@ -33,7 +33,7 @@ def _differing(name: str, before: Any, now: Any) -> Iterator[str]:
     if isinstance(before, dict) and isinstance(now, dict):
         keys = list({**before, **now})
         if "name" in keys and before.get("name") != now.get("name"):
-            keys = ["name"]  # all else follows from it
+            keys = ["name"]  # the other settings depend on it
         for key in keys:
             yield from _differing(f"{name} {_cut(key)}".lstrip(), before.get(key), now.get(key))
     elif isinstance(before, (list, tuple)) and isinstance(now, (list, tuple)):
@@ -46,7 +46,7 @@ def _differing(name: str, before: Any, now: Any) -> Iterator[str]:
 
 
 def _in_short(value: Any) -> str:
-    """Hashes by their first digits."""
+    """Shorten a value for a message: hashes to their first digits."""
     if value is None:
         return "not set"
     if isinstance(value, str):
@@ -55,5 +55,5 @@ def _in_short(value: Any) -> str:
 
 
 def _cut(text: str) -> str:
-    """A text of run.json for a message, shortened if it is longer than most paths."""
+    """Make a text of run.json printable, and shorten it if it is longer than most paths."""
     return printable(text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}…")

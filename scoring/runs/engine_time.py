@@ -1,4 +1,4 @@
-"""`RUN/engine-time.json`: how long the engines of a run were at work, and how long of that with too few requests."""
+"""`RUN/engine-time.json`: how long the engines of a run worked, and for how long they had too few requests."""
 
 from collections import Counter
 from typing import Annotated
@@ -14,18 +14,18 @@ Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class EngineTime(BaseModel):
-    """Of one engine, or of several together."""
+    """Working time of one engine, or of several together."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     seconds: Seconds = 0.0
-    """In which there was something to scan."""
+    """Time in which there was something to scan."""
 
     short_s: dict[str, Seconds] = Field(default_factory=dict)
-    """Cause -> seconds of these in which the engine had fewer requests than one step takes."""
+    """Cause -> seconds in which the engine had fewer requests than one step takes."""
 
     most_bytes_ahead: Annotated[int, Field(ge=0)] = 0
-    """Files and pixels that one engine's process had read and the engine had not answered, at most."""
+    """Peak of files and pixels that one engine's process had read but the engine had not answered."""
 
     def __add__(self, other: "EngineTime") -> "EngineTime":
         short_s = Counter(self.short_s)
@@ -35,12 +35,12 @@ class EngineTime(BaseModel):
 
     @property
     def share_short(self) -> float | None:
-        """None where no time was measured."""
+        """Share of the time with too few requests; None if no time was measured."""
         return sum(self.short_s.values()) / self.seconds if self.seconds else None
 
 
 def engine_time(run: Place) -> EngineTime | None:
-    """None where no engine of the run measured it. RunError where the file is damaged."""
+    """Read the time of a run; None if no engine measured it. RunError if the file is damaged."""
     file = run.at(ENGINE_TIME)
     if not file.exists():
         return None
@@ -51,6 +51,6 @@ def engine_time(run: Place) -> EngineTime | None:
 
 
 def add_engine_time(run: Place, more: EngineTime) -> None:
-    """For who holds the lease."""
+    """Add time to the file of the run. The caller must hold the lease."""
     before = engine_time(run) or EngineTime()
     run.at(ENGINE_TIME).write((before + more).model_dump_json().encode())

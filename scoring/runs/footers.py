@@ -9,11 +9,11 @@ Keys of a slice's result, each with "privsieve." before it:
     chain      `jobs.scan.slice_tasks.SliceTask.listing_digests`
     state      `ingest.formats.Source.fingerprint` of the shard when it was listed
     content    hash of the rows (`_content_of`)
-    num_rows   of the file
+    num_rows   number of rows of the file
     reasons    quarantined rows by reason, as "empty=2,truncated=1"
 
 Results of older versions lack `file`, `state` and `content`; before there was a hash of blocks, `state` was the other
-hash alone. Compacted files have only `num_rows`, `reasons` and `slices`: a hash of the files that they were made of,
+hash alone. Compacted files have only `num_rows`, `reasons` and `slices`: a hash of the files that they replaced,
 whose first digits are the last part of their name.
 """
 
@@ -40,12 +40,12 @@ from scoring.runs.rows_hash import hash_of_marks, hash_of_text, mark_of
 
 FILES_AT_ONCE = 16
 FILES_PER_WINDOW = 4096
-"""Limits the memory of the footers that wait for their turn."""
+"""Number of footers read ahead, which limits their memory."""
 
 
 @dataclass(frozen=True)
 class Footer:
-    """A footer as read from a file. Texts that it lacks are empty; their meaning stands in the docstring above."""
+    """A footer as read from a file. Missing texts are empty; the module's docstring explains them."""
 
     num_rows: int
 
@@ -74,7 +74,7 @@ class Footer:
     """The key `content`."""
 
     num_bytes: int = 0
-    """Of the rows, before compression."""
+    """Size of the rows before compression."""
 
     slices: str = ""
 
@@ -82,17 +82,17 @@ class Footer:
     """Names of the file's columns."""
 
     def mark(self, name: str) -> int:
-        """What a slice's result adds to the hash of the run's rows. name: of the file."""
+        """Return the part of a slice's result in the hash of the run's rows. name: of the file."""
         older = f"{self.listing_digests}\n{self.fingerprint}\n{self.num_bytes}\n{sorted(self.reasons.items())}"
         return mark_of(name, self.num_rows, self.content or older)
 
 
 @dataclass(frozen=True)
 class CheckedFiles:
-    """What the footers of all score files of a run say together."""
+    """Summary of the footers of all score files of a run."""
 
     num_with_column: Counter[str]
-    """Column -> how many of the files have it."""
+    """Column -> number of files that have it."""
 
     rows_sha256: str
     """Hash of the run's rows (`scoring.runs.rows_hash`)."""
@@ -112,7 +112,7 @@ _FIELDS = {
 
 
 def footer_of(texts: Mapping[str, str], num_rows: int, reasons: Mapping[str, int]) -> dict[str, str]:
-    """The key-value metadata of a result file. texts: the values of its other keys."""
+    """Build the key-value metadata of a result file. texts: the values of its other keys."""
     counted = ",".join(f"{reason}={n}" for reason, n in sorted(reasons.items()))
     return {
         f"{_PREFIX}{key}": text for key, text in (*texts.items(), ("num_rows", str(num_rows)), ("reasons", counted))
@@ -120,7 +120,7 @@ def footer_of(texts: Mapping[str, str], num_rows: int, reasons: Mapping[str, int
 
 
 def write_result(file: Place, table: pa.Table, texts: Mapping[str, str], reasons: Mapping[str, int]) -> None:
-    """Writes the rows of a slice, whole or not at all. StorageError if that fails.
+    """Write the rows of a slice, whole or not at all. StorageError if that fails.
 
     texts: values of the footer's keys, except `file` and `content`. reasons: quarantined rows by reason.
     """
@@ -132,7 +132,7 @@ def write_result(file: Place, table: pa.Table, texts: Mapping[str, str], reasons
 
 
 def _content_of(table: pa.Table) -> str:
-    """Hash of the rows as Parquet encodes them: unlike in memory, nothing is there behind a null."""
+    """Hash the rows as Parquet encodes them: in memory there may be leftover bytes under a null."""
     buffer = io.BytesIO()
     pq.write_table(table.replace_schema_metadata(None), buffer, compression="none")
     content = buffer.getvalue()
@@ -142,41 +142,41 @@ def _content_of(table: pa.Table) -> str:
 
 
 def shard_text(shard: str) -> str:
-    """The shard as its results' footers name it."""
+    """Return the shard's name as in the footers of its results."""
     return shard.encode("utf-8", "backslashreplace").decode()
 
 
 def blocks_at(run: Place, ranges: Iterable[RowRange]) -> frozenset[str]:
-    """Hashes of a few blocks of the shard that rows are of, as it was when they were scanned; none in older runs."""
+    """Return the block hashes of the shard at the time when these rows were scanned; none in older runs."""
     ranges = list(ranges)
     of_slices = (footer.blocks_sha256 for _, footer in _read_all(run, (r.path for r in ranges if r.num_rows is None)))
     return frozenset([*of_slices, *(r.blocks_sha256 for r in ranges)]) - {""}
 
 
 def are_different(fingerprints: Iterable[str]) -> bool:
-    """Whether the fingerprints are of different states of a shard. A hash that one of them lacks is not compared."""
+    """Return whether the fingerprints show different states of a shard. Missing hashes are not compared."""
     marks, blocks = set[str](), set[str]()
     for fingerprint in fingerprints:
-        of_marks, _, of_blocks = fingerprint.partition(" ")
-        marks.add(of_marks)
-        blocks.add(of_blocks)
+        marks_hash, _, blocks_hash = fingerprint.partition(" ")
+        marks.add(marks_hash)
+        blocks.add(blocks_hash)
     return len(marks - {""}) > 1 or len(blocks - {""}) > 1
 
 
 def footers(run: Place, names: Iterable[str], settings: str) -> Iterator[Footer]:
-    """Footers of slices' results, in the order of `names`, which must have the results of a shard one after the other.
+    """Yield footers of slices' results, in the order of `names`, in which the results of a shard must be consecutive.
 
     settings: `RunRecord.settings_hash`. RunError names a file that is damaged or not a result of this run.
     """
     before, seen_digests = "", set[str]()
-    for place, footer in _read_all(run, (f"{SCORES}/{name}" for name in names)):
-        _refuse_foreign(place, footer, settings)
-        shard_id = shard_id_of_result(place.name)
+    for file, footer in _read_all(run, (f"{SCORES}/{name}" for name in names)):
+        _refuse_foreign(file, footer, settings)
+        shard_id = shard_id_of_result(file.name)
         if shard_id != before:
             seen_digests = set()
         # A copy of an older result cannot be recognised by its name, which older footers lack.
         if (before and older_shard_id(shard_id) == before) or footer.listing_digests in seen_digests:
-            raise _foreign(place, "is a copy of another one")
+            raise _foreign(file, "is a copy of another one")
         before = shard_id
         if footer.listing_digests:
             seen_digests.add(footer.listing_digests)
@@ -184,17 +184,18 @@ def footers(run: Place, names: Iterable[str], settings: str) -> Iterator[Footer]
 
 
 def compact_footers(run: Place, compacted: Manifest | None = None) -> Iterator[Footer]:
-    """Footers of the files of a compacted run. RunError names a file that is damaged or not the one in the manifest.
+    """Yield the footers of the files of a compacted run. RunError names a file that is damaged or not the one in the
+    manifest.
 
     compacted: None reads the manifest now.
     """
     compacted = compacted or manifest(run)
     files = compacted.files if compacted else ()
     read = _read_all(run, (f"{COMPACT}/{file.name}" for file in files))
-    for file, (place, footer) in zip(files, read, strict=True):
+    for file, (path, footer) in zip(files, read, strict=True):
         part = file.name.removesuffix(".parquet").rpartition("-")[2]
         if footer.num_rows != file.num_rows or not footer.slices.startswith(part):
-            raise RunError(f"{place.path} is not what {MANIFEST} says; restore it from a copy")
+            raise RunError(f"{path.path} is not what {MANIFEST} says; restore it from a copy")
         yield footer
 
 
@@ -206,10 +207,10 @@ def refuse_foreign(run: Place, settings: str, listed: Listing | None = None) -> 
     listed = listed or listing(run)
     compacted = listed.manifest
     names = listed.score_files
-    found = compact_footers(run, compacted) if compacted else footers(run, names, settings)
+    all_footers = compact_footers(run, compacted) if compacted else footers(run, names, settings)
     num_files_by_columns, total = Counter[frozenset[str]](), 0
     try:
-        for name, footer in zip(names, found, strict=True):
+        for name, footer in zip(names, all_footers, strict=True):
             num_files_by_columns[footer.columns] += 1
             total += footer.mark(name)
     except RunError:
@@ -224,35 +225,35 @@ def refuse_foreign(run: Place, settings: str, listed: Listing | None = None) -> 
     return CheckedFiles(num_files, compacted.rows_sha256 or hash_of_text(compacted.slices_sha256))
 
 
-def _refuse_foreign(place: Place, footer: Footer, settings: str) -> None:
+def _refuse_foreign(file: Place, footer: Footer, settings: str) -> None:
     if footer.settings not in ("", settings):
-        raise _foreign(place, "was made with other settings")
-    shard_id = shard_id_of_result(place.name)
+        raise _foreign(file, "was made with other settings")
+    shard_id = shard_id_of_result(file.name)
     # In an older footer a backslash may be an escape or part of the name, so such names are not compared.
     of_another = not footer.file and footer.shard and "\\" not in footer.shard and not _is_id_of(shard_id, footer.shard)
-    if of_another or footer.file not in ("", place.name):
-        raise _foreign(place, f"is a copy of a result of {printable(footer.shard)}")
+    if of_another or footer.file not in ("", file.name):
+        raise _foreign(file, f"is a copy of a result of {printable(footer.shard)}")
 
 
 def _is_id_of(shard_id: str, shard: str) -> bool:
-    """Whether the id is the shard's, in this version or in older ones."""
+    """Return whether the id is the shard's, in this version or an older one."""
     return shard_id in (shard_id_of(shard), older_shard_id(shard_id_of(shard)))
 
 
-def _foreign(place: Place, why: str) -> RunError:
-    return RunError(f"the score file {printable(place.path)} {why}; remove it and run the same scan again")
+def _foreign(file: Place, why: str) -> RunError:
+    return RunError(f"the score file {printable(file.path)} {why}; remove it and run the same scan again")
 
 
 def _read_all(run: Place, paths: Iterable[str]) -> Iterator[tuple[Place, Footer]]:
     left = iter(paths)
     with ThreadPoolExecutor(FILES_AT_ONCE) as threads:
         while window := list(islice(left, FILES_PER_WINDOW)):
-            found = threads.map(partial(_footer, run), window)
-            yield from ((run.at(path), footer) for path, footer in zip(window, found, strict=True))
+            read_footers = threads.map(partial(_footer, run), window)
+            yield from ((run.at(path), footer) for path, footer in zip(window, read_footers, strict=True))
 
 
 def _footer(run: Place, path: str) -> Footer:
-    """The footer of one file. RunError if it is missing, damaged, or has another number of rows than the file."""
+    """Read the footer of one file. RunError if it is missing, damaged, or states another number of rows."""
     result = run.at(path)
     try:
         with result.open() as stream:
@@ -275,10 +276,10 @@ def _footer(run: Place, path: str) -> Footer:
 
 
 def _num_with_category(metadata: pq.FileMetaData) -> int:
-    """From the statistics of the column `category`, without reading it."""
-    place = metadata.schema.names.index("category")
+    """Count rows with a category from the column's statistics, without reading it."""
+    index = metadata.schema.names.index("category")
     num_null = 0
     for number in range(metadata.num_row_groups):
-        column = metadata.row_group(number).column(place)
+        column = metadata.row_group(number).column(index)
         num_null += column.statistics.null_count if column.is_stats_set else 0
     return int(metadata.num_rows - num_null)

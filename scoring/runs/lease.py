@@ -21,16 +21,16 @@ from ingest.storage.place import Place, reason_of
 from scoring.runs.record import parsed
 
 STALE_S = 120
-"""A lease that was not renewed for so long is taken over without --takeover."""
+"""A lease that was not renewed for this long is taken over without --takeover."""
 
 RENEW_S = 20
 
 MAX_HOST = 253
-"""Characters of a host's name."""
+"""Maximum length of a host's name."""
 
 
 _HELD_HERE: set[str] = set()
-"""Ids of the leases that threads of this process hold."""
+"""Ids of the leases held by threads of this process."""
 
 
 class Holder(BaseModel):
@@ -52,7 +52,7 @@ class Holder(BaseModel):
         return max(0.0, time.time() - self.renewed)
 
     def is_stale(self) -> bool:
-        """Whether the lease was not renewed in time, or was held on this machine by a process that has ended.
+        """Return whether the lease was not renewed in time, or its process on this machine has ended.
 
         A time far in the future does not count as renewed, since the clocks of the machines agree.
         """
@@ -60,49 +60,49 @@ class Holder(BaseModel):
             return True
         if self.host != socket.gethostname():
             return False
-        if self.pid == os.getpid():  # of another thread, or of a container that was started again
+        if self.pid == os.getpid():  # another thread's, or one of a restarted container with the same pid
             return self.id not in _HELD_HERE
         return not _runs(self.pid)
 
 
-def holder(place: Place) -> Holder | None:
-    """Who holds the lease in the file `place`, None if no process does. StorageError if it cannot be read."""
+def holder(file: Place) -> Holder | None:
+    """Read the holder of the lease in `file`, or None. StorageError if it cannot be read."""
     try:
-        return parsed(Holder, place.content())
+        return parsed(Holder, file.content())
     except (FileNotFoundError, NotADirectoryError, ValueError):  # none, or cut off while it was written
         return None
     except OSError as error:
-        raise StorageError(f"cannot read {place.path}: {reason_of(error)}; remove it") from None
+        raise StorageError(f"cannot read {file.path}: {reason_of(error)}; remove it") from None
 
 
 class Lease:
-    def __init__(self, place: Place):
-        self._place = place
+    def __init__(self, file: Place):
+        self._file = file
         self.id = uuid.uuid4().hex
         self._lost = False
         self._done = threading.Event()
 
     def check(self) -> None:
-        """IncompleteError once another scan has taken the lease over."""
+        """Raise IncompleteError if another scan has taken the lease over."""
         if self._lost:
             raise IncompleteError("another command has taken this run over; `privsieve status` shows how far it is")
 
     def confirm(self) -> None:
-        """As `check`, but reads the lease again: before steps that could undo another command's work."""
-        found = holder(self._place)
-        self._lost = self._lost or found is None or found.id != self.id
+        """Check after reading the lease again: before steps that could undo another command's work."""
+        current = holder(self._file)
+        self._lost = self._lost or current is None or current.id != self.id
         self.check()
 
     def renew(self) -> None:
         mine = Holder(id=self.id, host=socket.gethostname(), pid=os.getpid(), renewed=time.time())
-        self._place.write(mine.model_dump_json().encode())
+        self._file.write(mine.model_dump_json().encode())
 
     def keep(self) -> None:
-        """Renews until `stop`. If the storage fails for a while, the lease only gets older."""
+        """Renew until `stop`. If the storage fails for a while, the lease only gets older."""
         while not self._done.wait(RENEW_S):
             try:
-                found = holder(self._place)
-                if found is not None and found.id != self.id:
+                current = holder(self._file)
+                if current is not None and current.id != self.id:
                     self._lost = True
                     return
                 self.renew()
@@ -110,30 +110,31 @@ class Lease:
                 continue
 
     def stop(self) -> None:
-        """No more renewals begin."""
+        """Begin no more renewals."""
         self._done.set()
 
     def give_back(self) -> None:
-        """Removes the lease; one that cannot be removed becomes stale."""
+        """Remove the lease; one that cannot be removed becomes stale."""
         with suppress(OSError, StorageError):
-            found = holder(self._place)
-            if found is not None and found.id == self.id:
-                self._place.remove()
+            current = holder(self._file)
+            if current is not None and current.id == self.id:
+                self._file.remove()
 
 
 @contextmanager
-def lease(place: Place, url: str, takeover: bool | None) -> Iterator[Lease]:
-    """Holds the lease in the file `place` of the run or release `url`. RunError if another command holds it.
+def lease(file: Place, url: str, takeover: bool | None) -> Iterator[Lease]:
+    """Hold the lease in `file` of the run or release `url`. RunError if another command holds it.
 
-    takeover: whether the user allowed to take it over; None for a command without that option.
+    takeover: whether the user allows taking it over; None for a command without that option.
     """
-    found = holder(place)
-    if found is not None and not found.is_stale() and not takeover:
+    current = holder(file)
+    if current is not None and not current.is_stale() and not takeover:
         after = f"try again {STALE_S} s later" if takeover is None else "give --takeover"
         raise RunError(
-            f"{url} is being worked on by {found} (seen {found.age_s():.0f} s ago); wait for it, or stop it and {after}"
+            f"{url} is being worked on by {current} (seen {current.age_s():.0f} s ago); "
+            f"wait for it, or stop it and {after}"
         )
-    held = Lease(place)
+    held = Lease(file)
     thread = threading.Thread(target=held.keep, daemon=True)
     _HELD_HERE.add(held.id)
     try:

@@ -14,13 +14,13 @@ from ingest.sample import printable
 HASH_DIGITS = 32
 
 OLD_HASH_DIGITS = 12
-"""In names of older versions. Two shards can be named so that they share these few digits."""
+"""Digits in names of older versions; two shards can share so few."""
 
 
 def file_name(shard: str, number: int, is_last: bool, ledger: "Ledger | None" = None) -> str:
-    """Name of a slice's result. The hash in it keeps shards apart whose readable part is the same.
+    """Return the name of a slice's result. The hash in it keeps shards apart whose readable part is the same.
 
-    ledger: of the run, needed if an older version may have begun it.
+    ledger: of the run; needed if an older version may have begun it.
 
     >>> file_name("a/00000.tar", 3, True)
     'a_00000.tar-a70f6b37fc0809f77115141a7e750baa.00003-last.parquet'
@@ -37,18 +37,18 @@ _RESULT = re.compile(
 )
 
 MAX_SLICES = 10**8
-"""Slices of one shard, by the digits of their numbers. Without a limit, one stray file name could make `Ledger.present`
-take gigabytes."""
+"""Limit of slices of one shard, by the digits of their numbers. Without a limit, one stray file name could make
+`Ledger.present` take gigabytes."""
 
 
 def shard_id_of_result(name: str) -> str:
-    """The shard's part of a result's name; empty if the name is not that of a result."""
-    found = _RESULT.fullmatch(name)
-    return found["shard_id"] if found else ""
+    """Return the shard's part of a result's name; empty for other names."""
+    match = _RESULT.fullmatch(name)
+    return match["shard_id"] if match else ""
 
 
 def result_number(name: str) -> int:
-    """The number of the slice, from the name of its result."""
+    """Return the number of the slice from the name of its result."""
     return int(name.removesuffix(".parquet").removesuffix("-last").rpartition(".")[2])
 
 
@@ -57,13 +57,13 @@ class Ledger:
     """Which slices have their result, by the shard's part of the file names."""
 
     present: dict[str, int]
-    """Bit n is set where slice n has a result. One int per shard: a run may have millions of results."""
+    """Bit n is set if slice n has a result. One int per shard, since a run may have millions of results."""
 
     last: dict[str, int]
-    """Number of the last slice where its result is there; `CONFLICT` where two files claim the same place."""
+    """Number of the last slice if it has a result; `CONFLICT` if two files claim the same number."""
 
     def __len__(self) -> int:
-        """How many shards have a result."""
+        """Number of shards with a result."""
         return len(self.present)
 
 
@@ -71,59 +71,60 @@ CONFLICT = -1
 
 
 def ledger_of(names: Iterable[str]) -> Ledger:
-    """The ledger from the names of result files; other names are skipped."""
+    """Build the ledger from the names of result files; other names are skipped."""
     ledger = Ledger({}, {})
     for name in names:
-        found = _RESULT.fullmatch(name)
-        if found is None:
+        match = _RESULT.fullmatch(name)
+        if match is None:
             continue
-        shard_id, number = found["shard_id"], int(found["number"])
+        shard_id, number = match["shard_id"], int(match["number"])
         bits = ledger.present.get(shard_id, 0)
         if bits >> number & 1:
             ledger.last[shard_id] = CONFLICT
-        elif found["last"]:
+        elif match["last"]:
             ledger.last[shard_id] = CONFLICT if shard_id in ledger.last else number
         ledger.present[shard_id] = bits | 1 << number
     return ledger
 
 
 def has_any_result(shard: str, ledger: Ledger) -> bool:
-    """Whether at least one slice of the shard has its result."""
+    """Return whether at least one slice of the shard has its result."""
     return shard_id_in(shard, ledger) in ledger.present
 
 
 def finished(shard: str, ledger: Ledger) -> bool:
-    """Whether every slice of the shard has its result, judged by names alone."""
+    """Return whether every slice of the shard has its result, judged by names alone."""
     return finished_by_id(shard_id_in(shard, ledger), ledger)
 
 
 def finished_by_id(shard_id: str, ledger: Ledger) -> bool:
-    """As `finished`, for a shard given by its id."""
+    """Return the same as `finished` for a shard given by its id."""
+    # All bits up to the last slice must be set: results may arrive in any order, so a gap means an unfinished slice.
     last = ledger.last.get(shard_id, CONFLICT)
     return last != CONFLICT and ledger.present[shard_id] == (1 << last + 1) - 1
 
 
 def has_result(shard: str, number: int, is_last: bool, ledger: Ledger) -> bool:
-    """Whether this slice of the shard has its result."""
+    """Return whether this slice of the shard has its result."""
     shard_id = shard_id_in(shard, ledger)
     return bool(ledger.present.get(shard_id, 0) >> number & 1) and (ledger.last.get(shard_id) == number) == is_last
 
 
 def result_names(shard: str, ledger: Ledger) -> list[str]:
-    """Names of the shard's result files that are there, in the order of the slices."""
+    """Return the names of the shard's existing result files, in the order of the slices."""
     shard_id = shard_id_in(shard, ledger)
     bits, last = ledger.present.get(shard_id, 0), ledger.last.get(shard_id)
     return [_file_name(shard_id, n, n == last) for n in range(bits.bit_length()) if bits >> n & 1]
 
 
 def only_shards(shards: Iterable[str], ledger: Ledger) -> Ledger:
-    """The part of the ledger that is about these shards, to send to a worker that needs no others."""
+    """Return the part of the ledger about these shards, to send to a worker that needs no others."""
     shard_ids = [shard_id for shard in shards if (shard_id := shard_id_in(shard, ledger)) in ledger.present]
     return Ledger({s: ledger.present[s] for s in shard_ids}, {s: ledger.last[s] for s in shard_ids if s in ledger.last})
 
 
 def shard_ids_of_others(shards: Iterable[str], ledger: Ledger) -> list[str]:
-    """Ids of the ledger that belong to none of the shards, sorted.
+    """Return the ids of the ledger that belong to none of the shards, sorted.
 
     RunError if two of the shards would share a result.
     """
@@ -139,20 +140,20 @@ def shard_ids_of_others(shards: Iterable[str], ledger: Ledger) -> list[str]:
 
 
 def shard_id_in(shard: str, ledger: Ledger) -> str:
-    """The shard's part of the names of its results in a run. A shard that an older version began keeps its older id."""
+    """Return the shard's part of its result names in a run. A shard begun by an older version keeps its older id."""
     shard_id = shard_id_of(shard)
     old = older_shard_id(shard_id)
     return old if old in ledger.present else shard_id
 
 
 def older_shard_id(shard_id: str) -> str:
-    """The id that an older version gave the same shard; empty if this one is already of an older version."""
+    """Return the id that an older version gave the same shard; empty if this id is already an older one."""
     num_digits = len(shard_id.rpartition("-")[2])
     return shard_id[: OLD_HASH_DIGITS - HASH_DIGITS] if num_digits == HASH_DIGITS else ""
 
 
 def shard_id_of(shard: str) -> str:
-    """The shard's part of the names of its results in a new run."""
+    """Return the shard's part of its result names in a new run."""
     encoded = shard.encode("utf-8", "surrogateescape")
     readable = re.sub(r"[^A-Za-z0-9._=-]+", "_", shard.encode("ascii", "replace").decode())[-60:].strip("._")
     return f"{readable or 'root'}-{hashlib.sha256(encoded).hexdigest()[:HASH_DIGITS]}"

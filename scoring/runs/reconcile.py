@@ -1,4 +1,4 @@
-"""The rows of a run counted from its result files, and which shards changed while or after they were scanned."""
+"""The rows of a run counted from its result files, and the shards that changed during or after their scan."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ class Tally:
     """Rows of all result files, added up."""
 
     num_rows: int
-    """Of images and of damaged parts of shards."""
+    """Number of rows of images and of damaged parts of shards."""
 
     num_with_category: int
     """Rows whose category is not null."""
@@ -37,18 +37,18 @@ class Tally:
     damage: Damage
 
     changed: list[str]
-    """Shards that changed: their results do not fit each other, or not the shard as it is now."""
+    """Shards whose results do not fit each other, or not the shard as it is now."""
 
     @property
     def num_images(self) -> int:
         return self.num_rows - self.damage.num_parts
 
 
-def tally(run: Place, settings: str, source: Source, earlier: Ledger, found: Results) -> Tally:
-    """Adds up the footers of the result files. RunError names a file that is damaged or of another run.
+def tally(run: Place, settings: str, source: Source, earlier: Ledger, current: Results) -> Tally:
+    """Add up the footers of the result files. RunError names a file that is damaged or of another run.
 
     settings: see `footers`. earlier: the ledger before this scan; only shards in it are compared with the source, since
-    they may have changed between the scans. found: the results of the run.
+    they may have changed between the scans. current: the results of the run.
     """
     num_rows, num_with_category, reasons, damaged = 0, 0, Counter[str](), list[tuple[str, Counter[str]]]()
     changed, left_to_compare = list[str](), list[tuple[str, set[str]]]()
@@ -61,17 +61,17 @@ def tally(run: Place, settings: str, source: Source, earlier: Ledger, found: Res
         if not SHARD_REASONS.isdisjoint(footer.reasons):
             damaged.append((shard, footer.reasons))
 
-    if found.ranges is not None:  # a compacted run is finished, and its footers have no fingerprints
+    if current.ranges is not None:  # a compacted run is finished, and its footers have no fingerprints
         for footer in compact_footers(run):
             add(footer)
         damage = damage_in_rows(run, listing(run)) if damaged else NO_DAMAGE
         return Tally(num_rows, num_with_category, num_of_images(reasons), damage, changed)
-    for shard, of_shard in _by_shard(run, settings, source.shards, found.ledger):
+    for shard, shard_footers in _by_shard(run, settings, source.shards, current.ledger):
         end, following, fingerprints, is_changed = NOTHING, 0, set[str](), False
-        for number, footer in of_shard:
+        for number, footer in shard_footers:
             add(footer, shard)
             before, _, after = footer.listing_digests.partition(" ")
-            is_changed |= number == following and before not in ("", end)  # a gap in the numbers is no change
+            is_changed |= number == following and before not in ("", end)  # a gap in the numbers is not a change
             end, following = after, number + 1
             fingerprints |= {footer.fingerprint} - {""}
         if is_changed or are_different(fingerprints):
@@ -79,7 +79,7 @@ def tally(run: Place, settings: str, source: Source, earlier: Ledger, found: Res
         elif fingerprints and has_any_result(shard, earlier):
             left_to_compare.append((shard, fingerprints))
     with ThreadPoolExecutor(FILES_AT_ONCE) as threads:
-        fingerprints_now = threads.map(lambda one: source.fingerprint(one[0]), left_to_compare)
+        fingerprints_now = threads.map(lambda comparison: source.fingerprint(comparison[0]), left_to_compare)
         compared = zip(left_to_compare, fingerprints_now, strict=True)
         changed += [printable(shard) for (shard, then), now in compared if are_different({*then, now})]
     return Tally(num_rows, num_with_category, num_of_images(reasons), damage_of(damaged), changed)
@@ -88,17 +88,17 @@ def tally(run: Place, settings: str, source: Source, earlier: Ledger, found: Res
 def _by_shard(
     run: Place, settings: str, shards: Sequence[str], ledger: Ledger
 ) -> Iterator[tuple[str, Iterator[tuple[int, Footer]]]]:
-    """The shards with results, in order, each with the number and footer of its slices."""
+    """Yield the shards with results, in order, each with the numbers and footers of its slices."""
     named, again = tee((shard, name) for shard in shards for name in result_names(shard, ledger))
-    found = zip(named, footers(run, (name for _, name in again), settings), strict=True)
-    for shard, group in groupby(found, key=lambda one: one[0][0]):
-        yield shard, ((result_number(name), _of(shard, footer)) for (_, name), footer in group)
+    named_footers = zip(named, footers(run, (name for _, name in again), settings), strict=True)
+    for shard, group in groupby(named_footers, key=lambda item: item[0][0]):
+        yield shard, ((result_number(name), _checked(shard, footer)) for (_, name), footer in group)
 
 
-def _of(shard: str, footer: Footer) -> Footer:
+def _checked(shard: str, footer: Footer) -> Footer:
     if footer.shard not in ("", shard_text(shard)):
         raise RunError(
-            f"a result of {printable(footer.shard)} lies where one of {printable(shard)} belongs; "
+            f"a result of {printable(footer.shard)} is in place of one of {printable(shard)} belongs; "
             "scan the source into a new run"
         )
     return footer

@@ -34,10 +34,10 @@ LATER_SETTINGS = frozenset(
         "built_with",
     ]
 )
-"""Those that older versions did not have."""
+"""Settings that older versions did not have."""
 
 NOT_COMPARED = frozenset(["code", "built_with"])
-"""What says how rows were made and changes none of them."""
+"""Settings that record how rows were made but do not change them."""
 
 WHOLE = "all images of the source"
 READABLE = "the images of the source that could be read"
@@ -46,11 +46,11 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def _checked_engine(engine: dict[str, Any]) -> dict[str, Any]:
-    """Checks the keys that other commands read, and their types."""
+    """Check the keys that other commands read, and their types."""
     wrong = [name for name in ("name", "protocol") if not isinstance(engine.get(name), str)]
     for name in ("assessed", "only_affirmed"):
-        found = engine.get(name, [] if name == "only_affirmed" else None)
-        if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        value = engine.get(name, [] if name == "only_affirmed" else None)
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             wrong.append(name)
     if wrong:
         raise ValueError(f"engine {wrong[0]} is missing or of another type")
@@ -60,7 +60,7 @@ def _checked_engine(engine: dict[str, Any]) -> dict[str, Any]:
 Count = Annotated[int, Field(ge=1, lt=2**63)]
 
 Text = Annotated[str, Field(pattern=r"^[^\x00]*$")]
-"""No path, field or column has a null byte in its name."""
+"""Text without null bytes, as in names of paths, fields and columns."""
 
 
 @dataclass(frozen=True)
@@ -68,16 +68,16 @@ class ShardDraw:
     """A sample in two stages: shards were drawn at random, then images of all drawn shards together."""
 
     num_shards: int
-    """Drawn ones."""
+    """Number of drawn shards."""
 
     num_source_shards: int
-    """Those that could be drawn."""
+    """Number of shards of the source."""
 
     num_images: int
-    """Drawn ones."""
+    """Number of drawn images."""
 
     num_in_shards: int
-    """Images of the drawn shards, of which these were drawn."""
+    """Number of images in the drawn shards."""
 
 
 class RunRecord(BaseModel):
@@ -101,19 +101,19 @@ class RunRecord(BaseModel):
     limit: Count | None
 
     per_category: bool = False
-    """Whether `sample` is the number of images of each category, or of all."""
+    """Whether `sample` counts the images of each category instead of all images."""
 
     drawn: Count | None = None
     """Number of images that were drawn, if `per_category`."""
 
     shards: Count | None = None
-    """Number of shards that were drawn, of which `sample` images were drawn; None: these were drawn from all shards."""
+    """Number of drawn shards, from which `sample` images were drawn; None if images of all shards could be drawn."""
 
     num_source_shards: Count | None = None
-    """Shards of the source, if `shards`."""
+    """Number of shards of the source, if `shards`."""
 
     num_in_shards: Count | None = None
-    """Images of the drawn shards, if `shards`."""
+    """Number of images in the drawn shards, if `shards`."""
 
     labels: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
     """`ClassList.sha256` of the list that gives the categories; None without `--labels`."""
@@ -134,37 +134,37 @@ class RunRecord(BaseModel):
 
     built_with: tuple[dict[str, bool | int | float | str], ...] = ()
     """Settings that engines chose for their machines or were given (`scoring.assessment.TakesSteps`), each
-    combination once; none in older runs. They change no answer."""
+    combination once; none in older runs. They do not change answers."""
 
     @model_serializer(mode="wrap")
     def _without_unset(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leaves out settings that came later and were not given: runs of older versions keep their hash."""
+        """Leave out later settings that are not set, so that runs of older versions keep their hash."""
         fields: dict[str, Any] = serialise(self)
         return {name: value for name, value in fields.items() if name not in LATER_SETTINGS or value}
 
     def settings_hash(self) -> str:
-        """Hash of the settings, for the footer of every result."""
+        """Return the hash of the settings, for the footer of every result."""
         return hashlib.sha256(self.model_dump_json(exclude=set(NOT_COMPARED)).encode()).hexdigest()
 
     @property
     def limits(self) -> ImageLimits:
-        """What the scan decoded of each picture."""
+        """Limits on what the scan decoded of each picture."""
         side_px = self.engine.get("max_side_px")
         return ImageLimits(self.max_pixels, self.max_frames, side_px if isinstance(side_px, int) else None, self.pdq)
 
     @property
     def is_whole(self) -> bool:
-        """Whether the run is of all images of its source, not of a part chosen by --sample or --limit."""
+        """Whether the run covers all images of its source, not a part chosen by --sample or --limit."""
         return self.sample is None and self.limit is None
 
     @property
     def num_chosen(self) -> int | None:
-        """Images that `--sample` or `--limit` asked for; None without these options."""
+        """Number of images that `--sample` or `--limit` asked for; None without these options."""
         return self.drawn or self.sample or self.limit
 
     @property
     def shard_draw(self) -> ShardDraw | None:
-        """None if no shards were drawn."""
+        """The draw of shards and images; None if no shards were drawn."""
         if self.sample is None or self.shards is None or self.num_source_shards is None or self.num_in_shards is None:
             return None
         return ShardDraw(self.shards, self.num_source_shards, self.sample, self.num_in_shards)
@@ -190,10 +190,10 @@ class RunRecord(BaseModel):
 
 
 def open_run(url: str) -> tuple[Place, RunRecord]:
-    """An existing run. RunError if there is none."""
+    """Open an existing run. RunError if there is none."""
     root = place(url)
     if not root.at(RUN_RECORD).exists():
-        raise RunError(f"{url} is no run: it has no {RUN_RECORD}; make one with: privsieve scan SOURCE --run {url}")
+        raise RunError(f"{url} is not a run: it has no {RUN_RECORD}; make one with: privsieve scan SOURCE --run {url}")
     try:
         record = parsed(RunRecord, root.at(RUN_RECORD).read())
     except ValueError:
@@ -207,8 +207,8 @@ def open_run(url: str) -> tuple[Place, RunRecord]:
 
 
 def parsed(model: type[Model], content: bytes) -> Model:
-    """A JSON file of a run. ValueError without any of its content if it is not one."""
+    """Parse a JSON file of a run. ValueError, without any of its content, if it does not fit the model."""
     try:
         return model.model_validate_json(content)
     except ValidationError:
-        raise ValueError(f"no {model.__name__}") from None
+        raise ValueError(f"not a {model.__name__}") from None

@@ -31,8 +31,8 @@ PARTS_SCHEMA = pa.schema(
         pa.field("blocks_sha256", pa.string(), nullable=False),
     ]
 )
-"""Where the rows of each shard lie: one line per shard and file, in the order of the rows. Columns as in `Part`, whose
-`shard_id` is called `stem` in the file. Older files lack `blocks_sha256`."""
+"""Positions of the rows of each shard: one line per shard and file, in the order of the rows. Columns as in `Part`,
+whose `shard_id` is called `stem` in the file. Older files lack `blocks_sha256`."""
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 
@@ -56,10 +56,10 @@ class Manifest(BaseModel):
     num_rows: Count
 
     slices_sha256: str
-    """Of the lines `name num_rows` of all slice files that were replaced, in the order of the rows."""
+    """Hash of the lines `name num_rows` of all slice files that were replaced, in the order of the rows."""
 
     rows_sha256: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
-    """Hash of the rows before (`scoring.runs.rows_hash`); empty if an older version compacted the run."""
+    """Hash of the rows before compaction (`scoring.runs.rows_hash`); empty if an older version compacted the run."""
 
     files: tuple[CompactFile, ...]
 
@@ -76,7 +76,7 @@ class Listing:
 
     @property
     def folder(self) -> str:
-        """The folder that holds the score files, relative to the run."""
+        """Folder that holds the score files, relative to the run."""
         return SCORES if self.manifest is None else COMPACT
 
     @property
@@ -115,19 +115,19 @@ class RowRange:
     """Rows of one file of a run."""
 
     path: str
-    """Relative to the run."""
+    """Path relative to the run."""
 
     first_row: int = 0
 
     num_rows: int | None = None
-    """None for all from `first_row` on."""
+    """Number of rows; None for all from `first_row` on."""
 
     blocks_sha256: str = ""
-    """As in `Part`, of rows of one shard; empty if it has none, or if the footer of the file has it."""
+    """As in `Part`, for rows of one shard; empty if there is none, or if the footer of the file has it."""
 
 
 def row_ranges(listed: Listing, rows_at_once: int = 327_680) -> Iterator[RowRange]:
-    """All rows of a run in parts that fit into the memory: one slice, or so many rows of a compacted file."""
+    """Yield all rows of a run in parts that fit into memory: a slice, or `rows_at_once` rows of a compacted file."""
     if listed.manifest is None:
         yield from (RowRange(posixpath.join(SCORES, name)) for name in listed.score_files)
         return
@@ -139,33 +139,33 @@ def row_ranges(listed: Listing, rows_at_once: int = 327_680) -> Iterator[RowRang
 
 @dataclass(frozen=True)
 class Results:
-    """Which slices of a run have their result, and where the rows lie."""
+    """Slices of a run that have their result, and where their rows are."""
 
     ledger: Ledger
 
     ranges: dict[str, list[RowRange]] | None
-    """By shard id; None if the run is not compacted."""
+    """Row ranges by shard id; None if the run is not compacted."""
 
     def of(self, shard: str) -> list[RowRange]:
-        """Where the shard's rows lie, in their order; what `scoring.runs.rows.rows_at` reads."""
+        """Return the ranges of the shard's rows, in order, for `scoring.runs.rows.rows_at`."""
         if self.ranges is not None:
             return self.ranges.get(shard_id_in(shard, self.ledger), [])
         return [RowRange(posixpath.join(SCORES, name)) for name in result_names(shard, self.ledger)]
 
 
 def remedy(path: str) -> str:
-    """What to do about a damaged file with rows. path: relative to the run."""
+    """Say what to do about a damaged file with rows. path: relative to the run."""
     is_compact = path.startswith(f"{COMPACT}/")
     return "restore it from a copy, or scan into a new run" if is_compact else "delete it and run the same scan again"
 
 
 def is_compacted(run: Place) -> bool:
-    """Whether the rows lie below `compact/`; asks the storage anew."""
+    """Return whether the rows are below `compact/`; always asks the storage."""
     return run.at(MANIFEST).exists()
 
 
 def manifest(run: Place) -> Manifest | None:
-    """None if the run is not compacted. RunError if the manifest is damaged."""
+    """Read the manifest; None if the run is not compacted. RunError if the manifest is damaged."""
     if not is_compacted(run):
         return None
     try:
@@ -175,13 +175,13 @@ def manifest(run: Place) -> Manifest | None:
 
 
 def score_files(run: Place) -> list[Place]:
-    """`Listing.score_files` as places."""
+    """Return `Listing.score_files` as places."""
     listed = listing(run)
     return [run.at(listed.folder, name) for name in listed.score_files]
 
 
 def results(run: Place, listed: Listing | None = None) -> Results:
-    """Which slices have their result, and where the rows of a shard lie. listed: None lists the run now."""
+    """Return which slices have their result, and where the rows of each shard are. listed: None lists the run now."""
     listed = listed or listing(run)
     compacted = listed.manifest
     if compacted is None:
@@ -198,40 +198,41 @@ def results(run: Place, listed: Listing | None = None) -> Results:
 
 
 def listing(run: Place) -> Listing:
-    """The files of a run now.
+    """List the files of a run.
 
-    RunError if the folder has a Parquet file that is no result: DuckDB is given all of them.
+    RunError if the folder has a Parquet file that is not a result, since DuckDB reads all of them.
     """
     names = run.at(SCORES).names()
     compacted = manifest(run)  # after the names: if there is none now, none of the names was removed before
     stray = next((n for n in names if n.endswith(".parquet") and not shard_id_of_result(n)), None)
     if stray is not None and compacted is None:
-        raise RunError(f"{printable(run.at(SCORES, stray).path)} is no result of a scan; remove it from {SCORES}/")
+        raise RunError(f"{printable(run.at(SCORES, stray).path)} is not a result of a scan; remove it from {SCORES}/")
     return Listing(names, compacted)
 
 
 def _parts(run: Place, compacted: Manifest) -> list[Part]:
-    """Where the rows of a compacted run's shards lie, in order. RunError if this does not fit the manifest's files."""
-    where = run.at(COMPACT_SHARDS)
+    """Read the positions of the rows of a compacted run's shards, in order. RunError if this does not fit the
+    manifest's files."""
+    file = run.at(COMPACT_SHARDS)
     try:
-        with where.open() as stream:
+        with file.open() as stream:
             table = pq.read_table(stream, page_checksum_verification=True)
         if table.column_names == PARTS_SCHEMA.names[:-1]:
             table = table.append_column(PARTS_SCHEMA.names[-1], pa.array([""] * table.num_rows, pa.string()))
         table = table.cast(PARTS_SCHEMA)  # ValueError if it has other columns
     except (pa.ArrowException, OSError, ValueError) as error:
         if is_of_storage(error):
-            raise StorageError(f"cannot read {where.path}: {reason_of(error)}") from None
-        raise RunError(f"{where.path} is damaged or missing; restore it from a copy") from None
+            raise StorageError(f"cannot read {file.path}: {reason_of(error)}") from None
+        raise RunError(f"{file.path} is damaged or missing; restore it from a copy") from None
     columns = table.to_pydict()
-    found = [Part(*values) for values in zip(*(columns[name] for name in PARTS_SCHEMA.names), strict=True)]
-    if any(column.null_count for column in table.columns) or not _fit(found, compacted):
-        raise RunError(f"{where.path} is not of the files that {MANIFEST} names; restore it from a copy")
-    return found
+    parts = [Part(*values) for values in zip(*(columns[name] for name in PARTS_SCHEMA.names), strict=True)]
+    if any(column.null_count for column in table.columns) or not _fit(parts, compacted):
+        raise RunError(f"{file.path} does not fit the files that {MANIFEST} names; restore it from a copy")
+    return parts
 
 
 def _fit(parts: list[Part], compacted: Manifest) -> bool:
-    """Whether the parts cover all rows of the files, without gaps or overlaps, and all slices."""
+    """Return whether the parts cover all rows of the files, without gaps or overlaps, and all slices."""
     num_rows = dict.fromkeys(range(len(compacted.files)), 0)
     for part in parts:
         if num_rows.get(part.file) != part.first_row or part.num_rows < 0 or not 0 < part.num_slices <= MAX_SLICES:

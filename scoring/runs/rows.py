@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def rows_at(run: Place, ranges: Sequence[RowRange], columns: Sequence[str] | None = None) -> "pa.Table":
-    """Rows of a run, in the order of `ranges`. columns: None for all.
+    """Read rows of a run, in the order of `ranges`. columns: None for all.
 
     RunError names a damaged file, StorageError one that cannot be read now.
     """
@@ -25,28 +25,28 @@ def rows_at(run: Place, ranges: Sequence[RowRange], columns: Sequence[str] | Non
 
     tables = [SCHEMA.empty_table().select(list(columns) if columns else SCHEMA.names)]
     for rows in ranges:
-        place = run.at(rows.path)
+        file = run.at(rows.path)
         try:
-            tables.append(as_schema(_read(place, rows, columns), tables[0].schema))
+            tables.append(as_schema(_read(file, rows, columns), tables[0].schema))
         except (pa.ArrowException, OSError, ValueError) as error:
             if not rows.path.startswith(f"{COMPACT}/") and is_compacted(run):
                 raise RunError(f"{run.path} was compacted meanwhile; ask again") from None
             if is_of_storage(error):
-                raise StorageError(f"cannot read the score file {printable(place.path)}: {reason_of(error)}") from None
-            raise RunError(f"the score file {printable(place.path)} is damaged; {remedy(rows.path)}") from None
+                raise StorageError(f"cannot read the score file {printable(file.path)}: {reason_of(error)}") from None
+            raise RunError(f"the score file {printable(file.path)} is damaged; {remedy(rows.path)}") from None
     return pa.concat_tables(tables)
 
 
 def num_whole_rows(run: Place, listed: Listing) -> int:
-    """Rows of a run, after all of them were read and the checksums of their pages compared. Errors as of `rows_at`."""
+    """Count the rows of a run by reading all of them, with the checksums of their pages. Errors as in `rows_at`."""
     return sum(rows_at(run, [rows]).num_rows for rows in row_ranges(listed))
 
 
-def _read(place: Place, rows: RowRange, columns: Sequence[str] | None) -> "pa.Table":
-    """Decodes only the row groups that hold the rows."""
+def _read(score_file: Place, rows: RowRange, columns: Sequence[str] | None) -> "pa.Table":
+    """Decode only the row groups that hold the rows."""
     import pyarrow.parquet as pq
 
-    with place.open() as stream:
+    with score_file.open() as stream:
         file = pq.ParquetFile(stream, page_checksum_verification=True)
         if rows.num_rows is None:
             return file.read(columns=columns).slice(rows.first_row)

@@ -1,7 +1,7 @@
 """One hash of all rows of a run, made of the footers of its result files alone.
 
-It changes if a result is added, removed, or replaced by one with other rows; not if the run is compacted. The order of
-the files does not matter: the marks of the files are added up, so that millions need no memory.
+It changes if a result is added, removed, or replaced by one with other rows; it stays the same if the run is
+compacted. The order of the files does not matter: the marks of the files are added up, so that millions need no memory.
 """
 
 import hashlib
@@ -10,15 +10,15 @@ _MODULUS = 2**256
 
 
 def mark_of(name: str, num_rows: int, content: str) -> int:
-    """What a result file adds to the sum. content: the footer's, or whatever else changes with the rows."""
+    """Return the part of a result file in the sum. content: a text that changes with the rows, such as the footer's."""
     return int.from_bytes(hashlib.sha256(f"{name}\n{num_rows}\n{content}".encode()).digest(), "big")
 
 
 def hash_of_marks(total: int) -> str:
-    """The hash of a run whose marks have this sum."""
+    """Return the hash of a run whose marks have this sum."""
     return f"{total % _MODULUS:064x}"
 
 
 def hash_of_text(text: str) -> str:
-    """For a run that was compacted by an older version, which says less of what it was made of."""
+    """Return the hash of a run compacted by an older version, whose manifest says less about its parts."""
     return hashlib.sha256(text.encode()).hexdigest()

@@ -21,18 +21,18 @@ _TYPES = {
 
 
 def make_empty(connection: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema) -> None:
-    """Makes a table without rows in a connection; in place of an earlier one of this name."""
+    """Make an empty table in a connection, replacing any table of this name."""
     types = [sql_type(field.type) for field in schema]
     is_plain = None not in types and len({field.name.lower() for field in schema}) == len(types)
     if is_plain:
         columns = ", ".join(f"{identifier(field.name)} {kind}" for field, kind in zip(schema, types, strict=True))
         connection.execute(f"CREATE OR REPLACE TEMP TABLE {identifier(name)} ({columns})")
-    else:  # of another program: names that differ in case alone, or types that no file of ours has
+    else:  # from another program: names that differ only in case, or types that no file of ours has
         connection.register(name, schema.empty_table())
 
 
 def sql_type(kind: pa.DataType) -> str | None:
-    """None for a type that no file of this project has."""
+    """Return DuckDB's type, or None for a type that no file of this project has."""
     if pa.types.is_list(kind):
         inner = sql_type(kind.value_type)
         return None if inner is None else f"{inner}[]"

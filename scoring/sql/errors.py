@@ -1,4 +1,4 @@
-"""What DuckDB's errors say, in one line that says what to do and holds no value of any row.
+"""DuckDB's errors in one line that says what to do and holds no value of any row.
 
 Errors in a statement itself quote the statement; errors that come while rows are read quote the rows.
 """
@@ -20,7 +20,7 @@ _OF_THE_ROWS: tuple[tuple[type[duckdb.Error], str], ...] = (
 
 
 def without_values(error: duckdb.Error, statement: str) -> str:
-    """One line for the user who wrote the statement, or a part of it."""
+    """Explain the error in one line to the user who wrote the statement, or a part of it."""
     if isinstance(error, duckdb.ParserException):
         return f"the SQL is not valid: {first_line(error)}"
     if isinstance(error, _OF_THE_STATEMENT):
@@ -30,18 +30,18 @@ def without_values(error: duckdb.Error, statement: str) -> str:
 
 
 def first_line(error: duckdb.Error) -> str:
-    """Without the kind of error before it, such as "Binder Error: "."""
+    """Return the first line without the kind of error before it, such as "Binder Error: "."""
     return without_advice(str(error)) or type(error).__name__
 
 
 def without_advice(message: str) -> str:
-    """The first line of DuckDB's message, without advice to change settings, which the user cannot do here."""
+    """Return the first line of DuckDB's message, without advice to change settings, which the user cannot do here."""
     line = (message.strip().splitlines() or [""])[0]
     return re.sub(r"^[A-Z][A-Za-z /]* Error: ", "", line).partition('. Use "SET ')[0]
 
 
 def _pointed_at(error: duckdb.Error, statement: str) -> str:
-    """The part of the statement that DuckDB underlines, if it does; the lines of a value could look alike."""
+    """Return the part of the statement that DuckDB underlines, if any; a line of a value could look the same."""
     *_, line, marks = ["", "", *str(error).splitlines()]
     if not line.startswith("LINE ") or set(marks) != {" ", "^"}:
         return ""

@@ -1,4 +1,4 @@
-"""What a checked expression costs per row, judged by its parse tree. Some forms use their arguments several times, and
+"""Cost of a checked expression per row, judged by its parse tree. Some forms use their arguments several times, and
 a few of them nested make a short text cost minutes or gigabytes.
 
 The measure is the number of parts once every copy is counted. It may grow no faster than the text, so that time
@@ -25,7 +25,7 @@ _WHEN = re.compile(r"(?<![^\W\d])when(?![\w$])", re.IGNORECASE)
 
 
 def repeats_too_much(text: str) -> bool:
-    """Before it is parsed: whether `CASE x WHEN …` inside each other may fill the memory with copies of x."""
+    """Return, before parsing, whether nested `CASE x WHEN …` may fill the memory with copies of x."""
     num_cases = len(_SIMPLE_CASE.findall(text))
     if not num_cases:
         return False
@@ -34,22 +34,22 @@ def repeats_too_much(text: str) -> bool:
 
 
 def is_too_costly(expression: Mapping[str, Any], text: str) -> bool:
-    """expression: a node of DuckDB's parse tree. text: what it was parsed from."""
+    """Return whether it costs too much. expression: a node of DuckDB's parse tree. text: its source."""
     return _num_parts(expression) > MAX_PARTS_PER_CHARACTER * len(text)
 
 
 def _num_parts(node: Any) -> int:
-    """Every child is counted once, so that this costs no more than the tree is large."""
+    """Count the parts. Every child is visited once, so that the time is linear in the size of the tree."""
     if isinstance(node, list):
         return sum(map(_num_parts, node))
     if not isinstance(node, dict):
         return 0
     match node.get("class"):
         case "FUNCTION":
-            return 1 + _of_function(node["function_name"].lower(), [a["expression"] for a in node["arguments"]])
+            return 1 + _num_function_parts(node["function_name"].lower(), [a["expression"] for a in node["arguments"]])
         case "OPERATOR" if node["type"] == "COMPARE_IN":
-            looked_for, *entries = map(_num_parts, node["children"])
-            return 1 + sum(entries) + len(entries) * looked_for
+            operand, *entries = map(_num_parts, node["children"])
+            return 1 + sum(entries) + len(entries) * operand
         case "BETWEEN":
             copies = _BETWEEN_COPIES
         case "CAST" if node["type_expr"]["type_name"].lower() == "list":
@@ -59,7 +59,7 @@ def _num_parts(node: Any) -> int:
     return ("class" in node) + copies * sum(map(_num_parts, node.values()))
 
 
-def _of_function(name: str, arguments: Sequence[Mapping[str, Any]]) -> int:
+def _num_function_parts(name: str, arguments: Sequence[Mapping[str, Any]]) -> int:
     inner = [_num_parts(argument) for argument in arguments]
     if any(argument["class"] == "LAMBDA" for argument in arguments):
         return math.prod(inner)  # evaluated for every element of the list
@@ -67,6 +67,6 @@ def _of_function(name: str, arguments: Sequence[Mapping[str, Any]]) -> int:
 
 
 def _growth_of_replace(arguments: Sequence[Mapping[str, Any]]) -> int:
-    """How many times longer the text may become. Search text and replacement are constants (`expressions`)."""
-    found, put = ([len(str(argument["literal"]["text"]).encode()) for argument in arguments[1:3]] + [0, 0])[:2]
-    return max(1, math.ceil(put / max(1, found)))
+    """Return how many times longer the text may become. Search text and replacement are constants (`expressions`)."""
+    searched, put = ([len(str(argument["literal"]["text"]).encode()) for argument in arguments[1:3]] + [0, 0])[:2]
+    return max(1, math.ceil(put / max(1, searched)))

@@ -1,7 +1,7 @@
 """SQL expressions that people write (in policies, `--by`, `--private`): checked so that they reach only the row.
 
 DuckDB's own parser turns the text into a tree; every node of it must be on an allow-list. It cannot reach
-a table, a file, a setting or the environment. What is used afterwards is the tree written out as text again, so that
+a table, a file, a setting or the environment. Callers use the tree written out as text again, so that
 comments and brackets in the original cannot change the statement around it. Its cost per row is bounded
 (`scoring.sql.expression_cost`).
 Source: DuckDB documentation, "SQL to/from JSON" (json_serialize_sql, json_deserialize_sql).
@@ -43,14 +43,14 @@ a text several times longer.
 _PLAIN_NODES = frozenset(["CONSTANT", "COMPARISON", "CONJUNCTION", "OPERATOR", "BETWEEN", "CASE", "CAST", "TYPE"])
 _HEAD = "SELECT (\n"
 _UNFINISHED = "syntax error: something is missing at the end, or a bracket is closed that was not opened"
-"""DuckDB would name the bracket that is put behind the text."""
+"""DuckDB's own message would name the bracket that is appended to the text."""
 
 MAX_SHOWN = 200
-"""Characters of an expression that an error shows."""
+"""Number of characters of an expression that an error shows."""
 
 
 def boolean_expression(text: str, schema: pa.Schema) -> str:
-    """The checked SQL of a condition over a row of `schema`. QueryError names the position and the problem."""
+    """Return the checked SQL of a condition over a row of `schema`. QueryError names the position and the problem."""
     sql, kind = _checked(text, schema)
     if kind != "BOOLEAN":
         raise QueryError(f"the condition gives {kind}, not true or false: {shown(text)}")
@@ -58,12 +58,12 @@ def boolean_expression(text: str, schema: pa.Schema) -> str:
 
 
 def value_expression(text: str, schema: pa.Schema) -> str:
-    """The checked SQL of any value over a row of `schema`, to group by for instance."""
+    """Return the checked SQL of any value over a row of `schema`, to group by for instance."""
     return _checked(text, schema)[0]
 
 
 def columns_of(text: str, schema: pa.Schema) -> frozenset[str]:
-    """The columns of `schema` that a checked expression looks at."""
+    """Return the columns of `schema` that a checked expression uses."""
     names = frozenset(schema.names)
     with _database().cursor() as connection, bounded_nesting(text):
         nodes = _nodes(_parse(connection, text)["statements"][0]["node"]["select_list"][0], names)
@@ -72,15 +72,15 @@ def columns_of(text: str, schema: pa.Schema) -> frozenset[str]:
 
 
 def check_characters(text: str) -> None:
-    """QueryError where the text holds what SQL cannot: bytes that are no UTF-8 (lone surrogates here), or NUL."""
-    found = re.search("[\0\ud800-\udfff]", text)
-    if found:
-        raise QueryError(f"character {found.start() + 1} is no valid UTF-8 text: {shown(text)}")
+    """Raise QueryError if the text holds bytes that are not UTF-8 (lone surrogates here), or NUL."""
+    match = re.search("[\0\ud800-\udfff]", text)
+    if match:
+        raise QueryError(f"character {match.start() + 1} is not valid UTF-8 text: {shown(text)}")
 
 
 @contextmanager
 def bounded_nesting(text: str) -> Iterator[None]:
-    """QueryError where the tree of the text is too deep to be looked through."""
+    """Turn the recursion error of a tree that is too deep into a QueryError."""
     try:
         yield
     except RecursionError:
@@ -88,7 +88,7 @@ def bounded_nesting(text: str) -> Iterator[None]:
 
 
 def shown(text: str) -> str:
-    """What somebody wrote, on one line, and cut where it is long."""
+    """Return the text on one line, cut if it is long."""
     line = printable(" ".join(text.split()))
     return line if len(line) <= MAX_SHOWN else f"{line[:MAX_SHOWN]}… ({len(text):,} characters)"
 
@@ -126,15 +126,15 @@ def _parse(connection: duckdb.DuckDBPyConnection, text: str) -> dict[str, Any]:
     parsed = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [f"{_HEAD}{text}\n)"]).fetchall()[0][0]
     answer: dict[str, Any] = json.loads(parsed)
     if answer["error"]:
-        place = int(answer.get("position", 0)) - len(_HEAD) + 1
-        at = f" at character {place}" if 0 < place <= len(text) else ""
-        what = without_advice(answer["error_message"]) if place <= len(text) else _UNFINISHED
+        position = int(answer.get("position", 0)) - len(_HEAD) + 1
+        at = f" at character {position}" if 0 < position <= len(text) else ""
+        what = without_advice(answer["error_message"]) if position <= len(text) else _UNFINISHED
         raise QueryError(f"{shown(what)}{at}: {shown(text)}")
     node = answer["statements"][0]["node"]
     simple = node["type"] == "SELECT_NODE" and node["from_table"]["type"] == "EMPTY" and not node["modifiers"]
     extra = any(node.get(part) for part in ("where_clause", "group_expressions", "having", "qualify", "sample"))
     if len(answer["statements"]) != 1 or not simple or extra or len(node["select_list"]) != 1:
-        raise QueryError(f"one expression over the row is wanted, not a statement: {shown(text)}")
+        raise QueryError(f"give one expression over the row, not a statement: {shown(text)}")
     return answer
 
 
@@ -154,7 +154,7 @@ def _check_nodes(tree: dict[str, Any], columns: frozenset[str], text: str) -> No
 
 
 def _refused(node: Mapping[str, Any], names: frozenset[str], columns: frozenset[str]) -> str | None:
-    """What is wrong with one node of an expression, None where nothing is. names: the columns and those of lambdas."""
+    """Return what is wrong with one node of an expression, or None. names: the columns and those of lambdas."""
     kind = node["class"]
     if kind == "COLUMN_REF":
         name = node["column_names"][0]
@@ -171,20 +171,20 @@ def _refused(node: Mapping[str, Any], names: frozenset[str], columns: frozenset[
 
 def _refused_function(node: Mapping[str, Any]) -> str | None:
     name = node["function_name"].lower()
-    if name == "row":  # what DuckDB makes of values with commas between them
-        return "one value is wanted, not several with commas; put them together, such as concat(a, ' / ', b)"
+    if name == "row":  # DuckDB's form of several values separated by commas
+        return "give one value, not several with commas; put them together, such as concat(a, ' / ', b)"
     if not (node["is_operator"] or name in FUNCTIONS):
         return f'the function "{shown(name)}" is not allowed{did_you_mean(name, FUNCTIONS)}'
     if node["filter"] or node["distinct"] or node["order_bys"]["orders"]:
         return f'the function "{name}" takes no FILTER, DISTINCT or ORDER BY here'
     arguments = [argument["expression"] for argument in node["arguments"]]
     if name == "replace" and not all("text" in (a.get("literal") or {}) for a in arguments[1:]):
-        return "replace wants texts in quotes as its second and third argument"
+        return "replace needs texts in quotes as its second and third argument"
     return None
 
 
 def _nodes(node: Any, names: frozenset[str]) -> Iterator[tuple[Mapping[str, Any], frozenset[str]]]:
-    """Every expression node with the names that it may use: the columns, and a lambda's own parameters."""
+    """Yield every expression node with the names that it may use: the columns, and a lambda's own parameters."""
     if isinstance(node, list):
         for child in node:
             yield from _nodes(child, names)
@@ -212,5 +212,5 @@ def _written_out(connection: duckdb.DuckDBPyConnection, tree: dict[str, Any]) ->
 
 
 def _position(node: Mapping[str, Any]) -> str:
-    place = int(node.get("query_location", 0)) - len(_HEAD) + 1
-    return f" at character {place}" if 0 < place < 10**6 else ""
+    position = int(node.get("query_location", 0)) - len(_HEAD) + 1
+    return f" at character {position}" if 0 < position < 10**6 else ""

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     import duckdb
 
 GRACE_S = 2.0
-"""A query that was interrupted has so long to stop."""
+"""Time that an interrupted query has to stop."""
 
 MEMORY_SHARE = 0.6
-"""Of the memory that is free at the start, so much is for the queries of a command."""
+"""Share of the memory that is free at the start which the queries of a command may use."""
 
 _LOOK_S = 0.1
 _THREAD = "duckdb-query"
@@ -51,14 +51,14 @@ class Limits:
     """Time in DuckDB, without the time in which its rows wait to be read."""
 
     memory_bytes: int | None = None
-    """By how much the process may grow. DuckDB's own limit does not count the text that functions make. Linux only."""
+    """Growth allowed to the process. DuckDB's own limit does not count text made by functions. Linux only."""
 
 
 NO_LIMITS = Limits()
 
 
 def limits_of_command(seconds: float) -> Limits:
-    """So long, and a share of the memory that is free now."""
+    """Return a limit of time, and of a share of the memory that is free now."""
     return Limits(seconds, int(MEMORY_SHARE * available_bytes()))
 
 
@@ -70,7 +70,8 @@ class Watch:
         self._memory_at_start = resident_bytes(os.getpid())
 
     def run(self, work: Callable[[], Answer]) -> Answer:
-        """What `work` returns or raises. StoppedError at a limit; KeyboardInterrupt stops the query as well."""
+        """Return what `work` returns, or raise what it raises. StoppedError at a limit; KeyboardInterrupt stops the
+        query as well."""
         answers, failures, done = list[Answer](), list[BaseException](), threading.Event()
 
         def target() -> None:
@@ -108,5 +109,5 @@ class Watch:
 
 
 def is_left_behind() -> bool:
-    """Whether a query that was to stop still runs in this process."""
+    """Return whether a query that should have stopped still runs in this process."""
     return any(thread.name == _THREAD for thread in threading.enumerate())

@@ -1,4 +1,4 @@
-"""Places and texts in DuckDB's SQL."""
+"""Locations and texts in DuckDB's SQL."""
 
 from collections.abc import Iterable
 from itertools import groupby
@@ -7,7 +7,7 @@ from ingest.storage.place import Place
 
 
 def literal(text: str) -> str:
-    """A text as a SQL string; what is not printable as chr(…), since the statement may be shown on a terminal."""
+    """Return a text as a SQL string; other characters become chr(…), since terminals may show the statement."""
     if text.isprintable():
         return "'" + text.replace("'", "''") + "'"
     runs = (("".join(run), is_printable) for is_printable, run in groupby(text, str.isprintable))
@@ -16,20 +16,20 @@ def literal(text: str) -> str:
 
 
 def identifier(name: str) -> str:
-    """The name of a column in SQL, whatever signs it holds."""
+    """Quote the name of a column, whatever characters it holds."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def location(place: Place) -> str:
-    """The path, or the URL that DuckDB reaches by the place's registered filesystem."""
+    """Return the path, or the URL that DuckDB reaches by the place's registered filesystem."""
     return place.path if place.is_local else str(place.fs.unstrip_protocol(place.path))
 
 
 def without_wildcards(path: str) -> str:
-    """A glob pattern that matches just this path."""
+    """Return a glob pattern that matches only this path."""
     return "".join(f"[{c}]" if c in "*?[" else c for c in path)
 
 
 def file_list(files: Iterable[Place]) -> str:
-    """A SQL list of files for `read_parquet` and the like, which take every name for a pattern."""
+    """Return a SQL list of files for `read_parquet` and the like, which take every name for a pattern."""
     return "[" + ", ".join(literal(without_wildcards(location(file))) for file in files) + "]"

@@ -1,13 +1,13 @@
 """How a vision-language model is tuned for privacy: what it learns from (a training set) and how (a recipe).
 
-    targets.py      label -> what the model should answer
+    targets.py      label -> expected answer of the model
     drawing.py      which labelled pictures become the training set, and its splits
     training_set.py the folder that `tune-set` writes: shards and set.json
     recipe.py       hyper-parameters; recipes/*.yaml are shipped
     examples.py     picture + target -> tokens, through the prompt code of the engines
     training.py     LoRA with transformers and peft; checkpoints
     trainer.py      the loss, the curves, the stop at the first bad number
-    outcome.py      what the model has learnt, and whether the saved adapter says the same
+    outcome.py      what the model has learnt, and whether the saved adapter gives the same answers
     checks.py       what is refused before the start; memory.py estimates whether a GPU is large enough
     card.py         what an adapter says about itself
     cost.py         how much tuning changes what the model says elsewhere

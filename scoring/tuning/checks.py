@@ -1,4 +1,4 @@
-"""What would make a tuning run fail, found before it starts and before anything is written."""
+"""Checks for faults of a tuning run before it starts and before anything is written."""
 
 from scoring.engines.vlm.prompting import Prompter
 from scoring.protocols.interface import Slots
@@ -8,8 +8,8 @@ from scoring.tuning.training import TrainingRequest, batches
 
 
 def check(request: TrainingRequest, num_processes: int) -> None:
-    """EngineError if the model cannot be asked, or is too large for the GPU; LabelsError if the set teaches nothing, is
-    damaged, or cannot be shared out."""
+    """Raise EngineError if the model cannot be asked, or is too large for the GPU; LabelsError if the set teaches
+    nothing, is damaged, or cannot be shared out."""
     prompter = Prompter(request.checkpoint.folder, request.max_pixels)
     prompter.check(request.protocol)
     items = request.training_set.items("train")

@@ -23,11 +23,11 @@ QUESTIONS = ("Describe this picture.", "What is the main thing in this picture?"
 
 @dataclass(frozen=True)
 class Cost:
-    """Over all pictures and questions."""
+    """Differences over all pictures and questions."""
 
     num_pictures: int
     num_undecodable: int
-    """Drawn pictures that are not among these."""
+    """Number of drawn pictures that could not be decoded."""
 
     num_questions: int
     mean_kl: float
@@ -41,7 +41,7 @@ class Cost:
 
 
 def cost(checkpoint: Checkpoint, adapter: Adapter, pictures: Iterator[Pixels | None], max_pixels: int) -> Cost:
-    """EngineError if the model or the adapter cannot be loaded.
+    """Measure the cost. EngineError if the model or the adapter cannot be loaded.
 
     pictures: None for one that cannot be decoded; at least one can.
     """

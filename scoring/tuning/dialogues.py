@@ -20,9 +20,9 @@ MAX_FILE_BYTES = 2**30
 MAX_LINE_BYTES = 2**17
 MAX_TURNS = 40
 MAX_TURN_CHARS = 8_000
-NO_OBJECT = "is no JSON object; write one conversation per line"
+NO_OBJECT = "is not a JSON object; write one conversation per line"
 PLACEHOLDER = "<image>"
-"""Other tools' name for the place of the picture, which is put there by itself."""
+"""Other tools' name for the position of the picture, which is inserted automatically."""
 
 
 class _Turn(BaseModel):
@@ -39,31 +39,32 @@ class _Dialogue(BaseModel):
 
 
 def dialogues(url: str) -> Iterator[tuple[int, str | None, str | None, Turns]]:
-    """Line number from 1, sha256, key and turns of each conversation. LabelsError with the line if one is wrong."""
+    """Yield line number from 1, sha256, key and turns of each conversation. LabelsError with the line if one is
+    wrong."""
     for number, line in _lines(url):
         where = f"{url}, line {number}"
         try:
-            found = _Dialogue.model_validate(json.loads(line))
+            dialogue = _Dialogue.model_validate(json.loads(line))
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
-            at = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part in _FIELDS)
+            field = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part in _FIELDS)
             if first["type"] == "model_type":  # pydantic's words name our classes
-                what = f"{at}: is no JSON object" if at else NO_OBJECT
+                what = f"{field}: is not a JSON object" if field else NO_OBJECT
                 raise LabelsError(f"{where}: {what}") from None
-            raise LabelsError(f"{where}: {at or 'a field'}: {first['msg'].lower()}") from None
+            raise LabelsError(f"{where}: {field or 'a field'}: {first['msg'].lower()}") from None
         except (ValueError, RecursionError):
             raise LabelsError(f"{where}: {NO_OBJECT}") from None
-        if found.sha256 is None and found.key is None:
+        if dialogue.sha256 is None and dialogue.key is None:
             raise LabelsError(f"{where}: has neither sha256 nor key, one of which names the picture")
-        if found.sha256 is not None and not re.fullmatch("[0-9a-fA-F]{64}", found.sha256):
+        if dialogue.sha256 is not None and not re.fullmatch("[0-9a-fA-F]{64}", dialogue.sha256):
             raise LabelsError(f'{where}: "sha256" is not 64 hexadecimal digits')
-        _check_turns(found.turns, where)
-        sha256 = None if found.sha256 is None else found.sha256.lower()
-        yield number, sha256, found.key, tuple((turn.role, turn.text) for turn in found.turns)
+        _check_turns(dialogue.turns, where)
+        sha256 = None if dialogue.sha256 is None else dialogue.sha256.lower()
+        yield number, sha256, dialogue.key, tuple((turn.role, turn.text) for turn in dialogue.turns)
 
 
 _FIELDS = frozenset(["sha256", "key", "turns", "role", "text"])
-"""Names that may be repeated in a message: others come from the file."""
+"""Names that messages may repeat; other names come from the file."""
 
 
 def _check_turns(turns: list[_Turn], where: str) -> None:
@@ -77,7 +78,7 @@ def _check_turns(turns: list[_Turn], where: str) -> None:
 
 
 def _lines(url: str) -> Iterator[tuple[int, bytes]]:
-    """Lines that are not blank, with their numbers."""
+    """Yield lines that are not blank, with their numbers."""
     file = place(url)
     try:
         if file.is_dir():

@@ -1,4 +1,4 @@
-"""Which labelled pictures become the training set, and which of them are held back for validation.
+"""Choice of labelled pictures for the training set, and of those held back for validation.
 
 Every draw follows a rank that depends on the seed and the picture's hash alone. So it does not depend on the order of
 the corpus, and a smaller draw of the same seed is contained in a larger one. A group of near duplicates is on the same
@@ -22,7 +22,7 @@ PUBLIC = "public"
 """Class of pictures that are not private."""
 
 MAX_SHOWN = 20
-"""Names in an error message."""
+"""Maximum number of names in an error message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,22 +36,22 @@ class Candidate:
     key: str
     sha256: str
     extension: str
-    """Of the file's format, without a dot."""
+    """Extension of the file's format, without a dot."""
 
     class_name: str | None
     is_private: bool | None
-    """None if the label does not say it."""
+    """Whether it is private; None if the label does not say it."""
 
     level: int | None
-    """0–4, None if the label does not say it."""
+    """Level 0–4, None if the label does not say it."""
 
     target: Target
     group: str = ""
-    """Of near duplicates: the smallest sha256 among them. Pictures of one group share a split."""
+    """Group of near duplicates: the smallest sha256 among them. Pictures of one group share a split."""
 
     @property
     def stratum(self) -> str:
-        """What a draw is stratified by: the class if the label has one, else private, public or unknown."""
+        """Stratum of a draw: the class if the label has one, else private, public or unknown."""
         if self.is_private is False:
             return PUBLIC
         if self.class_name not in (None, PUBLIC):
@@ -61,13 +61,13 @@ class Candidate:
 
 @checked_dataclass(frozen=True)
 class Draw:
-    """How many pictures of which kind are drawn."""
+    """Numbers of pictures to draw by kind."""
 
     seed: Annotated[int, Field(ge=0)] = 0
     """Seed of every draw."""
 
     per_class: Annotated[int, Field(ge=1)] | None = None
-    """Pictures of each private class, and as many public ones."""
+    """Pictures of each private class, and as many public ones in total."""
 
     num_pictures: Annotated[int, Field(ge=2)] | None = None
     """Pictures in total, each class in proportion."""
@@ -83,7 +83,7 @@ class Draw:
 
 
 def drawn(candidates: Sequence[Candidate], draw: Draw) -> list[Candidate]:
-    """The pictures that `draw` asks for, in rank order. LabelsError if there are too few of a kind.
+    """Draw the pictures that `draw` asks for, in rank order. LabelsError if there are too few of a kind.
 
     candidates: each sha256 once.
     """
@@ -106,12 +106,12 @@ def drawn(candidates: Sequence[Candidate], draw: Draw) -> list[Candidate]:
 
 
 def splits(chosen: Sequence[Candidate], draw: Draw) -> dict[str, list[Candidate]]:
-    """train and validation, by groups of near duplicates; either may be empty."""
-    found: dict[str, list[Candidate]] = {"train": [], "validation": []}
-    for one in chosen:
-        is_held_back = _share(draw.seed, one.group) < draw.validation_share
-        found["validation" if is_held_back else "train"].append(one)
-    return found
+    """Split into train and validation, by groups of near duplicates; either may be empty."""
+    by_split: dict[str, list[Candidate]] = {"train": [], "validation": []}
+    for candidate in chosen:
+        is_held_back = _share(draw.seed, candidate.group) < draw.validation_share
+        by_split["validation" if is_held_back else "train"].append(candidate)
+    return by_split
 
 
 def _per_class(ranked: Sequence[Candidate], num: int) -> list[Candidate]:
@@ -128,29 +128,29 @@ def _equal_levels(ranked: Sequence[Candidate]) -> list[Candidate]:
             "choose --levels natural, or label all 22 attributes"
         )
     by_level = _by(ranked, (f"level {c.level}" for c in ranked))
-    smallest = min((len(found) for found in by_level.values()), default=0)
+    smallest = min((len(members) for members in by_level.values()), default=0)
     return _taken(ranked, by_level, dict.fromkeys(by_level, smallest), "--levels equal")
 
 
 def _in_proportion(ranked: Sequence[Candidate], num: int) -> list[Candidate]:
-    """Each class in proportion, by the method of Sainte-Laguë (Webster): the i-th picture of a class of m comes at
+    """Take each class in proportion, by the method of Sainte-Laguë (Webster): the i-th picture of a class of m comes at
     (i - 1/2) / m. Largest remainders would sometimes take fewer of a class for a larger number."""
     if num > len(ranked):
         raise LabelsError(f"--n {num}: there are {len(ranked)} pictures; give that or less")
     by_class = _by(ranked, (c.stratum for c in ranked))
     turn = {
-        one.sha256: ((2 * place + 1) / len(found), name)
-        for name, found in by_class.items()
-        for place, one in enumerate(found)
+        candidate.sha256: ((2 * position + 1) / len(members), name)
+        for name, members in by_class.items()
+        for position, candidate in enumerate(members)
     }
-    first = {one.sha256 for one in sorted(ranked, key=lambda c: turn[c.sha256])[:num]}
-    return [c for c in ranked if c.sha256 in first]
+    earliest = {candidate.sha256 for candidate in sorted(ranked, key=lambda c: turn[c.sha256])[:num]}
+    return [c for c in ranked if c.sha256 in earliest]
 
 
 def _taken(
     ranked: Sequence[Candidate], by_name: Mapping[str, Sequence[Candidate]], wanted: Mapping[str, int], option: str
 ) -> list[Candidate]:
-    """LabelsError if a name has fewer pictures than are wanted of it."""
+    """Take the wanted number of each name. LabelsError if a name has fewer pictures."""
     few = [
         f"{name} {len(by_name.get(name, ()))} of {num}"
         for name, num in wanted.items()
@@ -169,10 +169,10 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _by(ranked: Sequence[Candidate], names: Iterable[str]) -> dict[str, list[Candidate]]:
-    found: dict[str, list[Candidate]] = defaultdict(list)
+    by_name: dict[str, list[Candidate]] = defaultdict(list)
     for candidate, name in zip(ranked, names, strict=True):
-        found[name].append(candidate)
-    return found
+        by_name[name].append(candidate)
+    return by_name
 
 
 def _rank(seed: int, sha256: str) -> str:
@@ -180,5 +180,5 @@ def _rank(seed: int, sha256: str) -> str:
 
 
 def _share(seed: int, sha256: str) -> float:
-    """A number in [0, 1) that depends on the arguments alone."""
+    """Return a number in [0, 1) that depends on the arguments alone."""
     return int(_rank(seed, f"split {sha256}")[:12], 16) / 16**12

@@ -1,8 +1,8 @@
-"""Picture + target -> tokens, through the prompt code that the engines ask with.
+"""Turns picture and target into tokens, with the prompt code of the engines.
 
-The prompt's tokens come from `Prompter`, so a tuned model meets the same tokens in a scan. What it should answer stands
-behind them: for `slots` nothing, since the form is part of the prompt; for texts the answer and the token that ends it.
-A conversation stands in place of the prompt, and the model learns what the assistant says in it.
+The prompt's tokens come from `Prompter`, so a tuned model meets the same tokens in a scan. The expected answer comes
+after them: for `slots` nothing, since the form is part of the prompt; for texts the answer and the token that ends it.
+A conversation replaces the prompt, and the model learns the assistant's turns.
 """
 
 from collections.abc import Sequence
@@ -31,15 +31,15 @@ IGNORED = -100
 """A position without a target."""
 
 MAX_ANSWER_LENGTH = 20_000
-"""Characters."""
+"""Limit of an answer in characters."""
 
 
 @dataclass(frozen=True)
 class Example:
-    """One picture with its prompt and what the model should answer."""
+    """One picture with its prompt and expected answer."""
 
     per_token: dict[str, torch.Tensor]
-    """Shape (tokens,): input_ids, attention_mask and what else the processor gives for each token."""
+    """Shape (tokens,): input_ids, attention_mask and the processor's other outputs for each token."""
 
     per_image: dict[str, torch.Tensor]
     """The processor's other outputs."""
@@ -48,7 +48,7 @@ class Example:
     """Negative positions, counted from the last token, at which the model predicts a target."""
 
     targets: tuple[int, ...]
-    """At each position a token id, or for `slots` a class 0–2; `IGNORED` if it is not known."""
+    """Token id at each position, or for `slots` a class 0–2; `IGNORED` if unknown."""
 
 
 class Encoder:
@@ -62,7 +62,7 @@ class Encoder:
         """For `slots`: the tokens of the classes; else empty, and every token of the vocabulary is a candidate."""
 
     def example(self, item: Item, max_pixels: int) -> Example:
-        """LabelsError if the picture cannot be decoded, or not be prepared for this model."""
+        """Make the example of an item. LabelsError if the picture cannot be decoded or prepared for this model."""
         decoded = decode(item.encoded(), ImageLimits(max_frames=1, max_side_px=max_side_px(max_pixels)))
         problem = "cannot be decoded"
         if isinstance(decoded, DecodedImage):
@@ -81,7 +81,8 @@ class Encoder:
         )
 
     def example_of(self, image: Image.Image, target: Target) -> Example:
-        """Of a picture that is small enough. EngineError if the tokenizer joins the answer to the prompt."""
+        """Make the example of a picture that is small enough. EngineError if the tokenizer joins the answer to the
+        prompt."""
         made = self._prompter.processed(self._tokens.text, image)
         per_token = {name: made[name][0] for name in PER_TOKEN if name in made}
         per_token.setdefault("attention_mask", torch.ones_like(per_token["input_ids"]))
@@ -96,8 +97,8 @@ class Encoder:
 
 
 def dialogue_example(prompter: Prompter, prompt: Prompt, turns: Turns, image: Image.Image, key: str) -> Example:
-    """A conversation in the model's own chat template, the picture in its first turn, on the side of the text on which
-    the protocol's prompt has it. Targets are the assistant's turns, each with the token that ends it.
+    """Encode a conversation in the model's own chat template, the picture in its first turn, on the side of the text
+    on which the protocol's prompt has it. Targets are the assistant's turns, each with the token that ends it.
 
     LabelsError if a text holds a special token of the model, or the template does not keep the turns apart.
     """
@@ -112,8 +113,8 @@ def dialogue_example(prompter: Prompter, prompt: Prompt, turns: Turns, image: Im
     messages: list[dict[str, Any]] = [
         {"role": role, "content": [{"type": "text", "text": text}]} for role, text in turns
     ]
-    at = 0 if isinstance(prompt.messages[-1].parts[0], PromptImage) else 1
-    messages[0]["content"].insert(at, {"type": "image"})
+    image_index = 0 if isinstance(prompt.messages[-1].parts[0], PromptImage) else 1
+    messages[0]["content"].insert(image_index, {"type": "image"})
     chat = partial(prompter.processor.apply_chat_template, tokenize=False)
     spans: list[tuple[int, int]] = []
     held: list[int] = []
@@ -134,17 +135,17 @@ def dialogue_example(prompter: Prompter, prompt: Prompt, turns: Turns, image: Im
     if (num := len(made["input_ids"][0])) > tokenizer.model_max_length:
         raise LabelsError(f"{key}: its conversation has {num:,} tokens, more than the model takes; shorten it")
     cut = len(all_ids) - spans[-1][1] + 1
-    """Tokens at the end that nothing is predicted from: the last one that ends a turn, and what follows it."""
+    """Number of tokens at the end from which nothing is predicted: the last one that ends a turn, and the rest."""
     per_token = {name: made[name][0][:-cut] for name in PER_TOKEN if name in made}
     per_token.setdefault("attention_mask", torch.ones_like(per_token["input_ids"]))
     per_image = {name: value for name, value in made.items() if name not in PER_TOKEN}
-    places = [place for start, end in spans for place in range(start, end)]
-    targets = tuple(all_ids[place] for place in places)
-    return Example(per_token, per_image, tuple(place - spans[-1][1] for place in places), targets)
+    token_indices = [index for start, end in spans for index in range(start, end)]
+    targets = tuple(all_ids[index] for index in token_indices)
+    return Example(per_token, per_image, tuple(index - spans[-1][1] for index in token_indices), targets)
 
 
 def check_targets(items: Sequence[Item], *, is_slots: bool) -> None:
-    """LabelsError if a target is none of this kind, or if there is only one answer to learn."""
+    """Raise LabelsError if a target is of another kind, or if there is only one answer to learn."""
     for item in items:
         slots, answer = item.target.slots, item.target.answer
         is_text = item.target.turns is not None or (isinstance(answer, str) and 0 < len(answer) <= MAX_ANSWER_LENGTH)
@@ -159,7 +160,7 @@ def check_targets(items: Sequence[Item], *, is_slots: bool) -> None:
 
 
 def _is_slots(slots: object) -> bool:
-    return isinstance(slots, tuple) and len(slots) == len(ATTRIBUTES) and all(one in (0, 1, 2, None) for one in slots)
+    return isinstance(slots, tuple) and len(slots) == len(ATTRIBUTES) and all(slot in (0, 1, 2, None) for slot in slots)
 
 
 class Examples(Dataset):  # type: ignore[misc]  # of an untyped package
@@ -173,33 +174,33 @@ class Examples(Dataset):  # type: ignore[misc]  # of an untyped package
     def __len__(self) -> int:
         return len(self._items)
 
-    def __getitem__(self, at: int) -> Example:
-        return self._encoder.example(self._items[at], self._max_pixels)
+    def __getitem__(self, index: int) -> Example:
+        return self._encoder.example(self._items[index], self._max_pixels)
 
 
 class Collator:
-    """Examples -> a batch, padded on the left, so that positions counted from the end mean the same in every row."""
+    """Joins examples to a batch, padded on the left, so that positions from the end are the same in every row."""
 
     def __init__(self, pad_id: int):
         self._pad_id = pad_id
 
     def __call__(self, examples: Sequence[Example]) -> dict[str, torch.Tensor]:
-        """The model's inputs, and `positions` (K,) and `targets` (batch, K)."""
-        length = max(len(one.per_token["input_ids"]) for one in examples)
+        """Return the model's inputs, and `positions` (K,) and `targets` (batch, K)."""
+        length = max(len(example.per_token["input_ids"]) for example in examples)
         batch: dict[str, torch.Tensor] = {}
         for name in examples[0].per_token:
             fill = self._pad_id if name == "input_ids" else 0
-            rows = [one.per_token[name] for one in examples]
+            rows = [example.per_token[name] for example in examples]
             batch[name] = torch.stack(
                 [torch.nn.functional.pad(row, (length - len(row), 0), value=fill) for row in rows]
             )
         for name in examples[0].per_image:
-            batch[name] = torch.cat([one.per_image[name] for one in examples])
-        positions = sorted({position for one in examples for position in one.positions})
-        column = {position: at for at, position in enumerate(positions)}
+            batch[name] = torch.cat([example.per_image[name] for example in examples])
+        positions = sorted({position for example in examples for position in example.positions})
+        column = {position: number for number, position in enumerate(positions)}
         targets = torch.full((len(examples), len(positions)), IGNORED)
-        for row, one in enumerate(examples):
-            for position, target in zip(one.positions, one.targets, strict=True):
+        for row, example in enumerate(examples):
+            for position, target in zip(example.positions, example.targets, strict=True):
                 targets[row, column[position]] = target
         batch["positions"] = torch.tensor(positions) + length
         batch["targets"] = targets
@@ -207,7 +208,7 @@ class Collator:
 
 
 def _with(name: str, values: torch.Tensor, added: tuple[int, ...]) -> torch.Tensor:
-    """Per-token values with those of the answer behind them: text, which is attended to."""
+    """Append the per-token values of the answer: text, which is attended to."""
     answer = {"input_ids": torch.tensor(added), "attention_mask": torch.ones(len(added))}
     behind = answer.get(name, torch.zeros(len(added)))
     return torch.cat([values, behind.to(values.dtype)])

@@ -1,6 +1,6 @@
 """Whether a tuning run fits into the memory of a GPU, estimated before it starts.
 
-What a step needs was not measured on a GPU: the figures of activations are counted from the parts of a layer.
+The memory of a step was not measured on a GPU: activations are counted from the parts of a layer.
 """
 
 import math
@@ -11,26 +11,28 @@ from scoring.engines.vlm.checkpoint import read_json, weight_shapes
 from scoring.tuning.training import LANGUAGE_HEAD, VISION_PARTS, TrainingRequest
 
 BYTES_PER_WEIGHT = 2
-"""bfloat16."""
+"""Bytes of a weight in bfloat16."""
 
 BYTES_PER_TUNED_WEIGHT = 16
-"""In float32: the weight, its gradient and the two moments of AdamW."""
+"""Bytes in float32 of the weight, its gradient and the two moments of AdamW."""
 
 BYTES_KEPT_PER_TOKEN_AND_LAYER = 2
-"""Per number of the hidden state: the input of each layer, in bfloat16; the rest of the layer is computed again."""
+"""Bytes per number of the hidden state: the input of each layer, in bfloat16; the rest of the layer is computed
+again."""
 
 BYTES_PER_TOKEN_IN_ONE_LAYER = (40, 16)
-"""Per number of the hidden state, and of the layer's widest product: what one layer holds while it is computed again,
-the copies that its adapter reads included."""
+"""Bytes per number of the hidden state, and of the widest product, that a layer holds while it is computed again,
+including the copies that its adapter reads."""
 
 RESERVE_BYTES = 2 * 2**30
-"""For CUDA itself, and for what its allocator cannot use."""
+"""Memory for CUDA itself, and for fragments that its allocator cannot use."""
 
 Shapes = Mapping[str, tuple[int, ...]]
 
 
 def num_tuned_weights(shapes: Shapes, rank: int, *, vision: bool) -> int:
-    """Of an adapter on all linear layers of the language model, and with `vision` of the picture's side."""
+    """Return the number of weights of an adapter on all linear layers of the language model, and with `vision` of the
+    picture's side."""
     num = 0
     for name, shape in shapes.items():
         parts = name.split(".")
@@ -43,14 +45,16 @@ def num_tuned_weights(shapes: Shapes, rank: int, *, vision: bool) -> int:
 def estimated_bytes(
     shapes: Shapes, rank: int, *, vision: bool, num_layers: int, hidden_size: int, num_tokens: int
 ) -> int:
-    """Of GPU memory that a run will need.
+    """Estimate the GPU memory that a run will need.
 
-    shapes: of the weights, by name. num_layers and hidden_size: of the language model. num_tokens: of a micro-batch.
+    shapes: of weights, by name. num_layers, hidden_size: of the language model. num_tokens: per micro-batch.
     """
     num_weights = sum(math.prod(shape) for shape in shapes.values())
     widest = max(max(shape) for name, shape in shapes.items() if len(shape) == 2 and ".layers." in name)
-    of_hidden, of_widest = BYTES_PER_TOKEN_IN_ONE_LAYER
-    per_token = BYTES_KEPT_PER_TOKEN_AND_LAYER * num_layers * hidden_size + of_hidden * hidden_size + of_widest * widest
+    hidden_bytes, widest_bytes = BYTES_PER_TOKEN_IN_ONE_LAYER
+    per_token = (
+        BYTES_KEPT_PER_TOKEN_AND_LAYER * num_layers * hidden_size + hidden_bytes * hidden_size + widest_bytes * widest
+    )
     return (
         num_weights * BYTES_PER_WEIGHT
         + num_tuned_weights(shapes, rank, vision=vision) * BYTES_PER_TUNED_WEIGHT
@@ -60,9 +64,9 @@ def estimated_bytes(
 
 
 def refuse_too_large(request: TrainingRequest, micro_batch_size: int, tokens_per_picture: int) -> None:
-    """EngineError if the GPU of this machine is too small; without a GPU nothing is refused.
+    """Raise EngineError if the GPU of this machine is too small; without a GPU nothing is refused.
 
-    tokens_per_picture: of the prompt, the picture and the answer.
+    tokens_per_picture: tokens of the prompt, the picture and the answer.
     """
     import torch
 

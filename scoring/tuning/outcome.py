@@ -1,4 +1,4 @@
-"""What came of a tuning run: how much the model has learnt, and whether the saved adapter says the same."""
+"""Result of a tuning run: how much the model has learnt, and whether the saved adapter answers the same."""
 
 import gc
 import math
@@ -16,10 +16,10 @@ from scoring.tuning.examples import IGNORED, Examples
 from scoring.tuning.trainer import CURVES, OWN_INPUTS, Tuner
 
 NUM_COMPARED = 8
-"""Pictures on which the saved adapter is compared with the model in memory."""
+"""Number of pictures on which the saved adapter is compared with the model in memory."""
 
 NUM_MEASURED = 1_000
-"""Pictures of a split, at most, whose answers are looked at after tuning."""
+"""Maximum number of pictures of a split that are evaluated after tuning."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class Curve:
 
 @dataclass(frozen=True)
 class Trained:
-    """What came of a tuning run."""
+    """Result of a tuning run."""
 
     num_steps: int
     num_pictures: int
     num_parameters: int
-    """Of the adapter."""
+    """Number of parameters of the adapter."""
 
     curves: tuple[Curve, ...]
     train_accuracy: float
@@ -48,23 +48,23 @@ class Trained:
     """The same for the held-back pictures; None if there are none."""
 
     share_of_commonest_answer: float
-    """Share of the training pictures that get the answer that is given most often; 1 if the model says one thing."""
+    """Share of the training pictures with the most frequent answer; 1 if the model always answers the same."""
 
     share_of_commonest_target: float
-    """The same of what the pictures should get."""
+    """The same for the targets."""
 
     device: str
-    """Name of what it was computed on."""
+    """Name of the device."""
 
     precision: str
-    """Of the model: float32 or bfloat16."""
+    """Precision of the model: float32 or bfloat16."""
 
     max_probability_difference: float = math.nan
-    """Between the model in memory and the saved adapter, loaded again, over some pictures."""
+    """Largest difference between the model in memory and the saved adapter, loaded again, over some pictures."""
 
 
 def outcome(tuner: Tuner, train: Examples, validation: Examples) -> Trained:
-    """Asks the tuned model about pictures of both splits."""
+    """Ask the tuned model about pictures of both splits."""
     right, answers, wanted = _answers(tuner, train)
     curves = tuple(
         Curve(entry["step"], {name: float(entry[name]) for name in CURVES if name in entry})
@@ -86,11 +86,11 @@ def outcome(tuner: Tuner, train: Examples, validation: Examples) -> Trained:
 
 
 def difference_when_loaded(tuner: Tuner, examples: Examples, checkpoint: Checkpoint, saved: Adapter) -> float:
-    """The largest |P(in memory) - P(loaded again)| over the first pictures and all candidates at every target.
+    """Return the largest |P(in memory) - P(loaded again)| over the first pictures and all candidates at every target.
 
     The model in memory leaves the accelerator first: there may be no room for two.
     """
-    batch = tuner.data_collator([examples[at] for at in _spread(len(examples), NUM_COMPARED)])
+    batch = tuner.data_collator([examples[index] for index in _spread(len(examples), NUM_COMPARED)])
     before = _probabilities(tuner, tuner.model.eval(), batch)
     precision = _precision(tuner)
     tuner.optimizer = None
@@ -119,7 +119,7 @@ def _probabilities(tuner: Tuner, model: Any, batch: dict[str, torch.Tensor]) -> 
 
 
 def _in_precision(batch: dict[str, torch.Tensor], dtype: torch.dtype) -> dict[str, torch.Tensor]:
-    """Pixels as the model computes; Trainer's autocast does the same while it trains."""
+    """Convert pixels to the model's precision; Trainer's autocast does the same in training."""
     return {
         name: value.to(dtype) if name not in OWN_INPUTS and value.is_floating_point() else value
         for name, value in batch.items()
@@ -127,7 +127,7 @@ def _in_precision(batch: dict[str, torch.Tensor], dtype: torch.dtype) -> dict[st
 
 
 def _answers(tuner: Tuner, examples: Examples) -> tuple[float, float, float]:
-    """Share of right answers; share of the commonest predicted row, and of the commonest target row.
+    """Return the shares of right answers, of the commonest predicted row, and of the commonest target row.
 
     Right answers are counted per attribute for `slots`, else per picture: a text is right if all of its tokens are.
     """
@@ -145,11 +145,11 @@ def _answers(tuner: Tuner, examples: Examples) -> tuple[float, float, float]:
 
 
 def _chosen(tuner: Tuner, examples: Examples) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Batch by batch: targets and predictions, both of shape (batch, K)."""
+    """Yield for each batch targets and predictions, both of shape (batch, K)."""
     model = tuner.model.eval()
     asked, size = _spread(len(examples), NUM_MEASURED), tuner.args.per_device_eval_batch_size
     for start in range(0, len(asked), size):
-        batch = tuner.data_collator([examples[at] for at in asked[start : start + size]])
+        batch = tuner.data_collator([examples[index] for index in asked[start : start + size]])
         on_device = {name: value.to(model.device) for name, value in batch.items()}
         with torch.inference_mode():
             logits, targets = tuner.target_logits(model, _in_precision(on_device, model.get_base_model().dtype))
@@ -157,9 +157,9 @@ def _chosen(tuner: Tuner, examples: Examples) -> Iterator[tuple[torch.Tensor, to
 
 
 def _spread(num: int, most: int) -> list[int]:
-    """Positions, at most so many, over all of a split: its pictures may be sorted by class."""
+    """Return at most `most` positions spread over a split, whose pictures may be sorted by class."""
     num_taken = min(num, most)
-    return [at * num // num_taken for at in range(num_taken)]
+    return [step * num // num_taken for step in range(num_taken)]
 
 
 def _share_of_commonest(rows: Counter[tuple[int, ...]]) -> float:

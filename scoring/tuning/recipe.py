@@ -1,6 +1,6 @@
 """Hyper-parameters of a tuning run. `cprt` and `privtune` are those of two papers; a user can give a file instead.
 
-What a paper does not say is our choice: a recipe lists these fields under `our_choices`, and the adapter's card marks
+Fields that a paper does not give are our choice: a recipe lists them under `our_choices`, and the adapter's card marks
 them.
 """
 
@@ -25,7 +25,7 @@ class Recipe(BaseModel):
 
     name: str
     rank: Annotated[int, Field(ge=1, le=512)]
-    """Of the LoRA matrices."""
+    """Rank of the LoRA matrices."""
 
     alpha: Annotated[float, Field(gt=0)]
     """The update is scaled by alpha / rank."""
@@ -49,7 +49,7 @@ class Recipe(BaseModel):
     """Fields that the source of the recipe does not give."""
 
     source: str = ""
-    """Where the other values come from."""
+    """Source of the other values."""
 
     @field_validator("our_choices")
     @classmethod
@@ -61,7 +61,7 @@ class Recipe(BaseModel):
 
 
 def recipe(name_or_file: str) -> Recipe:
-    """A shipped recipe, or that of a YAML file. LabelsError if there is none, or a field is wrong."""
+    """Load a shipped recipe, or that of a YAML file. LabelsError if there is none, or a field is wrong."""
     if name_or_file in SHIPPED:
         content = resources.files("scoring.tuning").joinpath(f"recipes/{name_or_file}.yaml").read_bytes()
     else:

@@ -1,11 +1,11 @@
-"""What a tuned model should answer about a labelled picture.
+"""Expected answers of a tuned model about a labelled picture.
 
-    slots     one of three classes for each of the 22 attributes; what was not judged is left out of the loss
-    severity  the score with two decimals
+    slots     one of three classes for each of the 22 attributes; attributes that were not judged are left out of the
+    loss severity  the score with two decimals
     binary    Yes or No
     dialogue  a conversation about the picture that the user supplies
 
-0.5 counts as 0 (S1, section 5), unless ambiguous values are to be kept. What was not judged is never taken for 0: a
+0.5 counts as 0 (S1, section 5), unless ambiguous values are to be kept. Unjudged attributes are never taken for 0: a
 label that leaves the answer open gives no target.
 """
 
@@ -27,10 +27,10 @@ WITHOUT = {
     "binary": "whose label does not say private or public",
     "dialogue": "without a conversation, or whose label does not say private or public",
 }
-"""Kind of target -> labelled pictures for which none can be made, as messages call them after their number."""
+"""Kind of target -> description of labelled pictures without one, for messages after their number."""
 
 PROTOCOLS = {"slots": "slots", "severity": "severity", "binary": "binary", "dialogue": "binary"}
-"""Target -> the protocol that the tuned model is asked with, if no other is named."""
+"""Target -> default protocol of the tuned model."""
 
 Turns = tuple[tuple[str, str], ...]
 """Role ("user" or "assistant") and text of each turn of a conversation."""
@@ -41,7 +41,7 @@ class Label:
     """One row of the labels table."""
 
     values: Values
-    """Shape (22,); NaN if not judged."""
+    """Values of shape (22,); NaN if not judged."""
 
     private: bool | None = None
     score: float | None = None
@@ -50,7 +50,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the model should answer: one of slot classes, a text, or its turns of a conversation."""
+    """The expected answer: slot classes, a text, or turns of a conversation."""
 
     slots: tuple[int | None, ...] | None = None
     """22 of 0 absent, 1 ambiguous, 2 present; None is left out of the loss."""
@@ -59,24 +59,24 @@ class Target:
     """The assistant's turn, without the token that ends it."""
 
     turns: Turns | None = None
-    """A whole conversation, in which the model learns what the assistant says."""
+    """A whole conversation, in which the model learns the assistant's turns."""
 
 
 def is_private(label: Label) -> bool | None:
-    """The label's own decision; else whether an attribute of level 1 or 2 is present. None if that is unknown."""
+    """Return the label's own decision; else whether an attribute of level 1 or 2 is present. None if unknown."""
     given = np.nan if label.private is None else float(label.private)
     private = float(private_of_labels(np.array([given]), label.values[None])[0])
     return None if np.isnan(private) else bool(private)
 
 
 def level_of(label: Label) -> int | None:
-    """1–4, or 0 if no attribute is present; None if one that would be more severe was not judged."""
+    """Return 1–4, or 0 if no attribute is present; None if a more severe one was not judged."""
     level = float(derived.levels(label.values[None])[0])
     return None if np.isnan(level) else int(level)
 
 
 def score_of(label: Label) -> float | None:
-    """The label's own score; else that of its values. None if an attribute was not judged."""
+    """Return the label's own score; else that of its values. None if an attribute was not judged."""
     if label.score is not None:
         return label.score
     score = float(derived.scores(label.values[None])[0])
@@ -84,7 +84,7 @@ def score_of(label: Label) -> float | None:
 
 
 def target_of(label: Label, asked: Protocol, *, keep_ambiguous: bool) -> Target | None:
-    """The answer to this protocol, `slots`, `severity` or `binary`; None if the label does not say it."""
+    """Return the answer to this protocol, `slots`, `severity` or `binary`; None if the label does not say it."""
     if isinstance(asked, SeverityProtocol):
         score = score_of(label)
         return None if score is None else Target(answer=asked.answer(score))
@@ -96,10 +96,10 @@ def target_of(label: Label, asked: Protocol, *, keep_ambiguous: bool) -> Target 
 
 
 def differ(targets: Iterable[Target]) -> bool:
-    """Whether two of the targets ask for different answers. What was not judged differs from nothing."""
+    """Return whether two targets have different answers. Unjudged values differ from none."""
     distinct = set(targets)
-    texts = {(one.answer, one.turns) for one in distinct if one.slots is None}
-    slots = [one.slots for one in distinct if one.slots is not None]
+    texts = {(target.answer, target.turns) for target in distinct if target.slots is None}
+    slots = [target.slots for target in distinct if target.slots is not None]
     return len(texts) > 1 or any(len(set(classes) - {None}) > 1 for classes in zip(*slots, strict=True))
 
 

@@ -16,7 +16,7 @@ from transformers import PrinterCallback, Trainer, TrainerCallback
 from scoring.tuning.examples import IGNORED
 
 OWN_INPUTS = ("positions", "targets", "weight")
-"""Of a batch: what the model itself does not take."""
+"""Fields of a batch that the model itself does not take."""
 
 CURVES = ("loss", "grad_norm", "learning_rate", "eval_loss")
 
@@ -27,11 +27,11 @@ class NotANumberError(Exception):
     def __init__(self, step: int):
         super().__init__(step)
         self.step = step
-        """Counted from 1."""
+        """Number of the step, from 1."""
 
 
 class Tuner(Trainer):  # type: ignore[misc]  # of an untyped package
-    """candidate_ids: as of `Encoder`; the other arguments are those of Trainer."""
+    """The trainer. candidate_ids: as in `Encoder`; the other arguments are those of Trainer."""
 
     def __init__(self, candidate_ids: Sequence[int], on_step: Callable[[int, int], None], **arguments: Any):
         super().__init__(**arguments)
@@ -42,7 +42,8 @@ class Tuner(Trainer):  # type: ignore[misc]  # of an untyped package
         self.model_accepts_loss_kwargs = False
 
     def get_batch_samples(self, epoch_iterator: Iterator[Any], num_batches: int, device: Any) -> tuple[list[Any], Any]:
-        """The micro-batches of one step; the last of an epoch can be smaller, and its pictures weigh the same."""
+        """Return the micro-batches of one step; the last of an epoch can be smaller, and its pictures weigh the
+        same."""
         batches, num_items = super().get_batch_samples(epoch_iterator, num_batches, device)
         num_pictures = sum(len(batch["targets"]) for batch in batches)
         for batch in batches:
@@ -64,7 +65,8 @@ class Tuner(Trainer):  # type: ignore[misc]  # of an untyped package
         return (loss, {"logits": logits}) if return_outputs else loss
 
     def target_logits(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Logits of the candidates at the target positions, shape (batch, K, candidates), and targets (batch, K)."""
+        """Return logits of the candidates at the target positions, shape (batch, K, candidates), and targets (batch,
+        K)."""
         given = {name: value for name, value in inputs.items() if name not in OWN_INPUTS}
         logits = model(**given, logits_to_keep=inputs["positions"], use_cache=False).logits
         if self.candidate_ids:

@@ -33,14 +33,14 @@ TENSORBOARD = "tensorboard"
 """Folder of the curves; it stays with the adapter."""
 
 TRAINER_STATE = "trainer_state.json"
-"""Written last into a checkpoint: without it the checkpoint is not whole."""
+"""Written last into a checkpoint: without it the checkpoint is incomplete."""
 
 NUM_CHECKPOINTS = 10
 MAX_STEPS_PER_CHECKPOINT = 100
-"""If the user does not say how often: ten in a run, but at least one in so many steps."""
+"""Defaults: ten checkpoints in a run, but at least one in this many steps."""
 
 MAX_READERS = 4
-"""Processes that decode pictures while a GPU computes."""
+"""Maximum number of processes that decode pictures while a GPU computes."""
 
 _ERROR_NAME = f"{LabelsError.__module__}.{LabelsError.__qualname__}: "
 
@@ -58,35 +58,35 @@ class TrainingRequest:
     checkpoint: Checkpoint
     recipe: Recipe
     folder: Path
-    """Gets the adapter, and while it trains the checkpoints."""
+    """Folder for the adapter and, during training, the checkpoints."""
 
     max_pixels: int
     seed: int
     micro_batch_size: int
-    """Pictures at once on one device; the recipe's batch size is reached over several."""
+    """Number of pictures at once on one device; the recipe's batch size is reached over several."""
 
     steps_per_checkpoint: int | None = None
-    """None: `NUM_CHECKPOINTS` in a run."""
+    """Steps between checkpoints; None for `NUM_CHECKPOINTS` in a run."""
 
 
 @dataclass(frozen=True)
 class Batches:
-    """How the pictures of a step are shared out."""
+    """Division of the pictures of a step among devices."""
 
     micro: int
-    """Pictures at once on one device."""
+    """Number of pictures at once on one device."""
 
     accumulated: int
-    """Micro-batches of a device per step."""
+    """Number of micro-batches of a device per step."""
 
     num_processes: int
 
     num_steps: int
-    """Of the whole run."""
+    """Number of steps of the whole run."""
 
 
 def batches(recipe: Recipe, num_pictures: int, micro_batch_size: int, num_processes: int) -> Batches:
-    """The largest micro-batch, up to micro_batch_size, with which a step has exactly the recipe's pictures.
+    """Return the largest micro-batch, up to micro_batch_size, with which a step has exactly the recipe's pictures.
 
     LabelsError if the processes cannot share them evenly.
     """
@@ -103,10 +103,10 @@ def batches(recipe: Recipe, num_pictures: int, micro_batch_size: int, num_proces
 
 
 def train(request: TrainingRequest, on_step: Callable[[int, int], None], num_processes: int = 1) -> Trained:
-    """Tunes, or continues where a killed run of the same request stopped, and saves the adapter into the folder.
+    """Tune, or continue a killed run of the same request, and save the adapter into the folder.
 
-    on_step: takes the steps done and all steps. num_processes: of this run; each of them calls this function.
-    IncompleteError if the loss or the weights are no finite numbers, which keeps the last checkpoint; LabelsError or
+    on_step: called with the steps done and all steps. num_processes: of this run; each of them calls this function.
+    IncompleteError if the loss or the weights are not finite, which keeps the last checkpoint; LabelsError or
     EngineError as the set, the model or its prompt demand.
     """
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # else tokenizers warn when reading processes start
@@ -162,19 +162,19 @@ def _step(checkpoint: Path) -> int:
 
 
 def last_checkpoint(folder: Path) -> Path | None:
-    """The last whole checkpoint; half-written ones of a killed run are removed."""
-    found: list[Path] = []
+    """Return the last complete checkpoint; half-written ones of a killed run are removed."""
+    complete: list[Path] = []
     for checkpoint in (folder / CHECKPOINTS).glob("checkpoint-*"):
         try:
             json.loads((checkpoint / TRAINER_STATE).read_bytes())
-            found.append(checkpoint)
+            complete.append(checkpoint)
         except (OSError, ValueError):
             shutil.rmtree(checkpoint, ignore_errors=True)
-    return max(found, key=_step, default=None)
+    return max(complete, key=_step, default=None)
 
 
 def tuned_modules(model: Any, *, vision: bool) -> list[str]:
-    """Names of all linear modules of the language model, and with `vision` of the picture's side too."""
+    """Return the names of all linear modules of the language model, and with `vision` of the picture's side too."""
     names = []
     for name, module in model.named_modules():
         is_vision = any(part in name.split(".") for part in VISION_PARTS)
@@ -184,8 +184,8 @@ def tuned_modules(model: Any, *, vision: bool) -> list[str]:
 
 
 def adapted(model: Any, recipe: Recipe) -> PeftModel:
-    """The model with an untrained adapter on its linear layers. LabelsError if it has none that can be tuned."""
-    # The names on disk are those of the class that is loaded; peft wants them as `named_modules` gives them.
+    """Return the model with an untrained adapter on its linear layers. LabelsError if it has none that can be tuned."""
+    # The names on disk are those of the class that is loaded; peft needs them as `named_modules` gives them.
     names = tuned_modules(model, vision=recipe.vision)
     if not names:
         raise LabelsError("the model has no linear layers that can be tuned; choose another --model")
@@ -202,7 +202,7 @@ def adapted(model: Any, recipe: Recipe) -> PeftModel:
 
 
 def arguments(request: TrainingRequest, shared: Batches, *, has_held_back: bool) -> TrainingArguments:
-    """The recipe in the words of transformers."""
+    """Translate the recipe to arguments of transformers."""
     recipe, on_gpu = request.recipe, torch.cuda.is_available()
     is_constant = recipe.schedule == "constant" and recipe.warmup_share
     steps_per_checkpoint = min(MAX_STEPS_PER_CHECKPOINT, math.ceil(shared.num_steps / NUM_CHECKPOINTS))

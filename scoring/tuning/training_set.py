@@ -1,10 +1,10 @@
 """The folder that `tune-set` writes: WebDataset shards, and set.json, which is written last.
 
-    SET/set.json                 what the set is: `SetRecord`
-    SET/train-000000.tar         per picture its file as it was, and a JSON with what the model should answer
+    SET/set.json                 description of the set: `SetRecord`
+    SET/train-000000.tar         per picture its original file, and a JSON with the expected answer
     SET/validation-000000.tar    the same, for pictures that are held back
 
-A folder without set.json is not whole and is refused.
+A folder without set.json is incomplete and is refused.
 """
 
 import hashlib
@@ -29,14 +29,14 @@ from scoring.tuning.targets import Target
 
 RECORD = "set.json"
 UNFINISHED = "unfinished"
-"""A file that lies in the folder while the set is made."""
+"""Name of a file that is in the folder while the set is made."""
 
 SPLITS = ("train", "validation")
 SHARD_NAME = re.compile(r"(train|validation)-[0-9]{6,9}\.tar")
 FORMAT_VERSION = 1
 MAX_RECORD_BYTES = 2**26
 MAX_ITEM_BYTES = 2**20
-"""Of the JSON of one picture."""
+"""Limit of the JSON of one picture."""
 
 
 class SetRecord(BaseModel):
@@ -56,49 +56,50 @@ class SetRecord(BaseModel):
 
     source: str
     labels_sha256: str
-    """Of the labels file."""
+    """Hash of the labels file."""
 
     annotators: tuple[str, ...]
     licences: tuple[str, ...]
-    """Of the labels and, where given, of the pictures."""
+    """Licences of the labels and, if given, of the pictures."""
 
     draw: dict[str, object]
-    """What was drawn: the fields of `drawing.Draw`."""
+    """The draw: the fields of `drawing.Draw`."""
 
     keeps_ambiguous: bool
     """Whether 0.5 is a class of its own; else it counts as 0."""
 
     num_pictures: int
-    """Of the source: the sum of the five numbers below, of `num_listed` and of `num_not_compared`."""
+    """Number of pictures of the source: the sum of the five numbers below, of `num_listed` and of
+    `num_not_compared`."""
 
     num_labelled: int
-    """Different pictures with a usable label."""
+    """Number of distinct pictures with a usable label."""
 
     num_copies: int
-    """More files with the bytes of one of these; a picture is taken once."""
+    """Number of further files with the bytes of one of these; a picture is used once."""
 
     num_without_target: int
-    """Labelled pictures whose label, or lack of a conversation, leaves open what the model should answer."""
+    """Number of labelled pictures whose label, or missing conversation, gives no expected answer."""
 
     num_unreadable: int
-    """Pictures that the source cannot give, and labelled ones that cannot be decoded."""
+    """Number of pictures that cannot be read, and labelled ones that cannot be decoded."""
 
     num_unlabelled: int
 
     num_listed: int = 0
-    """Labelled pictures on the operator's hash list, their copies too: never copied. Older sets have none."""
+    """Number of labelled pictures, with copies, on the operator's hash list: never copied. 0 in older sets."""
 
     num_not_compared: int = 0
-    """Labelled pictures that cannot be compared with the list, or not all that they show: never copied either."""
+    """Number of labelled pictures that cannot be fully compared with the list: never copied either."""
 
     num_unused_labels: int
-    """Labels of which the source holds no picture."""
+    """Number of labels without a picture in the source."""
 
     num_excluded: dict[str, int]
-    """Left out since an evaluation set holds the same file (`sha256`) or a near duplicate of it (`phash`)."""
+    """Numbers left out since an evaluation set holds the same file (`sha256`) or a near duplicate of it (`phash`)."""
 
     num_groups: int
-    """Groups of near duplicates among the pictures of the set."""
+    """Number of groups of near duplicates among the pictures of the set."""
 
     counts: dict[str, dict[str, int]]
     """Split -> class or level -> number of pictures; `pictures` is all of them."""
@@ -111,18 +112,18 @@ class SetRecord(BaseModel):
 
     @property
     def num_not_drawn(self) -> int:
-        """Usable pictures that are in no evaluation set and that the draw did not take."""
+        """Number of usable pictures, in no evaluation set, that were not drawn."""
         taken = sum(self.counts[split]["pictures"] for split in SPLITS)
         return self.num_labelled - sum(self.num_excluded.values()) - taken
 
     @model_validator(mode="after")
     def _adds_up(self) -> Self:
-        found = self.num_labelled + self.num_copies + self.num_without_target
-        found += self.num_unreadable + self.num_unlabelled + self.num_listed + self.num_not_compared
-        has_counts = set(self.counts) == set(SPLITS) and all("pictures" in one for one in self.counts.values())
+        total = self.num_labelled + self.num_copies + self.num_without_target
+        total += self.num_unreadable + self.num_unlabelled + self.num_listed + self.num_not_compared
+        has_counts = set(self.counts) == set(SPLITS) and all("pictures" in numbers for numbers in self.counts.values())
         if not has_counts or set(self.num_excluded) != {"sha256", "phash"}:
             raise ValueError("counts are missing")
-        if found != self.num_pictures or self.num_not_drawn < 0:
+        if total != self.num_pictures or self.num_not_drawn < 0:
             raise ValueError("the counts do not add up")
         if not all(SHARD_NAME.fullmatch(name) for name in self.files):
             raise ValueError("a file has another name than a shard")
@@ -130,7 +131,7 @@ class SetRecord(BaseModel):
 
 
 class _Described(BaseModel):
-    """The JSON beside a picture."""
+    """The JSON next to a picture."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -139,7 +140,7 @@ class _Described(BaseModel):
     key: str
     sha256: str
     group: str
-    """Of near duplicates: the smallest sha256 among them."""
+    """Group of near duplicates: the smallest sha256 among them."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ class Item:
 
     shard: Path
     offset: int
-    """Of the encoded picture in the shard."""
+    """Offset of the encoded picture in the shard."""
 
     num_bytes: int
     key: str
@@ -177,7 +178,7 @@ class TrainingSet:
         return hashlib.sha256((self.folder / RECORD).read_bytes()).hexdigest()
 
     def protocol(self) -> Protocol:
-        """The protocol with whose prompt the set was made. LabelsError if this version asks in other words."""
+        """Return the protocol of the set's prompt. LabelsError if the wording has changed in this version."""
         texts = None if self.record.prompt_file is None else self.record.prompt_file.encode()
         try:
             now = protocol(self.record.protocol, ProtocolOptions(texts))
@@ -191,19 +192,19 @@ class TrainingSet:
         return now
 
     def items(self, split: str) -> list[Item]:
-        """The pictures of a split, in the order of the shards. LabelsError if a shard is damaged."""
+        """Return the pictures of a split, in the order of the shards. LabelsError if a shard is damaged."""
         names = sorted(name for name in self.record.files if name.startswith(f"{split}-"))
-        found = [item for name in names for item in _items(self.folder / name, self.record.target)]
+        items = [item for name in names for item in _items(self.folder / name, self.record.target)]
         wanted = self.record.counts[split]["pictures"]
-        if len(found) != wanted:
+        if len(items) != wanted:
             raise LabelsError(
-                f"{self.folder}: holds {len(found)} pictures of the split {split}, and its {RECORD} says {wanted}; "
+                f"{self.folder}: holds {len(items)} pictures of the split {split}, and its {RECORD} says {wanted}; "
                 "make the set again"
             )
-        return found
+        return items
 
     def check_files(self) -> None:
-        """LabelsError if a shard is missing or has changed."""
+        """Raise LabelsError if a shard is missing or has changed."""
         for name, sha256 in self.record.files.items():
             if not (self.folder / name).is_file():
                 raise LabelsError(f"{self.folder}: {name} is missing; make the set again")
@@ -212,11 +213,11 @@ class TrainingSet:
 
 
 def open_set(folder: str) -> TrainingSet:
-    """LabelsError if the folder holds no whole training set of a version that is known."""
-    where = place(folder)
-    if not where.is_local:
+    """Open a training set. LabelsError if the folder holds no complete one of a known version."""
+    root_place = place(folder)
+    if not root_place.is_local:
         raise LabelsError(f"{folder}: a training set is read from a folder of this machine; copy it here")
-    root = Path(where.path)
+    root = Path(root_place.path)
     if not (root / RECORD).is_file():
         if (root / UNFINISHED).is_file():
             raise LabelsError(f"{folder}: its tune-set was interrupted; run the same command again")
@@ -242,13 +243,13 @@ def open_set(folder: str) -> TrainingSet:
 
 
 def described(target: Target, class_name: str | None, key: str, sha256: str, group: str) -> dict[str, object]:
-    """What the JSON beside a picture holds; fields of the target that it does not have are left out."""
+    """Return the content of the JSON next to a picture, without empty fields of the target."""
     has = {name: value for name, value in asdict(target).items() if value is not None}
     return {"target": has, "class": class_name, "key": key, "sha256": sha256, "group": group}
 
 
 def file_sha256(file: Path) -> str:
-    """LabelsError if it cannot be read."""
+    """Hash a file. LabelsError if it cannot be read."""
     try:
         with file.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
@@ -257,7 +258,7 @@ def file_sha256(file: Path) -> str:
 
 
 def _items(shard: Path, kind: str) -> Iterator[Item]:
-    """The members of a picture have one name and differ in what follows its first dot."""
+    """Yield the pictures of a shard. The members of a picture differ in the text after the first dot of the name."""
     try:
         with tarfile.open(shard, "r:") as tar:
             by_stem: dict[str, dict[bool, tarfile.TarInfo]] = {}
@@ -268,9 +269,9 @@ def _items(shard: Path, kind: str) -> Iterator[Item]:
                     raise ValueError("not as tune-set writes it")
                 pair[extension == "json"] = member
             for pair in by_stem.values():
-                picture, beside = pair[False], tar.extractfile(pair[True])
-                assert beside is not None
-                content = beside.read(MAX_ITEM_BYTES + 1)
+                picture, json_stream = pair[False], tar.extractfile(pair[True])
+                assert json_stream is not None
+                content = json_stream.read(MAX_ITEM_BYTES + 1)
                 if len(content) > MAX_ITEM_BYTES:
                     raise ValueError("too large")
                 yield _item(shard, picture, _Described.model_validate_json(content, strict=True), kind)
@@ -279,11 +280,11 @@ def _items(shard: Path, kind: str) -> Iterator[Item]:
 
 
 def _item(shard: Path, picture: tarfile.TarInfo, content: _Described, kind: str) -> Item:
-    """ValueError if the target is of another kind than the set's."""
+    """Make an item. ValueError if the target is of another kind than the set's."""
     target = content.target
     fields = (target.slots, target.answer, target.turns)
     wanted = {"slots": target.slots, "dialogue": target.turns}.get(kind, target.answer)
-    if wanted is None or sum(one is not None for one in fields) != 1:
+    if wanted is None or sum(field is not None for field in fields) != 1:
         raise ValueError("a target of another kind")
     if target.slots is not None and (len(target.slots) != len(KEYS) or not set(target.slots) <= {0, 1, 2, None}):
         raise ValueError("slots that are none")

@@ -1,13 +1,13 @@
 """The cache of weights on this machine, which several processes use at once.
 
-    CACHE/weights/KEY/entry.json   where the files are from, and the SHA-256 of each that is here and whole
-    CACHE/weights/KEY/NAME/…       the files; those that end in .part are not whole
+    CACHE/weights/KEY/entry.json   where the files are from, and the SHA-256 of each complete file
+    CACHE/weights/KEY/NAME/…       the files; those that end in .part are incomplete
     CACHE/weights/locks/           two locks per entry, and one for making room
 
 KEY is a hash of the URL and of the versions of its files, so an entry never changes: other files are another entry.
 
-A process that uses an entry, or fetches it, shares its `use` lock until the process ends. Only who has that lock alone
-may remove the entry. `fetch` is held by the one process that fetches; the others wait for it.
+A process that uses an entry, or fetches it, shares its `use` lock until the process ends. Only a process that has that
+lock alone may remove the entry. `fetch` is held by the one process that fetches; the others wait for it.
 """
 
 import fcntl
@@ -32,7 +32,7 @@ CACHE_VARIABLE = "PRIVSIEVE_CACHE"
 LIMIT_VARIABLE = "PRIVSIEVE_CACHE_GB"
 DEFAULT_LIMIT_GB = 200.0
 RESERVE_BYTES = 2**30
-"""Of the disk that is left free."""
+"""Space on the disk that is left free."""
 
 ENTRY = "entry.json"
 WEIGHTS_SUFFIX = ".safetensors"
@@ -51,10 +51,10 @@ class CachedFile(BaseModel):
     """Size and time or hash, as the store gives them."""
 
     sha256: str | None = None
-    """In hex, of the whole file that is here; None until then."""
+    """Hash of the complete local file, in hex; None until then."""
 
     mtime_ns: int = 0
-    """When the file here was last found to have that hash; a file that was changed since is read again."""
+    """Time of the local file when its hash was last verified; a file that has changed since is read again."""
 
 
 class Entry(BaseModel):
@@ -67,7 +67,7 @@ class Entry(BaseModel):
     """URL without credentials."""
 
     asked: str
-    """What was asked for, without credentials: differs from the source for a name of the hub."""
+    """Name that was requested, without credentials; it differs from the source for a name of the hub."""
 
     name: str
     begun: float
@@ -81,18 +81,18 @@ class Entry(BaseModel):
 
     @property
     def missing(self) -> list[str]:
-        """Names of files that are not here, or not whole."""
+        """Names of files that are missing or incomplete."""
         return [file.name for file in self.files if file.sha256 is None]
 
     @property
     def is_whole(self) -> bool:
-        """Whether the weights are here, and not only the small files beside them."""
+        """Whether the weights are here, and not only the small files."""
         return not self.missing and any(file.name.endswith(WEIGHTS_SUFFIX) for file in self.files)
 
 
 @dataclass(frozen=True)
 class Slot:
-    """Where an entry is, or would be."""
+    """The location of an existing or future entry."""
 
     root: Path
     key: str
@@ -101,7 +101,7 @@ class Slot:
         return self.root / self.key / entry.name
 
     def read(self) -> Entry | None:
-        """None where there is no entry, or nobody can say what it is."""
+        """Read the entry; None if it does not exist or is damaged."""
         try:
             return Entry.model_validate_json((self.root / self.key / ENTRY).read_bytes())
         except (OSError, ValidationError):
@@ -118,19 +118,19 @@ class Slot:
         return 0.0
 
     def hold(self) -> None:
-        """Nobody removes the entry until this process ends."""
+        """Protect the entry from removal until this process ends."""
         if self not in _held:
             _held[self] = _locked(self.root, f"{self.key}.use", fcntl.LOCK_SH)
 
     def touch(self) -> None:
-        """It was used now."""
+        """Note that it was used now."""
         with suppress(OSError):
             os.utime(self.root / self.key / ENTRY)
 
     @contextmanager
     def fetching(self, on_wait: Callable[[], None]) -> Iterator[bool]:
-        """Within the block no other process fetches it. Gives whether that had to be waited for; `on_wait` is called
-        before."""
+        """Hold the fetch lock within the block. Yields whether another process had to be waited for; `on_wait` is
+        called before waiting."""
         with ExitStack() as stack:
             has_waited = False
             while (lock := _free(self.root, f"{self.key}.fetch")) is None:
@@ -149,7 +149,7 @@ class Slot:
         return lock is None
 
     def remove(self) -> bool:
-        """Whether it is gone; an entry that a process uses stays."""
+        """Remove the entry unless a process uses it; return whether it was removed."""
         lock = _free(self.root, f"{self.key}.use")
         if lock is None:
             return False
@@ -158,44 +158,44 @@ class Slot:
         return True
 
     def _remove(self) -> None:
-        """The record goes first: what is half removed is no entry."""
+        """Remove the record first, so that a half-removed folder is not an entry."""
         (self.root / self.key / ENTRY).unlink(missing_ok=True)
         remove_tree(place(str(self.root / self.key)))
 
 
 _held: dict[Slot, IO[bytes]] = {}
-"""The open lock file, which the system unlocks as the process ends."""
+"""Open lock files, which the system unlocks when the process ends."""
 
 
 def cache_root() -> Path:
-    """The folder of the weights in the cache; it may not exist yet."""
+    """Return the folder of the weights in the cache; it may not exist yet."""
     given = os.environ.get(CACHE_VARIABLE, "").strip()
     home = os.environ.get("XDG_CACHE_HOME", "").strip() or "~/.cache"
     return (Path(given) if given else Path(home) / "privsieve").expanduser().absolute() / "weights"
 
 
 def slot_of(source: str, versions: Iterable[tuple[str, str]]) -> Slot:
-    """versions: name and version of each file."""
+    """Return the slot of a source. versions: name and version of each file."""
     content = json.dumps([source, sorted(versions)])
     return Slot(cache_root(), hashlib.sha256(content.encode("utf-8", "backslashreplace")).hexdigest()[:24])
 
 
 def entries() -> list[tuple[Slot, Entry]]:
-    """All that the cache holds, the last used first."""
+    """Return all entries of the cache, the last used first."""
     root = cache_root()
     slots = [Slot(root, file.parent.name) for file in root.glob(f"*/{ENTRY}")]
-    found = [(slot, entry) for slot in slots if (entry := slot.read()) is not None]
-    return sorted(found, key=lambda one: -one[0].last_used)
+    pairs = [(slot, entry) for slot in slots if (entry := slot.read()) is not None]
+    return sorted(pairs, key=lambda pair: -pair[0].last_used)
 
 
 def entries_of(asked: str) -> list[tuple[Slot, Entry]]:
-    """What the cache holds of a URL or a name of the hub, the newest first."""
-    found = [one for one in entries() if asked in (one[1].asked, one[1].source)]
-    return sorted(found, key=lambda one: -one[1].begun)
+    """Return the entries of a URL or a name of the hub, the newest first."""
+    pairs = [pair for pair in entries() if asked in (pair[1].asked, pair[1].source)]
+    return sorted(pairs, key=lambda pair: -pair[1].begun)
 
 
 def checked(slot: Slot, entry: Entry, *, by_content: bool = False) -> tuple[Entry, list[str]]:
-    """The entry as its files are, and the names of those that were changed here, which count as missing.
+    """Compare an entry with its files; return it and the names of changed files, which count as missing.
 
     by_content: read every file; else only those whose size or time differs from the record.
     """
@@ -214,10 +214,10 @@ def checked(slot: Slot, entry: Entry, *, by_content: bool = False) -> tuple[Entr
 def _checked(path: Path, file: CachedFile, by_content: bool) -> CachedFile:
     gone = file.model_copy(update={"sha256": None})
     try:
-        found = path.stat()
-        if found.st_size != file.num_bytes:
+        status = path.stat()
+        if status.st_size != file.num_bytes:
             return gone
-        if found.st_mtime_ns == file.mtime_ns and not by_content:
+        if status.st_mtime_ns == file.mtime_ns and not by_content:
             return file
         if file_sha256(path) != file.sha256:
             return gone
@@ -225,7 +225,7 @@ def _checked(path: Path, file: CachedFile, by_content: bool) -> CachedFile:
         return gone
     except OSError as error:
         raise StorageError(f"cannot read {path}: {reason_of(error)}") from None
-    return file.model_copy(update={"mtime_ns": found.st_mtime_ns})
+    return file.model_copy(update={"mtime_ns": status.st_mtime_ns})
 
 
 def file_sha256(path: Path) -> str:
@@ -234,8 +234,8 @@ def file_sha256(path: Path) -> str:
 
 
 def begin(slot: Slot, entry: Entry) -> None:
-    """Writes the record of an entry that will be fetched, when there is room for it; what was not used for the longest
-    time is removed for that. StorageError where there is no room, and then nothing is removed."""
+    """Write the record of an entry that will be fetched, once there is room; the least recently used entries are
+    removed for it. StorageError if there is no room, and then nothing is removed."""
     slot.root.mkdir(parents=True, exist_ok=True)
     with _locked(slot.root, "room", fcntl.LOCK_EX):
         _make_room(slot, entry)
@@ -251,7 +251,7 @@ def _make_room(slot: Slot, entry: Entry) -> None:
             f"{entry.asked} has {in_bytes(entry.num_bytes)}, and the cache may hold {in_bytes(limit_bytes)}; "
             f"set {LIMIT_VARIABLE} to more"
         )
-    others = [one for one in entries() if one[0].key != slot.key]
+    others = [pair for pair in entries() if pair[0].key != slot.key]
     with ExitStack() as stack:
         removable = list[tuple[Slot, Entry]]()
         for other in reversed(others):
@@ -259,8 +259,8 @@ def _make_room(slot: Slot, entry: Entry) -> None:
                 stack.enter_context(lock)
                 removable.append(other)
         in_use = [other for other in others if other not in removable]
-        # Of what others are fetching at this moment, the rest will come too.
-        needed = RESERVE_BYTES + sum(_missing_bytes(*one) for one in ((slot, entry), *in_use))
+        # Entries that others are fetching now will still grow to their full size.
+        needed = RESERVE_BYTES + sum(_missing_bytes(*pair) for pair in ((slot, entry), *in_use))
         free = shutil.disk_usage(slot.root).free
         held = sum(other.num_bytes for _, other in others)
         gone = list[tuple[Slot, Entry]]()
@@ -275,7 +275,7 @@ def _make_room(slot: Slot, entry: Entry) -> None:
 
 
 def _sweep(slot: Slot) -> None:
-    """Removes what a process left that was killed while it removed an entry."""
+    """Remove folders left by a process that was killed while it removed an entry."""
     for folder in slot.root.iterdir():
         if folder.name in ("locks", slot.key) or (folder / ENTRY).exists() or not folder.is_dir():
             continue
@@ -303,7 +303,7 @@ def _no_room(
 
 
 def _missing_bytes(slot: Slot, entry: Entry) -> int:
-    """That are not on the disk yet."""
+    """Return the number of bytes that are not on the disk yet."""
     missing = 0
     for file in entry.files:
         if file.sha256 is None:
@@ -325,7 +325,7 @@ def _limit_bytes() -> int:
 
 
 def in_bytes(num_bytes: int) -> str:
-    """`16.4 GB`, or `2.8 MB`, `459 bytes` of less."""
+    """Format a size: `16.4 GB`, `2.8 MB`, `459 bytes`."""
     if num_bytes < 1e3:
         return number_of(num_bytes, "byte")
     unit, name = (1e9, "GB") if num_bytes >= 1e9 else (1e6, "MB") if num_bytes >= 1e6 else (1e3, "kB")
@@ -333,7 +333,7 @@ def in_bytes(num_bytes: int) -> str:
 
 
 def _free(root: Path, name: str) -> IO[bytes] | None:
-    """The lock, held alone; None where a process has it."""
+    """Take the lock exclusively; None if a process has it."""
     try:
         return _locked(root, name, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -341,7 +341,7 @@ def _free(root: Path, name: str) -> IO[bytes] | None:
 
 
 def _locked(root: Path, name: str, kind: int) -> IO[bytes]:
-    """An open file with a lock, which ends as it is closed. BlockingIOError where it is not waited for."""
+    """Return an open file with a lock, released when it is closed. BlockingIOError if it would have to wait."""
     try:
         (root / "locks").mkdir(parents=True, exist_ok=True)
         file = (root / "locks" / name).open("ab+")

@@ -1,7 +1,8 @@
-"""The files of a URL that a model may have, fetched into the cache of this machine: once, whole, checked, resumed.
+"""The files of a URL that a model may have, fetched into the cache of this machine: once, checked, and resumed after
+interruptions.
 
 Only files with the suffixes of configurations, tokenizers, templates and safetensors are fetched: neither pickles nor
-code, nor what lies in folders below.
+code, nor anything in subfolders.
 """
 
 import hashlib
@@ -22,17 +23,18 @@ from ingest.storage.place import PART, Place, reason_of, version_mark_of
 from scoring.weights.cache import WEIGHTS_SUFFIX, CachedFile, Entry, Slot, begin, checked, slot_of
 
 SMALL_SUFFIXES = (".json", ".jinja", ".txt", ".model")
-"""Of the files beside the weights."""
+"""Suffixes of the files other than weights."""
 
 UNSAFE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 MAX_SMALL_BYTES = 256 * 2**20
 MAX_FILES = 4_096
 MAX_NAME_BYTES = 240
-"""A file system takes 255, of which the mark of an unfinished file is a part."""
+"""A file system allows 255, which must include the suffix of an unfinished file."""
 
 REQUEST_BYTES = 32 * 2**20
 NUM_REQUESTS = 4
-"""At once: one connection to an object store is slower than the network. Together they take 128 MiB of memory."""
+"""Requests at once: one connection to an object store is slower than the network. Together they take 128 MiB of
+memory."""
 
 HASHED_BYTES = 8 * 2**20
 
@@ -41,13 +43,13 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Listener:
-    """Receives how fetching goes on."""
+    """Receives progress and notices of fetching."""
 
     progress: Callable[[str, int, int], None] = lambda name, num_done, num_all: None
-    """Takes what is fetched, the bytes that are here, and all bytes."""
+    """Called with the name, the number of bytes fetched, and the total."""
 
     notice: Callable[[str], None] = _logger.warning
-    """Takes one line."""
+    """Called with one line."""
 
 
 _listener: ContextVar[Listener] = ContextVar("listener", default=Listener())  # noqa: B039 - it is frozen
@@ -55,7 +57,7 @@ _listener: ContextVar[Listener] = ContextVar("listener", default=Listener())  # 
 
 @contextmanager
 def with_listener(listener: Listener) -> Iterator[None]:
-    """The listener hears of everything that this thread fetches within the block."""
+    """Report everything that this thread fetches within the block to the listener."""
     token = _listener.set(listener)
     try:
         yield
@@ -64,7 +66,7 @@ def with_listener(listener: Listener) -> Iterator[None]:
 
 
 def notify(line: str) -> None:
-    """Tells it to the listener."""
+    """Send a line to the listener."""
     _listener.get().notice(line)
 
 
@@ -76,7 +78,7 @@ class RemoteFile:
     num_bytes: int
     version: str
     sha256: str | None
-    """In hex, where the store knows it."""
+    """Hash in hex, if the store knows it."""
 
     @property
     def is_small(self) -> bool:
@@ -84,10 +86,10 @@ class RemoteFile:
 
 
 def fetched(source: Place, url: str, asked: str, name: str, *, with_weights: bool = True) -> Path:
-    """The folder in the cache that holds the files of `source`; this process keeps it from being removed.
+    """Fetch the files of `source` if needed, and return their folder in the cache, protected from removal.
 
-    url, asked: as the cache and messages may name them. name: of the folder. with_weights: else only the small files.
-    StorageError or EngineError in one line, and then what was fetched so far is continued next time.
+    url, asked: names for the cache and messages. name: of the folder. with_weights: else only the small files.
+    StorageError or EngineError in one line, and the next call resumes.
     """
     remote = listed(source, asked)
     slot = slot_of(url, [(file.name, file.version) for file in remote])
@@ -116,7 +118,7 @@ def fetched(source: Place, url: str, asked: str, name: str, *, with_weights: boo
 
 
 def listed(source: Place, asked: str) -> list[RemoteFile]:
-    """The files that a model may have, by name. StorageError if there are none, or names or sizes are hostile."""
+    """List the files that a model may have, by name. StorageError if there are none, or names or sizes are hostile."""
     try:
         entries = source.entries()
     except FileNotFoundError:
@@ -125,7 +127,7 @@ def listed(source: Place, asked: str) -> list[RemoteFile]:
         raise StorageError(f"{asked}: this kind of storage cannot be listed; copy the model to a folder") from None
     if len(entries) > MAX_FILES:
         raise StorageError(f"{asked} holds {len(entries):,} files, more than a model has; give the model's own folder")
-    found, unsafe = list[RemoteFile](), list[str]()
+    files, unsafe = list[RemoteFile](), list[str]()
     for entry in entries:
         name = _name(str(entry["name"]), source, asked)
         if name is None or entry["type"] == "directory":
@@ -133,36 +135,37 @@ def listed(source: Place, asked: str) -> list[RemoteFile]:
         if name.endswith(UNSAFE_SUFFIXES):
             unsafe.append(name)
         elif name.endswith((*SMALL_SUFFIXES, WEIGHTS_SUFFIX)):
-            found.append(_remote_file(name, entry, source, asked))
-    if not found:
+            files.append(_remote_file(name, entry, source, asked))
+    if not files:
         raise StorageError(
             f"{asked} holds no file of a model, or does not exist; give the URL of a folder whose files can be listed"
         )
-    if unsafe and not any(not file.is_small for file in found):
+    if unsafe and not any(not file.is_small for file in files):
         raise EngineError(
             f"{asked} has its weights as {unsafe[0]}, which can run code when loaded; only safetensors are loaded: "
             "convert it"
         )
-    return sorted(found, key=lambda file: file.name)
+    return sorted(files, key=lambda file: file.name)
 
 
 def _name(path: str, source: Place, asked: str) -> str | None:
-    """Of a file directly in the folder; None of anything else. StorageError for a name that leads elsewhere."""
+    """Return the name of a file directly in the folder; None for anything else. StorageError for a name that leads
+    elsewhere."""
     folder = source.path.rstrip("/")
     name = path.removeprefix(f"{folder}/")
     if not is_file_name(name):
         if name.rstrip("/") in ("", folder) or (is_file_name(name.rstrip("/")) and name.endswith("/")):
             return None
-        if "?" in name:  # of a page that lists files, by which they are sorted
+        if "?" in name:  # a link by which a listing page is sorted
             return None
         raise StorageError(
-            f'{asked} lists "{printable(name):.80}", which is no name of a file in it; nothing is fetched'
+            f'{asked} lists "{printable(name):.80}", which is not the name of a file in it; nothing is fetched'
         )
     return name
 
 
 def is_file_name(name: str) -> bool:
-    """Whether it names a file in a folder, and nothing else."""
+    """Return whether it is a valid name of a file in a folder."""
     return (
         name not in ("", ".", "..")
         and not set(name) & {"/", "\\", "?"}
@@ -175,7 +178,7 @@ def _remote_file(name: str, entry: dict[str, object], source: Place, asked: str)
     size, version = entry.get("size"), version_mark_of(entry)
     if source.hashes_content(entry):  # then the same file that is uploaded again stays the same
         version = str(entry.get("ETag") or entry.get("etag"))
-    if size is None:  # of a web server, whose page of links says nothing of the files
+    if size is None:  # a web server's page of links does not state sizes
         file = source.at(name)
         try:
             size, version = file.size(), file.version_mark()
@@ -189,13 +192,13 @@ def _remote_file(name: str, entry: dict[str, object], source: Place, asked: str)
         raise StorageError(
             f"{asked}: {name} has {num_bytes:,} bytes, and such a file of a model has at most {MAX_SMALL_BYTES:,}"
         )
-    of_content = getattr(entry.get("lfs"), "sha256", None)
-    return RemoteFile(name, num_bytes, f"{version}{entry.get('blob_id', '')}", of_content)
+    content_sha256 = getattr(entry.get("lfs"), "sha256", None)
+    return RemoteFile(name, num_bytes, f"{version}{entry.get('blob_id', '')}", content_sha256)
 
 
 def _is_here(slot: Slot, wanted: list[RemoteFile]) -> bool:
-    """Whether the wanted files are in the cache, whole and unchanged. One that was changed is told, and counts as not
-    here."""
+    """Return whether the wanted files are in the cache, whole and unchanged. A changed one is reported and counts as
+    not here."""
     if (entry := slot.read()) is None:
         return False
     entry, changed = checked(slot, entry)
@@ -216,7 +219,7 @@ def _used(slot: Slot) -> Path:
 
 
 def _forget(slot: Slot) -> None:
-    """All files count as not here."""
+    """Mark all files as missing."""
     if (entry := slot.read()) is not None:
         files = tuple(file.model_copy(update={"sha256": None}) for file in entry.files)
         for file in files:
@@ -225,7 +228,7 @@ def _forget(slot: Slot) -> None:
 
 
 def _fetch(source: Place, slot: Slot, entry: Entry, known: dict[str, str | None]) -> None:
-    """Files that are missing, the smallest first. known: name -> SHA-256, where the store has it."""
+    """Fetch missing files, weights last. known: name -> SHA-256, if the store has it."""
     folder, files = slot.folder(entry), {file.name: file for file in entry.files}
     num_done = sum(file.num_bytes for file in entry.files if file.sha256 is not None)
     listener = _listener.get()
@@ -245,17 +248,17 @@ def _fetch(source: Place, slot: Slot, entry: Entry, known: dict[str, str | None]
                 part.unlink()
                 raise StorageError(f"{entry.asked}: {file.name} came with another SHA-256 than it should have")
             os.replace(part, whole)
-            found = whole.stat()
+            status = whole.stat()
         except FileNotFoundError:
-            raise StorageError(f"{entry.asked}: {file.name} is gone since it was listed") from None
+            raise StorageError(f"{entry.asked}: {file.name} was removed after it was listed") from None
         except OSError as error:
             raise StorageError(f"cannot write {part}: {reason_of(error)}") from None
-        files[file.name] = file.model_copy(update={"sha256": sha256, "mtime_ns": found.st_mtime_ns})
+        files[file.name] = file.model_copy(update={"sha256": sha256, "mtime_ns": status.st_mtime_ns})
         slot.write(entry.model_copy(update={"files": tuple(files.values())}))
 
 
 def _download(source: Place, num_bytes: int, part: Path, on_bytes: Callable[[int], None]) -> str:
-    """Appends what is missing of the file, and returns the SHA-256 of all of it in hex."""
+    """Append the missing rest of the file, and return the SHA-256 of the whole in hex."""
     digest = hashlib.sha256()
     with part.open("ab+") as stream:
         if stream.tell() > num_bytes:
@@ -285,6 +288,6 @@ def _download(source: Place, num_bytes: int, part: Path, on_bytes: Callable[[int
             pool.shutdown(wait=False, cancel_futures=True)
         stream.flush()
         os.fsync(stream.fileno())
-        if (found := stream.tell()) != num_bytes:
-            raise StorageError(f"{source.path} came with {found:,} bytes instead of {num_bytes:,}; run it again")
+        if (num_received := stream.tell()) != num_bytes:
+            raise StorageError(f"{source.path} came with {num_received:,} bytes instead of {num_bytes:,}; run it again")
     return digest.hexdigest()

@@ -1,6 +1,6 @@
-"""What `--model` and `--adapter` name -> a folder of this machine, fetched into the cache where it is not here.
+"""Resolves names of `--model` and `--adapter` to a folder of this machine, fetched into the cache if needed.
 
-Machines of a cluster do this each for itself: what travels to them is the name, and the hash that it must have.
+Every machine of a cluster does this itself: it receives the name, and the hash that the content must have.
 """
 
 import os
@@ -18,7 +18,7 @@ from scoring.weights.fetching import SMALL_SUFFIXES, RemoteFile, fetched, is_fil
 
 OFFLINE_VARIABLE = "PRIVSIEVE_OFFLINE"
 HUB_OFFLINE_VARIABLE = "HF_HUB_OFFLINE"
-"""Of the hub's own package; other stores are not the hub."""
+"""Variable of the hub's own package; it does not affect other stores."""
 
 HUB = "hf://"
 MARKS = ("config.json", "adapter_config.json")
@@ -32,23 +32,23 @@ class Weights:
     folder: Path
 
     name: str
-    """For run.json: of the folder, or of the last part of a URL; of the hub `owner/name@commit`."""
+    """Name for run.json: the folder's, or the last part of a URL; for the hub `owner/name@commit`."""
 
     given: str = field(repr=False)
-    """What the user named; a query of it may be a key."""
+    """Text that the user gave; its query may be a key."""
 
     shown: str
     """The same for messages, without credentials."""
 
     is_of_hub: bool = False
-    """Then the name contains the commit, which identifies the content."""
+    """Whether it is from the hub; then the name contains the commit, which identifies the content."""
 
     is_fetched: bool = False
-    """Else it is a folder that the user named."""
+    """Whether it was fetched; else it is a folder that the user named."""
 
 
 def find_weights(given: str, what: str, *, with_weights: bool = True) -> Weights:
-    """A folder, `owner/name[@revision]` of the hub, or an fsspec URL. EngineError says what is missing or wrong.
+    """Find a folder, `owner/name[@revision]` of the hub, or an fsspec URL. EngineError says what is missing or wrong.
 
     what: "model" or "adapter", for messages. with_weights: else only the small files of a model of the hub are fetched.
     """
@@ -66,13 +66,13 @@ def find_weights(given: str, what: str, *, with_weights: bool = True) -> Weights
 
 
 def offline_by(*variables: str) -> str | None:
-    """The variable that says that nothing may be fetched; None if none does."""
+    """Return the variable that forbids fetching, or None."""
     on = (name for name in variables if os.environ.get(name, "").strip().lower() in ("1", "true", "yes", "on"))
     return next(on, None)
 
 
 def weights_here(given: str) -> Path | None:
-    """The folder of this machine with these weights, if they are here; nothing is fetched, and no store is asked."""
+    """Return the local folder with these weights, or None; nothing is fetched, and no store is asked."""
     folder = _local_folder(given)
     if folder is not None and folder.is_dir():
         return folder
@@ -81,7 +81,7 @@ def weights_here(given: str) -> Path | None:
 
 
 def _local_folder(given: str) -> Path | None:
-    """None if a URL is named."""
+    """Return the local folder; None if a URL is named."""
     if "://" not in given:
         return Path(given).expanduser()
     return Path(place(given).path) if is_local(given) else None
@@ -92,7 +92,7 @@ def _of_url(url: str) -> Weights:
     try:
         source = place(url)
         if not is_file_name(source.name):
-            raise StorageError(f"{shown} ends in no name of a folder; give the URL of the model's folder")
+            raise StorageError(f"{shown} does not end in the name of a folder; give the URL of the model's folder")
         is_of_hub = shown.startswith(HUB)
         if offline := offline_by(OFFLINE_VARIABLE, *([HUB_OFFLINE_VARIABLE] if is_of_hub else [])):
             folder, _ = _from_cache(shown, offline)
@@ -104,16 +104,16 @@ def _of_url(url: str) -> Weights:
 
 
 def _from_cache(asked: str, offline: str, *, with_weights: bool = True) -> tuple[Path, Entry]:
-    """What was fetched last. StorageError if it is not whole."""
-    found = entries_of(asked)
-    for slot, entry in found:
+    """Return the folder and entry that were fetched last. StorageError if they are incomplete."""
+    pairs = entries_of(asked)
+    for slot, entry in pairs:
         slot.hold()
         now, _ = checked(slot, entry)
         if now.is_whole or (not with_weights and _has_small(now)):
             slot.touch()
             return slot.folder(now), now
-    missing = f"only a part of {asked} is in the local cache" if found else f"{asked} is not in the local cache"
-    if found and (names := checked(*found[0])[0].missing):
+    missing = f"only a part of {asked} is in the local cache" if pairs else f"{asked} is not in the local cache"
+    if pairs and (names := checked(*pairs[0])[0].missing):
         missing += f" ({names[0]}{' and others are' if len(names) > 1 else ' is'} missing)"
     raise StorageError(
         f"{offline} is set, and {missing}; run privsieve models fetch {asked} where there is a network, or unset it"
@@ -125,7 +125,7 @@ def _has_small(entry: Entry) -> bool:
 
 
 def _of_hub(name: str, revision: str | None, with_weights: bool) -> Weights:
-    """Of the hub's own cache where it has all of it, else of ours. The hub is asked which commit a revision is."""
+    """Use the hub's own cache if it is complete, else ours. The hub resolves the revision to a commit."""
     try:
         from huggingface_hub import HfApi
         from huggingface_hub.errors import HFValidationError
@@ -151,11 +151,11 @@ def _of_hub(name: str, revision: str | None, with_weights: bool) -> Weights:
         if not may_pass(error):
             raise _unreachable(asked, error) from None
         try:
-            found = _of_hub_here(name, revision, with_weights, "")
+            cached = _of_hub_here(name, revision, with_weights, "")
         except StorageError:
             raise _unreachable(asked, error) from None
-        notify(f"the hub cannot be reached; {found.name} is used, which was fetched before")
-        return found
+        notify(f"the hub cannot be reached; {cached.name} is used, which was fetched before")
+        return cached
     return Weights(folder, f"{name}@{commit}", asked, asked, is_of_hub=True, is_fetched=True)
 
 
@@ -167,7 +167,7 @@ def _unreachable(asked: str, error: Exception) -> EngineError:
 
 
 def _of_hub_here(name: str, revision: str | None, with_weights: bool, offline: str) -> Weights:
-    """StorageError if it is in neither cache."""
+    """Return cached weights. StorageError if they are in neither cache."""
     asked = f"{name}@{revision}" if revision else name
     folder = _snapshot(name, revision)
     if folder is not None and (not with_weights or any(folder.glob(f"*{WEIGHTS_SUFFIX}"))):
@@ -177,12 +177,12 @@ def _of_hub_here(name: str, revision: str | None, with_weights: bool, offline: s
 
 
 def _snapshot(name: str, revision: str | None) -> Path | None:
-    """The folder in the hub's own cache, named after the commit; None if there is none."""
+    """Return the folder in the hub's own cache, named after the commit; None if there is none."""
     from huggingface_hub import try_to_load_from_cache
 
     for file in MARKS:
-        if isinstance(found := try_to_load_from_cache(name, file, revision=revision), str):
-            return Path(found).parent
+        if isinstance(cached_file := try_to_load_from_cache(name, file, revision=revision), str):
+            return Path(cached_file).parent
     return None
 
 

@@ -290,7 +290,7 @@ def test_a_model_that_the_endpoint_answers_for_need_not_be_listed(server: ChatSe
     with pytest.raises(EngineError, match='offers no model "tiny-vl"'):
         engine(server).assess([view(1)])
     server.listed = ["tiny-vl"]
-    with pytest.raises(EngineError, match=r'does not know the model "tiny-vl", or is no chat endpoint \(400\)'):
+    with pytest.raises(EngineError, match=r'does not know the model "tiny-vl", or is not a chat endpoint \(400\)'):
         engine(server).assess([view(1)])
 
 

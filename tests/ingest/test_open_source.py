@@ -101,7 +101,7 @@ def test_a_tar_that_is_a_pipe_is_an_error_and_no_wait(tmp_path: Path) -> None:
         (
             "in/a.zip",
             "tree",
-            "in/a.zip is no folder, and --source-format tree reads folders; give the folder that holds",
+            "in/a.zip is not a folder, and --source-format tree reads folders; give the folder that holds",
         ),
     ],
 )

@@ -144,7 +144,7 @@ def test_a_column_that_gives_no_category_is_refused(file: Path, values: pa.Array
         )
     assert [s.category for s in samples_of(open_source(str(file), None, "label"))] == ["1", "2"]
     parquet_file(file, pa.table({"image": PICTURES[:2], "category": values}))
-    with pytest.raises(SourceError, match=r"whole numbers; it has no column that would do$"):
+    with pytest.raises(SourceError, match=r"whole numbers; no column is suitable$"):
         open_source(str(file), None, None)
 
 

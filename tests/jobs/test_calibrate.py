@@ -250,7 +250,7 @@ def test_wrong_input_is_one_line(run: Path, tmp_path: Path, capsys: pytest.Captu
     only_age = tmp_path / "age.csv"
     only_age.write_text("key,age\np1.jpg,1\n")
     for arguments, message in (
-        ((tmp_path / "nowhere", "--labels", labels), "is no run"),
+        ((tmp_path / "nowhere", "--labels", labels), "is not a run"),
         ((run, "--labels", tmp_path / "nowhere.csv"), "cannot be read"),
         ((run, "--labels", strange), 'rows are named like "p0.jpg"'),
         ((run, "--labels", only_age), "no labelled picture of this run has a probability"),

@@ -73,8 +73,8 @@ def test_what_gives_the_category_is_said_once(tmp_path: Path, capfd: pytest.Capt
         (b"travel\n", "line 1: a category and a word are expected"),
         (b"travel,passport,visa\n", "line 1: a category and a word are expected"),
         (b"travel,passport\nfamily,\n", "line 2: a category and a word are expected"),
-        (b"\xff\xfe", "is no CSV in UTF-8"),
-        (b'a,"b', "is no CSV in UTF-8"),
+        (b"\xff\xfe", "cannot be read as CSV in UTF-8"),
+        (b'a,"b', "cannot be read as CSV in UTF-8"),
     ],
 )
 def test_a_file_that_is_no_list_of_words_is_refused_in_one_line(tmp_path: Path, content: bytes, why: str) -> None:

@@ -74,5 +74,5 @@ def test_two_categories_of_one_sample_are_reported_before_the_scan(
 def test_fields_are_named_where_there_are_any(tmp_path: Path) -> None:
     tar(tmp_path / "0.tar", {"1.jpg": jpeg(1), "1.json": b"[1]", "2.json": b'{"a\\nb": 1}', "3.json": b'{"c": 1}'})
     tar(tmp_path / "1.tar", {"1.jpg": jpeg(1), "1.json": b"{"})
-    assert webdataset.looked_at(place(str(tmp_path)), "0.tar", "c").fields == ["a\\nb", "c"]
-    assert webdataset.looked_at(place(str(tmp_path)), "1.tar", None).fields == []
+    assert webdataset.category_probe(place(str(tmp_path)), "0.tar", "c").fields == ["a\\nb", "c"]
+    assert webdataset.category_probe(place(str(tmp_path)), "1.tar", None).fields == []

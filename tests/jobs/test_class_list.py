@@ -154,7 +154,7 @@ def test_a_list_that_names_none_of_the_images_is_refused(
         (b"a.jpg,cat,3\n", "line 1: 3 columns where a name and a class are expected"),
         (b"a.jpg\tcat\nb.jpg\n", "line 2: 1 columns"),
         (b"a.jpg," + b"c" * 300, "line 1: the name or the class is empty or too long"),
-        (b'a.jpg,"' + b"c" * 200_000, "is no CSV or TSV that can be read"),
+        (b'a.jpg,"' + b"c" * 200_000, "cannot be read as CSV or TSV"),
     ],
 )
 def test_a_file_that_is_no_list_is_refused_in_one_line(tmp_path: Path, content: bytes, message: str) -> None:

@@ -369,7 +369,7 @@ def test_where_the_rows_of_a_shard_lie_must_be_given_for_the_same_files(
     assert privsieve("compact", tmp_path / "other", "--rows-per-file", "70") == 0
     shutil.copy(tmp_path / "other" / "compact-shards.parquet", run)
     assert privsieve("compact", run) == 2
-    assert "compact-shards.parquet is not of the files that compact.json names" in capsys.readouterr().err
+    assert "compact-shards.parquet does not fit the files that compact.json names" in capsys.readouterr().err
 
 
 def test_slices_that_were_not_removed_yet_are_not_seen_twice(

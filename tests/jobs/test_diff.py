@@ -72,7 +72,7 @@ def test_wrong_input_is_one_line(
         ((runs[0], runs[0]), "is given twice; compare it with another run"),
         ((runs[0], f"{runs[0]}/../a/."), "is given twice; compare it with another run"),
         (("a", "./a/"), "is given twice; compare it with another run"),
-        ((runs[0], "nowhere"), "nowhere is no run"),
+        ((runs[0], "nowhere"), "nowhere is not a run"),
         ((*runs, "--by", "categori"), 'did you mean "category"?'),
     ):
         assert privsieve("diff", *arguments) == 2

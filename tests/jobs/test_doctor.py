@@ -95,7 +95,10 @@ def test_places_that_cannot_be_used(tmp_path: Path, capsys: pytest.CaptureFixtur
     _, found, end = examined(
         capsys, "--engine", "canned", "--run", tmp_path / "other", "--source", tmp_path / "empty.tar", *NO_RAY
     )
-    assert found["run"] == ("problem", f"{tmp_path}/other holds other files and is no run; use a new folder for --run")
+    assert found["run"] == (
+        "problem",
+        f"{tmp_path}/other holds other files and is not a run; use a new folder for --run",
+    )
     assert found["source"][1] == f"{tmp_path}/empty.tar holds no sample in any of its 1 shards"
     assert end.endswith("3 of 11 checks found a problem: ray, source, run")
     assert [file.name for file in (tmp_path / "other").iterdir()] == ["letter.txt"]
@@ -126,7 +129,7 @@ def test_drivers_and_passwords_of_stores(capsys: pytest.CaptureFixture[str]) -> 
     ("changed", "message"),
     [
         ({"config.json": None}, "has no config.json"),
-        ({"config.json": "{"}, "its config.json is no valid JSON"),
+        ({"config.json": "{"}, "its config.json is not valid JSON"),
         ({"config.json": '{"model_type": "qwen3"}'}, "is not a vision-language model (model_type qwen3"),
         ({"tokenizer.json": None}, "has no tokenizer: none of tokenizer.json"),
         ({}, "has no weights: neither model.safetensors"),

@@ -145,5 +145,5 @@ def test_visual_tokens_of_other_families_are_not_guessed(tmp_path: Path) -> None
     (tmp_path / "preprocessor_config.json").write_text('{"size": {"height": 448, "width": 448}}')
     assert visual_tokens(tmp_path, 10, 10, 1000) is None
     (tmp_path / "preprocessor_config.json").write_text("{")
-    with pytest.raises(EngineError, match=r"its preprocessor_config\.json is no valid JSON"):
+    with pytest.raises(EngineError, match=r"its preprocessor_config\.json is not valid JSON"):
         visual_tokens(tmp_path, 10, 10, 1000)

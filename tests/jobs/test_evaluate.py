@@ -160,7 +160,7 @@ def test_wrong_input_is_one_line_and_exit_code_2(run: Path, tmp_path: Path, caps
     assert 'rows are named like "a.jpg"' in message
     with pytest.raises(StorageError, match="cannot be read"):
         ran(run, "--labels", tmp_path / "missing.csv")
-    with pytest.raises(RunError, match="is no run"):
+    with pytest.raises(RunError, match="is not a run"):
         ran(tmp_path / "nowhere", "--labels", strange)
 
 

@@ -308,10 +308,10 @@ def test_an_unfinished_scan_is_not_filtered(
         ({"out": "nosuch://x"}, "cannot reach nosuch://x"),
         ({"policy": "{policies}"}, ": is a directory"),
         ({"policy": "{policies}/none.yaml"}, "/none.yaml; give a YAML file, or one that is shipped"),
-        ({"policy": "{policies}/empty.yaml"}, "empty.yaml: the policy is empty; it wants the keys name, rules"),
+        ({"policy": "{policies}/empty.yaml"}, "empty.yaml: the policy is empty; it needs the keys name, rules"),
         ({"policy": "{policies}/cast.yaml"}, 'cast.yaml: rule 1 "numbers", when: key::INTEGER > 3: a value cannot be'),
-        ({"run": "{crawl}"}, "is no run: it has no run.json"),
-        ({"run": "{policies}/keep-all.yaml"}, "is no run: it has no run.json"),
+        ({"run": "{crawl}"}, "is not a run: it has no run.json"),
+        ({"run": "{policies}/keep-all.yaml"}, "is not a run: it has no run.json"),
     ],
 )
 def test_a_wrong_filter_gets_one_line_and_writes_nothing(

@@ -70,7 +70,7 @@ def _settings(run: Path) -> str:
 def test_a_parquet_file_that_is_no_result_is_named(run: Path, name: str, capsys: Capture) -> None:
     shutil.copy(run / "scores" / FIRST, run / "scores" / name)
     shown = name.replace("\x1b", "\\x1b")
-    assert _refusal(run, capsys) == f"{run}/scores/{shown} is no result of a scan; remove it from scores/"
+    assert _refusal(run, capsys) == f"{run}/scores/{shown} is not a result of a scan; remove it from scores/"
     (run / "scores" / name).unlink()
     assert privsieve("compact", run) == 0
 

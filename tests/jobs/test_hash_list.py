@@ -268,11 +268,11 @@ def test_a_scan_is_continued_with_the_same_list_only(
     code, message = scanned("--hash-list", tmp_path / "other.txt")
     assert (code, message.count("\n")) == (2, 1)
     assert "was scanned with other settings: hash_list was " in message
-    assert message.endswith("; give the hash list that this run was begun with, or use another --run\n")
+    assert message.endswith("; give the hash list with which this run began, or use another --run\n")
     code, message = scanned("--pdq")
     assert code == 2
     assert "hash_list was" in message
-    assert "now not set; give the hash list that this run was begun with" in message
+    assert "now not set; give the hash list with which this run began" in message
 
 
 def test_a_run_that_was_begun_without_a_list_is_not_continued_with_one(
@@ -281,7 +281,7 @@ def test_a_run_that_was_begun_without_a_list_is_not_continued_with_one(
     monkeypatch.setenv("PRIVSIEVE_HASH_LIST", str(hash_list))
     assert privsieve("scan", corpus, "--run", runs["plain"], "--engine", "canned") == 2
     message = capsys.readouterr().err
-    assert "; give the hash list that this run was begun with, none, or use another --run" in message
+    assert "; give the hash list with which this run began, none, or use another --run" in message
     assert message.count("\n") == 1
 
 

@@ -116,7 +116,7 @@ def test_an_older_run_with_one_result_for_two_shards_is_refused(tmp_path: Path, 
         assert all(name in output for name in ALIKE)
         assert len(output.splitlines()) == 1
     where = place(str(run))
-    with pytest.raises(RunError, match=r"a result of 4173291/photos.* lies where one of 16252073/photos.* belongs"):
+    with pytest.raises(RunError, match=r"a result of 4173291/photos.* is in place of one of 16252073/photos.* belongs"):
         tally(where, _settings(run), open_source(str(tmp_path / "corpus"), None, None), ledger_of([]), results(where))
 
 

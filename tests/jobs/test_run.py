@@ -35,7 +35,7 @@ def test_a_scan_that_was_killed_before_its_record_was_whole_begins_again(tmp_pat
     remove_unfinished(place(str(run)))
     assert not (run / "look-0123abcd.part").exists()
     (run / "run.json").rename(run / "diary.txt")
-    with pytest.raises(RunError, match="holds other files and is no run"):
+    with pytest.raises(RunError, match="holds other files and is not a run"):
         start_or_continue(str(run), record)
 
 

@@ -121,7 +121,7 @@ def test_an_engine_that_was_refused_leaves_nothing_that_others_must_agree_with(c
     different.write_text(json.dumps(answer | {"probabilities": [[0.1, 0.8, 0.1]] * 22}))
     refused = SliceScanner(settings).scan(task)
     assert refused.is_fatal
-    assert "an engine is set up otherwise than another one of this run" in refused.failure
+    assert "an engine is set up differently from another one of this run" in refused.failure
     assert list(different.parent.iterdir()) == [different]
     different.write_text("{")
     assert SliceScanner(settings).scan(task).failure == f"{different} is damaged; remove it"

@@ -48,7 +48,7 @@ def test_the_command_line_wins_then_variables_then_the_file(
         ("run:", '"run" wants one number or text; put quotation marks around a text'),
         ("run: [a, b]", '"run" wants one number or text; put quotation marks around a text'),
         ("- run", "wanted are names of options with their values, such as engine: canned"),
-        ("run: a\nrun: b", 'the key "run" stands twice'),
+        ("run: a\nrun: b", 'the key "run" occurs twice'),
         ("api-key: hush", '"api-key" is no option of scan; credentials belong in the environment'),
         (
             "source: https://me:hush@host/x",

@@ -72,8 +72,7 @@ def test_a_plan_takes_stated_numbers_only_if_they_are_right_where_it_looks(
     found = json.loads(said.out)
     assert (found["images_are_stated"], found["images"]["value"]) == (False, 40)
     assert (
-        "holds 2 pictures, and 3 are stated beside it (16 such shards of 16 looked at); what was read counts"
-        in said.err
+        "holds 2 pictures, and 3 are stated there (16 such shards of 16 compared); the number read is used" in said.err
     )
 
 
@@ -88,7 +87,7 @@ def test_wrong_counts_change_no_row_and_are_said(tmp_path: Path, capfd: pytest.C
     assert "stated" not in scan("without")
     for number, successes in enumerate((4, 7, 4)):
         stats(shards, number, successes)
-    wrong = "00001.tar holds 4 pictures, and 7 are stated beside it (1 such shard of 3 looked at); what was read counts"
+    wrong = "00001.tar holds 4 pictures, and 7 are stated there (1 such shard of 3 compared); the number read is used"
     assert wrong in scan("with")
     assert "stated" not in scan("with")  # nothing was left to look at
     assert [row["sha256"] for row in rows(tmp_path / "with")] == [row["sha256"] for row in rows(tmp_path / "without")]
@@ -101,5 +100,5 @@ def test_the_difference_names_the_first_shard_and_counts_the_others(tmp_path: Pa
     found = stated_counts(open_source(str(shards), None, None))
     assert found.difference({"00000.tar": 4}) is None
     assert found.difference({"00000.tar": 4, "00001.tar": 4, "00002.tar": 4}) == (
-        "00001.tar holds 4 pictures, and 7 are stated beside it (2 such shards of 3 looked at); what was read counts"
+        "00001.tar holds 4 pictures, and 7 are stated there (2 such shards of 3 compared); the number read is used"
     )

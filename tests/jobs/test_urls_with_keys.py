@@ -113,7 +113,7 @@ def test_commands_that_read_pictures_get_the_query_from_a_variable(server: str, 
     refused = _in_another_process(*command)
     assert refused.returncode == 2
     assert refused.stderr == (
-        f"privsieve: {server}/00000.tar was given with a query, which is written nowhere; give the whole URL in the "
+        f"privsieve: {server}/00000.tar was given with a query, which is not stored; give the whole URL in the "
         f"variable {URL_VARIABLE}, or download the file and scan that\n"
     )
     assert _in_another_process(*command, url=f"{url}&x=1").stderr == refused.stderr

@@ -148,7 +148,7 @@ def test_an_input_is_not_overwritten_and_the_method_must_fit(
         ((files[0], files[1], "--out", files[0]), "is an input, or lies in one"),
         ((files[0], "--out", tmp_path / "o.parquet"), "there is 1 annotator; a consensus needs at least two"),
         ((*files, "--method", "two-annotator", "--out", tmp_path / "o.parquet"), "take --method dawid-skene"),
-        ((*files, "--paper-rule", "--out", tmp_path / "o.parquet"), "--paper-rule is of the method two-annotator"),
+        ((*files, "--paper-rule", "--out", tmp_path / "o.parquet"), "--paper-rule is for the method two-annotator"),
         ((files[0], tmp_path / "." / "a.parquet", "--out", tmp_path / "o.parquet"), "is given twice"),
         ((files[0], tmp_path / "none", "--out", tmp_path / "o.parquet"), "cannot be read: no such file"),
     ):

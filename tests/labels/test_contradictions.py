@@ -52,7 +52,7 @@ def test_only_what_the_taxonomy_excludes_is_a_contradiction() -> None:
         table(*agreeing, {"private": 0, "biometrics": 1.0}, {"private": 0, "biometrics": 1.0, "nudity": 1.0})
     )
     assert found == (
-        "2 of 10 labels contradict themselves by the taxonomy: 2 with private 0 beside an attribute of level 1 or 2 "
+        "2 of 10 labels contradict themselves by the taxonomy: 2 with private 0 next to an attribute of level 1 or 2 "
         "that is 1 (biometrics 2, nudity 1). Each column counts as it is labelled; check what the labelers took "
         "private to mean"
     )
@@ -71,7 +71,7 @@ def test_every_command_that_takes_labels_says_once_that_they_contradict_themselv
     private = [number % 2 for number in range(NUM)]
     labels = tmp_path / "labels.csv"
     labels.write_bytes(as_csv(by_hash(names, private=private, biometrics=[1] * 2 + [None] * (NUM - 2))))
-    caution = f"1 of {NUM} labels contradicts itself by the taxonomy: 1 with private 0 beside"
+    caution = f"1 of {NUM} labels contradicts itself by the taxonomy: 1 with private 0 next to"
     answers = [(name, answered(number % 3 > 0, 0.1 + number / 100)) for number, name in enumerate(names)]
     run = make_run(answers, BINARY)
     other = shutil.copytree(run, tmp_path / "other")

@@ -151,21 +151,21 @@ def test_the_last_annotation_of_a_person_counts(tmp_path: Path) -> None:
     [
         ({"data": {"image": "x"}}, 'tasks.json, task 1: its data has neither "sha256" nor "key"'),
         ({"data": {"key": "", "sha256": ""}}, 'tasks.json, task 1: its data has neither "sha256" nor "key"'),
-        ({"data": {"key": "Jane\ud800"}}, "tasks.json: is no JSON in UTF-8"),
+        ({"data": {"key": "Jane\ud800"}}, "tasks.json: is not JSON in UTF-8"),
         (
             {
                 "data": {"key": "a"},
                 "annotations": [{"result": [{"from_name": "class", "value": {"choices": ["Jane\ud800"]}}]}],
             },
-            "tasks.json: is no JSON in UTF-8",
+            "tasks.json: is not JSON in UTF-8",
         ),
         ({"data": {"key": "a", "path": "../../a"}}, "tasks.json, task 1: the path of the picture leads out"),
-        ({"data": {"key": "a"}, "annotations": {}}, 'tasks.json, task 1: "annotations" is no list'),
+        ({"data": {"key": "a"}, "annotations": {}}, 'tasks.json, task 1: "annotations" is not a list'),
         ({"data": {"key": "a"}, "annotations": [{"result": "Jane"}]}, "an annotation has no list of results"),
         ({"data": {"key": "a"}, "annotations": [{"result": [{}]}]}, 'a result has no "from_name"'),
         (
             {"data": {"key": "a"}, "annotations": [{"result": [{"from_name": "age", "value": {"choices": ["Jane"]}}]}]},
-            'the answer to "age" is none of those of labels export',
+            'the answer to "age" is not one that labels export offers',
         ),
         (
             {"data": {"key": "a"}, "annotations": [{"result": [{"from_name": "age", "value": {"choices": []}}]}]},

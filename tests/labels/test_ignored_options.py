@@ -22,8 +22,11 @@ def test_options_of_labels_that_would_change_nothing_are_refused_in_one_line(
     out = ("--out", tmp_path / "out.csv")
     for command, message in (
         (("import", "csv", labels, *out, "--mapping", "vispr"), "--mapping changes nothing: csv has no labels of its"),
-        (("import", "csv", labels, *out, "--annotator", "her"), "--annotator changes nothing: the labels say of each"),
-        (("consensus", run, other, *out, "--min-posterior", 0.5), "--min-posterior is of the method dawid-skene"),
+        (
+            ("import", "csv", labels, *out, "--annotator", "her"),
+            "--annotator changes nothing: every label names its",
+        ),
+        (("consensus", run, other, *out, "--min-posterior", 0.5), "--min-posterior is for the method dawid-skene"),
         (("agreement", run, other, "--min-attention", 0.75), "--min-attention is of --attention-checks"),
         (("export", labels, *out, "--format", "csv", "--image-prefix", "x"), "--image-prefix is for --format label-st"),
         (("build", "vispr", tmp_path, *out, "--seed", 0), "--seed is for the draw of --like-paper"),

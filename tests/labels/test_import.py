@@ -259,7 +259,7 @@ def test_copies_of_a_picture_are_one_row_and_null_where_they_contradict(
     found = _imported(tmp_path, "privbench", root)
     shown = capsys.readouterr().out
     assert "5 labelled pictures: 3 rows in" in shown
-    assert "1 picture with several files had different labels, which are null." in shown
+    assert "1 picture with several files had different labels, now null." in shown
     contradicted = next(row for row in found.values() if row["sha256"] == _sha256(root / "tattoo_1.jpg"))
     assert (contradicted["private"], contradicted["class"], contradicted["unique_body_markings"]) == (None, None, None)
     assert found["face_1.jpg"]["private"] == 1
@@ -296,7 +296,7 @@ def test_wrong_files_are_refused_with_file_and_line(tmp_path: Path, capsys: pyte
     root = made.vispr(tmp_path / "vispr", {"2017_1": ["a0_safe"]})
     name = "annotations/test2017/2017_1.json"
     (root / name).write_text('{"labels":\n ["a0_safe" "Jane"]}')
-    assert _refused(capsys, tmp_path, "vispr", root) == f"{name}, line 2: is no JSON"
+    assert _refused(capsys, tmp_path, "vispr", root) == f"{name}, line 2: is not JSON"
     (root / name).write_text('{"labels": ["a0_safe"], "labels": ["a1_age_approx"]}')
     assert _refused(capsys, tmp_path, "vispr", root) == f'{name}: the key "labels" is in one object twice; keep one'
     (root / name).write_text('{"labels": "a0_safe"}')
@@ -307,7 +307,7 @@ def test_wrong_files_are_refused_with_file_and_line(tmp_path: Path, capsys: pyte
     message = "Dataset_split/test_with_labels_2classes.csv, line 3: the second column is neither private nor public"
     assert _refused(capsys, tmp_path, "privacyalert", alert) == message
     curated = made.privacyalert_curated(tmp_path / "c", "Image Name,batch,Label 2-class\n1,1,7\n", [])
-    message = 'annotations/labels_splits.csv, line 2: "Label 2-class" is none of 0, 1 and -1'
+    message = 'annotations/labels_splits.csv, line 2: "Label 2-class" is not 0, 1 or -1'
     assert _refused(capsys, tmp_path, "privacyalert-curated", curated) == message
     places = made.places365(tmp_path / "p", {"places365_val.txt": "a.jpg 0\nb.jpg 9\n"}, [])
     message = "places365_val.txt, line 2: categories_places365.txt has no category 9"

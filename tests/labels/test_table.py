@@ -89,8 +89,8 @@ def test_cells_that_a_spreadsheet_would_run_are_escaped_and_come_back(tmp_path: 
         ("key,nudity\na.jpg,0.7\n", 'FILE, row 1: "nudity" is 0.7; allowed are 0, 0.5 and 1, or null'),
         ("key,private\na.jpg,1\nb.jpg,300\n", 'FILE, row 2: "private" is 300; allowed are 0 and 1, or null'),
         ("key,private\na.jpg,0.5\n", 'FILE, row 1: "private" is 0.5; allowed are 0 and 1, or null'),
-        ("key,score\na.jpg,1.5\n", 'FILE, row 1: "score" is 1.5; it goes from 0 to 1'),
-        ("key,score\na.jpg,inf\n", 'FILE, row 1: "score" is inf; it goes from 0 to 1'),
+        ("key,score\na.jpg,1.5\n", 'FILE, row 1: "score" is 1.5; scores go from 0 to 1'),
+        ("key,score\na.jpg,inf\n", 'FILE, row 1: "score" is inf; scores go from 0 to 1'),
         (
             "key,nudty\na.jpg,1\n",
             'FILE: there is no label column "nudty" (did you mean "nudity"?); privsieve help labels lists the columns, '
@@ -105,7 +105,7 @@ def test_cells_that_a_spreadsheet_would_run_are_escaped_and_come_back(tmp_path: 
         ("key,private\n,1\n", "FILE, row 1: has neither sha256 nor key; each row needs one of them"),
         ("key,annotator\na.jpg,\n", 'FILE, row 1: "annotator" is empty; name one, such as "labels"'),
         ("sha256,private\nabc,1\n", 'FILE, row 1: "sha256" is not 64 lower-case hexadecimal digits'),
-        ("key,key\na,b\n", "FILE: a column name stands twice in the first line; keep one"),
+        ("key,key\na,b\n", "FILE: a column name occurs twice in the first line; keep one"),
         (
             f"key,private\na.jpg,1\n{SECRET.replace(',', ';')},1,2\n",
             "FILE, line 3: has 3 cells instead of 2; check quotation marks and commas",

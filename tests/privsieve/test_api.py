@@ -102,7 +102,7 @@ def test_a_plan(corpus: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda at: privsieve.open_run(at), privsieve.RunError, "is no run: it has no run.json"),
+        (lambda at: privsieve.open_run(at), privsieve.RunError, "is not a run: it has no run.json"),
         (lambda at: privsieve.scan(at / "x", at / "run"), privsieve.SourceError, "x does not exist"),
         (
             lambda at: privsieve.scan(at, at / "run", engine="canned", sample=1, limit=1),

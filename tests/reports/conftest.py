@@ -40,7 +40,7 @@ ROWS: tuple[Row, ...] = (
     ("office", answer(full_legal_name=1, documents=1, beliefs=None)),
     ("office", answer(documents=1)),
     (None, answer()),
-    ("attic", Fault("not_an_image", "no known image format")),
+    ("attic", Fault("not_an_image", "not a known image format")),
 )
 
 

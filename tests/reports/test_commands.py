@@ -151,9 +151,9 @@ def test_an_empty_expression_is_one_line(
 @pytest.mark.parametrize(
     ("verb", "message"),
     [
-        (["sql", "SELECT \udcff"], r"character 8 is no valid UTF-8 text: SELECT \xff"),
-        (["report", "--by", "\udcff"], r"character 1 is no valid UTF-8 text: \xff"),
-        (["report", "--private", "level = \udcff"], r"character 9 is no valid UTF-8 text: level = \xff"),
+        (["sql", "SELECT \udcff"], r"character 8 is not valid UTF-8 text: SELECT \xff"),
+        (["report", "--by", "\udcff"], r"character 1 is not valid UTF-8 text: \xff"),
+        (["report", "--private", "level = \udcff"], r"character 9 is not valid UTF-8 text: level = \xff"),
         (["report", "--by", "(" * 3000 + "level" + ")" * 3000], "Max expression depth limit of 1000 exceeded: ((((("),
         (["report", "--by", "+".join(["level"] * 600)], "this is nested too deeply; write it in several parts: level+"),
         (["sql", "SELECT " + "+".join(["1"] * 900)], "this is nested too deeply; write it in several parts: SELECT 1"),

@@ -126,7 +126,7 @@ def test_what_is_on_the_hash_list_is_never_shown_answered_or_named(tmp_path: Pat
     [
         ("\n# nothing\n", "holds no hash; leave --hash-list out if there is none"),
         ("0" * 64 + "\nsecret\n", "line 2: is no hash; write 64 hexadecimal digits, after sha256 or pdq if it is only"),
-        (b"\xff\xfe", "is no text in UTF-8"),
+        (b"\xff\xfe", "is not text in UTF-8"),
     ],
 )
 def test_a_wrong_hash_list_is_one_line_before_anything_is_served(

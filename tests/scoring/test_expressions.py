@@ -48,7 +48,7 @@ def test_conditions_that_a_policy_may_need_are_allowed(condition: str) -> None:
         ("json_execute_serialized_sql('')", 'the function "json_execute_serialized_sql" is not allowed'),
         ("read_text('run.json')", 'the function "read_text" is not allowed'),
         ("concat(DISTINCT key)", 'the function "concat" takes no FILTER, DISTINCT or ORDER BY here'),
-        ("replace(key, 'a', category)", "replace wants texts in quotes as its second and third argument"),
+        ("replace(key, 'a', category)", "replace needs texts in quotes as its second and third argument"),
         ("key::BLOB::BIT::VARCHAR", "a cast to BLOB is not allowed in an expression over the row"),
         ("NULL::INTEGER[100000]", "a cast to array is not allowed"),
         ("key::MAP(VARCHAR, VARCHAR)", "a cast to MAP is not allowed"),
@@ -130,5 +130,5 @@ def test_several_values_with_commas_are_called_that() -> None:
     with pytest.raises(QueryError) as error:
         value_expression("category, level", SCHEMA)
     assert str(error.value) == (
-        "one value is wanted, not several with commas; put them together, such as concat(a, ' / ', b): category, level"
+        "give one value, not several with commas; put them together, such as concat(a, ' / ', b): category, level"
     )

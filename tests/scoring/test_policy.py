@@ -62,13 +62,13 @@ def test_what_was_not_assessed_matches_no_condition() -> None:
         ),
         (_policy("  - {name: a, when: level = , then: drop, reason: r}"), "syntax error"),
         (_policy("  - {name: a, when: score, then: drop, reason: r}"), "gives FLOAT, not true or false"),
-        (_policy("  - {name: a, when: level = 1, then: dorp, reason: r}"), '"dorp" is no action.*"drop"'),
+        (_policy("  - {name: a, when: level = 1, then: dorp, reason: r}"), '"dorp" is not a known action.*"drop"'),
         (_policy("  - {name: a, when: level = 1, then: drop}"), "rule 1 reason is missing"),
         (_policy(DROP_FACES, DROP_FACES), 'two rules have the name "faces"'),
         (_policy(DROP_FACES, rest="defualt: keep"), 'unknown key "defualt".*"default"'),
         (
             _policy(DROP_FACES, rest="default: keep\nmembers: lsited"),
-            'members: "lsited" is no setting \\(did you mean "listed"\\?\\); there are: listed, image-only, all$',
+            'members: "lsited" is not a known setting \\(did you mean "listed"\\?\\); there are: listed, image-only',
         ),
         (
             _policy(DROP_FACES, rest="default: keep\nmembers: no"),
@@ -79,10 +79,10 @@ def test_what_was_not_assessed_matches_no_condition() -> None:
             "members is empty; the settings are: listed, image-only, all",
         ),
         (b"name: [", "not valid YAML at line"),
-        (b"just text", "the policy is a text; it wants the keys name, rules, default"),
-        (b"", "the policy is empty; it wants the keys"),
-        (b"# only a comment\n", "the policy is empty; it wants the keys"),
-        (b"- name: a\n- name: b\n", "the policy is a list; it wants the keys"),
+        (b"just text", "the policy is a text; it needs the keys name, rules, default"),
+        (b"", "the policy is empty; it needs the keys"),
+        (b"# only a comment\n", "the policy is empty; it needs the keys"),
+        (b"- name: a\n- name: b\n", "the policy is a list; it needs the keys"),
         (b"{}", "name is missing"),
         (b"name: p\ndefault: keep\nrules:\n", "rules is empty; write a list of rules"),
         (b"name: p\ndefault: keep\nrules: {a: b}\n", "rules is a group of keys; write a list of rules"),
@@ -98,7 +98,7 @@ def test_what_was_not_assessed_matches_no_condition() -> None:
         (b"[" * 1500, "it has more than 50 lists and mappings inside each other"),
         (b"name: caf\xe9", "not valid YAML"),
         (b"\0", "not valid YAML"),
-        (_policy('  - {name: a, when: "level = \\uDCFF", then: drop, reason: r}'), "rule 1 when .* no valid UTF-8"),
+        (_policy('  - {name: a, when: "level = \\uDCFF", then: drop, reason: r}'), "rule 1 when .* not valid UTF-8"),
         (
             _policy("  - {name: a, when: \"key = '\\0'\", then: drop, reason: r}"),
             'rule 1 "a", when: character 8 is no v',
@@ -320,5 +320,5 @@ def test_rules_that_look_only_at_what_was_not_assessed_are_reported() -> None:
 
 def test_a_key_that_stands_twice_is_refused() -> None:
     text = "name: p\ndefault: keep\nrules:\n  - {name: a, when: level = 1, when: level = 2, then: drop, reason: r}\n"
-    with pytest.raises(PolicyError, match='the key "when" stands twice, the second time at line 4'):
+    with pytest.raises(PolicyError, match='the key "when" occurs twice, the second time at line 4'):
         load_policy(text.encode(), "p.yaml")

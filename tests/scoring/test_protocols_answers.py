@@ -121,9 +121,9 @@ def test_answers_are_read_in_the_language_of_the_prompt_file(
     ("answers", "message"),
     [
         ("{yes: [], no: [nein]}", "answers: yes must list at least one word"),
-        ("{yes: [ja, Ja], no: [JA]}", 'answers: "ja" stands for both yes and no; keep one'),
-        ("{yes: ['!'], no: [nein]}", 'answers: yes: "!" is no word'),
-        ('{yes: ["ja\\e[0m"], no: [nein]}', 'answers: yes: "ja\\x1b[0m" is no word'),
+        ("{yes: [ja, Ja], no: [JA]}", 'answers: "ja" means both yes and no; keep one'),
+        ("{yes: ['!'], no: [nein]}", 'answers: yes: "!" is not a word'),
+        ('{yes: ["ja\\e[0m"], no: [nein]}', 'answers: yes: "ja\\x1b[0m" is not a word'),
         ("{yes: [ja]}", "the prompt file: answers, no: field required"),
         ("{yes: [ja], no: [nein], perhaps: [x]}", "the prompt file: answers, perhaps: extra inputs are not permitted"),
         ("{yes: ja, no: [nein]}", "the prompt file: answers, yes: input should be a valid list"),

@@ -144,22 +144,22 @@ def test_a_protocol_travels_to_other_processes(name: str) -> None:
         (
             "slots",
             {"prompts": b"system: a\nsystem: b"},
-            'the prompt file: the key "system" stands twice, the second time at',
+            'the prompt file: the key "system" occurs twice, the second time at',
         ),
         (
             "slots",
             {"prompts": b"questions:\n  age: a\n  gender: b\n  age: c"},
-            'the prompt file: the key "age" stands twice, the second time at line 4; keep one',
+            'the prompt file: the key "age" occurs twice, the second time at line 4; keep one',
         ),
         (
             "slots",
             {"thresholds": b"gov_ids: 0.9\nage: 0.5\ngov_ids: 0.1"},
-            'the thresholds file: the key "gov_ids" stands twice, the second time at line 3; keep one',
+            'the thresholds file: the key "gov_ids" occurs twice, the second time at line 3; keep one',
         ),
         (
             "json",
             {"thresholds": b'{"age": {"present": 0.5, "present": 0.6}}'},
-            'the thresholds file: the key "present" stands twice, the second time at line 1; keep one',
+            'the thresholds file: the key "present" occurs twice, the second time at line 1; keep one',
         ),
         ("slots", {"prompts": b'"a\\nb": x\n'}, 'no text is named "a\\nb"; there are: '),
         (

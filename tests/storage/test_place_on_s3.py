@@ -209,7 +209,7 @@ def test_a_file_that_shrank_or_went_is_reported(store: Proxy, monkeypatch: pytes
         with pytest.raises(StorageError, match=r"^cannot read corpora/file: the store answered 416$"):
             stream.read()
         file.fs.rm(file.path)
-        with pytest.raises(StorageError, match=r"^cannot read corpora/file: it is gone since it was opened$"):
+        with pytest.raises(StorageError, match=r"^cannot read corpora/file: it was removed after it was opened$"):
             stream.read()
 
 

@@ -69,7 +69,7 @@ def test_a_fetch_that_the_store_refuses_is_continued(
 def test_a_bucket_with_names_that_lead_elsewhere_is_refused(key: str, store: Proxy, bucket: s3fs.S3FileSystem) -> None:
     bucket.pipe_file(f"{BUCKET}/models/base/{key}", b"{}")
     store.seen.clear()
-    with pytest.raises(EngineError, match=r"which is no name of a file in it; nothing is fetched$"):
+    with pytest.raises(EngineError, match=r"which is not the name of a file in it; nothing is fetched$"):
         checkpoint(URL, with_weights=True)
     assert _gets(store) == []
 

@@ -114,7 +114,7 @@ def test_a_half_upload_is_no_adapter_and_is_completed(
     assert f"cannot write {BUCKET}/adapters/tuned/privsieve.json: permission denied" in capsys.readouterr().err
     assert {"tuning.json", WEIGHTS} <= _names(bucket)
     assert privsieve(*_scan(few.folder, tmp_path / "run", MODEL, "--adapter", OUT, "--executor", "inline")) == 2
-    assert f'the adapter "{OUT}" is of a tuning that has not ended; run the same tune' in capsys.readouterr().err
+    assert f'the adapter "{OUT}" is from a tuning that has not ended; run the same tune' in capsys.readouterr().err
     store.fault = lambda method, path, span: None
     assert privsieve(*_tune(few_set, short_recipe), "--seed", 3) == 2
     assert f"{OUT} holds a run that was begun with --seed 0, not 3" in capsys.readouterr().err

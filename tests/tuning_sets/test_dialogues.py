@@ -67,11 +67,11 @@ def test_the_label_must_say_private_or_not_and_both_must_be_there(tmp_path: Path
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b"{", "is no JSON object; write one conversation per line"),
-        (b"[" * 50_000, "is no JSON object"),
-        (b"\xff", "is no JSON object"),
-        (b"[]", "line 2: is no JSON object; write one conversation per line"),
-        ({"key": "k", "turns": [SECRET, SECRET]}, "line 2: turns.0: is no JSON object"),
+        (b"{", "is not a JSON object; write one conversation per line"),
+        (b"[" * 50_000, "is not a JSON object"),
+        (b"\xff", "is not a JSON object"),
+        (b"[]", "line 2: is not a JSON object; write one conversation per line"),
+        ({"key": "k", "turns": [SECRET, SECRET]}, "line 2: turns.0: is not a JSON object"),
         ({"turns": TURNS}, "has neither sha256 nor key, one of which names the picture"),
         ({"sha256": SECRET, "turns": TURNS}, '"sha256" is not 64 hexadecimal digits'),
         ({"key": "k"}, "turns: field required"),

@@ -103,13 +103,13 @@ def _refusal(engine: str, **options: object) -> str:
             _twice,
             f"has weights twice, model.safetensors and {SHARD} (by its {INDEX}), and engines differ in which they",
         ),
-        (_holding("old.safetensors", b""), f"has old.safetensors beside model.safetensors, and no {INDEX} that says"),
+        (_holding("old.safetensors", b""), f"has old.safetensors next to model.safetensors, and no {INDEX} that says"),
         (_holding("adapter_config.json", b"{}"), "holds an adapter (adapter_config.json), which not every engine"),
         (_config("vision_config", to=None), "is not a vision-language model (model_type qwen3_vl"),
-        (_config("text_config", to=[1]), "text_config in its config.json is no JSON object"),
+        (_config("text_config", to=[1]), "text_config in its config.json is not a JSON object"),
         (
             _config("text_config", "max_position_embeddings", to="many"),
-            'max_position_embeddings in its config.json is "many", which is no number of tokens',
+            'max_position_embeddings in its config.json is "many", which is not a number of tokens',
         ),
     ],
 )
@@ -209,7 +209,7 @@ def test_a_cut_file_tells_both_sizes(model: Path) -> None:
     [
         (_cut("adapter_model.safetensors"), '"adapter_model.safetensors" in "{folder}" is damaged or cut: '),
         (_holding("adapter_model.safetensors", _header(b"{not json")), "its safetensors header cannot be read"),
-        (_holding("adapter_config.json", b"{not json"), "its adapter_config.json is no valid JSON"),
+        (_holding("adapter_config.json", b"{not json"), "its adapter_config.json is not valid JSON"),
     ],
 )
 def test_a_damaged_adapter_is_refused_before_it_is_loaded(

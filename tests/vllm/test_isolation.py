@@ -152,7 +152,7 @@ def test_weights_without_one_of_the_models_tensors_are_refused(checkpoint: Path,
     del tensors["model.visual.blocks.1.attn.proj.weight"]
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     for name in ENGINES:
-        with pytest.raises(EngineError, match=r"not whole: its files have no model\.visual\.blocks\.1\.attn\.proj\."):
+        with pytest.raises(EngineError, match=r"incomplete: its files have no model\.visual\.blocks\.1\.attn\.proj\."):
             engine_module(name).load(EngineOptions(model=str(folder)))
 
 

@@ -1,4 +1,4 @@
-"""AVIF: the items and samples that are shown, and what no box accounts for.
+"""AVIF: the items and samples that are shown, and bytes that no box accounts for.
 
 Shown are the primary item with its tiles and its alpha, or the first track and its alpha, as libavif chooses.
 Source: ISO/IEC 14496-12 (boxes and tracks), ISO/IEC 23008-12 (items).
@@ -18,7 +18,7 @@ _TABLES = frozenset([b"iinf", b"iloc", b"iref", b"iprp", b"dinf", b"grpl", b"tra
 _C2PA = bytes.fromhex("d8fec3d61b0e483c92975828877ec481")
 _METADATA_ITEMS = (b"Exif", b"mime")
 _MAX_PARTS = 2**17
-"""Of items, and of a track: what lies behind so many is accounted for by nothing."""
+"""Limit of parts of items, and of a track: nothing after it is accounted for."""
 _FULL_BYTES = 4
 """Version and flags, in front of the content of some boxes."""
 
@@ -30,18 +30,18 @@ class _Box:
     name: bytes
 
     start: int
-    """Of the header."""
+    """Offset of the header."""
 
     first: int
-    """Of the content."""
+    """Offset of the content."""
 
     last: int
-    """Behind the content."""
+    """Offset after the content."""
 
 
 @dataclass
 class _Contents:
-    """What the boxes of a file say, as far as it was read."""
+    """The facts in the boxes of a file that were read."""
 
     primary: int = 0
     """Number of the primary item."""
@@ -50,7 +50,7 @@ class _Contents:
     """Offset of the content of the box `idat`."""
 
     items: dict[int, list[Range]] = field(default_factory=dict)
-    """Number of an item -> where its data lies."""
+    """Number of an item -> ranges of its data."""
 
     kinds: dict[int, bytes] = field(default_factory=dict)
     """Number of an item -> its type."""
@@ -59,7 +59,7 @@ class _Contents:
     """Kind, from item, to item."""
 
     tracks: list[tuple[bytes, list[Range]]] = field(default_factory=list)
-    """Handler of a track, and where its samples lie."""
+    """Handler of a track, and the ranges of its samples."""
 
     claimed: list[Range] = field(default_factory=list)
     """Parts of the file that are accounted for."""
@@ -68,30 +68,34 @@ class _Contents:
 
 
 def pieces(encoded: bytes, num_seen: int, has_alpha: bool) -> Iterator[Piece]:
-    """num_seen: frames that are scanned. has_alpha: of the picture as it is decoded."""
-    found, num_bytes, end = _Contents(), len(encoded), 0
+    """Yield the parts of a file. num_seen: frames that are scanned. has_alpha: whether the decoded picture has
+    alpha."""
+    contents, num_bytes, end = _Contents(), len(encoded), 0
     for box in _boxes(encoded, 0, num_bytes):
         end = box.last
         if box.name not in (b"meta", b"moov"):
-            _claim(encoded, box, found)
+            _claim(encoded, box, contents)
             continue
         first = box.first + (_FULL_BYTES if box.name == b"meta" else 0)
-        found.claimed.append((box.start, first))
+        contents.claimed.append((box.start, first))
         inner = list(_boxes(encoded, first, box.last))
-        for child in sorted(inner, key=lambda child: child.name == b"iloc"):  # which may point into idat
-            _claim(encoded, child, found)
-            _read(encoded, child, found)
-    samples = _shown_samples(encoded, found)
-    shown = _shown_items(found, has_alpha) if samples is None else set()
+        for child in sorted(inner, key=lambda child: child.name == b"iloc"):  # last, since it may point into idat
+            _claim(encoded, child, contents)
+            _read(encoded, child, contents)
+    samples = _shown_samples(encoded, contents)
+    shown = _shown_items(contents, has_alpha) if samples is None else set()
     seen = [part for _, track in samples or () for part in track[:num_seen]]
-    seen += [part for number in shown for part in found.items.get(number, ())]
-    frames = [part for _, track in found.tracks for part in track]
-    texts = [number for number, kind in found.kinds.items() if kind in _METADATA_ITEMS]
-    metadata = found.metadata + [part for number in texts for part in found.items.get(number, ())]
+    seen += [part for number in shown for part in contents.items.get(number, ())]
+    frames = [part for _, track in contents.tracks for part in track]
+    texts = [number for number, kind in contents.kinds.items() if kind in _METADATA_ITEMS]
+    metadata = contents.metadata + [part for number in texts for part in contents.items.get(number, ())]
     for first, last in merged(metadata, num_bytes):
         yield Piece(METADATA, encoded[first:last])
-    claimed = [*found.claimed, *metadata, *seen]
-    for kind, ranges in ((FRAMES, frames), (EMBEDDED_IMAGE, [part for item in found.items.values() for part in item])):
+    claimed = [*contents.claimed, *metadata, *seen]
+    for kind, ranges in (
+        (FRAMES, frames),
+        (EMBEDDED_IMAGE, [part for item in contents.items.values() for part in item]),
+    ):
         before = num_bytes_of(unclaimed(claimed, num_bytes))
         claimed += ranges
         yield Piece(kind, b"", before - num_bytes_of(unclaimed(claimed, num_bytes)))
@@ -99,82 +103,84 @@ def pieces(encoded: bytes, num_seen: int, has_alpha: bool) -> Iterator[Piece]:
         yield Piece(TRAILING_DATA if first >= end else UNKNOWN_CHUNK, encoded[first:last])
 
 
-def _claim(encoded: bytes, box: _Box, found: _Contents) -> None:
+def _claim(encoded: bytes, box: _Box, contents: _Contents) -> None:
     if box.name in _HOLDERS:
-        found.claimed.append((box.start, box.first))
+        contents.claimed.append((box.start, box.first))
     elif box.name in _TABLES or (box.name == b"uuid" and encoded[box.first : box.first + 16] == _C2PA):
-        found.metadata.append((box.start, box.last))
+        contents.metadata.append((box.start, box.last))
     elif box.name in _SMALL and box.last - box.first <= _MAX_SMALL_BYTES:
-        found.claimed.append((box.start, box.last))
+        contents.claimed.append((box.start, box.last))
 
 
-def _read(encoded: bytes, box: _Box, found: _Contents) -> None:
-    at, version = box.first + _FULL_BYTES, _number(encoded, box.first, 1)
+def _read(encoded: bytes, box: _Box, contents: _Contents) -> None:
+    offset, version = box.first + _FULL_BYTES, _number(encoded, box.first, 1)
     if box.name == b"pitm":
-        found.primary = _number(encoded, at, 4 if version else 2)
+        contents.primary = _number(encoded, offset, 4 if version else 2)
     elif box.name == b"idat":
-        found.data = box.first
+        contents.data = box.first
     elif box.name == b"trak":
-        found.tracks.append(_track(encoded, box))
+        contents.tracks.append(_track(encoded, box))
     elif box.name == b"iinf":
-        for entry in _boxes(encoded, at + (4 if version else 2), box.last):
+        for entry in _boxes(encoded, offset + (4 if version else 2), box.last):
             number_bytes = 2 if _number(encoded, entry.first, 1) < 3 else 4
-            at = entry.first + _FULL_BYTES
-            kind = at + number_bytes + 2
-            found.kinds[_number(encoded, at, number_bytes)] = encoded[kind : kind + 4]
+            offset = entry.first + _FULL_BYTES
+            kind = offset + number_bytes + 2
+            contents.kinds[_number(encoded, offset, number_bytes)] = encoded[kind : kind + 4]
     elif box.name == b"iref":
         number_bytes = 4 if version else 2
-        for entry in _boxes(encoded, at, box.last):
+        for entry in _boxes(encoded, offset, box.last):
             source = _number(encoded, entry.first, number_bytes)
-            for at in range(entry.first + number_bytes + 2, entry.last - number_bytes + 1, number_bytes):
-                found.references.append((entry.name, source, _number(encoded, at, number_bytes)))
+            for offset in range(entry.first + number_bytes + 2, entry.last - number_bytes + 1, number_bytes):
+                contents.references.append((entry.name, source, _number(encoded, offset, number_bytes)))
     elif box.name == b"iloc":
-        _read_extents(encoded, box, found)
+        _read_extents(encoded, box, contents)
 
 
-def _read_extents(encoded: bytes, box: _Box, found: _Contents) -> None:
-    version, at = _number(encoded, box.first, 1), box.first + _FULL_BYTES
-    offset_bytes, length_bytes = divmod(_number(encoded, at, 1), 16)
-    base_bytes, index_bytes = divmod(_number(encoded, at + 1, 1), 16)
+def _read_extents(encoded: bytes, box: _Box, contents: _Contents) -> None:
+    version, offset = _number(encoded, box.first, 1), box.first + _FULL_BYTES
+    offset_bytes, length_bytes = divmod(_number(encoded, offset, 1), 16)
+    base_bytes, index_bytes = divmod(_number(encoded, offset + 1, 1), 16)
     number_bytes = 2 if version < 2 else 4
-    at += 2 + number_bytes
+    offset += 2 + number_bytes
     room = _MAX_PARTS
-    while at < box.last and room > 0:
-        number, at = _number(encoded, at, number_bytes), at + number_bytes
-        is_in_data = bool(version) and _number(encoded, at, 2) & 15 == 1
-        at += 4 if version else 2
-        base, at = _number(encoded, at, base_bytes) + found.data * is_in_data, at + base_bytes
-        num_extents, at = _number(encoded, at, 2), at + 2
-        parts = found.items.setdefault(number, [])
+    while offset < box.last and room > 0:
+        number, offset = _number(encoded, offset, number_bytes), offset + number_bytes
+        is_in_data = bool(version) and _number(encoded, offset, 2) & 15 == 1
+        offset += 4 if version else 2
+        base, offset = _number(encoded, offset, base_bytes) + contents.data * is_in_data, offset + base_bytes
+        num_extents, offset = _number(encoded, offset, 2), offset + 2
+        parts = contents.items.setdefault(number, [])
         room -= max(1, num_extents)
         for _ in range(min(num_extents, _MAX_PARTS)):
-            at += index_bytes if version else 0
-            first, at = base + _number(encoded, at, offset_bytes), at + offset_bytes
-            length, at = _number(encoded, at, length_bytes), at + length_bytes
+            offset += index_bytes if version else 0
+            first, offset = base + _number(encoded, offset, offset_bytes), offset + offset_bytes
+            length, offset = _number(encoded, offset, length_bytes), offset + length_bytes
             parts.append((first, first + length if length else len(encoded)))
-            if at >= box.last:
+            if offset >= box.last:
                 break
 
 
-def _shown_items(found: _Contents, has_alpha: bool) -> set[int]:
-    """The primary item, its alpha, and the tiles of both."""
-    shown = {found.primary}
-    auxiliary = [source for kind, source, target in found.references if kind == b"auxl" and target == found.primary]
+def _shown_items(contents: _Contents, has_alpha: bool) -> set[int]:
+    """Return the primary item, its alpha, and the tiles of both."""
+    shown = {contents.primary}
+    auxiliary = [
+        source for kind, source, target in contents.references if kind == b"auxl" and target == contents.primary
+    ]
     shown.update(auxiliary[:1] if has_alpha else ())
-    tiles = [target for kind, source, target in found.references if kind == b"dimg" and source in shown]
+    tiles = [target for kind, source, target in contents.references if kind == b"dimg" and source in shown]
     return shown.union(tiles)
 
 
-def _shown_samples(encoded: bytes, found: _Contents) -> list[tuple[bytes, list[Range]]] | None:
-    """Those of the tracks that are shown, None where the primary item is."""
-    if not found.tracks or encoded[8:12] == b"avif":
+def _shown_samples(encoded: bytes, contents: _Contents) -> list[tuple[bytes, list[Range]]] | None:
+    """Return the tracks that are shown, or None if the primary item is."""
+    if not contents.tracks or encoded[8:12] == b"avif":
         return None
-    colour = [track for track in found.tracks if track[0] != b"auxv"][:1]
-    return colour + [track for track in found.tracks if track[0] == b"auxv"][:1]
+    colour = [track for track in contents.tracks if track[0] != b"auxv"][:1]
+    return colour + [track for track in contents.tracks if track[0] == b"auxv"][:1]
 
 
 def _track(encoded: bytes, trak: _Box) -> tuple[bytes, list[Range]]:
-    """The handler of a track and where its samples lie."""
+    """Return the handler of a track and the ranges of its samples."""
     handler, tables, left = b"", dict[bytes, _Box](), [trak]
     for box in left:
         for child in _boxes(encoded, box.first, box.last):
@@ -188,14 +194,14 @@ def _track(encoded: bytes, trak: _Box) -> tuple[bytes, list[Range]]:
     chunks = _table(encoded, tables.get(b"co64"), 8) or _table(encoded, tables.get(b"stco"), 4)
     runs = _table(encoded, tables.get(b"stsc"), 4)
     samples, run, number = list[Range](), 0, 0
-    for chunk, at in enumerate(chunks, 1):
+    for chunk, offset in enumerate(chunks, 1):
         while run + 3 < len(runs) and runs[run + 3] <= chunk:
             run += 3
         for _ in range(runs[run + 1] if run + 1 < len(runs) else 0):
             if number == min(len(sizes), _MAX_PARTS):
                 return handler, samples
-            samples.append((at, at + sizes[number]))
-            at, number = at + sizes[number], number + 1
+            samples.append((offset, offset + sizes[number]))
+            offset, number = offset + sizes[number], number + 1
     return handler, samples
 
 
@@ -205,28 +211,31 @@ def _sample_sizes(encoded: bytes, box: _Box | None) -> list[int]:
     size, count = _number(encoded, box.first + 4, 4), _number(encoded, box.first + 8, 4)
     if size:
         return [size] * min(count, _MAX_PARTS)
-    return [_number(encoded, at, 4) for at in range(box.first + 12, min(box.last - 3, box.first + 12 + 4 * count), 4)]
+    return [
+        _number(encoded, offset, 4)
+        for offset in range(box.first + 12, min(box.last - 3, box.first + 12 + 4 * count), 4)
+    ]
 
 
 def _table(encoded: bytes, box: _Box | None, num_bytes: int) -> list[int]:
-    """The numbers behind version, flags and count."""
+    """Return the numbers after version, flags and count."""
     if box is None:
         return []
-    return [_number(encoded, at, num_bytes) for at in range(box.first + 8, box.last - num_bytes + 1, num_bytes)]
+    return [_number(encoded, offset, num_bytes) for offset in range(box.first + 8, box.last - num_bytes + 1, num_bytes)]
 
 
-def _boxes(encoded: bytes, at: int, last: int) -> Iterator[_Box]:
-    """The boxes from `at` on; ends where none that makes sense goes on."""
-    while at + 8 <= last:
-        num_bytes, name, first = _number(encoded, at, 4), encoded[at + 4 : at + 8], at + 8
+def _boxes(encoded: bytes, offset: int, last: int) -> Iterator[_Box]:
+    """Yield the boxes from `offset` on, up to the first that makes no sense."""
+    while offset + 8 <= last:
+        num_bytes, name, first = _number(encoded, offset, 4), encoded[offset + 4 : offset + 8], offset + 8
         if num_bytes == 1:
             num_bytes, first = _number(encoded, first, 8), first + 8
-        end = last if num_bytes == 0 else at + num_bytes
+        end = last if num_bytes == 0 else offset + num_bytes
         if end < first or end > last or not name.strip(b" ").isalnum():
             return
-        yield _Box(name, at, first, end)
-        at = end
+        yield _Box(name, offset, first, end)
+        offset = end
 
 
-def _number(encoded: bytes, at: int, num_bytes: int) -> int:
-    return int.from_bytes(encoded[at : at + num_bytes])
+def _number(encoded: bytes, offset: int, num_bytes: int) -> int:
+    return int.from_bytes(encoded[offset : offset + num_bytes])

@@ -1,4 +1,4 @@
-"""BMP and PPM: a header, and pixels that lie bare. `image.tile` of Pillow says where they begin."""
+"""BMP and PPM: a header and plain pixels. `image.tile` of Pillow says where they begin."""
 
 import io
 import re
@@ -20,7 +20,7 @@ _END_OF_LINE, _END_OF_BITMAP, _JUMP = range(3)
 
 
 def bmp_pieces(encoded: bytes) -> Iterator[Piece]:
-    """What a header says of the size of run-length coded pixels is not believed."""
+    """Yield the parts of a BMP. The header's size of run-length coded pixels is not trusted."""
     image = _opened(encoded)
     decoder, _, pixels, arguments = image.tile[0]
     info_bytes = min(_MAX_INFO_BYTES, _number(encoded, 14, 4))
@@ -40,42 +40,42 @@ def bmp_pieces(encoded: bytes) -> Iterator[Piece]:
         yield Piece(TRAILING_DATA if last == len(encoded) else UNKNOWN_CHUNK, encoded[first:last])
 
 
-def _end_of_runs(encoded: bytes, at: int, size: tuple[int, int], is_four_bit: bool) -> int:
-    """Where Pillow stops to read: behind the mark of the end, or behind the last pixel."""
+def _end_of_runs(encoded: bytes, offset: int, size: tuple[int, int], is_four_bit: bool) -> int:
+    """Return where Pillow stops reading: after the end mark, or after the last pixel."""
     width, num_pixels = size[0], size[0] * size[1]
-    column = num_met = 0
-    while num_met < num_pixels and at + 2 <= len(encoded):
-        count, value = encoded[at], encoded[at + 1]
-        at += 2
+    column = num_read = 0
+    while num_read < num_pixels and offset + 2 <= len(encoded):
+        count, value = encoded[offset], encoded[offset + 1]
+        offset += 2
         if count:
             count = min(count, max(0, width - column))
-            num_met += count
+            num_read += count
             column += count
         elif value == _END_OF_LINE:
-            num_met += -num_met % width
+            num_read += -num_read % width
             column = 0
         elif value == _END_OF_BITMAP:
             break
         elif value == _JUMP:
-            num_met += _number(encoded, at, 1) + _number(encoded, at + 1, 1) * width
-            column = num_met % width
-            at += 2
+            num_read += _number(encoded, offset, 1) + _number(encoded, offset + 1, 1) * width
+            column = num_read % width
+            offset += 2
         else:
-            num_bare = min(value, num_pixels - num_met)
-            num_met += num_bare
+            num_bare = min(value, num_pixels - num_read)
+            num_read += num_bare
             column += value
-            at += (num_bare + 1) // 2 if is_four_bit else num_bare
-            at += at % 2
-    return at
+            offset += (num_bare + 1) // 2 if is_four_bit else num_bare
+            offset += offset % 2
+    return offset
 
 
 def _opened(encoded: bytes) -> ImageFile.ImageFile:
-    """Not loaded, since that empties `tile`."""
+    """Open the image without loading it, since that empties `tile`."""
     return Image.open(io.BytesIO(encoded), formats=("BMP", "PPM"))
 
 
-def _number(encoded: bytes, at: int, num_bytes: int) -> int:
-    return int.from_bytes(encoded[at : at + num_bytes], "little")
+def _number(encoded: bytes, offset: int, num_bytes: int) -> int:
+    return int.from_bytes(encoded[offset : offset + num_bytes], "little")
 
 
 def ppm_pieces(encoded: bytes) -> Iterator[Piece]:
@@ -99,7 +99,7 @@ def ppm_pieces(encoded: bytes) -> Iterator[Piece]:
 
 
 def _end_of_word(words: bytes, number: int, is_digit: bool) -> int:
-    """Where the last one of so many words ends, of a bitmap's single digits too, which need no space between them."""
+    """Return where word `number` ends; each digit of a bitmap is a word, even without spaces."""
     is_word = np.frombuffer(words.translate(_IS_WORD), np.uint8)
     is_end = is_word.copy()
     if not is_digit:

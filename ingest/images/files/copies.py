@@ -22,7 +22,8 @@ _BLOCK_PX = 8
 _MAX_DIFFERENT = 0.2
 """Share of the pixels of one block that may differ by more than the tolerance, of 255."""
 _MAX_MEAN_DIFFERENCE = 4.5
-"""Of one block, of 255, beside `_CONTRAST_SHARE` of the contrast around it, where programs downscale differently."""
+"""Allowed mean difference of a block, of 255, added to `_CONTRAST_SHARE` of its contrast: programs downscale
+differently."""
 _CONTRAST_SHARE = 0.2
 _LIGHTEST, _DARKEST = ImageFilter.MaxFilter(7), ImageFilter.MinFilter(7)
 _BORDER_PX = 3
@@ -36,7 +37,7 @@ _QUARTER_TURNS = frozenset(
 
 @dataclass(frozen=True)
 class Scanned:
-    """What an engine sees of the image."""
+    """The views of an image that an engine sees."""
 
     views: Sequence[Pixels]
 
@@ -44,25 +45,27 @@ class Scanned:
     """Pixels of the first frame as displayed, before the views were downscaled."""
 
     height: int
-    """As `width`."""
+    """Displayed height, as `width`."""
 
     @cached_property
     def _small_views(self) -> list[Image.Image]:
         return [_small(Image.fromarray(view)) for view in self.views]
 
     def is_larger_than(self, size: tuple[int, int]) -> bool:
-        """Or as large, within rounding, however the other picture is turned."""
+        """Return whether the image is at least as large as another one, allowing for rounding and rotation."""
         own, other = sorted((self.width, self.height)), sorted(size)
         return all(b <= a * _ROUNDING + 2 * _ROUNDING_PX for a, b in zip(own, other, strict=True))
 
     def holds(self, picture: Image.Image) -> bool:
-        """Whether the picture is one of the views, perhaps turned, in bars, or cut, and shows nothing else.
+        """Return whether the picture is one of the views, perhaps turned, with bars, or cropped, and shows nothing
+        else.
 
-        What is as large as the scanned picture is no thumbnail: only the same pixels are the same picture then.
+        A picture as large as the scanned one is not a thumbnail and must have the same pixels.
         """
         size = picture.size
         if size[0] * size[1] >= self.width * self.height:
             return any(np.array_equal(np.asarray(picture.convert("RGB")), view) for view in self.views)
+        # Compare at low resolution: the picture may be turned in eight ways, and each part is compared with each view.
         picture.draft("RGB", (_COMPARED_SIDE_PX, _COMPARED_SIDE_PX))
         small = _small(picture.convert("RGB"))
         for transposition in (None, *Image.Transpose):
@@ -74,7 +77,7 @@ class Scanned:
         return False
 
     def _fits(self, width: int, height: int) -> Iterator[tuple[Box, Box]]:
-        """Parts of a picture of this size and of the views that may show the same, if it has no more pixels there."""
+        """Yield parts of a picture of this size, and of the views, that may show the same without more detail."""
         scale = max(width / self.width, height / self.height)
         if abs(width - self.width * scale) <= _ROUNDING_PX and abs(height - self.height * scale) <= _ROUNDING_PX:
             candidates = [(_WHOLE, _WHOLE)]
@@ -91,7 +94,7 @@ class Scanned:
 
 
 def _in_bars(share_x: float, share_y: float, width: int, height: int) -> tuple[Box, Box]:
-    """What lies in bars, less some pixels beside them, into which their colour runs; and that of the view."""
+    """Return the part between bars, and its part of the view, less some pixels into which the bars' colour runs."""
     less_x = _BORDER_PX / width if share_x < 1 else 0
     less_y = _BORDER_PX / height if share_y < 1 else 0
     inner = max(share_x - 2 * less_x, 1 / width), max(share_y - 2 * less_y, 1 / height)
@@ -109,7 +112,7 @@ def _small(image: Image.Image) -> Image.Image:
 
 
 def _has_plain_bars(picture: Image.Image, inner: Box) -> bool:
-    """Whether there is nothing outside of the inner part, but for some pixels at its border."""
+    """Return whether everything outside the inner part, except for some pixels at its border, is plain."""
     left, upper, right, lower = (round(part * side) for part, side in zip(inner, picture.size * 2, strict=True))
     width, height = picture.size
     above, below = (0, 0, width, upper - 2 * _BORDER_PX), (0, lower + 2 * _BORDER_PX, width, height)
@@ -124,35 +127,37 @@ def _has_plain_bars(picture: Image.Image, inner: Box) -> bool:
 
 def _is_same(picture: Image.Image, inner: Box, view: Image.Image, shown: Box) -> bool:
     first, second = (_part(image, box) for image, box in ((picture, inner), (view, shown)))
+    # A coarse comparison first: it rejects almost every other picture before the costly one below.
     coarse = [np.asarray(_resized(part, (_COARSE_SIDE_PX, _COARSE_SIDE_PX)), np.int16) for part in (first, second)]
     if np.abs(coarse[0] - coarse[1]).mean() > _COARSE_TOLERANCE:
         return False
     size = min(first.width, second.width), min(first.height, second.height)
-    here, there = _resized(first, size), _resized(second, size)
-    values, around = np.asarray(here, np.int16), np.asarray(there, np.int16)
+    own, other = _resized(first, size), _resized(second, size)
+    values, around = np.asarray(own, np.int16), np.asarray(other, np.int16)
     lowest, highest = _nearby(np.minimum, around), _nearby(np.maximum, around)
     # Thumbnails are often sharpened, which shows where there is contrast already.
     beyond = np.maximum(lowest - values, values - highest) - (highest - lowest) // 2
-    blurred, blurred_around = (np.asarray(part.filter(_BLUR), np.int16) for part in (here, there))
+    blurred, blurred_around = (np.asarray(part.filter(_BLUR), np.int16) for part in (own, other))
     differs = np.any((beyond > _TOLERANCE) | (np.abs(blurred - blurred_around) > _TOLERANCE), axis=2)
     if _mean_by_block(np.asarray(differs)).max() > _MAX_DIFFERENT:
         return False
-    return _has_same_detail(here, there)
+    return _has_same_detail(own, other)
 
 
-def _has_same_detail(here: Image.Image, there: Image.Image) -> bool:
-    """Whether no block differs, on average, by more than its contrast allows: faint writing on a flat ground counts."""
-    first, second = (np.asarray(part.convert("L").filter(_BLUR), np.float64) for part in (here, there))
+def _has_same_detail(own: Image.Image, other: Image.Image) -> bool:
+    """Return whether no block differs, on average, by more than its contrast allows: faint writing on a flat ground
+    counts."""
+    first, second = (np.asarray(part.convert("L").filter(_BLUR), np.float64) for part in (own, other))
     differs = first - second
     differs -= np.median(differs)
-    lightest, darkest = (there.convert("L").filter(extreme) for extreme in (_LIGHTEST, _DARKEST))
+    lightest, darkest = (other.convert("L").filter(extreme) for extreme in (_LIGHTEST, _DARKEST))
     contrast = np.asarray(lightest, np.float64) - np.asarray(darkest, np.float64)
     beyond = np.abs(differs) - _CONTRAST_SHARE * contrast
     return bool(_mean_by_block(beyond).max() <= _MAX_MEAN_DIFFERENCE)
 
 
 def _nearby(smaller_or_larger: np.ufunc, values: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
-    """The extreme of each pixel and the eight around it, since no two programs downscale alike."""
+    """Return the extreme of each pixel and the eight around it, since programs downscale differently."""
     rows = np.pad(values, ((1, 1), (0, 0), (0, 0)), mode="edge")
     rows = smaller_or_larger(smaller_or_larger(rows[:-2], rows[1:-1]), rows[2:])
     columns = np.pad(rows, ((0, 0), (1, 1), (0, 0)), mode="edge")
@@ -163,7 +168,7 @@ def _nearby(smaller_or_larger: np.ufunc, values: npt.NDArray[np.int16]) -> npt.N
 
 
 def _mean_by_block(values: npt.NDArray[np.bool_] | npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Blocks that the border cuts count as whole ones."""
+    """Return the mean of each block; blocks that the border cuts are divided by the size of whole ones."""
     starts = [np.arange(0, side, _BLOCK_PX) for side in values.shape]
     sums = np.add.reduceat(np.add.reduceat(values.astype(np.float64), starts[0], axis=0), starts[1], axis=1)
     return np.asarray(sums / np.prod(np.minimum(values.shape, _BLOCK_PX)))

@@ -1,4 +1,4 @@
-"""GIF: blocks, and what lies behind the trailer.
+"""GIF: blocks, and data after the trailer.
 
 Source: CompuServe, "Graphics Interchange Format, Version 89a".
 """
@@ -21,46 +21,46 @@ _BLOCK = re.compile(rb"[!,;]")
 
 
 def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
-    """num_seen: frames that are scanned. Bytes between blocks are passed over, as Pillow does."""
-    at = _SCREEN_BYTES + _table_bytes(encoded, 10)
+    """Yield the parts of a GIF. num_seen: frames that are scanned. Bytes between blocks are skipped, as in Pillow."""
+    offset = _SCREEN_BYTES + _table_bytes(encoded, 10)
     index, pixels = 0, list[bytes]()
-    while at < len(encoded):
-        block = encoded[at]
+    while offset < len(encoded):
+        block = encoded[offset]
         if block == _TRAILER:
-            at += 1
+            offset += 1
             break
         if block == _EXTENSION:
-            content, last = _sub_blocks(encoded, at + 2)
-            yield _extension(encoded[at + 1 : at + 2], content)
+            content, last = _sub_blocks(encoded, offset + 2)
+            yield _extension(encoded[offset + 1 : offset + 2], content)
         elif block == _IMAGE:
-            content, last = _sub_blocks(encoded, at + _IMAGE_BYTES + _table_bytes(encoded, at + 9) + 1)
+            content, last = _sub_blocks(encoded, offset + _IMAGE_BYTES + _table_bytes(encoded, offset + 9) + 1)
             if index < num_seen:
                 pixels.append(content)
             else:
-                yield Piece(FRAMES, b"", last - at)
+                yield Piece(FRAMES, b"", last - offset)
             index += 1
         else:
-            found = _BLOCK.search(encoded, at)
-            last = found.start() if found else len(encoded)
-            yield Piece(UNKNOWN_CHUNK, encoded[at:last])
-        at = last
+            next_block = _BLOCK.search(encoded, offset)
+            last = next_block.start() if next_block else len(encoded)
+            yield Piece(UNKNOWN_CHUNK, encoded[offset:last])
+        offset = last
     yield Piece(PIXELS, b"".join(pixels))
-    yield Piece(TRAILING_DATA, encoded[at:])
+    yield Piece(TRAILING_DATA, encoded[offset:])
 
 
-def _table_bytes(encoded: bytes, at: int) -> int:
-    """How many bytes the colour table has of which the flags stand at `at`."""
-    flags = encoded[at] if at < len(encoded) else 0
+def _table_bytes(encoded: bytes, offset: int) -> int:
+    """Return the size of the colour table whose flags are at `offset`."""
+    flags = encoded[offset] if offset < len(encoded) else 0
     return 3 * 2 ** ((flags & 7) + 1) if flags & 0x80 else 0
 
 
-def _sub_blocks(encoded: bytes, at: int) -> tuple[bytes, int]:
-    """What the blocks from `at` on hold together, and where they end."""
+def _sub_blocks(encoded: bytes, offset: int) -> tuple[bytes, int]:
+    """Join the blocks from `offset` on, and return where they end."""
     held = []
-    while at < len(encoded) and encoded[at]:
-        held.append(encoded[at + 1 : at + 1 + encoded[at]])
-        at += 1 + encoded[at]
-    return b"".join(held), min(at + 1, len(encoded))
+    while offset < len(encoded) and encoded[offset]:
+        held.append(encoded[offset + 1 : offset + 1 + encoded[offset]])
+        offset += 1 + encoded[offset]
+    return b"".join(held), min(offset + 1, len(encoded))
 
 
 def _extension(label: bytes, content: bytes) -> Piece:

@@ -1,4 +1,4 @@
-"""Recognises picture files by their first bytes, without decoding them. No other module does that.
+"""Recognises picture files by their first bytes, without decoding them. No other module does this.
 
 Formats that a scan cannot decode count too, so that a second picture is found whatever its name. Formats without a mark
 at their beginning (TGA, raw pixels) are not recognised.
@@ -8,7 +8,7 @@ import codecs
 import re
 
 HEAD_BYTES = 8192
-"""What `picture_format` wants to see of a file: drawing programs put long comments before the root of an SVG."""
+"""Number of bytes that `picture_format` needs: drawing programs put long comments before the root of an SVG."""
 
 _SPACE = rb"(?:\s|#[^\n]*\n)"
 _SIDES = _SPACE + rb"++\d++" + _SPACE + rb"++\d++"
@@ -54,7 +54,7 @@ _FORMATS: tuple[tuple[str, bytes], ...] = (
     ("camera raw", rb"FUJIFILMCCD-RAW \d{4}|IIR[OS]\x08\0|MMOR\0\x08|IIU\0|FOVb..[\1-\x0f]\0"),
 )
 _TEXT_FORMATS: tuple[tuple[str, bytes], ...] = (
-    # Of pixels as text the first ones must be there; before others a line must end.
+    # Formats with pixels as text must show the first ones; in the others the header must end with a line.
     ("PPM", rb"P1" + _SIDES + rb"\s++(?:(?:[01]\s*+){4}|[01\s]*+\Z)"),
     ("PPM", rb"P[23]" + _SIDES + _SPACE + rb"++\d++\s++(?:(?:\d++\s++){3}|[\d\s]*+\Z)"),
     ("PPM", rb"P4" + _SIDES + rb"[\r\n]|P[56]" + _SIDES + _SPACE + rb"++\d++[\r\n]"),
@@ -63,7 +63,7 @@ _TEXT_FORMATS: tuple[tuple[str, bytes], ...] = (
     ("PDF", rb"%PDF-\d\.\d[ \t]*+[\r\n]"),
     ("PostScript", rb"%!PS(?:-Adobe-\d|[ \t]*+[\r\n])"),
 )
-"""How pictures begin that may be text from beginning to end; captions do not begin like this."""
+"""Marks of pictures that may be text from beginning to end; captions do not begin like this."""
 
 _MARKS = tuple((name, re.compile(pattern, re.DOTALL)) for name, pattern in (*_FORMATS, *_TEXT_FORMATS))
 _TEXT_MARKS = _MARKS[len(_FORMATS) :]
@@ -81,35 +81,35 @@ _SVG = re.compile(
 
 
 def picture_format(head: bytes) -> str | None:
-    """The format of a picture by the first `HEAD_BYTES` of its file (fewer where it is shorter); None for the rest.
+    """Return the format of a picture by the first `HEAD_BYTES` of its file, or None if it is not a picture.
 
     >>> picture_format(b"GIF89a..."), picture_format(b"a caption")
     ('GIF', None)
     """
-    if _ANY_MARK.match(head):  # most files of a corpus that are looked at are captions
+    if _ANY_MARK.match(head):  # most files checked are captions, so one pattern rules them out fast
         return next(name for name, mark in _MARKS if mark.match(head))
     return "SVG" if _is_svg(head) else None
 
 
 def picture_in_place_of_text(head: bytes) -> str | None:
-    """As `picture_format`, for files that should be text: text that only begins like a picture does not count.
+    """Return the same as `picture_format` for files that should be text: words that begin like a picture do not count.
 
     >>> picture_in_place_of_text(b"GIF89a is from 1989"), picture_in_place_of_text(b"GIF89a\\1\\0\\1\\0")
     (None, 'GIF')
     """
     if _NO_TEXT.search(head) or not _is_utf_8(head):
         return picture_format(head)
-    found = next((name for name, mark in _TEXT_MARKS if mark.match(head)), None)
-    return "SVG" if found is None and _is_svg(head) else found
+    format_name = next((name for name, mark in _TEXT_MARKS if mark.match(head)), None)
+    return "SVG" if format_name is None and _is_svg(head) else format_name
 
 
 def is_text(content: bytes) -> bool:
-    """Whether it may be text in any encoding that extends ASCII, perhaps with zeros behind it."""
+    """Return whether the content may be text in an encoding that extends ASCII, perhaps padded with zeros."""
     return _NO_TEXT.search(content.rstrip(b"\0")) is None
 
 
 def _is_utf_8(head: bytes) -> bool:
-    """Its last character may be cut."""
+    """Return whether the bytes are UTF-8; the last character may be cut."""
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head)
     except UnicodeDecodeError:
@@ -122,7 +122,7 @@ def _is_svg(head: bytes) -> bool:
 
 
 def _xml_text(head: bytes) -> str:
-    """The beginning of an XML file: UTF-16 by its byte order mark or its zero bytes, else what ASCII extends to."""
+    """Decode the beginning of an XML file: UTF-16 by its byte order mark or its zero bytes, else UTF-8."""
     if head.startswith(codecs.BOM_UTF16_LE) or head[1:2] == b"\0":
         encoding = "utf-16-le"
     elif head.startswith(codecs.BOM_UTF16_BE) or head[:1] == b"\0":

@@ -1,6 +1,6 @@
 """Which kinds of metadata a file holds, anywhere in it. Kinds only, never the values.
 
-Pillow reports the metadata before the pixels. A release ships the whole file, so metadata behind them counts too:
+Pillow reports the metadata before the pixels. A release ships the whole file, so metadata after them counts too:
 PNG text after the pixels, EXIF between the scans of a JPEG, XMP at the end of a GIF, every page of a TIFF.
 """
 
@@ -13,7 +13,7 @@ from PIL import ExifTags, Image
 from PIL.PngImagePlugin import MAX_TEXT_CHUNK, MAX_TEXT_MEMORY
 
 METADATA_KINDS = ("gps", "datetime", "camera", "serial", "artist", "copyright", "description", "unread")
-"""unread: there is metadata that is too large to be read, so its kinds are unknown."""
+"""unread: some metadata is too large to be read, so its kinds are unknown."""
 
 PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
 EXIF_MAGIC = b"Exif\0\0"
@@ -24,7 +24,7 @@ MAX_BLOCKS = 64
 MAX_EXIF_BYTES = 2**16
 MAX_XMP_BYTES = 2**24
 _DAMAGED = (SyntaxError, ValueError, KeyError, TypeError, IndexError, OSError, struct.error)
-"""A damaged EXIF block carries nothing that a reader could use, and the pixels are still good."""
+"""Errors of a damaged EXIF block, which no reader can use; the pixels are still good."""
 
 _EXIF_KINDS: dict[int, str] = {
     ExifTags.Base.DateTime: "datetime",
@@ -84,7 +84,7 @@ _SOFTWARE_TEXT_CHUNKS = ("date:create", "date:modify", "date:timestamp")  # Imag
 
 
 def frame_metadata(image: Image.Image) -> tuple[set[str], int]:
-    """The kinds that the EXIF of the frame before its pixels has, and its orientation (1 if it states none)."""
+    """Return the kinds in the frame's EXIF before its pixels, and its orientation (1 if it states none)."""
     kinds = {"description"} if image.info.get("comment") else set()
     try:
         exif = image.getexif()
@@ -96,55 +96,55 @@ def frame_metadata(image: Image.Image) -> tuple[set[str], int]:
 
 
 def file_metadata(encoded: bytes, exif_from: int = 0) -> set[str]:
-    """The kinds in all XMP packets of the file, and in its EXIF blocks from byte `exif_from` on."""
+    """Return the kinds in all XMP packets of the file, and in its EXIF blocks from byte `exif_from` on."""
     kinds: set[str] = set()
-    at, left = encoded.find(XMP_OPENING), False
+    offset, left = encoded.find(XMP_OPENING), False
     for _ in range(MAX_BLOCKS):
-        if at < 0:
+        if offset < 0:
             break
-        last = encoded.find(XMP_CLOSING, at, at + MAX_XMP_BYTES)
+        last = encoded.find(XMP_CLOSING, offset, offset + MAX_XMP_BYTES)
         if last < 0:
-            last = min(at + MAX_XMP_BYTES, len(encoded))
+            last = min(offset + MAX_XMP_BYTES, len(encoded))
             left |= last < len(encoded)
-        kinds |= _xmp_kinds(encoded[at:last])
-        at = encoded.find(XMP_OPENING, last)
-    left |= at >= 0
-    at = encoded.find(EXIF_MAGIC, exif_from)
+        kinds |= _xmp_kinds(encoded[offset:last])
+        offset = encoded.find(XMP_OPENING, last)
+    left |= offset >= 0
+    offset = encoded.find(EXIF_MAGIC, exif_from)
     for _ in range(MAX_BLOCKS):
-        if at < 0:
+        if offset < 0:
             break
-        kinds |= _block_kinds(encoded[at : at + MAX_EXIF_BYTES])
-        at = encoded.find(EXIF_MAGIC, at + len(EXIF_MAGIC))
-    left |= at >= 0
-    at = encoded.find(IPTC_MAGIC)
+        kinds |= _block_kinds(encoded[offset : offset + MAX_EXIF_BYTES])
+        offset = encoded.find(EXIF_MAGIC, offset + len(EXIF_MAGIC))
+    left |= offset >= 0
+    offset = encoded.find(IPTC_MAGIC)
     for _ in range(MAX_BLOCKS):
-        if at < 0:
+        if offset < 0:
             break
-        kinds |= _iptc_kinds(encoded, at + len(IPTC_MAGIC))
-        at = encoded.find(IPTC_MAGIC, at + len(IPTC_MAGIC))
-    return kinds | {"unread"} if left or at >= 0 else kinds
+        kinds |= _iptc_kinds(encoded, offset + len(IPTC_MAGIC))
+        offset = encoded.find(IPTC_MAGIC, offset + len(IPTC_MAGIC))
+    return kinds | {"unread"} if left or offset >= 0 else kinds
 
 
-def _iptc_kinds(encoded: bytes, at: int) -> set[str]:
-    """at: where the name of the resource begins, padded to an even length."""
+def _iptc_kinds(encoded: bytes, offset: int) -> set[str]:
+    """Return the kinds of an IPTC resource. offset: of the resource's name, padded to an even length."""
     kinds: set[str] = set()
-    at += (encoded[at] + 2 if at < len(encoded) else 0) & ~1
-    last = min(len(encoded), at + 4 + int.from_bytes(encoded[at : at + 4]))
-    at += 4
-    while at + 5 <= last and encoded[at] == 0x1C:
-        num_bytes = int.from_bytes(encoded[at + 3 : at + 5])
-        if at + 5 + num_bytes > last:
+    offset += (encoded[offset] + 2 if offset < len(encoded) else 0) & ~1
+    last = min(len(encoded), offset + 4 + int.from_bytes(encoded[offset : offset + 4]))
+    offset += 4
+    while offset + 5 <= last and encoded[offset] == 0x1C:
+        num_bytes = int.from_bytes(encoded[offset + 3 : offset + 5])
+        if offset + 5 + num_bytes > last:
             break  # damaged
-        kind, text = _IPTC_KINDS.get(encoded[at + 2]), encoded[at + 5 : at + 5 + num_bytes].strip()
+        kind, text = _IPTC_KINDS.get(encoded[offset + 2]), encoded[offset + 5 : offset + 5 + num_bytes].strip()
         is_program = kind == "artist" and any(chr(byte).isdigit() for byte in text)  # "Picasa 2.7"
-        if kind and encoded[at + 1] == 2 and text and not is_program:
+        if kind and encoded[offset + 1] == 2 and text and not is_program:
             kinds.add(kind)
-        at += 5 + num_bytes
+        offset += 5 + num_bytes
     return kinds
 
 
 def png_metadata(encoded: bytes) -> tuple[set[str], bytes]:
-    """The kinds in a PNG's text and EXIF chunks, and the PNG without the text that is too large to be read.
+    """Return the kinds in a PNG's text and EXIF chunks, and the PNG without text that is too large to be read.
 
     Pillow would refuse the whole picture because of such text. The limits are Pillow's.
     """
@@ -168,17 +168,17 @@ def png_metadata(encoded: bytes) -> tuple[set[str], bytes]:
 
 
 def png_chunks(encoded: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """Name of each chunk, and where its content begins and ends."""
-    at = len(PNG_MAGIC)
-    while at + 8 <= len(encoded):
-        first = at + 8
-        last = first + int.from_bytes(encoded[at : at + 4])
-        yield encoded[at + 4 : first], first, min(last, len(encoded))
-        at = last + 4
+    """Yield the name of each chunk, and where its content begins and ends."""
+    offset = len(PNG_MAGIC)
+    while offset + 8 <= len(encoded):
+        first = offset + 8
+        last = first + int.from_bytes(encoded[offset : offset + 4])
+        yield encoded[offset + 4 : first], first, min(last, len(encoded))
+        offset = last + 4
 
 
 def chunk_text(name: bytes, value: bytes, room: int) -> bytes | None:
-    """What a text chunk holds behind its keyword; None where it is larger than `room`, or packed in an unknown way."""
+    """Return the text after a chunk's keyword; None if it exceeds `room` or is packed in an unknown way."""
     packed = name == b"zTXt"
     if packed:
         method, value = value[:1], value[1:]
@@ -205,7 +205,8 @@ def _text_kinds(keyword: bytes, text: bytes) -> set[str]:
 
 
 def raw_profile(keyword: bytes, text: bytes) -> bytes:
-    """The metadata that ImageMagick packs into text: a name, a length, hexadecimal digits. Empty for other text."""
+    """Return the metadata that ImageMagick packs into text: a name, a length, hexadecimal digits. Empty for other
+    text."""
     if not keyword.lower().startswith(b"raw profile type"):
         return b""
     try:
@@ -229,9 +230,9 @@ def _block_kinds(block: bytes) -> set[str]:
     return kinds
 
 
-def _add(kinds: set[str], found: Iterable[str]) -> None:
-    """One by one, so that damage leaves what came before it."""
-    for kind in found:
+def _add(kinds: set[str], new: Iterable[str]) -> None:
+    """Add kinds one by one, so that those before any damage are kept."""
+    for kind in new:
         kinds.add(kind)
 
 

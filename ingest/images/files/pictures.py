@@ -32,50 +32,50 @@ _MAGICS: tuple[tuple[bytes, int, str], ...] = (
     (b"JXL \r\n\x87\n", 4, ""),
     (b"jP  \r\n\x87\n", 4, ""),
 )
-"""What stands near the beginning of a picture, how far behind it, and Pillow's name; "" for what is not decoded.
+"""Mark of a picture, its offset from the picture's beginning, and Pillow's name; "" for formats that are not decoded.
 
-Only marks that are long enough to be looked for anywhere; `ingest.images.files.magic` judges the beginning of a piece.
+Only marks long enough to be searched anywhere; the beginning of a piece is left to `ingest.images.files.magic`.
 """
 _IN_PIXELS = _MAGICS[:2]
 _HEADERS = (("BMP", BMP_HEADER),)
-"""The same, where no fixed bytes are long enough to be looked for."""
+"""Patterns of formats whose fixed bytes are too short to be searched for."""
 _DECODED = frozenset([*(name for *_, name in _MAGICS), *(name for name, _ in _HEADERS)])
 _SURE = frozenset(["JPEG", "PNG", "WEBP", "AVIF"])
-"""A header of these that can be read is no accident; of the others the pixels must decode as well."""
+"""Formats whose readable header proves a picture; for the others the pixels must decode as well."""
 _BASE64 = re.compile(rb"(?:/9j/|iVBORw0KGgo|UklGR|R0lGOD)(?:[A-Za-z0-9+/=\s]|&#x?[0-9aAdD]{1,2};)*+")
 _ENTITY = re.compile(rb"&#x?[0-9aAdD]{1,2};|\s")
 
 _HEAD_BYTES = 16
 _MAX_CANDIDATES = 64
 _MAX_COMPARED = 8
-"""Of one file. Where there are more, one of them counts as new."""
+"""Limit of pictures compared in one file; any further one counts as new."""
 
 Outcome = Literal["none", "copy", "new"]
 
 
 @dataclass(frozen=True)
 class Inner:
-    """A place inside of a file where a picture may begin."""
+    """A position inside a file where a picture may begin."""
 
     held: bytes
-    """A part of the file, as it is or unpacked."""
+    """Part of the file, as stored or unpacked."""
 
     first: int
     """Where the picture begins in `held`."""
 
     format: str
-    """Pillow's name; empty for a format that is not decoded."""
+    """Pillow's name of the format; empty for a format that is not decoded."""
 
-    place: int
-    """Where it begins in the part of the file that was searched."""
+    offset: int
+    """Offset in the part of the file that was searched."""
 
     @property
     def is_sure(self) -> bool:
-        """Whether a header of the format that can be read is enough to know that this is a picture."""
+        """Whether a readable header of the format proves that this is a picture."""
         return self.format in _SURE or not self.format
 
     def files(self) -> Iterator[bytes]:
-        """The pictures as files of their own: a TIFF such as EXIF may hold one in its second directory."""
+        """Yield the pictures as files of their own: a TIFF such as EXIF may hold one in its second directory."""
         yield self.held[self.first :]
         second = second_directory(self.held[self.first :]) if self.format == "TIFF" else None
         if second is not None:
@@ -87,10 +87,10 @@ class Found:
     """Pictures in some bytes."""
 
     new: int | None = None
-    """Offset of the first picture that shows something else than what was scanned; None if there is none."""
+    """Offset of the first picture that shows anything but what was scanned; None if there is none."""
 
     copies: tuple[Range, ...] = ()
-    """Where copies of what was scanned lie."""
+    """Ranges of copies of what was scanned."""
 
 
 class PictureSearch:
@@ -102,19 +102,19 @@ class PictureSearch:
         self._compared_left = _MAX_COMPARED
 
     def look(self, content: bytes, is_pixels: bool) -> Found:
-        """The pictures of `inner_pictures`, up to the first new one."""
+        """Search for the pictures of `inner_pictures`, up to the first new one."""
         copies = list[Range]()
         for inner in inner_pictures(content, is_pixels):
             outcome = self._judged(inner)
             if outcome == "new":
-                return Found(inner.place)
+                return Found(inner.offset)
             if outcome == "copy" and inner.format == "JPEG" and inner.held is content:
                 parts = _plain_parts(content[inner.first :])
                 copies.extend((inner.first + first, inner.first + last) for first, last in parts)
         return Found(None, tuple(copies))
 
     def is_copy(self, content: bytes) -> bool:
-        """Whether a picture file shows nothing else."""
+        """Return whether a picture file shows only what was scanned."""
         return any(self._compared(content, name) == "copy" for name in ("TIFF", "PPM"))
 
     def _judged(self, inner: Inner) -> Outcome:
@@ -125,7 +125,7 @@ class PictureSearch:
         return "new" if "new" in outcomes else "copy" if "copy" in outcomes else "none"
 
     def _compared(self, content: bytes, format_name: str) -> Outcome:
-        """A picture with more pixels than what was scanned is not decoded: it counts as new."""
+        """Compare a picture. One with more pixels than the scanned image is not decoded and counts as new."""
         outcome: Outcome = "none"
         try:
             picture = Image.open(io.BytesIO(content), formats=(format_name,))
@@ -139,38 +139,39 @@ class PictureSearch:
 
 
 def inner_pictures(content: bytes, is_pixels: bool) -> Iterator[Inner]:
-    """Pictures anywhere in some bytes, also as text in base 64; in the data of pixels only JPEG and PNG."""
-    for at, format_name in _candidates(content, _IN_PIXELS if is_pixels else _MAGICS):
-        yield Inner(content, at, format_name, at)
+    """Yield pictures anywhere in some bytes, including base 64; in pixel data only JPEG and PNG."""
+    for offset, format_name in _candidates(content, _IN_PIXELS if is_pixels else _MAGICS):
+        yield Inner(content, offset, format_name, offset)
     if is_pixels:
         return
-    # A format that is not looked for in the midst of other bytes.
+    # Formats that are recognised only at the beginning, not in the middle of other bytes.
     name = picture_in_place_of_text(content[:HEAD_BYTES]) if len(content) > IGNORED_BYTES else None
     if name is not None and name not in _DECODED:
         yield Inner(content, 0, name if name == "PPM" else "", 0)
     for text in _BASE64.finditer(content):
         decoded = _from_base64(text[0])
-        heads = [name for at, name in _candidates(decoded[:_HEAD_BYTES], _MAGICS) if at == 0]
+        heads = [name for offset, name in _candidates(decoded[:_HEAD_BYTES], _MAGICS) if offset == 0]
         yield from (Inner(decoded, 0, name, text.start()) for name in heads)
 
 
 def _candidates(content: bytes, magics: Sequence[tuple[bytes, int, str]]) -> Iterator[tuple[int, str]]:
-    """Where pictures may begin."""
+    """Yield the offsets where pictures may begin, and the format."""
     for magic, num_before, format_name in magics:
-        at = content.find(magic)
-        while at >= 0:
-            if at >= num_before:
-                yield at - num_before, format_name
-            at = content.find(magic, at + 1)
+        offset = content.find(magic)
+        while offset >= 0:
+            if offset >= num_before:
+                yield offset - num_before, format_name
+            offset = content.find(magic, offset + 1)
     for format_name, header in () if magics is _IN_PIXELS else _HEADERS:
-        found = header.search(content)
-        while found:
-            yield found.start(), format_name
-            found = header.search(content, found.start() + 1)
+        match = header.search(content)
+        while match:
+            yield match.start(), format_name
+            match = header.search(content, match.start() + 1)
 
 
 def _plain_parts(content: bytes) -> list[Range]:
-    """Where a JPEG that `content` begins with lies, less what in it is neither pixels nor metadata."""
+    """Return the range of the JPEG at the start of `content`; none if it holds much that is neither pixels nor
+    metadata."""
     stream = jpeg.streams(content, [0])[0]
     num_unknown = sum(len(p.content) for p in jpeg.pieces(content[: stream.last], [stream]) if p.kind != METADATA)
     return [(0, stream.last)] if num_unknown <= IGNORED_BYTES else []

@@ -1,16 +1,16 @@
-"""What a walker finds in a file besides the pictures that are scanned."""
+"""The pieces of a file outside of the scanned pictures, as walkers report them."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 METADATA, PIXELS = "metadata", "pixels"
-"""What is looked at: it counts only where another picture lies in it."""
+"""Kinds that count only if they contain another picture."""
 
 IGNORED_BYTES = 64
-"""So much of one kind in a file is padding or a marker, and counts as nothing."""
+"""This much of one kind in a file is taken for padding or a marker and ignored."""
 
 Range = tuple[int, int]
-"""First byte, and the byte behind the last one."""
+"""Offset of the first byte, and of the byte after the last one."""
 
 
 @dataclass(frozen=True)
@@ -24,24 +24,24 @@ class Piece:
     copy; or empty, which always counts."""
 
     num_bytes: int | None = None
-    """None, or how many bytes of the file these are."""
+    """Number of bytes of the file, or None for those of `content`."""
 
 
 def unclaimed(claimed: Iterable[Range], num_bytes: int) -> Iterator[Range]:
-    """The ranges of a file of `num_bytes` that no claimed range covers, in order."""
-    at = 0
+    """Yield the ranges of a file of `num_bytes` that no claimed range covers, in order."""
+    offset = 0
     for first, last in sorted(claimed):
         if first >= num_bytes:
             break
-        if first > at:
-            yield at, first
-        at = max(at, last)
-    if at < num_bytes:
-        yield at, num_bytes
+        if first > offset:
+            yield offset, first
+        offset = max(offset, last)
+    if offset < num_bytes:
+        yield offset, num_bytes
 
 
 def merged(ranges: Iterable[Range], num_bytes: int) -> Iterator[Range]:
-    """The same bytes, each of them once."""
+    """Yield the same bytes as ranges without overlap."""
     return unclaimed(unclaimed(ranges, num_bytes), num_bytes)
 
 

@@ -1,4 +1,4 @@
-"""PNG and APNG: chunks, and what lies behind IEND.
+"""PNG and APNG: chunks, and data after IEND.
 
 Source of the names: W3C, "Portable Network Graphics (PNG) Specification (Third Edition)", and its list of extensions.
 """
@@ -23,10 +23,10 @@ _SMALL = frozenset(
     b"gIFg gIFx gIFt sTER iDOT vpAg orNT".split()
 )
 _MAX_SMALL_BYTES = 1024
-"""So much of each name; the largest that is meant is a palette, 768 bytes."""
+"""Limit of all chunks of one name; the largest legitimate one is a palette, 768 bytes."""
 _CONTROL_BYTES = 26
 _NUMBER_BYTES = 4
-"""Before the data of a later frame."""
+"""Bytes before the data of a later frame."""
 _CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 _PASSES = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))
 """Left, top, and steps to the right and down, of each pass of an interlaced picture."""
@@ -34,14 +34,14 @@ _PASSES = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4),
 
 @dataclass
 class _Frame:
-    """size: width and height as the file holds them, each in 4 bytes."""
+    """Packed data of a frame. size: width and height as stored, each in 4 bytes."""
 
     size: bytes
     packed: list[bytes] = field(default_factory=list)
 
 
 def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
-    """num_seen: frames that are scanned, the first picture counted."""
+    """Yield the parts of a PNG. num_seen: frames that are scanned, including the first picture."""
     frames, index, last, before = [_Frame(b"")], 0, len(PNG_MAGIC), b""
     header = b""
     num_bytes, room = Counter[bytes](), MAX_TEXT_MEMORY
@@ -66,7 +66,7 @@ def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
             held, num_held = _unpacked(name, content, room)
             room = max(0, room - num_held)
             yield held
-            if name != b"tEXt":  # what is packed badly, or lies behind what is packed
+            if name != b"tEXt":  # badly packed data, or data after the packed text
                 yield Piece(METADATA, content)
         elif name in _METADATA_CHUNKS:
             yield Piece(METADATA, content)
@@ -86,7 +86,7 @@ def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
 
 
 def _num_row_bytes(size: bytes, header: bytes) -> int:
-    """Of all rows of a frame, with the byte before each that names its filter."""
+    """Return the size of all rows of a frame, each with the byte that names its filter."""
     width, height = int.from_bytes(size[:4]), int.from_bytes(size[4:8])
     depth, colour, interlacing = header[8:9], header[9:10], header[12:13]
     bits = int.from_bytes(depth) * _CHANNELS.get(int.from_bytes(colour), 1)
@@ -98,7 +98,7 @@ def _num_row_bytes(size: bytes, header: bytes) -> int:
 
 
 def _unpacked(name: bytes, content: bytes, room: int) -> tuple[Piece, int]:
-    """What a text or a colour profile holds once it is unpacked, and its size. As it is where that exceeds `room`."""
+    """Unpack a text or colour profile and return its size; left packed if it exceeds `room`."""
     keyword, _, value = content.partition(b"\0")
     held = chunk_text(b"zTXt" if name == _PROFILE else name, value, room)
     if held is None:

@@ -1,4 +1,4 @@
-"""TIFF: what the scanned pages do not account for.
+"""TIFF: the parts that the scanned pages do not account for.
 
 They account for the header, their directories, the values of known tags, and as many strips or tiles as they need.
 """
@@ -26,12 +26,12 @@ _METADATA_TAGS = frozenset(
     [
         *(*range(269, 273), 285, 305, 306, 315, 316, 333, 337, 33432),  # texts
         *(700, 33723, 34377, 34675, 18246, 18249, *range(40091, 40096), 50341),  # XMP, IPTC, Photoshop, ICC, Windows
-        *(33550, 33922, 34264, 34735, 34736, 34737, 42112, 42113),  # where on the earth
+        *(33550, 33922, 34264, 34735, 34736, 34737, 42112, 42113),  # geographic position
     ]
 )
 _TRANSFER_FUNCTION, _COLOUR_MAP, _JPEG_TABLES = 301, 320, 347
 _MAX_JPEG_TABLES_BYTES = 4096
-"""Four tables of quantization and eight of Huffman codes take less."""
+"""Limit of JPEG tables: four of quantization and eight of Huffman codes take less."""
 _LAST_BASELINE_TAG = 532
 _POINTERS = frozenset([_EXIF, _GPS, _SUB_DIRECTORIES])
 _MAX_SMALL_BYTES = 1024
@@ -41,21 +41,21 @@ _MAX_INNER = 8
 
 
 def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
-    """num_seen: pages that are scanned."""
+    """Yield the parts of a TIFF. num_seen: pages that are scanned."""
     file, account = TiffFile(encoded), _Account()
     account.claimed.append((0, file.header_bytes))
-    met = set[int]()
+    visited = set[int]()
     try:
-        place = file.first_page
-        while place and place not in met:
-            met.add(place)
-            directory = file.directory(place)
-            if len(met) <= num_seen:
+        offset = file.first_page
+        while offset and offset not in visited:
+            visited.add(offset)
+            directory = file.directory(offset)
+            if len(visited) <= num_seen:
                 account.add_page(file, directory)
             else:
                 account.frames.append((directory.first, directory.last))
                 account.frames.extend(_pixels(file, directory)[0])
-            place = directory.following
+            offset = directory.following
     except struct.error:
         pass  # damaged: nothing accounts for what was not reached
     yield from account.pieces(file)
@@ -66,33 +66,33 @@ class _Account:
     """Ranges of a file, by what they hold."""
 
     claimed: list[Range] = field(default_factory=list)
-    """Accounted for by a page."""
+    """Ranges that a page accounts for."""
 
     metadata: list[Range] = field(default_factory=list)
 
     compressed: list[Range] = field(default_factory=list)
-    """Pixels of scanned pages."""
+    """Ranges of compressed pixels of scanned pages."""
 
     frames: list[Range] = field(default_factory=list)
-    """Pages that are not scanned."""
+    """Ranges of pages that are not scanned."""
 
     unknown: list[Range] = field(default_factory=list)
-    """Unknown tags."""
+    """Ranges of unknown tags."""
 
     sub_directories: list[int] = field(default_factory=list)
     """Offsets of directories that are not pages."""
 
     def add_page(self, file: TiffFile, directory: Directory) -> None:
         entries = directory.entries
-        self.claimed.append((directory.first, entries[0].place[0] if entries else directory.last))
-        self.claimed.append((entries[-1].place[1] if entries else directory.first, directory.last))
+        self.claimed.append((directory.first, entries[0].own_bytes[0] if entries else directory.last))
+        self.claimed.append((entries[-1].own_bytes[1] if entries else directory.first, directory.last))
         pixels, num_positions = _pixels(file, directory)
         is_compressed = file.number(directory, _COMPRESSION, _UNCOMPRESSED) not in (_UNCOMPRESSED, _OLD_JPEG, _JPEG)
         (self.compressed if is_compressed else self.claimed).extend(pixels)
         max_bits = max(file.numbers(directory, _BITS, 1), default=1)
         for entry in entries:
             is_known = _is_known(entry, max_bits) and directory.by_tag[entry.tag] is entry
-            (self.claimed if is_known else self.unknown).append(entry.place)
+            (self.claimed if is_known else self.unknown).append(entry.own_bytes)
             first, last = entry.values
             if entry.tag in _POSITIONS:
                 last = min(last, first + num_positions * entry.value_bytes)
@@ -103,10 +103,10 @@ class _Account:
         self._add_metadata(file, directory)
 
     def _add_metadata(self, file: TiffFile, directory: Directory) -> None:
-        """EXIF with what hangs on it."""
-        left = [place for tag in (_EXIF, _GPS) for place in file.numbers(directory, tag, 1)]
-        for place in left:
-            inner = file.directory(place)
+        """Account for EXIF and the directories that it refers to."""
+        left = [offset for tag in (_EXIF, _GPS) for offset in file.numbers(directory, tag, 1)]
+        for offset in left:
+            inner = file.directory(offset)
             self.claimed.append((inner.first, inner.last))
             self.metadata.extend(entry.values for entry in inner.entries if not entry.is_inside)
             if len(left) < _MAX_INNER:
@@ -118,9 +118,9 @@ class _Account:
             yield from (Piece(kind, encoded[first:last]) for first, last in merged(ranges, num_bytes))
         yield Piece(FRAMES, b"", num_bytes_of(merged(self.frames, num_bytes)))
         claimed = [*self.claimed, *self.compressed, *self.metadata, *self.frames]
-        for number, place in enumerate(self.sub_directories[:_MAX_SUB_DIRECTORIES]):
-            taken = _sub_picture(file, place)
-            content = file.beginning_at(place) if number < _MAX_COMPARED and taken else b""
+        for number, offset in enumerate(self.sub_directories[:_MAX_SUB_DIRECTORIES]):
+            taken = _sub_picture(file, offset)
+            content = file.beginning_at(offset) if number < _MAX_COMPARED and taken else b""
             yield Piece(EMBEDDED_IMAGE, content, num_bytes_of(merged(taken, num_bytes)))
             claimed += taken
         marks = sorted(first for first, _ in self.unknown)
@@ -132,7 +132,8 @@ class _Account:
 
 
 def _is_known(entry: Entry, max_bits: int) -> bool:
-    """max_bits: of a sample, which says how many values a table has."""
+    """Return whether a tag is known and no larger than expected. max_bits: bits per sample, which set the size of
+    tables."""
     if entry.tag in _METADATA_TAGS or entry.tag in _POSITIONS or entry.tag in _POINTERS:
         return True
     most = _MAX_SMALL_BYTES
@@ -143,10 +144,10 @@ def _is_known(entry: Entry, max_bits: int) -> bool:
     return entry.tag <= _LAST_BASELINE_TAG and entry.values[1] - entry.values[0] <= most
 
 
-def _sub_picture(file: TiffFile, place: int) -> list[Range]:
-    """All of a directory that is no page, nothing where it cannot be read."""
+def _sub_picture(file: TiffFile, offset: int) -> list[Range]:
+    """Return all ranges of a directory that is not a page; none if it cannot be read."""
     try:
-        directory = file.directory(place)
+        directory = file.directory(offset)
         values = [entry.values for entry in directory.entries if not entry.is_inside]
         return [(directory.first, directory.last), *values, *_pixels(file, directory)[0]]
     except struct.error:
@@ -154,7 +155,7 @@ def _sub_picture(file: TiffFile, place: int) -> list[Range]:
 
 
 def _pixels(file: TiffFile, directory: Directory) -> tuple[list[Range], int]:
-    """The strips or tiles that a picture needs, and how many these are."""
+    """Return the strips or tiles that a picture needs, and their number."""
     width, height = file.number(directory, _WIDTH, 0), file.number(directory, _HEIGHT, 0)
     compression = file.number(directory, _COMPRESSION, _UNCOMPRESSED)
     is_tiled = _TILE_OFFSETS in directory.by_tag

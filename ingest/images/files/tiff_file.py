@@ -17,16 +17,16 @@ class Entry:
     tag: int
 
     kind: int
-    """The type of its values."""
+    """Type of its values."""
 
-    place: Range
-    """The bytes of the entry itself."""
+    own_bytes: Range
+    """Range of the entry itself."""
 
     values: Range
-    """The bytes of its values."""
+    """Range of its values."""
 
     is_inside: bool
-    """Whether `values` lies within `place`."""
+    """Whether `values` is within `own_bytes`."""
 
     @property
     def value_bytes(self) -> int:
@@ -46,12 +46,12 @@ class Directory:
 
     @cached_property
     def by_tag(self) -> dict[int, Entry]:
-        """The last one of each tag, which is the one that counts."""
+        """The last entry of each tag, which is the valid one."""
         return {entry.tag: entry for entry in self.entries}
 
 
 class TiffFile:
-    """struct.error if the file ends too early, or if more than twice its size was read."""
+    """A reader of TIFF. struct.error if the file ends too early, or if more than twice its size was read."""
 
     def __init__(self, encoded: bytes):
         self.encoded = encoded
@@ -67,25 +67,26 @@ class TiffFile:
     def first_page(self) -> int:
         return self._at(self._start, self._offset)
 
-    def following(self, place: int) -> int:
-        return self._at(self._entries(place)[1], self._offset)
+    def following(self, offset: int) -> int:
+        return self._at(self._entries(offset)[1], self._offset)
 
-    def directory(self, place: int) -> Directory:
-        first, last = self._entries(place)
+    def directory(self, offset: int) -> Directory:
+        first, last = self._entries(offset)
         following, entries = self._at(last, self._offset), []
         self._take(last - first)
-        for at in range(first, last, 4 + 2 * self._offset_bytes):
-            tag, kind = struct.unpack_from(self._order + "HH", self.encoded, at)
-            inside = at + 4 + self._offset_bytes
-            num_bytes = self._at(at + 4, self._offset) * _TYPE_BYTES.get(kind, 1)
+        for start in range(first, last, 4 + 2 * self._offset_bytes):
+            tag, kind = struct.unpack_from(self._order + "HH", self.encoded, start)
+            inside = start + 4 + self._offset_bytes
+            num_bytes = self._at(start + 4, self._offset) * _TYPE_BYTES.get(kind, 1)
             is_inside = num_bytes <= self._offset_bytes
             values = inside if is_inside else self._at(inside, self._offset)
             end = inside + self._offset_bytes
-            entries.append(Entry(tag, kind, (at, end), (values, values + num_bytes), is_inside))
-        return Directory(place, last + self._offset_bytes, tuple(entries), following)
+            entries.append(Entry(tag, kind, (start, end), (values, values + num_bytes), is_inside))
+        return Directory(offset, last + self._offset_bytes, tuple(entries), following)
 
     def numbers(self, directory: Directory, tag: int, most: int) -> tuple[int, ...]:
-        """The first values of a tag, at most `most`; none if the tag is missing or does not hold whole numbers."""
+        """Return the first values of a tag, at most `most`; none if the tag is missing or does not hold whole
+        numbers."""
         entry = directory.by_tag.get(tag)
         if entry is None or entry.kind not in _NUMBERS:
             return ()
@@ -98,51 +99,51 @@ class TiffFile:
     def number(self, directory: Directory, tag: int, default: int) -> int:
         return (*self.numbers(directory, tag, 1), default)[0]
 
-    def beginning_at(self, place: int) -> bytes:
-        """The same file with the directory at `place` as its first one."""
-        offset = struct.pack(self._order + self._offset, place)
+    def beginning_at(self, directory_offset: int) -> bytes:
+        """Return the same file with the directory at this offset as its first one."""
+        offset = struct.pack(self._order + self._offset, directory_offset)
         return self.encoded[: self._start] + offset + self.encoded[self.header_bytes :]
 
-    def _entries(self, place: int) -> Range:
-        first = place + struct.calcsize(self._number)
-        return first, first + self._at(place, self._number) * (4 + 2 * self._offset_bytes)
+    def _entries(self, offset: int) -> Range:
+        first = offset + struct.calcsize(self._number)
+        return first, first + self._at(offset, self._number) * (4 + 2 * self._offset_bytes)
 
-    def _at(self, place: int, what: str) -> int:
-        self._check(place)
-        return int(struct.unpack_from(self._order + what, self.encoded, place)[0])
+    def _at(self, offset: int, number_format: str) -> int:
+        self._check(offset)
+        return int(struct.unpack_from(self._order + number_format, self.encoded, offset)[0])
 
-    def _check(self, place: int) -> None:
-        if place > len(self.encoded):  # more than struct takes, perhaps
-            raise struct.error("behind the end")
+    def _check(self, offset: int) -> None:
+        if offset > len(self.encoded):  # possibly more than struct accepts
+            raise struct.error("after the end")
 
     def _take(self, num_bytes: int) -> None:
-        """Directories that lie over each other, and values that many tags share, would take far too long."""
+        """Count the bytes read: overlapping directories, and values that many tags share, would take far too long."""
         self._room -= num_bytes
         if self._room < 0:
             raise struct.error("read more than twice over")
 
 
 def num_pages(encoded: bytes) -> int:
-    """Pages in the file; Pillow's own count takes time by the square of it.
+    """Count the pages of the file; Pillow's own count takes quadratic time.
 
-    A page that lies behind the end of the file is counted, so that it is missed where it is decoded.
+    A page beyond the end of the file is counted, so that decoding reports it as missing.
     """
-    file, met = TiffFile(encoded), set[int]()
+    file, visited = TiffFile(encoded), set[int]()
     try:
         page = file.first_page
-        while page and page not in met:
-            met.add(page)
+        while page and page not in visited:
+            visited.add(page)
             page = file.following(page)
     except struct.error:
-        return len(met)
-    return len(met)
+        return len(visited)
+    return len(visited)
 
 
 def second_directory(encoded: bytes) -> bytes | None:
-    """The file with its second directory as its first one, None without one. EXIF has its thumbnail there."""
+    """Return the file with its second directory as the first one, or None. EXIF has its thumbnail there."""
     file = TiffFile(encoded)
     try:
-        place = file.following(file.first_page)
-        return file.beginning_at(place) if place else None
+        offset = file.following(file.first_page)
+        return file.beginning_at(offset) if offset else None
     except struct.error:
         return None

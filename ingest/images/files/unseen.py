@@ -20,7 +20,7 @@ from ingest.images.files.pieces import IGNORED_BYTES, METADATA, PIXELS, Piece, u
 from ingest.images.files.unseen_kinds import EMBEDDED_IMAGE, FRAMES, TRAILING_DATA, UNKNOWN_CHUNK
 
 MAX_INNER = 64
-"""Places of one file that are given as `Unseen.pictures`; None takes the place of more."""
+"""Limit of `Unseen.pictures` of one file; a None at the end means that there are more."""
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,13 @@ class Unseen:
     """Content of a file that is not scanned."""
 
     kinds: tuple[str, ...]
-    """Of `ingest.images.files.unseen_kinds.UNSEEN_KINDS`, sorted; empty if everything is scanned."""
+    """Keys of `ingest.images.files.unseen_kinds.UNSEEN_KINDS`, sorted; empty if everything is scanned."""
 
     num_bytes: int
     """Its size in the file."""
 
     pictures: tuple[Inner | None, ...]
-    """Places in this content where pictures may begin. None: it may hold some that cannot be taken out of the file,
+    """Positions in this content where pictures may begin. None: it may hold some that cannot be taken out of the file,
     such as frames after those that were scanned. Some are missing unless `unseen_in` was asked for pictures."""
 
 
@@ -42,7 +42,7 @@ __all__ = ["Inner", "Scanned", "Unseen", "pieces_of", "unseen_in"]
 
 
 def pieces_of(image: ImageFile.ImageFile, encoded: bytes, num_seen: int, streams: Sequence[Stream]) -> Iterator[Piece]:
-    """num_seen: frames that are scanned. streams: where these lie in a JPEG."""
+    """Yield the parts of a file. num_seen: frames that are scanned. streams: their positions in a JPEG."""
     match image.format:
         case "JPEG" | "MPO":
             return jpeg.pieces(encoded, streams)
@@ -65,7 +65,7 @@ def pieces_of(image: ImageFile.ImageFile, encoded: bytes, num_seen: int, streams
 def unseen_in(
     encoded: bytes, pieces: Iterable[Piece], scanned: Scanned, has_more_frames: bool, takes_pictures: bool = False
 ) -> Unseen:
-    """What of the pieces of a file counts. has_more_frames: than were scanned. takes_pictures: gives `pictures`."""
+    """Judge the pieces of a file. has_more_frames: than were scanned. takes_pictures: return `pictures`."""
     search, num_bytes, num_unpadded = PictureSearch(scanned), Counter[str](), Counter[str]()
     kinds = {FRAMES} if has_more_frames else set[str]()
     pictures: list[Inner | None] = [None] if has_more_frames else []
@@ -76,18 +76,18 @@ def unseen_in(
                 num_bytes[piece.kind] += piece.num_bytes
                 pictures += [Inner(piece.content, 0, name, 0) for name in ("TIFF", "PPM")] if piece.content else [None]
             continue
-        found = search.look(piece.content, is_pixels=piece.kind == PIXELS) if piece.content else Found()
-        if found.new is not None:
+        inside = search.look(piece.content, is_pixels=piece.kind == PIXELS) if piece.content else Found()
+        if inside.new is not None:
             kinds.add(EMBEDDED_IMAGE)
             most = MAX_INNER + 1 if takes_pictures else 0
             pictures += islice(inner_pictures(piece.content, piece.kind == PIXELS), most)
         if piece.kind not in (METADATA, PIXELS):
-            rest = b"".join(piece.content[first:last] for first, last in unclaimed(found.copies, len(piece.content)))
+            rest = b"".join(piece.content[first:last] for first, last in unclaimed(inside.copies, len(piece.content)))
             unpadded = rest.strip(rest[:1])
             num_unpadded[piece.kind] += len(unpadded)
             num_bytes[piece.kind] += len(rest) if unpadded else 0
-        elif found.new is not None:
-            num_bytes[EMBEDDED_IMAGE] += len(piece.content) - found.new
+        elif inside.new is not None:
+            num_bytes[EMBEDDED_IMAGE] += len(piece.content) - inside.new
     kinds |= {kind for kind in (TRAILING_DATA, UNKNOWN_CHUNK) if num_unpadded[kind] > IGNORED_BYTES}
     if len(pictures) > MAX_INNER:
         pictures = [*pictures[:MAX_INNER], None]

@@ -1,6 +1,6 @@
-"""Kinds of content of a file that no engine looks at; what finds them is `ingest.images.files`.
+"""Kinds of content of a file that no engine sees; `ingest.images.files.unseen` finds them.
 
-By themselves, since the schema of the rows needs them and no decoder.
+A module of its own, since the schema of the rows needs no decoder.
 """
 
 FRAMES = "frames"
@@ -14,4 +14,4 @@ UNSEEN_KINDS = {
     TRAILING_DATA: "data after the end of the picture",
     UNKNOWN_CHUNK: "a part of the file that is neither a picture nor known metadata",
 }
-"""Every one of them."""
+"""Every kind and its meaning."""

@@ -1,4 +1,4 @@
-"""WebP: the chunks of a RIFF file, and what lies behind its size.
+"""WebP: the chunks of a RIFF file, and data after its stated size.
 
 Source: RFC 9649, "WebP Image Format".
 """
@@ -16,13 +16,13 @@ _PICTURES, _ALPHA = (b"VP8 ", b"VP8L"), b"ALPH"
 
 
 def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
-    """num_seen: frames that are scanned. Of pictures that may stand once only the first one is looked at."""
+    """Yield the parts of a WebP. num_seen: frames that are scanned. Only the first still picture is scanned."""
     last = min(len(encoded), 8 + int.from_bytes(encoded[4:8], "little"))
     flags = int.from_bytes(encoded[20:21]) if encoded[12:16] == b"VP8X" else 0
     is_animated, has_alpha = bool(flags & _ANIMATED), bool(flags & _HAS_ALPHA)
     chunks = list(_chunks(encoded, _HEADER_BYTES, last))
     decoded = set[int]() if is_animated else _decoded(chunks, has_alpha)
-    index, met = 0, set[bytes]()
+    index, seen_names = 0, set[bytes]()
     for name, first, end in chunks:
         content = encoded[first:end]
         if name == b"ANMF":
@@ -34,8 +34,8 @@ def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
         elif first in decoded:
             yield Piece(PIXELS, content)
         else:
-            yield Piece(UNKNOWN_CHUNK, content if name in met else content[_HEADERS.get(name, 0) :])
-        met.add(name)
+            yield Piece(UNKNOWN_CHUNK, content if name in seen_names else content[_HEADERS.get(name, 0) :])
+        seen_names.add(name)
     yield Piece(TRAILING_DATA, encoded[last + last % 2 :])
 
 
@@ -47,7 +47,7 @@ def _frame(content: bytes, has_alpha: bool) -> Iterator[Piece]:
 
 
 def _decoded(chunks: Sequence[tuple[bytes, int, int]], has_alpha: bool) -> set[int]:
-    """Where those chunks begin that make up the picture: the first lossy or lossless one, alpha before a lossy one."""
+    """Return where the chunks of the picture begin: the first lossy or lossless one, alpha before a lossy one."""
     alpha = None
     for name, first, _ in chunks:
         if name in _PICTURES:
@@ -57,9 +57,9 @@ def _decoded(chunks: Sequence[tuple[bytes, int, int]], has_alpha: bool) -> set[i
     return set()
 
 
-def _chunks(encoded: bytes, at: int, last: int) -> Iterator[tuple[bytes, int, int]]:
-    """Name of each chunk, and where its content begins and ends."""
-    while at + 8 <= last:
-        num_bytes = int.from_bytes(encoded[at + 4 : at + 8], "little")
-        yield encoded[at : at + 4], at + 8, min(at + 8 + num_bytes, last)
-        at += 8 + num_bytes + num_bytes % 2
+def _chunks(encoded: bytes, offset: int, last: int) -> Iterator[tuple[bytes, int, int]]:
+    """Yield the name of each chunk, and where its content begins and ends."""
+    while offset + 8 <= last:
+        num_bytes = int.from_bytes(encoded[offset + 4 : offset + 8], "little")
+        yield encoded[offset : offset + 4], offset + 8, min(offset + 8 + num_bytes, last)
+        offset += 8 + num_bytes + num_bytes % 2

@@ -4,9 +4,9 @@
     faces.py       CenterFace: faces                  ridges.py        fingerprints
     objects.py     NanoDet: people and things         scene.py         bystanders, activities, property
     nudity.py      open_nsfw                          medical_images.py   fundus photographs, radiographs
-    barcodes.py    ZXing                              writing.py       PP-OCR: where writing is
+    barcodes.py    ZXing                              writing.py       PP-OCR: positions of writing
     plates.py      licence plates                     ocr.py           PP-OCR: lines of text
-    fields.py      form labels and their values       page.py          what kind of page the lines make
+    fields.py      form labels and their values       page.py          the kind of page
     patterns.py    dates, numbers, addresses          check_digits.py  Luhn, IBAN, MRZ
     names.py       names of people                    vocabulary.py    the word lists in data/
     people.py, papers.py, contacts.py, rules.py       rules: text -> evidence
@@ -35,7 +35,7 @@ PROTOCOL = "detectors-5"
 """Changes with any rule, word list or threshold: values of two protocols are not to be compared."""
 
 MAX_SIDE_PX = 1600
-"""Print of a scanned A4 page is still 15 px high at this size."""
+"""Longest side of a view. Print of a scanned A4 page is still 15 px high at this size."""
 
 
 def describe(options: EngineOptions) -> EngineDescription:
@@ -64,7 +64,7 @@ def costs(options: EngineOptions) -> Costs:
 
 
 def load(options: EngineOptions) -> "DetectorsEngine":
-    """Starts the models, about 1 s; EngineError where a package or model file is missing or wrong."""
+    """Start the models, about 1 s; EngineError if a package or model file is missing or wrong."""
     package_versions()
     for name in SHA256:
         checked_path(name)

@@ -23,7 +23,7 @@ class Barcode:
     """One code in the picture."""
 
     content: str
-    """What is encoded; must not leave this package."""
+    """Encoded text; must not leave this package."""
 
     symbology: str
     """Name of the kind of code."""
@@ -41,8 +41,8 @@ class BarcodeReader:
         height, width = pixels.shape[:2]
         if min(height, width) < 8:
             return []
-        found = self._read(np.ascontiguousarray(pixels[:, :, 1]))
-        return [Barcode(code.text, code.format.name, _area(code.position, width, height)) for code in found]
+        codes = self._read(np.ascontiguousarray(pixels[:, :, 1]))
+        return [Barcode(code.text, code.format.name, _area(code.position, width, height)) for code in codes]
 
 
 def _area(position: object, width: int, height: int) -> Area:

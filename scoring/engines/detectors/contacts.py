@@ -1,4 +1,4 @@
-"""How to reach somebody: mail, phone, address; 1 where it is a person's, 0.5 where it is a business's."""
+"""Contact details: mail, phone, address; 1 if they are a person's, 0.5 if they are a business's."""
 
 import re
 from collections.abc import Iterator
@@ -6,30 +6,30 @@ from collections.abc import Iterator
 from scoring.engines.detectors import people
 from scoring.engines.detectors.findings import Finding
 from scoring.engines.detectors.ocr import Line
-from scoring.engines.detectors.page import Page, found
+from scoring.engines.detectors.page import Page, evidence_in
 from scoring.text_rules import names, patterns
 from scoring.text_rules.vocabulary import terms, words
 
 
 def _is_personal(page: Page) -> bool:
-    """Whether the page is about one named person, so that its contacts are theirs and not a business's."""
+    """Return whether the page is about one named person, so that its contacts are theirs and not a business's."""
     if page.is_chat:
         return True
     if page.prose_share > 0.5:
         return False
     rules = [people.named_fields, people.numbered_names, people.unlabelled_names, people.stacked_names]
     rules += [] if page.is_shop_paper else [people.people]
-    return any(found.attribute == "full_legal_name" for rule in rules for found in rule(page))
+    return any(finding.attribute == "full_legal_name" for rule in rules for finding in rule(page))
 
 
 def _is_business(page: Page, line: Line, with_line: bool) -> bool:
-    """Words of a business beside a contact or, in a letterhead, just over it; or a free number.
+    """Return whether a contact is a business's: by words in its row or letterhead, or a toll-free number.
 
     with_line: whether words in the line itself count too; streets are called after markets and hospitals.
     """
-    beside = [other for other in page.row(line) if with_line or other is not line]
+    same_row = [other for other in page.row(line) if with_line or other is not line]
     head = [other for other in page.readable[:3] if 0 < line.y - other.y < 2.5 * other.height]
-    return patterns.is_toll_free(line.text) or any(terms("business", other.text) for other in beside + head)
+    return patterns.is_toll_free(line.text) or any(terms("business", other.text) for other in same_row + head)
 
 
 _FREE_MAIL = re.compile(
@@ -55,18 +55,18 @@ def contacts(page: Page) -> Iterator[Finding]:
     for line in page.readable:
         value = 1.0 if personal and not _is_business(page, line, with_line=True) else 0.5
         if patterns.email_parts(line.text):
-            yield found("contact_details", _email_value(line, personal), "e-mail address", line)
+            yield evidence_in("contact_details", _email_value(line, personal), "e-mail address", line)
         if id(line) in labelled or (patterns.has_phone(line.text) and id(line) not in others):
-            yield found("contact_details", value, "phone number", line)
+            yield evidence_in("contact_details", value, "phone number", line)
         elif patterns.has_short_phone(line.text) and page.is_chat:
-            yield found("contact_details", 1.0, "phone number", line)
+            yield evidence_in("contact_details", 1.0, "phone number", line)
         if patterns.has_street_address(line.text):
             theirs = personal and not _is_business(page, line, with_line=False)
-            yield found("contact_details", 1.0 if theirs else 0.5, "street address", line)
+            yield evidence_in("contact_details", 1.0 if theirs else 0.5, "street address", line)
         if patterns.has_network_address(line.text):
-            yield found("contact_details", 0.5, "network address", line)
+            yield evidence_in("contact_details", 0.5, "network address", line)
     for _, line in page.valued("address", lambda text: re.search(r"\d", text) and len(text) > 8):
-        yield found("contact_details", 1.0 if personal else 0.5, "address in a form field", line)
+        yield evidence_in("contact_details", 1.0 if personal else 0.5, "address in a form field", line)
 
 
 def _is_dialled(text: str) -> bool:
@@ -77,6 +77,6 @@ def places(page: Page) -> Iterator[Finding]:
     cities = [line for line in page.readable if patterns.has_city_line(line.text)]
     for line in page.readable:
         if patterns.has_street_address(line.text):
-            yield found("location", 1.0 if cities else 0.5, "street address", line)
+            yield evidence_in("location", 1.0 if cities else 0.5, "street address", line)
     for line in cities:
-        yield found("location", 0.5, "city with postcode", line)
+        yield evidence_in("location", 0.5, "city with postcode", line)

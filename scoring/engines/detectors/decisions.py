@@ -1,4 +1,4 @@
-"""Evidence -> the 22 values: 0 only for attributes that these detectors would have found."""
+"""Turns evidence into the 22 values: 0 only for attributes that these detectors would have found."""
 
 from collections.abc import Iterable, Sequence
 
@@ -20,7 +20,7 @@ ABSENT_UNLESS_FOUND = (
     "metadata",
     "background_people",
 )
-"""All others are null if nothing was found: these detectors would miss most of their cases."""
+"""Attributes that are 0 if nothing was found; the others are null, since these detectors miss most of their cases."""
 
 ASSESSED = (
     *ABSENT_UNLESS_FOUND,
@@ -52,12 +52,13 @@ def embedded_findings(kinds: Iterable[str]) -> list[Finding]:
 
 
 def embedded_unread(kinds: Iterable[str]) -> tuple[str, ...]:
-    """The attributes that are unknown if metadata could not be read."""
+    """Return the attributes that are unknown if metadata could not be read."""
     return ("metadata",) if "unread" in kinds else ()
 
 
 def decide(findings: Sequence[Finding], unread: Sequence[str] = ()) -> Assessment:
-    """unread: attributes that are null instead of absent, since there is text or metadata that could not be read."""
+    """Decide the values. unread: attributes that are null instead of absent, since there is text or metadata that
+    could not be read."""
     values = not_assessed()
     for key in ABSENT_UNLESS_FOUND:
         values[KEYS.index(key)] = np.nan if key in unread else 0.0
@@ -68,13 +69,13 @@ def decide(findings: Sequence[Finding], unread: Sequence[str] = ()) -> Assessmen
 
 
 def _evidence(findings: Sequence[Finding]) -> tuple[str, ...]:
-    """Each kind once: clear before ambiguous, then in the taxonomy's order."""
+    """Return each kind once: clear before ambiguous, then in the taxonomy's order."""
     order = sorted(findings, key=lambda finding: (-finding.value, KEYS.index(finding.attribute)))
     return tuple(dict.fromkeys(finding.kind for finding in order))
 
 
 def _boxes(findings: Sequence[Finding], values: Values) -> tuple[Box, ...]:
-    """One box per attribute and place, the clearest kind of evidence naming it."""
+    """Return one box per attribute and area, named by the clearest kind of evidence."""
     boxes: dict[tuple[object, ...], Box] = {}
     for finding in sorted(findings, key=lambda finding: -finding.value):
         if finding.area is not None:

@@ -65,7 +65,7 @@ class DetectorsEngine:
         return decide(findings, (*text_unread, *embedded_unread(view.metadata)))
 
     def _plates(self, pixels: Pixels, page: Page, things: Sequence[Thing]) -> list[Finding]:
-        found = plate_findings(page, things)
-        for rows, columns in vehicles_to_read(things, pixels, found):
-            found += plates_in_close_up(self.text.read_close_up(pixels, rows, columns))
-        return found
+        findings = plate_findings(page, things)
+        for rows, columns in vehicles_to_read(things, pixels, findings):
+            findings += plates_in_close_up(self.text.read_close_up(pixels, rows, columns))
+        return findings

@@ -12,7 +12,7 @@ from scoring.engines.detectors.findings import Finding, fractions
 from scoring.engines.detectors.models import open_session
 
 LONGER_SIDE_PX = 800
-"""The network's input; at this size faces of 1/50 of the picture are still found, in about 40 ms."""
+"""Size of the network's input; faces of 1/50 of the picture are still found, in about 40 ms."""
 
 FACE_CONFIDENCE = 0.45
 """No false face on 42 pictures without faces; lower values fire on logos and patterns."""
@@ -32,7 +32,7 @@ class Face:
     x_max: float
     y_max: float
     confidence: float
-    """0–1."""
+    """Confidence, 0–1."""
 
     sharpness: float
     """Variance of the Laplacian of the crop at 112x112, in grey levels²."""
@@ -46,17 +46,17 @@ class Face:
 
     @property
     def drawn(self) -> bool:
-        """Flat fills: photographs stay below 0.35, flat drawings lie above 0.7."""
+        """Whether it is drawn in flat fills: photographs stay below 0.35, flat drawings are above 0.7."""
         return self.flatness > 0.5
 
     @property
     def blurred(self) -> bool:
-        """Anonymised or far out of focus: what is left is a blob of skin."""
+        """Whether it is anonymised or far out of focus, so that only a blob of skin is left."""
         return self.sharpness < 6
 
     @property
     def recognisable(self) -> bool:
-        """Wide enough and sharp; a smaller face, enlarged to 112x112, has to be sharper."""
+        """Whether it is wide and sharp enough; a smaller face, enlarged to 112x112, has to be sharper."""
         large = self.width >= 40 and self.sharpness >= 30
         return large or (self.width >= 32 and self.sharpness >= 45)
 
@@ -66,16 +66,16 @@ class FaceFinder:
         self._session = open_session("centerface.onnx")
 
     def find(self, pixels: Pixels) -> list[Face]:
-        """Faces and, below `FACE_CONFIDENCE`, what may be heads; the most confident first.
+        """Return faces and, below `FACE_CONFIDENCE`, possible heads; the most confident first.
 
         The mirror image has to show the face, too: feet, masks and parts of machines often look like faces to the
         network in only one of the two.
         """
-        found = self._look(pixels)
-        if not any(face.confidence >= FACE_CONFIDENCE for face in found):
-            return found
+        faces = self._look(pixels)
+        if not any(face.confidence >= FACE_CONFIDENCE for face in faces):
+            return faces
         mirrored = [_mirrored(face, pixels.shape[1]) for face in self._look(np.ascontiguousarray(pixels[:, ::-1]))]
-        agreed = [replace(face, confidence=min(face.confidence, _agreement(face, mirrored))) for face in found]
+        agreed = [replace(face, confidence=min(face.confidence, _agreement(face, mirrored))) for face in faces]
         return sorted(agreed, key=lambda face: -face.confidence)
 
     def _look(self, pixels: Pixels) -> list[Face]:
@@ -94,12 +94,12 @@ def _mirrored(face: Face, width_px: int) -> Face:
 
 
 def _agreement(face: Face, others: Sequence[Face]) -> float:
-    """Highest confidence of another face in the same place; that of a head if there is none."""
+    """Return the highest confidence of another face in the same place; that of a head if there is none."""
     return max((other.confidence for other in others if _overlap(face, other) > OVERLAP), default=HEAD_CONFIDENCE)
 
 
 def _overlap(face: Face, other: Face) -> float:
-    """Intersection over union, 0–1."""
+    """Return the intersection over union, 0–1."""
     width = min(face.x_max, other.x_max) - max(face.x_min, other.x_min)
     height = min(face.y_max, other.y_max) - max(face.y_min, other.y_min)
     common = max(0.0, width) * max(0.0, height)
@@ -111,7 +111,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def _decoded(heat: Floats, scales: Floats, offsets: Floats) -> tuple[Floats, Floats]:
-    """CenterFace's maps (h, w), (2, h, w), y before x -> boxes (n, 4) in input pixels, confidences (n,)."""
+    """Decode CenterFace's maps (h, w), (2, h, w), y before x -> boxes (n, 4) in input pixels, confidences (n,)."""
     rows, columns = np.where(heat > HEAD_CONFIDENCE)
     centre_y = (rows + offsets[0, rows, columns] + 0.5) * STRIDE
     centre_x = (columns + offsets[1, rows, columns] + 0.5) * STRIDE
@@ -121,7 +121,7 @@ def _decoded(heat: Floats, scales: Floats, offsets: Floats) -> tuple[Floats, Flo
 
 
 def _kept(boxes: Floats, confidences: Floats) -> list[int]:
-    """Non-maximum suppression: indices of boxes that overlap no more confident one."""
+    """Suppress non-maxima: return indices of boxes that overlap no more confident box."""
     corners = np.concatenate([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], axis=1)
     kept = cv2.dnn.NMSBoxes(corners.tolist(), confidences.tolist(), HEAD_CONFIDENCE, OVERLAP)
     return [int(index) for index in np.asarray(kept).ravel()]
@@ -145,7 +145,8 @@ def _texture(crop: Pixels) -> tuple[float, float]:
 
 
 def face_findings(faces: Sequence[Face], size: tuple[int, int]) -> list[Finding]:
-    """size: (width, height) of the view in pixels. No person is classified: age and gender only mean "can be seen"."""
+    """Return evidence of faces. size: (width, height) of the view in pixels. No person is classified: age and gender
+    only mean "can be seen"."""
     people = [face for face in faces if face.confidence >= FACE_CONFIDENCE and not face.drawn]
     return [finding for face in people for finding in _identity(face, size)]
 

@@ -1,4 +1,4 @@
-"""Labels and their values on a form: "Date of birth: 1 May 1980", or the value beside or below the label."""
+"""Labels and their values on a form: "Date of birth: 1 May 1980", or the value next to or below the label."""
 
 import re
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from scoring.text_rules.vocabulary import field_kinds, squashed
 _NUMBERED = re.compile(r"\A(?:\(?\d{1,2}[a-dA-D]?[.)]?\s?|[a-f]\s)(?=[A-Za-z])")
 """Field numbers, as printed on driving licences ("4b EXP") and tax forms."""
 _CUT_LABEL = re.compile(r"(\D{2,30}\.)\s+([A-Z0-9][A-Za-z0-9./ -]*)")
-"""A label that ends in a point, and what stands behind it."""
+"""A label that ends in a point, and the text after it."""
 _NUMBERS = ("id_number", "membership", "account", "phone", "ssn", "booking")
 """Kinds of fields that hold a number or code."""
 _GAP = 14.0
@@ -24,7 +24,7 @@ class Field:
     """A form label and its possible values."""
 
     kind: str
-    """Of `data/field_labels.txt`."""
+    """Kind of the label in `data/field_labels.txt`."""
 
     label: Line
     values: tuple[tuple[str, Line], ...]
@@ -32,7 +32,7 @@ class Field:
 
 
 def split_label(text: str) -> tuple[str, str] | None:
-    """(kind, rest of the line) where a line starts with a field label.
+    """Return (kind, rest of the line) if a line starts with a field label.
 
     >>> split_label("DOB: 01/02/1980"), split_label("Vorname / Given names"), split_label("Dear all")
     (('birth_date', '01/02/1980'), ('first_name', ''), None)
@@ -49,33 +49,33 @@ def split_label(text: str) -> tuple[str, str] | None:
 
 
 def _abbreviated(text: str) -> tuple[str, str] | None:
-    """A label whose last word is cut, and a number behind it: "Passport no. 12345"."""
-    found = _CUT_LABEL.fullmatch(text)
-    if not found:
+    """Split a label with an abbreviated last word from a number: "Passport no. 12345"."""
+    match = _CUT_LABEL.fullmatch(text)
+    if not match:
         return None
-    label, code = found.groups()
+    label, code = match.groups()
     kind = field_kinds().get(squashed(label))
     is_code = any(map(str.isdigit, code)) or code.isupper()
     return (kind, code) if kind in _NUMBERS and is_code else None
 
 
 def _cut(text: str) -> tuple[str, str, str]:
-    found = re.search(r"[:#\uff1a=]", text)
-    return (text[: found.start()], found[0], text[found.end() :].strip(" :#.")) if found else (text, "", "")
+    match = re.search(r"[:#\uff1a=]", text)
+    return (text[: match.start()], match[0], text[match.end() :].strip(" :#.")) if match else (text, "", "")
 
 
 def _kind(label: str) -> str | None:
-    """The kind of a label, whole or one of its translations ("Surname/Nom")."""
+    """Return the kind of a label, whole or one of its translations ("Surname/Nom")."""
     kinds = field_kinds()
     if whole := kinds.get(squashed(label)):
         return whole
     parts = [part for part in re.split(r"[/|,()•.\u2013-]|\s{2,}", label) if len(part.strip()) > 1]
-    found = [kinds.get(squashed(part)) for part in parts]
-    return found[0] or (found[-1] if 2 <= len(found) <= 3 else None) if found else None
+    part_kinds = [kinds.get(squashed(part)) for part in parts]
+    return part_kinds[0] or (part_kinds[-1] if 2 <= len(part_kinds) <= 3 else None) if part_kinds else None
 
 
 def _leading_words(text: str) -> tuple[str, str] | None:
-    """A label with its value behind it and no mark between: "SEX M", "DOB01/06/1958"."""
+    """Split a label from its value without a mark between: "SEX M", "DOB01/06/1958"."""
     spaced = re.sub(r"(?<=[A-Za-z])(?=\d)", " ", text).split()
     for count in range(min(4, len(spaced) - 1), 0, -1):
         label = " ".join(spaced[:count])
@@ -86,7 +86,7 @@ def _leading_words(text: str) -> tuple[str, str] | None:
 
 
 def _until_next_label(text: str) -> str:
-    """The value before a second label in the same line."""
+    """Return the value before a second label in the same line."""
     for mark in re.finditer(r":", text):
         ahead = text[: mark.start()].split()
         for count in range(min(3, len(ahead)), 0, -1):
@@ -109,7 +109,7 @@ def read_fields(lines: Sequence[Line]) -> list[Field]:
 
 
 def _neighbours(label: Line, lines: Sequence[Line]) -> list[Line]:
-    """The nearest line on the same row, then the nearest two below."""
+    """Return the nearest line on the same row, then the nearest two below."""
     row = [line for line in lines if same_row(line, label) and line.left - label.right + 0.5 * label.height >= 0]
     row = [line for line in row if line.left - label.right < _GAP * label.height]
     below = [line for line in lines if _is_below(line, label)]
@@ -117,8 +117,8 @@ def _neighbours(label: Line, lines: Sequence[Line]) -> list[Line]:
     return nearest + sorted(below, key=lambda line: line.y)[:2]
 
 
-def same_row(one: Line, other: Line) -> bool:
-    return one is not other and abs(one.y - other.y) < 0.6 * max(one.height, other.height)
+def same_row(line: Line, other: Line) -> bool:
+    return line is not other and abs(line.y - other.y) < 0.6 * max(line.height, other.height)
 
 
 def _is_below(line: Line, label: Line) -> bool:

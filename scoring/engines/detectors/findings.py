@@ -21,11 +21,11 @@ class Finding:
 
     area: Area | None = None
     confidence: float = 1.0
-    """Of the model that found it, 0–1."""
+    """Confidence of the model, 0–1."""
 
 
 def fractions(x_min: float, y_min: float, x_max: float, y_max: float, width: int, height: int) -> Area:
-    """A box in pixels of a view of width x height as an `Area`, cut at the borders."""
+    """Convert a box in pixels of a view of width x height to an `Area`, cut at the borders."""
 
     def cut(value: float, size: int) -> float:
         return float(min(max(value / size, 0.0), 1.0))

@@ -23,7 +23,8 @@ def _small(pixels: Pixels) -> Pixels:
 
 
 def is_fundus(pixels: Pixels) -> bool:
-    """The back of an eye: one red disc on black that nearly fills the picture, with fine dark vessels."""
+    """Return whether it shows the back of an eye: a red disc on black that fills the picture, with fine dark
+    vessels."""
     small = _small(pixels)
     height, width = small.shape[:2]
     bright = (small.max(axis=2) > 30).astype(np.uint8)
@@ -36,7 +37,7 @@ def is_fundus(pixels: Pixels) -> bool:
 
 
 def _is_disc(lit: Pixels, columns: Indices, rows: Indices) -> bool:
-    """The lit part against the disc over its width; top and bottom may be cut off."""
+    """Compare the lit part with the disc over its width; top and bottom may be cut off."""
     radius = (columns[-1] - columns[0] + 1) / 2
     centre_x, centre_y = (columns[0] + columns[-1]) / 2, (rows[0] + rows[-1]) / 2
     y, x = np.ogrid[: lit.shape[0], : lit.shape[1]]
@@ -52,7 +53,7 @@ def _is_reddish(small: Pixels, lit: Pixels) -> bool:
 
 
 def _has_vessels(small: Pixels, lit: Pixels) -> bool:
-    """Dark lines a few pixels wide in green: some, but not a texture all over."""
+    """Return whether green shows dark lines a few pixels wide: some, but not a texture all over."""
     green = np.ascontiguousarray(small[:, :, 1])
     lines = cv2.morphologyEx(green, cv2.MORPH_BLACKHAT, cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (9, 9)))
     inner = cv2.erode(lit, np.ones((15, 15), np.uint8)) > 0

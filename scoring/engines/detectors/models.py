@@ -23,7 +23,7 @@ SHA256: dict[str, str] = {
     TEXT_RECOGNIZER: "6f327246b50388f3c176ae304bd95767ea6dc0c9ae92153ef8cbe210b3c14884",
     "open-nsfw.onnx": "864bb37bf8863564b87eb330ab8c785a79a773f4e7c43cb96db52ed8611305fa",
 }
-"""Model file -> sha256 in hex of the weights that the rules were set on."""
+"""Model file -> sha256 in hex of the weights for which the rules were tuned."""
 
 _FOLDERS: dict[str, tuple[str, str]] = {
     TEXT_RECOGNIZER: ("rapidocr", "models"),
@@ -33,7 +33,7 @@ _FOLDERS: dict[str, tuple[str, str]] = {
 
 
 def model_path(name: str) -> Path:
-    """The file of a model; EngineError where its package is not installed."""
+    """Return the file of a model; EngineError if its package is not installed."""
     if name not in _FOLDERS:
         return Path(__file__).parent / "weights" / name
     package, folder = _FOLDERS[name]
@@ -45,7 +45,7 @@ def model_path(name: str) -> Path:
 
 @cache
 def checked_path(name: str) -> Path:
-    """The file of a model after its sha256 was compared; reading 50 MB in all takes about 0.1 s."""
+    """Return the file of a model after a check of its sha256; reading 50 MB in all takes about 0.1 s."""
     path = model_path(name)
     if not path.is_file():
         raise EngineError(f"the model file {name} is missing; install {_package(name)} again")
@@ -58,12 +58,12 @@ def checked_path(name: str) -> Path:
 
 
 def _package(name: str) -> str:
-    """Which Python package brings a model file."""
+    """Return the Python package that brings a model file."""
     return _FOLDERS[name][0] if name in _FOLDERS else "privsieve"
 
 
 def package_versions() -> dict[str, str]:
-    """Distribution -> installed version; EngineError where one is missing."""
+    """Return distribution -> installed version; EngineError if one is missing."""
     try:
         return {name: importlib.metadata.version(name) for name in PACKAGES}
     except importlib.metadata.PackageNotFoundError as error:
@@ -73,7 +73,7 @@ def package_versions() -> dict[str, str]:
 
 
 def open_session(name: str) -> Any:
-    """An onnxruntime session on one CPU thread that logs errors only."""
+    """Open an onnxruntime session on one CPU thread that logs errors only."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

@@ -19,7 +19,7 @@ class NudityClassifier:
         )
 
     def score(self, pixels: Pixels) -> float:
-        """0 (no signal) to 1."""
+        """Return the score, 0 (no signal) to 1."""
         return float(self._model.classify(pixels).nsfw)
 
 

@@ -1,4 +1,4 @@
-"""People, vehicles and things with NanoDet (COCO's 80 classes); the model knows nothing of who or what is depicted.
+"""People, vehicles and things with NanoDet (COCO's 80 classes); the model does not know who is depicted.
 
 Model: NanoDet-g, github.com/RangiLyu/nanodet; output and classes as in its documentation.
 """
@@ -15,7 +15,7 @@ from scoring.engines.detectors.models import open_session
 Floats = npt.NDArray[np.float32]
 
 LONGER_SIDE_PX = 512
-"""Larger pictures are looked at in this size: above 640 px one body is found twice."""
+"""Size of the model's input: above 640 px one body is found twice."""
 
 STRIDES_PX = (8, 16, 32)
 NUM_STEPS = 11
@@ -23,19 +23,19 @@ NUM_STEPS = 11
 
 PERSON = 0
 CONFIDENCE = 0.35
-"""Of what is found at all; rules that look at one thing ask for more (`scene.py`)."""
+"""Minimum confidence of a detection; rules about one thing ask for more (`scene.py`)."""
 
 MAX_OVERLAP = 0.45
 """Intersection over union from which two boxes of a class are one thing."""
 
 MAX_INSIDE = 0.7
 MIN_SIZE_OF_SECOND = 0.4
-"""A box that lies so far inside a surer one of its class, and is at least so large beside it, is of the same thing."""
+"""A box this far inside a surer one of its class, and at least this large relative to it, is the same thing."""
 
 
 @dataclass(frozen=True)
 class Thing:
-    """Something that was found. Coordinates are pixels of the view, y down."""
+    """A detected person or thing. Coordinates are pixels of the view, y down."""
 
     kind: int
     """Class of COCO, 0–79; 0 is a person."""
@@ -46,7 +46,7 @@ class Thing:
     y_max: float
 
     confidence: float
-    """0–1."""
+    """Confidence, 0–1."""
 
     @property
     def width(self) -> float:
@@ -58,11 +58,11 @@ class Thing:
 
     @property
     def area(self) -> float:
-        """In square pixels."""
+        """Area in square pixels."""
         return self.width * self.height
 
     def share_inside(self, other: "Thing") -> float:
-        """How much of this box lies in the other, 0–1."""
+        """Return the share of this box inside the other, 0–1."""
         width = min(self.x_max, other.x_max) - max(self.x_min, other.x_min)
         height = min(self.y_max, other.y_max) - max(self.y_min, other.y_min)
         return max(0.0, width) * max(0.0, height) / max(self.area, 1.0)
@@ -75,7 +75,7 @@ class ObjectFinder:
         self._session = open_session("nanodet_g_coco.onnx")
 
     def find(self, pixels: Pixels) -> list[Thing]:
-        """Surest first; pixels: uint8 RGB of shape (height, width, 3)."""
+        """Find things, surest first. pixels: uint8 RGB of shape (height, width, 3)."""
         height, width = pixels.shape[:2]
         if min(height, width) < 16:
             return []
@@ -89,7 +89,7 @@ class ObjectFinder:
 
 
 def _boxes(distances: Floats, size: tuple[int, int]) -> Floats:
-    """Shape (cells, 44) -> (cells, 4): x_min, y_min, x_max, y_max in pixels.
+    """Decode distances, (cells, 44) -> (cells, 4): x_min, y_min, x_max, y_max in pixels.
 
     size: height and width of the picture as the model sees it.
     """
@@ -105,22 +105,22 @@ def _boxes(distances: Floats, size: tuple[int, int]) -> Floats:
 
 
 def _centres(size: tuple[int, int], stride: int) -> Floats:
-    """Shape (cells, 2): x and y of the cells of one stride, row by row."""
+    """Return x and y of the cells of one stride, row by row; shape (cells, 2)."""
     y, x = np.mgrid[0 : size[0] // stride, 0 : size[1] // stride]
     return ((np.stack([x, y], axis=-1).reshape(-1, 2) + 0.5) * stride).astype(np.float32)
 
 
 def _distinct(scores: Floats, boxes: Floats) -> list[Thing]:
-    """The sure boxes, one for each thing."""
-    found: list[Thing] = []
+    """Return the sure boxes, one for each thing."""
+    things: list[Thing] = []
     cells, kinds = np.nonzero(scores >= CONFIDENCE)
-    for place in np.argsort(-scores[cells, kinds], kind="stable"):
-        cell, kind = cells[place], int(kinds[place])
+    for index in np.argsort(-scores[cells, kinds], kind="stable"):
+        cell, kind = cells[index], int(kinds[index])
         x_min, y_min, x_max, y_max = map(float, boxes[cell])
         thing = Thing(kind, x_min, y_min, x_max, y_max, float(scores[cell, kind]))
-        if not any(_is_same(thing, other) for other in found):
-            found.append(thing)
-    return found
+        if not any(_is_same(thing, other) for other in things):
+            things.append(thing)
+    return things
 
 
 def _is_same(thing: Thing, surer: Thing) -> bool:

@@ -1,4 +1,4 @@
-"""Text with PP-OCR (through rapidocr): where lines are and what they say, which never leaves this package."""
+"""Text with PP-OCR (through rapidocr): positions and content of lines; the content never leaves this package."""
 
 import hashlib
 import math
@@ -31,10 +31,10 @@ class Line:
     """A line of text."""
 
     text: str
-    """Must not leave this package; empty where nothing was read."""
+    """Text of the line, which must not leave this package; empty if unreadable."""
 
     confidence: float
-    """Of the reading, 0–1."""
+    """Confidence of the reading, 0–1."""
 
     x: float
     """Centre, in pixels, after the page was turned upright."""
@@ -43,13 +43,13 @@ class Line:
     """As for x."""
 
     width: float
-    """Along the writing, in pixels."""
+    """Size along the writing, in pixels."""
 
     height: float
-    """Across the writing, in pixels."""
+    """Size across the writing, in pixels."""
 
     area: Area
-    """Where the line lies in the view."""
+    """Area of the line in the view."""
 
     @property
     def left(self) -> float:
@@ -61,7 +61,7 @@ class Line:
 
     @property
     def length(self) -> float:
-        """In heights, upright or not; Latin writing has about two signs to one."""
+        """Length in heights, upright or not; Latin writing has about two signs per height."""
         return _length(self.width, self.height)
 
 
@@ -83,7 +83,7 @@ class TextReader:
         self._known: dict[bytes, tuple[str, float]] = {}
 
     def read(self, pixels: Pixels) -> list[Line]:
-        """Lines from top to bottom; of unreadable ones the text may be nonsense, or empty."""
+        """Read lines from top to bottom; the text of unreadable ones may be nonsense, or empty."""
         height, width = pixels.shape[:2]
         if min(height, width) < 8:
             return []
@@ -91,7 +91,7 @@ class TextReader:
         return self._lines(image, self.writing.quads(image))
 
     def read_close_up(self, pixels: Pixels, rows: slice, columns: slice) -> list[Line]:
-        """The lines of a part of a view, which is searched at its own size. rows, columns: pixels of the view."""
+        """Read the lines of a part of a view, searched at its own size. rows, columns: pixels of the view."""
         image = np.ascontiguousarray(pixels[:, :, ::-1])
         quads = self.writing.quads_close_up(np.ascontiguousarray(image[rows, columns]))
         corner = np.array([columns.start, rows.start], np.float32)
@@ -109,7 +109,7 @@ class TextReader:
         return upright(written, (width, height))
 
     def forget(self) -> None:
-        """Drop the lines read so far; what was found is kept no longer than its image."""
+        """Drop the lines read so far; they are kept no longer than their image."""
         self._known.clear()
         self.writing.forget()
 
@@ -123,12 +123,12 @@ class TextReader:
 
 
 def _sides(quad: Any) -> tuple[float, float]:
-    """Width along and height across the writing, in pixels."""
+    """Return width along and height across the writing, in pixels."""
     return float(np.linalg.norm(quad[1] - quad[0])), float(np.linalg.norm(quad[3] - quad[0]))
 
 
 def _is_writing(quad: Any, score: float, size: tuple[int, int]) -> bool:
-    """Whether a box in which nothing was read has the form of a line. score: 0 where there was no sign at all."""
+    """Return whether a box without readable text has the form of a line. score: 0 if there was no sign at all."""
     spans = float((np.ptp(quad, axis=0) / size).max())
     return _length(*_sides(quad)) >= LINE_SHAPE and (score > 0 or spans < 0.95)
 
@@ -157,13 +157,13 @@ def _parameters() -> dict[str, Any]:
 
 
 def _is_blank(text: str) -> bool:
-    """Nothing or a single sign: bricks, cups and patterns are read as such, and scripts that are not known."""
+    """Return whether it is nothing or a single sign, as which patterns and unknown scripts are read."""
     letters = text.strip()
     return not letters or (len(letters) == 1 and not letters.isdigit())
 
 
 def upright(read: list[tuple[str, float, Any]], size: tuple[int, int]) -> list[Line]:
-    """(text, confidence, quad) -> lines, page turned upright. quad: (4, 2), pixels, clockwise from top left.
+    """Turn (text, confidence, quad) to lines of an upright page. quad: (4, 2), pixels, clockwise from top left.
 
     size: (width, height) of the view. The page's angle is the median of its longer lines.
     """

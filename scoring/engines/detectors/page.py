@@ -1,4 +1,4 @@
-"""What kind of page a picture's text makes: a form, a chat, running text, a shop's paper, a few words."""
+"""The kind of page that a picture's text makes: a form, a chat, running text, a shop's paper, a few words."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -21,13 +21,13 @@ class Page:
     """The lines of one view."""
 
     lines: tuple[Line, ...]
-    """All that were found, unreadable ones too."""
+    """All lines, including unreadable ones."""
 
     width: int
-    """Of the view, in pixels."""
+    """Width of the view, in pixels."""
 
     height: int
-    """Of the view, in pixels."""
+    """Height of the view, in pixels."""
 
     @cached_property
     def readable(self) -> tuple[Line, ...]:
@@ -40,7 +40,7 @@ class Page:
 
     @cached_property
     def is_partly_unread(self) -> bool:
-        """Whether more than a few signs are unread, so that these may hold what was not found."""
+        """Whether more than a few signs are unread, so that these may hold missed evidence."""
         unread = sum(line.length for line in self.unread)
         return unread > _MOST_UNREAD * (unread + sum(line.length for line in self.lines if _is_read(line)))
 
@@ -50,7 +50,7 @@ class Page:
 
     @cached_property
     def short(self) -> tuple[Line, ...]:
-        """Lines that are no running text: titles, labels, values."""
+        """Lines that are not running text: titles, labels, values."""
         return tuple(line for line in self.readable if not is_prose(line.text))
 
     @cached_property
@@ -71,17 +71,17 @@ class Page:
         return sum(patterns.count_amounts(line.text) for line in self.readable)
 
     def valued(self, kind: str, fits: Callable[[str], object]) -> list[tuple[str, Line]]:
-        """For each field of a kind, the likeliest value that fits, with its line."""
+        """Return for each field of a kind the likeliest value that fits, with its line."""
         fitting = [[value for value in field.values if fits(value[0])] for field in self.fields if field.kind == kind]
         return [values[0] for values in fitting if values]
 
     def terms(self, kind: str) -> frozenset[str]:
-        """Wordings of a kind in titles, labels and values."""
+        """Return wordings of a kind in titles, labels and values."""
         return frozenset(word for line in self.short for word in terms(kind, line.text))
 
     @cached_property
     def is_chat(self) -> bool:
-        """Times alone beside sentences, or the words of a messenger beside either."""
+        """Whether it has times next to sentences, or words of a messenger next to either."""
         times = sum(patterns.is_clock_time(line.text) for line in self.readable)
         sentences = sum(_is_sentence(line.text) for line in self.readable)
         social = len(self.terms("social"))
@@ -89,40 +89,40 @@ class Page:
 
     @cached_property
     def is_shop_paper(self) -> bool:
-        """A receipt, bill or price list: its addresses and numbers are a business's."""
+        """Whether it is a receipt, bill or price list, whose addresses and numbers are a business's."""
         return len(self.terms("receipt")) >= 2 and self.num_amounts >= 2
 
     def row(self, line: Line) -> tuple[Line, ...]:
-        """The line and what stands beside it."""
+        """Return the line and the others in its row."""
         return (line, *(other for other in self.readable if same_row(other, line)))
 
 
-def found(attribute: str, value: float, kind: str, line: Line) -> Finding:
-    """Evidence in a line, with its place and the confidence of the reading, without its text."""
+def evidence_in(attribute: str, value: float, kind: str, line: Line) -> Finding:
+    """Return evidence in a line, with its area and the confidence of the reading, without its text."""
     return Finding(attribute, value, kind, line.area, line.confidence)
 
 
 def _is_latin(text: str) -> bool:
-    """Ruled lines and text masked by signs ("***-**-****") have no letters of another script."""
+    """Return whether letters are Latin, as in ruled lines and masked text ("***-**-****"), which have none."""
     letters = [c for c in text if c.isalnum()]
     return not letters or sum(bool(_LATIN.match(c)) for c in letters) > 0.5 * len(letters)
 
 
 def _is_read(line: Line) -> bool:
-    """Of a mixed line ("Дата 12.03.1985") only the known part is read: few signs for its length."""
+    """Return whether all is read. Of a mixed line ("Дата 12.03.1985") only a part is: few signs for its length."""
     if line.length < LINE_SHAPE:
         return line.confidence >= READABLE and _is_latin(line.text)
     return line.confidence >= SURELY_READ and _is_latin(line.text) and len(line.text.strip()) >= line.length
 
 
 def _is_unread(line: Line) -> bool:
-    """Writing by its shape or, however short, by its letters: two Chinese characters can be a name."""
+    """Return whether unread writing is seen, by its shape or by its letters: two Chinese characters can be a name."""
     is_other_script = line.confidence >= READABLE and len(line.text.strip()) >= 2 and not _is_latin(line.text)
     return not _is_read(line) and (line.length >= LINE_SHAPE or is_other_script)
 
 
 def is_prose(text: str) -> bool:
-    """Seven words or more, most of them in lower case."""
+    """Return whether it has seven words or more, most of them in lower case."""
     started = [word for word in text.split() if word[:1].isalpha()]
     return len(started) >= 7 and sum(word[0].islower() for word in started) > 0.6 * len(started)
 
@@ -140,7 +140,7 @@ _GREETING = re.compile(
 
 
 def greeting(text: str) -> str | None:
-    """The word behind "Hi", "Dear" and the like, if it starts with a capital letter."""
+    """Return the word after "Hi", "Dear" and similar words, if it starts with a capital letter."""
     match = _GREETING.search(text)
     return match[1] if match else None
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 from scoring.engines.detectors.findings import Finding
 from scoring.engines.detectors.ocr import Line
-from scoring.engines.detectors.page import Page, found
+from scoring.engines.detectors.page import Page, evidence_in
 from scoring.text_rules import names, patterns
 from scoring.text_rules.vocabulary import terms
 
@@ -15,19 +15,19 @@ def identity_document(page: Page) -> Iterator[Finding]:
     filled = list(_filled_identity_fields(page))
     filled += _numbered_fields(page) if titled else []
     if len(filled) >= (2 if titled else 4):
-        yield found("gov_ids", 1.0, "identity document with its data", (titled or filled)[0])
+        yield evidence_in("gov_ids", 1.0, "identity document with its data", (titled or filled)[0])
     elif titled and (filled or (page.num_chars < 80 and _is_title(titled[0]))):
-        yield found("gov_ids", 0.5, "identity document, data not read", titled[0])
+        yield evidence_in("gov_ids", 0.5, "identity document, data not read", titled[0])
 
 
 def _is_title(line: Line) -> bool:
-    """The name of the document makes most of the line."""
+    """Return whether the name of the document makes up most of the line."""
     longest = max(len(wording) for wording in terms("identity", line.text))
     return longest > 0.6 * len(line.text)
 
 
 def _numbered_fields(page: Page) -> list[Line]:
-    """Fields 1-5 of driving licences (AAMVA, Directive 2006/126/EC) that hold a name, a date or a number."""
+    """Return fields 1-5 of driving licences (AAMVA, Directive 2006/126/EC) that hold a name, a date or a number."""
     filled = re.compile(
         r"[12][.\s]{1,3}[^\W\d_a-z]{2,}|(?:3|4[ab])[.\s]{0,3}\d\d?[./-]\d\d?[./-]\d\d|(?:5|4d)[.\s]{1,3}\w{6,}"
     )
@@ -35,7 +35,7 @@ def _numbered_fields(page: Page) -> list[Line]:
 
 
 def _filled_identity_fields(page: Page) -> Iterator[Line]:
-    """One line per kind of field that identity documents have and that holds a value."""
+    """Yield one line per kind of field of identity documents that holds a value."""
     fits: dict[str, Callable[[str], object]] = {
         "birth_date": patterns.has_date,
         "expiry": patterns.has_date,
@@ -54,10 +54,10 @@ def _filled_identity_fields(page: Page) -> Iterator[Line]:
 
 def social_security(page: Page) -> Iterator[Finding]:
     for _, line in page.valued("ssn", lambda text: re.search(r"\d{3}[-\s]?\d{2}[-\s]?\d{4}", text)):
-        yield found("gov_ids", 1.0, "social security number", line)
+        yield evidence_in("gov_ids", 1.0, "social security number", line)
     for line in page.readable:
         if patterns.has_ssn(line.text):
-            yield found("gov_ids", 1.0 if page.terms("financial") else 0.5, "number formed like an SSN", line)
+            yield evidence_in("gov_ids", 1.0 if page.terms("financial") else 0.5, "number formed like an SSN", line)
 
 
 def medical_record(page: Page) -> Iterator[Finding]:
@@ -66,11 +66,11 @@ def medical_record(page: Page) -> Iterator[Finding]:
     if not lines:
         return
     if page.terms("insurance") and len(page.terms("insurance")) >= 3 and not strong:
-        yield found("medical_data", 0.5, "health insurance card", lines[0])
+        yield evidence_in("medical_data", 0.5, "health insurance card", lines[0])
     elif len(strong) >= 2 or len(all_terms) >= 5 or (strong and (len(all_terms) >= 3 or _tells_birth(page))):
-        yield found("medical_data", 1.0, "medical record or prescription", lines[0])
+        yield evidence_in("medical_data", 1.0, "medical record or prescription", lines[0])
     elif strong or len(all_terms) >= 3:
-        yield found("medical_data", 0.5, "medical words", lines[0])
+        yield evidence_in("medical_data", 0.5, "medical words", lines[0])
 
 
 def _tells_birth(page: Page) -> bool:
@@ -81,28 +81,28 @@ def _tells_birth(page: Page) -> bool:
 def numbers_of_money(page: Page) -> Iterator[Finding]:
     for line in page.readable:
         if patterns.has_iban(line.text):
-            yield found("financial_data", 1.0, "IBAN, check digits valid", line)
+            yield evidence_in("financial_data", 1.0, "IBAN, check digits valid", line)
         elif patterns.has_cheque_line(" ".join(o.text for o in page.row(line))) and page.terms("financial"):
-            yield found("financial_data", 1.0, "bank routing number, check digit valid", line)
+            yield evidence_in("financial_data", 1.0, "bank routing number, check digit valid", line)
         elif (form := patterns.card_number(line.text)) == "valid":
-            yield found("financial_data", 1.0, "card number, check digit valid", line)
+            yield evidence_in("financial_data", 1.0, "card number, check digit valid", line)
         elif form and page.terms("card"):
-            yield found("financial_data", 1.0, "card number", line)
+            yield evidence_in("financial_data", 1.0, "card number", line)
 
 
 def bills(page: Page) -> Iterator[Finding]:
     lines = [line for line in page.short if terms("financial", line.text)]
     if lines and _is_account_paper(page):
-        yield found("financial_data", 1.0, "bill, pay slip, tax form or bank statement", lines[0])
+        yield evidence_in("financial_data", 1.0, "bill, pay slip, tax form or bank statement", lines[0])
     elif lines and page.num_amounts >= 1:
-        yield found("financial_data", 0.5, "words of a bill", lines[0])
+        yield evidence_in("financial_data", 0.5, "words of a bill", lines[0])
     priced = [line for line in page.readable if patterns.has_price(line.text)]
     if page.is_shop_paper or len(priced) >= 3:
-        yield found("financial_data", 0.5, "prices", (priced or list(page.readable))[0])
+        yield evidence_in("financial_data", 0.5, "prices", (priced or list(page.readable))[0])
 
 
 def _is_account_paper(page: Page) -> bool:
-    """Many words of a kind, or some together with amounts or an account's number."""
+    """Return whether it has many words of a kind, or some together with amounts or an account's number."""
     num_terms = len(page.terms("financial"))
     numbered = page.num_amounts >= 2 or bool(page.valued("account", patterns.is_long_number))
     titled = bool(page.terms("financial_strong")) and page.num_amounts >= 2

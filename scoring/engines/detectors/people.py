@@ -1,11 +1,11 @@
-"""Who is named or described: names, birth dates, staff numbers, user names, and what forms say of persons."""
+"""Who is named or described: names, birth dates, staff numbers, user names, and personal data in forms."""
 
 import re
 from collections.abc import Iterator
 
 from scoring.engines.detectors.findings import Finding
 from scoring.engines.detectors.ocr import Line
-from scoring.engines.detectors.page import Page, found, greeting, has_social_words
+from scoring.engines.detectors.page import Page, evidence_in, greeting, has_social_words
 from scoring.text_rules import names, patterns
 from scoring.text_rules.vocabulary import plain
 
@@ -14,7 +14,7 @@ def machine_readable_zone(page: Page) -> Iterator[Finding]:
     for line in page.lines:
         if kind := patterns.mrz_kind(line.text):
             for attribute in ("gov_ids", "full_legal_name", "non_unique_id", "age", "gender"):
-                yield found(attribute, 1.0, f"machine-readable zone ({kind})", line)
+                yield evidence_in(attribute, 1.0, f"machine-readable zone ({kind})", line)
 
 
 def named_fields(page: Page) -> Iterator[Finding]:
@@ -23,9 +23,9 @@ def named_fields(page: Page) -> Iterator[Finding]:
         if names.value_shape(text) == "full":
             yield from _named(line, "name in a name field")
         elif names.given_only(text):
-            yield found("non_unique_id", 1.0, "name in a name field", line)
+            yield evidence_in("non_unique_id", 1.0, "name in a name field", line)
     for _, line in parts["first_name"] + parts["last_name"]:
-        yield found("non_unique_id", 1.0, "name in a name field", line)
+        yield evidence_in("non_unique_id", 1.0, "name in a name field", line)
     if parts["first_name"] and (parts["last_name"] or parts["name"]):
         yield from _named(parts["first_name"][0][1], "first and last name in name fields")
     for _, line in page.valued("addressee", lambda text: names.known_name(text.split("<")[0])):
@@ -33,8 +33,8 @@ def named_fields(page: Page) -> Iterator[Finding]:
 
 
 def _named(line: Line, kind: str) -> Iterator[Finding]:
-    yield found("full_legal_name", 1.0, kind, line)
-    yield found("non_unique_id", 1.0, kind, line)
+    yield evidence_in("full_legal_name", 1.0, kind, line)
+    yield evidence_in("non_unique_id", 1.0, kind, line)
 
 
 def numbered_names(page: Page) -> Iterator[Finding]:
@@ -51,18 +51,18 @@ def people(page: Page) -> Iterator[Finding]:
         if names.names_person(line.text):
             yield from _named(line, "first and last name")
         elif names.given_only(greeting(line.text) or ""):
-            yield found("non_unique_id", 1.0, "first name in a greeting", line)
+            yield evidence_in("non_unique_id", 1.0, "first name in a greeting", line)
         elif names.titled(line.text) and not patterns.has_street_address(line.text):
-            yield found("non_unique_id", 1.0, "title with a name", line)
+            yield evidence_in("non_unique_id", 1.0, "title with a name", line)
     for _, line in page.valued("staff", lambda text: names.given_only(text) or names.known_name(text)):
-        yield found("non_unique_id", 1.0, "first name of staff", line)
+        yield evidence_in("non_unique_id", 1.0, "first name of staff", line)
 
 
 _PERSONAL_FIELDS = ("birth_date", "membership", "id_number", "ssn", "account")
 
 
 def unlabelled_names(page: Page) -> Iterator[Finding]:
-    """A name without a label on a personal paper: above an address, on a card, beside a user name."""
+    """A name without a label on a personal paper: above an address, on a card, next to a user name."""
     about_somebody = any(page.terms(kind) for kind in ("medical_strong", "card", "identity"))
     about_somebody |= any(patterns.has_years(line.text) for line in page.short)
     about_somebody |= any(field.kind in _PERSONAL_FIELDS and field.values for field in page.fields)
@@ -77,12 +77,12 @@ def unlabelled_names(page: Page) -> Iterator[Finding]:
 
 
 def stacked_names(page: Page) -> Iterator[Finding]:
-    """A name over two lines of a badge, or below a title that stands alone."""
+    """A name over two lines of a badge, or below a title on its own line."""
     badge = len(page.readable) <= 8 and bool(page.terms("job"))
     for line in page.short:
         below = _next_below(page, line)
         if badge and names.given_only(line.text):
-            yield found("non_unique_id", 1.0, "first name on a badge", line)
+            yield evidence_in("non_unique_id", 1.0, "first name on a badge", line)
             if below and names.value_shape(below.text) == "single" and 0.7 < below.height / line.height < 1.4:
                 yield from _named(line, "name on a badge")
         elif below and names.only_title(line.text) and names.value_shape(below.text) == "full":
@@ -90,7 +90,7 @@ def stacked_names(page: Page) -> Iterator[Finding]:
 
 
 def _next_below(page: Page, line: Line) -> Line | None:
-    """The line just under this one, starting or centred where it does."""
+    """Return the line just under this one, with the same start or centre."""
     under = [other for other in page.short if 0 < other.y - line.y < 2.2 * line.height]
     aligned = [o for o in under if min(abs(o.left - line.left), abs(o.x - line.x)) < 1.5 * line.height]
     return min(aligned, key=lambda other: other.y, default=None)
@@ -106,28 +106,28 @@ def _stands_over_address(page: Page, line: Line) -> bool:
 
 
 def _account_words(page: Page) -> frozenset[str]:
-    """What user names and mailboxes on the page are made of, split at signs and digits."""
+    """Return the words in user names and mailboxes on the page, split at signs and digits."""
     handles = [line.text for line in page.readable if patterns.has_handle(line.text)]
     boxes = [parts[0] for line in page.readable if (parts := patterns.email_parts(line.text))]
     return frozenset(word for text in handles + boxes for word in re.split(r"[\W\d_]+", plain(text)))
 
 
 def chat_partner(page: Page) -> Iterator[Finding]:
-    """The head of a chat: a name alone in the upper sixth."""
+    """Find the head of a chat: a name alone in the upper sixth."""
     if not page.is_chat:
         return
     for line in page.short:
         if line.area[3] < 0.17 and names.value_shape(line.text) == "full":
             yield from _named(line, "name at the head of a chat")
         elif line.area[3] < 0.17 and names.given_only(line.text):
-            yield found("non_unique_id", 1.0, "name at the head of a chat", line)
+            yield evidence_in("non_unique_id", 1.0, "name at the head of a chat", line)
 
 
 def birth_date(page: Page) -> Iterator[Finding]:
     birth_lines = [line for line in page.readable if patterns.tells_birth(line.text)]
     for line in birth_lines + [line for _, line in page.valued("birth_date", patterns.has_date)]:
-        yield found("non_unique_id", 1.0, "date of birth", line)
-        yield found("age", 1.0, "date of birth", line)
+        yield evidence_in("non_unique_id", 1.0, "date of birth", line)
+        yield evidence_in("age", 1.0, "date of birth", line)
 
 
 def sex(page: Page) -> Iterator[Finding]:
@@ -140,15 +140,15 @@ def sex(page: Page) -> Iterator[Finding]:
         )
 
     for _, line in page.valued("sex", fits):
-        yield found("gender", 1.0, "sex in a form field", line)
+        yield evidence_in("gender", 1.0, "sex in a form field", line)
     for line in page.short:
         if re.search(r"[\[(][MF][\])]", line.text):
-            yield found("gender", 1.0, "sex beside a name", line)
+            yield evidence_in("gender", 1.0, "sex beside a name", line)
 
 
 def memberships(page: Page) -> Iterator[Finding]:
     for _, line in page.valued("membership", _is_identifier):
-        yield found("non_unique_id", 1.0, "membership or staff number", line)
+        yield evidence_in("non_unique_id", 1.0, "membership or staff number", line)
 
 
 def _is_identifier(text: str) -> bool:
@@ -157,24 +157,24 @@ def _is_identifier(text: str) -> bool:
 
 
 def bookings(page: Page) -> Iterator[Finding]:
-    """Codes of airlines have six signs, sometimes all letters. Such a word below a label may be something else."""
+    """Find booking codes. Airlines' have six signs, sometimes all letters, which below a label may be another word."""
     for field in page.fields:
         for text, line in field.values if field.kind == "booking" else ():
             code = text.strip()
             is_code = re.fullmatch(r"[A-Z0-9]{5,8}", code) and any(map(str.isdigit, code))
             is_letters = re.fullmatch(r"[A-Z]{6}", code) and line is field.label
             if is_code or is_letters or re.fullmatch(r"\d[\d -]{5,20}\d", code):
-                yield found("non_unique_id", 1.0, "booking number", line)
+                yield evidence_in("non_unique_id", 1.0, "booking number", line)
 
 
 def handles(page: Page) -> Iterator[Finding]:
     social = page.is_chat or has_social_words(page.readable)
     for line in page.readable:
         if patterns.has_handle(line.text):
-            yield found("non_unique_id", 1.0 if social else 0.5, "user name", line)
+            yield evidence_in("non_unique_id", 1.0 if social else 0.5, "user name", line)
 
 
 def beliefs(page: Page) -> Iterator[Finding]:
     for kind, evidence in (("party", "party affiliation"), ("religion", "religion")):
         for _, line in page.valued(kind, lambda text: re.match(r"[A-Z][a-zA-Z]{2,}", text)):
-            yield found("beliefs", 1.0, f"{evidence} in a form field", line)
+            yield evidence_in("beliefs", 1.0, f"{evidence} in a form field", line)

@@ -1,6 +1,6 @@
 """Licence plates: a number of a plate's form on a vehicle, or alone in a picture with little else to read.
 
-Alone it is ambiguous, since many other things are written so, unless the name of a state that issues plates is there or
+Alone it is ambiguous, since many other things have this form, unless the name of a state that issues plates is there or
 letters and digits alternate.
 """
 
@@ -17,45 +17,45 @@ from scoring.engines.detectors.scene import VEHICLES
 from scoring.text_rules.vocabulary import rows, squashed, words
 
 MIN_DISTINCT = 7
-"""Signs of a number such as "AB12CDE", whose letters stand before and behind digits or the other way round: few other
-things are written so. "RTX4090" is a product, "CFA7360" a plate."""
+"""Signs of a number such as "AB12CDE", whose letters are before and after digits or the reverse: few other
+things have this form. "RTX4090" is a product, "CFA7360" a plate."""
 _GROUPS = re.compile(r"\d+|[^\W\d_]+")
 MIN_SIGNS, MAX_SIGNS = 5, 10
 MAX_SIGNS_BESIDE = 90
-"""In a picture with more to read a number of this form is something else."""
+"""Limit of signs on a picture: with more text a number of this form is something else."""
 CLOSE_UP = 0.05
 """Share of the view's height from which a plate fills the picture without a vehicle around it."""
 MIN_SHAPE, MAX_SHAPE = 2.0, 11.0
 """Width to height of a plate in one line."""
 MIN_VEHICLE_PX = 80
-"""Width; the plate takes about a fifth of it."""
+"""Width of a vehicle; the plate takes about a fifth of it."""
 MAX_VEHICLES = 3
 MARGIN = 0.5
-"""In heights of the line, at both ends: the last sign must lie inside of the box."""
+"""Margin in heights of the line, at both ends: the last sign must be inside the box."""
 
 _LETTERS = re.compile(r"[^\W\d_]+")
-"""Four letters in a row are a word: where plates have as many letters there is a gap between them."""
+"""Four letters in a row are a word: plates with as many letters have a gap between them."""
 _YEAR = re.compile(r"\w{1,3}[ .'-]{1,2}(19|20)\d\d")
 """An event or a date: "CES 2024"."""
 
 
 def plate_findings(page: Page, things: Sequence[Thing]) -> list[Finding]:
-    """things: what was found in the view, in its pixels."""
+    """Return evidence of plates. things: detections in the view, in its pixels."""
     vehicles = [_area_of(thing, page.width, page.height) for thing in things if thing.kind in VEHICLES]
     on_vehicles = [line for line in page.readable if any(_is_inside(line.area, vehicle) for vehicle in vehicles)]
     has_little_text = page.num_chars <= MAX_SIGNS_BESIDE and not any(field.values for field in page.fields)
     alone = [line for line in page.readable if has_little_text and line.height >= CLOSE_UP * page.height]
-    found: dict[Area, Finding] = {}
+    by_area: dict[Area, Finding] = {}
     names_region = any(squashed(line.text) in _regions() for line in page.readable)
     for lines, is_sure in ((on_vehicles, True), (alone, names_region)):
         for finding in _plates(lines, is_sure):
             if finding.area is not None:
-                found.setdefault(finding.area, finding)
-    return list(found.values())
+                by_area.setdefault(finding.area, finding)
+    return list(by_area.values())
 
 
 def vehicles_to_read(things: Sequence[Thing], pixels: Pixels, plates: Sequence[Finding]) -> list[tuple[slice, slice]]:
-    """Rows and columns of the largest vehicles on which no plate was read, if a closer look may show one."""
+    """Return rows and columns of the largest vehicles without a plate so far, for a closer look."""
     height, width = pixels.shape[:2]
     large = [thing for thing in things if thing.kind in VEHICLES and thing.width >= MIN_VEHICLE_PX]
     large.sort(key=lambda thing: -thing.area)
@@ -67,7 +67,7 @@ def vehicles_to_read(things: Sequence[Thing], pixels: Pixels, plates: Sequence[F
 
 
 def plates_in_close_up(lines: Sequence[Line]) -> list[Finding]:
-    """lines: what was read on a vehicle."""
+    """Return evidence of plates. lines: text on a vehicle."""
     return list(_plates([line for line in lines if line.confidence >= READABLE], is_sure=True))
 
 
@@ -87,7 +87,7 @@ def _plates(lines: Sequence[Line], is_sure: bool) -> Iterator[Finding]:
 
 
 def is_plate(text: str) -> bool:
-    """Whether a text has the form of a licence plate of a country that is known here.
+    """Return whether a text has the form of a licence plate of a known country.
 
     >>> is_plate("AB12 CDE"), is_plate("TAXI"), is_plate("256 GB"), is_plate("CES 2024")
     (True, False, False, False)
@@ -101,7 +101,7 @@ def is_plate(text: str) -> bool:
 
 
 def _compact(text: str) -> str:
-    """Without gaps and the sign of a Chinese province."""
+    """Remove gaps and the sign of a Chinese province."""
     return re.sub(r"^[\u4e00-\u9fff]", "", re.sub(r"[\s.·•:*-]", "", text))
 
 
@@ -116,12 +116,12 @@ def _forms() -> tuple[re.Pattern[str], ...]:
 
 
 def _is_stacked(upper: Line, lower: Line) -> bool:
-    """One below the other, of about the same height, as on plates of motorcycles."""
+    """Return whether one line is below the other at about the same height, as on plates of motorcycles."""
     common = min(upper.right, lower.right) - max(upper.left, lower.left)
     distance = lower.y - upper.y
     is_near = 0.7 * upper.height <= distance <= 2.0 * max(upper.height, lower.height)
-    alike = 0.5 <= upper.height / max(lower.height, 1.0) <= 2.0
-    return is_near and alike and common >= 0.5 * min(upper.width, lower.width)
+    is_same_height = 0.5 <= upper.height / max(lower.height, 1.0) <= 2.0
+    return is_near and is_same_height and common >= 0.5 * min(upper.width, lower.width)
 
 
 def _finding(lines: Sequence[Line], is_sure: bool) -> Finding:
@@ -142,6 +142,6 @@ def _area_of(thing: Thing, width: int, height: int) -> Area:
 
 
 def _is_inside(area: Area, around: Area) -> bool:
-    """Whether the middle of an area lies in the other one."""
+    """Return whether the middle of an area is in the other one."""
     x, y = (area[0] + area[2]) / 2, (area[1] + area[3]) / 2
     return around[0] <= x <= around[2] and around[1] <= y <= around[3]

@@ -10,13 +10,13 @@ from scoring.engines.detectors.findings import Finding
 SIDE_PX = 384
 """Prints are scaled to this size."""
 BLOCK_PX = 24
-"""Tiles in which direction and spacing are measured; ridges lie 4-14 px apart."""
+"""Tiles in which direction and spacing are measured; ridges are 4-14 px apart."""
 
 
 def ridge_share(pixels: Pixels) -> tuple[float, float]:
-    """(share of tiles with ridges, spread of their directions 0-1).
+    """Return (share of tiles with ridges, spread of their directions 0-1).
 
-    A tile has ridges where its gradients share one direction and its spectrum has one strong wavelength.
+    A tile has ridges if its gradients share one direction and its spectrum has one strong wavelength.
     """
     grey = _grey(pixels)
     tiles = _tiles(grey)
@@ -50,7 +50,7 @@ def _tiles(grey: Floats) -> Floats:
 
 
 def _directions(tiles: Floats) -> tuple[Floats, Floats]:
-    """Structure tensor per tile -> coherence 0-1 and direction in radians."""
+    """Return coherence, 0-1, and direction in radians of each tile, from its structure tensor."""
     dy, dx = np.gradient(tiles, axis=(1, 2))
     xx, yy, xy = (dx * dx).sum((1, 2)), (dy * dy).sum((1, 2)), (dx * dy).sum((1, 2))
     coherence = np.hypot(xx - yy, 2 * xy) / np.maximum(xx + yy, 1e-6)
@@ -58,14 +58,14 @@ def _directions(tiles: Floats) -> tuple[Floats, Floats]:
 
 
 def _dominance(tiles: Floats) -> Floats:
-    """Share of a tile's power around its strongest wavelength, where that is 4-14 px; else 0."""
+    """Return the share of a tile's power around its strongest wavelength, if that is 4-14 px; else 0."""
     window = np.hanning(BLOCK_PX)[:, None] * np.hanning(BLOCK_PX)[None]
     centred = (tiles - tiles.mean((1, 2), keepdims=True)) * window
     power = np.abs(np.fft.fft2(centred)) ** 2
     frequency = np.hypot(*np.meshgrid(np.fft.fftfreq(BLOCK_PX), np.fft.fftfreq(BLOCK_PX)))
     band = (frequency > 1 / 14) & (frequency < 1 / 4)
     strongest = np.where(band, power, 0).reshape(len(tiles), -1).max(axis=1)
-    # A windowed wave spreads over about 3x3 bins at two mirrored places.
+    # A windowed wave spreads over about 3x3 bins at two mirrored positions.
     share: Floats = np.minimum(1.0, 6 * strongest / np.maximum(power.sum((1, 2)), 1e-6))
     return share
 

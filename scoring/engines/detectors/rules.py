@@ -1,10 +1,10 @@
-"""Text -> evidence. Each rule looks for one thing and returns the kind of what it found; the text stays here."""
+"""Text -> evidence. Each rule looks for one thing and returns the kind of its evidence; the text stays here."""
 
 from collections.abc import Callable, Iterator
 
 from scoring.engines.detectors import contacts, papers, people
 from scoring.engines.detectors.findings import Finding
-from scoring.engines.detectors.page import Page, found
+from scoring.engines.detectors.page import Page, evidence_in
 from scoring.text_rules import patterns
 from scoring.text_rules.vocabulary import terms
 
@@ -26,12 +26,12 @@ def text_findings(page: Page) -> list[Finding]:
 
 
 def paper(page: Page) -> Iterator[Finding]:
-    """How much there is to read. A few words on a wall are a sign, not a document."""
+    """Judge the amount of text. A few words on a wall are a sign, not a document."""
     if page.is_document:
         kind = "chat or screen" if page.is_chat else "page of text"
-        yield found("documents", 1.0, kind, max(page.readable, key=lambda line: len(line.text)))
+        yield evidence_in("documents", 1.0, kind, max(page.readable, key=lambda line: len(line.text)))
     elif page.num_chars >= 25 and len(page.readable) >= 2:
-        yield found("documents", 0.5, "some writing", max(page.readable, key=lambda line: len(line.text)))
+        yield evidence_in("documents", 0.5, "some writing", max(page.readable, key=lambda line: len(line.text)))
     elif len(page.unread) >= 6:
         yield Finding("documents", 0.5, "writing that is not read")
 
@@ -41,17 +41,17 @@ def dates(page: Page) -> Iterator[Finding]:
     clocks = [line for line in page.readable if patterns.has_clock_time(line.text)]
     for line in page.readable:
         if patterns.has_date(line.text) and id(line) not in births:
-            yield found("metadata", 1.0, "date", line)
+            yield evidence_in("metadata", 1.0, "date", line)
         elif patterns.has_years(line.text):
-            yield found("metadata", 1.0, "span of years", line)
+            yield evidence_in("metadata", 1.0, "span of years", line)
         elif patterns.is_year(line.text):
-            yield found("metadata", 0.5, "year", line)
+            yield evidence_in("metadata", 0.5, "year", line)
         elif terms("watermark", line.text) or "©" in line.text:
-            yield found("metadata", 1.0, "watermark or copyright note", line)
+            yield evidence_in("metadata", 1.0, "watermark or copyright note", line)
     for _, line in page.valued("expiry", patterns.has_card_expiry):
-        yield found("metadata", 1.0, "expiry date", line)
+        yield evidence_in("metadata", 1.0, "expiry date", line)
     if len(clocks) >= 3:
-        yield found("metadata", 1.0, "times", clocks[0])
+        yield evidence_in("metadata", 1.0, "times", clocks[0])
 
 
 _RULES: tuple[Callable[[Page], Iterator[Finding]], ...] = (

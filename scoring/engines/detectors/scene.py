@@ -1,4 +1,4 @@
-"""What people and things in a photograph show: bystanders, activities, property, a person without a visible face.
+"""Evidence in people and things of a photograph: bystanders, activities, property, a person without a visible face.
 
 Nothing here is used on pages of text: the detector also finds people in portraits on documents, and computers in forms.
 """
@@ -10,7 +10,7 @@ from scoring.engines.detectors.findings import Finding, fractions
 from scoring.engines.detectors.objects import PERSON, Thing
 
 VEHICLES = frozenset([2, 3, 5, 7])
-"""Car, motorcycle, bus, truck: what carries a licence plate."""
+"""Car, motorcycle, bus, truck: vehicles with a licence plate."""
 
 PRIVATE_VEHICLES = frozenset([1, 2, 3, 7])
 """Bicycle, car, motorcycle, truck."""
@@ -34,24 +34,24 @@ COMPUTER = 63
 
 PERSON_CONFIDENCE = 0.45
 THING_CONFIDENCE = 0.5
-"""Both set on the demo pictures, where no picture without a person has one."""
+"""Both tuned on the demo pictures: no person is detected in a picture without one."""
 VEHICLE_CONFIDENCE = 0.4
 
 SMALLER = 0.6
-"""Somebody of less than this share of the tallest person's height, or of the largest face's width, is farther away."""
+"""A person below this share of the tallest person's height, or of the largest face's width, is farther away."""
 MIN_HEAD_PX = 8
-"""Width."""
+"""Minimum width of a head."""
 MANY_HEADS = 6
 POSED_FACE = 0.06
-"""Share of the view's width from which faces of like size are of a group that poses."""
+"""Share of the view's width from which faces of similar size are a posing group."""
 CROWD = 4
 DENSE_CROWD = 5
-"""As many people make a crowd even if the model is sure of none of them."""
+"""Number of people that are a crowd even if the model is sure of none of them."""
 POSING = 0.45
-"""Share of the view's height from which people of like height pose for the picture."""
+"""Share of the view's height from which people of similar height pose for the picture."""
 MAX_POSING = 8
 SMALL_PERSON = 0.3
-"""Share of the view's height below which somebody beside a vehicle is not the subject."""
+"""Share of the view's height below which a person next to a vehicle is not the subject."""
 FAR_PERSON = 0.2
 """Share of the view's height below which people, however few, are bystanders."""
 CLEAR_PERSON = 0.15
@@ -66,10 +66,10 @@ Size = tuple[int, int]
 
 
 def scene_findings(things: Sequence[Thing], faces: Sequence[Face], size: Size) -> list[Finding]:
-    """size: (width, height) of the view in pixels."""
-    found = [thing for thing in things if thing.kind == PERSON and not _is_drawn(thing, faces)]
-    persons = [person for person in found if person.confidence >= PERSON_CONFIDENCE]
-    crowd = persons or (found if len(found) >= DENSE_CROWD else [])
+    """Return evidence of a scene. size: (width, height) of the view in pixels."""
+    people = [thing for thing in things if thing.kind == PERSON and not _is_drawn(thing, faces)]
+    persons = [person for person in people if person.confidence >= PERSON_CONFIDENCE]
+    crowd = persons or (people if len(people) >= DENSE_CROWD else [])
     return [
         *([] if _is_group(crowd, faces, size) else [*_small_faces(faces, size), *_bystanders(crowd, things, size)]),
         *_faceless(persons, faces, size),
@@ -79,25 +79,25 @@ def scene_findings(things: Sequence[Thing], faces: Sequence[Face], size: Size) -
 
 
 def human_faces(faces: Sequence[Face], things: Sequence[Thing]) -> list[Face]:
-    """Without faces that lie in an animal and in no person."""
+    """Remove faces that are in an animal and in no person."""
     animals = [thing for thing in things if thing.kind in ANIMALS and thing.confidence >= THING_CONFIDENCE]
     persons = [thing for thing in things if thing.kind == PERSON]
-    return [face for face in faces if not _lies_in(face, animals) or _lies_in(face, persons)]
+    return [face for face in faces if not _is_in(face, animals) or _is_in(face, persons)]
 
 
-def _lies_in(face: Face, things: Sequence[Thing]) -> bool:
+def _is_in(face: Face, things: Sequence[Thing]) -> bool:
     x, y = (face.x_min + face.x_max) / 2, (face.y_min + face.y_max) / 2
     return any(thing.x_min <= x <= thing.x_max and thing.y_min <= y <= thing.y_max for thing in things)
 
 
 def _is_drawn(person: Thing, faces: Sequence[Face]) -> bool:
-    """Whether its face is flat, as in paintings with flat colours, posters and cartoons."""
+    """Return whether its face is flat, as in paintings with flat colours, posters and cartoons."""
     own = _faces_of(person, faces)
     return bool(own) and all(face.drawn for face in own)
 
 
 def _faces_of(person: Thing, faces: Sequence[Face]) -> list[Face]:
-    """Faces whose centre lies in the upper half of the person."""
+    """Return faces whose centre is in the upper half of the person."""
     middle = (person.y_min + person.y_max) / 2
     return [
         face
@@ -116,17 +116,18 @@ def _heads(faces: Sequence[Face]) -> list[Face]:
 
 
 def _is_group(persons: Sequence[Thing], faces: Sequence[Face], size: Size) -> bool:
-    """Whether people stand or sit together: large faces of like size, no smaller heads, and nobody without a face."""
+    """Return whether people pose together: large faces of similar size, no smaller heads, and no person without a
+    face."""
     largest = max((face.width for face in _clear(faces)), default=0)
     if len(_clear(faces)) < 2 or largest < POSED_FACE * size[0]:
         return False
     sure = [head for head in _heads(faces) if head.confidence > HEAD_CONFIDENCE]  # in the mirror image, too
-    is_alike = all(head.width >= SMALLER * largest for head in sure)
-    return is_alike and all(_faces_of(person, _clear(faces)) for person in persons)
+    is_similar = all(head.width >= SMALLER * largest for head in sure)
+    return is_similar and all(_faces_of(person, _clear(faces)) for person in persons)
 
 
 def _small_faces(faces: Sequence[Face], size: Size) -> list[Finding]:
-    """A crowd, or somebody much smaller than the subject, by their faces and heads."""
+    """Find a crowd, or a person much smaller than the subject, by faces and heads."""
     people = _clear(faces)
     if not people:
         return []
@@ -140,7 +141,7 @@ def _small_faces(faces: Sequence[Face], size: Size) -> list[Finding]:
 
 
 def _bystanders(persons: Sequence[Thing], things: Sequence[Thing], size: Size) -> list[Finding]:
-    """A crowd, somebody much smaller than the largest, or people in traffic."""
+    """Find a crowd, a person much smaller than the largest, or people in traffic."""
     if not persons:
         return []
     tallest = max(person.height for person in persons)
@@ -149,11 +150,13 @@ def _bystanders(persons: Sequence[Thing], things: Sequence[Thing], size: Size) -
     in_traffic = any(thing.kind in VEHICLES for thing in things) and tallest < SMALLER * size[1]
     is_passer_by = in_traffic and (len(persons) >= 2 or tallest < SMALL_PERSON * size[1])
     if smaller or is_passer_by or (len(persons) >= CROWD and not is_posed):
-        return [_found("background_people", 1.0, "several people, some of them in the background", persons[-1], size)]
+        return [
+            _evidence("background_people", 1.0, "several people, some of them in the background", persons[-1], size)
+        ]
     if in_traffic:
-        return [_found("background_people", 0.5, "a person in traffic", persons[-1], size)]
+        return [_evidence("background_people", 0.5, "a person in traffic", persons[-1], size)]
     if tallest < FAR_PERSON * size[1]:
-        return [_found("background_people", 0.5, "a person far away", persons[-1], size)]
+        return [_evidence("background_people", 0.5, "a person far away", persons[-1], size)]
     return []
 
 
@@ -162,7 +165,7 @@ def _faceless(persons: Sequence[Thing], faces: Sequence[Face], size: Size) -> li
         is_clear = person.confidence >= SURE_PERSON and person.height >= CLEAR_PERSON * size[1]
         if is_clear and not any(face.confidence >= FACE_CONFIDENCE for face in _faces_of(person, faces)):
             kind = "a person without a visible face"
-            return [_found(attribute, 0.5, kind, person, size) for attribute in ("age", "gender")]
+            return [_evidence(attribute, 0.5, kind, person, size) for attribute in ("age", "gender")]
     return []
 
 
@@ -175,26 +178,26 @@ def _activities(persons: Sequence[Thing], things: Sequence[Thing], size: Size) -
         gear = [thing for thing in near if thing.kind in SPORTS_GEAR]
         table = [thing for thing in near if thing.kind in TABLE_THINGS]
         if gear:
-            findings.append(_found("activities", 1.0, "a person with sports gear", person, size))
+            findings.append(_evidence("activities", 1.0, "a person with sports gear", person, size))
         elif ridden:
-            findings.append(_found("activities", 1.0, "a person who rides", person, size))
+            findings.append(_evidence("activities", 1.0, "a person who rides", person, size))
         elif table:
             value = 1.0 if len(table) >= 2 else 0.5
-            findings.append(_found("activities", value, "a person with food or drinks", person, size))
+            findings.append(_evidence("activities", value, "a person with food or drinks", person, size))
         elif any(thing.kind == SUITCASE for thing in near):
-            findings.append(_found("activities", 0.5, "a person with a suitcase", person, size))
+            findings.append(_evidence("activities", 0.5, "a person with a suitcase", person, size))
     return findings
 
 
 def _touches(person: Thing, thing: Thing) -> bool:
-    """Whether the boxes meet, the person's reaching a tenth of its height farther."""
+    """Return whether the boxes meet if the person's is extended by a tenth of its height."""
     reach = person.height / 10
-    beside = thing.x_min <= person.x_max + reach and thing.x_max >= person.x_min - reach
-    return beside and thing.y_min <= person.y_max + reach and thing.y_max >= person.y_min - reach
+    overlaps_sideways = thing.x_min <= person.x_max + reach and thing.x_max >= person.x_min - reach
+    return overlaps_sideways and thing.y_min <= person.y_max + reach and thing.y_max >= person.y_min - reach
 
 
 def _rides(person: Thing, thing: Thing) -> bool:
-    """Above the thing and over it, not beside it."""
+    """Return whether the person is above the thing, not next to it."""
     centre = (person.x_min + person.x_max) / 2
     return thing.x_min <= centre <= thing.x_max and person.y_min < thing.y_min and person.y_max <= thing.y_max
 
@@ -207,9 +210,9 @@ def _property(things: Sequence[Thing], size: Size) -> list[Finding]:
     computers = [thing for thing in large if thing.kind == COMPUTER and thing.confidence >= THING_CONFIDENCE]
     owned = [("a vehicle", thing) for thing in vehicles + boats if thing.confidence >= VEHICLE_CONFIDENCE]
     owned += [("a computer", thing) for thing in computers]
-    return [_found("property_assets", 1.0, kind, thing, size) for kind, thing in owned]
+    return [_evidence("property_assets", 1.0, kind, thing, size) for kind, thing in owned]
 
 
-def _found(attribute: str, value: float, kind: str, thing: Thing, size: Size) -> Finding:
+def _evidence(attribute: str, value: float, kind: str, thing: Thing, size: Size) -> Finding:
     area = fractions(thing.x_min, thing.y_min, thing.x_max, thing.y_max, *size)
     return Finding(attribute, value, kind, area, thing.confidence)

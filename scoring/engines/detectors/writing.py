@@ -1,4 +1,4 @@
-"""Where writing is: a look at a small size, then a search at a larger one where the look saw something.
+"""Positions of writing: a first look at a small size, then a search at a larger one where the look saw something.
 
 Model: the detection stage of PP-OCR (through rapidocr). Its cost follows the area, so that a picture without writing
 takes a quarter of a full search, or less.
@@ -18,25 +18,25 @@ Image = npt.NDArray[np.uint8]
 SEARCH_SIDE_PX = 960
 """Longer side of the picture in the search."""
 LOOK_SCALE = 0.5
-"""Sides of the first look, those of the search being 1. At 0.4 two of the demo pictures lost their small writing."""
+"""Scale of the first look relative to the search. At 0.4 two of the demo pictures lost their small writing."""
 MIN_LOOK_SIDE_PX = 320
-"""The longer side of the first look is no shorter."""
+"""Minimum length of the longer side of the first look."""
 WORTH_A_LOOK = 1.4
-"""A picture that is not this much longer than its look is searched at once."""
+"""A picture less than this much longer than its look is searched at once."""
 SEEN = 0.15
 """Probability of writing from which a pixel of the look is searched. Lines are made from 0.3 on."""
 MARGIN_PX = 32
-"""Around what the look saw, in pixels of the look."""
+"""Margin around writing, in pixels of the look."""
 CLOSE_UP_SIDE_PX = 640
-"""A close-up is enlarged until its longer side has this many pixels, so that small plates are found."""
+"""Longer side to which a close-up is enlarged, so that small plates are found."""
 MAX_ENLARGED = 2.5
-"""More than that shows nothing new."""
+"""Maximum enlargement; more shows nothing new."""
 CELL_PX = 32
-"""The network takes sides that are multiples of this."""
+"""The network needs sides that are multiples of this."""
 NEAR_PX = 6
-"""So near to a change between two views, in pixels of the look, writing is searched again."""
+"""Distance from a change between two views, in pixels of the look, within which writing is searched again."""
 MAX_SHAPE = 8
-"""rapidocr pads pictures that are longer than this, beside their height: they are searched as it does."""
+"""Ratio of sides above which rapidocr pads pictures: they are searched by its own method."""
 
 Mask = npt.NDArray[np.bool_]
 Quad = npt.NDArray[np.float32]
@@ -44,7 +44,7 @@ Quad = npt.NDArray[np.float32]
 
 
 class WritingFinder:
-    """Finds the places of lines in a picture."""
+    """Finds the positions of lines in a picture."""
 
     def __init__(self, model: Any) -> None:
         """model: a RapidOCR whose detection stage is loaded."""
@@ -52,14 +52,14 @@ class WritingFinder:
         self._earlier: list[tuple[Image, list[Quad]]] = []
 
     def forget(self) -> None:
-        """Drops the views so far. Until then, what is the same in two views of a picture is searched once."""
+        """Drop the views so far. Until then, equal parts of two views of a picture are searched once."""
         self._earlier.clear()
 
     def quads(self, image: Image) -> list[Quad]:
         height, width = image.shape[:2]
         if max(height, width) > MAX_SHAPE * min(height, width):
-            found = self._model(image, use_det=True, use_cls=False, use_rec=False).boxes
-            return [] if found is None else [np.asarray(quad, np.float32) for quad in found]
+            boxes = self._model(image, use_det=True, use_cls=False, use_rec=False).boxes
+            return [] if boxes is None else [np.asarray(quad, np.float32) for quad in boxes]
         look_side_px = max(MIN_LOOK_SIDE_PX, round(LOOK_SCALE * min(SEARCH_SIDE_PX, max(height, width))))
         if max(height, width) <= WORTH_A_LOOK * look_side_px:
             return self._whole(image)
@@ -75,12 +75,12 @@ class WritingFinder:
                 kept = [quad for quad in quads if not seen[_around(quad, seen.shape[0] / height)].any()]
                 break
         new = self._search(image, seen) if seen.any() else []
-        found = [*kept, *(quad for quad in new if not any(_lies_in(quad, other) for other in kept))]
-        self._earlier.append((image, found))
-        return found
+        all_quads = [*kept, *(quad for quad in new if not any(_is_in(quad, other) for other in kept))]
+        self._earlier.append((image, all_quads))
+        return all_quads
 
     def quads_close_up(self, image: Image) -> list[Quad]:
-        """Without a look: image is a small part of a picture in which writing is likely."""
+        """Search without a look: image is a small part of a picture in which writing is likely."""
         enlarged_by = max(1.0, min(MAX_ENLARGED, CLOSE_UP_SIDE_PX / max(image.shape[:2])))
         enlarged = cv2.resize(image, None, fx=enlarged_by, fy=enlarged_by, interpolation=cv2.INTER_CUBIC)
         large = resized(np.asarray(enlarged, np.uint8), SEARCH_SIDE_PX)
@@ -91,7 +91,7 @@ class WritingFinder:
         return _enlarged(self._lines(self.probabilities(large)), (0, 0), large.shape, image.shape)
 
     def _search(self, image: Image, seen: Mask) -> list[Quad]:
-        """seen: pixels of the look that may show writing."""
+        """Search a part of the picture. seen: pixels of the look that may show writing."""
         large = resized(image, SEARCH_SIDE_PX)
         rows = _cells(np.flatnonzero(seen.any(axis=1)), seen.shape[0], large.shape[0])
         columns = _cells(np.flatnonzero(seen.any(axis=0)), seen.shape[1], large.shape[1])
@@ -99,36 +99,36 @@ class WritingFinder:
         return _enlarged(quads, (columns.start, rows.start), large.shape, image.shape)
 
     def probabilities(self, image: Image) -> npt.NDArray[np.float32]:
-        """Of writing, for each pixel; the sides of the image are multiples of `CELL_PX`."""
+        """Return the probability of writing of each pixel; the sides of the image are multiples of `CELL_PX`."""
         answer = self._model.text_det.session(normalized(image))
         return np.asarray(answer, np.float32).reshape(image.shape[:2])
 
     def _lines(self, probabilities: npt.NDArray[np.float32]) -> list[Quad]:
-        """In pixels of the probabilities, from top to bottom."""
+        """Return lines in pixels of the probabilities, from top to bottom."""
         detector = self._model.text_det
         quads, _ = detector.postprocess_op(probabilities[None, None], probabilities.shape)
         return [np.asarray(quad, np.float32) for quad in detector.sorted_boxes(np.asarray(quads))]
 
 
 def _around(quad: Quad, scale: float) -> tuple[slice, slice]:
-    """Rows and columns of the look. scale: of the picture to the look."""
+    """Return rows and columns of the look. scale: of the picture to the look."""
     (left, top), (right, bottom) = np.maximum(quad.min(axis=0), 0) * scale, quad.max(axis=0) * scale
     return slice(int(top), int(bottom) + 1), slice(int(left), int(right) + 1)
 
 
-def _lies_in(quad: Quad, other: Quad) -> bool:
-    """Whether the middle of a line lies in the box around another."""
+def _is_in(quad: Quad, other: Quad) -> bool:
+    """Return whether the middle of a line is in the box around another."""
     return bool((other.min(axis=0) <= quad.mean(axis=0)).all() and (quad.mean(axis=0) <= other.max(axis=0)).all())
 
 
 def _shrunk(changed: Mask, shape: tuple[int, ...]) -> Mask:
-    """Pixels of the look that have a change in them, or near by."""
+    """Return the pixels of the look with a change in or near them."""
     small = cv2.resize(changed.astype(np.float32), (shape[1], shape[0]), interpolation=cv2.INTER_AREA) > 0
     return _grown(small)
 
 
 def _connected(seen: Mask, changed: Mask) -> Mask:
-    """Writing that is changed, and all that it joins: a whole line, not only its new part."""
+    """Return changed writing and all that is connected to it: a whole line, not only its new part."""
     _, parts = cv2.connectedComponents(_grown(seen).astype(np.uint8))
     return seen & np.isin(parts, np.unique(parts[seen & changed]))
 
@@ -139,7 +139,7 @@ def _grown(mask: Mask) -> Mask:
 
 
 def resized(image: Image, side_px: int) -> Image:
-    """At most so long on the longer side, both sides multiples of `CELL_PX`."""
+    """Resize to at most `side_px` on the longer side, both sides multiples of `CELL_PX`."""
     height, width = image.shape[:2]
     scale = min(1.0, side_px / max(height, width))
     rows, columns = (max(CELL_PX, round(int(side * scale) / CELL_PX) * CELL_PX) for side in (height, width))
@@ -148,7 +148,7 @@ def resized(image: Image, side_px: int) -> Image:
 
 
 def normalized(image: Image) -> npt.NDArray[np.float32]:
-    """What the network takes: shape (1, 3, height, width), BGR, -1 to 1."""
+    """Return the input of the network: shape (1, 3, height, width), BGR, -1 to 1."""
     normal = (image.astype(np.float32) / 255 - 0.5) / 0.5
     return np.asarray(normal.transpose(2, 0, 1)[None], np.float32)
 
@@ -156,13 +156,13 @@ def normalized(image: Image) -> npt.NDArray[np.float32]:
 def _enlarged(
     quads: Sequence[Quad], corner: tuple[int, int], searched: tuple[int, ...], picture: tuple[int, ...]
 ) -> list[Quad]:
-    """Pixels of a part of what was searched -> pixels of the picture. corner: x and y of the part."""
+    """Map pixels of a searched part to pixels of the picture. corner: x and y of the part."""
     scale = np.array([picture[1] / searched[1], picture[0] / searched[0]], np.float32)
     return [np.round((quad + np.array(corner, np.float32)) * scale) for quad in quads]
 
 
 def _cells(seen: npt.NDArray[np.intp], length_of_look: int, length: int) -> slice:
-    """What was seen along one side of the look, with the margin, in whole cells along the same side of the search.
+    """Map one side of the seen area, with the margin, to whole cells along the same side of the search.
 
     seen: rows or columns of the look, ascending. Both lengths are in pixels.
     """

@@ -1,11 +1,11 @@
 """Any endpoint that speaks OpenAI's chat completions: `vllm serve`, another server of your own, a hosted model.
 
-    settings.py   what the user chose, checked     endpoint.py   HTTP: retries, and which errors are fatal
+    settings.py   the user's choices, checked     endpoint.py   HTTP: retries, and which errors are fatal
     connections.py   limits of time and size for answers
     chat.py       protocol prompt -> request, response -> answer      engine.py   views -> outcomes, several at once
 
-What is asked and how the answer is read is the protocol's (`scoring.protocols`). The key comes from the environment
-of the machine that asks (`endpoint.KEY_VARIABLES`) and is written nowhere.
+The protocol defines the prompt and the reading of the answer (`scoring.protocols`). The key comes from the environment
+of the machine that asks (`endpoint.KEY_VARIABLES`) and is not stored.
 
 May import: `ingest`, `scoring.engines`, `scoring.protocols`.
 """
@@ -46,7 +46,7 @@ def costs(options: EngineOptions) -> Costs:
 
 
 def check(options: EngineOptions) -> str:
-    """Asks the endpoint once, with a generated picture; the result in one line.
+    """Ask the endpoint once, with a generated picture; return the result in one line.
 
     EngineError if it would answer for no picture: the address, the key, the model's name or a parameter is wrong, or
     there is no answer.
@@ -62,7 +62,8 @@ def check(options: EngineOptions) -> str:
 
 
 def load(options: EngineOptions) -> "OpenAIEngine":
-    """EngineError if an option or the key is wrong. The endpoint is not asked before the first view."""
+    """Make the engine. EngineError if an option or the key is wrong. The endpoint is not asked before the first
+    view."""
     from scoring.engines.openai.engine import OpenAIEngine
 
     return OpenAIEngine(settings(options))

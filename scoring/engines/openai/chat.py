@@ -16,13 +16,13 @@ from scoring.engines.picture import prepared
 from scoring.protocols.interface import Generate, Prompt, Text, TextAnswer, Token
 
 MAX_TOP_LOGPROBS = 20
-"""The most that OpenAI allows and vLLM gives by default. Candidates below are taken as impossible."""
+"""The most that OpenAI allows and vLLM gives by default. Other candidates count as impossible."""
 
 LEAST_LOGPROB = -1000.0
-"""Already without any probability; JSON knows integers that are too long for `exp`."""
+"""Smallest log probability, in effect 0; JSON allows integers that are too long for `exp`."""
 
 MAX_COUNT = 10**9
-"""Of tokens for one answer; more is nonsense, and may be more than a metric can hold."""
+"""Limit of tokens for one answer; more is nonsense, and may be more than a metric can hold."""
 
 STRUCTURE, PROBABILITIES, MAX_TOKENS = "structure", "probabilities", "max_tokens"
 OPTIONAL = {
@@ -30,24 +30,25 @@ OPTIONAL = {
     PROBABILITIES: frozenset(["logprobs", "top_logprobs"]),
     MAX_TOKENS: frozenset(["max_tokens"]),
 }
-"""What an endpoint may refuse -> its parameters. Without MAX_TOKENS, the newer name of that parameter is sent."""
+"""Part of a request that an endpoint may refuse -> its parameters. Without MAX_TOKENS, the newer name of that
+parameter is sent."""
 
 
 def jpeg_of(pixels: Pixels, max_pixels: int) -> bytes:
-    """The picture as it is sent: at most max_pixels, colours in full resolution, since print is coloured too."""
+    """Encode the picture as it is sent: at most max_pixels, colours in full resolution, since print is coloured too."""
     image = np.ascontiguousarray(prepared(pixels, max_pixels))
     encoded: bytes = simplejpeg.encode_jpeg(image, quality=JPEG_QUALITY, colorspace="RGB", colorsubsampling="444")
     return encoded
 
 
 def size_as_sent(pixels: Pixels, max_pixels: int) -> str:
-    """For `Preview.describe_picture`."""
+    """Describe the size for `Preview.describe_picture`."""
     picture = prepared(pixels, max_pixels)
     return f"sent at {picture.width}x{picture.height}, {len(jpeg_of(pixels, max_pixels)):,} bytes"
 
 
 def body_of(prompt: Prompt, wanted: Generate, model: str, jpeg: bytes, without: frozenset[str]) -> dict[str, Any]:
-    """without: keys of `OPTIONAL`."""
+    """Build the body of a request. without: keys of `OPTIONAL`."""
     body: dict[str, Any] = {
         "model": model,
         "temperature": 0,
@@ -62,7 +63,7 @@ def body_of(prompt: Prompt, wanted: Generate, model: str, jpeg: bytes, without: 
 
 
 def left_out(body: Mapping[str, Any], without: frozenset[str], parameter: str) -> frozenset[str] | None:
-    """What to leave out of a refused request: what the endpoint named, else one part after the other.
+    """Choose the parts to omit from a refused request: the named one, else one part after the other.
 
     None if no part is left that could be wrong. parameter: `top_level` of what the endpoint named.
     """
@@ -73,17 +74,17 @@ def left_out(body: Mapping[str, Any], without: frozenset[str], parameter: str) -
 
 
 def top_level(parameter: str) -> str:
-    """`messages` of `messages.[1].content` or `messages[1].content`."""
+    """Return `messages` of `messages.[1].content` or `messages[1].content`."""
     return re.split(r"[.\[]", parameter, maxsplit=1)[0]
 
 
 def needed(body: Mapping[str, Any], parameter: str) -> bool:
-    """Whether this parameter of the body is required to get any answer."""
+    """Return whether this parameter of the body is required to get any answer."""
     return parameter in body and not any(parameter in parameters for parameters in OPTIONAL.values())
 
 
 def answer_of(response: Mapping[str, Any], wanted: Generate) -> TextAnswer:
-    """NoAnswerError: a refusal by the model or a filter, or no chat completion at all."""
+    """Read a response. NoAnswerError: a refusal by the model or a filter, or not a chat completion."""
     try:
         choice = response["choices"][0]
         message, finish = choice["message"], choice.get("finish_reason")
@@ -101,7 +102,7 @@ def answer_of(response: Mapping[str, Any], wanted: Generate) -> TextAnswer:
 
 
 def usage_of(response: Mapping[str, Any]) -> dict[str, int]:
-    """Tokens as of `scoring.assessment.ReportsTokenUsage`; what the endpoint does not report is left out."""
+    """Return tokens as in `scoring.assessment.ReportsTokenUsage`; unreported kinds are left out."""
     usage = response.get("usage")
     reported = usage if isinstance(usage, dict) else {}
     details = reported.get("prompt_tokens_details")
@@ -126,7 +127,7 @@ def _content(parts: Sequence[object], jpeg: bytes) -> str | list[dict[str, Any]]
 
 
 def _structure(wanted: Generate) -> dict[str, Any]:
-    """A JSON schema in OpenAI's form; a regular expression in vLLM's, since OpenAI has none."""
+    """Return a JSON schema in OpenAI's form; a regular expression in vLLM's, since OpenAI has none."""
     if wanted.json_schema is not None:
         form = {"name": "answer", "strict": True, "schema": _typed(wanted.json_schema)}
         return {"response_format": {"type": "json_schema", "json_schema": form}}
@@ -134,7 +135,7 @@ def _structure(wanted: Generate) -> dict[str, Any]:
 
 
 def _typed(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Enums with the type of their numbers, which some endpoints require."""
+    """Give enums the type of their numbers, which some endpoints require."""
     properties = {
         key: {"type": "integer" if all(float(n).is_integer() for n in form["enum"]) else "number", **form}
         for key, form in schema["properties"].items()
@@ -143,8 +144,9 @@ def _typed(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tokens(text: str, choice: Mapping[str, Any], candidates: Sequence[str]) -> tuple[Token, ...]:
-    """The tokens of `text` with the probabilities of the candidates. From where the endpoint's tokens are not those of
-    the text (a character cut in two, thoughts before the answer) the rest is one token of unknown probability."""
+    """Return the tokens of `text` with the probabilities of the candidates. From where the endpoint's tokens are not
+    those of the text (a character cut in two, thoughts before the answer) the rest is one token of unknown
+    probability."""
     listed = (choice.get("logprobs") or {}).get("content") if isinstance(choice.get("logprobs"), dict) else None
     tokens: list[Token] = []
     num_read = 0
@@ -160,11 +162,16 @@ def _tokens(text: str, choice: Mapping[str, Any], candidates: Sequence[str]) -> 
 
 
 def _probabilities(entry: Mapping[str, Any], candidates: Sequence[str]) -> tuple[float, ...] | None:
-    """None where no candidate is among the most probable tokens. Tokens that differ in spaces only are one word."""
-    found = dict.fromkeys(candidates, 0.0)
+    """Return the probabilities; None if no candidate is listed. Tokens that differ only in spaces are one word."""
+    by_candidate = dict.fromkeys(candidates, 0.0)
     listed = entry.get("top_logprobs")
     for other in listed if isinstance(listed, list) else []:
         written, logprob = (other.get("token"), other.get("logprob")) if isinstance(other, dict) else (None, None)
-        if isinstance(written, str) and written.strip() in found and isinstance(logprob, int | float) and logprob <= 0:
-            found[written.strip()] += math.exp(max(logprob, LEAST_LOGPROB))
-    return tuple(found.values()) if any(found.values()) else None
+        if (
+            isinstance(written, str)
+            and written.strip() in by_candidate
+            and isinstance(logprob, int | float)
+            and logprob <= 0
+        ):
+            by_candidate[written.strip()] += math.exp(max(logprob, LEAST_LOGPROB))
+    return tuple(by_candidate.values()) if any(by_candidate.values()) else None

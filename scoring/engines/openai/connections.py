@@ -1,4 +1,4 @@
-"""Connections whose answers end: each within its time and within a size, however the endpoint sends it."""
+"""Connections whose answers are limited in time and size, however the endpoint sends them."""
 
 import http.client
 import io
@@ -85,14 +85,15 @@ class _HttpsPool(HTTPSConnectionPool):
 
 
 def connections(url: str, num_connections: int) -> urllib3.PoolManager:
-    """Proxies as the environment says (HTTPS_PROXY, NO_PROXY); certificates of the system (SSL_CERT_FILE)."""
+    """Make a pool with proxies of the environment (HTTPS_PROXY, NO_PROXY) and the system's certificates
+    (SSL_CERT_FILE)."""
     manager = _manager(url, num_connections)
     manager.pool_classes_by_scheme = {"http": _HttpPool, "https": _HttpsPool}
     return manager
 
 
 def unpacked(response: urllib3.BaseHTTPResponse) -> bytes:
-    """The content of a response that was read without unpacking it. TooLongError, or DecodeError."""
+    """Unpack the content of a response that was read as sent. TooLongError, or DecodeError."""
     packing = response.headers.get("Content-Encoding", "").strip().lower()
     if packing in ("", "identity"):
         return response.data

@@ -1,4 +1,4 @@
-"""HTTP with one endpoint: passing errors are retried, errors of all requests end the scan, others cost one view."""
+"""HTTP with one endpoint: temporary errors are retried, errors of all requests end the scan, others cost one view."""
 
 import json
 import logging
@@ -28,13 +28,13 @@ from ingest.sample import printable
 from scoring.engines.openai.connections import MAX_ANSWER_BYTES, TooLongError, connections, unpacked
 
 KEY_VARIABLES = ("PRIVSIEVE_OPENAI_API_KEY", "OPENAI_API_KEY")
-"""Where the key is looked for, in this order. An endpoint may need none."""
+"""Variables that may hold the key, in order. An endpoint may need none."""
 
 PASSING_STATUS = frozenset([408, 409, 429, 500, 502, 503, 504, 529])
 GIVE_UP_AFTER = 16
 """Views in a row without an answer after which the endpoint is at fault, not the views."""
 MAX_NAMES = 5
-"""So many models are named in an error about an unknown model."""
+"""Number of models named in an error about an unknown model."""
 
 
 @dataclass(frozen=True)
@@ -45,23 +45,23 @@ class RetryPolicy:
     """
 
     num_retries: int = 5
-    """Of one request, after the first attempt."""
+    """Number of retries of one request, after the first attempt."""
 
     num_timeouts: int = 1
-    """How many of them may follow an attempt that got no whole answer within `read_s`."""
+    """Number of retries after attempts without a whole answer within `read_s`."""
 
     first_delay_s: float = 0.5
     """Delays double from here, each shortened by a random part of up to a half. A Retry-After header counts instead."""
 
     max_delay_s: float = 30.0
-    """Of any delay."""
+    """Maximum delay."""
 
     connect_s: float = 10.0
     read_s: float = 120.0
 
 
 class NoAnswerError(Exception):
-    """This request got no answer: `reason` and `message` as of `Unscored`."""
+    """This request got no answer: `reason` and `message` as in `Unscored`."""
 
     def __init__(self, reason: str, message: str):
         super().__init__(message)
@@ -71,7 +71,7 @@ class NoAnswerError(Exception):
 class RefusedError(Exception):
     """The endpoint calls the request wrong (400, 422).
 
-    code, parameter: its own short names for what is wrong, empty if it gives none; to compare, never to show.
+    code, parameter: its own short names of the fault, empty if it gives none; to compare, never to show.
     """
 
     def __init__(self, status: int, code: str, parameter: str):
@@ -80,7 +80,7 @@ class RefusedError(Exception):
 
 
 def key_from_environment() -> str | None:
-    """EngineError if it cannot be a key, since HTTP libraries would show it in their error."""
+    """Read the key. EngineError if it cannot be a key, since HTTP libraries would show it in their error."""
     for variable in KEY_VARIABLES:
         if key := os.environ.get(variable, "").strip():
             if not re.fullmatch(r"[!-~]+", key):
@@ -103,7 +103,7 @@ class Endpoint:
         logging.getLogger("urllib3").setLevel(logging.ERROR)
 
     def chat(self, body: dict[str, Any]) -> dict[str, Any]:
-        """The response to a chat completion.
+        """Request a chat completion and return the response.
 
         EngineError: no request would be answered. NoAnswerError: this one got no answer. RefusedError: this one is
         wrong, perhaps only in something that can be left out.
@@ -111,15 +111,15 @@ class Endpoint:
         status, content = self._sent("POST", "/chat/completions", json.dumps(body).encode())
         self._check(status, content)
         try:
-            found = json.loads(content)
+            response = json.loads(content)
         except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict):
+            response = None
+        if not isinstance(response, dict):
             raise NoAnswerError("engine_error", "what the endpoint sent is no chat completion")
-        return found
+        return response
 
     def models(self) -> list[str]:
-        """The names that the endpoint offers, empty if it does not list them. EngineError as of `chat`."""
+        """Return the names that the endpoint offers, empty if it does not list them. EngineError as in `chat`."""
         try:
             status, content = self._sent("GET", "/models", None)
             if status == 404:
@@ -133,7 +133,7 @@ class Endpoint:
             return []
 
     def unknown_model(self, status: int) -> EngineError:
-        """The error to raise if the endpoint does not know the model, with the names that it lists."""
+        """Return the error to raise if the endpoint does not know the model, with the names that it lists."""
         offered: list[str] = []
         with suppress(EngineError):
             offered = [printable(name) for name in self.models()]
@@ -142,17 +142,17 @@ class Endpoint:
             there = f'offers no model "{self._model}"{did_you_mean(self._model, offered)}; there are: {names}'
             return EngineError(f"{self.url} {there}")
         return EngineError(
-            f'{self.url} does not know the model "{self._model}", or is no chat endpoint ({status}); check --model and '
-            "--endpoint, which mostly ends in /v1"
+            f'{self.url} does not know the model "{self._model}", or is not a chat endpoint ({status}); check --model '
+            "and --endpoint, which mostly ends in /v1"
         )
 
     def answered(self) -> None:
-        """A view got an answer, so the endpoint works."""
+        """Note that a view got an answer, so the endpoint works."""
         with self._lock:
             self._num_without_answer = 0
 
     def unanswered(self, message: str) -> None:
-        """EngineError if too many views in a row got no answer: then the pictures are not the cause."""
+        """Note a view without an answer. EngineError if too many in a row: then the pictures are not the cause."""
         with self._lock:
             self._num_without_answer += 1
             if self._num_without_answer >= GIVE_UP_AFTER:
@@ -161,7 +161,7 @@ class Endpoint:
                 )
 
     def _sent(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
-        """Status and content."""
+        """Send a request; return status and content."""
         retry_policy = self._retry_policy
         headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "privsieve"}
         if self._key is not None:
@@ -198,7 +198,7 @@ class Endpoint:
         return NoAnswerError("too_many_retries", f"the connection broke, tried again ({name})")
 
     def _check(self, status: int, content: bytes) -> None:
-        """Nothing of what the endpoint wrote gets into a message, but for the names of its models."""
+        """Raise the error of a status. Messages repeat nothing that the endpoint wrote, except names of its models."""
         if 200 <= status < 300:
             return
         if status in (401, 403):
@@ -217,7 +217,7 @@ class Endpoint:
 
 
 class _Retries(urllib3.Retry):
-    """As in urllib3, but the first retry waits too, and random delays keep clients from retrying in step."""
+    """Retries as in urllib3, but the first retry waits too, and random delays keep clients from retrying in step."""
 
     @classmethod
     def of(cls, retry_policy: RetryPolicy) -> "_Retries":
@@ -247,7 +247,7 @@ class _Retries(urllib3.Retry):
 
 
 def _code_and_parameter(content: bytes) -> tuple[str, str]:
-    """(code, parameter) of an error in OpenAI's form."""
+    """Return (code, parameter) of an error in OpenAI's form."""
     try:
         error = json.loads(content)["error"]
         return str(error.get("code") or ""), str(error.get("param") or "")

@@ -34,13 +34,13 @@ class OpenAIEngine:
         self.usage: Counter[str] = Counter()
 
     def assess(self, views: Sequence[View]) -> list[Outcome]:
-        """EngineError if no view would get an answer: the key, the model's name or the address is wrong, or the
-        endpoint no longer answers."""
+        """Answer views. EngineError if no view would get an answer: the key, the model's name or the address is wrong,
+        or the endpoint no longer answers."""
         return list(self._threads.map(self._outcome, views))
 
     def check(self) -> str:
-        """Asks about one generated picture, before any of the corpus; the result in a few words. EngineError as of
-        `assess`, and if there is no answer."""
+        """Ask about one generated picture, before any of the corpus; return the result in a few words. EngineError as
+        in `assess`, and if there is no answer."""
         (outcome,) = self.assess([canary()])
         if not isinstance(outcome, Unscored):
             return "answers"
@@ -70,7 +70,7 @@ class OpenAIEngine:
             prompt = result
 
     def _answer(self, prompt: Prompt, jpeg: bytes) -> TextAnswer:
-        """What the endpoint refuses and the protocol can do without is left out: in all requests from then on where it
+        """Ask without optional parts that the endpoint refuses: in all requests from then on if it
         named the parameter, else in this one only, since it may have been the picture that was refused."""
         wanted = prompt.wanted
         assert isinstance(wanted, Generate), "settings() lets no other protocol pass"
@@ -104,7 +104,7 @@ class OpenAIEngine:
                 )
 
     def _next(self, refused: RefusedError, body: dict[str, object], without: frozenset[str]) -> frozenset[str]:
-        """What to leave out of the next attempt.
+        """Choose the parts to omit from the next attempt.
 
         EngineError if every request would be refused. NoAnswerError if only this one is and nothing can be left out:
         the messages, for example, hold the picture.

@@ -1,4 +1,4 @@
-"""What the user chose for the endpoint, checked and completed."""
+"""The user's choices for the endpoint, checked and completed."""
 
 import math
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ DEFAULT_PROTOCOL = "json"
 DEFAULT_CONCURRENCY = 8
 JPEG_QUALITY = 95
 BATCH_VIEWS = 16
-"""About what one call of `assess` brings; with too few calls at once requests would come in waves."""
+"""Typical number of views in one call of `assess`; with too few calls at once requests would come in waves."""
 TAKEN = (*ABOUT_THE_QUESTION, "endpoint", "concurrency")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the user chose, checked."""
+    """The user's choices, checked."""
 
     endpoint: str
     """Base URL without a slash at its end."""
@@ -34,7 +34,7 @@ class Settings:
 
 
 def settings(options: EngineOptions) -> Settings:
-    """EngineError in one line for anything wrong. The endpoint is not asked."""
+    """Check the options. EngineError in one line for anything wrong. The endpoint is not asked."""
     options.refuse_all_but(NAME, TAKEN)
     # No default: pictures must not be sent to a third party because an option was forgotten.
     if options.endpoint is None:
@@ -63,7 +63,7 @@ def settings(options: EngineOptions) -> Settings:
 
 
 def description(chosen: Settings) -> EngineDescription:
-    """The weights are unknown: only the endpoint knows which model the name stands for."""
+    """Describe the engine. The weights are unknown: only the endpoint knows which model has this name."""
     return EngineDescription(
         name=NAME,
         protocol=(
@@ -77,16 +77,16 @@ def description(chosen: Settings) -> EngineDescription:
 
 
 def _checked(url: str) -> str:
-    """The URL goes to run.json and into messages, so nothing that could be secret may be in it."""
+    """Check the URL, which goes to run.json and into messages, so it must not hold secrets."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError:
-        raise EngineError("--endpoint is no valid URL; give one such as http://127.0.0.1:8000/v1") from None
+        raise EngineError("--endpoint is not a valid URL; give one such as http://127.0.0.1:8000/v1") from None
     if "@" in parts.netloc:
         raise EngineError("--endpoint holds a user name or password; give a key by OPENAI_API_KEY instead")
     if parts.query or parts.fragment or "?" in url or "#" in url:
         raise EngineError("--endpoint must end with its path, without ? and #; give a key by OPENAI_API_KEY instead")
     if parts.scheme not in ("http", "https") or not host or not url.isascii() or any(c.isspace() for c in url):
-        raise EngineError(f'--endpoint "{url}" is no http or https URL; give one such as http://127.0.0.1:8000/v1')
+        raise EngineError(f'--endpoint "{url}" is not an http or https URL; give one such as http://127.0.0.1:8000/v1')
     return url.rstrip("/").removesuffix("/chat/completions")

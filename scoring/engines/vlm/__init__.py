@@ -1,6 +1,6 @@
 """Vision-language models: one prefill of a prompt and a picture per view.
 
-    settings.py          what the user chose, checked; the description of an engine
+    settings.py          the user's choices, checked; the description of an engine
     checkpoint.py        a model folder: complete, safe, its hash
     adapter.py           a LoRA adapter: whether it fits the model
     processor.py         a model's own processor
@@ -13,7 +13,7 @@
     transformers/   any machine: engine.py, which calls prefill.py and greedy.py
     vllm/           GPUs: engine.py, with worker.py inside vLLM's processes
 
-What is asked and how the answer is read is the protocol's (`scoring.protocols`). Both engines give the same answers.
+The protocol defines the prompt and the reading of the answer (`scoring.protocols`). Both engines give the same answers.
 May import: `ingest`, `scoring.engines`, `scoring.protocols`, `scoring.weights`.
 Start at: `settings.py`.
 """

@@ -1,4 +1,4 @@
-"""A LoRA adapter: checks before loading that every module of it has a place in the model.
+"""A LoRA adapter: checks before loading that each of its modules fits the model.
 
 Engines drop modules that they cannot place and only log it; a corpus would be scored with half of a tuned model.
 """
@@ -33,7 +33,7 @@ _NAME = re.compile(r"\^?(?:[\w-]|\\?\.)+")
 MAX_PATTERNS = 256
 
 _WRAPPERS = frozenset({"base_model", "model", "language_model"})
-"""Parts of names that come and go between releases of transformers, peft and vLLM."""
+"""Parts of names that change between releases of transformers, peft and vLLM."""
 
 
 @dataclass(frozen=True)
@@ -42,34 +42,34 @@ class Adapter:
 
     folder: Path
     modules: tuple[str, ...]
-    """Names as the adapter writes them, sorted."""
+    """Names of the modules as the adapter writes them, sorted."""
 
     rank: int
-    """The largest of its modules."""
+    """Largest rank of its modules."""
 
     name: str
-    """For run.json, without the path on this machine."""
+    """Name for run.json, without the path on this machine."""
 
     shown: str
-    """For messages: what the user named, without credentials."""
+    """Name for messages: as the user gave it, without credentials."""
 
     is_fetched: bool = False
-    """Else it is a folder that the user named."""
+    """Whether it was fetched; else it is a folder that the user named."""
 
     def digest(self) -> str:
-        """sha256 in hex, of every byte."""
+        """Return the sha256 of every byte, in hex."""
         return content_sha256([self.folder / ADAPTER_CONFIG, self.folder / WEIGHTS])
 
 
 def adapter(given: str) -> Adapter:
-    """A local folder, `owner/name[@revision]` of the hub, or a URL. EngineError where there is no LoRA adapter that can
-    be loaded whole."""
+    """Load a local folder, `owner/name[@revision]` of the hub, or a URL. EngineError if there is no LoRA adapter that
+    can be loaded whole."""
     return adapter_in(find_weights(given, "adapter"))
 
 
-def adapter_in(found: Weights) -> Adapter:
-    """As `adapter`, of a folder that was found."""
-    root, where = found.folder, f'the adapter "{found.shown}"'
+def adapter_in(weights: Weights) -> Adapter:
+    """Check an adapter in a local folder. Errors as in `adapter`."""
+    root, where = weights.folder, f'the adapter "{weights.shown}"'
     config = read_json(root / ADAPTER_CONFIG, where)
     if config.get("peft_type") != "LORA":
         raise EngineError(f"{where} is of type {config.get('peft_type')}; only LORA adapters are loaded")
@@ -83,41 +83,41 @@ def adapter_in(found: Weights) -> Adapter:
     shapes = _halves(root / WEIGHTS, where)
     rank = max(shape[0] for (_, half), shape in shapes.items() if half == "A")
     modules = tuple(sorted({module for module, _ in shapes}))
-    return Adapter(root, modules, rank, found.name, found.shown, found.is_fetched)
+    return Adapter(root, modules, rank, weights.name, weights.shown, weights.is_fetched)
 
 
 def _refuse_expressions(pattern: object, what: str) -> None:
-    """EngineError unless it maps names of modules to numbers.
+    """Raise EngineError unless it maps names of modules to numbers.
 
-    peft and vLLM match each name as a regular expression with each module, which could take without end.
+    peft and vLLM match each name as a regular expression with each module, which could take forever.
     """
     if pattern in (None, {}):
         return
     if not isinstance(pattern, dict) or len(pattern) > MAX_PATTERNS:
-        raise EngineError(f"{what} is no mapping of at most {MAX_PATTERNS} names of modules to numbers")
+        raise EngineError(f"{what} is not a mapping of at most {MAX_PATTERNS} names of modules to numbers")
     for name, number in pattern.items():
         if not _NAME.fullmatch(name) or isinstance(number, bool) or not isinstance(number, int | float):
-            raise EngineError(f'{what} has "{printable(name):.80}", which is no name of a module with a number')
+            raise EngineError(f'{what} has "{printable(name):.80}", which is not the name of a module with a number')
 
 
 def check_fits(given: Adapter, model: Path) -> None:
-    """EngineError naming the first module of the adapter that this model lacks or has in another shape."""
+    """Raise EngineError naming the first module of the adapter that this model lacks or has in another shape."""
     shapes = {plain(name.removesuffix(".weight")): shape for name, shape in weight_shapes(model).items()}
     halves = _halves(given.folder / WEIGHTS, f'the adapter "{given.shown}"')
     for module in given.modules:
-        place = shapes.get(plain(module))
-        if place is None:
+        shape_in_model = shapes.get(plain(module))
+        if shape_in_model is None:
             raise EngineError(f'the adapter "{given.shown}" does not fit: the model has no module {module}')
         wanted = (halves[module, "B"][0], halves[module, "A"][1])
-        if place != wanted:
+        if shape_in_model != wanted:
             raise EngineError(
-                f'the adapter "{given.shown}" does not fit: {module} is {_times(place)} in the model and '
+                f'the adapter "{given.shown}" does not fit: {module} is {_times(shape_in_model)} in the model and '
                 f"{_times(wanted)} in the adapter"
             )
 
 
 def check_taken(given: Adapter, taken: frozenset[str]) -> None:
-    """EngineError naming the first module that the started engine has no place for. taken: `plain` names."""
+    """Raise EngineError naming the first module that the started engine cannot use. taken: `plain` names."""
     for module in given.modules:
         if plain(module) not in taken:
             where = f'the adapter "{given.shown}"'
@@ -125,17 +125,18 @@ def check_taken(given: Adapter, taken: frozenset[str]) -> None:
 
 
 def plain(module: str) -> str:
-    """A module's name without the parts that differ between packages."""
+    """Return a module's name without the parts that differ between packages."""
     return ".".join(part for part in module.split(".") if part not in _WRAPPERS)
 
 
 def _halves(file: Path, where: str) -> dict[tuple[str, str], tuple[int, ...]]:
-    """(module, "A" or "B") -> shape. EngineError where a tensor is no half of a LoRA pair or a half is missing."""
+    """Return (module, "A" or "B") -> shape. EngineError if a tensor is not half of a LoRA pair, or a half is
+    missing."""
     halves: dict[tuple[str, str], tuple[int, ...]] = {}
     for name, shape in safetensors_shapes(file).items():
         match = _HALF.fullmatch(name)
         if match is None or len(shape) != 2:
-            raise EngineError(f"{where} holds {name}, which is no LoRA matrix of a linear module")
+            raise EngineError(f"{where} holds {name}, which is not a LoRA matrix of a linear module")
         halves[match["module"], match["half"]] = shape
     for module, half in list(halves):
         other = "B" if half == "A" else "A"

@@ -37,7 +37,7 @@ class Card(BaseModel):
     privsieve_version: str
     model: str
     model_sha256: str
-    """Of the base model's files."""
+    """Hash of the base model's files."""
 
     target: str
     protocol: str
@@ -48,7 +48,7 @@ class Card(BaseModel):
 
     recipe: dict[str, object]
     set_sha256: str
-    """Of set.json, which names the hash of every shard."""
+    """Hash of set.json, which names the hash of every shard."""
 
     labels_sha256: str
     annotators: tuple[str, ...]
@@ -165,7 +165,7 @@ def page(card: Card) -> str:
         "",
         "These figures come from the trainer. Measure the adapter through a scan: `privsieve evaluate RUN --labels …`.",
         "",
-        "The same curves lie in `tensorboard/`, for TensorBoard.",
+        "The same curves are in `tensorboard/`, for TensorBoard.",
         "",
         "| step | " + " | ".join(_names(card)) + " |",
         "|---|" + "---|" * len(_names(card)),

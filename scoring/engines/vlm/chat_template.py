@@ -22,19 +22,19 @@ MAX_CPU_S = 10
 """Processor time of the child for its templates. A real one takes milliseconds."""
 
 MAX_MEMORY_BYTES = 512 * 2**20
-"""What the templates may take, beside what the child takes at its start. Only Linux enforces it."""
+"""Memory for the templates, in addition to the child's own at its start. Only Linux enforces it."""
 
 MAX_CHARACTERS = 10**7
-"""Of a text; no model takes so long a prompt."""
+"""Limit of a text; no model takes such a long prompt."""
 
 START_LIMIT_S = 600
-"""For the whole child, which first imports transformers."""
+"""Time limit of the whole child, which first imports transformers."""
 
 
 def check_template(name: str, template: str, words: Mapping[str, Any], chats: Sequence[Sequence[Any]]) -> None:
-    """EngineError if the template takes too much time or memory for one of the chats.
+    """Raise EngineError if the template takes too much time or memory for one of the chats.
 
-    What else is wrong with it does not count here. name: of the model. words: the special tokens that the template may
+    Other faults of the template do not count here. name: of the model. words: the special tokens that the template may
     use. chats: messages as transformers takes them.
     """
     _check(name, json.dumps({"template": template, "words": dict(words), "chats": chats}, default=str))
@@ -67,7 +67,7 @@ def _refused(name: str, what: str) -> EngineError:
 
 
 def _serve() -> None:
-    """The child's side. Writes the length of the longest text, 0 if the template raises, or `MemoryError`."""
+    """Run in the child: write the length of the longest text, 0 if the template raises, or `MemoryError`."""
     from transformers.utils.chat_template_utils import render_jinja_template
 
     asked = json.load(sys.stdin)

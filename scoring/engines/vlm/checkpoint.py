@@ -28,7 +28,7 @@ BLOCK_BYTES = 64 << 20
 PIECE_BYTES = 1 << 20
 MAX_JSON_BYTES = 64 << 20
 MAX_HEADER_BYTES = 100_000_000
-"""As the package safetensors has it."""
+"""Limit of a header, as in the package safetensors."""
 
 
 @dataclass(frozen=True)
@@ -36,19 +36,20 @@ class Checkpoint:
     """A model on this machine."""
 
     folder: Path
-    """Holds all its files."""
+    """Folder with all its files."""
 
     name: str
-    """For people and run.json, without the path on this machine."""
+    """Name for people and run.json, without the path on this machine."""
 
     is_of_hub: bool
-    """Then the name contains the commit, which identifies the content."""
+    """Whether it is from the hub; then the name contains the commit, which identifies the content."""
 
     fetched_from: str | None = field(default=None, repr=False)
-    """What the user named, where each machine fetches it for itself; None for a folder that the user named."""
+    """Name that the user gave, if each machine fetches it itself; None for a folder."""
 
     def digest(self) -> str:
-        """sha256 in hex: of the commit for a model of the hub, else of every byte of the small files and weights.
+        """Return a sha256 in hex: of the commit for a model of the hub, else of every byte of the small files and
+        weights.
 
         For a folder it takes as long as reading the files; engines load without it.
         """
@@ -59,25 +60,25 @@ class Checkpoint:
 
 
 def checkpoint(model: str, *, with_weights: bool) -> Checkpoint:
-    """A local folder, `owner/name[@revision]` of the hub, or a URL. EngineError says what is missing or wrong.
+    """Find a local folder, `owner/name[@revision]` of the hub, or a URL. EngineError says what is missing or wrong.
 
     with_weights: of a hub model, fetch all of it; else only its small files.
     """
-    found = find_weights(model, "model", with_weights=with_weights)
-    return checkpoint_in(found, has_weights=with_weights or not found.is_of_hub)
+    weights = find_weights(model, "model", with_weights=with_weights)
+    return checkpoint_in(weights, has_weights=with_weights or not weights.is_of_hub)
 
 
-def checkpoint_in(found: Weights, *, has_weights: bool = True) -> Checkpoint:
-    """As `checkpoint`, of a folder that was found."""
+def checkpoint_in(weights: Weights, *, has_weights: bool = True) -> Checkpoint:
+    """Check a model in a local folder. Errors as in `checkpoint`."""
     try:
-        check_model(found.folder, has_weights=has_weights)
-    except EngineError as error:  # of fetched files it names the cache
-        raise EngineError(str(error).replace(str(found.folder), found.shown)) from None
-    return Checkpoint(found.folder, found.name, found.is_of_hub, found.given if found.is_fetched else None)
+        check_model(weights.folder, has_weights=has_weights)
+    except EngineError as error:  # for fetched files it names the cache
+        raise EngineError(str(error).replace(str(weights.folder), weights.shown)) from None
+    return Checkpoint(weights.folder, weights.name, weights.is_of_hub, weights.given if weights.is_fetched else None)
 
 
 def check_model(folder: Path, *, has_weights: bool = True) -> None:
-    """EngineError with the name of what is missing or wrong in a model folder."""
+    """Raise EngineError naming what is missing or wrong in a model folder."""
     if (folder / ADAPTER_CONFIG).is_file():
         raise EngineError(
             f'the model folder "{folder}" holds an adapter ({ADAPTER_CONFIG}), which not every engine would load with '
@@ -99,8 +100,8 @@ def check_model(folder: Path, *, has_weights: bool = True) -> None:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The safetensors files of a model, sorted. EngineError where one is missing or there are only pickles, and as of
-    `check_one_set`."""
+    """Return the safetensors files of a model, sorted. EngineError if one is missing or there are only pickles, and as
+    in `check_one_set`."""
     check_one_set(folder)
     files = _indexed(folder)
     for file in files:
@@ -120,13 +121,13 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def weight_bytes(model: str | None) -> int:
-    """Size of the weights that are on this machine; 0 where they are not. Fetches and checks nothing."""
+    """Return the size of the weights on this machine; 0 if they are missing. Fetches and checks nothing."""
     folder = None if model is None else weights_here(model)
     return sum(file.stat().st_size for file in folder.glob("*.safetensors") if file.is_file()) if folder else 0
 
 
 def check_one_set(folder: Path) -> None:
-    """EngineError if transformers and vLLM would load different weights.
+    """Raise EngineError if transformers and vLLM would load different weights.
 
     transformers prefers model.safetensors to an index; vLLM takes what the index names, or else all safetensors.
     """
@@ -139,23 +140,23 @@ def check_one_set(folder: Path) -> None:
             f'the model folder "{folder}" has weights twice, {WHOLE} and {others[0]} (by its {INDEX}), and engines '
             f"differ in which they load: remove {WHOLE}, or the index with its files"
         )
-    found = sorted(file.name for file in folder.glob("*.safetensors") if file != single)
-    if found and not indexed:
+    others_present = sorted(file.name for file in folder.glob("*.safetensors") if file != single)
+    if others_present and not indexed:
         raise EngineError(
-            f'the model folder "{folder}" has {found[0]} beside {WHOLE}, and no {INDEX} that says which are the '
-            "weights; engines differ in which they load: remove one of the two"
+            f'the model folder "{folder}" has {others_present[0]} next to {WHOLE}, and no {INDEX} that says which are '
+            "the weights; engines differ in which they load: remove one of the two"
         )
 
 
 def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
-    """Weight name -> shape, of all safetensors files of a model."""
+    """Return weight name -> shape of all safetensors files of a model."""
     return {name: shape for file in weight_files(folder) for name, shape in safetensors_shapes(file).items()}
 
 
 def safetensors_shapes(file: Path) -> dict[str, tuple[int, ...]]:
-    """Tensor name -> shape, from the header alone (8 bytes little-endian length, then JSON).
+    """Return tensor name -> shape from the header alone (8 bytes little-endian length, then JSON).
 
-    EngineError where the header cannot be read, or does not account for every byte after it.
+    EngineError if the header cannot be read, or does not account for every byte after it.
     """
     header = _header(file)
     shapes: dict[str, tuple[int, ...]] = {}
@@ -174,14 +175,14 @@ def safetensors_shapes(file: Path) -> dict[str, tuple[int, ...]]:
 
 
 def stored_dtype(folder: Path) -> str | None:
-    """The precision in config.json; None if there is none."""
+    """Return the precision in config.json; None if there is none."""
     config = read_json(folder / "config.json", f'the model folder "{folder}"')
     stated = [part.get("dtype") or part.get("torch_dtype") for part in (config, _text_config(config, folder))]
     return next((str(dtype) for dtype in stated if dtype), None)
 
 
 def max_tokens(folder: Path) -> int | None:
-    """The longest prompt and answer that the model was made for, in tokens; None if config.json has no limit."""
+    """Return the longest prompt and answer that the model was made for, in tokens; None if config.json has no limit."""
     config = read_json(folder / "config.json", f'the model folder "{folder}"')
     stated = (_text_config(config, folder) or config).get("max_position_embeddings")
     if stated is None:
@@ -189,44 +190,45 @@ def max_tokens(folder: Path) -> int | None:
     if not isinstance(stated, int) or stated < 1:
         raise EngineError(
             f'the model "{folder.name}": max_position_embeddings in its config.json is {json.dumps(stated)[:40]}, '
-            "which is no number of tokens"
+            "which is not a number of tokens"
         )
     return stated
 
 
 def read_json(file: Path, where: str) -> dict[str, Any]:
-    """EngineError if the file is missing or not a JSON object; `where` begins the message."""
+    """Read a JSON object. EngineError if the file is missing or not a JSON object; `where` begins the message."""
     if not file.is_file():
         raise EngineError(f"{where} has no {file.name}")
     try:
         content = json.loads(given_content(place(str(file)), f"{where}: its {file.name}", MAX_JSON_BYTES))
     except (ValueError, RecursionError):
-        raise EngineError(f"{where}: its {file.name} is no valid JSON") from None
+        raise EngineError(f"{where}: its {file.name} is not valid JSON") from None
     if not isinstance(content, dict):
-        raise EngineError(f"{where}: its {file.name} is no JSON object")
+        raise EngineError(f"{where}: its {file.name} is not a JSON object")
     return content
 
 
 def content_sha256(files: Sequence[Path]) -> str:
-    """sha256 in hex over names, sizes and all content."""
+    """Return the sha256 in hex over names, sizes and all content."""
     digest = hashlib.sha256()
     for file in files:
-        found = file.stat()
-        digest.update(f"{file.name}\0{found.st_size}\0".encode())
-        digest.update(_blocks_sha256(file.resolve(), found.st_size, found.st_mtime_ns))
+        status = file.stat()
+        digest.update(f"{file.name}\0{status.st_size}\0".encode())
+        digest.update(_blocks_sha256(file.resolve(), status.st_size, status.st_mtime_ns))
     return digest.hexdigest()
 
 
 @lru_cache(maxsize=1024)
 def _blocks_sha256(file: Path, num_bytes: int, mtime_ns: int) -> bytes:
-    """sha256 over the hashes of the file's blocks, computed on all cores: one core takes at least 10 s for 16 GB.
+    """Return the sha256 over the hashes of the file's blocks, computed on all cores: one core takes at least 10 s for
+    16 GB.
 
     mtime_ns: part of the cache key, so that a process reads a file again only after it was changed.
     """
     digest = hashlib.sha256()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for of_block in pool.map(lambda start: _block_sha256(file, start), range(0, num_bytes, BLOCK_BYTES)):
-            digest.update(of_block)
+        for block_hash in pool.map(lambda start: _block_sha256(file, start), range(0, num_bytes, BLOCK_BYTES)):
+            digest.update(block_hash)
     return digest.digest()
 
 
@@ -240,7 +242,7 @@ def _block_sha256(file: Path, start: int) -> bytes:
 
 
 def _indexed(folder: Path) -> list[Path]:
-    """The files that the index names, sorted, whether they exist or not; empty without an index."""
+    """Return the files that the index names, sorted, whether they exist or not; empty without an index."""
     if not (folder / INDEX).is_file():
         return []
     names = read_json(folder / INDEX, f'the model folder "{folder}"').get("weight_map")
@@ -257,10 +259,10 @@ def _one_of(folder: Path, names: Sequence[str], what: str) -> None:
 
 
 def _text_config(config: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
-    """The part of config.json for the language model; empty if there is none."""
+    """Return the part of config.json for the language model; empty if there is none."""
     part = config.get("text_config") or {}
     if not isinstance(part, Mapping):
-        raise EngineError(f'the model "{folder.name}": text_config in its config.json is no JSON object')
+        raise EngineError(f'the model "{folder.name}": text_config in its config.json is not a JSON object')
     return part
 
 

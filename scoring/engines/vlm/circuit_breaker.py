@@ -10,8 +10,8 @@ from ingest.errors import EngineError
 from scoring.assessment import Outcome, Unscored, View
 
 GIVE_UP_AFTER = 16
-"""After so many views in a row without an answer, as many plain pictures are tried: the views may come from a folder of
-pictures that no processor takes. As many, since running out of memory may need a full batch."""
+"""After this many views in a row without an answer, as many plain pictures are tried: the views may come from a folder
+of pictures that no processor takes. As many, since running out of memory may need a full batch."""
 WITHOUT_ANSWER = frozenset(["engine_error", "engine_oom"])
 
 
@@ -25,7 +25,7 @@ class CircuitBreaker:
         self._num_without_answer = 0
 
     def check(self, outcomes: Sequence[Outcome], ask: Callable[[Sequence[View]], Sequence[Outcome]]) -> None:
-        """EngineError if the engine no longer answers. outcomes: of all views that were asked, in order."""
+        """Raise EngineError if the engine no longer answers. outcomes: of all views that were asked, in order."""
         with self._lock:
             for outcome in outcomes:
                 self._num_without_answer = self._num_without_answer + 1 if _is_unanswered(outcome) else 0
@@ -39,5 +39,5 @@ class CircuitBreaker:
 
 
 def _is_unanswered(outcome: Outcome) -> bool:
-    """An answer that the protocol cannot read still counts as an answer."""
+    """Return whether there is no answer; one that the protocol cannot read counts as an answer."""
     return isinstance(outcome, Unscored) and outcome.reason in WITHOUT_ANSWER

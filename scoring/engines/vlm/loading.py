@@ -10,16 +10,16 @@ from ingest.errors import EngineError
 from scoring.engines.vlm.checkpoint import Checkpoint
 
 FAULTS = (ValueError, OSError, LookupError, ImportError, RuntimeError, TypeError, AttributeError, SafetensorError)
-"""What loading raises for files that are damaged or of another kind."""
+"""Errors of loading files that are damaged or of another kind."""
 
 
 def model_of(checkpoint: Checkpoint, dtype: str | None) -> Any:
-    """The model on the CPU. dtype: None as it is stored. EngineError where it does not load whole."""
+    """Load the model on the CPU. dtype: None for the stored one. EngineError if it is incomplete."""
     return _loaded(checkpoint, {"dtype": dtype or "auto"})
 
 
 def check_whole(checkpoint: Checkpoint) -> None:
-    """EngineError where a tensor is missing; reads no weights. vLLM starts without some tensors and says nothing."""
+    """Raise EngineError if a tensor is missing; reads no weights. vLLM starts without some tensors silently."""
     _loaded(checkpoint, {"device_map": "meta"})
 
 
@@ -29,7 +29,7 @@ def _loaded(checkpoint: Checkpoint, how: dict[str, str]) -> Any:
     logging.set_verbosity_error()  # its report of missing tensors, which the error below says in a line
     logging.disable_progress_bar()
     try:
-        model, found = AutoModelForImageTextToText.from_pretrained(
+        model, information = AutoModelForImageTextToText.from_pretrained(
             checkpoint.folder, use_safetensors=True, trust_remote_code=False, output_loading_info=True, **how
         )
     except FAULTS as error:
@@ -41,6 +41,8 @@ def _loaded(checkpoint: Checkpoint, how: dict[str, str]) -> Any:
         logging.set_verbosity(verbosity)
         if has_progress_bar:
             logging.enable_progress_bar()
-    if found["missing_keys"]:
-        raise EngineError(f'the model "{checkpoint.name}" is not whole: its files have no {min(found["missing_keys"])}')
+    if information["missing_keys"]:
+        raise EngineError(
+            f'the model "{checkpoint.name}" is incomplete: its files have no {min(information["missing_keys"])}'
+        )
     return model

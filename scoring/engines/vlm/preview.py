@@ -1,4 +1,4 @@
-"""What a vision-language model would be asked, and how many tokens that is, from its small files alone."""
+"""The prompt of a vision-language model and its number of tokens, from its small files alone."""
 
 import math
 from functools import partial
@@ -24,7 +24,7 @@ def preview_of(chosen: Settings) -> Preview:
 
 
 def _num_text_tokens(folder: Path, prompt: Prompt, max_pixels: int) -> int:
-    """Without the one token that stands for the picture."""
+    """Count the tokens of the prompt without the placeholder of the picture."""
     from scoring.engines.vlm.prompting import Prompter
 
     prompter = Prompter(folder, max_pixels)
@@ -41,7 +41,7 @@ def _size_as_seen(pixels: Pixels, folder: Path, max_pixels: int) -> str:
 
 
 def visual_tokens(folder: Path, width: int, height: int, max_pixels: int) -> int | None:
-    """How many tokens a picture becomes in a model of the Qwen family.
+    """Return the number of tokens of a picture in a model of the Qwen family.
 
     Both sides are rounded to whole tokens of patch_size x merge_size pixels, and the area is kept between the smallest
     and the largest that the image processor allows.

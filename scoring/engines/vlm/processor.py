@@ -1,4 +1,4 @@
-"""A model's own processor, as transformers loads it: what turns a chat and a picture into the model's inputs."""
+"""A model's own processor, as transformers loads it: it turns a chat and a picture into the model's inputs."""
 
 import re
 from pathlib import Path
@@ -10,8 +10,8 @@ from scoring.engines.vlm.checkpoint import read_json
 
 
 def processor_of(folder: Path) -> Any:
-    """EngineError for a model that needs code of its own, a missing package, or a model that takes no chat with
-    images."""
+    """Load the processor. EngineError for a model that needs its own code, a missing package, or a model that takes no
+    chat with images."""
     try:
         from transformers import CONFIG_MAPPING, AutoProcessor
     except ImportError as error:

@@ -29,12 +29,12 @@ from scoring.protocols.json_form import JsonProtocol
 from scoring.protocols.reading import MIN_SHARE
 
 VLLM_MAX_TOKENS = 16384
-"""Tokens of prompt, picture and answer together that vLLM reserves room for, if the model allows as many."""
+"""Tokens of prompt, picture and answer for which vLLM reserves room, if the model allows that many."""
 
 
 @dataclass(frozen=True)
 class TokenPrompt:
-    """A prompt in the model's words."""
+    """A prompt as tokens of the model."""
 
     text: str
     """The whole prompt, with one placeholder for the image."""
@@ -43,7 +43,7 @@ class TokenPrompt:
     """The same as tokens."""
 
     slots_from_end: tuple[int, ...] = ()
-    """Where probabilities are read, as negative positions in token_ids: for `Slots` before each of the 22 slots, for
+    """Positions at which probabilities are read, negative in token_ids: for `Slots` before each of the 22 slots, for
     `FirstToken` at the last token. Empty for `Generate`, whose answer follows the last token."""
 
     candidate_ids: tuple[int, ...] = ()
@@ -54,7 +54,7 @@ class TokenPrompt:
     """
 
     choice_of_candidate: tuple[int, ...] = ()
-    """For `FirstToken`: the number of the choice for which each candidate stands."""
+    """For `FirstToken`: number of the choice of each candidate."""
 
 
 class Prompter:
@@ -73,7 +73,7 @@ class Prompter:
         self._max_tokens = min(self.tokenizer.model_max_length, max_tokens(folder) or self.tokenizer.model_max_length)
 
     def check(self, protocol: Protocol, most: int | None = None) -> None:
-        """EngineError if this prompt fails for every picture. most: tokens that the engine takes at once."""
+        """Raise EngineError if this prompt fails for every picture. most: tokens that the engine takes at once."""
         prompt = protocol.prompt
         self.check_template(prompt)
         try:
@@ -108,22 +108,22 @@ class Prompter:
             )
 
     def check_template(self, prompt: Prompt) -> None:
-        """EngineError if the chat template takes too much time or memory, for the prompt or for a chat that goes on
-        with an answer."""
-        found = self.processor.chat_template
-        template = found.get("default") if isinstance(found, dict) else found
+        """Raise EngineError if the chat template takes too much time or memory, for the prompt or for a chat that
+        continues with an answer."""
+        templates = self.processor.chat_template
+        template = templates.get("default") if isinstance(templates, dict) else templates
         if not isinstance(template, str):
             return  # transformers says so
         chat = _messages(prompt)
         check_template(self._name, template, self.tokenizer.special_tokens_map, [chat, [*chat, _turn("yes")]])
 
     def tokens(self, prompt: Prompt) -> TokenPrompt:
-        """What the model reads, and where its answer stands: the one function for scoring and for tuning.
+        """Return the tokens of a prompt and the positions of its answer, for scoring and for tuning.
 
-        EngineError where the tokenizer does not keep the digits of slots as single tokens, or does not tell the choices
+        EngineError if the tokenizer does not keep the digits of slots as single tokens, or does not tell the choices
         of `FirstToken` apart.
 
-        The prompt of a first pass is the same object for every view, and worked out once.
+        The prompt of a first pass is the same object for every view, and computed once.
         """
         if self._last is None or self._last[0] is not prompt:
             self._last = (prompt, self._made(prompt))
@@ -138,10 +138,10 @@ class Prompter:
         return TokenPrompt(text, self._ids(text), (), self._candidates(text, prompt.wanted))
 
     def answer_ids(self, prompt: Prompt, answer: str) -> tuple[int, ...]:
-        """What a model is tuned to write after `tokens(prompt)`, for `Generate` and `FirstToken`: the answer, as it is
+        """Return the target of tuning after `tokens(prompt)`, for `Generate` and `FirstToken`: the answer, as it is
         tokenised there, and the token that ends the turn.
 
-        EngineError where the tokenizer joins the answer to the prompt, or has no such token.
+        EngineError if the tokenizer joins the answer to the prompt, or has no such token.
         """
         text = self.tokens(prompt).text
         held, ids = self._ids(text), self._ids(text + answer)
@@ -152,7 +152,7 @@ class Prompter:
         return (*ids[len(held) :], self._end_of_turn(prompt, answer))
 
     def _end_of_turn(self, prompt: Prompt, answer: str) -> int:
-        """As the chat template ends the answer; the tokenizer's own end where the template has none."""
+        """Return the token that ends an answer in the chat template, else the tokenizer's own."""
         chat: str = self.processor.apply_chat_template([*_messages(prompt), _turn(answer)], tokenize=False)
         after = self._ids(chat.rpartition(answer)[2])
         end = after[0] if after and after[0] in self.tokenizer.all_special_ids else self.tokenizer.eos_token_id
@@ -162,12 +162,12 @@ class Prompter:
 
     @property
     def image_token_id(self) -> int | None:
-        """The placeholder that stands once in a prompt; the processor repeats it for every visual token."""
+        """Placeholder that occurs once in a prompt; the processor repeats it for every visual token."""
         token = getattr(self.processor, "image_token_id", None)
         return None if token is None else int(token)
 
     def processed(self, text: str, image: Image.Image) -> Any:
-        """The model's inputs for one picture, as tensors with a batch of 1, by argument name."""
+        """Return the model's inputs for one picture, as tensors with a batch of 1, by argument name."""
         size = {} if self.image_size is None else {"size": self.image_size}
         return self.processor(text=[text], images=[image], return_tensors="pt", add_special_tokens=False, **size)
 
@@ -176,30 +176,32 @@ class Prompter:
         return text
 
     def _with_slots(self, chat: str, wanted: Slots) -> TokenPrompt:
-        """The last placeholder is left out: nothing is read after it."""
+        """Find the slots. The last placeholder is left out: nothing is read after it."""
         filled = {digit: self._filled(chat, wanted, digit) for digit in (*wanted.choices, wanted.placeholder)}
         first, second = filled[wanted.choices[0]], filled[wanted.choices[1]]
-        slots = [at for at, (a, b) in enumerate(zip(first, second, strict=False)) if a != b]
-        between = {tuple(token for at, token in enumerate(ids) if at not in slots) for ids in filled.values()}
+        slots = [index for index, (a, b) in enumerate(zip(first, second, strict=False)) if a != b]
+        between = {tuple(token for index, token in enumerate(ids) if index not in slots) for ids in filled.values()}
         lengths = {len(ids) for ids in filled.values()}
-        candidates = {tuple(filled[choice][at] for choice in wanted.choices) for at in slots}
+        candidates = {tuple(filled[choice][index] for choice in wanted.choices) for index in slots}
         held, text = filled[wanted.placeholder], chat + wanted.placeholder.join(wanted.pieces)
-        # A token for a digit and what stands before it would leave a prompt that ends in another token.
-        is_alike = len(between) == len(candidates) == 1 and lengths == {slots[-1] + 1} and self._ids(text) == held[:-1]
-        if len(slots) != len(wanted.pieces) or not is_alike:
+        # A token that joins a digit and the text before it would leave a prompt that ends in another token.
+        is_regular = (
+            len(between) == len(candidates) == 1 and lengths == {slots[-1] + 1} and self._ids(text) == held[:-1]
+        )
+        if len(slots) != len(wanted.pieces) or not is_regular:
             raise EngineError(
                 "the model's tokenizer does not keep single digits as single tokens, the same in every slot, which the "
                 "slots protocol needs; choose --protocol json or another model"
             )
-        return TokenPrompt(text, held[:-1], tuple(at - len(held) for at in slots), candidates.pop())
+        return TokenPrompt(text, held[:-1], tuple(index - len(held) for index in slots), candidates.pop())
 
     def _filled(self, chat: str, wanted: Slots, digit: str) -> tuple[int, ...]:
         return self._ids(chat + "".join(piece + digit for piece in wanted.pieces))
 
     def _with_first_tokens(self, chat: str, wanted: FirstToken) -> TokenPrompt:
-        """Choices can share a token's beginning of a character, such as two words of a script that the tokenizer has
-        only as bytes."""
-        found: dict[int, tuple[int, str]] = {}
+        """Find the first tokens. Choices can share a token's beginning of a character, such as two words of a script
+        that the tokenizer has only as bytes."""
+        choice_by_token: dict[int, tuple[int, str]] = {}
         for choice, spellings in enumerate(wanted.choices):
             for word in spellings:
                 token = self._first_token(chat, word, may_be_part_of_character=True)
@@ -208,19 +210,20 @@ class Prompter:
                         f'the tokenizer of the model "{self._name}" has no token that begins the answer "{word}"; '
                         "choose another spelling, or binary:lenient"
                     )
-                other, its_word = found.setdefault(token, (choice, word))
+                other, its_word = choice_by_token.setdefault(token, (choice, word))
                 if other != choice:
                     raise EngineError(
                         f'the tokenizer of the model "{self._name}" begins the answers "{its_word}" and "{word}" with '
                         "the same token, so that the first token cannot tell them apart; choose other answers, or "
                         "binary:lenient"
                     )
-        choices = tuple(choice for choice, _ in found.values())
-        return TokenPrompt(chat, self._ids(chat), (-1,), tuple(found), choices)
+        choices = tuple(choice for choice, _ in choice_by_token.values())
+        return TokenPrompt(chat, self._ids(chat), (-1,), tuple(choice_by_token), choices)
 
     def _candidates(self, chat: str, wanted: Generate) -> tuple[int, ...]:
-        """Where the answer begins, or at the first value of its form: a tokenizer of the SentencePiece kind has one
-        token for a word at the start of a text or after a space, and another one for it elsewhere."""
+        """Return candidates where the answer begins, or at the first value of its form: a tokenizer of the
+        SentencePiece kind has one token for a word at the start of a text or after a space, and another one for it
+        elsewhere."""
         before = chat
         if wanted.json_schema is not None:
             before += f'{{"{next(iter(wanted.json_schema["properties"]))}":'
@@ -229,7 +232,7 @@ class Prompter:
         return known if len(set(known)) == len(first) else ()
 
     def _first_token(self, before: str, word: str, *, may_be_part_of_character: bool = False) -> int | None:
-        """None where no token begins the word there."""
+        """Return the token that begins the word there, or None."""
         held, ids = self._ids(before), self._ids(before + word)
         keeps = ids[: len(held)] == held
         token = ids[len(held)] if keeps else self._ids(word)[0]
@@ -269,23 +272,23 @@ def _turn(answer: str) -> dict[str, Any]:
 def read_answer(
     wanted: Slots | FirstToken, tokens: TokenPrompt, probabilities: npt.NDArray[np.float32]
 ) -> SlotAnswer | FirstTokenAnswer:
-    """probabilities: shape (slots_from_end, candidate_ids), each row summing to 1."""
+    """Build an answer. probabilities: shape (slots_from_end, candidate_ids), each row summing to 1."""
     if isinstance(wanted, Slots):
         return SlotAnswer(probabilities)
-    of_choices = np.bincount(tokens.choice_of_candidate, weights=probabilities[0], minlength=len(wanted.choices))
-    return FirstTokenAnswer(tuple(of_choices.tolist()))
+    sums = np.bincount(tokens.choice_of_candidate, weights=probabilities[0], minlength=len(wanted.choices))
+    return FirstTokenAnswer(tuple(sums.tolist()))
 
 
 def added_texts(tokenizer: Any, token_ids: Sequence[int]) -> list[str]:
-    """What each generated token adds to the answer; joined they are the answer, special tokens left out."""
+    """Return the text that each generated token adds; joined they are the answer without special tokens."""
     texts: list[str] = []
-    so_far = ""
+    decoded = ""
     for end in range(1, len(token_ids) + 1):
         now = tokenizer.decode(token_ids[:end], skip_special_tokens=True)
         # A character can be spread over several tokens: until it is whole, decoding ends in a replacement mark.
         whole = now.rstrip("�") if end < len(token_ids) else now
-        texts.append(whole[len(so_far) :] if whole.startswith(so_far) else "")
-        so_far = whole if whole.startswith(so_far) else so_far
+        texts.append(whole[len(decoded) :] if whole.startswith(decoded) else "")
+        decoded = whole if whole.startswith(decoded) else decoded
     return texts
 
 
@@ -296,7 +299,7 @@ def generated_tokens(
     prompt: TokenPrompt,
     wanted: Generate,
 ) -> tuple[Token, ...]:
-    """What was generated, with the probabilities of the candidates at each token.
+    """Return the generated tokens with the probabilities of the candidates at each.
 
     A token can read like a candidate and be another one, such as the word with a space before it, which does not show
     at the start of an answer: then they count from `MIN_SHARE` on, as for a spelling that shows.
@@ -309,7 +312,7 @@ def generated_tokens(
 
 
 def _capped(image_processor: Any, max_pixels: int) -> dict[str, int] | None:
-    """The Qwen family takes the least and the largest width x height as the `edges` of its size."""
+    """Limit the size. The Qwen family gives the least and the largest width x height as the `edges` of its size."""
     size = dict(getattr(image_processor, "size", None) or {})
     if not hasattr(image_processor, "merge_size") or "longest_edge" not in size or "shortest_edge" not in size:
         return None

@@ -1,4 +1,4 @@
-"""What the user chose for a vision-language engine, checked and completed; the same for every engine here."""
+"""The user's choices for a vision-language engine, checked and completed; the same for every engine here."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -22,24 +22,24 @@ DTYPES = ("float32", "bfloat16", "float16")
 
 @dataclass(frozen=True)
 class Settings:
-    """What the user chose, checked."""
+    """The user's choices, checked."""
 
     checkpoint: Checkpoint
     adapter: Adapter | None
     protocol: Protocol
     max_pixels: int
     dtype: str | None
-    """None as the model is stored."""
+    """Precision; None for that of the stored model."""
 
     batch_size: int | None
-    """None: the engine decides."""
+    """Pictures per batch; None: the engine decides."""
 
     tensor_parallel_size: int | None
-    """None: the engine decides."""
+    """GPUs per model; None: the engine decides."""
 
 
 def settings(engine: str, options: EngineOptions, taken: Collection[str], *, with_weights: bool) -> Settings:
-    """EngineError in one line for anything wrong in the options, the model or the adapter.
+    """Check the options. EngineError in one line for anything wrong in the options, the model or the adapter.
 
     taken: names of the options that this engine takes. with_weights: fetch the weights of a hub model, and compare
     the adapter with them; a folder is always checked whole.
@@ -66,17 +66,17 @@ def settings(engine: str, options: EngineOptions, taken: Collection[str], *, wit
 
 
 def _adapter(name: str) -> Adapter:
-    found = find_weights(name, "adapter")
-    if (found.folder / BEGUN).is_file():
+    weights = find_weights(name, "adapter")
+    if (weights.folder / BEGUN).is_file():
         raise EngineError(
-            f'the adapter "{found.shown}" is of a tuning that has not ended; run the same tune command again to '
+            f'the adapter "{weights.shown}" is from a tuning that has not ended; run the same tune command again to '
             "continue it"
         )
-    return adapter_in(found)
+    return adapter_in(weights)
 
 
 def _refuse_other_weights(options: EngineOptions, model: Checkpoint, given: Adapter | None) -> None:
-    """EngineError if this machine fetched other weights than those with which the run was begun."""
+    """Raise EngineError if this machine fetched other weights than those with which the run began."""
     if options.weights_sha256 is None:
         return
     fetched = [(model.name, model.digest)] if model.fetched_from else []
@@ -90,7 +90,7 @@ def _refuse_other_weights(options: EngineOptions, model: Checkpoint, given: Adap
 
 
 def _as_tuned(options: EngineOptions, card: Card) -> EngineOptions:
-    """The options, completed with what the adapter was tuned with. EngineError if they contradict it."""
+    """Complete the options with the adapter's settings of tuning. EngineError if they contradict it."""
     if options.max_pixels not in (None, card.max_pixels):
         raise EngineError(
             f"the adapter was tuned with pictures of at most {card.max_pixels} pixels; leave out --max-pixels "
@@ -110,7 +110,7 @@ def _as_tuned(options: EngineOptions, card: Card) -> EngineOptions:
 
 
 def _refuse_other_texts(card: Card, asked: Protocol) -> None:
-    """EngineError if the adapter was tuned on other words of the same protocol."""
+    """Raise EngineError if the adapter was tuned on other words of the same protocol."""
     if card.protocol == asked.name and card.protocol_version != asked.version:
         raise EngineError(
             f"the adapter was tuned on the texts of {card.protocol_version}, and the model would be asked with those "
@@ -120,7 +120,7 @@ def _refuse_other_texts(card: Card, asked: Protocol) -> None:
 
 
 def description(name: str, chosen: Settings, packages: tuple[str, ...], batches_at_once: int = 1) -> EngineDescription:
-    """packages: those that can change the answers. EngineError if one is not installed."""
+    """Describe the engine. packages: those that can change the answers. EngineError if one is not installed."""
     weights = {chosen.checkpoint.name: chosen.checkpoint.digest()}
     if chosen.adapter is not None:
         card = read_card(chosen.adapter.folder)
@@ -144,19 +144,19 @@ def description(name: str, chosen: Settings, packages: tuple[str, ...], batches_
 
 
 def package_versions(engine: str, packages: tuple[str, ...]) -> dict[str, str]:
-    """Package -> version; `a|b` means the first of them that is installed. EngineError if one is missing."""
-    found: dict[str, str] = {}
+    """Return package -> version; `a|b` means the first of them that is installed. EngineError if one is missing."""
+    versions: dict[str, str] = {}
     for alternatives in packages:
         for package in alternatives.split("|"):
             try:
-                found[package] = package_version(package)
+                versions[package] = package_version(package)
                 break
             except PackageNotFoundError:
                 continue
         else:
             missing = alternatives.split("|")[0]
             raise EngineError(f"the {engine} engine needs the package {missing}: {install_command(engine)}")
-    return found
+    return versions
 
 
 def is_installed(package: str) -> bool:

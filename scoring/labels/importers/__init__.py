@@ -1,7 +1,7 @@
 """Importers of labelled data sets, one module each, in the layouts in which these are published.
 
 May import: `ingest`, `scoring.labels`.
-Start at: `scoring/labels/labelled.py` for what a module offers.
+Start at: `scoring/labels/labelled.py` for the interface of a module.
 To add one: a module with `MAPPING`, `LICENCE`, `NOTES` and `pictures`, named below and in docs/labels.md.
 """
 
@@ -31,7 +31,7 @@ IMPORTERS: dict[str, Importer] = {
 
 
 def importer_of(name: str) -> Importer:
-    """LabelsError if there is none of that name."""
+    """Return the importer of this name. LabelsError if there is none."""
     if name not in IMPORTERS:
         raise LabelsError(f'no importer "{name}"{did_you_mean(name, IMPORTERS)}; there are: {", ".join(IMPORTERS)}')
     return IMPORTERS[name]

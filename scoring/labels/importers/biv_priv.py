@@ -24,9 +24,9 @@ def pictures(root: Place) -> Iterator[Labelled]:
     for folder in (PRIVATE, PUBLIC):
         if not root.at(folder).is_dir():
             continue
-        below = sorted(folders_below(root.at(folder)), key=lambda found: found[0])
-        for inner, found in below:
-            for name in (name for name, _ in found.files if has_picture_name(name)):
+        below = sorted(folders_below(root.at(folder)), key=lambda item: item[0])
+        for inner, listing in below:
+            for name in (name for name, _ in listing.files if has_picture_name(name)):
                 path = posixpath.join(folder, inner, name)
                 if folder == PUBLIC:
                     yield Labelled(path, private=0, class_="public", where=path)
@@ -36,7 +36,7 @@ def pictures(root: Place) -> Iterator[Labelled]:
 
 
 def _class(name: str, classes: dict[str, str]) -> str | None:
-    """The longest class name within the file name."""
+    """Return the longest class name within the file name."""
     within = [letters for letters in classes if letters in _letters(name)]
     return classes[max(within, key=len)] if within else None
 

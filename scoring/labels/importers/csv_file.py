@@ -1,4 +1,4 @@
-"""A plain CSV file of labels, beside the pictures or not.
+"""A plain CSV file of labels, next to the pictures or elsewhere.
 
 Columns are those of the labels table, any of them may be missing; `key` is the path of the picture relative to the
 folder of the file, or its name in a scan. A column `labels` holds labels of another source, separated by semicolons,
@@ -22,7 +22,7 @@ class CsvFile:
     """An `Importer`."""
 
     ignores_columns: bool = False
-    """Whether columns that are no labels are left out instead of refused."""
+    """Whether columns that are not labels are skipped instead of refused."""
 
     MAPPING: str | None = None
     LICENCE: str | None = None

@@ -1,7 +1,7 @@
 """Label Studio's JSON export of tasks that `labels export` made: one row per picture and person.
 
 People are called "person" with the number that Label Studio gave them: e-mail addresses are not kept. A task that
-nobody answered, or that a person skipped, is a row of null.
+was not answered, or that a person skipped, is a row of null.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from scoring.taxonomy import KEYS
 
 MAPPING: str | None = None
 LICENCE: str | None = None
-NOTES: tuple[str, ...] = ("Of several annotations of one task by one person the last counts.",)
+NOTES: tuple[str, ...] = ("The last of several annotations of one task by one person counts.",)
 
 DEFAULT_NAME = "tasks.json"
 
@@ -25,12 +25,12 @@ def pictures(root: Place) -> Iterator[Labelled]:
     folder, name = folder_and_file(root, DEFAULT_NAME)
     tasks = json_of(content_of(folder.at(name), name), name)
     if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
-        raise LabelsError(f"{name}: is no list of tasks; export from Label Studio as JSON, not JSON-MIN")
+        raise LabelsError(f"{name}: is not a list of tasks; export from Label Studio as JSON, not JSON-MIN")
     answered = [_annotations(task, f"{name}, task {number + 1}") for number, task in enumerate(tasks)]
     everyone = sorted({person for annotations in answered for person in annotations})
     for number, (task, annotations) in enumerate(zip(tasks, answered, strict=True)):
         where = f"{name}, task {number + 1}"
-        # Nobody judged it, which any annotator may say; another name would be one annotator more.
+        # An unanswered task gets a row of nulls under a known name: a new name would count as another annotator.
         for person, results in (annotations or {everyone[0] if everyone else "label-studio": []}).items():
             yield _labelled(task, person, results, where)
 
@@ -38,7 +38,9 @@ def pictures(root: Place) -> Iterator[Labelled]:
 def _labelled(task: dict[str, Any], person: str, results: list[Any], where: str) -> Labelled:
     data = task.get("data")
     given = data if isinstance(data, dict) else {}
-    texts = {one: given[one] for one in ("sha256", "key", "path") if isinstance(given.get(one), str) and given[one]}
+    texts = {
+        name: given[name] for name in ("sha256", "key", "path") if isinstance(given.get(name), str) and given[name]
+    }
     if not {"sha256", "key"} & texts.keys():
         raise LabelsError(f'{where}: its data has neither "sha256" nor "key"; tasks are made with labels export')
     values, others, whole = dict[str, float](), list[str](), dict[str, str]()
@@ -49,7 +51,7 @@ def _labelled(task: dict[str, Any], person: str, results: list[Any], where: str)
         elif question == "class" or (question == "private" and choice in PRIVATE):
             whole[question] = choice
         elif question in (*KEYS, "private"):
-            raise LabelsError(f'{where}: the answer to "{question}" is none of those of labels export')
+            raise LabelsError(f'{where}: the answer to "{question}" is not one that labels export offers')
         else:
             others.append(question)
     return Labelled(
@@ -66,23 +68,23 @@ def _labelled(task: dict[str, Any], person: str, results: list[Any], where: str)
 
 
 def _annotations(task: dict[str, Any], where: str) -> dict[str, list[Any]]:
-    """Person -> results of the last annotation; none if it was skipped."""
-    found: dict[str, list[Any]] = {}
+    """Return person -> results of the last annotation; none if it was skipped."""
+    results_by_person: dict[str, list[Any]] = {}
     annotations = task.get("annotations", [])
     if not isinstance(annotations, list):
-        raise LabelsError(f'{where}: "annotations" is no list')
+        raise LabelsError(f'{where}: "annotations" is not a list')
     for annotation in annotations:
         if not isinstance(annotation, dict) or not isinstance(annotation.get("result", []), list):
             raise LabelsError(f"{where}: an annotation has no list of results")
         by = annotation.get("completed_by")
         number = by.get("id") if isinstance(by, dict) else by
         person = f"person {number}" if isinstance(number, int) else "label-studio"
-        found[person] = [] if annotation.get("was_cancelled") else annotation.get("result", [])
-    return found
+        results_by_person[person] = [] if annotation.get("was_cancelled") else annotation.get("result", [])
+    return results_by_person
 
 
 def _choice(result: Any, where: str) -> tuple[str, str]:
-    """Question and answer; an answer of another kind than a choice has no text."""
+    """Return question and answer; an answer that is not a choice has no text."""
     question = result.get("from_name") if isinstance(result, dict) else None
     if not isinstance(question, str):
         raise LabelsError(f'{where}: a result has no "from_name"')

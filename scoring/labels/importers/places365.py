@@ -21,13 +21,13 @@ LISTS = {
     "places365_train_challenge.txt": ("train", ("data_256", "data_challenge", "data_large")),
     "places365_val.txt": ("validation", ("val_256", "val_large")),
 }
-"""Name of a list -> its split, and the folders in which its pictures may lie."""
+"""Name of a list -> its split, and the folders that may hold its pictures."""
 
 
 def pictures(root: Place) -> Iterator[Labelled]:
-    there = names_in(root)
-    lists = [name for name in LISTS if name in there]
-    if not lists or CATEGORIES not in there:
+    names = names_in(root)
+    lists = [name for name in LISTS if name in names]
+    if not lists or CATEGORIES not in names:
         wanted = ", ".join(LISTS)
         raise LabelsError(f"{root.path}: needs {CATEGORIES} and one of these lists: {wanted}")
     categories = {}
@@ -51,5 +51,5 @@ def pictures(root: Place) -> Iterator[Labelled]:
 def _split(line: str, where: str) -> tuple[str, int]:
     name, _, number = line.strip().rpartition(" ")
     if not name or not number.isascii() or not number.isdigit() or len(number) > 6:
-        raise LabelsError(f"{where}: is no name with the number of a category")
+        raise LabelsError(f"{where}: is not a name with the number of a category")
     return name.strip(), int(number)

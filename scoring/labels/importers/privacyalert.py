@@ -39,5 +39,5 @@ def pictures(root: Place) -> Iterator[Labelled]:
             photo_id = row[0].strip()
             path = inside(f"{images}/{by_id.get(photo_id, photo_id)}", where)
             if not photo_id or not path.startswith(f"{images}/"):
-                raise LabelsError(f"{where}: the first column is no photo id")
+                raise LabelsError(f"{where}: the first column is not a photo id")
             yield Labelled(path, private=value, split=split, key=photo_id, where=where)

@@ -26,13 +26,13 @@ SPLITS = {"0": "train", "1": "validation", "2": "test"}
 
 
 def pictures(root: Place) -> Iterator[Labelled]:
-    there = names_in(root.at("annotations"))
-    name = next((name for name in LISTS if name in there), None)
+    names = names_in(root.at("annotations"))
+    name = next((name for name in LISTS if name in names), None)
     if name is None:
         raise LabelsError(f"{root.path}: has no annotations/{LISTS[0]} and no annotations/{LISTS[1]}")
     rows = csv_rows(root.at("annotations", name), f"annotations/{name}")
     where, heads = next(rows, ("", []))
-    columns = {head.strip(): place for place, head in enumerate(heads)}
+    columns = {head.strip(): index for index, head in enumerate(heads)}
     for wanted in ("Image Name", "batch", "Label 2-class"):
         if wanted not in columns:
             raise LabelsError(f'annotations/{name}, line 1: has no column "{wanted}"')
@@ -40,9 +40,9 @@ def pictures(root: Place) -> Iterator[Labelled]:
     for where, row in rows:
         if len(row) != len(heads):
             raise LabelsError(f"{where}: has {len(row)} cells instead of {len(heads)}")
-        cells = {head: row[place].strip() for head, place in columns.items()}
+        cells = {head: row[index].strip() for head, index in columns.items()}
         if (label := _whole(cells["Label 2-class"])) not in VALUES:
-            raise LabelsError(f'{where}: "Label 2-class" is none of 0, 1 and -1')
+            raise LabelsError(f'{where}: "Label 2-class" is not 0, 1 or -1')
         folder = inside(f"imgs/batch{cells['batch'].removeprefix('batch')}", where)
         if folder not in in_batch:
             in_batch[folder] = {_stem(n): n for n in names_in(root.at(folder)) if has_picture_name(n)}
@@ -54,7 +54,7 @@ def pictures(root: Place) -> Iterator[Labelled]:
 
 
 def _whole(cell: str) -> str:
-    """Tables that went through pandas have 1.0 for 1."""
+    """Remove ".0": tables that went through pandas have 1.0 for 1."""
     return cell.removesuffix(".0")
 
 

@@ -1,7 +1,7 @@
 """VISPR: one JSON file of attribute ids per picture, in either of the two layouts that are in use.
 
-`annotations/SPLIT/*.json` with `images/SPLIT/*.jpg` (tribhuvanesh/vpa), or `SPLIT/ID.jpg` with `SPLIT/ID.json` beside
-it. SPLIT is train2017, val2017 or test2017. Only `labels` of an annotation is needed.
+`annotations/SPLIT/*.json` with `images/SPLIT/*.jpg` (tribhuvanesh/vpa), or `SPLIT/ID.jpg` with `SPLIT/ID.json` next
+to it. SPLIT is train2017, val2017 or test2017. Only `labels` of an annotation is needed.
 """
 
 import posixpath
@@ -34,10 +34,10 @@ def pictures(root: Place) -> Iterator[Labelled]:
         else:
             annotations = images = folder
         names = names_in(root.at(annotations))
-        beside = {} if has_own_folder else {_stem(name): name for name in names if has_picture_name(name)}
+        pictures_by_stem = {} if has_own_folder else {_stem(name): name for name in names if has_picture_name(name)}
         for name in names:
             if name.endswith(".json"):
-                image = posixpath.join(images, beside.get(_stem(name), f"{_stem(name)}.jpg"))
+                image = posixpath.join(images, pictures_by_stem.get(_stem(name), f"{_stem(name)}.jpg"))
                 yield _read(root, posixpath.join(annotations, name), image, split, has_own_folder)
 
 

@@ -43,7 +43,7 @@ def costs(options: EngineOptions) -> Costs:
 
 
 def load(options: EngineOptions) -> "TransformersEngine":
-    """Loads the model, seconds to minutes. EngineError where the model or the adapter cannot be loaded whole."""
+    """Load the model, seconds to minutes. EngineError if the model or the adapter cannot be loaded whole."""
     chosen = _chosen(options, with_weights=True)
     from scoring.engines.vlm.transformers.engine import TransformersEngine, loaded
 
@@ -51,7 +51,7 @@ def load(options: EngineOptions) -> "TransformersEngine":
 
 
 def _chosen(options: EngineOptions, *, with_weights: bool) -> Settings:
-    """As `settings`; EngineError also where the model's own files refuse the prompt, which no picture changes."""
+    """Check the options as in `settings`. EngineError also if the model's own files refuse the prompt."""
     chosen = settings(NAME, options, TAKEN, with_weights=with_weights)
     package_versions(NAME, PACKAGES)
     from scoring.engines.vlm.prompting import Prompter

@@ -1,4 +1,4 @@
-"""The transformers engine: views in batches, each one prefill; what goes wrong with one view costs that view."""
+"""The transformers engine: views in batches, each one prefill; a failure of one view costs only that view."""
 
 import gc
 import logging
@@ -25,7 +25,7 @@ from scoring.protocols.interface import Answer, Generate, Prompt, Protocol
 
 DEFAULT_BATCH_SIZE = 16
 PER_TOKEN = ("input_ids", "attention_mask", "mm_token_type_ids", "token_type_ids")
-"""What a processor returns per token; everything else is per image and handed to the model as it is."""
+"""Outputs of a processor per token; everything else is per image and handed to the model as it is."""
 
 
 class TransformersEngine:
@@ -44,15 +44,15 @@ class TransformersEngine:
         return self.assess_with(self._protocol, views)
 
     def assess_with(self, protocol: Protocol, views: Sequence[View]) -> list[Outcome]:
-        """As `assess`, for another protocol. EngineError if the engine no longer answers; the accelerator's own
-        error if it failed for good, which only a new process can cure."""
+        """Answer as in `assess` for another protocol. EngineError if the engine no longer answers; the accelerator's
+        own error if it failed for good, which only a new process can cure."""
         with torch.inference_mode():
             outcomes = self._assess(protocol, views)
             self._circuit_breaker.check(outcomes, lambda plain: self._assess(protocol, plain))
             return outcomes
 
     def close(self) -> None:
-        """Gives the model's memory back."""
+        """Release the model's memory."""
         del self.model, self.prefill, self._greedy
         gc.collect()
         if torch.cuda.is_available():
@@ -60,43 +60,44 @@ class TransformersEngine:
 
     def _assess(self, protocol: Protocol, views: Sequence[View]) -> list[Outcome]:
         outcomes: dict[int, Outcome] = {}
-        answers: dict[int, list[Answer]] = {at: [] for at in range(len(views))}
+        answers: dict[int, list[Answer]] = {index: [] for index in range(len(views))}
         asked = dict.fromkeys(range(len(views)), protocol.prompt)
         while asked:
-            for at, answer in self._ask(views, asked).items():
+            for index, answer in self._ask(views, asked).items():
                 if isinstance(answer, Unscored):
-                    outcomes[at] = answer
-                    del asked[at]
+                    outcomes[index] = answer
+                    del asked[index]
                     continue
-                answers[at].append(answer)
-                result = protocol.parse(answers[at])
+                answers[index].append(answer)
+                result = protocol.parse(answers[index])
                 if isinstance(result, Prompt):
-                    asked[at] = result
+                    asked[index] = result
                 else:
-                    outcomes[at] = result
-                    del asked[at]
-        return [outcomes[at] for at in range(len(views))]
+                    outcomes[index] = result
+                    del asked[index]
+        return [outcomes[index] for index in range(len(views))]
 
     def _ask(self, views: Sequence[View], asked: dict[int, Prompt]) -> dict[int, Answer | Unscored]:
-        """One pass: the answer of every view that is asked something."""
-        found: dict[int, Answer | Unscored] = {}
+        """Run one pass: return the answer of every view in `asked`."""
+        answers: dict[int, Answer | Unscored] = {}
         ready: list[tuple[int, Prompt, TokenPrompt, Request]] = []
-        for at, prompt in asked.items():
+        for index, prompt in asked.items():
             try:
                 tokens = self.prompter.tokens(prompt)
-                ready.append((at, prompt, tokens, self._request(prompt, tokens, views[at])))
+                ready.append((index, prompt, tokens, self._request(prompt, tokens, views[index])))
             except Exception as error:  # the edge: what processors raise may hold content, so only its type is kept
-                found[at] = Unscored("engine_error", f"the picture cannot be prepared ({type(error).__name__})")
+                answers[index] = Unscored("engine_error", f"the picture cannot be prepared ({type(error).__name__})")
         for start in range(0, len(ready), self._batch_size):
             batch = ready[start : start + self._batch_size]
             answered = self._isolated([entry[1:] for entry in batch], may_halve=True)
-            found.update(zip((entry[0] for entry in batch), answered, strict=True))
-        return found
+            answers.update(zip((entry[0] for entry in batch), answered, strict=True))
+        return answers
 
     def _isolated(
         self, batch: Sequence[tuple[Prompt, TokenPrompt, Request]], *, may_halve: bool
     ) -> list[Answer | Unscored]:
-        """Out of memory: the batch is halved once. Any other failure: one by one, so that it costs one view."""
+        """Halve the batch once if memory runs out; after any other failure ask one by one, so that it costs one
+        view."""
         try:
             return list(self._answers(batch))
         except Exception as error:  # the edge: what models raise may hold content, so only its type is kept
@@ -104,7 +105,7 @@ class TransformersEngine:
                 if _is_of_the_accelerator(error):
                     raise
                 if len(batch) > 1:
-                    return [answer for one in batch for answer in self._isolated([one], may_halve=may_halve)]
+                    return [answer for entry in batch for answer in self._isolated([entry], may_halve=may_halve)]
                 return [Unscored("engine_error", f"the model failed ({type(error).__name__})")]
         # Outside of the handler: its traceback holds the tensors that have to go.
         if torch.cuda.is_available():
@@ -132,11 +133,11 @@ class TransformersEngine:
         return answers
 
     def _read(self, before: Prefilled, prompt: TokenPrompt) -> npt.NDArray[np.float32]:
-        """Probabilities of the candidates, shape (batch, slots_from_end, candidate_ids)."""
+        """Return the probabilities of the candidates, shape (batch, slots_from_end, candidate_ids)."""
         head = self.model.get_output_embeddings()
         candidates = list(prompt.candidate_ids)
-        at = before.lengths[:, None] + torch.tensor(prompt.slots_from_end, device=before.lengths.device)
-        hidden = torch.take_along_dim(before.hidden, at[:, :, None], dim=1).float()
+        positions = before.lengths[:, None] + torch.tensor(prompt.slots_from_end, device=before.lengths.device)
+        hidden = torch.take_along_dim(before.hidden, positions[:, :, None], dim=1).float()
         logits = hidden @ head.weight[candidates].float().T
         if head.bias is not None:
             logits = logits + head.bias[candidates].float()
@@ -144,7 +145,7 @@ class TransformersEngine:
         return probabilities
 
     def _prefix(self, prompts: Sequence[TokenPrompt]) -> tuple[int, ...]:
-        """What stands before the image, where all ask the same; other prompts share nothing."""
+        """Return the tokens before the image if all prompts are the same; other prompts share nothing."""
         image = self.prompter.image_token_id
         ids = prompts[0].token_ids
         if any(prompt is not prompts[0] for prompt in prompts) or image not in ids:
@@ -164,7 +165,7 @@ class TransformersEngine:
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    """Only CUDA has a type of its own for it."""
+    """Return whether memory ran out; only CUDA has its own type for it."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     phrases = ("out of memory", "can't allocate memory", "not enough memory", "STATUS_ALLOC_FAILED")
@@ -172,17 +173,17 @@ def _is_out_of_memory(error: Exception) -> bool:
 
 
 def _is_of_the_accelerator(error: Exception) -> bool:
-    """After it every call fails. Some come without the type of their own."""
+    """Return whether the accelerator failed, after which every call fails. Some such errors lack their own type."""
     return isinstance(error, torch.AcceleratorError) or (isinstance(error, RuntimeError) and "CUDA error" in str(error))
 
 
 def loaded(chosen: Settings) -> Any:
-    """The model, its adapter merged, on the machine's accelerator. EngineError where they do not load whole."""
+    """Load the model, with its adapter merged, on the accelerator. EngineError if they are incomplete."""
     return loaded_with(chosen.checkpoint, chosen.adapter, chosen.dtype)
 
 
 def loaded_with(checkpoint: Checkpoint, adapter: Adapter | None, dtype: str | None) -> Any:
-    """As `loaded`. dtype: None as the model is stored."""
+    """Load as in `loaded`. dtype: None for the stored one."""
     device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     model = model_of(checkpoint, dtype)
     if adapter is not None:
@@ -191,7 +192,7 @@ def loaded_with(checkpoint: Checkpoint, adapter: Adapter | None, dtype: str | No
 
 
 def placed(model: Any, device: str, name: str) -> Any:
-    """EngineError where the device has no room for the model, or fails."""
+    """Move the model. EngineError if the device has no room for the model, or fails."""
     try:
         return model.to(device)
     except RuntimeError as error:
@@ -203,12 +204,12 @@ def placed(model: Any, device: str, name: str) -> Any:
 
 
 def _merged(model: Any, adapter: Adapter) -> Any:
-    """The adapter added to the weights, so that it costs nothing per picture."""
+    """Merge the adapter into the weights, so that it costs nothing per picture."""
     from peft import LoraConfig, PeftModel, get_peft_model_state_dict
 
     try:
         config = LoraConfig.from_pretrained(str(adapter.folder))
-        # Of the weights: in the adapter's settings these may be regular expressions, which could take without end.
+        # Of the weights: in the adapter's settings these may be regular expressions, which could take forever.
         taken = {plain(module) for module in adapter.modules}
         config.target_modules = {name for name, _ in model.named_modules() if plain(name) in taken}
         config.exclude_modules = config.layers_to_transform = config.layers_pattern = None

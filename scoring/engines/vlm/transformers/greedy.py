@@ -13,7 +13,7 @@ from scoring.protocols.interface import Generate, TextAnswer
 
 
 class Greedy:
-    """num_generated: tokens of all answers, each including the token that ends it."""
+    """Greedy decoding. num_generated: tokens of all answers, each including the token that ends it."""
 
     def __init__(self, model: Any, prefill: Prefill, tokenizer: Any):
         self._head = model.get_output_embeddings()
@@ -27,7 +27,7 @@ class Greedy:
         self.num_generated = 0
 
     def answers(self, before: Prefilled, prompts: Sequence[TokenPrompt], wanted: Generate) -> list[TextAnswer]:
-        """One answer per request of `before`; all requests want the same, whatever their prompts."""
+        """Generate one answer per request of `before`; all requests have the same `wanted`."""
         matchers = self._matchers(wanted, len(prompts))
         rows = torch.arange(len(prompts), device=before.hidden.device)
         hidden = before.hidden[rows, before.lengths - 1]
@@ -54,17 +54,22 @@ class Greedy:
                 break
             hidden = self._prefill.decode(before, chosen)
         return [
-            self._answer(ids, found, prompt, wanted, cut)
-            for ids, found, prompt, cut in zip(written, probabilities, prompts, is_open, strict=True)
+            self._answer(ids, token_probabilities, prompt, wanted, cut)
+            for ids, token_probabilities, prompt, cut in zip(written, probabilities, prompts, is_open, strict=True)
         ]
 
     def _answer(
-        self, ids: list[int], found: list[tuple[float, ...]], prompt: TokenPrompt, wanted: Generate, cut: bool
+        self,
+        ids: list[int],
+        token_probabilities: list[tuple[float, ...]],
+        prompt: TokenPrompt,
+        wanted: Generate,
+        cut: bool,
     ) -> TextAnswer:
         text = self._tokenizer.decode(ids, skip_special_tokens=True)
         if not prompt.candidate_ids:
             return TextAnswer(text, (), cut)
-        return TextAnswer(text, generated_tokens(self._tokenizer, ids, found, prompt, wanted), cut)
+        return TextAnswer(text, generated_tokens(self._tokenizer, ids, token_probabilities, prompt, wanted), cut)
 
     def _matchers(self, wanted: Generate, count: int) -> list[Any] | None:
         if wanted.json_schema is not None:

@@ -13,13 +13,13 @@ class Request:
     """One prompt with its picture."""
 
     token_ids: torch.Tensor
-    """One dimension, with the image's placeholder repeated."""
+    """Token ids, one dimension, with the image's placeholder repeated."""
 
     type_ids: torch.Tensor | None
-    """The processor's, of the same shape; None if it gives none."""
+    """The processor's type ids, of the same shape; None if it gives none."""
 
     pixels: dict[str, torch.Tensor]
-    """What the processor made of the image, by argument name; empty for a prompt without image."""
+    """The processor's tensors for the image, by argument name; empty for a prompt without image."""
 
 
 @dataclass
@@ -27,13 +27,13 @@ class Prefilled:
     """The state of the model after a batch of prompts."""
 
     hidden: torch.Tensor
-    """(batch, tokens, width), right-padded: what follows the shared prefix."""
+    """Hidden states after the shared prefix, (batch, tokens, width), right-padded."""
 
     lengths: torch.Tensor
-    """(batch,): tokens that follow the shared prefix."""
+    """(batch,): number of tokens after the shared prefix."""
 
     attention_mask: torch.Tensor
-    """(batch, prefix + tokens)."""
+    """Mask of shape (batch, prefix + tokens)."""
 
     next_positions: torch.Tensor
     """(batch,): position of the first token to generate."""
@@ -57,7 +57,7 @@ class Prefill:
         return device
 
     def __call__(self, requests: Sequence[Request], prefix_ids: tuple[int, ...]) -> Prefilled:
-        """prefix_ids: tokens with which all requests begin, possibly none, computed only when they change."""
+        """Run the batch. prefix_ids: first tokens of all requests, possibly none, computed only when they change."""
         prefix = self._cached(prefix_ids)
         num_prefix = len(prefix_ids)
         ids = _right_padded([r.token_ids for r in requests]).to(self.device)
@@ -88,7 +88,7 @@ class Prefill:
         return Prefilled(out.last_hidden_state, num_tokens - num_prefix, mask, next_positions, cache)
 
     def decode(self, before: Prefilled, token_ids: torch.Tensor) -> torch.Tensor:
-        """One more token per request, token_ids (batch,) -> hidden (batch, width). Changes `before` for the next."""
+        """Add a token per request, token_ids (batch,) -> hidden (batch, width). Updates `before` for the next call."""
         before.attention_mask = torch.cat([before.attention_mask, torch.ones_like(token_ids)[:, None]], dim=1)
         positions = before.next_positions[:, None]
         if hasattr(self._core, "get_rope_index"):
@@ -124,7 +124,8 @@ class Prefill:
     def _positions(
         self, ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor | None, pixels: dict[str, Any]
     ) -> torch.Tensor:
-        """(batch, tokens), or (3, batch, tokens) where the model numbers time, rows and columns of an image apart."""
+        """Return (batch, tokens), or (3, batch, tokens) if the model numbers time, rows and columns of an image
+        apart."""
         plain = (mask.cumsum(dim=1) - 1).clamp(min=0)
         if not hasattr(self._core, "get_rope_index"):
             return plain
@@ -143,5 +144,5 @@ class Prefill:
 
 
 def _right_padded(rows: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Padding on the right cannot change what stands before it, since attention is causal."""
+    """Pad on the right, which cannot change earlier tokens, since attention is causal."""
     return torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True, padding_value=0)
