@@ -106,7 +106,7 @@ def read_hash_list(url: str) -> HashList:
     except OSError as error:
         raise LabelsError(f"{url}: cannot be read: {reason_of(error)}") from None
     except UnicodeDecodeError:
-        raise LabelsError(f"{url}: is no text in UTF-8") from None
+        raise LabelsError(f"{url}: is not text in UTF-8") from None
     found: dict[str, set[str]] = {"sha256": set(), "pdq": set()}
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip().lower()

@@ -64,7 +64,7 @@ def test_a_header_of_gigabytes_is_not_read(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("option", ["rank_pattern", "alpha_pattern"])
 def test_patterns_of_an_adapter_must_be_names_of_modules(option: str, pattern: object, tmp_path: Path) -> None:
-    with pytest.raises(EngineError, match=rf": {option} in its adapter_config.json (has|is no mapping)"):
+    with pytest.raises(EngineError, match=rf": {option} in its adapter_config.json (has|is not a mapping)"):
         adapter(str(_adapter(tmp_path, **{option: pattern})))
 
 

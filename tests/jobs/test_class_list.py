@@ -149,7 +149,7 @@ def test_a_list_that_names_none_of_the_images_is_refused(
     ("content", "message"),
     [
         (b"", "names no image"),
-        (b"\x89PNG\r\n\0", "no text in UTF-8"),
+        (b"\x89PNG\r\n\0", "not text in UTF-8"),
         (b"a.jpg cat\na.jpg dog\n", "line 2: the list gives a.jpg two classes"),
         (b"a.jpg,cat,3\n", "line 1: 3 columns where a name and a class are expected"),
         (b"a.jpg\tcat\nb.jpg\n", "line 2: 1 columns"),

@@ -53,8 +53,8 @@ def test_only_what_the_taxonomy_excludes_is_a_contradiction() -> None:
     )
     assert found == (
         "2 of 10 labels contradict themselves by the taxonomy: 2 with private 0 next to an attribute of level 1 or 2 "
-        "that is 1 (biometrics 2, nudity 1). Each column counts as it is labelled; check what the labelers took "
-        "private to mean"
+        "that is 1 (biometrics 2, nudity 1). Each column counts as it is labelled; check how the labelers "
+        "defined private"
     )
     other = contradictions(table({"private": 1} | nothing))
     assert other is not None

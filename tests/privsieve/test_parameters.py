@@ -42,7 +42,7 @@ def test_the_docstring_of_a_function_says_what_each_parameter_is_for(name: str) 
 
 
 def test_a_path_object_is_taken_wherever_a_url_is(tmp_path: Path) -> None:
-    with pytest.raises(privsieve.RunError, match="is no run"):
+    with pytest.raises(privsieve.RunError, match="is not a run"):
         privsieve.diff(tmp_path / "a", tmp_path / "b")
     with pytest.raises(privsieve.PrivsieveError, match="run_a=7: give a path or URL"):
         privsieve.diff(7, tmp_path / "b")  # type: ignore[arg-type]

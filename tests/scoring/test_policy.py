@@ -101,7 +101,7 @@ def test_what_was_not_assessed_matches_no_condition() -> None:
         (_policy('  - {name: a, when: "level = \\uDCFF", then: drop, reason: r}'), "rule 1 when .* not valid UTF-8"),
         (
             _policy("  - {name: a, when: \"key = '\\0'\", then: drop, reason: r}"),
-            'rule 1 "a", when: character 8 is no v',
+            'rule 1 "a", when: character 8 is not v',
         ),
         *(
             (
