@@ -4,5 +4,5 @@ What lives here: the taxonomy (data), the severity score, engines and their one 
 policies and their decisions.
 May import: `ingest`. Never `reports` or `jobs`. Heavy imports (onnxruntime, cv2, duckdb) stay inside the files
 that need them.
-Start at: `taxonomy.py` for the 22 attributes, `engines/__init__.py` for the engines, `table.py` for the row.
+Start at: `taxonomy.yaml` for the attributes, `engines/__init__.py` for the engines, `table.py` for the row.
 """

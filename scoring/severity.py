@@ -1,7 +1,7 @@
 """Counts per level <-> s_lex <-> severity score.
 
-The level weights (330, 30, 5, 1) are the place values of a mixed-radix number with digits of radix 4, 11, 6 and
-5, so `s_lex` is a bijection between the 1,320 possible count vectors and 0…1319, and its order is the
+The level weights are the place values of a mixed-radix number with one digit per level (330, 30, 5, 1 for 3, 10, 5 and
+4 attributes), so `s_lex` is a bijection between the possible count vectors and 0…1319, and its order is the
 lexicographic order of the counts. A batch is therefore scored by one integer dot product and one table look-up.
 The published score ties at four band edges; `s_lex` never does, so order by `s_lex`.
 
@@ -13,17 +13,17 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from scoring.taxonomy import ATTRIBUTES, LEVEL_SIZES
+from scoring.taxonomy import ATTRIBUTES, TAXONOMY
 
-WEIGHTS = np.array([330, 30, 5, 1], dtype=np.int64)
+WEIGHTS = np.array(TAXONOMY.weights, dtype=np.int64)
 """Shape (4,): what one attribute of level 1…4 adds to s_lex."""
 
-BANDS: tuple[tuple[float, float], ...] = ((0.711, 1.0), (0.514, 0.711), (0.292, 0.514), (0.0, 0.292))
+BANDS = tuple(TAXONOMY.levels[number].score for number in sorted(TAXONOMY.levels))
 """Score interval of levels 1…4."""
 
-NUM_COMBINATIONS = 1320
+NUM_COMBINATIONS = TAXONOMY.num_combinations
 
-_RADICES = np.array([size + 1 for size in LEVEL_SIZES], dtype=np.int64)
+_RADICES = np.array([size + 1 for size in TAXONOMY.level_sizes], dtype=np.int64)
 _LEVEL_OF_ATTRIBUTE = np.array([attribute.level for attribute in ATTRIBUTES])
 _ATTRIBUTE_TO_COUNT = (_LEVEL_OF_ATTRIBUTE[:, None] == np.arange(1, 5)[None, :]).astype(np.int64)
 
@@ -62,7 +62,7 @@ def _tables() -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """Level and score of each s_lex."""
     levels = np.zeros(NUM_COMBINATIONS, dtype=np.int64)
     scores = np.zeros(NUM_COMBINATIONS, dtype=np.float64)
-    sizes = np.array(LEVEL_SIZES)
+    sizes = np.array(TAXONOMY.level_sizes)
     for s_lex, counts in enumerate(counts_of(np.arange(NUM_COMBINATIONS))):
         if not counts.any():
             continue

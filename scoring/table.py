@@ -16,7 +16,7 @@ from ingest.sample import SAMPLE_COLUMNS, Column
 from scoring import severity
 from scoring.assessment import Assessment
 from scoring.gaps import UNKNOWN_LEVEL
-from scoring.taxonomy import ATTRIBUTES, KEYS, LEVELS
+from scoring.taxonomy import ATTRIBUTES, KEYS, LEVELS, TAXONOMY
 
 LISTED = "listed"
 """The reason of a row whose picture is on the hash list that the scan had. Nothing is known of it but where it is."""
@@ -39,7 +39,14 @@ BOX_TYPE = pa.struct(
 """One piece of evidence; coordinates are fractions (0–1) of the displayed picture."""
 
 ATTRIBUTE_COLUMNS = tuple(
-    Column(a.key, pa.float32(), "0 | 0.5 | 1", f"level {a.level}: {a.shows}; null = not assessed") for a in ATTRIBUTES
+    Column(
+        a.key,
+        pa.float32(),
+        "0 | 0.5 | 1",
+        f"level {a.level}: {a.shows}; null = not assessed",
+        is_later=a.is_later,
+    )
+    for a in ATTRIBUTES
 )
 
 SCORE_COLUMNS: tuple[Column, ...] = (
@@ -50,14 +57,14 @@ SCORE_COLUMNS: tuple[Column, ...] = (
         "most severe level that has an attribute at 1: " + ", ".join(f"{n} {w}" for n, w in LEVELS.items()),
     ),
     *(Column(f"c{n}", pa.int8(), "", f"number of level {n} attributes at 1") for n in (1, 2, 3, 4)),
-    Column("s_lex", pa.int16(), "0–1319", "severity order without ties; sort by this"),
+    Column("s_lex", pa.int16(), f"0–{TAXONOMY.num_combinations - 1}", "severity order without ties; sort by this"),
     Column("score", pa.float32(), "0–1", "severity score; only values of 1 count"),
     Column("score_high", pa.float32(), "0–1", "severity score with each 0.5 counted as 1"),
     Column("level_high", pa.int8(), "", "level with each 0.5 counted as 1"),
     Column(
         "num_assessed",
         pa.int8(),
-        "0–22",
+        f"0–{len(KEYS)}",
         "number of attributes that the engine judged; if few were judged, a low score says little",
     ),
 )
@@ -71,9 +78,15 @@ WHOLE_IMAGE_COLUMNS: tuple[Column, ...] = (
 )
 
 PROBABILITY_COLUMNS = tuple(
-    Column(f"{prefix}_{key}", pa.float32(), "0–1", f"the engine's P({word}) for {key}, null if it gives none")
+    Column(
+        f"{prefix}_{a.key}",
+        pa.float32(),
+        "0–1",
+        f"the engine's P({word}) for {a.key}, null if it gives none",
+        is_later=a.is_later,
+    )
     for prefix, word in (("prob", "present"), ("prob_ambiguous", "ambiguous"))
-    for key in KEYS
+    for a in ATTRIBUTES
 )
 
 OUTCOME_COLUMNS: tuple[Column, ...] = (

@@ -1,109 +1,114 @@
-"""The Compositional Privacy Risk Taxonomy as data: 22 attributes in 4 levels.
+"""The Compositional Privacy Risk Taxonomy, read from `taxonomy.yaml`, whose head names the source.
 
-Source: Tsaprazlis et al., "Rethinking Visual Privacy: A Compositional Privacy Risk Framework for Severity
-Assessment with VLMs", the attribute list and the level definitions; wordings are our own. The order of
-`ATTRIBUTES` is the canonical order everywhere: columns, vectors, plots.
+Everything else follows from it: columns, weights of the severity score, prompts, reports.
 """
 
-from dataclasses import dataclass
+from dataclasses import field
+from functools import cached_property
+from importlib import resources
+from typing import Annotated, Literal
 
-TAXONOMY_VERSION = "cprt-1"
+import yaml
+from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic.dataclasses import dataclass
 
-LEVELS: dict[int, str] = {
-    0: "none",
-    1: "unique identifiers",
-    2: "linkage-based",
-    3: "aggregation-based",
-    4: "benign context",
-}
-"""Level number to its name; 0 means that no attribute is present."""
+_STRICT = ConfigDict(extra="forbid")
+
+FIRST_VERSION = "cprt-1"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_STRICT)
+class Laws:
+    """Articles of laws that an attribute touches; None if nothing is mapped."""
+
+    mapped_by: Literal["paper", "us"] | None = None
+    gdpr: str | None = None
+    hipaa: str | None = None
+    eu_ai_act: str | None = None
+    ccpa: str | None = None
+
+
+@dataclass(frozen=True, config=_STRICT)
 class Attribute:
     """One thing that an image can show about a person."""
 
     key: str
     """Column name."""
 
-    level: int
+    level: Literal[1, 2, 3, 4]
     """1 (identifies on its own) to 4 (harmless context)."""
 
     title: str
-    """For reports."""
+    """Name in reports."""
 
     shows: str
     """What the image must show for a 1."""
+
+    question: str
+    """Question to a vision-language model."""
 
     ambiguous: str | None = None
     """When 0.5 is right: there is a cue, and it is unclear; with no cue at all it is 0. None if the taxonomy names no
     such case."""
 
+    laws: Laws = field(default_factory=Laws)
 
-ATTRIBUTES: tuple[Attribute, ...] = (
-    Attribute(
-        "biometrics", 1, "Biometrics", "a clearly identifiable face, iris or fingerprint", "partly visible or doubtful"
-    ),
-    Attribute(
-        "gov_ids",
-        1,
-        "Government IDs",
-        "a passport, national ID, SSN or licence with its data legible",
-        "the document without its data, such as a closed passport",
-    ),
-    Attribute(
-        "unique_body_markings", 1, "Unique body markings", "a distinctive tattoo, scar or birthmark", "partly visible"
-    ),
-    Attribute(
-        "contact_details",
-        2,
-        "Contact details",
-        "a personal phone number, email, home or IP address",
-        "a commercial or public number or address",
-    ),
-    Attribute("full_legal_name", 2, "Full legal name", "a person's full legal name"),
-    Attribute(
-        "non_unique_id",
-        2,
-        "Non-unique identifiers",
-        "a first name, user name, date of birth, licence plate or workplace id",
-    ),
-    Attribute("medical_data", 2, "Medical data", "records, diagnoses, prescriptions, medication or a condition"),
-    Attribute(
-        "financial_data",
-        2,
-        "Financial data",
-        "a card, bank statement, pay stub, bill or cash changing hands",
-        "prices of items",
-    ),
-    Attribute("beliefs", 2, "Beliefs", "religion, politics or sexual orientation", "unclear symbols or slogans"),
-    Attribute("nudity", 2, "Nudity", "nudity or sexual content, partial or covered included"),
-    Attribute("disability", 2, "Disability", "a condition of mobility, vision or cognition, or an assistive device"),
-    Attribute("emotion_mental_health", 2, "Emotion and mental health", "distress, sadness, anger or stress"),
-    Attribute("race_ethnicity", 2, "Race and ethnicity", "a person's race or ethnicity", "a cue to it is unclear"),
-    Attribute("age", 3, "Age", "a person's age within a narrow range", "a cue to it fits several ranges"),
-    Attribute("gender", 3, "Gender", "a person's gender", "a cue to it is unclear"),
-    Attribute(
-        "location",
-        3,
-        "Location",
-        "a sign, landmark or coordinate that names a specific place",
-        "one of several similar places",
-    ),
-    Attribute("activities", 3, "Activities", "a sport, routine, hobby or event linked to an individual"),
-    Attribute("lifestyle", 3, "Lifestyle", "smoking, alcohol, criminal activity or law enforcement"),
-    Attribute("property_assets", 4, "Property and assets", "a vehicle, home or expensive equipment of an individual"),
-    Attribute(
-        "documents",
-        4,
-        "Documents",
-        "mail, packages, books, papers or screens with readable content",
-        "the content is not readable",
-    ),
-    Attribute("metadata", 4, "Metadata", "dates, watermarks, event or file names, EXIF data"),
-    Attribute("background_people", 4, "Background people", "bystanders or a crowd who are not the subject"),
-)
+    since: str = FIRST_VERSION
+    """Version of the taxonomy that brought the attribute."""
 
-KEYS: tuple[str, ...] = tuple(attribute.key for attribute in ATTRIBUTES)
-LEVEL_SIZES: tuple[int, int, int, int] = (3, 10, 5, 4)
-"""Number of attributes in levels 1 to 4."""
+    @property
+    def is_later(self) -> bool:
+        """Whether rows of older runs lack the attribute's columns."""
+        return self.since != FIRST_VERSION
+
+
+@dataclass(frozen=True, config=_STRICT)
+class Level:
+    """A level of severity."""
+
+    name: str
+
+    score: tuple[Annotated[float, Field(ge=0)], Annotated[float, Field(le=1)]]
+    """Interval of severity scores whose most severe attribute is of this level."""
+
+
+@dataclass(frozen=True, config=_STRICT)
+class Taxonomy:
+    """Levels and attributes, in canonical order."""
+
+    version: str
+    levels: dict[int, Level]
+    attributes: dict[str, Attribute]
+
+    @cached_property
+    def level_sizes(self) -> tuple[int, ...]:
+        """Number of attributes in levels 1 to 4."""
+        return tuple(sum(a.level == level for a in self.attributes.values()) for level in sorted(self.levels))
+
+    @cached_property
+    def weights(self) -> tuple[int, ...]:
+        """What one attribute of level 1…4 adds to s_lex: place values of a number whose digits are counts per level."""
+        weights = [1]
+        for size in reversed(self.level_sizes[1:]):
+            weights.append(weights[-1] * (size + 1))
+        return tuple(reversed(weights))
+
+    @cached_property
+    def num_combinations(self) -> int:
+        """Number of different counts per level."""
+        return self.weights[0] * (self.level_sizes[0] + 1)
+
+
+def load_taxonomy(text: bytes) -> Taxonomy:
+    """Parse the YAML of a taxonomy. pydantic.ValidationError for missing, unknown or wrong fields."""
+    content = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    content["attributes"] = {key: {"key": key, **fields} for key, fields in content["attributes"].items()}
+    return TypeAdapter(Taxonomy).validate_python(content)
+
+
+TAXONOMY = load_taxonomy(resources.files("scoring").joinpath("taxonomy.yaml").read_bytes())
+
+ATTRIBUTES = tuple(TAXONOMY.attributes.values())
+KEYS = tuple(TAXONOMY.attributes)
+LEVELS: dict[int, str] = {0: "none", **{number: level.name for number, level in TAXONOMY.levels.items()}}
+"""Level number to its name; 0 means that no attribute is present."""

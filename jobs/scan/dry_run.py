@@ -89,11 +89,11 @@ def _counts(stated: StatedCounts) -> str:
 
 def _assessed(description: EngineDescription) -> str:
     if len(description.assessed) == len(KEYS):
-        return "all 22 attributes"
+        return f"all {len(KEYS)} attributes"
     missing = [key for key in KEYS if key not in description.assessed]
     if not description.assessed:
         return "no attribute; the image as a whole"
-    return f"{len(description.assessed)} of the 22 attributes, not: {', '.join(missing)}"
+    return f"{len(description.assessed)} of the {len(KEYS)} attributes, not: {', '.join(missing)}"
 
 
 def _show_prompt(preview: Preview) -> None:

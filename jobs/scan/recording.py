@@ -14,7 +14,7 @@ from scoring.assessment import EngineDescription
 from scoring.runs.ledger import finished, shard_ids_of_others
 from scoring.runs.record import RunRecord
 from scoring.runs.results import Results
-from scoring.taxonomy import TAXONOMY_VERSION
+from scoring.taxonomy import TAXONOMY
 
 
 def record_of(
@@ -39,7 +39,7 @@ def record_of(
         hash_list=None if request.hash_list is None else hash_list.digest,
         max_pixels=request.max_pixels_in,
         max_frames=request.max_frames,
-        taxonomy=TAXONOMY_VERSION,
+        taxonomy=TAXONOMY.version,
         engine=_comparable(engine),
     )
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from reports.run.warehouse import Run
 from scoring.gaps import not_presence_only
 from scoring.privacy import PRIVATE_LEVELS, PROBABILITY_SQL, private_sql
-from scoring.runs.audit_sample import NUM_CELLS, PRIVATE
+from scoring.runs.audit_sample import NOT_JUDGED_CELL, NUM_CELLS, PRIVATE
 from scoring.taxonomy import KEYS
 
 Numbers = npt.NDArray[np.float64]
@@ -31,6 +31,8 @@ ABSENT, NEAR, NOT_JUDGED, UNCLEAR, PRESENT = range(2 * NUM_BINS, NUM_CELLS)
 """Cells of rows without a probability. NEAR: not private, but with attributes of level 3 or 4. UNCLEAR: 0.5, or a null
 where the engine answers for other images. NOT_JUDGED: any other null. The first 6 cells are by probability, of rows
 that are not answered "yes"; the next 6 of rows that are."""
+
+assert NOT_JUDGED == NOT_JUDGED_CELL
 
 IS_YES: Flags = np.isin(np.arange(NUM_CELLS), [*range(NUM_BINS, 2 * NUM_BINS), PRESENT])
 """The cells whose rows the run answers with 1."""

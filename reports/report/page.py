@@ -14,7 +14,7 @@ from reports.report import sentences
 from reports.report.accuracy import audit_cautions
 from reports.report.group_rows import HEADS, group_rows
 from reports.report.headline import headline_of
-from reports.report.laws import LAWS, law_map
+from reports.report.laws import LAWS
 from reports.report.pairs import matrix
 from reports.report.results import Report
 from reports.words import percent, shortened
@@ -34,7 +34,7 @@ MEANINGS = {
     2: "are sensitive, or identify a person together with other data",
     3: "identify a person only in combination",
     4: "are harmless in most contexts",
-    0: "nothing of the 22 attributes was found",
+    0: f"nothing of the {len(ATTRIBUTES)} attributes was found",
 }
 """What attributes of each level do, after the taxonomy's definitions."""
 
@@ -112,7 +112,6 @@ def _filled(report: Report, extras: Extras, most_groups: int) -> str:
         corrected={row.category: row for row in report.corrected if row.subject == "private"},
         corrected_by_key={row.subject: row for row in report.corrected if row.category is None},
         evidence=_by_group(report),
-        law_map={law.attribute: law for law in law_map()},
         laws=LAWS,
         attributes={attribute.key: attribute for attribute in ATTRIBUTES},
         level_names=LEVELS,

@@ -47,11 +47,11 @@ class SlotsProtocol:
             return unparsable("holds no probabilities of slots")
         probabilities = np.asarray(answer.probabilities, dtype=np.float32)
         if probabilities.shape != (len(KEYS), 3):
-            return unparsable("does not have 3 probabilities for each of the 22 attributes")
+            return unparsable(f"does not have 3 probabilities for each of the {len(KEYS)} attributes")
         with np.errstate(invalid="ignore", over="ignore"):
             good = (probabilities >= 0).all(axis=1) & (np.abs(probabilities.sum(axis=1) - 1) <= SUM_TOLERANCE)
         if not good.all():
-            return unparsable(f"has {(~good).sum()} of 22 slots without valid probabilities")
+            return unparsable(f"has {(~good).sum()} of {len(KEYS)} slots without valid probabilities")
         values = self.thresholds.apply(most_probable(probabilities), probabilities)
         return Assessment(values, evidence(values, probabilities), (), probabilities)
 

@@ -3,7 +3,8 @@
 A prompt file is YAML (or JSON) in the form of the shipped ones: name of a text -> text. Any of them may be missing;
 under `questions` it can replace the question about single attributes, and `image_first: true` puts the image before
 the text. Words in braces, such as {attributes},
-are filled in; the shipped texts show which there are, and an unknown one is refused.
+are filled in; the shipped texts show which there are, and an unknown one is refused. {num_attributes} is the size of
+the taxonomy.
 """
 
 import hashlib
@@ -18,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ingest.errors import EngineError, did_you_mean
 from ingest.sample import printable
-from scoring.taxonomy import KEYS
+from scoring.taxonomy import ATTRIBUTES, KEYS
 from scoring.yaml_files import YamlError, load_yaml
 
 Wording = Annotated[str, Field(max_length=20_000)]
@@ -34,7 +35,7 @@ class Texts(BaseModel):
 
 
 class TextsOfAttributes(Texts):
-    """Texts of a protocol that asks about the 22 attributes."""
+    """Texts of a protocol that asks about every attribute."""
 
     questions: dict[str, Wording]
     """Attribute key -> the question about it."""
@@ -72,7 +73,7 @@ def load_texts(protocol: str, model: type[TextsType], replacing: bytes | None) -
     """
     shipped = _shipped(protocol)
     if issubclass(model, TextsOfAttributes):
-        shipped["questions"] = _shipped("questions")
+        shipped["questions"] = {attribute.key: attribute.question for attribute in ATTRIBUTES}
     if replacing is not None:
         given = parse_mapping(replacing, "the prompt file")
         _check_names(given, model.model_fields, "text", f"the prompt file, for the {protocol} protocol")
@@ -84,12 +85,18 @@ def load_texts(protocol: str, model: type[TextsType], replacing: bytes | None) -
             shipped["questions"] |= questions
         shipped |= given
         _refuse_control_characters(given | questions)
+    counted = {name: _counted(text) for name, text in shipped.items()}
     try:
-        return model.model_validate(shipped)
+        return model.model_validate(counted)
     except ValidationError as error:
         first = error.errors(include_input=False)[0]
         where = ", ".join(str(part) for part in first["loc"])
         raise EngineError(f"the prompt file: {where}: {first['msg'].lower()}") from None
+
+
+def _counted(text: Any) -> Any:
+    """Fill {num_attributes}, before anything is hashed: a text that has the number itself is the same text."""
+    return text.replace("{num_attributes}", str(len(KEYS))) if isinstance(text, str) else text
 
 
 def fill(name: str, text: str, values: Mapping[str, str]) -> str:

@@ -19,7 +19,7 @@ from ingest.storage.retries import is_of_storage, reason_of
 from scoring.runs.audited_rows import AuditedRows, Count
 from scoring.runs.layout import AUDIT
 from scoring.runs.record import parsed
-from scoring.taxonomy import KEYS
+from scoring.taxonomy import ATTRIBUTES, KEYS
 
 SAMPLE = "sample.parquet"
 FOOTER_KEY = b"privsieve.audit_sample"
@@ -29,6 +29,7 @@ SUBJECTS = (PRIVATE, *KEYS)
 """Subjects that an audit estimates: pictures that are private, and that show each attribute."""
 
 NUM_CELLS = 17
+NOT_JUDGED_CELL = 14
 """Cells are numbered from 0. reports/audit/cells.py defines them."""
 
 MIN_PROBABILITY = 1e-12
@@ -149,7 +150,7 @@ def read_sample(root: Place) -> AuditSample:
             table = pq.read_table(stream, page_checksum_verification=False)
         footer = (table.schema.metadata or {})[FOOTER_KEY]
         design = parsed(Design, footer)
-        table = table.select(SAMPLE_SCHEMA.names).cast(SAMPLE_SCHEMA)
+        table = _with_later_attributes(table).select(SAMPLE_SCHEMA.names).cast(SAMPLE_SCHEMA)
         table.validate(full=True)
         _check(table, design)
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
@@ -159,6 +160,16 @@ def read_sample(root: Place) -> AuditSample:
             f"{file.path} is damaged or of another version; draw a new sample with audit sample --replace"
         ) from None
     return AuditSample(table.replace_schema_metadata(None), design)
+
+
+def _with_later_attributes(table: pa.Table) -> pa.Table:
+    """Add the columns of attributes that the taxonomy got after the sample was drawn: the run did not judge them."""
+    for attribute in ATTRIBUTES:
+        if attribute.is_later and attribute.key not in table.column_names:
+            table = table.append_column(attribute.key, pa.nulls(table.num_rows, pa.float32()))
+            cells = pa.repeat(pa.scalar(NOT_JUDGED_CELL, pa.int8()), table.num_rows)
+            table = table.append_column(f"cell_{attribute.key}", cells)
+    return table
 
 
 def _check(table: pa.Table, design: Design) -> None:

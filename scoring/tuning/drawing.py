@@ -16,6 +16,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ingest.errors import LabelsError, did_you_mean
 from ingest.sample import printable
+from scoring.taxonomy import KEYS
 from scoring.tuning.targets import Target
 
 PUBLIC = "public"
@@ -125,7 +126,7 @@ def _equal_levels(ranked: Sequence[Candidate]) -> list[Candidate]:
     if unknown := sum(c.level is None for c in ranked):
         raise LabelsError(
             f"--levels equal: {unknown} pictures have no level, since attributes were not judged; "
-            "choose --levels natural, or label all 22 attributes"
+            f"choose --levels natural, or label all {len(KEYS)} attributes"
         )
     by_level = _by(ranked, (f"level {c.level}" for c in ranked))
     smallest = min((len(members) for members in by_level.values()), default=0)

@@ -20,10 +20,11 @@ from scoring.privacy import private_of_labels
 from scoring.protocols.binary import BinaryProtocol
 from scoring.protocols.holistic import SeverityProtocol
 from scoring.protocols.interface import Protocol
+from scoring.taxonomy import KEYS
 
 WITHOUT = {
     "slots": "whose label judges no attribute",
-    "severity": "whose label has neither a score nor all 22 attributes",
+    "severity": f"whose label has neither a score nor all {len(KEYS)} attributes",
     "binary": "whose label does not say private or public",
     "dialogue": "without a conversation, or whose label does not say private or public",
 }

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from reports.report.laws import law_map, rules
+from reports.report.laws import rules
 from reports.report.page import render
 from reports.report.summary import summarise
 from reports.run.warehouse import open_run
+from scoring.taxonomy import ATTRIBUTES
 from tests.reports.conftest import MakeRun, answer
 
 
@@ -86,13 +87,13 @@ def test_the_page_says_that_a_share_is_the_most_unless_not_all_of_it_was_judged(
 )
 def test_a_count_is_of_every_attribute_that_the_table_names_for_the_article(law: str, field: str, words: str) -> None:
     """Else it would not be the most that can fall under the article. Documents count by what they show."""
-    named = {one.attribute for one in law_map() if words in (getattr(one, field) or "")} - {"documents"}
+    named = {a.key for a in ATTRIBUTES if words in (getattr(a.laws, field) or "")} - {"documents"}
     counted = {attribute for rule in rules() if rule.law == law for attribute in rule.attributes}
     assert counted == named
 
 
 def test_what_the_table_of_the_paper_has_no_row_for_is_marked_as_ours() -> None:
-    ours = {one.attribute for one in law_map() if one.mapped_by == "us"}
+    ours = {a.key for a in ATTRIBUTES if a.laws.mapped_by == "us"}
     assert {"contact_details", "lifestyle"} < ours
     assert ours.isdisjoint({"biometrics", "non_unique_id", "activities"})
     assert len(ours) == 6

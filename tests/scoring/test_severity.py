@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from scoring import severity
-from scoring.taxonomy import ATTRIBUTES, KEYS, LEVEL_SIZES
+from scoring.taxonomy import ATTRIBUTES, KEYS, TAXONOMY
 
-COMBINATIONS = np.array(list(itertools.product(*(range(n + 1) for n in LEVEL_SIZES))), dtype=np.int64)
+COMBINATIONS = np.array(list(itertools.product(*(range(n + 1) for n in TAXONOMY.level_sizes))), dtype=np.int64)
 """In lexicographic order."""
 
 
@@ -18,7 +18,8 @@ def _score(*counts: int) -> float:
 
 def test_the_taxonomy_has_22_attributes_in_four_levels() -> None:
     assert len(set(KEYS)) == 22
-    assert tuple(sum(a.level == n for a in ATTRIBUTES) for n in (1, 2, 3, 4)) == LEVEL_SIZES == (3, 10, 5, 4)
+    assert tuple(sum(a.level == n for a in ATTRIBUTES) for n in (1, 2, 3, 4)) == TAXONOMY.level_sizes == (3, 10, 5, 4)
+    assert (TAXONOMY.weights, TAXONOMY.num_combinations) == ((330, 30, 5, 1), 1320)
 
 
 def test_s_lex_is_a_bijection_whose_order_is_lexicographic() -> None:

@@ -7,7 +7,7 @@ import { modelRows, rows, showProgress } from "/panel.js";
 const $ = (id) => document.getElementById(id);
 const AHEAD = 5, RETRY_MS = 3000, PROGRESS_MS = 10000;
 const WORDS = { 0: "absent", 1: "present", 0.5: "unclear cue", null: "cannot say" };
-const ATTRIBUTE_KEYS = "1234567890abcdefghijkl";
+const ATTRIBUTE_KEYS = "1234567890abcdefghijklmoqrtwy";  // letters that no other key uses
 const WHOLE = [["private", "Private", "1", "p"], ["public", "Not private", "2", "n"]];
 const OPEN = [["unclear", "Unclear", "3", "u"], ["skip", "Skip", "4", "s"]];
 
@@ -67,7 +67,7 @@ function drawAttributes() {
     button.type = "button";
     button.title = attribute.shows + (attribute.ambiguous ? `; unclear cue: ${attribute.ambiguous}` : "");
     button.dataset.key = attribute.key;
-    hint.textContent = ATTRIBUTE_KEYS[place].toUpperCase();
+    hint.textContent = (ATTRIBUTE_KEYS[place] ?? "").toUpperCase();
     button.append(hint, ` ${attribute.title} `, word);
     button.addEventListener("click", () => turn(attribute));
     $("attributes").append(button);
